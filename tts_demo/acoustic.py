@@ -1,0 +1,101 @@
+"""Refiner: first codebook + voice -> everything the codec's decoder needs, in one non-autoregressive pass.
+
+One-pass prediction of the decoder's latent, trained through the decoder, instead of VALL-E's level-by-level code
+prediction: it needs less data and one pass instead of seven. Its attention is limited to the prompt and a local window
+(compressed-to-fine, section 3.3: the NAR model's window), which also bounds what a stream must recompute.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .config import RefinerConfig
+from .codec.layers import ShiftedConv
+
+
+def rotate(x: Tensor, positions: Tensor) -> Tensor:
+    """Rotary position embedding: x [B, A, T, D], positions [T]."""
+    half = x.shape[-1] // 2
+    frequencies = 10_000.0 ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)
+    angles = positions[:, None].float() * frequencies
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+
+
+class RefinerLayer(nn.Module):
+    """Windowed self-attention, attention to the prompt, feed-forward; the voice scales and shifts each norm."""
+
+    def __init__(self, c: RefinerConfig) -> None:
+        super().__init__()
+        self.heads = c.heads
+        self.norms = nn.ModuleList(nn.LayerNorm(c.width, elementwise_affine=False) for _ in range(3))
+        self.voice = nn.Linear(c.speaker, 6 * c.width)
+        nn.init.zeros_(self.voice.weight)
+        nn.init.zeros_(self.voice.bias)
+        self.qkv = nn.Linear(c.width, 3 * c.width)
+        self.self_out = nn.Linear(c.width, c.width)
+        self.cross_q = nn.Linear(c.width, c.width)
+        self.cross_kv = nn.Linear(c.width, 2 * c.width)
+        self.cross_out = nn.Linear(c.width, c.width)
+        self.grow = nn.Linear(c.width, c.ffn)
+        self.shrink = nn.Linear(c.ffn, c.width)
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+    def forward(self, x: Tensor, prompt: Tensor, speaker: Tensor, mask: Tensor) -> Tensor:
+        """x [B, F, width], prompt [B, F', width], speaker [B, speaker], mask [F, F] bool."""
+        shifts = self.voice(speaker)[:, None].chunk(6, dim=-1)
+        normed = [lambda h, i=i: self.norms[i](h) * (1 + shifts[2 * i]) + shifts[2 * i + 1] for i in range(3)]
+        positions = torch.arange(x.shape[1], device=x.device)
+        q, k, v = (self._split(t) for t in self.qkv(normed[0](x)).chunk(3, dim=-1))
+        y = F.scaled_dot_product_attention(rotate(q, positions), rotate(k, positions), v, attn_mask=mask)
+        x = x + self.self_out(y.transpose(1, 2).flatten(2))
+        q = self._split(self.cross_q(normed[1](x)))
+        k, v = (self._split(t) for t in self.cross_kv(prompt).chunk(2, dim=-1))
+        x = x + self.cross_out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        return x + self.shrink(F.gelu(self.grow(normed[2](x)), approximate="tanh"))
+
+
+class Refiner(nn.Module):
+    def __init__(self, config: RefinerConfig = RefinerConfig()) -> None:
+        super().__init__()
+        self.config = c = config
+        self.embedding = nn.Embedding(c.entries, c.width)
+        self.stem = ShiftedConv(c.width, c.width, 5, right=2)
+        self.prompt_in = nn.Linear(c.latent, c.width)
+        self.no_prompt = nn.Parameter(torch.zeros(1, 1, c.width))
+        self.layers = nn.ModuleList(RefinerLayer(c) for _ in range(c.layers))
+        self.norm = nn.LayerNorm(c.width)
+        self.out = nn.Linear(c.width, c.latent)
+
+    @property
+    def left(self) -> int:
+        """Frames of past one output frame can depend on."""
+        return self.config.layers * self.config.left + self.stem.left
+
+    @property
+    def right(self) -> int:
+        """Frames of future one output frame can depend on."""
+        return self.config.layers * self.config.right + self.stem.right
+
+    def forward(self, codes: Tensor, speaker: Tensor, prompt: Tensor | None = None, window: int = 0) -> Tensor:
+        """codes [B, F] of the first book, speaker [B, E], prompt latents [B, F', latent] -> decoder latent [B, F, latent].
+
+        window: 0 = the trained window; else at most this many frames in all are attended in each layer.
+        """
+        c, count = self.config, codes.shape[1]
+        x = self.stem(self.embedding(codes).transpose(1, 2)).transpose(1, 2)
+        memory = self.no_prompt.expand(len(x), -1, -1)
+        if prompt is not None:
+            memory = torch.cat([memory, self.prompt_in(prompt[:, : c.prompt_frames])], dim=1)
+        left = min(c.left, window - 1 - c.right) if window else c.left
+        offset = torch.arange(count, device=codes.device)
+        offset = offset[None, :] - offset[:, None]
+        mask = (offset >= -left) & (offset <= c.right)
+        for layer in self.layers:
+            x = layer(x, memory, speaker, mask)
+        return self.out(self.norm(x))

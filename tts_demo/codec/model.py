@@ -1,0 +1,96 @@
+"""The codec: waveform -> residual codes -> waveform, first codebook semantic (QDAC; QTTS, section 3.1).
+
+Encoder: log-mel frames at the codec's rate plus four finer ones per frame, ConvNeXt blocks; the first book reads two
+more blocks of its own, which the recogniser's loss shapes. Decoder: ConvNeXt blocks with bounded look-ahead and an
+inverse STFT. It knows nothing of text, language models or streams (``streaming.py`` does the latter).
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..config import CodecConfig
+from .layers import ConvNeXtBlock, InverseSTFTHead, MelFeatures, ShiftedConv
+from .quantizer import ResidualQuantizer
+
+FINE_STEPS, FINE_MELS, FINE_FFT = 4, 40, 256
+
+
+class Encoder(nn.Module):
+    def __init__(self, c: CodecConfig) -> None:
+        super().__init__()
+        self.mel = MelFeatures(c.sample_rate, 1024, c.hop, c.mels)
+        self.fine = MelFeatures(c.sample_rate, FINE_FFT, c.hop // FINE_STEPS, FINE_MELS)
+        self.stem = ShiftedConv(c.mels + FINE_STEPS * FINE_MELS, c.encoder_width, 3)
+        self.blocks = nn.ModuleList(ConvNeXtBlock(c.encoder_width) for _ in range(c.encoder_layers))
+        self.semantic = nn.ModuleList(ConvNeXtBlock(c.encoder_width) for _ in range(2))
+        self.to_latent = nn.Linear(c.encoder_width, c.latent)
+        self.to_semantic = nn.Linear(c.encoder_width, c.latent)
+
+    def features(self, samples: Tensor) -> Tensor:
+        """samples [B, F * hop] -> [B, F, mels + fine], about unit scale."""
+        mel = self.mel(samples)
+        fine = self.fine(samples).unflatten(1, (mel.shape[1], FINE_STEPS)).flatten(2)
+        return (torch.cat([mel, fine], dim=-1) + 5.0) / 4.0
+
+    def forward(self, samples: Tensor) -> tuple[Tensor, Tensor]:
+        """-> latent [B, F, latent], semantic [B, F, latent]."""
+        x = self.stem(self.features(samples).transpose(1, 2)).transpose(1, 2)
+        for block in self.blocks:
+            x = block(x)
+        s = x
+        for block in self.semantic:
+            s = block(s)
+        return self.to_latent(x), self.to_semantic(s)
+
+
+class Decoder(nn.Module):
+    """latent [B, F, latent] -> samples [B, F * hop]; ``left`` and ``right`` frames bound what a sample can depend on."""
+
+    def __init__(self, c: CodecConfig) -> None:
+        super().__init__()
+        ahead = [1 if i < c.decoder_lookahead else 0 for i in range(c.decoder_layers + 1)]
+        self.stem = ShiftedConv(c.latent, c.decoder_width, 7, ahead[0])
+        self.norm = nn.LayerNorm(c.decoder_width)
+        self.blocks = nn.ModuleList(ConvNeXtBlock(c.decoder_width, right=r) for r in ahead[1:])
+        self.final_norm = nn.LayerNorm(c.decoder_width)
+        self.head = InverseSTFTHead(c.decoder_width, c.n_fft, c.hop)
+        convolutions = [self.stem] + [b.depthwise for b in self.blocks]
+        self.left = sum(conv.left for conv in convolutions) + self.head.reach
+        self.right = sum(conv.right for conv in convolutions) + self.head.reach
+
+    def forward(self, latent: Tensor) -> Tensor:
+        x = self.norm(self.stem(latent.transpose(1, 2)).transpose(1, 2))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.final_norm(x))
+
+
+class Codec(nn.Module):
+    def __init__(self, config: CodecConfig = CodecConfig()) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Encoder(config)
+        self.quantizer = ResidualQuantizer(config.latent, config.codebooks, config.entries, config.code_width)
+        self.decoder = Decoder(config)
+
+    def pad(self, samples: Tensor) -> Tensor:
+        """Zeros to a whole number of frames: [B, N] -> [B, F * hop]."""
+        return F.pad(samples, (0, -samples.shape[-1] % self.config.hop))
+
+    @torch.inference_mode()
+    def encode(self, samples: Tensor) -> Tensor:
+        """samples [B, N] at 16 kHz -> codes [B, F, K], F = ceil(N / hop)."""
+        return self.quantizer.encode(*self.encoder(self.pad(samples)))
+
+    @torch.inference_mode()
+    def decode_codes(self, codes: Tensor) -> Tensor:
+        """codes [B, F, k], any prefix of the books -> samples [B, F * hop]."""
+        return self.decoder(self.quantizer.decode(codes))
+
+    @torch.inference_mode()
+    def decode_latent(self, latent: Tensor) -> Tensor:
+        """latent [B, F, latent] -> samples [B, F * hop]."""
+        return self.decoder(latent)

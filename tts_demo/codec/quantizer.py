@@ -1,0 +1,90 @@
+"""Residual vector quantization with factorised, l2-normalised codebooks (DAC, appendix A)."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Codebook(nn.Module):
+    """One book: project to a narrow space, take the nearest entry by cosine, project back."""
+
+    def __init__(self, width: int, entries: int, code_width: int) -> None:
+        super().__init__()
+        self.project_in = nn.Linear(width, code_width)
+        self.project_out = nn.Linear(code_width, width)
+        self.entries = nn.Parameter(torch.randn(entries, code_width))
+        self.register_buffer("usage", torch.ones(entries), persistent=False)  # moving count, training only
+
+    def lookup(self, codes: Tensor) -> Tensor:
+        """codes [...] -> [..., width]."""
+        return self.project_out(F.embedding(codes, F.normalize(self.entries, dim=-1)))
+
+    def encode(self, x: Tensor) -> Tensor:
+        """[..., width] -> codes [...]."""
+        return self._nearest(F.normalize(self.project_in(x), dim=-1))
+
+    def _nearest(self, unit: Tensor) -> Tensor:
+        return (unit.float() @ F.normalize(self.entries, dim=-1).float().t()).argmax(-1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """[B, F, width] -> quantised [B, F, width] (straight-through), codes [B, F], loss [B] (codebook + 0.25 commitment)."""
+        unit = F.normalize(self.project_in(x).float(), dim=-1)
+        with torch.no_grad():
+            codes = self._nearest(unit)
+        chosen = F.embedding(codes, F.normalize(self.entries, dim=-1))
+        codebook = (chosen - unit.detach()).square().sum(-1).mean(1)
+        commitment = (chosen.detach() - unit).square().sum(-1).mean(1)
+        if self.training:
+            self._track(codes, unit)
+        straight = unit + (chosen - unit).detach()
+        return self.project_out(straight), codes, codebook + 0.25 * commitment
+
+    @torch.no_grad()
+    def _track(self, codes: Tensor, unit: Tensor) -> None:
+        """Move entries nobody has used for a while onto vectors of this batch, so that all entries earn their bits."""
+        counts = torch.bincount(codes.flatten(), minlength=len(self.usage)).float()
+        self.usage.mul_(0.98).add_(counts, alpha=0.02)
+        dead = (self.usage < 0.02).nonzero().flatten()
+        if len(dead):
+            pool = unit.flatten(0, 1)
+            self.entries[dead] = pool[torch.randint(len(pool), (len(dead),), device=pool.device)].to(self.entries.dtype)
+            self.usage[dead] = 1.0
+
+
+class ResidualQuantizer(nn.Module):
+    """Book k quantises what books < k left over. The first book reads ``semantic`` features, the rest the latent."""
+
+    def __init__(self, width: int, books: int, entries: int, code_width: int) -> None:
+        super().__init__()
+        self.books = nn.ModuleList(Codebook(width, entries, code_width) for _ in range(books))
+
+    def forward(self, latent: Tensor, semantic: Tensor, keep: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """latent, semantic [B, F, width], keep [B] = books in use per item.
+
+        Returns the quantised latent [B, F, width], the first book's output [B, F, width], codes [B, F, K], loss [].
+        """
+        first, codes, loss = self.books[0](semantic)
+        total, all_codes, losses = first, [codes], [loss]
+        residual = latent - first
+        for k, book in enumerate(self.books[1:], start=1):
+            quantised, codes, loss = book(residual)
+            used = (keep > k).to(quantised.dtype)[:, None, None]
+            total, residual = total + used * quantised, residual - quantised
+            all_codes.append(codes)
+            losses.append(loss * used[:, 0, 0])
+        return total, first, torch.stack(all_codes, -1), torch.stack(losses).sum(0).mean()
+
+    def encode(self, latent: Tensor, semantic: Tensor) -> Tensor:
+        """-> codes [B, F, K]."""
+        codes = [self.books[0].encode(semantic)]
+        residual = latent - self.books[0].lookup(codes[0])
+        for book in self.books[1:]:
+            codes.append(book.encode(residual))
+            residual = residual - book.lookup(codes[-1])
+        return torch.stack(codes, -1)
+
+    def decode(self, codes: Tensor) -> Tensor:
+        """codes [B, F, k], k <= K: a prefix of the books -> latent [B, F, width]."""
+        return sum(book.lookup(codes[..., k]) for k, book in enumerate(self.books[: codes.shape[-1]]))

@@ -1,0 +1,46 @@
+"""Streaming by bounded recomputation: exactly the whole-utterance result, chunk by chunk, with no state on any module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+class Windowed:
+    """Streams a function of frames whose output frame t depends on inputs t - left .. t + right only.
+
+    ``fn`` maps [1, F, ...] to [1, F * rate, ...]. ``push`` returns the outputs that no later input can change any more,
+    ``finish`` the rest. Each call recomputes ``left`` frames of context, so few large chunks cost less than many small.
+    """
+
+    def __init__(self, fn: Callable[[Tensor], Tensor], left: int, right: int, rate: int = 1) -> None:
+        self.fn, self.left, self.right, self.rate = fn, left, right, rate
+        self._buffer: Tensor | None = None  # the last inputs that outputs still need, [F, ...]
+        self._first = 0  # frame number of the buffer's first row
+        self._done = 0  # frames already returned
+
+    def push(self, frames: Tensor) -> Tensor:
+        """frames [n, ...], n >= 0 -> outputs [m * rate, ...], m >= 0."""
+        self._buffer = frames if self._buffer is None else torch.cat([self._buffer, frames])
+        return self._emit(self._first + len(self._buffer) - self.right)
+
+    def finish(self) -> Tensor:
+        """The outputs still owed; the stream is over."""
+        if self._buffer is None:
+            raise RuntimeError("finish() before any push()")
+        return self._emit(self._first + len(self._buffer))
+
+    @torch.inference_mode()
+    def _emit(self, until: int) -> Tensor:
+        start, until = self._done, max(self._done, until)
+        if until == start:
+            probe = self.fn(self._buffer[:1][None])[0] if len(self._buffer) else self._buffer
+            return probe[:0]
+        output = self.fn(self._buffer[None])[0]
+        wanted = output[(start - self._first) * self.rate : (until - self._first) * self.rate]
+        self._done = until
+        drop = max(0, until - self.left - self._first)
+        self._buffer, self._first = self._buffer[drop:], self._first + drop
+        return wanted

@@ -1,0 +1,144 @@
+"""Names, sizes and small frozen records that everything else is written in. Imports nothing of ours.
+
+Symbols used in shape comments throughout the package:
+
+    B  batch            K  codebooks          F  codec frames (50 per second)
+    T  tokens in a sequence (text or speech)  P  patch or chunk size
+    H  hidden width     A  attention heads    D  width of one head
+    V  speech vocabulary of the LM, end-of-speech included
+    S  slots of a KV cache                    N  audio samples
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+SAMPLE_RATE = 16_000  # Hz, mono
+HOP = 320  # samples per codec frame
+FRAME_RATE = SAMPLE_RATE // HOP  # 50 codec frames per second
+
+
+class UserError(ValueError):
+    """Something a person can mend. Its text is one sentence that says what to do; it is shown without a traceback."""
+
+
+@dataclass(frozen=True)
+class CodecConfig:
+    """QDAC-like codec (QTTS, section 3.1): mel -> encoder -> residual VQ -> decoder -> inverse STFT."""
+
+    sample_rate: int = SAMPLE_RATE
+    hop: int = HOP
+    n_fft: int = 1280
+    mels: int = 80
+    encoder_width: int = 256
+    encoder_layers: int = 6
+    latent: int = 256  # width of the quantised latent the decoder reads
+    codebooks: int = 8
+    entries: int = 1024
+    code_width: int = 32  # factorised lookup width
+    decoder_width: int = 384
+    decoder_layers: int = 8
+    decoder_lookahead: int = 4  # frames of future the decoder may see, inverse STFT overlap not counted
+    phonemes: int = 0  # symbols of the semantic heads; 0 = no semantic heads stored
+
+
+@dataclass(frozen=True)
+class SpeakerConfig:
+    mels: int = 80
+    width: int = 192
+    layers: int = 4
+    embedding: int = 192
+
+
+@dataclass(frozen=True)
+class RefinerConfig:
+    """First codebook + prompt + speaker -> decoder latent, in one pass. ``left``/``right``: attention window, frames."""
+
+    entries: int = 1024
+    latent: int = 256
+    speaker: int = 192
+    width: int = 256
+    layers: int = 4
+    heads: int = 4
+    ffn: int = 768
+    left: int = 45
+    right: int = 2
+    prompt_frames: int = 150  # at most this many prompt frames are attended (3 s)
+
+
+@dataclass(frozen=True)
+class LMConfig:
+    """Shape of a speech language model: a Qwen2 backbone, a speech embedding and a speech head."""
+
+    text_vocab: int = 128
+    speech_codes: int = 1024
+    extra_codes: int = 1  # ids after the codes; the first of them ends speech
+    hidden: int = 256
+    layers: int = 12
+    heads: int = 4
+    kv_heads: int = 2
+    ffn: int = 768
+    rope_theta: float = 10_000.0
+    rms_eps: float = 1e-6
+    max_positions: int = 16_384
+    speaker: int = 192  # width of the speaker vector; 0 = the LM takes none
+    bidirectional_text: bool = True  # text positions see each other; speech is always causal
+
+    @property
+    def head_dim(self) -> int:
+        return self.hidden // self.heads
+
+    @property
+    def vocab(self) -> int:
+        """V: codes and the special ids behind them."""
+        return self.speech_codes + self.extra_codes
+
+    @property
+    def eos(self) -> int:
+        """The id a sampler emits to end speech (any id >= ``speech_codes`` ends it)."""
+        return self.speech_codes
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Elements, not bytes, of K and V for one token times two bytes per fp16 element."""
+        return 2 * self.layers * self.kv_heads * self.head_dim * 2
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a token is drawn. ``temperature`` 0 is greedy. Repetition-aware sampling (VALL-E 2, section 3.2):
+    a drawn token that fills at least ``repeat_ratio`` of the last ``repeat_window`` tokens is drawn again
+    from the untruncated distribution. ``repeat_window`` 0 turns it off."""
+
+    temperature: float = 0.7
+    top_k: int = 50
+    top_p: float = 0.9
+    repeat_window: int = 20
+    repeat_ratio: float = 0.4
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature <= 2:
+            raise UserError(f"temperature must lie between 0 (greedy) and 2, not {self.temperature}.")
+        if self.top_k < 0:
+            raise UserError(f"top_k must be 0 (off) or more, not {self.top_k}.")
+        if not 0 < self.top_p <= 1:
+            raise UserError(f"top_p must lie above 0 and at most at 1, not {self.top_p}.")
+        if self.repeat_window < 0 or not 0 < self.repeat_ratio <= 1:
+            raise UserError("repeat_window must be 0 or more and repeat_ratio above 0 and at most 1.")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One thing to say. ``prompt`` is an encoded voice (``stack.encode_prompt``), ``options`` the method's own
+    ``Options`` instance or None for its defaults."""
+
+    text: str
+    prompt: Any
+    method: str = "baseline"
+    options: Any = None
+    sampling: Sampling = field(default_factory=Sampling)
+    seed: int = 0
+    max_seconds: float = 30.0
+    capture_attention: bool = False
+    forced_frames: int = 0  # > 0: ignore end-of-speech and speak exactly this many frames (speed and memory runs)

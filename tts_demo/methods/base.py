@@ -1,0 +1,157 @@
+"""The contract between a decoding method and the engine.
+
+A method turns a prefix (voice + text) into codec frames, one ``step`` at a time. It knows the language model and
+its own trained modules; it knows nothing of codecs, clocks, events or pages. Everything about one run lives in its
+``State``, so one method object serves many runs. Adding a method: one file here, one line in ``__init__``, and a
+recipe in ``train`` if it has weights. Its dials in the page, its command-line options, its rows in ``bench`` and
+its place in the test matrix follow from ``Options``.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ..config import Sampling, UserError
+
+
+def dial(default: Any, label: str, help: str, *, min=None, max=None, step=None, choices=None, unit: str = "") -> Any:
+    """A field of an ``Options`` dataclass: its default and everything a page or a command line must know about it."""
+    meta = dict(label=label, help=help, min=min, max=max, step=step, choices=choices, unit=unit)
+    return field(default=default, metadata=meta)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Base of every method's options: numbers are range-checked and choices enforced from the field metadata."""
+
+    def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):
+            value, m = getattr(self, f.name), f.metadata
+            kind = type(f.default)
+            if kind in (int, float) and (isinstance(value, bool) or not isinstance(value, (int, float))):
+                raise UserError(f"{f.name} must be a number, not {value!r}.")
+            if kind is int and value != int(value):
+                raise UserError(f"{f.name} must be a whole number, not {value!r}.")
+            if m.get("choices") and value not in m["choices"]:
+                raise UserError(f"{f.name} must be one of {', '.join(map(str, m['choices']))}, not {value!r}.")
+            if m.get("min") is not None and not m["min"] <= value <= m["max"]:
+                raise UserError(f"{f.name} must lie between {m['min']} and {m['max']}, not {value}.")
+
+    @classmethod
+    def parse(cls, pairs: dict[str, str]) -> "Options":
+        """From command-line words (``patch_size=4``). Raises UserError for an unknown key or a bad value."""
+        known = {f.name: f for f in dataclasses.fields(cls)}
+        values = {}
+        for key, word in pairs.items():
+            if key not in known:
+                has = ", ".join(known) or "none"
+                raise UserError(f"Unknown option {key!r}; this method's options are: {has}.")
+            kind = type(known[key].default)
+            try:
+                values[key] = kind(word) if kind is not bool else str(word).lower() in ("1", "true", "yes", "on")
+            except ValueError:
+                raise UserError(f"{key} must be a {'whole number' if kind is int else 'number'}, not {word!r}.") from None
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """What a run starts from, embedded: [speaker, SOS, text, TASK] then the prompt's speech.
+
+    x: [T, H] embeddings of everything before the prompt's speech. ``text`` spans the text tokens inside it.
+    prompt_codes: [F, K] codec codes of the prompt's speech, empty when the LM gets none (a method embeds them in
+    its own way: token by token, patchified, or over several codebooks). ``labels``: one readable label a text token.
+    """
+
+    x: Tensor
+    text: slice
+    labels: tuple[str, ...]
+    prompt_codes: Tensor
+    speaker: Tensor | None = None  # [speaker width], for methods that condition their own modules on it
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one pass of the big model (and the small work around it) committed.
+
+    frames: [n, K] codes, n >= 0. ``marks``: one word a frame (``token``, ``patch``, ``chunk``, ``accepted``,
+    ``resampled``, ``bonus``, ``delay`` ...), the first frame of a group may carry a trailing ``|``.
+    proposed/accepted: speculative counts, 0 elsewhere. ``passes``: backbone passes made (1 unless a step needs none).
+    """
+
+    frames: Tensor
+    done: bool = False
+    marks: tuple[str, ...] = ()
+    proposed: int = 0
+    accepted: int = 0
+    passes: int = 1
+    stats: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Inputs of the second, untimed, teacher-forced pass over a finished run.
+
+    x: [T, H] inputs of the backbone; positions: [T] logical; mask: [T, T] bool, True = may attend.
+    rows: [R] the row of x whose output decided step r; first_frame/frames_of: per row the first frame it emitted and
+    how many (0 allowed). The engine turns rows into times.
+    """
+
+    x: Tensor
+    positions: Tensor
+    mask: Tensor
+    rows: Tensor
+    first_frame: tuple[int, ...]
+    frames_of: tuple[int, ...]
+
+
+class State:
+    """Everything about one run. Subclasses add fields; the engine reads only what is declared here."""
+
+    caches: dict[str, Any]  # name -> KVCache, the backbone's under "backbone"
+    prefix: Prefix
+
+
+class Method(abc.ABC):
+    name: ClassVar[str]
+    title: ClassVar[str]
+    paper: ClassVar[str]
+    idea: ClassVar[str]  # one or two plain sentences for the page
+    cached: ClassVar[str]  # what is kept in the KV cache, in a few words
+    emits: ClassVar[str]  # what one step emits, in a few words
+    Options: ClassVar[type[Options]] = Options
+    needs_weights: ClassVar[tuple[str, ...]] = ()  # folders under the checkpoint this method cannot run without
+    bench_options: ClassVar[tuple[dict[str, Any], ...]] = ({},)  # dials worth a row in bench and evaluate
+
+    def __init__(self, lm: Any, modules: dict[str, nn.Module] | None = None) -> None:
+        """lm: tts_demo.lm.LanguageModel; modules: folder name -> trained module, for each of ``needs_weights``."""
+        self.lm = lm
+        self.modules = modules or {}
+
+    @classmethod
+    def build_modules(cls, lm: Any) -> dict[str, nn.Module]:
+        """Fresh (untrained) modules for this LM's shape, by folder name. Weights are loaded into these."""
+        return {}
+
+    @abc.abstractmethod
+    def prefill(self, prefix: Prefix, options: Any, sampling: Sampling, generator: torch.Generator,
+                max_frames: int, forced: bool = False) -> State:
+        """Run the prefix through the backbone once. ``forced``: end-of-speech is never drawn."""
+
+    @abc.abstractmethod
+    def step(self, state: State) -> Step:
+        """Advance by one backbone pass (speculation: one target pass)."""
+
+    @abc.abstractmethod
+    def replay(self, state: State) -> Replay:
+        """Rebuild the finished run for a teacher-forced pass whose logits equal the stepwise ones."""
+
+    def output_codebooks(self, options: Any) -> int:
+        """How many codebooks the frames carry: 1 means the acoustic refiner fills in the rest."""
+        return 1

@@ -1,0 +1,138 @@
+"""Recipe ``codec``: encoder, quantizer and decoder, with the refiner and the speaker encoder trained along.
+
+Each batch is random crops. Two thirds of it go through the quantizer with a random number of books; one third goes
+first book -> refiner (with the voice of another crop) -> the same decoder, so that the decoder learns to speak from
+both. The first book alone feeds the semantic probe. ``--set semantic=0`` trains without it, for the comparison in QTTS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..acoustic import Refiner
+from ..codec.model import Codec
+from ..codec.speaker import SpeakerEncoder
+from ..config import HOP
+from ..text import SYMBOLS
+from .alignment import Alignments
+from .data import PhonemeCache, SpeechCache, describe, pad_stack
+from .load import load_recogniser, recogniser_tag
+from .losses import SemanticProbe, SpectralLoss
+from .loop import TrainOptions
+
+CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
+
+
+@dataclass(frozen=True)
+class CodecBatch:
+    audio: Tensor  # [B, CROP * HOP]
+    voice: Tensor  # [B, VOICE_CROP * HOP], the same speaker elsewhere
+    labels: Tensor  # [B, CROP] phoneme id per frame
+    sounds: Tensor  # [B, T] phoneme ids of the crop, 0 = padding
+    speakers: Tensor  # [B]
+
+
+class CodecTask:
+    name = "codec"
+    steps, lr = 9000, 6e-4
+
+    def __init__(self, options: TrainOptions) -> None:
+        self.speech = SpeechCache(options.data, options.work / "cache")
+        self.phonemes = PhonemeCache(self.speech)
+        self.alignments = Alignments(self.speech, self.phonemes, load_recogniser(options.checkpoint), recogniser_tag(options.checkpoint))
+        self.size = options.batch or 12
+        self.semantic = float(options.settings.get("semantic", 1.0))
+        self.codec, self.refiner, self.voice = Codec(), Refiner(), SpeakerEncoder()
+        self.modules = {"codec": self.codec, "refiner": self.refiner, "speaker": self.voice}
+        self.train = [i for i in self.speech.indices(held_out=False) if _usable(self, i)]
+        self.test = [i for i in self.speech.indices(held_out=True) if _usable(self, i)]
+        self.voices = sorted({self.speech.utterances[i].speaker for i in self.train})
+        self.by_voice = {v: [i for i in self.train if self.speech.utterances[i].speaker == v] for v in self.voices}
+        self.probe = SemanticProbe(self.codec.config.latent, len(SYMBOLS))
+        self.classify = nn.Linear(self.voice.config.embedding, len(self.voices))
+        self.helpers = {"probe": self.probe, "classify": self.classify}
+        self.spectral = SpectralLoss()
+        seconds = np.asarray([self.speech.seconds(i) for i in self.train])
+        self.weights = seconds / seconds.sum()
+        self.data_summary = describe(self.speech, self.train)
+
+    def batch(self, rng: np.random.Generator, step: int) -> CodecBatch:
+        return self._make(rng, rng.choice(self.train, size=self.size, p=self.weights))
+
+    def _make(self, rng: np.random.Generator, chosen: np.ndarray) -> CodecBatch:
+        audio, voice, labels, sounds, speakers = [], [], [], [], []
+        for i in chosen:
+            samples, row = self.speech.samples(i), self.alignments.get(i)
+            start = int(rng.integers(len(row) - CROP + 1))
+            ids = np.asarray(self.phonemes.ids[i], dtype=np.int64)
+            spoken = row[start : start + CROP]
+            audio.append(samples[start * HOP : (start + CROP) * HOP])
+            labels.append(ids[spoken])
+            sounds.append(ids[spoken[np.r_[True, spoken[1:] != spoken[:-1]]]][:MAX_SOUNDS])
+            speaker = self.speech.utterances[i].speaker
+            other = self.speech.samples(int(rng.choice(self.by_voice.get(speaker, [i]))))
+            voice.append(_crop(rng, other, VOICE_CROP * HOP))
+            speakers.append(self.voices.index(speaker) if speaker in self.voices else 0)
+        return CodecBatch(pad_stack(audio), pad_stack(voice), torch.from_numpy(np.stack(labels)), pad_stack(sounds),
+                          torch.tensor(speakers))
+
+    def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
+        codec, third = self.codec, max(1, self.size // 3)
+        keep = _random_books(len(batch.audio), codec.config.codebooks)
+        keep[:third] = codec.config.codebooks  # their full latent is the refiner's target
+        latent, semantic = codec.encoder(batch.audio)
+        quantised, first, codes, vq = codec.quantizer(latent, semantic, keep)
+        speaker = self.voice(batch.voice)
+        with torch.no_grad():
+            prompt = codec.quantizer.decode(codec.quantizer.encode(*codec.encoder(batch.voice[:third])))
+        refined = self.refiner(codes[:third, :, 0], speaker[:third], prompt)
+        regression = F.l1_loss(refined, quantised[:third].detach())
+        decoded = codec.decoder(torch.cat([refined, quantised[third:]]))
+        spectral = self.spectral(decoded, batch.audio)
+        loss = spectral.mean() + vq + 0.3 * regression
+        parts = {"refined": spectral[:third].mean().item(), "coded": spectral[third:].mean().item(), "vq": vq.item(),
+                 "reg": regression.item()}
+        frame = self.probe.frame_loss(first if self.semantic else first.detach(), batch.labels)
+        spoken = self.probe.decoder_loss(first if self.semantic else first.detach(), batch.sounds)
+        voice = F.cross_entropy(self.classify(speaker).float(), batch.speakers)
+        loss = loss + max(self.semantic, 1.0) * (0.3 * frame + 0.15 * spoken) + 0.05 * voice
+        return loss, parts | {"frame": frame.item(), "asr": spoken.item(), "voice": voice.item()}
+
+    @torch.inference_mode()
+    def evaluate(self) -> dict[str, float]:
+        """Spectral losses and the first book's phoneme error on fixed crops of held-out speech."""
+        rng, scores = np.random.default_rng(0), []
+        for start in range(0, min(len(self.test), 96), 12):
+            batch = self._make(rng, np.asarray(self.test[start : start + 12]))
+            codes = self.codec.encode(batch.audio)
+            latent = self.codec.quantizer.decode(codes)
+            prompt = self.codec.quantizer.decode(self.codec.encode(batch.voice))
+            refined = self.refiner(codes[..., 0], self.voice(batch.voice), prompt)
+            first = self.codec.quantizer.books[0].lookup(codes[..., 0])
+            scores.append([self.spectral(self.codec.decoder(latent), batch.audio).mean().item(),
+                           self.spectral(self.codec.decoder(refined), batch.audio).mean().item(),
+                           self.probe.frame_error(first, batch.labels)])
+        names = ("spectral distance, 8 books", "spectral distance, first book refined", "first book, frame phoneme error")
+        return dict(zip(names, np.mean(scores, axis=0).tolist()))
+
+
+def _usable(task: CodecTask, index: int) -> bool:
+    row = task.alignments.get(index)
+    return row is not None and CROP < len(row) <= len(task.speech.samples(index)) // HOP
+
+
+def _crop(rng: np.random.Generator, samples: np.ndarray, length: int) -> np.ndarray:
+    if len(samples) <= length:
+        return np.pad(samples, (0, length - len(samples)), mode="wrap")
+    start = int(rng.integers(len(samples) - length + 1))
+    return samples[start : start + length]
+
+
+def _random_books(count: int, books: int) -> Tensor:
+    """Half of the items use all books, the rest 1 to K - 1 at random."""
+    return torch.where(torch.rand(count) < 0.5, books, torch.randint(1, books, (count,)))

@@ -1,0 +1,174 @@
+"""The one training loop: seeded, resumable at any second, with progress, held-out scores and a model card.
+
+A recipe is a ``Task``: what it trains, how it makes batch number ``step`` (a pure function of seed and step, so that a
+resumed run sees what an unbroken one would), its loss and its held-out scores. ``fit`` does the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from ..config import UserError
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """What ``python -m tts_demo train`` was asked for. 0 or None = the recipe's own default."""
+
+    data: Path
+    out: Path = Path("checkpoints/nano")  # where the finished modules go, one folder each
+    work: Path = Path(".train")  # resumable state, decoded speech and other caches
+    checkpoint: Path = Path("checkpoints/nano")  # where modules the recipe builds on are read
+    steps: int = 0
+    batch: int = 0
+    lr: float = 0.0
+    seed: int = 0
+    minutes: float = 0.0  # stop (and publish) after this long; the schedule still ends at ``steps``
+    resume: bool = False
+    device: str = "cpu"
+    settings: dict[str, str] = field(default_factory=dict)  # --set key=value, recipe-specific
+
+
+class Task(Protocol):
+    name: str
+    modules: dict[str, nn.Module]  # published, by folder name
+    helpers: dict[str, nn.Module]  # trained along but not published (probes, discriminators)
+    steps: int
+    lr: float
+    data_summary: str  # corpora, hours, licences: for the model card
+
+    def batch(self, rng: np.random.Generator, step: int) -> Any: ...
+    def loss(self, batch: Any, step: int) -> tuple[Tensor, dict[str, float]]: ...
+    def evaluate(self) -> dict[str, float]: ...
+
+
+def learning_rate(step: int, steps: int, peak: float, warmup: int = 100) -> float:
+    """Linear warm-up, then a cosine down to 2 % of the peak."""
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    done = (step - warmup) / max(1, steps - warmup)
+    return peak * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * min(1.0, done))))
+
+
+def fit(task: Task, options: TrainOptions) -> dict[str, float]:
+    """Train to ``steps`` (or for ``minutes``), keep state under work/<name>, publish modules and cards. Returns scores."""
+    torch.manual_seed(options.seed)
+    steps, peak = options.steps or task.steps, options.lr or task.lr
+    everything = nn.ModuleDict({**{f"m_{k}": v for k, v in task.modules.items()},
+                                **{f"h_{k}": v for k, v in task.helpers.items()}})
+    parameters = [p for p in everything.parameters() if p.requires_grad]
+    optimiser = torch.optim.AdamW(parameters, lr=peak, betas=(0.9, 0.98), weight_decay=0.01)
+    run = _Run(options.work / task.name, everything, optimiser)
+    step, log, spent = run.load() if options.resume else (0, [], 0.0)
+    started, saved, stop = time.monotonic(), time.monotonic(), _StopFlag()
+    everything.train()
+    bar = tqdm(total=steps, initial=step, desc=task.name, unit="step", smoothing=0.02, mininterval=2.0)
+    average: dict[str, float] = {}
+    while step < steps and not stop.requested:
+        for group in optimiser.param_groups:
+            group["lr"] = learning_rate(step, steps, peak)
+        rng = np.random.default_rng((options.seed, step))
+        torch.manual_seed(options.seed * 1_000_003 + step)
+        with torch.autocast(options.device, dtype=torch.bfloat16):
+            loss, parts = task.loss(task.batch(rng, step), step)
+        if not torch.isfinite(loss):
+            raise RuntimeError(f"{task.name}: loss is {loss.item()} at step {step}; resume from an earlier state or lower --lr.")
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimiser.step()
+        step += 1
+        for key, value in parts.items():
+            average[key] = 0.95 * average.get(key, value) + 0.05 * value
+        bar.update()
+        bar.set_postfix({k: f"{v:.3f}" for k, v in average.items()}, refresh=False)
+        now = time.monotonic()
+        if step % 100 == 0:
+            log.append({"step": step, **{k: round(v, 4) for k, v in average.items()}})
+        if now - saved > 120:
+            run.save(step, log, spent + now - started)
+            saved = now
+        if options.minutes and now - started > 60 * options.minutes:
+            break
+    bar.close()
+    spent += time.monotonic() - started
+    run.save(step, log, spent)
+    everything.eval()
+    scores = task.evaluate()
+    log.append({"step": step, "held_out": scores})
+    run.save(step, log, spent)
+    publish(task, options, scores, step, steps, spent, log)
+    return scores
+
+
+class _StopFlag:
+    """SIGINT and SIGTERM end the run after the current step, with state saved and modules published."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        for name in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(name, self._ask)
+
+    def _ask(self, *_: Any) -> None:
+        self.requested = True
+
+
+class _Run:
+    """Resumable state in one file, replaced atomically."""
+
+    def __init__(self, folder: Path, modules: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+        self.path, self.modules, self.optimiser = folder / "state.pt", modules, optimiser
+
+    def save(self, step: int, log: list, seconds: float) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        state = {"step": step, "log": json.dumps(log), "seconds": seconds, "optimiser": self.optimiser.state_dict(),
+                 "modules": self.modules.state_dict()}
+        torch.save(state, self.path.with_suffix(".part"))
+        os.replace(self.path.with_suffix(".part"), self.path)
+
+    def load(self) -> tuple[int, list, float]:
+        if not self.path.exists():
+            raise UserError(f"Nothing to resume: {self.path} does not exist; start without --resume.")
+        state = torch.load(self.path, weights_only=True, map_location="cpu")
+        self.modules.load_state_dict(state["modules"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        return state["step"], json.loads(state["log"]), state["seconds"]
+
+
+def publish(task: Task, options: TrainOptions, scores: dict[str, float], step: int, steps: int, seconds: float,
+            log: list) -> None:
+    """Write every module of the task with its card, and bring the manifest up to date."""
+    from .. import checkpoints
+
+    facts = {
+        "recipe": task.name, "steps": f"{step} of {steps}", "wall-clock hours": f"{seconds / 3600:.2f}",
+        "device": _device_name(options.device), "seed": options.seed, "data": task.data_summary,
+        "command": command_line(task.name, options),
+    }
+    for folder, module in task.modules.items():
+        checkpoints.save_module(options.out, folder, module, facts=facts, scores=scores, log=log)
+
+
+def command_line(name: str, options: TrainOptions) -> str:
+    words = [f"python -m tts_demo train {name} --data SPEECH --seed {options.seed}"]
+    words += [f"--{k} {getattr(options, k):g}" for k in ("steps", "batch", "lr") if getattr(options, k)]
+    words += [f"--set {k}={v}" for k, v in options.settings.items()]
+    return " ".join(words)
+
+
+def _device_name(device: str) -> str:
+    if device.startswith("cuda"):
+        return torch.cuda.get_device_name()
+    return f"CPU, {torch.get_num_threads()} threads, bfloat16 autocast"

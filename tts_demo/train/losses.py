@@ -1,0 +1,67 @@
+"""Losses and probes of the audio recipes: multi-resolution spectra, and the recogniser that makes a codebook semantic."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+import torchaudio
+from torch import Tensor, nn
+
+from ..config import SAMPLE_RATE
+
+RESOLUTIONS = ((256, 40), (512, 64), (1024, 100), (2048, 128))  # n_fft (hop = n_fft / 4), mels
+
+
+class SpectralLoss(nn.Module):
+    """Mean over resolutions of L1 between log-mels plus L1 between compressed magnitudes, per item: [B, N] x 2 -> [B]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for n_fft, mels in RESOLUTIONS:
+            bank = torchaudio.functional.melscale_fbanks(n_fft // 2 + 1, 0.0, SAMPLE_RATE / 2, mels, SAMPLE_RATE)
+            self.register_buffer(f"bank{n_fft}", bank, persistent=False)
+            self.register_buffer(f"window{n_fft}", torch.hann_window(n_fft), persistent=False)
+
+    def forward(self, made: Tensor, real: Tensor) -> Tensor:
+        total = 0.0
+        both = torch.cat([made, real]).float()
+        for n_fft, _ in RESOLUTIONS:
+            window, bank = getattr(self, f"window{n_fft}"), getattr(self, f"bank{n_fft}")
+            spectrum = torch.stft(both, n_fft, n_fft // 4, window=window, center=True, return_complex=True)
+            power = spectrum.real.square() + spectrum.imag.square() + 1e-9
+            mel = torch.log(torch.matmul(power.transpose(1, 2), bank).clamp(min=1e-5))
+            root = power.pow(0.25)
+            for x, weight in ((mel, 1.0), (root, 0.5)):
+                a, b = x.chunk(2)
+                total = total + weight * (a - b).abs().flatten(1).mean(1)
+        return total / len(RESOLUTIONS)
+
+
+class SemanticProbe(nn.Module):
+    """Reads only the first codebook's output and must say what was spoken (QTTS, section 3.1): an autoregressive decoder
+    over phonemes, as in the paper, and a frame classifier on aligned phonemes, which makes it converge on short crops."""
+
+    def __init__(self, width: int, symbols: int) -> None:
+        super().__init__()
+        self.frame = nn.Sequential(nn.Conv1d(width, width, 3, padding=1), nn.GELU(), nn.Conv1d(width, symbols, 1))
+        self.embedding = nn.Embedding(symbols, width)
+        self.place = nn.Embedding(64, width)
+        self.decoder = nn.TransformerDecoderLayer(width, 4, 2 * width, dropout=0.0, batch_first=True, norm_first=True)
+        self.out = nn.Linear(width, symbols)
+
+    def frame_loss(self, first: Tensor, labels: Tensor) -> Tensor:
+        """first [B, F, width], labels [B, F] phoneme ids -> []."""
+        return F.cross_entropy(self.frame(first.transpose(1, 2)).float(), labels)
+
+    def frame_error(self, first: Tensor, labels: Tensor) -> float:
+        """Share of frames whose phoneme is not the most likely one."""
+        return float((self.frame(first.transpose(1, 2)).argmax(1) != labels).float().mean())
+
+    def decoder_loss(self, first: Tensor, targets: Tensor) -> Tensor:
+        """targets [B, T] phoneme ids, 0 = padding; next-phoneme cross-entropy -> []."""
+        inputs = F.pad(targets[:, :-1], (1, 0), value=1)
+        count = targets.shape[1]
+        x = self.embedding(inputs) + self.place(torch.arange(count, device=targets.device))
+        causal = torch.ones(count, count, dtype=torch.bool, device=targets.device).triu(1)
+        h = self.decoder(x, first, tgt_mask=causal)
+        return F.cross_entropy(self.out(h).float().transpose(1, 2), targets, ignore_index=0)

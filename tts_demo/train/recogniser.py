@@ -1,0 +1,81 @@
+"""Recipe ``recogniser``: CTC over phonemes on whole utterances, with SpecAugment."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from rapidfuzz.distance import Levenshtein
+from torch import Tensor
+
+from ..config import HOP
+from ..recogniser import Recogniser, RecogniserConfig
+from ..text import SYMBOLS
+from .data import PhonemeCache, SpeechCache, describe, pad_stack
+from .loop import TrainOptions
+
+
+class RecogniserTask:
+    name = "recogniser"
+    steps, lr = 3000, 2e-3
+
+    def __init__(self, options: TrainOptions) -> None:
+        self.speech = SpeechCache(options.data, options.work / "cache")
+        self.phonemes = PhonemeCache(self.speech)
+        self.model = Recogniser(RecogniserConfig(symbols=len(SYMBOLS)))
+        self.modules, self.helpers = {"recogniser": self.model}, {}
+        train = self.speech.indices(held_out=False)
+        self.buckets = _buckets(self.speech, train, seconds=options.batch or 90)
+        self.test = self.speech.indices(held_out=True)
+        self.data_summary = describe(self.speech, train)
+
+    def batch(self, rng: np.random.Generator, step: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        chosen = self.buckets[rng.integers(len(self.buckets))]
+        whole = [self.speech.samples(i) for i in chosen]
+        frames = [len(s) // HOP for s in whole]
+        samples = pad_stack([s[: n * HOP] for s, n in zip(whole, frames)])
+        targets = [np.asarray(self.phonemes.sounds(i), dtype=np.int64) for i in chosen]
+        return samples, torch.tensor(frames), pad_stack(targets), torch.tensor([len(t) for t in targets])
+
+    def loss(self, batch: tuple[Tensor, ...], step: int) -> tuple[Tensor, dict[str, float]]:
+        samples, frames, targets, lengths = batch
+        with torch.no_grad():
+            features = _mask_bands(self.model.features(samples))
+        scores = self.model(features)
+        loss = F.ctc_loss(scores.transpose(0, 1), targets, frames, lengths, blank=0, zero_infinity=True)
+        return loss, {"ctc": loss.item()}
+
+    @torch.inference_mode()
+    def evaluate(self) -> dict[str, float]:
+        errors = length = 0
+        for i in self.test:
+            truth = self.phonemes.sounds(i)
+            errors += Levenshtein.distance(self.model.phonemes(torch.from_numpy(self.speech.samples(i))), truth)
+            length += len(truth)
+        return {"phoneme error rate, held-out": errors / length}
+
+
+def _buckets(speech: SpeechCache, indices: list[int], seconds: float) -> list[list[int]]:
+    """Utterances of like length together, about ``seconds`` of audio a batch."""
+    buckets, current, total = [], [], 0.0
+    for i in sorted(indices, key=speech.seconds):
+        if current and total + speech.seconds(i) > seconds:
+            buckets.append(current)
+            current, total = [], 0.0
+        current.append(i)
+        total += speech.seconds(i)
+    return buckets + [current]
+
+
+def _mask_bands(features: Tensor) -> Tensor:
+    """SpecAugment: two bands of mels and three stretches of time set to the mean, per utterance [B, F, mels]."""
+    batch, count, mels = features.shape
+    keep = torch.ones_like(features)
+    for b in range(batch):
+        for _ in range(2):
+            low = int(torch.randint(mels - 16, ()))
+            keep[b, :, low : low + int(torch.randint(1, 16, ()))] = 0
+        for _ in range(3):
+            start = int(torch.randint(max(1, count - 30), ()))
+            keep[b, start : start + int(torch.randint(1, 30, ()))] = 0
+    return features * keep
