@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ..config import Sampling, UserError
+from ..lm.prefix import Prefix
 
 
 def dial(default: Any, label: str, help: str, *, min=None, max=None, step=None, choices=None, unit: str = "") -> Any:
@@ -58,22 +59,6 @@ class Options:
             except ValueError:
                 raise UserError(f"{key} must be a {'whole number' if kind is int else 'number'}, not {word!r}.") from None
         return cls(**values)
-
-
-@dataclass(frozen=True)
-class Prefix:
-    """What a run starts from, embedded: [speaker, SOS, text, TASK] then the prompt's speech.
-
-    x: [T, H] embeddings of everything before the prompt's speech. ``text`` spans the text tokens inside it.
-    prompt_codes: [F, K] codec codes of the prompt's speech, empty when the LM gets none (a method embeds them in
-    its own way: token by token, patchified, or over several codebooks). ``labels``: one readable label a text token.
-    """
-
-    x: Tensor
-    text: slice
-    labels: tuple[str, ...]
-    prompt_codes: Tensor
-    speaker: Tensor | None = None  # [speaker width], for methods that condition their own modules on it
 
 
 @dataclass(frozen=True)

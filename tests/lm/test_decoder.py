@@ -1,0 +1,124 @@
+"""The lean decoder against the Hugging Face forward, with and without a cache."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from conftest import make_prefix
+
+from tts_demo.lm import Decoder, LoraSpec
+from tts_demo.lm.lora import LoraDelta, attach, detach, lora_state
+from tts_demo.lm.masks import causal_mask, prefix_mask
+
+
+@pytest.fixture(scope="module")
+def sequence(tiny_lm):
+    torch.manual_seed(3)
+    x = torch.randn(1, 21, tiny_lm.config.hidden)
+    mask = prefix_mask(9, 21, True)
+    with torch.no_grad():
+        return x, mask, tiny_lm(x, torch.arange(21)[None], mask[None])
+
+
+def test_prefix_mask_is_two_way_in_the_prefix_and_causal_after():
+    mask = prefix_mask(3, 5, True)
+    assert mask[0].tolist() == [True, True, True, False, False]
+    assert mask[3].tolist() == [True, True, True, True, False]
+    assert torch.equal(prefix_mask(3, 5, False), causal_mask(5, 5))
+
+
+def test_prefix_spans_the_text(tiny_lm):
+    prefix = make_prefix(tiny_lm, text=4)
+    assert prefix.x.shape == (1 + 1 + 4 + 1, 64) and prefix.text == slice(2, 6)
+    assert torch.equal(prefix.x[1], tiny_lm.markers.weight[0]) and torch.equal(prefix.x[-1], tiny_lm.markers.weight[1])
+
+
+def test_full_equals_hugging_face(tiny_lm, sequence):
+    x, mask, expected = sequence
+    hidden, _ = tiny_lm.decoder.full(x, torch.arange(21), mask)
+    torch.testing.assert_close(hidden, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_cached_equals_hugging_face(tiny_lm, sequence):
+    """Prefill, a call of several tokens, then single steps."""
+    x, mask, expected = sequence
+    cache = tiny_lm.decoder.new_cache(32)
+    parts = [tiny_lm.decoder.forward(x[:, :12], cache, 0, mask[:12, :12]),
+             tiny_lm.decoder.forward(x[:, 12:17], cache, cache.next_position)]
+    parts += [tiny_lm.decoder.forward(x[:, i:i + 1], cache, i) for i in range(17, 21)]
+    torch.testing.assert_close(torch.cat(parts, 1), expected, atol=1e-5, rtol=1e-5)
+    assert cache.length == 21 and cache.positions[:21].tolist() == list(range(21))
+
+
+def test_rollback_then_restep(tiny_lm, sequence):
+    x, mask, expected = sequence
+    cache = tiny_lm.decoder.new_cache(32)
+    tiny_lm.decoder.forward(x[:, :16], cache, 0, mask[:16, :16])
+    tiny_lm.decoder.forward(torch.randn(1, 4, 64), cache, 16)
+    cache.rollback(4)
+    again = tiny_lm.decoder.forward(x[:, 16:17], cache, cache.next_position)
+    torch.testing.assert_close(again, expected[:, 16:17], atol=1e-5, rtol=1e-5)
+
+
+def test_logical_positions_survive_eviction(tiny_lm, sequence):
+    """Evicting slots equals hiding them by mask, because positions stay logical."""
+    x, mask, _ = sequence
+    cache = tiny_lm.decoder.new_cache(32)
+    tiny_lm.decoder.forward(x[:, :20], cache, 0, mask[:20, :20])
+    kept = torch.ones(20, dtype=torch.bool)
+    kept[10:15] = False
+    hidden_by_mask = tiny_lm.decoder.forward(x[:, 20:], cache, 20, torch.cat([kept, torch.ones(1, dtype=torch.bool)])[None])
+    cache.rollback(1)
+    cache.keep(kept)
+    evicted = tiny_lm.decoder.forward(x[:, 20:], cache, cache.next_position)
+    torch.testing.assert_close(evicted, hidden_by_mask, atol=1e-5, rtol=1e-5)
+
+
+def test_batched_rows_of_unequal_length(tiny_lm, sequence):
+    """A left-padded row with its own positions and mask gives what it gives alone."""
+    x, mask, expected = sequence
+    cache = tiny_lm.decoder.new_cache(32, batch=2)
+    padded = torch.stack([x[0], torch.cat([torch.randn(4, 64), x[0, :17]])])
+    positions = torch.stack([torch.arange(21), (torch.arange(21) - 4).clamp(min=0)])
+    row = torch.eye(21, dtype=torch.bool)
+    row[4:, 4:] = mask[:17, :17]
+    hidden = tiny_lm.decoder.forward(padded, cache, positions, torch.stack([mask, row]))
+    torch.testing.assert_close(hidden[0], expected[0], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(hidden[1, 4:], expected[0, :17], atol=1e-5, rtol=1e-5)
+
+
+def test_chosen_layers_and_shared_memory(tiny_lm):
+    draft = Decoder.from_model(tiny_lm, layers=[1])
+    assert draft.config.layers == 1 and len(draft.new_cache(4).layers) == 1
+    assert draft.embedding.data_ptr() == tiny_lm.speech_embedding.weight.data_ptr()
+    assert draft.layers[0].down.data_ptr() == tiny_lm.backbone.layers[1].mlp.down_proj.weight.data_ptr()
+
+
+def test_merged_lora_equals_peft(tiny_lm, sequence):
+    x, mask, expected = sequence
+    lm = copy.deepcopy(tiny_lm)
+    spec = LoraSpec(rank=4, alpha=8)
+    factors = attach(lm.backbone, spec)
+    with torch.no_grad():
+        for b in factors.b.values():
+            b.normal_(std=0.2)
+        unmerged = lm(x, torch.arange(21)[None], mask[None])
+    assert (unmerged - expected).abs().max() > 0.05  # it does something
+    assert lora_state(lm.backbone).keys() == factors.state_dict().keys()
+    for delta in (LoraDelta(lora_state(lm.backbone), spec), factors):
+        merged, _ = Decoder.from_model(lm, lora=delta).full(x, torch.arange(21), mask)
+        torch.testing.assert_close(merged, unmerged, atol=2e-5, rtol=1e-5)
+    detach(lm.backbone)
+    with torch.no_grad():
+        torch.testing.assert_close(lm(x, torch.arange(21)[None], mask[None]), expected, atol=0, rtol=0)
+
+
+def test_training_reaches_the_factors_only(tiny_lm, sequence):
+    x, mask, _ = sequence
+    lm = copy.deepcopy(tiny_lm)
+    factors = attach(lm.backbone, LoraSpec(rank=2, alpha=2, targets=("q_proj", "down_proj")))
+    lm(x, torch.arange(21)[None], mask[None]).square().sum().backward()
+    assert all(b.grad is not None and b.grad.abs().sum() > 0 for b in factors.b.values())
+    assert all(p.grad is None for n, p in lm.backbone.named_parameters() if "lora_" not in n)

@@ -1,0 +1,73 @@
+"""The sampler draws from exactly the distribution it reports."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tts_demo.config import Sampling
+from tts_demo.lm.sampling import History, distribution, sample, special_ids
+
+LOGITS = torch.tensor([[2.0, 1.0, 0.5, 0.0, -1.0]])
+
+
+def frequencies(sampling: Sampling, n: int = 20_000, **kwargs) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.bincount(sample(LOGITS.expand(n, -1), sampling, generator, **kwargs), minlength=5) / n
+
+
+@pytest.mark.parametrize("sampling", [
+    Sampling(1.0, 0, 1.0), Sampling(0.7, 3, 1.0), Sampling(1.0, 0, 0.8), Sampling(0.5, 4, 0.9),
+])
+def test_frequencies_follow_the_distribution(sampling):
+    expected = distribution(LOGITS, sampling)[0]
+    assert expected.sum() == pytest.approx(1, abs=1e-6)
+    # Worst standard deviation of a frequency is 0.0035: five of them.
+    torch.testing.assert_close(frequencies(sampling), expected, atol=0.018, rtol=0)
+
+
+def test_truncation_rules():
+    full = LOGITS.softmax(-1)[0]
+    top3 = distribution(LOGITS, Sampling(1.0, 3, 1.0))[0]
+    torch.testing.assert_close(top3, torch.cat([full[:3] / full[:3].sum(), torch.zeros(2)]))
+    assert (distribution(LOGITS, Sampling(1.0, 0, 0.6))[0] > 0).sum() == 2  # 0.58 is not yet 0.6
+    assert distribution(LOGITS, Sampling(0.0))[0].tolist() == [1, 0, 0, 0, 0]
+
+
+def test_greedy_and_seed():
+    assert sample(LOGITS, Sampling(0.0)).tolist() == [0]
+    draws = [sample(LOGITS.expand(50, -1), Sampling(), torch.Generator().manual_seed(5)) for _ in range(2)]
+    assert torch.equal(*draws)
+
+
+def test_repetition_is_drawn_again_from_the_untruncated_distribution():
+    sampling = Sampling(1.0, 1, 1.0, repeat_window=10, repeat_ratio=0.3)  # top-1: always id 0 unless redrawn
+    often, seldom = torch.full((20_000, 10), -1), torch.full((20_000, 10), -1)
+    often[:, :3], seldom[:, :2] = 0, 0
+    torch.testing.assert_close(frequencies(sampling, history=often), LOGITS.softmax(-1)[0], atol=0.018, rtol=0)
+    assert frequencies(sampling, history=seldom)[0] == 1
+
+
+def test_forbidden_ids_never_appear():
+    forbid = special_ids(3, 5, "cpu")
+    assert frequencies(Sampling(2.0, 0, 1.0), forbid=forbid)[3:].sum() == 0
+    assert distribution(LOGITS, Sampling(1.0, 0, 1.0), forbid)[0, 3:].sum() == 0
+
+
+def test_history_is_a_ring():
+    history = History(3)
+    for token in range(5):
+        history.push(torch.tensor([token]))
+    assert sorted(history.tokens[0].tolist()) == [2, 3, 4]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_no_host_sync():
+    logits, generator = LOGITS.cuda(), torch.Generator("cuda").manual_seed(0)
+    history = History(20, device="cuda")
+    sample(logits, Sampling(), generator, history.tokens)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        history.push(sample(logits, Sampling(), generator, history.tokens))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

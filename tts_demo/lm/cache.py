@@ -1,0 +1,68 @@
+"""The one owner of KV memory: static buffers, logical positions, rollback, eviction, exact byte counts."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+class KVCache:
+    """Keys and values of every layer in buffers [layers, B, kv_heads, S, D].
+
+    ``positions`` [S] holds the logical position of each slot, -1 = unused: after an eviction the physical slot and
+    the position part company, and rotary embedding needs the position. ``length`` is the number of live slots,
+    which are always the first ones, in order.
+    """
+
+    def __init__(self, layers: int, batch: int, kv_heads: int, capacity: int, head_dim: int,
+                 dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> None:
+        shape = (layers, batch, kv_heads, capacity, head_dim)
+        self.k = torch.zeros(shape, dtype=dtype, device=device)  # zeros: a masked slot must still hold a finite number
+        self.v = torch.zeros(shape, dtype=dtype, device=device)
+        self.positions = torch.full((capacity,), -1, dtype=torch.long, device=device)
+        self.capacity, self.batch, self.length = capacity, batch, 0
+        self.next_position = 0  # where a sequence without gaps goes on
+        self.layers = list(zip(self.k.unbind(0), self.v.unbind(0)))  # per layer [B, kv_heads, S, D]
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of K and V of one slot over all layers and the whole batch."""
+        return 2 * self.k[:, :, :, :1].numel() * self.k.element_size()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of live K and V slots."""
+        return self.length * self.slot_bytes
+
+    @property
+    def allocated_nbytes(self) -> int:
+        return self.capacity * self.slot_bytes
+
+    def claim(self, positions: Tensor) -> slice:
+        """Take the next T slots for tokens at ``positions`` [T] and return their slice; the decoder fills them."""
+        start, end = self.length, self.length + positions.shape[0]
+        if end > self.capacity:
+            raise ValueError(f"the KV cache holds {self.capacity} slots, {end} are needed: allocate a larger one")
+        self.positions[start:end] = positions
+        self.length = end
+        self.next_position += end - start
+        return slice(start, end)
+
+    def rollback(self, n: int) -> None:
+        """Forget the last ``n`` tokens, as if they had never been stepped."""
+        assert 0 <= n <= self.length, (n, self.length)
+        self.length -= n
+        self.next_position -= n
+        self.positions[self.length:self.length + n] = -1
+
+    def keep(self, mask: Tensor) -> None:
+        """mask [length] bool: keep the marked slots, in order, moved to the front. Positions travel with them, and
+        ``next_position`` stays: what was evicted was still spoken."""
+        assert mask.shape == (self.length,), (mask.shape, self.length)
+        index = mask.nonzero(as_tuple=True)[0].to(self.k.device)
+        n, old = index.shape[0], self.length
+        for buffer in (self.k, self.v):
+            buffer[:, :, :, :n] = buffer.index_select(3, index)  # index_select copies, so source and target may overlap
+        self.positions[:n] = self.positions[index]
+        self.positions[n:old] = -1
+        self.length = n

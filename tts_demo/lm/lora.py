@@ -1,0 +1,104 @@
+"""LoRA on the frozen backbone: one set of factors that training injects through peft and inference merges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from peft import LoraConfig as PeftLoraConfig
+from peft import inject_adapter_in_model
+from peft.tuners.lora import LoraLayer
+from torch import Tensor, nn
+
+ALL_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+ADAPTER = "speech"
+
+
+@dataclass(frozen=True)
+class LoraSpec:
+    rank: int = 16
+    alpha: float = 16.0
+    targets: tuple[str, ...] = ALL_TARGETS
+
+    @property
+    def scale(self) -> float:
+        return self.alpha / self.rank
+
+
+def _key(layer: int, target: str) -> str:
+    return f"{layer}_{target}"  # no dots: a ParameterDict key
+
+
+def _targets(backbone: nn.Module, spec: LoraSpec) -> dict[str, tuple[nn.Module, str]]:
+    """Factor key -> (the module that holds the projection, the projection's name)."""
+    found = {}
+    for index, block in enumerate(backbone.layers):
+        for target in spec.targets:
+            found[_key(index, target)] = (block.self_attn if hasattr(block.self_attn, target) else block.mlp, target)
+    return found
+
+
+class LoraFactors(nn.Module):
+    """The trainable A [rank, in] and B [out, rank] of every target projection; B starts at zero (no effect)."""
+
+    def __init__(self, backbone: nn.Module, spec: LoraSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.a, self.b = nn.ParameterDict(), nn.ParameterDict()
+        for key, (owner, name) in _targets(backbone, spec).items():
+            linear = getattr(owner, name)
+            a = torch.empty(spec.rank, linear.in_features)
+            nn.init.kaiming_uniform_(a, a=5 ** 0.5)
+            self.a[key] = nn.Parameter(a)
+            self.b[key] = nn.Parameter(torch.zeros(linear.out_features, spec.rank))
+
+    def delta(self, layer: int, target: str) -> Tensor | None:
+        """What this adapter adds to a projection's weight, float32 [out, in]; None where it adds nothing."""
+        return LoraDelta(self.state_dict(), self.spec).delta(layer, target)
+
+
+@dataclass(frozen=True)
+class LoraDelta:
+    """Factors as a plain state dict, ready to be merged by ``Decoder.from_model``."""
+
+    state: dict[str, Tensor]
+    spec: LoraSpec
+
+    def delta(self, layer: int, target: str) -> Tensor | None:
+        a, b = (self.state.get(f"{side}.{_key(layer, target)}") for side in "ab")
+        return None if a is None or b is None else b.detach().float() @ a.detach().float() * self.spec.scale
+
+
+def attach(backbone: nn.Module, spec: LoraSpec, factors: LoraFactors | None = None) -> LoraFactors:
+    """Inject peft layers into the backbone and tie their weights to ``factors`` (new ones when None), so that training
+    the backbone trains the factors. The backbone's own weights stop requiring gradients. Undo with ``detach``."""
+    factors = factors or LoraFactors(backbone, spec)
+    owners = _targets(backbone, spec)
+    config = PeftLoraConfig(r=spec.rank, lora_alpha=spec.alpha, target_modules=list(spec.targets), lora_dropout=0.0)
+    inject_adapter_in_model(config, backbone, adapter_name=ADAPTER)
+    for key, (owner, name) in owners.items():
+        layer = getattr(owner, name)
+        layer.lora_A[ADAPTER].weight = factors.a[key]
+        layer.lora_B[ADAPTER].weight = factors.b[key]
+    return factors
+
+
+def detach(backbone: nn.Module) -> None:
+    """Take the peft layers out again; the backbone is as it was."""
+    for block in backbone.layers:
+        for owner in (block.self_attn, block.mlp):
+            for name, module in list(owner.named_children()):
+                if isinstance(module, LoraLayer):
+                    setattr(owner, name, module.base_layer)
+
+
+def lora_state(backbone: nn.Module) -> dict[str, Tensor]:
+    """The factors of an attached backbone, keyed as ``LoraFactors.state_dict()``."""
+    state = {}
+    for index, block in enumerate(backbone.layers):
+        for owner in (block.self_attn, block.mlp):
+            for name, module in owner.named_children():
+                if isinstance(module, LoraLayer):
+                    state[f"a.{_key(index, name)}"] = module.lora_A[ADAPTER].weight.detach()
+                    state[f"b.{_key(index, name)}"] = module.lora_B[ADAPTER].weight.detach()
+    return state

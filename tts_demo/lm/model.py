@@ -1,0 +1,86 @@
+"""Weights of a speech language model and its training-time forward pass.
+
+[speaker, SOS, text, TASK] is the prefix; the prompt's speech tokens and the speech to be predicted follow it. The
+backbone is ``transformers.Qwen2Model`` fed with embeddings only. Decoding does not go through here: see decoder.py.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+from transformers import Qwen2Config, Qwen2Model
+
+from ..config import LMConfig
+from .decoder import Decoder
+from .prefix import Prefix
+
+SOS, TASK = 0, 1  # rows of ``markers``
+
+
+def backbone_config(config: LMConfig) -> Qwen2Config:
+    """The Qwen2 configuration of this shape; the vocabulary is a stub because only embeddings are fed."""
+    return Qwen2Config(
+        vocab_size=1, hidden_size=config.hidden, intermediate_size=config.ffn, num_hidden_layers=config.layers,
+        num_attention_heads=config.heads, num_key_value_heads=config.kv_heads, rms_norm_eps=config.rms_eps,
+        max_position_embeddings=config.max_positions, tie_word_embeddings=False, pad_token_id=None,
+        bos_token_id=None, eos_token_id=None,
+        rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
+    )
+
+
+class LanguageModel(nn.Module):
+    """A Qwen2 backbone with text, speech and speaker inputs and a speech head of V ids (end-of-speech included)."""
+
+    def __init__(self, config: LMConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.backbone = Qwen2Model(backbone_config(config))
+        self.text_embedding = nn.Embedding(config.text_vocab, config.hidden)
+        self.speech_embedding = nn.Embedding(config.vocab, config.hidden)
+        self.speaker_proj = nn.Linear(config.speaker, config.hidden) if config.speaker else None
+        self.markers = nn.Embedding(2, config.hidden)
+        self.head = nn.Linear(config.hidden, config.vocab, bias=False)
+        for table in (self.text_embedding, self.speech_embedding, self.markers):
+            nn.init.normal_(table.weight, std=0.02)
+
+    @property
+    def device(self) -> torch.device:
+        return self.head.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.head.weight.dtype
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        """The lean decoder of these weights, built once and shared by every method. Build it after the weights are
+        loaded and moved: it holds fused copies, which later changes to this module do not reach."""
+        return Decoder.from_model(self)
+
+    def prefix(self, text_ids: Tensor, labels: tuple[str, ...], speaker: Tensor | None, prompt_codes: Tensor) -> Prefix:
+        """text_ids [T], speaker [speaker width] or None, prompt_codes [F, K] -> Prefix whose x is
+        [speaker, SOS, text, TASK]; the prompt's speech stays apart because each method embeds it in its own way."""
+        marker = self.markers.weight
+        rows = [marker[SOS:SOS + 1], self.text_embedding(text_ids.to(self.device)), marker[TASK:TASK + 1]]
+        if self.speaker_proj is not None:
+            if speaker is None:
+                raise ValueError("this language model is conditioned on a speaker vector, but none was given")
+            rows.insert(0, self.speaker_proj(speaker.to(self.device, self.dtype))[None])
+        start = len(rows) - 2  # speaker or not, then SOS
+        return Prefix(x=torch.cat(rows), text=slice(start, start + len(text_ids)), labels=labels,
+                      prompt_codes=prompt_codes.to(self.device), speaker=speaker)
+
+    def embed_speech(self, codes: Tensor) -> Tensor:
+        """codes [...] of the first codebook -> [..., H]."""
+        return self.speech_embedding(codes)
+
+    def forward(self, x: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
+        """x [B, T, H], positions [B, T], mask [B, T, T] (True = attend) -> hidden [B, T, H] after the final norm.
+
+        Differentiable, so that LoRA injected into the backbone trains. A row that may see nothing must not occur.
+        """
+        out = self.backbone(inputs_embeds=x, position_ids=positions, use_cache=False,
+                            attention_mask={"full_attention": mask[:, None]})
+        return out.last_hidden_state

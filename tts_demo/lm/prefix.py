@@ -1,0 +1,23 @@
+"""What a run starts from. Lives below the methods, because the language model makes it and they consume it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """What a run starts from, embedded: [speaker, SOS, text, TASK] then the prompt's speech.
+
+    x: [T, H] embeddings of everything before the prompt's speech. ``text`` spans the text tokens inside it.
+    prompt_codes: [F, K] codec codes of the prompt's speech, empty when the LM gets none (a method embeds them in
+    its own way: token by token, patchified, or over several codebooks). ``labels``: one readable label a text token.
+    """
+
+    x: Tensor
+    text: slice
+    labels: tuple[str, ...]
+    prompt_codes: Tensor
+    speaker: Tensor | None = None  # [speaker width], for methods that condition their own modules on it

@@ -1,0 +1,81 @@
+"""Drawing tokens on the device: temperature, top-k, top-p, repetition-aware sampling; no host sync anywhere."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..config import Sampling
+
+
+def _truncated(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
+    """logits [B, V] -> probabilities [B, M] and their ids [B, M], sorted, after temperature, top-k, then top-p."""
+    size = logits.shape[-1]
+    k = 1 if sampling.temperature == 0 else min(sampling.top_k or size, size)
+    values, ids = logits.topk(k, dim=-1)
+    if k == 1:
+        return torch.ones_like(values), ids
+    probs = (values / sampling.temperature).softmax(-1)
+    if sampling.top_p < 1:
+        before = probs.cumsum(-1) - probs  # mass of the likelier tokens; the first token always stays
+        probs = probs * (before < sampling.top_p)
+        probs = probs / probs.sum(-1, keepdim=True)
+    return probs, ids
+
+
+def distribution(logits: Tensor, sampling: Sampling, forbid: Tensor | None = None) -> Tensor:
+    """logits [B, V] -> probs [B, V] that ``sample`` draws from (repetition left aside); greedy is one-hot.
+
+    forbid: [V] bool, True = never drawn.
+    """
+    logits = _without(logits, forbid)
+    probs, ids = _truncated(logits, sampling)
+    return torch.zeros_like(logits).scatter_(-1, ids, probs)
+
+
+def sample(logits: Tensor, sampling: Sampling, generator: torch.Generator | None = None, history: Tensor | None = None,
+           forbid: Tensor | None = None) -> Tensor:
+    """Draw one token a row: logits [B, V] -> [B].
+
+    history: [B, W] recent tokens, -1 = none. A draw that fills at least ``repeat_ratio`` of the window is drawn again
+    from the untruncated distribution (VALL-E 2, section 3.2); greedy never redraws. forbid: [V] bool.
+    """
+    logits = _without(logits, forbid)
+    probs, ids = _truncated(logits, sampling)
+    if sampling.temperature == 0:
+        return ids[:, 0]
+    token = ids.gather(-1, race(probs, generator)[:, None])
+    if history is not None and sampling.repeat_window:
+        again = race((logits / sampling.temperature).softmax(-1), generator)
+        repeats = (history == token).sum(-1) >= sampling.repeat_ratio * sampling.repeat_window
+        return torch.where(repeats, again, token[:, 0])
+    return token[:, 0]
+
+
+def race(probs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Draw an index a row of probs [..., M] -> [...]: the first of M exponential clocks whose rates are ``probs``
+    (the exponential race: the same law as ``multinomial``, without its host sync)."""
+    return (probs / torch.empty_like(probs).exponential_(generator=generator)).argmax(-1)
+
+
+def _without(logits: Tensor, forbid: Tensor | None) -> Tensor:
+    return logits if forbid is None else logits.masked_fill(forbid, float("-inf"))
+
+
+def special_ids(speech_codes: int, vocab: int, device: torch.device | str) -> Tensor:
+    """[V] bool: the ids that are no codes (end of speech and its like), to forbid when a length is forced."""
+    return torch.arange(vocab, device=device) >= speech_codes
+
+
+class History:
+    """The last W tokens of each row, for repetition-aware sampling. A ring: their order does not matter."""
+
+    def __init__(self, window: int, batch: int = 1, device: torch.device | str = "cpu") -> None:
+        self.tokens = torch.full((batch, window), -1, dtype=torch.long, device=device)  # [B, W]
+        self.count = 0
+
+    def push(self, tokens: Tensor) -> None:
+        """tokens [B] of one step."""
+        if self.tokens.shape[1]:
+            self.tokens[:, self.count % self.tokens.shape[1]] = tokens
+            self.count += 1

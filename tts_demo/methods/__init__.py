@@ -1,0 +1,11 @@
+"""The one registry of decoding methods, by name, in the order people see them."""
+
+from .base import Method
+from .baseline import Baseline
+
+METHODS: dict[str, type[Method]] = {
+    method.name: method
+    for method in (
+        Baseline,
+    )
+}
