@@ -3,8 +3,10 @@ abbreviations, acronyms and symbols. Knows nothing of phonemes."""
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
+from collections.abc import Callable
 
 from num2words import num2words
 
@@ -26,7 +28,7 @@ _ABBREVIATIONS = {
     "messrs": "messers", "mt": "mount", "vs": "versus", "etc": "et cetera", "e.g": "for example", "i.e": "that is",
     "fig": "figure", "vol": "volume", "approx": "approximately", "inc": "incorporated", "ltd": "limited",
     "co": "company", "corp": "corporation", "ave": "avenue", "blvd": "boulevard", "rd": "road", "dept": "department",
-    "a.m": "A M", "p.m": "P M", "jan": "january", "feb": "february", "aug": "august", "sept": "september",
+    "a.m": "eigh M", "p.m": "P M", "jan": "january", "feb": "february", "aug": "august", "sept": "september",
     "sep": "september", "oct": "october", "nov": "november", "dec": "december", "apr": "april",
 }
 _NEEDS_CAPITAL = {"sen", "rep", "gen", "col", "co", "st", "fig", "ave", "mt", "inc", "rev", "hon", "gov", "vol", "maj",
@@ -51,7 +53,6 @@ _SYMBOLS = {"&": "and", "@": "at", "+": "plus", "=": "equals", "%": "percent", "
             "®": "registered", "™": "trademark", "§": "section", "¥": "yen", "¢": "cents", "µ": "micro", "→": "to"}
 _FRACTIONS = {"1/2": "one half", "1/3": "one third", "2/3": "two thirds", "1/4": "one quarter", "3/4": "three quarters"}
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
-_SCALE = r"(?:\s?(?:thousand|million|billion|trillion|bn|k|M|B))?"
 
 
 def cardinal(digits: str) -> str:
@@ -86,7 +87,7 @@ def ordinal(n: int) -> str:
 def _money(match: re.Match[str]) -> str:
     major, minor = _CURRENCIES[match["sign"]]
     amount, scale = match["amount"].replace(",", ""), (match["scale"] or "").strip()
-    scale = {"bn": "billion", "B": "billion", "M": "million", "k": "thousand"}.get(scale, scale)
+    scale = {"bn": "billion", "B": "billion", "M": "million", "m": "million", "k": "thousand", "K": "thousand"}.get(scale, scale)
     plural = major if major == "yen" else major + "s"
     if scale:
         return f" {cardinal(amount)} {scale} {plural} "
@@ -101,21 +102,16 @@ def _money(match: re.Match[str]) -> str:
 
 
 def _time(match: re.Match[str]) -> str:
-    hour, minute, half = int(match["h"]), int(match["m"]), (match["half"] or "").replace(".", "").upper()
+    hour, minute = int(match["h"]), int(match.groupdict().get("m") or 0)
+    half = _letters(match["half"] or "")
     if hour > 24 or minute > 59:
         return match.group()
-    middle = "" if minute == 0 and half else "o'clock" if minute == 0 else \
-        f"oh {num2words(minute)}" if minute < 10 else _plain(num2words(minute))
-    return " ".join(filter(None, [_plain(num2words(hour)), middle, " ".join(half)])) + " "
+    middle = ("" if half else "o'clock") if minute == 0 else f"oh {num2words(minute)}" if minute < 10 else num2words(minute)
+    return " ".join(filter(None, [num2words(hour), middle, half])).replace("-", " ")
 
 
-def _iso_date(match: re.Match[str]) -> str:
+def _date(match: re.Match[str]) -> str:
     y, m, d = (int(match[k]) for k in "ymd")
-    return f"{_MONTHS[m - 1]} {ordinal(d)} {year(y)}" if 1 <= m <= 12 and 1 <= d <= 31 else match.group()
-
-
-def _us_date(match: re.Match[str]) -> str:
-    m, d, y = (int(match[k]) for k in "mdy")
     return f"{_MONTHS[m - 1]} {ordinal(d)} {year(y)}" if 1 <= m <= 12 and 1 <= d <= 31 else match.group()
 
 
@@ -135,26 +131,58 @@ def _abbreviation(match: re.Match[str]) -> str:
     return full[0].upper() + full[1:] if word[0].isupper() else full
 
 
-_RULES: tuple[tuple[re.Pattern[str], object], ...] = tuple((re.compile(p), r) for p, r in (
+def _letters(word: str) -> str:
+    """'U.S.A.' -> 'U S eigh': espeak reads a lone A as the article."""
+    return " ".join("eigh" if c in "Aa" else c.upper() for c in word if c.isalpha())
+
+
+def _digits(match: re.Match[str]) -> str:
+    """A telephone number, digit by digit, a short pause between groups."""
+    groups = re.findall(r"\d+", match.group())
+    return " " + ", ".join(" ".join(num2words(int(d)) for d in group) for group in groups) + " "
+
+
+def _day_first(match: re.Match[str]) -> str:
+    return f"the {ordinal(int(match[1]))} of {match[2]}"
+
+
+_MONTH = "|".join(_MONTHS)
+_UNIT = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
+_HALF = r"(?P<half>[AaPp]\.?[Mm]\b(?:\.(?!\s*$|\s+[A-Z]))?)"  # keeps the full stop that also ends a sentence
+_Rule = tuple[re.Pattern[str], "str | Callable[[re.Match[str]], str]"]
+_RULES: tuple[_Rule, ...] = tuple((re.compile(pattern), replacement) for pattern, replacement in (
+    # net addresses
     (r"https?://(?:www\.)?|\bwww\.", ""),
-    (r"(?<=[\w])@(?=\w+\.\w)", " at "),
+    (r"(?<=\w)@(?=\w+\.\w)", " at "),
     (r"(?<=[A-Za-z])\.(?=(?:com|org|net|edu|gov|io|co|ai)\b)", " dot "),
-    (r"(?P<sign>[$£€¥])\s?(?P<amount>" + _NUMBER + r")(?P<scale>" + _SCALE + r")(?![A-Za-z])", _money),
-    (r"\b(?P<y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})\b", _iso_date),
-    (r"\b(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>\d{4})\b", _us_date),
-    (r"\b(?P<h>\d{1,2}):(?P<m>\d{2})\s?(?P<half>[AaPp]\.?[Mm]\b\.?)?", _time),
-    (r"\b(?P<h>\d{1,2})\s?(?P<half>[AaPp]\.?[Mm])\b\.?", lambda m: f"{cardinal(m['h'])} {' '.join(m['half'].replace('.', '').upper())} "),
-    (r"\b(1/2|1/3|2/3|1/4|3/4)\b", lambda m: _FRACTIONS[m.group()]),
-    (r"\b(\d+)(?:st|nd|rd|th)\b", lambda m: ordinal(int(m[1])) if len(m[1]) < 16 else m[1]),
-    (r"\b(" + "|".join(_MONTHS) + r")\s(\d{1,2})(?!\d|[:,.]\d)", lambda m: f"{m[1]} {ordinal(int(m[2]))}"),
+    (r"#(?=[A-Za-z])", "hashtag "),
+    # money, dates, times, telephone numbers
+    (r"(?P<sign>[$£€¥])\s?(?P<amount>" + _NUMBER + r")(?P<scale>\s?(?:thousand|million|billion|trillion)\b|(?:bn|k|K|m|M|B)\b)?"
+     r"(?![A-Za-z])", _money),
+    (r"\b(?P<y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})\b", _date),
+    (r"\b(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>\d{4})\b", _date),
+    (r"(?<![\w.,])(?:\+\d{1,3}[ -])?\(?\d{3}\)?[ -]\d{3}[ -]\d{4}(?![\w-])|(?<![\w.,])0\d{2,4}(?:[ -]\d{3,4}){1,3}(?![\w-])", _digits),
+    (r"\b(?P<h>\d{1,2}):(?P<m>\d{2})(?!\d)(?:\s?" + _HALF + ")?", _time),
+    (r"\b(?P<h>\d{1,2})\s?" + _HALF, _time),
+    (r"(?:\bthe\s)?\b(\d{1,2})(?:st|nd|rd|th)?(?:\sof)?\s(" + _MONTH + r")\b", _day_first),
+    (r"\b(" + _MONTH + r")\s(\d{1,2})(?:st|nd|rd|th)?(?!\d|[:,.]\d)\b", lambda m: f"{m[1]} {ordinal(int(m[2]))}"),
     (r"\b((?:1[1-9]|20)\d0)'?s\b", lambda m: re.sub(r"y$", "ie", year(int(m[1]))) + "s"),
-    (r"(?P<n>" + _NUMBER + r")\s?(?P<unit>" + "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True)) + r")(?![A-Za-z'/])", _unit),
-    (r"\bNos?\.\s?(?=\d)", "number "),
-    (r"\b(?P<word>(?:e\.g|i\.e|a\.m|p\.m)|[A-Za-z]{2,6})\.", _abbreviation),
-    (r"(?<![\w.,])(1[1-9]\d\d|20\d\d)(?![\w%]|[.,]\d|:\d)", lambda m: year(int(m[1]))),
+    # numbers with something attached
+    (r"\b(1/2|1/3|2/3|1/4|3/4)\b", lambda m: _FRACTIONS[m.group()]),
+    (r"\b(\d{1,15})(?:st|nd|rd|th)\b", lambda m: ordinal(int(m[1]))),
     (r"(?<=\d)\s?[-—]\s?(?=\d)", " to "),
-    (r"(?<![\w.])-(?=\d)", " minus "),
-    (r"(?<!\w)(?:[A-Za-z]\.){2,}", lambda m: " ".join(m.group().replace(".", " ").split()).upper() + " "),
+    (r"(?<![\w.])-(?=[\d.])", " minus "),
+    (r"(?<![\w.])\.(?=\d)", "0."),
+    (r"(?P<n>" + _NUMBER + r")\s?(?P<unit>" + _UNIT + r")(?![A-Za-z'/])", _unit),
+    # abbreviations
+    (r"\bNos?\.\s?(?=\d)", "number "),
+    (r"\b(?P<word>[ei]\.[ge]|[ap]\.m|[A-Za-z]{2,6})\.", _abbreviation),
+    (r"(?<!\w)((?:[A-Za-z]\.){2,})(?!\s*$)", lambda m: _letters(m[1]) + " "),
+    (r"(?<!\w)((?:[A-Za-z]\.)+[A-Za-z])\.\s*$", lambda m: _letters(m[1]) + "."),
+    (r"\bA(?= [B-Z]\b)|(?<=\b[A-Z] )A\b", "eigh"),
+    # plain numbers
+    (r"\b(\d+)\s+(?=one (?:half|quarter|third)|(?:two|three) (?:thirds|quarters))", lambda m: f"{cardinal(m[1])} and "),
+    (r"(?<![\w.,])(1[1-9]\d\d|20\d\d)(?![\w%]|[.,]\d|:\d)", lambda m: year(int(m[1]))),
     (_NUMBER, lambda m: f" {cardinal(m.group())} "),
 ))
 
@@ -176,9 +204,22 @@ def _foreign_neighbour(text: str, i: int) -> bool:
     return any(ord(c) > 127 and unicodedata.category(c)[0] == "L" for c in around)
 
 
+def is_speakable(text: str) -> bool:
+    """Whether anything is left to say once symbols and emoji are gone."""
+    return bool(re.search(r"[A-Za-z]", _written_out(text)))
+
+
 def normalise(text: str) -> str:
     """English words, apostrophes and the punctuation `, . ? ! ; : —`, nothing else. Raises UserError where no word or
-    number is left to speak."""
+    number is left to speak, or where letters of another script stand."""
+    text = _written_out(text)
+    if not re.search(r"[A-Za-z]", text):
+        raise UserError("Nothing in this text can be spoken: type some English words or numbers.")
+    return text
+
+
+@functools.lru_cache(maxsize=4096)
+def _written_out(text: str) -> str:
     text = _ascii(text)
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
@@ -189,7 +230,5 @@ def normalise(text: str) -> str:
     text = re.sub(r"[^A-Za-z',.?!;:—\s]", " ", text)
     text = re.sub(r"(?<![A-Za-z])'|'(?![A-Za-z])", " ", text)
     text = re.sub(r"\s+", " ", re.sub(r"\s+([,.?!;:])", r"\1", text))
-    text = re.sub(r"[,;:—]\s*(?=[,.?!;:])", "", text).strip(" ,;:—")
-    if not re.search(r"[A-Za-z]", text):
-        raise UserError("Nothing in this text can be spoken: type some English words or numbers.")
+    text = re.sub(r"[,;:—]\s*(?=[,.?!;:])|(?<=[.?!])\s*[,;:]", "", text).strip(" ,;:—")
     return text

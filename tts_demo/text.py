@@ -13,9 +13,10 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from .config import UserError
-from .spelling import normalise
+from .spelling import is_speakable, normalise
 
 PADDING, UNKNOWN, BOUNDARY = "<pad>", "<unk>", " "
+MAX_CHARACTERS = 5_000  # of one request, about six minutes of speech
 STRESS = ("ˈ", "ˌ")  # before the vowel they belong to
 PUNCTUATION = (",", ".", "?", "!", ";", ":", "—")
 VOWELS = tuple("ə ɐ ɚ ɪ ᵻ i iː ʊ u uː ɛ e eɪ æ a aɪ aʊ ʌ ɑ ɑː ɔ ɔː ɔɪ o oː oʊ ɒ ɜ ɜː ɑ̃ ɔ̃".split())
@@ -152,29 +153,33 @@ def encode_batch(texts: Iterable[str]) -> list[list[int]]:
 
 
 def split_sentences(text: str, max_chars: int = 220) -> list[str]:
-    """Pieces to speak in turn, none longer than ``max_chars``. Cuts at sentence ends, then at clause borders, then at
-    words. Abbreviations and initials do not end a sentence."""
+    """Pieces to speak in turn, each at most ``max_chars`` once written out. Cuts at sentence ends, then at clause
+    borders, then at words. Abbreviations and initials do not end a sentence. Raises UserError where a piece cannot
+    be spoken, so that a long text fails before its first word is heard."""
+    if not text.strip():
+        raise UserError("There is no text to say: type at least one word.")
+    if len(text) > MAX_CHARACTERS:
+        raise UserError(f"The text has {len(text):,} characters: cut it to at most {MAX_CHARACTERS:,}.")
+    normalise(text)
     sentences: list[str] = []
     start = 0
-    text = text.strip()
     for match in _SENTENCE_END.finditer(text):
-        if "\n\n" not in match.group().replace(" ", "") and _NO_END.search(text[start : match.start()].rstrip()):
+        if "\n" not in match.group() and _NO_END.search(text[start : match.start()]):
             continue
         sentences.append(text[start : match.end()])
         start = match.end()
     sentences.append(text[start:])
     flat = [" ".join(s.split()) for s in sentences]
-    return [piece for s in flat if s for piece in _shorten(s, max_chars)]
+    return [piece for s in flat for piece in _shorten(s, max_chars) if is_speakable(piece)]
 
 
 def _shorten(sentence: str, max_chars: int) -> list[str]:
     """Cut an overlong sentence at the clause border, else the space, that leaves the most even pieces."""
-    if len(sentence) <= max_chars:
+    if not is_speakable(sentence) or len(normalise(sentence)) <= max_chars:
         return [sentence]
-    middle = len(sentence) / 2
-    for borders in ([m.end() for m in _CLAUSE_END.finditer(sentence)], [m.end() for m in re.finditer(r"\s+", sentence)]):
-        inner = [b for b in borders if 0.15 * len(sentence) < b < 0.85 * len(sentence)]
+    for borders in (_CLAUSE_END.finditer(sentence), re.finditer(r"\s+", sentence)):
+        inner = [m.end() for m in borders if 0.15 * len(sentence) < m.end() < 0.85 * len(sentence)]
         if inner:
-            cut = min(inner, key=lambda b: abs(b - middle))
+            cut = min(inner, key=lambda border: abs(border - len(sentence) / 2))
             return _shorten(sentence[:cut].strip(), max_chars) + _shorten(sentence[cut:].strip(), max_chars)
-    raise UserError(f"A word of more than {max_chars} letters cannot be spoken: put spaces into {sentence[:20]!r}...")
+    raise UserError(f"A word in this text is too long to speak: put spaces into {sentence[:24]!r}...")

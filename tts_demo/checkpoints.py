@@ -1,0 +1,213 @@
+"""Trained modules on disk: save and load by name, with a manifest of hashes, from a folder or the Hugging Face Hub.
+
+A checkpoint is a folder with one sub-folder per module (``config.json``, ``model.safetensors``, ``README.md``) and
+``manifest.json``, the SHA-256 of every file. Nothing is loaded whose hash is not the manifest's. safetensors only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import importlib
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from .config import UserError
+
+BUNDLED = Path(__file__).parents[1] / "checkpoints"
+MANIFEST = "manifest.json"
+CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+
+# Modules that are built from their own config.json: folder -> (module class, config class). A method's modules are not
+# listed: the method builds them for the language model at hand (``Method.build_modules``).
+BUILDERS: dict[str, tuple[str, str]] = {
+    "codec": ("codec.model.Codec", "config.CodecConfig"),
+    "speaker": ("codec.speaker.SpeakerEncoder", "config.SpeakerConfig"),
+    "refiner": ("acoustic.Refiner", "config.RefinerConfig"),
+    "recogniser": ("recogniser.Recogniser", "recogniser.RecogniserConfig"),
+    "lm": ("lm.model.LanguageModel", "config.LMConfig"),
+}
+
+
+def resolve(root: str | Path) -> Path:
+    """The folder of a checkpoint: a path, a bundled name (``nano``), or a Hub repository (``owner/name[@revision]``)."""
+    path = Path(root)
+    if path.is_dir():
+        return path
+    if (BUNDLED / path).is_dir():
+        return BUNDLED / path
+    if re.fullmatch(r"[\w.-]+/[\w.-]+(@[\w./-]+)?", str(root)) and not str(root).startswith((".", "/")):
+        return _download(str(root))
+    raise UserError(f"There is no checkpoint {str(root)!r}: give a folder, a Hugging Face repository (owner/name), or nano.")
+
+
+def _download(repository: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    name, _, revision = repository.partition("@")
+    try:
+        return Path(snapshot_download(name, revision=revision or None,
+                                      allow_patterns=[MANIFEST, f"*/{CONFIG}", f"*/{WEIGHTS}", f"*/{CARD}"]))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(f"{repository!r} is neither a folder here nor a repository the Hugging Face Hub would hand out "
+                        f"({reason[:120].rstrip('.')}): check the name and the network.") from error
+
+
+def sha256(path: Path) -> str:
+    """Of a file's content, read in pieces; computed once per process for an unchanged file."""
+    info = path.stat()
+    return _sha256(str(path), info.st_size, info.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=256)
+def _sha256(path: str, size: int, modified: int) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def read_manifest(root: Path) -> dict[str, str]:
+    """Relative path -> SHA-256."""
+    path = root / MANIFEST
+    if not path.is_file():
+        raise UserError(f"{path} is missing: fetch the checkpoint again, or train one with 'python -m tts_demo train lm'.")
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8"))["files"])
+    except (ValueError, KeyError, TypeError):
+        raise UserError(f"{path} is damaged: fetch the checkpoint again.") from None
+
+
+def checkpoint_hash(root: Path) -> str:
+    """Twelve hex digits that change whenever any weight or configuration of the checkpoint does."""
+    files = {k: v for k, v in read_manifest(root).items() if not k.endswith(CARD)}
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def available(root: Path, name: str) -> bool:
+    """Whether this checkpoint holds the module. Reads no weights."""
+    return (root / name / WEIGHTS).is_file()
+
+
+def _verified(root: Path, name: str, file: str) -> Path:
+    path, key = root / name / file, f"{name}/{file}"
+    if not path.is_file():
+        raise UserError(f"The module {name!r} is missing under {root}: fetch the whole checkpoint, or make the module with "
+                        f"'python -m tts_demo train {name}'.")
+    expected = read_manifest(root).get(key)
+    if expected is None:
+        raise UserError(f"{root / MANIFEST} does not list {key}: fetch the checkpoint again, or train the module again.")
+    if sha256(path) != expected:
+        raise UserError(f"{path} is not the file its manifest lists (cut short or changed): fetch it again, "
+                        f"with 'git lfs pull' if this is a clone.")
+    return path
+
+
+def read_config(root: str | Path, name: str) -> dict[str, Any]:
+    """The module's config.json."""
+    return json.loads(_verified(resolve(root), name, CONFIG).read_text(encoding="utf-8"))
+
+
+def load_module(root: str | Path, name: str, module: nn.Module | None = None) -> nn.Module:
+    """The trained module ``name``, float32 on the CPU, in evaluation mode and without gradients. ``module``: load into
+    this one (a method's own); None: build it from its config.json."""
+    from safetensors.torch import load_file
+
+    folder = resolve(root)
+    if module is None:
+        module = _build(name, read_config(folder, name))
+    state = load_file(_verified(folder, name, WEIGHTS))
+    try:
+        module.load_state_dict(state)
+    except RuntimeError as error:
+        detail = " ".join(str(error).split())[:160]
+        raise UserError(f"{folder / name} does not fit this version of the code; fetch or train it again ({detail}).") from None
+    return module.float().eval().requires_grad_(False)
+
+
+def _build(name: str, config: dict[str, Any]) -> nn.Module:
+    if name not in BUILDERS:
+        raise UserError(f"Unknown module {name!r}; those built from a checkpoint alone are: {', '.join(BUILDERS)}.")
+    make, shape = (_import(path) for path in BUILDERS[name])
+    known = {f.name for f in dataclasses.fields(shape)}
+    values = config.get("config", {})
+    if set(values) - known:
+        raise UserError(f"The checkpoint's {name} needs a newer version of this code (it sets {sorted(set(values) - known)[0]}).")
+    return make(shape(**values))
+
+
+def _import(path: str) -> Any:
+    module, name = path.rsplit(".", 1)
+    return getattr(importlib.import_module(f"{__package__}.{module}"), name)
+
+
+def save_module(root: str | Path, name: str, module: nn.Module, *, facts: dict[str, Any] | None = None,
+                scores: dict[str, float] | None = None, log: list[dict[str, Any]] | None = None,
+                dtype: torch.dtype = torch.float16) -> Path:
+    """Write the module, its configuration and its model card, and bring the manifest up to date. Floating-point weights
+    are stored as ``dtype``, those it cannot hold as float32."""
+    from safetensors.torch import save_file
+
+    folder = Path(root) / name
+    folder.mkdir(parents=True, exist_ok=True)
+    state = {key: _stored(value, dtype) for key, value in module.state_dict().items()}
+    config = getattr(module, "config", None)
+    record = {"module": name, "class": type(module).__name__,
+              "config": dataclasses.asdict(config) if dataclasses.is_dataclass(config) else {},
+              "parameters": sum(p.numel() for p in module.parameters()), "dtype": str(dtype).removeprefix("torch.")}
+    temporary = folder / f"{WEIGHTS}.part"
+    save_file(state, temporary)
+    os.replace(temporary, folder / WEIGHTS)
+    (folder / CONFIG).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    (folder / CARD).write_text(model_card(record, facts or {}, scores or {}, log or []), encoding="utf-8")
+    _update_manifest(Path(root), name)
+    return folder
+
+
+def _stored(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    value = value.detach().cpu().contiguous()
+    if not value.is_floating_point():
+        return value.clone()
+    small = value.to(dtype)
+    # A copy of its own: safetensors refuses tensors that share memory.
+    return small.clone() if torch.isfinite(small).all() else value.float().clone()
+
+
+def _update_manifest(root: Path, name: str) -> None:
+    path = root / MANIFEST
+    files = read_manifest(root) if path.exists() else {}
+    files |= {f"{name}/{file}": sha256(root / name / file) for file in (CONFIG, WEIGHTS, CARD)}
+    temporary = path.with_suffix(".part")
+    temporary.write_text(json.dumps({"files": dict(sorted(files.items()))}, indent=1) + "\n", encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def model_card(record: dict[str, Any], facts: dict[str, Any], scores: dict[str, float], log: list[dict[str, Any]]) -> str:
+    """README.md of one module: what it is, how it was made, what it scored, what it is not for."""
+    lines = ["---", "language: en", "license: mit", "tags: [text-to-speech]", "---", "", f"# {record['module']}", "",
+             f"`{record['class']}`, {record['parameters'] / 1e6:.2f} million parameters, stored as {record['dtype']}. "
+             "Part of the bundled English text-to-speech stack; load it with `tts_demo.load_stack()`.", ""]
+    if facts:
+        lines += ["## Training", "", *(f"- **{key}**: {value}" for key, value in facts.items()), ""]
+    if scores:
+        lines += ["## Held-out scores", "", "| score | value |", "|---|---|",
+                  *(f"| {key} | {value:.4g} |" for key, value in scores.items()), ""]
+    rows = [row for row in log if "held_out" not in row]
+    if rows:
+        columns = list(dict.fromkeys(key for row in rows for key in row))
+        chosen = rows[:: max(1, len(rows) // 12)]
+        lines += ["## Training curve", "", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns),
+                  *("| " + " | ".join(str(row.get(c, "")) for c in columns) + " |" for row in chosen), ""]
+    lines += ["## Limits", "", "English only, trained on a few hours of read speech. Its output is synthetic and should be "
+              "labelled so; do not use it to imitate a person without consent.", ""]
+    return "\n".join(lines)
