@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import pytest
 import torch
 
-from tts_demo.config import LMConfig
+from tts_demo.config import LMConfig, UserError
 from tts_demo.lm import LanguageModel, Prefix
+from tts_demo.methods import METHODS
+from tts_demo.methods.base import Method
 
 TINY = LMConfig(text_vocab=20, speech_codes=32, hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, speaker=8,
                 max_positions=512)
@@ -49,3 +54,80 @@ def make_prefix(lm: LanguageModel, text: int = 7, prompt: int = 5, codebooks: in
     codes = torch.randint(lm.config.speech_codes, (prompt, codebooks), generator=generator)
     speaker = torch.randn(lm.config.speaker, generator=generator)
     return lm.prefix(ids, tuple(f"t{i}" for i in range(text)), speaker, codes)
+
+
+@dataclass(frozen=True)
+class TinyPrompt:
+    codes: torch.Tensor  # [F, K]
+    speaker: torch.Tensor | None
+    text: str | None
+    seconds: float
+    key: str
+    extra: dict
+
+
+class TinyVocoder:
+    """Each frame becomes ``hop`` samples of a level its first code sets; one frame is held back, as a real one would."""
+
+    def __init__(self, hop: int, codes: int) -> None:
+        self.hop, self.codes, self.held = hop, codes, torch.zeros(0, 1, dtype=torch.long)
+
+    def _samples(self, frames: torch.Tensor) -> np.ndarray:
+        return np.repeat((frames[:, 0].float() + 1).numpy() / (2 * self.codes), self.hop).astype(np.float32)
+
+    def push(self, frames: torch.Tensor) -> np.ndarray:
+        ready = torch.cat([self.held[:, :frames.shape[1]], frames])
+        self.held = ready[-1:]
+        return self._samples(ready[:-1])
+
+    def finish(self) -> np.ndarray:
+        return self._samples(self.held)
+
+
+class TinyStack:
+    """Everything the engine asks of a stack, on a random tiny model: letters are tokens, sentences end at full stops."""
+
+    name, sample_rate, frame_rate, checkpoint_hash = "tiny", 1000, 50, "0" * 12
+    device, dtype = torch.device("cpu"), torch.float32
+
+    def __init__(self, lm: LanguageModel, modules: dict[str, torch.nn.Module] | None = None) -> None:
+        self.lm, self.decoder, self.modules = lm, lm.decoder, modules or {}
+        self._methods: dict = {}
+
+    def tokenize(self, text: str) -> tuple[torch.Tensor, tuple[str, ...]]:
+        return torch.tensor([ord(c) % self.lm.config.text_vocab for c in text]), tuple(text)
+
+    def split(self, text: str) -> list[str]:
+        return [part.strip() for part in text.split(".") if part.strip()]
+
+    def encode_prompt(self, samples: np.ndarray, sample_rate: int, text: str | None = None) -> TinyPrompt:
+        frames = max(1, len(samples) * self.frame_rate // sample_rate)
+        generator = torch.Generator().manual_seed(frames)
+        codes = torch.randint(self.lm.config.speech_codes, (frames, 8), generator=generator)
+        speaker = torch.randn(self.lm.config.speaker, generator=generator)
+        return TinyPrompt(codes, speaker, text, len(samples) / sample_rate, f"prompt-{frames}", {})
+
+    def prefix(self, prompt: TinyPrompt, text: str) -> Prefix:
+        ids, labels = self.tokenize(text)
+        return self.lm.prefix(ids, labels, prompt.speaker, prompt.codes)
+
+    def method(self, name: str) -> Method:
+        if name not in METHODS:
+            raise UserError(f"There is no method {name!r}; use one of {', '.join(METHODS)}.")
+        if name not in self._methods:
+            fresh = METHODS[name].build_modules(self.lm)
+            self._methods[name] = METHODS[name](self.lm, {**fresh, **self.modules})
+        return self._methods[name]
+
+    def vocoder(self, prompt: TinyPrompt, codebooks: int) -> TinyVocoder:
+        return TinyVocoder(self.sample_rate // self.frame_rate, self.lm.config.speech_codes)
+
+
+@pytest.fixture
+def tiny_stack(tiny_lm: LanguageModel) -> TinyStack:
+    return TinyStack(tiny_lm)
+
+
+@pytest.fixture
+def tiny_prompt(tiny_stack: TinyStack) -> TinyPrompt:
+    return tiny_stack.encode_prompt(np.zeros(100, np.float32), tiny_stack.sample_rate)

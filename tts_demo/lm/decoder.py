@@ -83,6 +83,7 @@ class Decoder:
         self.counter = torch.arange(config.max_positions, device=self.device)
 
     @classmethod
+    @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
     @torch.no_grad()
     def from_model(cls, lm: LanguageModel, lora: LoraDelta | None = None, layers: Sequence[int] | None = None,
                    dtype: torch.dtype | None = None) -> Decoder:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -113,11 +114,18 @@ class Method(abc.ABC):
     Options: ClassVar[type[Options]] = Options
     needs_weights: ClassVar[tuple[str, ...]] = ()  # folders under the checkpoint this method cannot run without
     bench_options: ClassVar[tuple[dict[str, Any], ...]] = ({},)  # dials worth a row in bench and evaluate
+    warm: bool = False  # set by the engine once a run of this object has finished; the first run is marked cold
 
     def __init__(self, lm: Any, modules: dict[str, nn.Module] | None = None) -> None:
         """lm: tts_demo.lm.LanguageModel; modules: folder name -> trained module, for each of ``needs_weights``."""
         self.lm = lm
         self.modules = modules or {}
+
+    @cached_property
+    def decoder(self) -> Any:
+        """The backbone as this method runs it (tts_demo.lm.Decoder): a method with LoRA merges it here. The engine
+        replays a finished run through it to draw attention maps."""
+        return self.lm.decoder
 
     @classmethod
     def build_modules(cls, lm: Any) -> dict[str, nn.Module]:

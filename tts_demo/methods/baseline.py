@@ -39,7 +39,7 @@ class Baseline(Method):
 
     def prefill(self, prefix: Prefix, options: Options, sampling: Sampling, generator: torch.Generator,
                 max_frames: int, forced: bool = False) -> BaselineState:
-        decoder, config = self.lm.decoder, self.lm.config
+        decoder, config = self.decoder, self.lm.config
         x = torch.cat([prefix.x.to(decoder.dtype), decoder.embed(prefix.prompt_codes[:, 0])])[None]
         mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, x.device)
         cache = decoder.new_cache(x.shape[1] + max_frames)
@@ -49,7 +49,7 @@ class Baseline(Method):
                              History(sampling.repeat_window, device=x.device), forbid, max_frames, hidden)
 
     def step(self, state: BaselineState) -> Step:
-        decoder, cache = self.lm.decoder, state.caches["backbone"]
+        decoder, cache = self.decoder, state.caches["backbone"]
         if state.token is not None:  # the first step reads what the prefill left
             state.hidden = decoder.forward(decoder.embed(state.token)[:, None], cache, cache.next_position)
         logits = decoder.logits(state.hidden[:, -1])
@@ -64,7 +64,7 @@ class Baseline(Method):
         return Step(frames=token[:, None], done=state.done, marks=("token",))
 
     def replay(self, state: BaselineState) -> Replay:
-        decoder, prefix = self.lm.decoder, state.prefix
+        decoder, prefix = self.decoder, state.prefix
         fed = [decoder.embed(prefix.prompt_codes[:, 0])] + [decoder.embed(token) for token in state.tokens[:-1]]
         if len(state.tokens) and state.caches["backbone"].length == self._length(state):
             fed.append(decoder.embed(state.tokens[-1]))  # the last token was fed back too: end of speech followed it

@@ -1,0 +1,253 @@
+"""THE decode loop: a request goes in, events come out. The page, the command line, bench and evaluate all read these.
+
+Numbered as it runs: 1) split the text and embed it, 2) prefill, 3) step until done, 4) vocode in growing chunks while
+stepping, 5) finish, replay for attention. It knows no method, no codec and no page: a ``stack`` supplies the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .config import Request, UserError
+from .lm.attention import AttentionMap, capture, join
+from .methods.base import Method, State
+from .metrics import Meter, Snapshot, StepRecord
+from .runtime import generator_for, synchronize
+
+FIRST_CHUNK, LONGEST_CHUNK = 0.24, 1.0  # seconds of audio per vocoder call: the first comes early, then they double
+STATS_EVERY = 0.2  # seconds of compute between two Stats where no audio came
+LOOP_SECONDS = 2.0  # this much exact repetition of at most LOOP_PERIOD frames ends a segment
+LOOP_PERIOD = 12
+SILENCE_SECONDS, SILENCE_LEVEL = 3.0, 10 ** (-60 / 20)  # this much below -60 dB of full scale ends a segment
+
+
+@dataclass(frozen=True)
+class Started:
+    request: Request
+    seed: int
+    segments: list[str]
+    device: str
+    dtype: str
+    stack: str
+    checkpoint_hash: str
+    cold: bool
+
+
+@dataclass(frozen=True)
+class Audio:
+    samples: np.ndarray  # float32 [N]
+    start_frame: int
+
+
+@dataclass(frozen=True)
+class Stats:
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The steps made since the previous Trace event; in ``Done``, all of them."""
+
+    steps: tuple[StepRecord, ...]
+
+
+@dataclass(frozen=True)
+class Done:
+    audio: np.ndarray  # float32 [N]
+    codes: np.ndarray  # [F, K]
+    snapshot: Snapshot
+    trace: Trace
+    attention: AttentionMap | None
+    stopped: bool  # a person stopped it
+    truncated: bool  # the length limit or the loop guard ended it
+
+
+Event = Started | Audio | Stats | Trace | Done
+
+
+def generate(stack: Any, request: Request, should_stop: Callable[[], bool] = lambda: False,
+             meter: Meter | None = None) -> Iterator[Event]:
+    """Speak ``request`` on ``stack``. Closing the iterator ends the run; nothing outlives it."""
+    meter = meter or Meter(stack.frame_rate)
+    run = _Run(stack, request, should_stop, meter)
+    events = run.events()
+    while True:
+        try:
+            event = next(events)
+        except StopIteration:
+            return
+        with meter.held():
+            yield event
+
+
+def run(stack: Any, request: Request) -> Done:
+    """Drain ``generate``: for callers that do not stream."""
+    for event in generate(stack, request):
+        pass
+    assert isinstance(event, Done)
+    return event
+
+
+@dataclass
+class _Run:
+    """One run's bookkeeping. torch.inference_mode is entered around single calls only: held across a yield it would
+    leak into whatever the consumer does next."""
+
+    stack: Any
+    request: Request
+    should_stop: Callable[[], bool]
+    meter: Meter
+    pending: list[Tensor] = field(default_factory=list)  # frames not yet vocoded, each [n, K]
+    codes: list[np.ndarray] = field(default_factory=list)
+    audio: list[np.ndarray] = field(default_factory=list)
+    steps: list[StepRecord] = field(default_factory=list)
+    traced: int = 0  # steps already sent as Trace
+    chunk: float = FIRST_CHUNK
+    last_stats: float = 0.0
+    frames: int = 0
+    waiting: int = 0  # frames in ``pending``
+    vocoded: int = 0
+    fresh: bool = False  # the vocoder was fed at least once
+    stopped: bool = False
+    truncated: bool = False
+
+    def events(self) -> Iterator[Event]:
+        stack, request = self.stack, self.request
+        method: Method = stack.method(request.method)
+        options = request.options if request.options is not None else method.Options()
+        limit = request.forced_frames or max(1, round(request.max_seconds * stack.frame_rate))
+        text = request.text.strip()
+        segments = [text] if request.forced_frames else list(stack.split(text))
+        if not any(segments):
+            raise UserError("There is nothing to say: type some text.")
+        yield Started(request, request.seed, segments, str(stack.device), str(stack.dtype).removeprefix("torch."),
+                      stack.name, stack.checkpoint_hash, not method.warm)
+        generator = generator_for(stack.device, request.seed)
+        vocoder = stack.vocoder(request.prompt, method.output_codebooks(options))
+        guard = LoopGuard(stack.frame_rate, stack.sample_rate)
+        finished: list[tuple[State, int, int]] = []  # state, first frame, end frame of each segment
+        for index, segment in enumerate(segments):
+            first = self.frames
+            with self.meter.measure("lm"), torch.inference_mode():
+                state = method.prefill(stack.prefix(request.prompt, segment), options, request.sampling, generator,
+                                       limit - self.frames, bool(request.forced_frames))
+                synchronize(stack.device)
+            self.meter.memory(state.caches)
+            guard.reset()
+            done = False
+            while not done and not self.stopped:
+                done = self._step(method, state, limit)
+                self.stopped = not done and self.should_stop()
+                if self.waiting >= max(1, round(self.chunk * stack.frame_rate)):
+                    yield from self._speak(vocoder, guard)
+                    if guard.tripped and not request.forced_frames:
+                        done = self.truncated = True
+                elif self.meter.now() - self.last_stats >= STATS_EVERY:
+                    yield from self._report()
+            finished.append((state, first, self.frames))
+            if self.stopped:
+                break
+            if self.frames >= limit:
+                self.truncated |= not request.forced_frames
+                break
+        yield from self._speak(vocoder, guard, last=True)
+        snapshot = self.meter.snapshot()
+        with self.meter.held():
+            attention = self._attention(method, finished) if request.capture_attention else None
+        method.warm = True
+        audio = np.concatenate(self.audio) if self.audio else np.zeros(0, np.float32)
+        codes = np.concatenate(self.codes) if self.codes else np.zeros((0, 1), np.int64)
+        yield Done(audio, codes, snapshot, Trace(tuple(self.steps)), attention, self.stopped, self.truncated)
+
+    def _step(self, method: Method, state: State, limit: int) -> bool:
+        """One step of the method; returns whether the segment is over."""
+        start = self.meter.now()
+        with self.meter.measure("lm"), torch.inference_mode():
+            step = method.step(state)
+        frames = step.frames[:limit - self.frames]  # a patch or chunk may overshoot the limit
+        count = len(frames)
+        record = self.meter.step(count, step.passes, state.caches, step.marks[:count], step.proposed, step.accepted,
+                                 step.stats, self.meter.now() - start)
+        self.steps.append(record)
+        if count:
+            self.pending.append(frames)
+            self.frames += count
+            self.waiting += count
+        return step.done or self.frames >= limit
+
+    def _speak(self, vocoder: Any, guard: LoopGuard, last: bool = False) -> Iterator[Event]:
+        """Vocode what waits; with ``last`` also what the vocoder held back. Then report."""
+        samples = []
+        if self.pending:
+            codes = torch.cat(self.pending).to("cpu", torch.long)
+            self.pending.clear()
+            self.waiting, self.fresh = 0, True
+            self.codes.append(codes.numpy())
+            self.chunk = min(2 * self.chunk, LONGEST_CHUNK)
+            with self.meter.measure("vocoder"), torch.inference_mode():
+                samples.append(vocoder.push(codes))
+            guard.codes(codes[:, 0].tolist())
+        if last and self.fresh:
+            with self.meter.measure("vocoder"), torch.inference_mode():
+                samples.append(vocoder.finish())
+        samples = np.concatenate(samples).astype(np.float32, copy=False) if samples else np.zeros(0, np.float32)
+        if len(samples):
+            self.meter.first_audio()
+            guard.samples(samples)
+            start = self.vocoded
+            self.audio.append(samples)
+            self.vocoded += round(len(samples) * self.stack.frame_rate / self.stack.sample_rate)
+            yield Audio(samples, start)
+        yield from self._report()
+
+    def _report(self) -> Iterator[Event]:
+        self.last_stats = self.meter.now()
+        yield Stats(self.meter.snapshot())
+        if self.traced < len(self.steps):
+            new, self.traced = tuple(self.steps[self.traced:]), len(self.steps)
+            yield Trace(new)
+
+    def _attention(self, method: Method, finished: list[tuple[State, int, int]]) -> AttentionMap | None:
+        maps = []
+        for state, first, end in finished:
+            with torch.inference_mode():
+                replay = method.replay(state)
+            weights = capture(method.decoder, replay.x, replay.positions, replay.mask, replay.rows, state.prefix.text)
+            start = np.minimum(first + np.asarray(replay.first_frame), end)
+            stop = np.minimum(start + np.asarray(replay.frames_of), end)
+            rate = self.stack.frame_rate
+            maps.append(AttentionMap(weights, state.prefix.labels, (start / rate).astype(np.float32),
+                                     (stop / rate).astype(np.float32)))
+        return join(maps) if maps else None
+
+
+class LoopGuard:
+    """Notices a run that will not end by itself: a short cycle of codes repeated for two seconds, or three seconds of
+    silence. Looked at once a chunk, on codes that are on the host anyway."""
+
+    def __init__(self, frame_rate: float, sample_rate: int) -> None:
+        self._frames = round(LOOP_SECONDS * frame_rate)
+        self._quiet_limit = round(SILENCE_SECONDS * sample_rate)
+        self.reset()
+
+    def reset(self) -> None:
+        """A new segment begins."""
+        self._recent: list[int] = []
+        self._quiet = 0
+        self.tripped = False
+
+    def codes(self, codes: list[int]) -> None:
+        self._recent = (self._recent + codes)[-self._frames:]
+        full, r = len(self._recent) == self._frames, self._recent
+        self.tripped |= full and any(r[p:] == r[:-p] for p in range(1, LOOP_PERIOD + 1))
+
+    def samples(self, samples: np.ndarray) -> None:
+        loud = np.flatnonzero(np.abs(samples) > SILENCE_LEVEL)
+        self._quiet = len(samples) - 1 - int(loud[-1]) if len(loud) else self._quiet + len(samples)
+        self.tripped |= self._quiet >= self._quiet_limit

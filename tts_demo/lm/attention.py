@@ -1,0 +1,91 @@
+"""Text-speech attention maps: captured in a second, untimed, teacher-forced pass, and scored.
+
+The run itself is never slowed or changed: a method rebuilds what it fed to the backbone (``Replay``), with its own
+mask and positions, and the pass returns the weights of the text columns for every layer and head. Captured this way
+the map of an evicting or patch-wise run is the map of that run, because the replay's logits equal the stepwise ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .decoder import Decoder
+
+BAND = 0.1  # half width of the diagonal band, as a share of the text
+HEADS = 4  # heads that the scores are averaged over
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """weights [layers, heads, steps, text] float32: what the row that decided a step gave each text token.
+    labels: one a text token. step_start_seconds, step_end_seconds [steps]: the audio each step emitted."""
+
+    weights: np.ndarray
+    labels: tuple[str, ...]
+    step_start_seconds: np.ndarray
+    step_end_seconds: np.ndarray
+
+    @cached_property
+    def alignment(self) -> np.ndarray:
+        """[steps, text], rows summing to 1: the mean of the few heads whose centre of mass follows time best."""
+        w = self.weights.reshape(-1, *self.weights.shape[2:])
+        w = w / np.maximum(w.sum(-1, keepdims=True), 1e-9)
+        steps, text = w.shape[1:]
+        if steps < 2 or text < 2:
+            return w.mean(0)
+        centre = w @ np.arange(text) / (text - 1)  # [heads, steps]
+        time = np.linspace(-1, 1, steps)
+        moved = centre - centre.mean(1, keepdims=True)
+        follows = moved @ time / np.maximum(np.linalg.norm(moved, axis=1) * np.linalg.norm(time), 1e-9)
+        return w[np.argsort(-follows, kind="stable")[:HEADS]].mean(0)
+
+    @property
+    def diagonality(self) -> float:
+        """Share of attention that lies within a tenth of the text of the straight line from first to last token."""
+        steps, text = self.alignment.shape
+        if not steps or not text:
+            return 0.0
+        line = (np.arange(steps)[:, None] + 0.5) / steps
+        near = np.abs((np.arange(text)[None] + 0.5) / text - line) <= BAND + 0.5 / text
+        return float(self.alignment[near].sum() / steps)
+
+    @property
+    def monotonicity(self) -> float:
+        """Share of steps whose centre of mass does not move back."""
+        centre = self.alignment @ np.arange(self.alignment.shape[1])
+        return float((np.diff(centre) >= -1e-6).mean()) if len(centre) > 1 else 1.0
+
+    @property
+    def coverage(self) -> float:
+        """Share of text tokens that receive at least half of an even share of the attention."""
+        steps, text = self.alignment.shape
+        return float((self.alignment.sum(0) >= 0.5 * steps / text).mean()) if text else 0.0
+
+
+def capture(decoder: Decoder, x: Tensor, positions: Tensor, mask: Tensor, rows: Tensor, text: slice) -> np.ndarray:
+    """x [T, H], positions [T], mask [T, T], rows [R] -> weights [layers, heads, R, text]."""
+    with torch.inference_mode():
+        _, weights = decoder.full(x[None].to(decoder.dtype), positions, mask, text)
+        return weights[:, :, rows].float().cpu().numpy()
+
+
+def join(maps: Sequence[AttentionMap]) -> AttentionMap:
+    """Maps of segments spoken in turn as one: no segment saw another's text, so those weights are 0."""
+    if len(maps) == 1:
+        return maps[0]
+    layers, heads = maps[0].weights.shape[:2]
+    weights = np.zeros((layers, heads, sum(m.weights.shape[2] for m in maps), sum(m.weights.shape[3] for m in maps)),
+                       dtype=np.float32)
+    step = text = 0
+    for m in maps:
+        weights[:, :, step:step + m.weights.shape[2], text:text + m.weights.shape[3]] = m.weights
+        step, text = step + m.weights.shape[2], text + m.weights.shape[3]
+    return AttentionMap(weights, sum((m.labels for m in maps), ()),
+                        np.concatenate([m.step_start_seconds for m in maps]),
+                        np.concatenate([m.step_end_seconds for m in maps]))

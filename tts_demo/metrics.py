@@ -1,0 +1,111 @@
+"""What was measured, defined once: a pausable clock, sums over steps, and the snapshot everyone prints.
+
+RTF = compute seconds / audio seconds (lower is better). LM-RTF counts the autoregressive part only (prefill and steps,
+a method's own modules included). TTFA = request to first audio. The clock stands still while a consumer holds an event.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One pass of the big model as it appears on the timeline. kv_bytes: live bytes of all caches after it."""
+
+    frames: int
+    marks: tuple[str, ...]
+    kv_bytes: int
+    ms: float
+    proposed: int = 0
+    accepted: int = 0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    audio_seconds: float
+    lm_seconds: float
+    vocoder_seconds: float
+    total_seconds: float
+    lm_rtf: float
+    rtf: float
+    ttfa_seconds: float | None  # None until there is audio
+    frames: int
+    backbone_steps: int
+    frames_per_step: float
+    kv_bytes: dict[str, int]  # live bytes by cache
+    kv_bytes_total: int
+    kv_bytes_peak: int
+    acceptance: float | None  # accepted / proposed; None where nothing is proposed
+    method_stats: dict[str, Any] = field(default_factory=dict)
+
+
+class Meter:
+    """Counts one run. ``clock`` returns seconds; tests inject their own."""
+
+    def __init__(self, frame_rate: float, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.frame_rate, self._clock = frame_rate, clock
+        self._started, self._held = clock(), 0.0
+        self._seconds = {"lm": 0.0, "vocoder": 0.0}
+        self._kv: dict[str, int] = {}
+        self._peak = self._frames = self._passes = self._proposed = self._accepted = 0
+        self._first_audio: float | None = None
+        self._stats: dict[str, Any] = {}
+
+    def now(self) -> float:
+        """Seconds since the request, holds left out."""
+        return self._clock() - self._started - self._held
+
+    @contextmanager
+    def measure(self, part: str) -> Iterator[None]:
+        """Add the time inside to ``part``: lm or vocoder."""
+        start = self.now()
+        yield
+        self._seconds[part] += self.now() - start
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The clock stands still inside: a consumer holds an event. Holds even if the consumer never comes back."""
+        start = self._clock()
+        try:
+            yield
+        finally:
+            self._held += self._clock() - start
+
+    def step(self, frames: int, passes: int, caches: Mapping[str, Any], marks: tuple[str, ...] = (), proposed: int = 0,
+             accepted: int = 0, stats: Mapping[str, Any] | None = None, seconds: float = 0.0) -> StepRecord:
+        """Count one step; caches: anything with ``nbytes``, by name."""
+        self._frames += frames
+        self._passes += passes
+        self._proposed += proposed
+        self._accepted += accepted
+        self._stats.update(stats or {})
+        total = self.memory(caches)
+        return StepRecord(frames, marks, total, 1000 * seconds, proposed, accepted)
+
+    def memory(self, caches: Mapping[str, Any]) -> int:
+        """Note the caches' live bytes; returns their sum."""
+        self._kv = {name: cache.nbytes for name, cache in caches.items()}
+        total = sum(self._kv.values())
+        self._peak = max(self._peak, total)
+        return total
+
+    def first_audio(self) -> None:
+        if self._first_audio is None:
+            self._first_audio = self.now()
+
+    def snapshot(self) -> Snapshot:
+        audio, total = self._frames / self.frame_rate, self.now()
+        lm = self._seconds["lm"]
+        return Snapshot(
+            audio_seconds=audio, lm_seconds=lm, vocoder_seconds=self._seconds["vocoder"], total_seconds=total,
+            lm_rtf=lm / audio if audio else 0.0, rtf=total / audio if audio else 0.0, ttfa_seconds=self._first_audio,
+            frames=self._frames, backbone_steps=self._passes,
+            frames_per_step=self._frames / self._passes if self._passes else 0.0,
+            kv_bytes=dict(self._kv), kv_bytes_total=sum(self._kv.values()), kv_bytes_peak=self._peak,
+            acceptance=self._accepted / self._proposed if self._proposed else None, method_stats=dict(self._stats),
+        )

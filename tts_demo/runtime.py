@@ -1,0 +1,92 @@
+"""Where and in what precision to run: device, dtype, seeds, CUDA graphs. Knows no model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from .config import UserError
+
+
+def pick_device(name: str | None = None) -> torch.device:
+    """``None`` or ``auto``: CUDA where there is one, else CPU. A device that is not there is a person's mistake."""
+    if name in (None, "auto"):
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UserError(f"{name!r} is no device; use cpu, cuda or cuda:0.") from None
+    if device.type not in ("cpu", "cuda"):
+        raise UserError(f"{name!r} is not supported; use cpu, cuda or cuda:0.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UserError(f"{name!r} was asked for, but this machine has {torch.cuda.device_count()} CUDA devices; use cpu.")
+    return device
+
+
+def cpu_has_bf16() -> bool:
+    """Whether the CPU multiplies bfloat16 natively (AVX512-BF16 or AMX). Without it bf16 is slower than fp32."""
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+
+
+def candidate_dtypes(device: torch.device) -> tuple[torch.dtype, ...]:
+    """Precisions worth measuring on ``device``, the safest first."""
+    if device.type == "cuda":
+        return (torch.bfloat16,) if torch.cuda.is_bf16_supported() else (torch.float16,)
+    return (torch.float32, torch.bfloat16) if cpu_has_bf16() else (torch.float32,)
+
+
+def generator_for(device: torch.device | str, seed: int) -> torch.Generator:
+    """A run's own source of randomness on its device."""
+    return torch.Generator(device).manual_seed(seed)
+
+
+def synchronize(device: torch.device | str) -> None:
+    """Wait for the device, at boundaries only: inside the loop it would become the bottleneck."""
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+class CUDAGraphed:
+    """A function of tensors with fixed shapes, captured once into a CUDA graph and replayed (after moshi's).
+
+    Arguments are copied into static buffers; the result lives in a static buffer too and is valid until the next call.
+    ``enabled=False`` (the CPU) runs the same copies and the function itself, so the path around a graph is testable
+    without a GPU.
+    """
+
+    def __init__(self, function: Callable[..., Tensor], enabled: bool = True, warmup: int = 2) -> None:
+        self.function, self.enabled, self.warmup = function, enabled, warmup
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._inputs: tuple[Tensor, ...] | None = None
+        self._output: Tensor | None = None
+
+    @torch.inference_mode()
+    def __call__(self, *inputs: Tensor) -> Tensor:
+        if self._inputs is None:
+            self._inputs = tuple(t.clone() for t in inputs)
+            if self.enabled:
+                self._capture()
+        for static, t in zip(self._inputs, inputs, strict=True):
+            if static.shape != t.shape or static.dtype != t.dtype:
+                raise ValueError(f"captured for {tuple(static.shape)} {static.dtype}, called with {tuple(t.shape)} "
+                                 f"{t.dtype}: a graph is made for one shape")
+            static.copy_(t)
+        if not self.enabled:
+            return self.function(*self._inputs)
+        self._graph.replay()
+        return self._output
+
+    def _capture(self) -> None:
+        """Warm up on a side stream (libraries allocate workspaces on first use), then capture. The function must be
+        repeatable: here it writes the same cache slots each time."""
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(self.warmup):
+                self.function(*self._inputs)
+        torch.cuda.current_stream().wait_stream(stream)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            self._output = self.function(*self._inputs)
