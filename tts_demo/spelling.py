@@ -175,7 +175,7 @@ _RULES: tuple[_Rule, ...] = tuple((re.compile(pattern), replacement) for pattern
     (r"(?<![\w.])\.(?=\d)", "0."),
     (r"(?P<n>" + _NUMBER + r")\s?(?P<unit>" + _UNIT + r")(?![A-Za-z'/])", _unit),
     # abbreviations
-    (r"\bNos?\.\s?(?=\d)", "number "),
+    (r"\b[Nn]os?\.\s?(?=\d)", "number "),
     (r"\b(?P<word>[ei]\.[ge]|[ap]\.m|[A-Za-z]{2,6})\.", _abbreviation),
     (r"(?<!\w)((?:[A-Za-z]\.){2,})(?!\s*$)", lambda m: _letters(m[1]) + " "),
     (r"(?<!\w)((?:[A-Za-z]\.)+[A-Za-z])\.\s*$", lambda m: _letters(m[1]) + "."),

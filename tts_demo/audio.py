@@ -1,0 +1,197 @@
+"""Recordings in and out: decoding, checking, resampling and levelling of a voice prompt; WAV files that say they are
+synthetic. Knows nothing of models."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import soundfile
+import torch
+import torchaudio
+
+from .config import SAMPLE_RATE, UserError
+
+MIN_SECONDS, KEEP_SECONDS, MAX_SECONDS = 1.0, 15.0, 300.0  # a prompt: refused below, cut to, refused above
+MIN_RATE, MAX_CHANNELS = 11_025, 2
+MAX_BYTES = 200_000_000
+SILENT_PEAK = 1e-3  # of full scale: below this nobody spoke
+LEVEL_RMS, LEVEL_PEAK = 0.07, 0.95  # the loudness that everything is trained on
+FRAME = SAMPLE_RATE // 50
+
+Source = str | Path | bytes | tuple[int, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """samples: float32 [N], mono, 16 kHz. notes: what a person should know about it, one sentence each."""
+
+    samples: np.ndarray
+    notes: tuple[str, ...] = ()
+    cut: bool = False  # speech was left out, so a transcript of the whole no longer fits
+    gain: float = 1.0  # what ``level`` multiplied by
+
+    @property
+    def seconds(self) -> float:
+        return len(self.samples) / SAMPLE_RATE
+
+
+def read(source: Source, max_seconds: float = MAX_SECONDS) -> Recording:
+    """Decode a file, its bytes, or (rate, array [N] or [N, channels]). Raises UserError for what is no usable recording."""
+    if isinstance(source, tuple):
+        rate, samples = int(source[0]), _as_float(np.asarray(source[1]))
+        _check_shape(rate, samples.shape[1], len(samples), max_seconds)
+    else:
+        rate, samples = _decode(source, max_seconds)
+    if len(samples) == 0:
+        raise UserError("The recording has no samples in it: record it again.")
+    if not np.isfinite(samples).all():
+        raise UserError("The recording holds values that are not numbers (NaN or infinity): export it again from its source.")
+    notes = []
+    if float(np.mean(np.abs(samples).max(axis=1) >= 0.999)) > 0.001:
+        notes.append("The recording is clipped in places; a quieter one copies better.")
+    mono = _mono(samples)
+    if np.abs(mono).max() < SILENT_PEAK:
+        raise UserError("The recording is silent: check the microphone and record some speech.")
+    if rate < SAMPLE_RATE:
+        notes.append(f"The recording has only {rate / 1000:g} kHz; one of 16 kHz or more sounds brighter.")
+    return Recording(resample(mono, rate, SAMPLE_RATE), tuple(notes))
+
+
+def prompt(recording: Recording, keep_seconds: float = KEEP_SECONDS) -> Recording:
+    """A voice prompt: silence at the ends taken off, at most ``keep_seconds`` kept, at the level of the training data."""
+    if recording.seconds < MIN_SECONDS:
+        raise UserError(f"The voice prompt is {recording.seconds:.1f} s long: record at least {MIN_SECONDS:g} s, best 3 to 10 s.")
+    samples, notes, cut = trim(recording.samples), list(recording.notes), recording.cut
+    if len(samples) < MIN_SECONDS * SAMPLE_RATE:
+        raise UserError(f"The voice prompt holds only {len(samples) / SAMPLE_RATE:.1f} s of speech: record at least "
+                        f"{MIN_SECONDS:g} s, best 3 to 10 s.")
+    if len(samples) > keep_seconds * SAMPLE_RATE:
+        whole = len(samples) / SAMPLE_RATE
+        samples, cut = samples[: _pause_before(samples, int(keep_seconds * SAMPLE_RATE))], True
+        notes.append(f"Kept the first {len(samples) / SAMPLE_RATE:.1f} s of {whole:.1f} s.")
+    return replace(level(samples), notes=tuple(notes), cut=cut)
+
+
+def level(samples: np.ndarray) -> Recording:
+    """Constant offset removed, at the loudness of the training data, never clipped. samples [N]."""
+    samples = samples - samples.mean()
+    rms = float(np.sqrt(np.mean(np.square(samples, dtype=np.float64)))) + 1e-6
+    gain = min(LEVEL_RMS / rms, LEVEL_PEAK / max(float(np.abs(samples).max()), 1e-4))
+    return Recording((samples * gain).astype(np.float32), gain=gain)
+
+
+def trim(samples: np.ndarray, margin: float = 0.1) -> np.ndarray:
+    """Silence at both ends taken off, ``margin`` seconds of it left. samples [N]."""
+    loud = np.flatnonzero(_loudness(samples) > _speech_floor(samples))
+    if len(loud) == 0:
+        return samples[:0]
+    keep = int(margin * SAMPLE_RATE)
+    return samples[max(0, loud[0] * FRAME - keep) : (loud[-1] + 1) * FRAME + keep]
+
+
+def resample(samples: np.ndarray, rate: int, target: int) -> np.ndarray:
+    """samples [N] at ``rate`` -> float32 [N'] at ``target``."""
+    wave = torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32))
+    return wave.numpy() if rate == target else torchaudio.functional.resample(wave, rate, target).numpy()
+
+
+def write_wav(target: str | Path | BinaryIO, samples: np.ndarray, rate: int,
+              provenance: Mapping[str, Any] | None = None) -> None:
+    """16-bit WAV of samples [N] in -1..1. ``provenance`` goes into the file's RIFF INFO chunk: that the speech is
+    synthetic, and what made it."""
+    if isinstance(target, (str, Path)) and not Path(target).absolute().parent.is_dir():
+        raise UserError(f"There is no folder {Path(target).absolute().parent}: make it first, or write elsewhere.")
+    pcm = np.round(np.clip(samples, -1.0, 1.0) * 32767).astype(np.int16)
+    try:
+        with soundfile.SoundFile(target, "w", rate, 1, subtype="PCM_16", format="WAV") as file:
+            if provenance is not None:
+                file.software = "tts_demo"
+                file.title = "Synthetic speech"
+                file.comment = json.dumps({"synthetic": True, **provenance})
+            file.write(pcm)
+    except (soundfile.LibsndfileError, OSError) as error:
+        raise UserError(f"{target} cannot be written ({str(error).rstrip('.')}): choose another file.") from None
+
+
+def read_provenance(source: str | Path | BinaryIO) -> dict[str, Any]:
+    """What ``write_wav`` noted in the file; empty where there is no such note."""
+    with soundfile.SoundFile(source) as file:
+        if file.software.split(" ")[0] != "tts_demo":
+            return {}
+        return json.loads(file.comment)
+
+
+def _decode(source: str | Path | bytes, max_seconds: float) -> tuple[int, np.ndarray]:
+    """-> rate, float32 [N, channels]. The header is checked before anything is decoded."""
+    name = "The recording" if isinstance(source, bytes) else str(source)
+    size = len(source) if isinstance(source, bytes) else _file_size(Path(source))
+    if size == 0:
+        raise UserError(f"{name} is empty: record it again.")
+    if size > MAX_BYTES:
+        raise UserError(f"{name} has {size / 1e6:.0f} MB: give a recording of at most {MAX_BYTES / 1e6:.0f} MB.")
+    try:
+        with soundfile.SoundFile(io.BytesIO(source) if isinstance(source, bytes) else str(source)) as file:
+            _check_shape(file.samplerate, file.channels, file.frames, max_seconds)
+            return file.samplerate, file.read(dtype="float32", always_2d=True)
+    except (soundfile.LibsndfileError, RuntimeError, TypeError):
+        raise UserError(f"{name} is not audio that can be read: give a WAV, FLAC, OGG or MP3 file.") from None
+
+
+def _file_size(path: Path) -> int:
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: give one audio file.")
+    try:
+        return path.stat().st_size
+    except OSError:
+        raise UserError(f"There is no file {path}: check the path of the recording.") from None
+
+
+def _check_shape(rate: int, channels: int, count: int, max_seconds: float) -> None:
+    if rate < MIN_RATE:
+        raise UserError(f"The recording has {rate / 1000:g} kHz, telephone quality: give one recorded at 16 kHz or more.")
+    if channels > MAX_CHANNELS:
+        raise UserError(f"The recording has {channels} channels: mix it down to mono or stereo first.")
+    if count > max_seconds * rate:
+        raise UserError(f"The recording is {count / rate / 60:.1f} minutes long: cut it to at most {max_seconds / 60:g} minutes "
+                        f"(a voice needs 3 to 10 s).")
+
+
+def _as_float(samples: np.ndarray) -> np.ndarray:
+    """Any sample format, [N] or [N, channels] -> float32 [N, channels], full scale 1."""
+    if samples.ndim not in (1, 2) or not (np.issubdtype(samples.dtype, np.number) and not np.iscomplexobj(samples)):
+        raise UserError("The recording must be an array of numbers, [samples] or [samples, channels].")
+    if samples.dtype == np.uint8:
+        samples = (samples.astype(np.float32) - 128) / 128
+    elif np.issubdtype(samples.dtype, np.integer):
+        samples = samples.astype(np.float32) / float(np.iinfo(samples.dtype).max)
+    return samples.astype(np.float32) if samples.ndim == 2 else samples.astype(np.float32)[:, None]
+
+
+def _mono(samples: np.ndarray) -> np.ndarray:
+    """[N, channels] -> [N]: the mean, or the louder channel where the mean cancels out (inverted phase)."""
+    mean, power = samples.mean(axis=1), np.square(samples).mean(axis=0)
+    return mean if np.square(mean).mean() > 0.05 * power.max() else samples[:, int(power.argmax())]
+
+
+def _loudness(samples: np.ndarray) -> np.ndarray:
+    """RMS of 20 ms frames, [N // 320]."""
+    whole = samples[: len(samples) // FRAME * FRAME].reshape(-1, FRAME)
+    return np.sqrt(np.square(whole).mean(axis=1))
+
+
+def _speech_floor(samples: np.ndarray) -> float:
+    """Frames louder than this hold speech: 35 dB below the loud ones."""
+    frames = _loudness(samples)
+    return max(float(np.percentile(frames, 95)) * 0.018, SILENT_PEAK / 4) if len(frames) else 0.0
+
+
+def _pause_before(samples: np.ndarray, end: int) -> int:
+    """The quietest place in the two seconds before ``end``, to cut there and not within a word."""
+    start = max(0, end - 2 * SAMPLE_RATE) // FRAME
+    return (start + int(_loudness(samples[:end])[start:].argmin())) * FRAME
