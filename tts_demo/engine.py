@@ -75,13 +75,7 @@ def generate(stack: Any, request: Request, should_stop: Callable[[], bool] = lam
              meter: Meter | None = None) -> Iterator[Event]:
     """Speak ``request`` on ``stack``. Closing the iterator ends the run; nothing outlives it."""
     meter = meter or Meter(stack.frame_rate)
-    run = _Run(stack, request, should_stop, meter)
-    events = run.events()
-    while True:
-        try:
-            event = next(events)
-        except StopIteration:
-            return
+    for event in _Run(stack, request, should_stop, meter).events():
         with meter.held():
             yield event
 
@@ -113,7 +107,7 @@ class _Run:
     frames: int = 0
     waiting: int = 0  # frames in ``pending``
     vocoded: int = 0
-    fresh: bool = False  # the vocoder was fed at least once
+    fed: bool = False  # the vocoder has seen frames
     stopped: bool = False
     truncated: bool = False
 
@@ -134,10 +128,12 @@ class _Run:
         finished: list[tuple[State, int, int]] = []  # state, first frame, end frame of each segment
         for index, segment in enumerate(segments):
             first = self.frames
-            with self.meter.measure("lm"), torch.inference_mode():
-                state = method.prefill(stack.prefix(request.prompt, segment), options, request.sampling, generator,
-                                       limit - self.frames, bool(request.forced_frames))
-                synchronize(stack.device)
+            with torch.inference_mode():
+                prefix = stack.prefix(request.prompt, segment)
+                with self.meter.measure("lm"):
+                    state = method.prefill(prefix, options, request.sampling, generator, limit - self.frames,
+                                           bool(request.forced_frames))
+                    synchronize(stack.device)
             self.meter.memory(state.caches)
             guard.reset()
             done = False
@@ -187,13 +183,13 @@ class _Run:
         if self.pending:
             codes = torch.cat(self.pending).to("cpu", torch.long)
             self.pending.clear()
-            self.waiting, self.fresh = 0, True
+            self.waiting, self.fed = 0, True
             self.codes.append(codes.numpy())
             self.chunk = min(2 * self.chunk, LONGEST_CHUNK)
             with self.meter.measure("vocoder"), torch.inference_mode():
                 samples.append(vocoder.push(codes))
             guard.codes(codes[:, 0].tolist())
-        if last and self.fresh:
+        if last and self.fed:
             with self.meter.measure("vocoder"), torch.inference_mode():
                 samples.append(vocoder.finish())
         samples = np.concatenate(samples).astype(np.float32, copy=False) if samples else np.zeros(0, np.float32)
