@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from ..config import UserError
+from ..runtime import candidate_dtypes, pick_device
 from .base import Prompt, Stack, Vocoder
 
 __all__ = ["Prompt", "Stack", "Vocoder", "load_stack"]
@@ -17,18 +18,29 @@ def load_stack(name: str = "nano", device: str | torch.device | None = None,
     """The stack ``name``: ``nano``, a folder, or a Hugging Face repository (``owner/name[@revision]``). A folder or a
     repository with a ``cosyvoice*.yaml`` or named FunAudioLLM/... is CosyVoice, any other must be laid out like
     ``checkpoints/nano``. ``device`` and ``dtype``: None = what this machine does best."""
-    from ..runtime import choose_device, choose_dtype
-
-    where = choose_device(device)
+    if not name.strip():
+        raise UserError("The stack needs a name: nano, a folder, or a Hugging Face repository (owner/name).")
+    where = pick_device(str(device) if device is not None else None)
+    precision = pick_dtype(dtype, where)
     if _is_cosyvoice(name):
         from .cosyvoice import CosyVoiceStack
 
-        return CosyVoiceStack.load(name, where, choose_dtype(dtype, where))
+        return CosyVoiceStack.load(name, where, precision)
     from .nano import NanoStack
 
-    if not name.strip():
-        raise UserError("The stack needs a name: nano, a folder, or a Hugging Face repository (owner/name).")
-    return NanoStack.load(name, where, choose_dtype(dtype, where))
+    return NanoStack.load(name, where, precision)
+
+
+def pick_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype:
+    """``None`` or ``auto``: the safest precision worth using on ``device``."""
+    if dtype in (None, "auto"):
+        return candidate_dtypes(device)[0]
+    if isinstance(dtype, torch.dtype):
+        return dtype
+    known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    if dtype not in known or (dtype == "float16" and device.type == "cpu"):
+        raise UserError(f"{dtype!r} is no precision for {device.type}; use float32 or bfloat16.")
+    return known[dtype]
 
 
 def _is_cosyvoice(name: str) -> bool:

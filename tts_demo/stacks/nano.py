@@ -6,6 +6,7 @@ of the time is small and the inverse STFT needs it. Adapters of a method are loa
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import threading
 from pathlib import Path
@@ -26,7 +27,6 @@ from .base import Prompt
 
 SEGMENT_CHARACTERS = 160  # about 12 s of speech: what the language model has seen in training
 CONTEXT_SECONDS = 6.0  # a longer prompt conditions through its speaker vector and the refiner alone
-FIRST_CHUNK, NEXT_CHUNK = 12, 40  # frames a vocoder gathers: few at first for a quick start, then more for less work
 
 
 class NanoStack:
@@ -80,15 +80,16 @@ class NanoStack:
     def prefix(self, prompt: Prompt, segment: str) -> Prefix:
         """[speaker, SOS, prompt's text, text, TASK] with the prompt's speech behind it; without a transcript, or with a
         prompt longer than the model knows, [speaker, SOS, text, TASK] alone."""
-        ids, labels = self.tokenize(segment)
+        ids, own = self.tokenize(segment)
         codes = prompt.codes[:0]
         if prompt.text and prompt.seconds <= CONTEXT_SECONDS:
-            before, names = self.tokenize(prompt.text)
-            gap = torch.tensor([text.IDS[text.BOUNDARY]], device=self.device)
-            ids, labels = torch.cat([before, gap, ids]), (*names, text.Label.of(text.BOUNDARY), *labels)
+            before, _ = self.tokenize(prompt.text)
+            ids = torch.cat([before, torch.tensor([text.IDS[text.BOUNDARY]], device=self.device), ids])
             codes = prompt.codes
-        speaker = None if prompt.speaker is None else prompt.speaker.to(self.dtype)
-        return self.lm.prefix(ids, labels, speaker, codes)
+        prefix = self.lm.prefix(ids, (), prompt.speaker.to(self.dtype), codes)
+        # Attention maps show the text being spoken, not the transcript of the prompt in front of it.
+        spoken = slice(prefix.text.stop - len(own), prefix.text.stop)
+        return dataclasses.replace(prefix, text=spoken, labels=own)
 
     def method(self, name: str) -> Method:
         """The method, with its trained modules loaded the first time it is asked for."""
@@ -109,47 +110,38 @@ class NanoStack:
 
     def vocoder(self, prompt: Prompt, codebooks: int) -> "NanoVocoder":
         """codebooks 1: the refiner fills in the rest; more: that many codebooks are decoded as they are."""
-        if codebooks == 1:
-            speaker = prompt.speaker[None].float()
-            latents = prompt.extra["latent"][:, -self.refiner.config.prompt_frames :]
-            stages = [Windowed(lambda codes: self.refiner(codes[..., 0], speaker, latents), self.refiner.left, self.refiner.right)]
-        else:
-            stages = [Windowed(self.codec.quantizer.decode, 0, 0)]
         decoder = self.codec.decoder
-        return NanoVocoder([*stages, Windowed(decoder, decoder.left, decoder.right, HOP)])
+        if codebooks > 1:
+            decode = lambda codes: decoder(self.codec.quantizer.decode(codes))
+            return NanoVocoder([Windowed(decode, decoder.left, decoder.right, HOP)], self.device)
+        speaker, latents = prompt.speaker[None].float(), prompt.extra["latent"]
+        refine = lambda codes: self.refiner(codes[..., 0], speaker, latents)
+        return NanoVocoder([Windowed(refine, self.refiner.left, self.refiner.right),
+                            Windowed(decoder, decoder.left, decoder.right, HOP)], self.device)
 
 
 class NanoVocoder:
-    """Frames through refiner and decoder, each streaming exactly (codec/streaming.py), in chunks worth their overhead."""
+    """Frames through refiner and decoder, each of which streams exactly (codec/streaming.py)."""
 
-    def __init__(self, stages: list[Windowed]) -> None:
-        self._stages = stages
-        self._waiting: list[Tensor] = []
-        self._chunk = FIRST_CHUNK
+    def __init__(self, stages: list[Windowed], device: torch.device) -> None:
+        self._stages, self._device = stages, device
         self._started = False
 
     def push(self, frames: Tensor) -> np.ndarray:
-        """frames [n, K] -> samples [N], N >= 0."""
-        if len(frames):
-            self._waiting.append(frames)
-        if sum(map(len, self._waiting)) < self._chunk:
+        """frames [n, K] -> samples [N], N >= 0. Each call recomputes context: few long pushes cost less than many short."""
+        if not len(frames):
             return np.zeros(0, np.float32)
-        self._chunk = NEXT_CHUNK
-        return self._through()
+        self._started = True
+        data = frames.to(self._device)
+        for stage in self._stages:
+            data = stage.push(data)
+        return data.cpu().numpy()
 
     def finish(self) -> np.ndarray:
         """The rest of the samples: in all exactly F * 320."""
-        samples = [self._through()] if self._waiting else []
         if not self._started:
             return np.zeros(0, np.float32)
-        data = None
-        for stage in self._stages:
-            parts = ([stage.push(data)] if data is not None and len(data) else []) + [stage.finish()]
-            data = torch.cat(parts)
-        return np.concatenate([*samples, data.float().cpu().numpy()])
-
-    def _through(self) -> np.ndarray:
-        data, self._waiting, self._started = torch.cat(self._waiting), [], True
-        for stage in self._stages:
-            data = stage.push(data)
-        return data.float().cpu().numpy()
+        data = self._stages[0].finish()
+        for stage in self._stages[1:]:
+            data = torch.cat([stage.push(data), stage.finish()])
+        return data.cpu().numpy()
