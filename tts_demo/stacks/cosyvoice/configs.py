@@ -1,0 +1,164 @@
+"""Sizes of the two released models and of the parts they are made of. Knows no tensors.
+
+The released folders carry these numbers in a yaml file that constructs arbitrary classes when it is read; they never
+change between copies, so they are written down here instead.
+
+Symbols beyond those of ``tts_demo.config``:  F tokens of speech (25 a second), M mel frames (50 a second).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...config import LMConfig, Sampling
+
+SAMPLE_RATE = 24_000  # Hz, of everything the vocoder makes
+TOKEN_RATE = 25  # speech tokens per second
+MELS = 80
+MEL_PER_TOKEN = 2
+MEL_HOP = SAMPLE_RATE // TOKEN_RATE // MEL_PER_TOKEN  # 480 samples
+SPEECH_CODES = 6561  # 3 ** 8, finite scalar quantisation
+END_OF_PROMPT = "<|endofprompt|>"
+
+# The authors' own sampler: nucleus of at most 25 ids, and a repeat inside ten tokens is drawn again.
+RELEASED_SAMPLING = Sampling(temperature=1.0, top_k=25, top_p=0.8, repeat_window=10, repeat_ratio=0.1)
+
+
+@dataclass(frozen=True)
+class LayoutConfig:
+    """Where the language model keeps its special vectors, and how the released file spells its head."""
+
+    sos_row: int  # row of ``markers`` (v2) or of the speech embedding (v3)
+    task_row: int
+    own_markers: bool  # True: a two-row table of its own (v2); False: rows of the speech embedding (v3)
+    head_bias: bool
+
+
+@dataclass(frozen=True)
+class FlowConfig:
+    """Tokens -> mel, the part both versions share: conditional flow matching with classifier-free guidance."""
+
+    tokens: int = SPEECH_CODES
+    token_width: int = 80  # of the token embedding
+    speaker: int = 192
+    mels: int = MELS
+    lookahead: int = 3  # tokens of future the encoder sees
+    block_tokens: int = 25  # streaming attention sees its own block of tokens and everything before it
+    steps: int = 10
+    guidance: float = 0.7
+
+
+@dataclass(frozen=True)
+class ConformerFlowConfig(FlowConfig):
+    """Version 2: conformer encoder and a one-level U-Net as the velocity field."""
+
+    token_width: int = 512
+    heads: int = 8
+    ffn: int = 2048
+    blocks: int = 6
+    up_blocks: int = 4
+    channels: int = 256
+    unet_heads: int = 8
+    unet_head_dim: int = 64
+    transformers: int = 4  # per U-Net block
+    mid_blocks: int = 12
+
+
+@dataclass(frozen=True)
+class DiTFlowConfig(FlowConfig):
+    """Version 3: a look-ahead convolution and a diffusion Transformer."""
+
+    lookahead_channels: int = 1024
+    width: int = 1024
+    depth: int = 22
+    heads: int = 16
+    ffn_ratio: int = 2
+    time_width: int = 256
+    rotary: int = 64  # channels that rotate: head 0 of 16 only, as released
+    position_kernel: int = 31
+    position_groups: int = 16
+
+
+@dataclass(frozen=True)
+class HiftConfig:
+    """Mel -> wave: harmonic source, up-sampling convolutions, inverse STFT. ``causal`` is version 3."""
+
+    causal: bool
+    mels: int = MELS
+    channels: int = 512
+    rates: tuple[int, ...] = (8, 5, 3)
+    kernels: tuple[int, ...] = (16, 11, 7)
+    res_kernels: tuple[int, ...] = (3, 7, 11)
+    source_res_kernels: tuple[int, ...] = (7, 7, 11)
+    dilations: tuple[int, ...] = (1, 3, 5)
+    n_fft: int = 16
+    hop: int = 4
+    harmonics: int = 9  # the fundamental included
+    sine_amplitude: float = 0.1
+    noise_std: float = 0.003
+    voiced_above: float = 10.0  # Hz
+    f0_channels: int = 512
+    limit: float = 0.99
+    sample_rate: int = SAMPLE_RATE
+
+    @property
+    def frame(self) -> int:
+        """Samples made from one mel frame."""
+        samples = self.hop
+        for rate in self.rates:
+            samples *= rate
+        return samples
+
+    @property
+    def pre_kernel(self) -> int:
+        return 5 if self.causal else 7
+
+    @property
+    def pre_right(self) -> int:
+        """Mel frames of future that the first convolution sees."""
+        return 4 if self.causal else 3
+
+    @property
+    def f0_right(self) -> int:
+        """Mel frames of future that the pitch network sees."""
+        return 3 if self.causal else 5
+
+
+@dataclass(frozen=True)
+class CosyConfig:
+    """One released model: its parts and the files it is read from."""
+
+    version: int
+    lm: LMConfig
+    layout: LayoutConfig
+    flow: FlowConfig
+    hift: HiftConfig
+    prompt_fmax: float  # upper edge of the prompt's mel filters, Hz
+    speech_tokenizer: str  # file name
+    yaml: str  # file that tells the version of a folder
+    system_prompt: str  # spoken to the model before any text, "" for none
+    silent_tokens: tuple[int, ...] = field(default=())  # runs of these are shortened before the flow
+
+
+def _lm(extra_codes: int) -> LMConfig:
+    return LMConfig(text_vocab=151_936, speech_codes=SPEECH_CODES, extra_codes=extra_codes, hidden=896, layers=24,
+                    heads=14, kv_heads=2, ffn=4864, rope_theta=1e6, rms_eps=1e-6, max_positions=32_768, speaker=0,
+                    bidirectional_text=False)
+
+
+def version_2() -> CosyConfig:
+    """FunAudioLLM/CosyVoice2-0.5B."""
+    return CosyConfig(
+        version=2, lm=_lm(3), layout=LayoutConfig(sos_row=0, task_row=1, own_markers=True, head_bias=True),
+        flow=ConformerFlowConfig(), hift=HiftConfig(causal=False), prompt_fmax=8000.0,
+        speech_tokenizer="speech_tokenizer_v2.onnx", yaml="cosyvoice2.yaml", system_prompt="")
+
+
+def version_3() -> CosyConfig:
+    """FunAudioLLM/Fun-CosyVoice3-0.5B-2512."""
+    return CosyConfig(
+        version=3, lm=_lm(200), layout=LayoutConfig(sos_row=6561, task_row=6563, own_markers=False, head_bias=False),
+        flow=DiTFlowConfig(), hift=HiftConfig(causal=True), prompt_fmax=SAMPLE_RATE / 2,
+        speech_tokenizer="speech_tokenizer_v3.onnx", yaml="cosyvoice3.yaml",
+        system_prompt=f"You are a helpful assistant.{END_OF_PROMPT}",
+        silent_tokens=(1, 2, 28, 29, 55, 248, 494, 2241, 2242, 2322, 2323))

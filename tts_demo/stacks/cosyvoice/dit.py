@@ -1,0 +1,151 @@
+"""Version 3's velocity field: a diffusion Transformer with adaptive normalisation.
+
+Two things are as released and look like mistakes, but the weights were trained with them: the rotary embedding turns
+only the first 64 of the 1,024 channels (head 0), and neighbouring channels form the pairs that rotate.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .configs import DiTFlowConfig
+from .layers import PaddedConv1d, time_features
+
+
+class TimeEmbedding(nn.Module):
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__()
+        self.inputs = inputs
+        self.time_mlp = nn.Sequential(nn.Linear(inputs, width), nn.SiLU(), nn.Linear(width, width))
+
+    def forward(self, t: Tensor) -> Tensor:
+        return self.time_mlp(time_features(t, self.inputs).to(self.time_mlp[0].weight.dtype))
+
+
+class PositionConv(nn.Module):
+    """Two grouped convolutions over the past: what tells most heads where they are."""
+
+    def __init__(self, width: int, kernel: int, groups: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Sequential(PaddedConv1d(width, width, kernel, left=kernel - 1, groups=groups), nn.Mish())
+        self.conv2 = nn.Sequential(PaddedConv1d(width, width, kernel, left=kernel - 1, groups=groups), nn.Mish())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv2(self.conv1(x.transpose(1, 2))).transpose(1, 2)
+
+
+class InputEmbedding(nn.Module):
+    """Inputs are stacked in the order [x, condition, mu, speaker], unlike version 2."""
+
+    def __init__(self, config: DiTFlowConfig) -> None:
+        super().__init__()
+        self.proj = nn.Linear(4 * config.mels, config.width)
+        self.conv_pos_embed = PositionConv(config.width, config.position_kernel, config.position_groups)
+
+    def forward(self, x: Tensor, condition: Tensor, mu: Tensor, speaker: Tensor) -> Tensor:
+        stacked = torch.cat((x, condition, mu, speaker[:, :, None].expand_as(x)), dim=1)
+        x = self.proj(stacked.transpose(1, 2))
+        return x + self.conv_pos_embed(x)
+
+
+class Rotary(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.register_buffer("inv_freq", 10_000 ** (-torch.arange(0, channels, 2).float() / channels))
+
+    def forward(self, length: int) -> tuple[Tensor, Tensor]:
+        """Cosines and sines, each channel pair's angle twice. 2 x [length, channels]."""
+        positions = torch.arange(length, device=self.inv_freq.device, dtype=torch.float32)
+        angles = (positions[:, None] * self.inv_freq.float()).repeat_interleave(2, dim=-1)
+        return angles.cos(), angles.sin()
+
+
+def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    """Rotate the leading channels of the flat projection, pass the others. x: [B, M, C]; angles: [M, channels]."""
+    head, rest = x[..., : cosines.shape[-1]], x[..., cosines.shape[-1]:]
+    even, odd = head[..., 0::2], head[..., 1::2]
+    turned = torch.stack((-odd, even), dim=-1).flatten(-2)
+    return torch.cat((head * cosines.to(x.dtype) + turned * sines.to(x.dtype), rest), dim=-1)
+
+
+class Attention(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.to_q = nn.Linear(width, width)
+        self.to_k = nn.Linear(width, width)
+        self.to_v = nn.Linear(width, width)
+        self.to_out = nn.ModuleList([nn.Linear(width, width)])
+
+    def forward(self, x: Tensor, angles: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+        q, k, v = rotate(self.to_q(x), *angles), rotate(self.to_k(x), *angles), self.to_v(x)
+        q, k, v = (y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in (q, k, v))
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.to_out[0](y.transpose(1, 2).flatten(2))
+
+
+class FeedForward(nn.Module):
+    """Keys ``ff.0.0`` and ``ff.2``."""
+
+    def __init__(self, width: int, ratio: int) -> None:
+        super().__init__()
+        self.ff = nn.Sequential(nn.Sequential(nn.Linear(width, width * ratio), nn.GELU(approximate="tanh")),
+                                nn.Identity(), nn.Linear(width * ratio, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.ff(x)
+
+
+class Modulation(nn.Module):
+    """``parts`` vectors per channel from the time embedding. Key ``linear``."""
+
+    def __init__(self, width: int, parts: int) -> None:
+        super().__init__()
+        self.parts = parts
+        self.linear = nn.Linear(width, parts * width)
+
+    def forward(self, time: Tensor) -> tuple[Tensor, ...]:
+        return self.linear(F.silu(time))[:, None].chunk(self.parts, dim=-1)
+
+
+def modulate(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:], eps=1e-6) * (1 + scale) + shift
+
+
+class DiTBlock(nn.Module):
+    def __init__(self, config: DiTFlowConfig) -> None:
+        super().__init__()
+        self.attn_norm = Modulation(config.width, 6)
+        self.attn = Attention(config.width, config.heads)
+        self.ff = FeedForward(config.width, config.ffn_ratio)
+
+    def forward(self, x: Tensor, time: Tensor, angles: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+        shift, scale, gate, ff_shift, ff_scale, ff_gate = self.attn_norm(time)
+        x = x + gate * self.attn(modulate(x, shift, scale), angles, mask)
+        return x + ff_gate * self.ff(modulate(x, ff_shift, ff_scale))
+
+
+class DiT(nn.Module):
+    """Velocity of the mel at time t."""
+
+    def __init__(self, config: DiTFlowConfig) -> None:
+        super().__init__()
+        self.time_embed = TimeEmbedding(config.time_width, config.width)
+        self.input_embed = InputEmbedding(config)
+        self.rotary_embed = Rotary(config.rotary)
+        self.transformer_blocks = nn.ModuleList(DiTBlock(config) for _ in range(config.depth))
+        self.norm_out = Modulation(config.width, 2)
+        self.proj_out = nn.Linear(config.width, config.mels)
+
+    def forward(self, x: Tensor, mu: Tensor, t: Tensor, speaker: Tensor, condition: Tensor,
+                mask: Tensor | None = None) -> Tensor:
+        """x, mu, condition: [B, mels, M]; t: [B]; speaker: [B, mels]; mask: [M, M] bool or None. -> [B, mels, M]."""
+        time = self.time_embed(t)
+        x = self.input_embed(x, condition, mu, speaker)
+        angles = self.rotary_embed(x.shape[1])
+        for block in self.transformer_blocks:
+            x = block(x, time, angles, mask)
+        scale, shift = self.norm_out(time)  # in this order here, the other way round in the blocks
+        return self.proj_out(modulate(x, shift, scale)).transpose(1, 2)

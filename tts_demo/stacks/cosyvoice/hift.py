@@ -1,0 +1,172 @@
+"""HiFT vocoder: mel -> 24 kHz wave by up-sampling convolutions, a harmonic source and an inverse STFT.
+
+(HiFTNet, Li et al. 2023.) Version 2's convolutions see both sides; version 3's see the past, except the first
+convolution and the pitch network. ``hift_stream.py`` runs either in a stream.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+from torch.nn.utils.parametrizations import weight_norm
+
+from .configs import HiftConfig
+from .layers import PaddedConv1d, RepeatConv1d
+from .source import NoiseSource, excitation, harmonic_cycles, released_noise_state, sines
+
+
+def _conv(config: HiftConfig, inputs: int, outputs: int, kernel: int, *, dilation: int = 1) -> nn.Module:
+    """A same-length convolution: centred in version 2, over the past in version 3."""
+    reach = dilation * (kernel - 1)
+    left = reach if config.causal else reach // 2
+    return weight_norm(PaddedConv1d(inputs, outputs, kernel, left=left, right=reach - left, dilation=dilation))
+
+
+class Snake(nn.Module):
+    """x + sin^2(alpha x) / alpha, alpha learnt per channel (Ziyin et al. 2020)."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.alpha = nn.Parameter(torch.ones(channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        alpha = self.alpha[:, None]
+        return x + (x * alpha).sin().square() / (alpha + 1e-9)
+
+
+class ResBlock(nn.Module):
+    def __init__(self, config: HiftConfig, channels: int, kernel: int) -> None:
+        super().__init__()
+        self.convs1 = nn.ModuleList(_conv(config, channels, channels, kernel, dilation=d) for d in config.dilations)
+        self.convs2 = nn.ModuleList(_conv(config, channels, channels, kernel) for _ in config.dilations)
+        self.activations1 = nn.ModuleList(Snake(channels) for _ in config.dilations)
+        self.activations2 = nn.ModuleList(Snake(channels) for _ in config.dilations)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for wide, narrow, before, between in zip(self.convs1, self.convs2, self.activations1, self.activations2):
+            x = x + narrow(between(wide(before(x))))
+        return x
+
+
+class PitchNet(nn.Module):
+    """Mel -> pitch in Hz. [1, mels, M] -> [M]."""
+
+    def __init__(self, config: HiftConfig) -> None:
+        super().__init__()
+        width = config.f0_channels
+
+        def conv(first: bool) -> nn.Module:
+            inputs = config.mels if first else width
+            if not config.causal:
+                return weight_norm(PaddedConv1d(inputs, width, 3, left=1, right=1))
+            return weight_norm(PaddedConv1d(inputs, width, 4, right=3) if first
+                               else PaddedConv1d(inputs, width, 3, left=2))
+
+        self.condnet = nn.Sequential(*(layer for i in range(5) for layer in (conv(i == 0), nn.ELU())))
+        self.classifier = nn.Linear(width, 1)
+
+    def forward(self, mel: Tensor) -> Tensor:
+        features = self.condnet(mel.to(self.classifier.weight.dtype))
+        return self.classifier(features.transpose(1, 2))[0, :, 0].abs()
+
+
+class HarmonicSource(nn.Module):
+    """Mixes the harmonics into one excitation. [N, harmonics] -> [1, 1, N]. Key ``l_linear``."""
+
+    def __init__(self, config: HiftConfig) -> None:
+        super().__init__()
+        self.l_linear = nn.Linear(config.harmonics, 1)
+
+    def forward(self, harmonics: Tensor) -> Tensor:
+        return self.l_linear(harmonics).tanh().T[None]
+
+
+class Hift(nn.Module):
+    def __init__(self, config: HiftConfig) -> None:
+        super().__init__()
+        self.config = config
+        bins = config.n_fft // 2 + 1
+        widths = [config.channels // 2 ** i for i in range(len(config.rates) + 1)]
+        self.m_source = HarmonicSource(config)
+        self.conv_pre = weight_norm(PaddedConv1d(
+            config.mels, widths[0], config.pre_kernel, left=config.pre_kernel - 1 - config.pre_right,
+            right=config.pre_right))
+        self.ups = nn.ModuleList(weight_norm(self._up(i, widths)) for i in range(len(config.rates)))
+        self.source_downs = nn.ModuleList(self._down(i, 2 * bins, widths[i + 1]) for i in range(len(config.rates)))
+        self.source_resblocks = nn.ModuleList(
+            ResBlock(config, width, kernel) for width, kernel in zip(widths[1:], config.source_res_kernels))
+        self.resblocks = nn.ModuleList(
+            ResBlock(config, width, kernel) for width in widths[1:] for kernel in config.res_kernels)
+        self.conv_post = _conv(config, widths[-1], 2 * bins, 7)
+        self.f0_predictor = PitchNet(config)
+        self.register_buffer("window", torch.hann_window(config.n_fft), persistent=False)
+        self.register_buffer("noise_state", released_noise_state(config), persistent=False)
+
+    def _up(self, level: int, widths: list[int]) -> nn.Module:
+        config = self.config
+        rate, kernel = config.rates[level], config.kernels[level]
+        if config.causal:
+            return RepeatConv1d(widths[level], widths[level + 1], kernel, rate)
+        return nn.ConvTranspose1d(widths[level], widths[level + 1], kernel, rate, padding=(kernel - rate) // 2)
+
+    def _down(self, level: int, inputs: int, outputs: int) -> nn.Module:
+        """The source's spectrum at the rate of this level: the product of the later rates, 15, 3, 1 as released."""
+        stride = 1
+        for rate in self.config.rates[level + 1:]:
+            stride *= rate
+        if stride == 1:
+            return PaddedConv1d(inputs, outputs, 1)
+        left = stride - 1 if self.config.causal else stride // 2
+        right = 0 if self.config.causal else stride // 2
+        return PaddedConv1d(inputs, outputs, 2 * stride, left=left, right=right, stride=stride)
+
+    def prepare(self) -> Hift:
+        """For inference: fold weight norm into the weights, and version 3's pitch network into float64 as released."""
+        for module in list(self.modules()):
+            if parametrize.is_parametrized(module, "weight"):
+                parametrize.remove_parametrizations(module, "weight")
+        if self.config.causal:
+            self.f0_predictor.double()
+        return self.eval().requires_grad_(False)
+
+    def new_noise(self) -> NoiseSource:
+        return NoiseSource(self.config, self.noise_state.cpu())
+
+    def source(self, f0: Tensor, cycles: Tensor, before: Tensor, after: Tensor, noise: Tensor) -> Tensor:
+        """Excitation of M frames. f0: [M]; cycles: [M, harmonics] and its neighbours [1, harmonics];
+        noise: [M * frame, harmonics] -> [1, 1, M * frame]."""
+        harmonics = excitation(sines(cycles, before, after, self.config), f0, noise.to(f0.device), self.config)
+        return self.m_source(harmonics)
+
+    @torch.inference_mode()
+    def forward(self, mel: Tensor) -> Tensor:
+        """A whole utterance. mel: [1, mels, M] -> wave [M * frame]."""
+        f0 = self.f0_predictor(mel)
+        cycles = harmonic_cycles(f0, self.config)
+        source = self.source(f0, cycles, cycles[:1], cycles[-1:], self.new_noise().frames(len(f0)))
+        return self.decode(mel, source)
+
+    def decode(self, mel: Tensor, source: Tensor) -> Tensor:
+        """mel: [1, mels, M]; source: [1, 1, M * frame] -> wave [M * frame]."""
+        config = self.config
+        spectrum = torch.stft(source[:, 0], config.n_fft, config.hop, window=self.window, return_complex=True)
+        spectrum = torch.cat((spectrum.real, spectrum.imag), dim=1)
+        x = self.conv_pre(mel)
+        kinds = len(config.res_kernels)
+        for i, (up, down, mix) in enumerate(zip(self.ups, self.source_downs, self.source_resblocks)):
+            x = up(F.leaky_relu(x, 0.1))
+            if i == len(self.ups) - 1:  # one frame more, as a centred STFT has
+                x = F.pad(x, (1, 0), mode="reflect")
+            x = x + mix(down(spectrum))
+            x = sum(block(x) for block in self.resblocks[i * kinds: (i + 1) * kinds]) / kinds
+        return self._inverse(self.conv_post(F.leaky_relu(x)))
+
+    def _inverse(self, x: Tensor) -> Tensor:
+        """Log magnitude and (the sine's argument of) phase, [1, 2 * bins, T] -> wave."""
+        config = self.config
+        magnitude, phase = x.chunk(2, dim=1)
+        magnitude, phase = magnitude.exp().clamp(max=100.0), phase.sin()
+        wave = torch.istft(torch.polar(magnitude, phase), config.n_fft, config.hop, window=self.window)
+        return wave[0].clamp(-config.limit, config.limit)

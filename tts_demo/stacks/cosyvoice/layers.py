@@ -1,0 +1,68 @@
+"""Small layers that both flows and both vocoders share. Knows no model sizes."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class PaddedConv1d(nn.Conv1d):
+    """A convolution whose zero padding is chosen per side: ``left`` and ``right`` frames. [B, C, T] -> [B, C', T']."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, *, left: int = 0, right: int = 0, stride: int = 1,
+                 dilation: int = 1, groups: int = 1) -> None:
+        super().__init__(inputs, outputs, kernel, stride=stride, dilation=dilation, groups=groups)
+        self.sides = (left, right)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(F.pad(x, self.sides))
+
+
+class RepeatConv1d(PaddedConv1d):
+    """Nearest-neighbour up-sampling by ``rate``, then a convolution that sees only the past."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, rate: int) -> None:
+        super().__init__(inputs, outputs, kernel, left=kernel - 1)
+        self.rate = rate
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.repeat_interleave(self.rate, dim=-1))
+
+
+def time_features(t: Tensor, width: int, scale: float = 1000.0) -> Tensor:
+    """Sinusoids of the flow's time. [B] -> [B, width], sines then cosines."""
+    half = width // 2
+    steps = torch.arange(half, device=t.device, dtype=torch.float32)
+    angles = scale * t.float()[:, None] * torch.exp(steps * (-math.log(10_000) / (half - 1)))
+    return torch.cat((angles.sin(), angles.cos()), dim=-1)
+
+
+def block_mask(length: int, block: int, first: int, device: torch.device | str = "cpu") -> Tensor:
+    """True where a position may attend: its own block and everything before it. [length, length] bool.
+
+    The first block holds ``first`` positions, the others ``block``: a stream that wants its first sound early makes
+    the first block end where its first chunk ends, and later chunks then never change what was already computed.
+    """
+    blocks = (torch.arange(length, device=device) + (block - first)) // block
+    return blocks[:, None] >= blocks[None, :]
+
+
+class Lookahead(nn.Module):
+    """Mixes a few tokens of the future into each token, with a residual. Keys ``conv1`` and ``conv2``."""
+
+    def __init__(self, width: int, channels: int, lookahead: int) -> None:
+        super().__init__()
+        self.lookahead = lookahead
+        self.conv1 = nn.Conv1d(width, channels, lookahead + 1)
+        self.conv2 = PaddedConv1d(channels, width, 3, left=2)
+
+    def forward(self, x: Tensor, future: Tensor | None = None) -> Tensor:
+        """x: [B, T, C]; future: [B, lookahead, C] that follows x, or None at the end of speech (zeros)."""
+        if future is None:
+            future = x.new_zeros(x.shape[0], self.lookahead, x.shape[2])
+        y = torch.cat((x, future), dim=1).transpose(1, 2)
+        y = self.conv2(F.leaky_relu(self.conv1(y)))
+        return x + y.transpose(1, 2)

@@ -1,0 +1,145 @@
+"""Version 2's velocity field: residual convolutions and Transformer blocks at one rate, with one skip connection.
+
+All convolutions see only the past; attention is masked in blocks while streaming. The released network was exported
+with a batch mask as well; this one always gets whole utterances, so there is none.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .configs import ConformerFlowConfig
+from .layers import PaddedConv1d, time_features
+
+
+class _SwapAxes(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.transpose(1, 2)
+
+
+class CausalBlock(nn.Module):
+    """Convolution, LayerNorm over channels, Mish. Keys ``block.0`` and ``block.2``."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.block = nn.Sequential(PaddedConv1d(inputs, outputs, 3, left=2), _SwapAxes(), nn.LayerNorm(outputs),
+                                   _SwapAxes(), nn.Mish())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.block(x)
+
+
+class ResidualBlock(nn.Module):
+    """Two convolutions with the time added between them. [B, C, M], [B, time] -> [B, C', M]."""
+
+    def __init__(self, inputs: int, outputs: int, time_width: int) -> None:
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Mish(), nn.Linear(time_width, outputs))
+        self.block1 = CausalBlock(inputs, outputs)
+        self.block2 = CausalBlock(outputs, outputs)
+        self.res_conv = nn.Conv1d(inputs, outputs, 1)
+
+    def forward(self, x: Tensor, time: Tensor) -> Tensor:
+        return self.block2(self.block1(x) + self.mlp(time)[:, :, None]) + self.res_conv(x)
+
+
+class Attention(nn.Module):
+    def __init__(self, width: int, heads: int, head_dim: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.to_q = nn.Linear(width, heads * head_dim, bias=False)
+        self.to_k = nn.Linear(width, heads * head_dim, bias=False)
+        self.to_v = nn.Linear(width, heads * head_dim, bias=False)
+        self.to_out = nn.ModuleList([nn.Linear(heads * head_dim, width)])
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        q, k, v = (layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                   for layer in (self.to_q, self.to_k, self.to_v))
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.to_out[0](y.transpose(1, 2).flatten(2))
+
+
+class _Gelu(nn.Module):
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.proj = nn.Linear(inputs, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.gelu(self.proj(x))
+
+
+class FeedForward(nn.Module):
+    """Keys ``net.0.proj`` and ``net.2``."""
+
+    def __init__(self, width: int, ratio: int = 4) -> None:
+        super().__init__()
+        self.net = nn.Sequential(_Gelu(width, width * ratio), nn.Identity(), nn.Linear(width * ratio, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x)
+
+
+class TransformerBlock(nn.Module):
+    def __init__(self, config: ConformerFlowConfig) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(config.channels)
+        self.attn1 = Attention(config.channels, config.unet_heads, config.unet_head_dim)
+        self.norm3 = nn.LayerNorm(config.channels)
+        self.ff = FeedForward(config.channels)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        x = x + self.attn1(self.norm1(x), mask)
+        return x + self.ff(self.norm3(x))
+
+
+class TimeEmbedding(nn.Module):
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.linear_1 = nn.Linear(inputs, outputs)
+        self.linear_2 = nn.Linear(outputs, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear_2(F.silu(self.linear_1(x)))
+
+
+class UNet(nn.Module):
+    """Velocity of the mel at time t. Inputs are stacked in the order [x, mu, speaker, condition]."""
+
+    def __init__(self, config: ConformerFlowConfig) -> None:
+        super().__init__()
+        self.inputs = 4 * config.mels
+        width, time_width = config.channels, 4 * config.channels
+        self.time_mlp = TimeEmbedding(self.inputs, time_width)
+
+        def level(inputs: int, closing: bool) -> nn.ModuleList:
+            parts = [ResidualBlock(inputs, width, time_width),
+                     nn.ModuleList(TransformerBlock(config) for _ in range(config.transformers))]
+            return nn.ModuleList(parts + [PaddedConv1d(width, width, 3, left=2)] * closing)
+
+        self.down_blocks = nn.ModuleList([level(self.inputs, True)])
+        self.mid_blocks = nn.ModuleList(level(width, False) for _ in range(config.mid_blocks))
+        self.up_blocks = nn.ModuleList([level(2 * width, True)])
+        self.final_block = CausalBlock(width, width)
+        self.final_proj = nn.Conv1d(width, config.mels, 1)
+
+    def forward(self, x: Tensor, mu: Tensor, t: Tensor, speaker: Tensor, condition: Tensor,
+                mask: Tensor | None = None) -> Tensor:
+        """x, mu, condition: [B, mels, M]; t: [B]; speaker: [B, mels]; mask: [M, M] bool or None. -> [B, mels, M]."""
+        time = self.time_mlp(time_features(t, self.inputs).to(x.dtype))
+        x = torch.cat((x, mu, speaker[:, :, None].expand(-1, -1, x.shape[-1]), condition), dim=1)
+        (down,), (up,) = self.down_blocks, self.up_blocks
+        skip = self._level(down, x, time, mask)
+        x = down[2](skip)
+        for block in self.mid_blocks:
+            x = self._level(block, x, time, mask)
+        x = up[2](self._level(up, torch.cat((x, skip), dim=1), time, mask))
+        return self.final_proj(self.final_block(x))
+
+    @staticmethod
+    def _level(parts: nn.ModuleList, x: Tensor, time: Tensor, mask: Tensor | None) -> Tensor:
+        x = parts[0](x, time).transpose(1, 2)
+        for block in parts[1]:
+            x = block(x, mask)
+        return x.transpose(1, 2)
