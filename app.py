@@ -1,0 +1,42 @@
+"""The demo: parse arguments, load the stack, build the page, serve it. Run ``python app.py`` and open the address."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before gradio is imported
+
+
+def arguments() -> argparse.Namespace:
+    """Command-line arguments; each falls back to an environment variable so that a Space needs none."""
+    env = os.environ.get
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--stack", default=env("TTS_DEMO_STACK", "nano"), help="nano, or a CosyVoice repository or folder")
+    parser.add_argument("--device", default=env("TTS_DEMO_DEVICE"), help="cpu, cuda; default: what is there")
+    parser.add_argument("--dtype", default=env("TTS_DEMO_DTYPE"), help="float32, bfloat16; default: what suits the device")
+    parser.add_argument("--host", default=env("GRADIO_SERVER_NAME", "127.0.0.1"))
+    parser.add_argument("--port", type=int, default=int(env("GRADIO_SERVER_PORT", "7860")))
+    parser.add_argument("--share", action="store_true", help="also open a public gradio.live address")
+    return parser.parse_args()
+
+
+def main() -> int:
+    from tts_demo.stacks import load_stack
+    from tts_demo.config import UserError
+    from tts_demo.ui import build_app, launch
+
+    args = arguments()
+    try:
+        # The page opens at once, with its recorded runs; the model is loaded behind it.
+        demo = build_app(lambda: load_stack(args.stack, device=args.device, dtype=args.dtype))
+        launch(demo, args.host, args.port, args.share)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

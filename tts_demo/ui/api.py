@@ -1,0 +1,142 @@
+"""The public endpoints, /synthesize, /compare and /methods, usable from ``gradio_client``, curl and, where Gradio's
+MCP extra is installed, from an assistant. Everything else the page calls is private.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
+
+import gradio as gr
+
+from .. import engine
+from ..config import Request, Sampling, UserError
+from ..methods import METHODS
+from . import controls, voices
+from .handlers import Handlers
+from .service import log_line
+from .session import Run, Side, describe, side_from
+
+
+def methods() -> list[dict[str, Any]]:
+    """List the decoding methods with their options, ranges and papers."""
+    return [{"name": m.name, "title": m.title, "paper": m.paper, "idea": m.idea,
+             "options": [{"name": f.name, "default": f.default, **f.metadata} for f in controls.fields(m)]}
+            for m in METHODS.values()]
+
+
+class Endpoints:
+    """The same gate, limits and engine as the page, without its components."""
+
+    def __init__(self, act: Handlers) -> None:
+        self.act = act
+
+    def synthesize(self, text: str, voice: str, consent: bool, method: str, options: dict | None, prompt_text: str, seed: int,
+                   temperature: float, max_seconds: float, request: gr.Request) -> tuple[str, dict[str, Any]]:
+        """Speak a text in the voice of a recording with one decoding method.
+
+        Args:
+            text: English text to speak.
+            voice: recording of the voice to copy, one to eight seconds are used.
+            consent: true when it is your own voice or you have the speaker's permission; required.
+            method: baseline, tldr, dcar, qtts, compressed or ssd; see /methods.
+            options: the method's options, for example {"patch_size": 4}; empty for its defaults.
+            prompt_text: what the recording says, may be empty.
+            seed: same seed and settings on the same device give the same speech.
+            temperature: 0 always takes the likeliest token.
+            max_seconds: longest speech to make.
+
+        Returns:
+            The speech as a 16-bit WAV file, and a record of its settings and measurements.
+        """
+        sides, run = self._run([method], text, voice, consent, method, options, prompt_text, seed, temperature,
+                               max_seconds, request)
+        return self.act.wav(run, sides[0]), describe(run, sides[0])
+
+    def compare(self, text: str, voice: str, consent: bool, method: str, options: dict | None, prompt_text: str, seed: int,
+                temperature: float, max_seconds: float, request: gr.Request) -> tuple[str, str, dict[str, Any]]:
+        """Speak a text twice, by the baseline and by a method, with the same voice, seed and sampling.
+
+        Args:
+            text: English text to speak.
+            voice: recording of the voice to copy, one to eight seconds are used.
+            consent: true when it is your own voice or you have the speaker's permission; required.
+            method: tldr, dcar, qtts, compressed or ssd; see /methods.
+            options: the method's options, for example {"tolerance": 0.4}; empty for its defaults.
+            prompt_text: what the recording says, may be empty.
+            seed: same seed and settings on the same device give the same speech.
+            temperature: 0 always takes the likeliest token.
+            max_seconds: longest speech to make.
+
+        Returns:
+            Baseline speech and method speech as 16-bit WAV files, and the measurements of both.
+        """
+        sides, run = self._run(["baseline", method], text, voice, consent, method, options, prompt_text, seed,
+                               temperature, max_seconds, request)
+        record = {name: describe(run, side) for name, side in zip(("baseline", "method"), sides)}
+        return self.act.wav(run, sides[0]), self.act.wav(run, sides[1]), record
+
+    def _run(self, names: list[str], text: str, voice: str, consent: bool, method: str, options: dict | None,
+             prompt_text: str, seed: int, temperature: float, max_seconds: float,
+             request: gr.Request) -> tuple[list[Side], Run]:
+        act, started, outcome = self.act, time.monotonic(), "refused"
+        visitor, job = f"api-{request.session_hash}", None
+        try:
+            if not consent:
+                raise UserError("Set consent to true: it says that this is your own voice or that you may use it.")
+            if method not in METHODS:
+                raise UserError(f"Unknown method {method!r}; choose one of {', '.join(METHODS)}.")
+            if max_seconds <= 0 or int(seed) < 0:
+                raise UserError("max_seconds must be above 0 and seed 0 or more.")
+            recording = act.check(text, voice, consent)
+            chosen = METHODS[method].Options.parse({k: str(v) for k, v in (options or {}).items()})
+            sampling = Sampling(temperature=float(temperature))
+            job = act.gate.join(visitor)
+            while not job.acquire(0.2):
+                if job.stop.is_set():
+                    raise UserError("The server is restarting; try again in a minute.")
+            stack = act.handle.get()
+            prompt = act.encode(recording, prompt_text)
+            base = Request(text.strip(), prompt, "baseline", METHODS["baseline"].Options(), sampling, int(seed),
+                           min(float(max_seconds), act.limits.max_seconds))
+            wanted = dataclasses.replace(base, method=method, options=chosen)
+            requests = [(f"{i}", base if n == "baseline" and n != method else wanted) for i, n in enumerate(names)]
+            sides, facts = [], {}
+            for place, event in act.events(requests, visitor):
+                if isinstance(event, engine.Started):
+                    facts = act.conditions(event, facts)
+                elif isinstance(event, engine.Done):
+                    made = requests[int(place)][1]
+                    sides.append(side_from(event, METHODS[made.method].title, made, stack.sample_rate, []))
+            if len(sides) < len(names):
+                raise UserError("The run was stopped before it ended.")
+            outcome = "done"
+            facts = {**facts, "prompt_seconds": round(float(prompt.seconds), 2), "consent": True}
+            return sides, Run(0, base.text, base.seed, dataclasses.asdict(sampling), facts, None, None)
+        except UserError as error:
+            raise gr.Error(str(error), print_exception=False) from None
+        finally:
+            if job:
+                job.leave()
+            log_line("api", method=str(method)[:32], outcome=outcome, characters=len(text or ""), consent=bool(consent),
+                     seconds=round(time.monotonic() - started, 2))
+
+
+def register(act: Handlers) -> None:
+    """Hidden components that give the endpoints their types, and the endpoints themselves."""
+    ends, device = Endpoints(act), {"concurrency_id": "device", "concurrency_limit": 1}
+    with gr.Column(visible=False):
+        inputs = [
+            gr.Textbox(label="text"), gr.Audio(label="voice", type="filepath", sources=["upload"]),
+            gr.Checkbox(False, label="consent"), gr.Textbox("baseline", label="method"),
+            gr.JSON(value=None, label="options"), gr.Textbox("", label="prompt_text"), gr.Number(1, label="seed", precision=0),
+            gr.Number(Sampling().temperature, label="temperature"), gr.Number(20, label="max_seconds"),
+        ]
+        first, second = gr.Audio(label="speech"), gr.Audio(label="method speech")
+        record = gr.JSON(label="record")
+        gr.Button().click(ends.synthesize, inputs, [first, record], api_name="synthesize", api_visibility="public", **device)
+        gr.Button().click(ends.compare, inputs, [first, second, record], api_name="compare", api_visibility="public", **device)
+    gr.api(methods, api_name="methods", queue=False)
+
+

@@ -1,0 +1,74 @@
+"""Put the page on a port: theme, health endpoint, API and MCP, and an end that lets the running job finish."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+import gradio as gr
+from fastapi.responses import JSONResponse
+from starlette.requests import Request
+from starlette.routing import Route
+
+from . import player
+from .service import health, log_line, log_to_stderr
+
+
+def theme() -> gr.themes.Base:
+    """Quiet neutrals, one calm accent for actions; Gradio's own bundled font, so nothing is fetched from elsewhere."""
+    return gr.themes.Base(
+        primary_hue=gr.themes.colors.slate, neutral_hue=gr.themes.colors.slate, radius_size=gr.themes.sizes.radius_lg,
+    ).set(
+        button_primary_background_fill="#1f2937", button_primary_background_fill_hover="#374151",
+        button_primary_background_fill_dark="#e5e7eb", button_primary_background_fill_hover_dark="#ffffff",
+        button_primary_text_color="#ffffff", button_primary_text_color_dark="#111827",
+        body_background_fill="#f6f7f9", body_background_fill_dark="#0f1318",
+        block_background_fill="#ffffff", block_background_fill_dark="#171c23",
+        block_border_width="0px", block_shadow="none", block_label_background_fill="transparent",
+        input_background_fill="#f6f7f9", input_background_fill_dark="#0f1318",
+        slider_color="#475569", slider_color_dark="#94a3b8",
+    )
+
+
+def launch(demo: gr.Blocks, host: str | None = None, port: int | None = None, share: bool = False,
+           block: bool = True) -> str:
+    """Serve the page; returns its address. ``block``: stay until the process is asked to end."""
+    place = demo.tts
+    mcp = importlib.util.find_spec("mcp") is not None
+
+    async def answer(_: Request) -> JSONResponse:
+        state = health(place.handle, place.gate)
+        return JSONResponse(state, status_code=200 if state["status"] in ("ok", "loading") else 503)
+
+    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    _, url, _ = demo.launch(
+        server_name=host, server_port=port, share=share, theme=theme(), css=player.css(), head=player.head(),
+        footer_links=["api", "settings"], run_history=False, max_file_size=f"{place.limits.max_upload_mb}mb",
+        app_kwargs={"routes": [Route("/health", answer)]}, mcp_server=mcp, prevent_thread_lock=True, quiet=not block,
+        show_error=True, ssr_mode=False)
+    if block:
+        log_to_stderr()
+        if not mcp:
+            print("MCP is off: install it with pip install 'gradio[mcp]'.", file=sys.stderr)
+        _stay(demo, place.gate)
+    return url
+
+
+def _stay(demo: gr.Blocks, gate: Any) -> None:
+    """Wait for SIGTERM or Ctrl-C, then refuse new runs, let the running one end, and close."""
+    asked = threading.Event()
+
+    def ask(_signal: int, _frame: FrameType | None) -> None:
+        asked.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, ask)
+    asked.wait()
+    log_line("shutdown", jobs=gate.jobs())
+    gate.drain()
+    demo.close()

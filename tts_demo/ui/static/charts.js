@@ -1,0 +1,100 @@
+// Small SVG charts: the live pair (real-time factor, KV cache) and the plots that belong to a method.
+(() => {
+  const { h } = TTSD, NS = "http://www.w3.org/2000/svg";
+  const s = (tag, attrs, ...kids) => {
+    const e = document.createElementNS(NS, tag);
+    for (const [k, v] of Object.entries(attrs || {})) e.setAttribute(k, v);
+    e.append(...kids);
+    return e;
+  };
+  const ticks = (max, n) => {
+    if (!(max > 0)) return [0];
+    const raw = max / n, power = 10 ** Math.floor(Math.log10(raw)), unit = [1, 2, 2.5, 5, 10].find((u) => u * power >= raw) * power;
+    return Array.from({ length: Math.floor(max / unit + 1e-9) + 1 }, (_, i) => i * unit);
+  };
+  TTSD.ticks = ticks;
+
+  // series: [{name, side, points: [[x, y]...]}]. The method's line is solid, the baseline's dashed: not by colour alone.
+  TTSD.lineChart = (root, o) => {
+    const box = h("div", { class: "chart" }), title = h("h4", {}, o.title), hint = h("small", {}, o.hint || ""), legend = h("div", { class: "legend" });
+    const svg = s("svg", { role: "img" }), tip = h("div", { class: "tip", hidden: "" });
+    box.append(h("div", { class: "chart-head" }, title, hint, legend), svg, tip);
+    root.append(box);
+    let series = [], geometry = null;
+    const draw = () => {
+      const w = box.clientWidth, height = 150, left = 46, right = 14, top = 8, bottom = 24;
+      if (!w) return;
+      svg.setAttribute("viewBox", `0 0 ${w} ${height}`); svg.setAttribute("height", height);
+      const all = series.flatMap((r) => r.points);
+      const xs = Math.max(o.xmin || 1, ...all.map((p) => p[0]));
+      let ys = o.max || Math.max(o.ymin || 0, ...all.map((p) => p[1])) * 1.12 || 1;
+      const x = (v) => left + (w - left - right) * v / xs, y = (v) => height - bottom - (height - top - bottom) * Math.min(v, ys) / ys;
+      const parts = [];
+      for (const t of ticks(ys, 3)) parts.push(s("line", { x1: left, x2: w - right, y1: y(t), y2: y(t), class: "grid" }), s("text", { x: left - 7, y: y(t) + 4, "text-anchor": "end" }, o.format(t)));
+      for (const t of ticks(xs, Math.max(3, Math.floor(w / 110)))) parts.push(s("text", { x: x(t), y: height - 7, "text-anchor": "middle" }, `${+t.toFixed(2)}${t ? "" : " s"}`));
+      if (o.line && o.line < ys) parts.push(s("line", { x1: left, x2: w - right, y1: y(o.line), y2: y(o.line), class: "limit" }), s("text", { x: w - right, y: y(o.line) - 4, "text-anchor": "end", class: "limit-word" }, o.lineWord));
+      for (const r of series) {
+        if (!r.points.length) continue;
+        const d = r.points.map((p, i) => `${i ? "L" : "M"}${x(p[0]).toFixed(1)} ${y(p[1]).toFixed(1)}`).join("");
+        parts.push(s("path", { d, class: `line ${r.side}` }));
+        const [lx, ly] = r.points[r.points.length - 1];
+        parts.push(s("circle", { cx: x(lx), cy: y(ly), r: 3.5, class: `end ${r.side}` }));
+      }
+      svg.replaceChildren(...parts);
+      svg.setAttribute("aria-label", `${o.title}. ` + series.map((r) => r.points.length ? `${r.name}: ${o.format(r.points[r.points.length - 1][1])} at ${r.points[r.points.length - 1][0].toFixed(1)} s` : "").join(". "));
+      legend.replaceChildren(...series.filter((r) => r.points.length).map((r) => h("span", { class: r.side }, h("i", {}), r.name, h("b", {}, o.format(r.points[r.points.length - 1][1])))));
+      geometry = { left, right, w, xs };
+    };
+    svg.addEventListener("pointermove", (e) => {
+      if (!geometry || !series.some((r) => r.points.length)) return;
+      const r = svg.getBoundingClientRect(), at = (e.clientX - r.left - geometry.left) / (geometry.w - geometry.left - geometry.right) * geometry.xs;
+      const words = series.filter((q) => q.points.length).map((q) => {
+        const p = q.points.reduce((a, b) => Math.abs(b[0] - at) < Math.abs(a[0] - at) ? b : a);
+        return `${q.name} ${o.format(p[1])}`;
+      });
+      tip.textContent = `${Math.max(0, at).toFixed(2)} s · ${words.join(" · ")}`;
+      tip.hidden = false;
+      tip.style.left = `${Math.min(e.clientX - r.left + 10, geometry.w - tip.offsetWidth)}px`;
+    });
+    svg.addEventListener("pointerleave", () => { tip.hidden = true; });
+    new ResizeObserver(draw).observe(box);
+    return (next) => { series = next; draw(); };
+  };
+
+  TTSD.mounts.charts = (root) => {
+    root.className = "card charts";
+    const rtf = TTSD.lineChart(root, { title: "Real-time factor so far", hint: "lower is better", format: (v) => (+v.toFixed(2)).toString(), line: 1, lineWord: "real time" });
+    const kv = TTSD.lineChart(root, { title: "KV cache", hint: "live bytes by seconds of audio", format: (v) => v ? TTSD.bytes(v) : "0" });
+    let points = {}, titles = {};
+    const draw = () => {
+      const of = (column) => ["baseline", "method"].filter((n) => points[n]).map((n) => ({ side: n, name: titles[n] || (n === "baseline" ? "Baseline" : "Method"), points: points[n].map((p) => [p[0], p[column]]) }));
+      rtf(of(1)); kv(of(2));
+    };
+    draw();
+    return (m) => {
+      points = m.add ? { ...points, ...m.points } : m.points;
+      titles = m.titles || (m.add ? titles : {});
+      draw();
+    };
+  };
+
+  const bars = (root, p) => {
+    const box = h("div", { class: "chart bars" }, h("div", { class: "chart-head" }, h("h4", {}, p.title)));
+    const top = Math.max(...p.y, 1e-9);
+    const rows = p.x.map((x, i) => h("div", { class: "bar" }, h("span", {}, x), h("i", { style: `width:${(70 * p.y[i] / top).toFixed(1)}%` }), h("b", {}, `${+p.y[i].toFixed(3)} ${p.unit}`)));
+    box.append(...rows);
+    root.append(box);
+  };
+  const PARTS = ["method", "baseline", "third", "fourth"];
+  TTSD.mounts.plots = (root) => {
+    root.className = "own";
+    return (m) => {
+      root.replaceChildren();
+      for (const p of m.plots || []) {
+        if (p.kind === "bars") { bars(root, p); continue; }
+        const format = p.y_label === "bytes" ? (v) => v ? TTSD.bytes(v) : "0" : (v) => `${Math.round(100 * v)} %`;
+        TTSD.lineChart(root, { title: p.title, format, max: p.max })(p.series.map((r, i) => ({ ...r, side: PARTS[i % 4] })));
+      }
+    };
+  };
+})();
