@@ -44,7 +44,8 @@ def _pair_up(weight: Tensor, head_dim: int) -> Tensor:
     return rows.transpose(1, 2).reshape(weight.shape)
 
 
-def _fuse(block: torch.nn.Module, index: int, lora: LoraDelta | None, head_dim: int, dtype: torch.dtype) -> Layer:
+def fuse(block: torch.nn.Module, index: int, lora: LoraDelta | None, head_dim: int, dtype: torch.dtype) -> Layer:
+    """One Qwen2 block as a lean layer, with what ``lora`` adds to block number ``index`` merged in."""
     attention, mlp = block.self_attn, block.mlp
 
     def weight(module: torch.nn.Module, name: str) -> Tensor:
@@ -91,7 +92,7 @@ class Decoder:
         few). Weights that need no fusing are shared with ``lm`` in memory."""
         dtype = dtype or lm.dtype
         chosen = range(lm.config.layers) if layers is None else layers
-        fused = [_fuse(lm.backbone.layers[i], i, lora, lm.config.head_dim, dtype) for i in chosen]
+        fused = [fuse(lm.backbone.layers[i], i, lora, lm.config.head_dim, dtype) for i in chosen]
         bias = lm.head.bias.detach().to(dtype) if lm.head.bias is not None else None
         return cls(replace(lm.config, layers=len(fused)), fused, lm.backbone.norm.weight.detach().to(dtype),
                    lm.speech_embedding.weight.detach().to(dtype), lm.head.weight.detach().to(dtype), bias)

@@ -23,14 +23,25 @@ def _truncated(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     return probs, ids
 
 
-def distribution(logits: Tensor, sampling: Sampling, forbid: Tensor | None = None) -> Tensor:
-    """logits [B, V] -> probs [B, V] that ``sample`` draws from (repetition left aside); greedy is one-hot.
+def distribution(logits: Tensor, sampling: Sampling, forbid: Tensor | None = None,
+                 history: Tensor | None = None) -> Tensor:
+    """logits [B, V] -> probs [B, V] that ``sample`` draws from; greedy is one-hot.
 
-    forbid: [V] bool, True = never drawn.
+    forbid: [V] bool, True = never drawn. history [B, W] as ``sample`` takes it: the law then counts the redraws of
+    repetition-aware sampling in, in closed form: what is drawn and not repeated, and, for the mass of what is
+    repeated, the untruncated distribution. Without it repetition is left aside.
     """
     logits = _without(logits, forbid)
     probs, ids = _truncated(logits, sampling)
-    return torch.zeros_like(logits).scatter_(-1, ids, probs)
+    probs = torch.zeros_like(logits).scatter_(-1, ids, probs)
+    if history is None or not sampling.repeat_window or sampling.temperature == 0:
+        return probs
+    size = logits.shape[-1]
+    counts = logits.new_zeros(len(logits), size + 1)  # one column more, where -1 (none) falls
+    counts.scatter_add_(-1, history.remainder(size + 1), counts.new_ones(1).expand(history.shape))
+    repeated = probs * (counts[:, :size] >= sampling.repeat_ratio * sampling.repeat_window)
+    again = (logits / sampling.temperature).softmax(-1)
+    return torch.addcmul(probs - repeated, repeated.sum(-1, keepdim=True), again)
 
 
 def sample(logits: Tensor, sampling: Sampling, generator: torch.Generator | None = None, history: Tensor | None = None,

@@ -2,10 +2,12 @@
 
 from .base import Method
 from .baseline import Baseline
+from .ssd import SSD
 
 METHODS: dict[str, type[Method]] = {
     method.name: method
     for method in (
         Baseline,
+        SSD,
     )
 }

@@ -1,0 +1,277 @@
+"""Speculative decoding: exact at tolerance 0, both caches honest, end of speech wherever it is drafted."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from tts_demo.config import Sampling, UserError
+from tts_demo.lm.masks import prefix_mask
+from tts_demo.lm.sampling import distribution, race, sample
+from tts_demo.methods import METHODS
+from tts_demo.methods.baseline import Baseline
+from tts_demo.methods.ssd import SSD, DraftLength, judge
+
+GREEDY = Sampling(temperature=0)
+PLAIN = Sampling(1.0, 0, 1.0, repeat_window=0)
+LENGTHS = ("1", "3", "8", "auto")
+
+
+def make_method(lm, noise: float = 0.3) -> SSD:
+    """noise 0: the draft of a two-layer model is the model itself; more: it often disagrees."""
+    torch.manual_seed(3)
+    modules = SSD.build_modules(lm)
+    for weight in modules["ssd-draft"].parameters():
+        weight.requires_grad_(False).add_(torch.randn_like(weight) * weight.std() * noise)
+    return SSD(lm, modules)
+
+
+def start(method, prefix, sampling=GREEDY, seed=0, max_frames=24, forced=False, **options):
+    state = method.prefill(prefix, method.Options(**options), sampling, torch.Generator().manual_seed(seed), max_frames,
+                           forced)
+    if options.get("draft_length") == "auto":
+        state.length = DraftLength(0.3, 0.05)  # as in a deep model: here the draft is as deep as its target
+    return state
+
+
+def finish(method, state):
+    steps = [method.step(state)]
+    while not steps[-1].done:
+        steps.append(method.step(state))
+    return steps, torch.cat([s.frames for s in steps])[:, 0].tolist()
+
+
+def decode(method, prefix, *args, **kwargs):
+    return finish(method, start(method, prefix, *args, **kwargs))[1]
+
+
+def with_end_of_speech(lm, prefix):
+    """A copy whose greedy run ends by itself: the end outdoes the token that a greedy run says for the first time last."""
+    tokens = decode(Baseline(lm), prefix, max_frames=30)
+    last = max(set(tokens), key=tokens.index)
+    lm = copy.deepcopy(lm)
+    lm.__dict__.pop("decoder", None)  # built anew from the changed head
+    lm.head.weight[lm.config.eos] = 1.05 * lm.head.weight[last]
+    return lm
+
+
+def chi_square(counts: torch.Tensor, expected: torch.Tensor) -> float:
+    return float(((counts - expected) ** 2 / expected.clamp(min=1e-9))[expected > 0].sum())
+
+
+def test_registry_and_options():
+    assert METHODS["ssd"] is SSD and list(METHODS)[-1] == "ssd"
+    assert SSD.Options(draft_length=4) == SSD.Options(draft_length="4") == SSD.Options.parse({"draft_length": "4"})
+    assert SSD.Options.parse({"draft_length": "auto", "tolerance": "0"}).draft_length == "auto"
+    for bad in ({"draft_length": "0"}, {"draft_length": "9"}, {"tolerance": "1.5"}, {"tolerance": "-0.1"}):
+        with pytest.raises(UserError):
+            SSD.Options.parse(bad)
+
+
+def test_emitted_tokens_follow_the_target_exactly():
+    """20,000 rounds of two drafted tokens: what is said first, and what is said second, both follow q."""
+    generator = torch.Generator().manual_seed(1)
+    p = torch.tensor([[0.50, 0.30, 0.10, 0.05, 0.05, 0.0], [0.1, 0.1, 0.1, 0.1, 0.3, 0.3]])
+    q = torch.tensor([[0.20, 0.30, 0.05, 0.25, 0.10, 0.1], [0.3, 0.3, 0.1, 0.1, 0.1, 0.1], [1, 0, 0, 0, 0, 0.0]])
+    rounds = 20_000
+    drafted = race(p.expand(rounds, -1, -1), generator)
+    accepted, token = judge(drafted, p.expand(rounds, -1, -1), q.expand(rounds, -1, -1), 0.0, generator)
+    said = torch.cat([drafted, token[:, None]], 1)
+    said.scatter_(1, accepted[:, None], token[:, None])
+    first, second = (torch.bincount(t, minlength=6).float() for t in (said[:, 0], said[accepted > 0, 1]))
+    assert (token[accepted == 2] == 0).all()
+    assert chi_square(first, q[0] * rounds) < 25.7  # 5 degrees of freedom: exceeded once in 10,000
+    assert chi_square(second, q[1] * second.sum()) < 25.7
+    # The chance to accept is 1 minus the distance of the two laws; five standard deviations.
+    assert second.sum() / rounds == pytest.approx(torch.minimum(p[0], q[0]).sum().item(), abs=0.018)
+
+
+def test_tolerance_raises_acceptance_by_what_it_says():
+    generator = torch.Generator().manual_seed(2)
+    p, q = torch.tensor([[[0.0, 1.0]]]), torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
+    accepted, _ = judge(torch.ones(20_000, 1, dtype=torch.long), p.expand(20_000, -1, -1), q.expand(20_000, -1, -1), 0.4,
+                        generator)
+    assert accepted.float().mean() == pytest.approx(0.4, abs=0.018)  # five standard deviations
+    assert judge(torch.tensor([[1]]), p, q, 0.0, generator).flatten().tolist() == [0, 0]
+
+
+def test_law_counts_redraws_of_repeated_tokens():
+    logits = torch.tensor([[2.0, 1.0, 0.5, 0.0, -1.0]])
+    sampling = Sampling(0.9, 3, 0.95, repeat_window=6, repeat_ratio=0.3)
+    history = torch.tensor([[0, 0, 1, -1, -1, -1]])
+    law = distribution(logits, sampling, history=history)[0]
+    generator = torch.Generator().manual_seed(0)
+    drawn = sample(logits.expand(20_000, -1), sampling, generator, history.expand(20_000, -1))
+    assert chi_square(torch.bincount(drawn, minlength=5).float(), law * 20_000) < 23.5  # 4 degrees, 1 in 10,000
+    assert law.sum() == pytest.approx(1, abs=1e-5) and law[0] < distribution(logits, sampling)[0, 0]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_greedy_at_tolerance_0_is_the_baseline(tiny_lm, tiny_prefix, length):
+    for lm in (tiny_lm, with_end_of_speech(tiny_lm, tiny_prefix)):
+        base = Baseline(lm)
+        expected = decode(base, tiny_prefix, max_frames=40)
+        steps, tokens = finish(method := make_method(lm), start(method, tiny_prefix, max_frames=40, tolerance=0.0,
+                                                                draft_length=length))
+        assert tokens == expected
+        assert sum(s.proposed for s in steps) > sum(s.accepted for s in steps)  # some drafts were rejected
+    assert len(expected) < 40  # the second model ended by itself
+
+
+def test_sampled_tokens_have_the_baseline_statistics(tiny_lm, tiny_prefix):
+    """Two-sample chi-square on tokens 2 to 12 of 60 runs each, with truncation and repetition-aware redraws on."""
+    sampling = Sampling(1.5, 20, 0.95, repeat_window=4, repeat_ratio=0.25)
+    runs, size = 60, tiny_lm.config.speech_codes
+    counts = []
+    for method, options in ((Baseline(tiny_lm), {}), (make_method(tiny_lm, 0.1), {"tolerance": 0.0})):
+        spoken = [decode(method, tiny_prefix, sampling, seed, 12, True, **options)[1:] for seed in range(runs)]
+        counts.append(torch.bincount(torch.tensor(spoken).flatten(), minlength=size).float())
+    a, b = (c[sum(counts) >= 20] for c in counts)
+    statistic, degrees = float(((a - b) ** 2 / (a + b)).sum()), len(a) - 1
+    # Tokens of a run depend on each other, which widens the statistic; four standard deviations of it.
+    assert degrees > 8 and statistic < degrees + 4 * (2 * degrees) ** 0.5 * 1.5, (statistic, degrees)
+
+
+def test_a_draft_equal_to_the_target_accepts_everything(tiny_lm, tiny_prefix):
+    method = make_method(tiny_lm, noise=0)
+    steps, tokens = finish(method, start(method, tiny_prefix, Sampling(1.0), 5, 25, True, tolerance=0.0, draft_length=4))
+    assert [len(s.frames) for s in steps] == [5] * 5 and all(s.accepted == s.proposed == 4 for s in steps)
+    assert steps[0].marks == ("accepted|", "accepted", "accepted", "accepted", "bonus")
+    assert steps[-1].stats["acceptance"] == 1 and steps[-1].stats["tokens_per_pass"] == 5
+
+
+def test_tolerance_1_accepts_everything(tiny_lm, tiny_prefix):
+    method = make_method(tiny_lm, noise=1)
+    steps, _ = finish(method, start(method, tiny_prefix, Sampling(1.0), 5, 20, True, tolerance=1.0))
+    assert all(s.accepted == s.proposed for s in steps)
+
+
+@pytest.mark.parametrize("length", ("2", "8", "auto"))
+def test_caches_after_rollback_equal_a_fresh_prefill(tiny_lm, tiny_prefix, length):
+    method = make_method(tiny_lm, 0.1)
+    state = start(method, tiny_prefix, Sampling(1.0), 1, 30, True, tolerance=0.0, draft_length=length)
+    outcomes = set()
+    while not method.step(state).done:
+        outcomes.add(len(state.behind))
+        x = torch.cat([tiny_prefix.x, tiny_lm.embed_speech(torch.cat([tiny_prefix.prompt_codes[:, 0],
+                                                                      torch.tensor(state.tokens)]))])
+        for name, decoder, unseen in (("backbone", tiny_lm.decoder, state.last), ("draft", method.draft, state.behind)):
+            cache, n = state.caches[name], len(x) - len(unseen)
+            fresh = decoder.new_cache(n)
+            decoder.forward(x[None, :n], fresh, 0, prefix_mask(len(tiny_prefix.x), n, True))
+            assert cache.length == cache.next_position == n
+            torch.testing.assert_close(cache.k[:, :, :, :n], fresh.k, atol=2e-5, rtol=1e-4)
+            torch.testing.assert_close(cache.v[:, :, :, :n], fresh.v, atol=2e-5, rtol=1e-4)
+            assert cache.positions[n:].eq(-1).all()
+    assert 1 in outcomes and (length != "2" or 2 in outcomes)  # a rejection and a pass that was accepted as a whole both occurred
+
+
+def test_truncation_applies_to_both_sides(tiny_lm, tiny_prefix):
+    method = make_method(tiny_lm)
+    sampling = Sampling(0.8, 5, 0.9, repeat_window=0)
+    state = start(method, tiny_prefix, sampling, draft_length=3)
+    drafted, p, windows = method._draft(state, 3)
+    q = method._judging_laws(state, drafted, windows)
+    for laws in (p, q):
+        assert ((laws > 0).sum(-1) <= 5).all()
+        torch.testing.assert_close(laws.sum(-1), torch.ones(len(laws)))
+    full = start(method, tiny_prefix, PLAIN)
+    torch.testing.assert_close(method._draft(full, 1)[1], method.draft.logits(full.draft_hidden[:, 0]).softmax(-1))
+
+
+def test_end_of_speech_drafted_and_rejected(tiny_lm, tiny_prefix):
+    method = make_method(tiny_lm, noise=0)
+    method.draft.head_bias = torch.zeros(tiny_lm.config.vocab)
+    method.draft.head_bias[tiny_lm.config.eos] = 1e4  # the draft would always end
+    state = start(method, tiny_prefix, tolerance=0.0)
+    steps, tokens = finish(method, state)
+    assert tokens == decode(Baseline(tiny_lm), tiny_prefix) and not state.ended
+    assert all(s.marks == ("resampled|",) for s in steps[:-1]) and steps[-1].marks == ("bonus|",)
+
+
+def test_end_of_speech_drafted_and_accepted_and_drawn_behind(tiny_lm, tiny_prefix):
+    lm = with_end_of_speech(tiny_lm, tiny_prefix)
+    expected = decode(Baseline(lm), tiny_prefix, max_frames=40)
+    assert 0 < len(expected) < 40
+    for length in range(1, 9):  # the end falls on a drafted token for some lengths, on the bonus for others
+        method = make_method(lm, noise=0)
+        state = start(method, tiny_prefix, max_frames=40, tolerance=0.0, draft_length=length)
+        steps, tokens = finish(method, state)
+        assert tokens == expected and state.ended and len(steps[-1].frames) == len(steps[-1].marks)
+        assert state.caches["backbone"].length == len(tiny_prefix.x) + 5 + len(tokens)
+
+
+def test_forced_length_never_ends_early(tiny_lm, tiny_prefix):
+    for length in LENGTHS:
+        tokens = decode(make_method(tiny_lm), tiny_prefix, Sampling(2.0, 0, 1.0), 0, 33, True, draft_length=length)
+        assert len(tokens) == 33 and max(tokens) < tiny_lm.config.speech_codes
+
+
+def test_replay_rows_decide_every_token(tiny_lm, tiny_prefix):
+    method = make_method(tiny_lm, 0.1)
+    state = start(method, tiny_prefix, PLAIN, 4, 20, True, tolerance=0.2)
+    laws, judging = [], method._judging_laws
+    method._judging_laws = lambda *args: laws.append(judging(*args)) or laws[-1]
+    steps, tokens = finish(method, state)
+    stepwise = torch.cat([law[:len(step.frames)] for law, step in zip(laws, steps)])
+    replay = method.replay(state)
+    hidden, _ = method.decoder.full(replay.x[None], replay.positions, replay.mask)
+    logits = method.decoder.logits(hidden[0, replay.rows])
+    logits[:, tiny_lm.config.speech_codes:] = float("-inf")
+    torch.testing.assert_close(logits.softmax(-1), stepwise, atol=1e-5, rtol=1e-3)
+    assert sum(replay.frames_of) == len(tokens) == 20 and replay.first_frame == tuple(range(20))
+
+
+def test_replay_after_end_of_speech_has_the_deciding_row(tiny_lm, tiny_prefix):
+    method = make_method(lm := with_end_of_speech(tiny_lm, tiny_prefix))
+    state = start(method, tiny_prefix, max_frames=40, tolerance=0.0)
+    _, tokens = finish(method, state)
+    replay = method.replay(state)
+    assert len(replay.rows) == len(tokens) + 1 and replay.frames_of[-1] == 0 and int(replay.rows[-1]) == len(replay.x) - 1
+    hidden, _ = method.decoder.full(replay.x[None], replay.positions, replay.mask)
+    assert method.decoder.logits(hidden[0, replay.rows]).argmax(-1).tolist() == tokens + [lm.config.eos]
+
+
+def test_two_runs_interleaved_are_two_runs_apart(tiny_lm, tiny_prefix):
+    method, sampling = make_method(tiny_lm), Sampling(1.0)
+    apart = [decode(method, tiny_prefix, sampling, seed, 20, True, draft_length="auto") for seed in (1, 2)]
+    states = [start(method, tiny_prefix, sampling, seed, 20, True, draft_length="auto") for seed in (1, 2)]
+    while not all(len(s.tokens) >= 20 for s in states):
+        for state in states:
+            if len(state.tokens) < 20:
+                method.step(state)
+    assert [s.tokens for s in states] == apart and apart[0] != apart[1]
+
+
+def test_draft_shares_memory_and_stores_only_what_is_trained(tiny_lm):
+    method = make_method(tiny_lm)
+    base, draft = tiny_lm.decoder, method.draft
+    assert draft.layers[-1] is base.layers[-1] and draft.embedding is base.embedding and draft.norm is base.norm
+    assert draft.layers[0].qkv.data_ptr() != base.layers[0].qkv.data_ptr()
+    stored = method.modules["ssd-draft"].state_dict()
+    assert {key.split(".")[0] for key in stored} == {"layers", "head"}
+    assert {key.split(".")[1] for key in stored if key.startswith("layers")} == {"0"}
+
+
+def test_kv_bytes_list_both_models(tiny_lm, tiny_prefix):
+    method = make_method(tiny_lm)
+    state = start(method, tiny_prefix, max_frames=10, forced=True)
+    finish(method, state)
+    assert set(state.caches) == {"backbone", "draft"}
+    for cache, decoder in zip(state.caches.values(), (tiny_lm.decoder, method.draft)):
+        assert cache.nbytes == cache.length * 2 * len(decoder.layers) * 2 * 16 * 4  # K and V, 2 KV heads of 16 floats
+
+
+def test_auto_length_follows_acceptance():
+    length = DraftLength(draft=1 / 3, slope=0.05)
+    for _ in range(60):
+        length.observe(8, 8)
+    eager = length.best()
+    for _ in range(150):
+        length.observe(0, 1)
+    shy = length.best()
+    for _ in range(300):
+        length.observe(0, 0)  # nothing drafted: the estimate drifts back, so that it tries again
+    assert eager >= 6 and shy == 0 and length.best() >= 1

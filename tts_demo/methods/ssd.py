@@ -1,0 +1,280 @@
+"""Speech speculative decoding (SSD): a shallow draft proposes tokens, one pass of the base model judges them all.
+
+Section 2.2, algorithm 1: accept x_i if r < min(1, q_i(x_i) / p_i(x_i)) + tolerance; on the first rejection draw from
+normalise(max(0, q_i - p_i)) and stop; if every token was accepted, one more comes from q_{L+1}.
+
+p and q are the laws a token is really drawn from: after temperature, top-k and top-p, and with the redraws of
+repetition-aware sampling counted in (``lm.sampling.distribution`` has them in closed form; the recent tokens of draft
+position i include the tokens drafted before it). The rule is applied to both sides' laws, not to accepted tokens, so
+at tolerance 0 the tokens follow exactly the law of the baseline with the same settings.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..config import LMConfig, Sampling
+from ..lm.cache import KVCache
+from ..lm.decoder import Decoder, fuse
+from ..lm.masks import prefix_mask
+from ..lm.model import LanguageModel
+from ..lm.sampling import distribution, race, special_ids
+from .base import Method, Options, Prefix, Replay, State, Step, dial
+
+LONGEST = 8  # drafted tokens a pass
+
+
+@dataclass(frozen=True)
+class DraftConfig:
+    """Which blocks of the base the draft has: ``trained`` first ones as copies of its own, ``shared`` last ones."""
+
+    trained: int
+    shared: int
+    layers: int  # blocks of the base it belongs to
+
+    @classmethod
+    def of(cls, config: LMConfig) -> DraftConfig:
+        """The paper's proportion, 2 + 6 of 24 (section 3.1)."""
+        return cls(max(1, config.layers // 12), max(1, config.layers // 4), config.layers)
+
+
+class Draft(nn.Module):
+    """What the draft has of its own: its first blocks and its head, both starting as the base's (section 2.3)."""
+
+    def __init__(self, lm: LanguageModel) -> None:
+        super().__init__()
+        self.config = DraftConfig.of(lm.config)
+        self.layers = nn.ModuleList(copy.deepcopy(lm.backbone.layers[i]) for i in range(self.config.trained))
+        self.head = copy.deepcopy(lm.head)
+
+    def blocks(self, lm: LanguageModel) -> list[nn.Module]:
+        """All blocks of the draft in order; the last ones are the base's own."""
+        return [*self.layers, *lm.backbone.layers[self.config.layers - self.config.shared:]]
+
+
+@torch.inference_mode(False)  # built on first use, perhaps inside a run: its weights must stay ordinary tensors
+@torch.no_grad()
+def draft_decoder(lm: LanguageModel, draft: Draft) -> Decoder:
+    """The draft as a decoder of its own. Shared blocks, final norm and embedding are the base decoder's tensors."""
+    base, config = lm.decoder, draft.config
+    own = [fuse(block, i, None, lm.config.head_dim, base.dtype) for i, block in enumerate(draft.layers)]
+    layers = own + base.layers[config.layers - config.shared:]
+    return Decoder(replace(base.config, layers=len(layers)), layers, base.norm, base.embedding,
+                   draft.head.weight.detach().to(base.dtype))
+
+
+@dataclass(frozen=True)
+class SSDOptions(Options):
+    tolerance: float = dial(0.4, "Tolerance", "How much likelier than exact a drafted token is accepted. 0 keeps the "
+                            "base model's distribution exactly.", min=0.0, max=1.0, step=0.05)
+    draft_length: str = dial("3", "Draft length", "Tokens drafted for each pass of the base model; auto follows the "
+                             "acceptance rate.", choices=("auto", *map(str, range(1, LONGEST + 1))), unit="tokens")
+
+    def __post_init__(self) -> None:
+        if type(self.draft_length) is int:  # a number is as good as the word
+            object.__setattr__(self, "draft_length", str(self.draft_length))
+        super().__post_init__()
+
+
+class DraftLength:
+    """The length that says most per unit of time at the recent acceptance rate, for ``auto``.
+
+    Costs are in passes of the base model over one token: a drafted token costs ``draft``, each further token of the
+    judging pass ``slope``. They are constants, not clock readings, so that a seed gives the same tokens twice.
+    """
+
+    MEMORY = 0.95  # weight of the past, a pass
+    PRIOR, STRENGTH = 0.7, 2.0  # where the rate starts, and drifts back to while nothing is drafted: it tries again
+
+    def __init__(self, draft: float, slope: float) -> None:
+        self.costs = [1 + (draft + slope) * n for n in range(LONGEST + 1)]
+        self.accepted = self.judged = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Chance that a drafted token is accepted, given that those before it were."""
+        return (self.accepted + self.PRIOR * self.STRENGTH) / (self.judged + self.STRENGTH)
+
+    def observe(self, accepted: int, judged: int) -> None:
+        """judged: accepted tokens plus the one rejected, if any (tokens behind it say nothing)."""
+        self.accepted = self.MEMORY * self.accepted + accepted
+        self.judged = self.MEMORY * self.judged + judged
+
+    def best(self) -> int:
+        """0 = drafting does not pay now."""
+        rate, said, speeds = self.rate, 0.0, []
+        for n, cost in enumerate(self.costs):
+            said += rate ** n  # 1 + a + ... + a^n tokens are expected of n drafted ones
+            speeds.append(said / cost)
+        return max(range(LONGEST + 1), key=speeds.__getitem__)
+
+
+def judge(drafted: Tensor, p: Tensor, q: Tensor, tolerance: float, generator: torch.Generator | None) -> Tensor:
+    """drafted [B, L], the draft's laws p [B, L, V], the base's q [B, L + 1, V] -> [2, B]: how many drafted tokens are
+    accepted, and the token behind them.
+
+    One formula serves both ends: behind the last token p is zero, so the residual there is q_{L+1} itself.
+    """
+    index = drafted[..., None]
+    ratio = (q[:, :-1].gather(-1, index) / p.gather(-1, index))[..., 0]
+    r = torch.empty_like(ratio).uniform_(generator=generator)
+    accepted = (r < ratio.clamp(max=1) + tolerance).cumprod(-1).sum(-1)
+    row = accepted[:, None, None].expand(-1, 1, q.shape[-1])
+    law = q.gather(1, row)[:, 0]
+    residual = (law - F.pad(p, (0, 0, 0, 1)).gather(1, row)[:, 0]).clamp_(min=0)
+    residual = torch.where(residual.sum(-1, keepdim=True) > 0, residual, law)  # empty: p = q but for rounding
+    return torch.stack([accepted, race(residual, generator)])
+
+
+@dataclass
+class SSDState(State):
+    prefix: Prefix
+    caches: dict[str, KVCache]
+    options: SSDOptions
+    sampling: Sampling
+    generator: torch.Generator
+    forbid: Tensor | None  # [V] bool
+    max_frames: int
+    hidden: Tensor  # [1, 1, H] of the base, for the first token
+    draft_hidden: Tensor  # [1, 1, H] of the draft
+    recent: Tensor  # [W] last tokens, -1 = none
+    length: DraftLength
+    last: Tensor  # [0 or 1] token the base has not seen
+    behind: Tensor  # [0, 1 or more] tokens the draft has not seen
+    tokens: list[int] = field(default_factory=list)
+    ended: bool = False  # end of speech was drawn
+    proposed: int = 0
+    accepted: int = 0
+    passes: int = 0
+
+
+class SSD(Method):
+    name = "ssd"
+    title = "Draft and verify"
+    paper = "Speech Speculative Decoding (SSD)"
+    idea = ("A shallow copy of the model drafts a few tokens; one pass of the full model checks them all, "
+            "and the tolerance says how strictly.")
+    cached = "every text, prompt and speech token, in both models"
+    emits = "the accepted tokens and 1 more"
+    Options = SSDOptions
+    needs_weights = ("ssd-draft",)
+    bench_options = (*({"tolerance": t, "draft_length": "3"} for t in (0.0, 0.1, 0.2, 0.3, 0.4)),
+                     {"tolerance": 0.0, "draft_length": "auto"}, {"tolerance": 0.4, "draft_length": "auto"})
+
+    @classmethod
+    def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
+        return {"ssd-draft": Draft(lm)}
+
+    @cached_property
+    def draft(self) -> Decoder:
+        """The draft model; stands in for ``lm.decoder`` where the draft is to speak alone."""
+        return draft_decoder(self.lm, self.modules["ssd-draft"])
+
+    def prefill(self, prefix: Prefix, options: SSDOptions, sampling: Sampling, generator: torch.Generator,
+                max_frames: int, forced: bool = False) -> SSDState:
+        base, config = self.decoder, self.lm.config
+        x = torch.cat([prefix.x.to(base.dtype), base.embed(prefix.prompt_codes[:, 0])])[None]
+        mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, x.device)
+        capacity = x.shape[1] + max_frames + 1
+        caches = {"backbone": base.new_cache(capacity), "draft": self.draft.new_cache(capacity)}
+        none = torch.empty(0, dtype=torch.long, device=x.device)
+        # A token of the judging pass costs little where reading the weights dominates, as on an accelerator.
+        length = DraftLength(len(self.draft.layers) / len(base.layers), 0.12 if x.device.type == "cpu" else 0.02)
+        return SSDState(
+            prefix, caches, options, sampling, generator,
+            special_ids(config.speech_codes, config.vocab, x.device) if forced else None, max_frames,
+            hidden=base.forward(x, caches["backbone"], 0, mask)[:, -1:],
+            draft_hidden=self.draft.forward(x, caches["draft"], 0, mask)[:, -1:],
+            recent=none.new_full((sampling.repeat_window,), -1), length=length, last=none, behind=none)
+
+    def step(self, state: SSDState) -> Step:
+        left = state.max_frames - len(state.tokens) - 1  # the pass itself says one token
+        auto = state.options.draft_length == "auto"
+        length = min(left, state.length.best() if auto else int(state.options.draft_length))
+        drafted, p, windows = self._draft(state, length)
+        q = self._judging_laws(state, drafted, windows)
+        verdict = judge(drafted[None], p[None], q[None], state.options.tolerance, state.generator)[:, 0]
+        accepted, *tokens = torch.cat([verdict[:1], drafted, verdict[1:]]).tolist()  # the one host sync of a step
+        new = tokens[:accepted] + tokens[-1:]
+        marks = ["accepted"] * accepted + ["bonus" if accepted == length else "resampled"]
+        end = next((i for i, token in enumerate(new) if token >= self.lm.config.speech_codes), None)
+        if end is not None:  # end of speech; what was drafted behind it does not exist
+            new, marks, accepted, state.ended = new[:end], marks[:end], end, True
+        self._settle(state, drafted, verdict[1:], accepted)
+        state.length.observe(accepted, min(accepted + 1, length))
+        state.tokens += new
+        state.proposed, state.accepted, state.passes = (state.proposed + length, state.accepted + accepted,
+                                                        state.passes + 1)
+        if marks:
+            marks[0] += "|"
+        return Step(frames=drafted.new_tensor(new)[:, None], done=state.ended or len(state.tokens) >= state.max_frames,
+                    marks=tuple(marks), proposed=length, accepted=accepted, stats=self._stats(state, length))
+
+    def _draft(self, state: SSDState, length: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Draft ``length`` tokens: tokens [L], the laws they were drawn from [L, V], and for L + 1 positions the recent
+        tokens [L + 1, W]."""
+        draft, cache, window = self.draft, state.caches["draft"], len(state.recent)
+        recent, feed, drafted, laws = state.recent, state.behind, [], []
+        for i in range(length):
+            hidden = state.draft_hidden
+            if len(feed):
+                hidden = draft.forward(draft.embed(feed)[None], cache, cache.next_position)
+            laws.append(distribution(draft.logits(hidden[:, -1]), state.sampling, state.forbid, recent[None, i:]))
+            feed = race(laws[-1], state.generator)
+            drafted.append(feed)
+            if window:
+                recent = torch.cat([recent, feed])
+        if length:
+            state.behind = feed  # in the cache is all but the last of them
+        windows = recent.unfold(0, window, 1) if window else recent[None].expand(length + 1, 0)
+        none = state.last[:0]
+        return (torch.cat(drafted) if drafted else none,
+                torch.cat(laws) if laws else state.hidden.new_zeros(0, self.lm.config.vocab).float(), windows)
+
+    def _judging_laws(self, state: SSDState, drafted: Tensor, windows: Tensor) -> Tensor:
+        """The base model's laws [L + 1, V] of every drafted token and of the one behind them, from one pass."""
+        base, cache = self.decoder, state.caches["backbone"]
+        feed = torch.cat([state.last, drafted])
+        hidden = base.forward(base.embed(feed)[None], cache, cache.next_position) if len(feed) else state.hidden[:, :0]
+        if not len(state.last):  # the first step: the prefill has decided the first token already
+            hidden = torch.cat([state.hidden, hidden], 1)
+        return distribution(base.logits(hidden[0]), state.sampling, state.forbid, windows)
+
+    def _settle(self, state: SSDState, drafted: Tensor, token: Tensor, accepted: int) -> None:
+        """Roll both caches back to the accepted tokens and note what neither has seen. token [1]: the one behind them."""
+        length = len(drafted)
+        state.caches["backbone"].rollback(length - accepted)
+        if accepted < length:
+            state.caches["draft"].rollback(length - 1 - accepted)
+            state.behind = token
+        else:  # everything was accepted: the draft has not seen its own last token either
+            state.behind = torch.cat([state.behind, token])
+        state.last = token
+        window = len(state.recent)
+        if window:
+            state.recent = torch.cat([state.recent, drafted[:accepted], token])[-window:]
+
+    def _stats(self, state: SSDState, length: int) -> dict[str, Any]:
+        return {"drafted": state.proposed, "accepted": state.accepted, "draft_length": length,
+                "acceptance": state.accepted / state.proposed if state.proposed else 0.0,
+                "tokens_per_pass": len(state.tokens) / state.passes}
+
+    def replay(self, state: SSDState) -> Replay:
+        """One row a token, not a pass: every token was decided by a row of its own."""
+        base, prefix, config = self.decoder, state.prefix, self.lm.config
+        tokens = state.last.new_tensor(state.tokens if state.ended else state.tokens[:-1])
+        x = torch.cat([prefix.x.to(base.dtype), base.embed(prefix.prompt_codes[:, 0]), base.embed(tokens)])
+        rows = len(state.tokens) + state.ended
+        first_row = len(prefix.x) + len(prefix.prompt_codes) - 1
+        return Replay(
+            x=x, positions=torch.arange(len(x), device=x.device),
+            mask=prefix_mask(len(prefix.x), len(x), config.bidirectional_text, x.device),
+            rows=torch.arange(first_row, first_row + rows, device=x.device), first_frame=tuple(range(rows)),
+            frames_of=tuple(int(i < len(state.tokens)) for i in range(rows)))
