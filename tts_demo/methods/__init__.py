@@ -2,12 +2,14 @@
 
 from .base import Method
 from .baseline import Baseline
+from .qtts import QTTS
 from .ssd import SSD
 
 METHODS: dict[str, type[Method]] = {
     method.name: method
     for method in (
         Baseline,
+        QTTS,
         SSD,
     )
 }

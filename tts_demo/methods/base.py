@@ -86,7 +86,8 @@ class Replay:
 
     x: [T, H] inputs of the backbone; positions: [T] logical; mask: [T, T] bool, True = may attend.
     rows: [R] the row of x whose output decided step r; first_frame/frames_of: per row the first frame it emitted and
-    how many (0 allowed). The engine turns rows into times.
+    how many (0 allowed). The engine turns rows into times. decoder: the backbone of this run, where a method has several;
+    None: the method's own.
     """
 
     x: Tensor
@@ -95,6 +96,7 @@ class Replay:
     rows: Tensor
     first_frame: tuple[int, ...]
     frames_of: tuple[int, ...]
+    decoder: Any = None
 
 
 class State:

@@ -1,0 +1,91 @@
+"""What both multi-codebook strategies share: their sizes, and the vectors that stand for the codes of every book."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ...config import CodecConfig, LMConfig
+from ...lm.lora import LoraSpec
+
+
+@dataclass(frozen=True)
+class QTTSConfig:
+    """Sizes of an adapter. ``code_width`` E: every code is a vector of that width, projected up to where it is read and
+    scored by inner product where it is predicted; a table and a head of full width per book would be four times larger
+    and, on a few hours of speech, mostly noise."""
+
+    hidden: int = 256
+    entries: int = 1024
+    books: int = 8
+    code_width: int = 64
+    head_width: int = 256  # inner width of a delay head
+    max_delay: int = 4
+    depth_width: int = 192
+    depth_layers: int = 2
+    depth_heads: int = 4
+    rank: int = 16
+    alpha: float = 16.0
+
+    @classmethod
+    def of(cls, lm: LMConfig) -> QTTSConfig:
+        """In proportion to a language model; its first codebook has ``speech_codes`` entries, and so have the others."""
+        return cls(hidden=lm.hidden, entries=lm.speech_codes, books=CodecConfig.codebooks, code_width=lm.hidden // 4,
+                   head_width=lm.hidden, depth_width=min(192, 3 * lm.hidden // 4), rank=16 if lm.hidden < 512 else 64,
+                   alpha=16.0 if lm.hidden < 512 else 64.0)
+
+    @property
+    def lora(self) -> LoraSpec:
+        return LoraSpec(self.rank, self.alpha)
+
+    @property
+    def pad(self) -> int:
+        """The id that stands for 'no such frame' in every book."""
+        return self.entries
+
+
+class Books(nn.Module):
+    """Vectors of codes [K, entries, E], and what they mean as input and as context.
+
+    The input of a backbone step is the sum of its codes' embeddings. The first book's is the language model's own; the
+    others start at zero, so that an untrained adapter is the language model. ``context`` of width C is what a
+    prediction is told directly about the lower books of its own frame: their sum, as a residual quantizer's.
+    """
+
+    def __init__(self, c: QTTSConfig, context: int) -> None:
+        super().__init__()
+        self.config = c
+        self.codes = nn.Parameter(torch.randn(c.books, c.entries, c.code_width))
+        self.into = nn.Parameter(torch.zeros(c.books - 1, c.code_width, c.hidden))
+        self.context = nn.Parameter(torch.randn(c.books, c.code_width, context) * (0.3 * c.code_width**-0.5))
+        self.pads = nn.Parameter(torch.zeros(c.books, c.hidden))
+        self.count_tag = nn.Parameter(torch.zeros(c.books, c.hidden))  # row K - 1: K books are in use
+
+    @torch.no_grad()
+    def start_from(self, entries: Tensor) -> None:
+        """entries [K, N, width of the codec's lookup]: begin with the codec's own geometry, in which codes that sound
+        alike lie together, in the first columns; the rest stay random."""
+        width = min(entries.shape[-1], self.codes.shape[-1])
+        self.codes[..., :width] = F.normalize(entries[..., :width], dim=-1) * width**0.5
+
+    def table(self, base: Tensor, books: int) -> Tensor:
+        """base [V, H], the language model's speech embedding -> [books, entries + 1, H + C]: per code its input embedding
+        and its context; the last row is padding, whose context is zero."""
+        into = torch.cat([base[:self.config.entries].to(self.codes.dtype)[None],
+                          torch.bmm(self.codes[1:books], self.into[:books - 1]).to(self.codes.dtype)])
+        context = torch.bmm(self.codes[:books], self.context[:books]).to(self.codes.dtype)
+        into = torch.cat([into, self.pads[:books, None]], 1)
+        return torch.cat([into, F.pad(context, (0, 0, 0, 1))], -1)
+
+    def look_up(self, table: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """codes [..., K] -> input [..., H] (without any tag), contexts [..., K, C] of the single codes."""
+        rows = F.embedding(codes + row_offsets(table), table.flatten(0, 1))
+        return rows[..., :self.config.hidden].sum(-2), rows[..., self.config.hidden:]
+
+
+def row_offsets(table: Tensor) -> Tensor:
+    """[K]: where each book's rows begin in ``table`` [K, rows, ...] flattened."""
+    return torch.arange(table.shape[0], device=table.device) * table.shape[1]

@@ -1,0 +1,184 @@
+"""Delay multihead (QTTS, section 2.2): one head per codebook, all of them on every backbone step, book k held back by
+k * d steps. When head k predicts frame f, books < k of that frame are already spoken: the backbone has seen them at its
+input, and the head is told them once more directly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ...config import Sampling
+from ...lm.cache import KVCache
+from ...lm.decoder import Decoder
+from ...lm.lora import LoraDelta, LoraFactors
+from ...lm.masks import prefix_mask
+from ...lm.model import LanguageModel
+from ...lm.sampling import History, sample, special_ids
+from ..base import Prefix, Replay, State, Step
+from .books import Books, QTTSConfig, row_offsets
+from .pattern import delay
+
+
+class DelayAdapter(nn.Module):
+    """LoRA, the books' vectors and the heads of books 2 to K; book 1 keeps the language model's head. One adapter serves
+    every K and d: both are told to the backbone by a tag on its inputs."""
+
+    def __init__(self, lm: LanguageModel) -> None:
+        super().__init__()
+        self.config = c = QTTSConfig.of(lm.config)
+        self.lora = LoraFactors(lm.backbone, c.lora)
+        self.books = Books(c, c.hidden)
+        self.delay_tag = nn.Parameter(torch.zeros(c.max_delay, c.hidden))
+        heads = c.books - 1
+        self.inner = nn.Parameter(torch.randn(heads, c.hidden, c.head_width) * c.hidden**-0.5)
+        self.inner_bias = nn.Parameter(torch.zeros(heads, 1, c.head_width))
+        self.outer = nn.Parameter(torch.zeros(heads, c.hidden + c.head_width, c.code_width))
+        self.bias = nn.Parameter(torch.zeros(heads, 1, c.entries))
+
+    def tag(self, books: int, d: int) -> Tensor:
+        """[H], added to every speech input of a run."""
+        return self.books.count_tag[books - 1] + self.delay_tag[d - 1]
+
+    def below(self, contexts: Tensor, d: int) -> Tensor:
+        """contexts [B, F, K, H] of single codes -> [B, F + (K - 1) d, K - 1, H]: what head k knows at step s of frame
+        s - k d, the sum over the lower books, laid out as the steps are."""
+        known = contexts.cumsum(2)
+        heads = known.shape[2] - 1
+        return torch.stack([F.pad(known[:, :, k], (0, 0, (k + 1) * d, (heads - 1 - k) * d)) for k in range(heads)], 2)
+
+    def scores(self, hidden: Tensor, below: Tensor) -> Tensor:
+        """hidden [R, H], below [R, k, H] -> logits [k, R, entries] of books 2 to k + 1."""
+        heads = below.shape[1]
+        known = (hidden[:, None] + below).transpose(0, 1)
+        normed = F.rms_norm(known, known.shape[-1:])
+        inner = F.silu(torch.baddbmm(self.inner_bias[:heads], normed, self.inner[:heads]))
+        vectors = torch.bmm(torch.cat([known, inner], -1), self.outer[:heads])
+        return torch.baddbmm(self.bias[:heads], vectors, self.books.codes[1:heads + 1].transpose(1, 2))
+
+
+@dataclass
+class DelayState(State):
+    prefix: Prefix
+    caches: dict[str, KVCache]
+    sampling: Sampling
+    generator: torch.Generator
+    history: History  # of the first book
+    forbid: Tensor | None  # [V] bool
+    table: Tensor  # [K, entries + 1, 2 H]
+    tag: Tensor  # [H]
+    d: int
+    prompt: Tensor  # [F', K] delayed codes fed before the first step
+    lead: Tensor  # [(K - 1) d, K] what the delay has open of the prompt, or padding; -1 = to be drawn
+    known: list[Tensor]  # per step modulo d, [K, H]: contexts of books up to and with k of the frame book k was at
+    spoken: Tensor  # [max_frames + (K - 1) d, K] codes as emitted, delayed
+    hidden: Tensor  # [1, H] backbone output that decides the next step
+    end: int  # frames in all: the limit until end of speech is drawn
+    steps: int = 0
+    done: bool = False
+
+    @property
+    def books(self) -> int:
+        return self.spoken.shape[1]
+
+    @property
+    def tail(self) -> int:
+        """Steps by which the last book runs behind the first."""
+        return (self.books - 1) * self.d
+
+    @property
+    def diagonal(self) -> Tensor:
+        """[K]: where the codes of frame 0 lie in ``spoken`` flattened."""
+        return torch.arange(self.books, device=self.spoken.device) * (self.d * self.books + 1)
+
+
+class DelayStrategy:
+    def __init__(self, lm: LanguageModel, adapter: DelayAdapter) -> None:
+        self.lm, self.adapter = lm, adapter
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        return Decoder.from_model(self.lm, LoraDelta(self.adapter.lora.state_dict(), self.adapter.config.lora))
+
+    @torch.no_grad()
+    def prefill(self, prefix: Prefix, books: int, d: int, sampling: Sampling, generator: torch.Generator,
+                max_frames: int, forced: bool) -> DelayState:
+        decoder, adapter, pad = self.decoder, self.adapter, self.adapter.config.pad
+        device, spoken = decoder.device, prefix.prompt_codes[:, :books]
+        table = adapter.books.table(decoder.embedding, books).to(decoder.dtype)
+        tag, tail, count = adapter.tag(books, d).to(decoder.dtype), (books - 1) * d, len(spoken)
+        grid = delay(spoken, d, pad)  # [F' + tail, K]
+        open_ = torch.arange(tail, device=device)[:, None] >= torch.arange(books, device=device) * d
+        inputs, contexts = adapter.books.look_up(table, grid[:count])
+        x = torch.cat([prefix.x.to(decoder.dtype), inputs + tag])[None]
+        mask = prefix_mask(len(prefix.x), x.shape[1], self.lm.config.bidirectional_text, device)
+        cache = decoder.new_cache(x.shape[1] + max_frames + tail)
+        hidden = decoder.forward(x, cache, 0, mask)[0, -1:]
+        forbid = special_ids(self.lm.config.speech_codes, self.lm.config.vocab, device) if forced else None
+        known = self._known(adapter.books.look_up(table, spoken)[1], books, d)
+        return DelayState(
+            prefix, {"backbone": cache}, sampling, generator, History(sampling.repeat_window, device=device), forbid,
+            table, tag, d, grid[:count], torch.where(open_, -1, grid[count:]), known,
+            torch.full((max_frames + tail, books), pad, device=device), hidden, max_frames)
+
+    def _known(self, contexts: Tensor, books: int, d: int) -> list[Tensor]:
+        """contexts [F', K, H] of the prompt's codes -> what ``DelayState.known`` holds before the first step: row k of
+        step s, s = -d .. -1, sums books up to and with k of frame F' + s - k d."""
+        sums = F.pad(contexts.cumsum(1), (0, 0, 0, 0, books * d, 0))  # frames before the prompt: nothing known
+        last = len(sums)
+        return [torch.stack([sums[last - d + s - k * d, k] for k in range(books)]) for s in range(d)]
+
+    @torch.no_grad()
+    def step(self, state: DelayState) -> Step:
+        s, tail = state.steps, state.tail
+        if s:
+            state.hidden = self._feed(state, state.spoken[s - 1])
+        codes = self._draw(state)
+        if s < tail:
+            codes = torch.where(state.lead[s] < 0, codes, state.lead[s])
+        if s < state.end and int(codes[0]) >= self.adapter.config.entries:
+            state.end = s
+        if s >= state.end:  # the first books are through; the others still speak the frames they owe
+            codes[:(s - state.end) // state.d + 1] = self.adapter.config.pad
+        else:
+            state.history.push(codes[:1])
+        state.spoken[s] = codes
+        state.steps += 1
+        state.done = state.steps >= state.end + tail or not state.end
+        whole = tail <= s < state.end + tail
+        frames = codes.new_empty(0, state.books)
+        if whole:
+            frames = state.spoken.view(-1)[state.diagonal + (s - tail) * state.books][None]
+        return Step(frames=frames, done=state.done, marks=("delay",) * whole,
+                    stats={"codebooks": state.books, "frames_held_back": tail})
+
+    def _feed(self, state: DelayState, codes: Tensor) -> Tensor:
+        """codes [K] of the step before -> hidden [1, H]."""
+        x, contexts = self.adapter.books.look_up(state.table, codes)
+        before = state.known[(state.steps - 1) % state.d]
+        state.known[(state.steps - 1) % state.d] = contexts + F.pad(before[:-1], (0, 0, 1, 0))
+        cache = state.caches["backbone"]
+        return self.decoder.forward((x + state.tag)[None, None], cache, cache.next_position)[0]
+
+    def _draw(self, state: DelayState) -> Tensor:
+        """Codes [K] of this step, all heads at once."""
+        rest = self.adapter.scores(state.hidden, state.known[state.steps % state.d][None, :-1])[:, 0].float()
+        first = sample(self.decoder.logits(state.hidden), state.sampling, state.generator, state.history.tokens, state.forbid)
+        return torch.cat([first, sample(rest, state.sampling, state.generator)])
+
+    def replay(self, state: DelayState) -> Replay:
+        fed = torch.cat([state.prompt, state.spoken[:max(0, state.steps - 1)]])
+        inputs, _ = self.adapter.books.look_up(state.table, fed)
+        x = torch.cat([state.prefix.x.to(self.decoder.dtype), inputs + state.tag])
+        first_row = len(state.prefix.x) + len(state.prompt) - 1
+        frames = range(-state.tail, state.steps - state.tail)  # what each step completed, if there is such a frame
+        return Replay(
+            x=x, positions=torch.arange(len(x), device=x.device),
+            mask=prefix_mask(len(state.prefix.x), len(x), self.lm.config.bidirectional_text, x.device),
+            rows=torch.arange(first_row, first_row + state.steps, device=x.device),
+            first_frame=tuple(min(max(f, 0), state.end) for f in frames),
+            frames_of=tuple(int(0 <= f < state.end) for f in frames), decoder=self.decoder)

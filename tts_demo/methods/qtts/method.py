@@ -1,0 +1,75 @@
+"""The registered method: three strategies behind one name, told apart by the state they made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...config import Sampling, UserError
+from ..base import Method, Options, Prefix, Replay, State, Step, dial
+from ..baseline import Baseline, BaselineState
+from .delay import DelayAdapter, DelayState, DelayStrategy
+from .hierarchical import HierarchicalAdapter, HierarchicalState, HierarchicalStrategy
+
+DELAY, HIERARCHICAL = "qtts-delay", "qtts-hierarchical"  # folders of the checkpoint
+
+
+@dataclass(frozen=True)
+class QTTSOptions(Options):
+    strategy: str = dial("delay", "Strategy", "delay: all codebooks in parallel, each a little later than the one below; "
+                         "hierarchical: a small decoder speaks the codebooks of a frame in turn; "
+                         "single: only the first, the refiner adds the rest.",
+                         choices=("single", "delay", "hierarchical"))
+    codebooks: int = dial(8, "Codebooks", "How many residual codebooks the language model speaks itself.", choices=(2, 4, 8))
+    delay: int = dial(1, "Delay", "How far each codebook runs behind the one below it (strategy delay).", min=1, max=4,
+                      step=1, unit="frames")
+
+
+class QTTS(Method):
+    name = "qtts"
+    title = "Several codebooks"
+    paper = "QTTS: multi-codebook generation on the QDAC codec, sections 2.2, 2.3 and 3.1"
+    idea = ("The language model speaks the fine codebooks too, either all at once with a delay between them, or one after "
+            "the other inside each frame.")
+    cached = "every text token and frame; hierarchical also one block of K slots"
+    emits = "1 frame of K codes"
+    Options = QTTSOptions
+    needs_weights = (DELAY, HIERARCHICAL)
+    bench_options = ({"strategy": "single"}, {"strategy": "delay"}, {"strategy": "delay", "delay": 2},
+                     {"strategy": "delay", "codebooks": 4}, {"strategy": "delay", "codebooks": 2},
+                     {"strategy": "hierarchical"}, {"strategy": "hierarchical", "codebooks": 4},
+                     {"strategy": "hierarchical", "codebooks": 2})
+
+    @classmethod
+    def build_modules(cls, lm: Any) -> dict[str, nn.Module]:
+        return {DELAY: DelayAdapter(lm), HIERARCHICAL: HierarchicalAdapter(lm)}
+
+    @cached_property
+    def strategies(self) -> dict[type[State], Any]:
+        """By the state each one makes and steps."""
+        return {BaselineState: Baseline(self.lm), DelayState: DelayStrategy(self.lm, self.modules[DELAY]),
+                HierarchicalState: HierarchicalStrategy(self.lm, self.modules[HIERARCHICAL])}
+
+    def prefill(self, prefix: Prefix, options: QTTSOptions, sampling: Sampling, generator: torch.Generator,
+                max_frames: int, forced: bool = False) -> State:
+        books, prompt = options.codebooks, prefix.prompt_codes
+        if options.strategy == "single":
+            return self.strategies[BaselineState].prefill(prefix, options, sampling, generator, max_frames, forced)
+        if prompt.shape[1] < books:
+            raise UserError(f"This stack's codec has {prompt.shape[1]} codebooks, not {books}: use strategy=single.")
+        if options.strategy == "delay":
+            return self.strategies[DelayState].prefill(prefix, books, options.delay, sampling, generator, max_frames, forced)
+        return self.strategies[HierarchicalState].prefill(prefix, books, sampling, generator, max_frames, forced)
+
+    def step(self, state: State) -> Step:
+        return self.strategies[type(state)].step(state)
+
+    def replay(self, state: State) -> Replay:
+        return self.strategies[type(state)].replay(state)
+
+    def output_codebooks(self, options: QTTSOptions) -> int:
+        return 1 if options.strategy == "single" else options.codebooks
