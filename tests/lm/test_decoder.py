@@ -9,6 +9,7 @@ import torch
 from conftest import make_prefix
 
 from tts_demo.lm import Decoder, LoraSpec
+from tts_demo.lm.linear import Projection
 from tts_demo.lm.lora import LoraDelta, attach, detach, lora_state
 from tts_demo.lm.masks import causal_mask, prefix_mask
 
@@ -93,7 +94,7 @@ def test_chosen_layers_and_shared_memory(tiny_lm):
     draft = Decoder.from_model(tiny_lm, layers=[1])
     assert draft.config.layers == 1 and len(draft.new_cache(4).layers) == 1
     assert draft.embedding.data_ptr() == tiny_lm.speech_embedding.weight.data_ptr()
-    assert draft.layers[0].down.data_ptr() == tiny_lm.backbone.layers[1].mlp.down_proj.weight.data_ptr()
+    assert draft.head.data_ptr() == tiny_lm.head.weight.data_ptr()
 
 
 def test_merged_lora_equals_peft(tiny_lm, sequence):
@@ -122,3 +123,40 @@ def test_training_reaches_the_factors_only(tiny_lm, sequence):
     lm(x, torch.arange(21)[None], mask[None]).square().sum().backward()
     assert all(b.grad is not None and b.grad.abs().sum() > 0 for b in factors.b.values())
     assert all(p.grad is None for n, p in lm.backbone.named_parameters() if "lora_" not in n)
+
+
+def test_static_step_equals_eager_step(tiny_lm, sequence):
+    """The path a CUDA graph captures, run as plain code: whole buffers, slots and positions as tensors."""
+    x, mask, expected = sequence
+    decoder, cache = tiny_lm.decoder, tiny_lm.decoder.new_cache(32)
+    decoder.forward(x[:, :15], cache, 0, mask[:15, :15])
+    place = torch.arange(15, 19)
+    hidden = decoder.forward_static(x[:, 15:19], cache, place, place)
+    torch.testing.assert_close(hidden, expected[:, 15:19], atol=1e-5, rtol=1e-5)
+    cache.claim(place)
+    for i in range(19, 21):
+        place = torch.tensor([i])
+        hidden = decoder.forward_static(x[:, i:i + 1], cache, place, place)
+        cache.claim(place)
+        torch.testing.assert_close(hidden, expected[:, i:i + 1], atol=1e-5, rtol=1e-5)
+
+
+def test_bf16_stays_close(tiny_lm, sequence):
+    x, mask, expected = sequence
+    decoder = Decoder.from_model(tiny_lm, dtype=torch.bfloat16)
+    cache = decoder.new_cache(32)
+    parts = [decoder.forward(x[:, :12].bfloat16(), cache, 0, mask[:12, :12])]
+    parts += [decoder.forward(x[:, i:i + 1].bfloat16(), cache, i) for i in range(12, 21)]
+    error = (torch.cat(parts, 1).float() - expected).norm() / expected.norm()
+    assert error < 0.05 and decoder.logits(parts[-1]).dtype == torch.float32
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_projection_layouts_agree_with_linear(dtype, rows):
+    torch.manual_seed(0)
+    weight, bias, x, residual = (torch.randn(s).to(dtype) for s in ((24, 16), (24,), (rows, 16), (rows, 24)))
+    tolerance = dict(atol=1e-5, rtol=1e-5) if dtype == torch.float32 else dict(atol=0.06, rtol=0.02)
+    with torch.inference_mode():
+        torch.testing.assert_close(Projection(weight, bias)(x), torch.nn.functional.linear(x, weight, bias), **tolerance)
+        torch.testing.assert_close(Projection(weight)(x, residual), x @ weight.t() + residual, **tolerance)

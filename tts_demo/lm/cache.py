@@ -7,7 +7,8 @@ from torch import Tensor
 
 
 class KVCache:
-    """Keys and values of every layer in buffers [layers, B, kv_heads, S, D].
+    """Keys and values of every layer in one buffer ``kv`` [layers, B, 2 kv_heads, S, D]: keys first, then values, so that
+    a step stores both with one copy. ``k`` and ``v`` are views of it.
 
     ``positions`` [S] holds the logical position of each slot, -1 = unused: after an eviction the physical slot and
     the position part company, and rotary embedding needs the position. ``length`` is the number of live slots,
@@ -16,9 +17,9 @@ class KVCache:
 
     def __init__(self, layers: int, batch: int, kv_heads: int, capacity: int, head_dim: int,
                  dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> None:
-        shape = (layers, batch, kv_heads, capacity, head_dim)
-        self.k = torch.zeros(shape, dtype=dtype, device=device)  # zeros: a masked slot must still hold a finite number
-        self.v = torch.zeros(shape, dtype=dtype, device=device)
+        shape = (layers, batch, 2 * kv_heads, capacity, head_dim)
+        self.kv = torch.zeros(shape, dtype=dtype, device=device)  # zeros: a masked slot must still hold a finite number
+        self.k, self.v = self.kv.split(kv_heads, dim=2)
         self.positions = torch.full((capacity,), -1, dtype=torch.long, device=device)
         self.capacity, self.batch, self.length = capacity, batch, 0
         self.next_position = 0  # where a sequence without gaps goes on
@@ -27,7 +28,7 @@ class KVCache:
     @property
     def slot_bytes(self) -> int:
         """Bytes of K and V of one slot over all layers and the whole batch."""
-        return 2 * self.k[:, :, :, :1].numel() * self.k.element_size()
+        return self.kv.numel() // self.capacity * self.kv.element_size()
 
     @property
     def nbytes(self) -> int:
@@ -61,8 +62,7 @@ class KVCache:
         assert mask.shape == (self.length,), (mask.shape, self.length)
         index = mask.nonzero(as_tuple=True)[0].to(self.k.device)
         n, old = index.shape[0], self.length
-        for buffer in (self.k, self.v):
-            buffer[:, :, :, :n] = buffer.index_select(3, index)  # index_select copies, so source and target may overlap
+        self.kv[:, :, :, :n] = self.kv.index_select(3, index)  # index_select copies, so source and target may overlap
         self.positions[:n] = self.positions[index]
         self.positions[n:old] = -1
         self.length = n

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from ..config import LMConfig
 from .cache import KVCache
+from .linear import Projection
 from .masks import causal_mask
 
 if TYPE_CHECKING:
@@ -25,17 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Layer:
-    """Weights of one block. Query, key and value rows are one matrix, gate and up rows another. Rows of query and key
-    are ordered so that a rotary pair lies side by side: the rotation is then one complex product, and scores do not
-    change because queries and keys are permuted alike."""
+    """Weights of one block. Query, key and value are one matrix, gate and up another, and the norms' weights are folded
+    into them. Rows of query and key are ordered so that a rotary pair lies side by side: the rotation is then one
+    complex product, and scores do not change because queries and keys are permuted alike."""
 
-    norm1: Tensor  # [H]
-    qkv: Tensor  # [(A + 2 kv) D, H]
-    qkv_bias: Tensor
-    out: Tensor  # [H, A D]
-    norm2: Tensor
-    gate_up: Tensor  # [2 FFN, H]
-    down: Tensor  # [H, FFN]
+    qkv: Projection  # H -> (A + 2 kv) D
+    out: Projection  # A D -> H
+    gate_up: Projection  # H -> 2 FFN
+    down: Projection  # FFN -> H
 
 
 def _pair_up(weight: Tensor, head_dim: int) -> Tensor:
@@ -59,14 +58,14 @@ def fuse(block: torch.nn.Module, index: int, lora: LoraDelta | None, head_dim: i
 
     q, k, v = (weight(getattr(attention, n), n) for n in ("q_proj", "k_proj", "v_proj"))
     qb, kb, vb = (bias(getattr(attention, n)) for n in ("q_proj", "k_proj", "v_proj"))
+    norm1, norm2 = (norm.weight.detach() for norm in (block.input_layernorm, block.post_attention_layernorm))
+    qkv = torch.cat([_pair_up(q, head_dim), _pair_up(k, head_dim), v]) * norm1
+    gate_up = torch.cat([weight(mlp.gate_proj, "gate_proj"), weight(mlp.up_proj, "up_proj")]) * norm2
     return Layer(
-        norm1=block.input_layernorm.weight.detach().to(dtype),
-        qkv=torch.cat([_pair_up(q, head_dim), _pair_up(k, head_dim), v]).to(dtype),
-        qkv_bias=torch.cat([_pair_up(qb, head_dim), _pair_up(kb, head_dim), vb]).to(dtype),
-        out=weight(attention.o_proj, "o_proj").to(dtype),
-        norm2=block.post_attention_layernorm.weight.detach().to(dtype),
-        gate_up=torch.cat([weight(mlp.gate_proj, "gate_proj"), weight(mlp.up_proj, "up_proj")]).to(dtype),
-        down=weight(mlp.down_proj, "down_proj").to(dtype),
+        qkv=Projection(qkv.to(dtype), torch.cat([_pair_up(qb, head_dim), _pair_up(kb, head_dim), vb]).to(dtype)),
+        out=Projection(weight(attention.o_proj, "o_proj").to(dtype)),
+        gate_up=Projection(gate_up.to(dtype)),
+        down=Projection(weight(mlp.down_proj, "down_proj").to(dtype)),
     )
 
 
@@ -82,6 +81,11 @@ class Decoder:
         angles = torch.arange(config.max_positions, dtype=torch.float64)[:, None] * config.rope_theta ** -half
         self.rotation = torch.polar(torch.ones_like(angles), angles).to(torch.complex64).to(self.device)  # [pos, D/2]
         self.counter = torch.arange(config.max_positions, device=self.device)
+        self._still = self.rotation.new_ones(1, config.kv_heads, config.head_dim // 2)  # values are not rotated
+
+    @cached_property
+    def to_vocabulary(self) -> Projection:
+        return Projection(self.head, self.head_bias)
 
     @classmethod
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
@@ -108,16 +112,16 @@ class Decoder:
     @torch.no_grad()
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden [..., H] -> [..., V] in float32."""
-        return F.linear(hidden, self.head, self.head_bias).float()
+        return self.to_vocabulary(hidden.reshape(-1, hidden.shape[-1])).float().view(*hidden.shape[:-1], -1)
 
     @torch.no_grad()
     def forward(self, x: Tensor, cache: KVCache, positions: Tensor | int, mask: Tensor | None = None) -> Tensor:
         """x [B, T, H] -> hidden [B, T, H] after the final norm; T slots are appended to the cache.
 
         positions [T] logical, or an int: consecutive from there. mask [T, live + T] bool, or [B, T, live + T] for rows
-        of unequal length; None: new tokens are causal among themselves and see every live slot.
+        of unequal length (positions [B, T]); None: new tokens are causal among themselves and see every live slot.
         """
-        batch, n, _ = x.shape
+        n = x.shape[1]
         if isinstance(positions, int):
             rotation, positions = self.rotation[positions:positions + n], self.counter[positions:positions + n]
         else:
@@ -125,39 +129,68 @@ class Decoder:
         slots = cache.claim(positions if positions.dim() == 1 else positions.amax(0))
         if mask is None and n > 1:
             mask = causal_mask(n, slots.stop, self.device)
-        groups = self.config.heads // self.config.kv_heads
-        if mask is not None:
-            mask = (mask if mask.dim() == 3 else mask[None]).repeat(1, groups, 1)[:, None]  # [B or 1, 1, groups T, S]
-        rotation = rotation.unsqueeze(-2)  # over heads: [T, 1, D/2] or [B, T, 1, D/2]
-        x = x.reshape(batch * n, -1)
-        for layer, kv in zip(self.layers, cache.layers):
-            x = self._block(layer, x, batch, rotation, kv, slots, mask)
-        return F.rms_norm(x, self.norm.shape, self.norm, self.config.rms_eps).view(batch, n, -1)
+        live = cache.kv.narrow(3, 0, slots.stop)
+        return self._blocks(x, rotation, cache.kv.narrow(3, slots.start, n), None, live, mask)
 
-    def _block(self, layer: Layer, x: Tensor, batch: int, rotation: Tensor, kv: tuple[Tensor, Tensor], slots: slice,
-               mask: Tensor | None) -> Tensor:
-        """One block over x [B T, H]."""
-        c, n = self.config, x.shape[0] // batch
-        heads, kv_heads, dim = c.heads, c.kv_heads, c.head_dim
-        y = F.linear(F.rms_norm(x, layer.norm1.shape, layer.norm1, c.rms_eps), layer.qkv, layer.qkv_bias)
-        y = y.view(batch, n, heads + 2 * kv_heads, dim)
-        turned = self._rotate(y[:, :, :heads + kv_heads], rotation)
-        keys, values = kv
-        keys[:, :, slots] = turned[:, :, heads:].transpose(1, 2)
-        values[:, :, slots] = y[:, :, heads + kv_heads:].transpose(1, 2)
-        # Heads that share a KV head become rows of one query, so no key or value is repeated: [B, kv, groups T, D].
-        query = turned[:, :, :heads].reshape(batch, n, kv_heads, -1, dim).permute(0, 2, 3, 1, 4)
-        query = query.reshape(batch, kv_heads, -1, dim)
-        y = F.scaled_dot_product_attention(query, keys[:, :, :slots.stop], values[:, :, :slots.stop], attn_mask=mask)
-        y = y.view(batch, kv_heads, -1, n, dim).permute(0, 3, 1, 2, 4).reshape(batch * n, heads * dim)
-        x = torch.addmm(x, y, layer.out.t())
-        gate, up = F.linear(F.rms_norm(x, layer.norm2.shape, layer.norm2, c.rms_eps), layer.gate_up).chunk(2, -1)
-        return torch.addmm(x, F.silu(gate) * up, layer.down.t())
+    @torch.no_grad()
+    def forward_static(self, x: Tensor, cache: KVCache, slots: Tensor, positions: Tensor,
+                       mask: Tensor | None = None) -> Tensor:
+        """``forward`` with shapes that never change, for CUDA graphs: x [B, T, H], slots [T] and positions [T] as device
+        tensors, attention over the whole buffer under mask [T, S] (None: causal by slot). Claims nothing: see graphs.py.
+        """
+        if mask is None:
+            mask = self.counter[:cache.capacity] <= slots[:, None]
+        return self._blocks(x, self.rotation[positions], cache.kv, slots, cache.kv, mask)
+
+    def _blocks(self, x: Tensor, rotation: Tensor, target: Tensor, slots: Tensor | None, live: Tensor,
+                mask: Tensor | None) -> Tensor:
+        """All blocks and the final norm. rotation [T, D/2] or [B, T, D/2]; target: the buffer [layers, B, 2 kv, T, D] that
+        takes the new keys and values (or, with ``slots``, the whole buffer); live: what is attended to."""
+        c, (batch, n, _) = self.config, x.shape
+        heads = c.heads + c.kv_heads
+        rotation = rotation.unsqueeze(-2)
+        rotation = torch.cat([rotation.expand(*rotation.shape[:-2], heads, -1),
+                              self._still.expand(*rotation.shape[:-2], -1, -1)], -2)  # [(B,) T, A + 2 kv, D/2]
+        if mask is not None:  # heads that share a KV head are rows of one query: [B or 1, 1, groups T, S]
+            mask = (mask if mask.dim() == 3 else mask[None]).repeat(1, c.heads // c.kv_heads, 1)[:, None]
+        keys, values = live.narrow(2, 0, c.kv_heads).unbind(0), live.narrow(2, c.kv_heads, c.kv_heads).unbind(0)
+        x = x.reshape(batch * n, -1)
+        for layer, into, key, value in zip(self.layers, target.unbind(0), keys, values):
+            turned = self._rotate(layer.qkv(self._normed(x)).view(batch, n, heads + c.kv_heads, -1), rotation)
+            new = turned[:, :, c.heads:].transpose(1, 2)
+            into.copy_(new) if slots is None else into.index_copy_(2, slots, new)
+            x = layer.out(self._attend(turned[:, :, :c.heads], key, value, mask), x)
+            x = self._feed_forward(layer, x)
+        return F.rms_norm(x, self.norm.shape, self.norm, c.rms_eps).view(batch, n, -1)
+
+    def _normed(self, x: Tensor) -> Tensor:
+        """x [R, H] over its root mean square; the norm's weight is folded into what follows. For one row on the CPU a
+        norm and a product are a quarter of the cost of ``rms_norm``, which is seven operators there."""
+        if x.shape[0] == 1 and x.device.type == "cpu":
+            norm = torch.linalg.vector_norm(x, dtype=torch.float32).item()
+            return x * (norm * norm / x.shape[1] + self.config.rms_eps) ** -0.5
+        return F.rms_norm(x, x.shape[-1:], None, self.config.rms_eps)
 
     def _rotate(self, y: Tensor, rotation: Tensor) -> Tensor:
-        """Rotary embedding of y [B, T, heads, D] by rotation [T, 1, D/2] complex."""
+        """Rotary embedding of y [B, T, heads, D] by complex rotation [(B,) T, heads, D/2]."""
         pairs = torch.view_as_complex(y.float().unflatten(-1, (-1, 2)))
         return torch.view_as_real(pairs * rotation).flatten(-2).to(y.dtype)
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        """query [B, T, A, D], key and value [B, kv, S, D] -> [B T, A D]. Grouped heads become rows of one query, so that
+        no key or value is repeated in memory."""
+        batch, n, heads, dim = query.shape
+        kv_heads = key.shape[1]
+        if n == 1:
+            query = query.reshape(batch, kv_heads, -1, dim)
+            return F.scaled_dot_product_attention(query, key, value, attn_mask=mask).view(batch, -1)
+        query = query.reshape(batch, n, kv_heads, -1, dim).permute(0, 2, 3, 1, 4).reshape(batch, kv_heads, -1, dim)
+        y = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        return y.view(batch, kv_heads, -1, n, dim).permute(0, 3, 1, 2, 4).reshape(batch * n, heads * dim)
+
+    def _feed_forward(self, layer: Layer, x: Tensor) -> Tensor:
+        gate, up = layer.gate_up(self._normed(x)).chunk(2, -1)
+        return layer.down(F.silu(gate) * up, x)
 
     @torch.no_grad()
     def full(self, x: Tensor, positions: Tensor, mask: Tensor,
@@ -167,22 +200,18 @@ class Decoder:
         c, n = self.config, x.shape[1]
         rotation = self.rotation[positions].unsqueeze(-2)
         bias = torch.zeros(mask.shape, device=x.device).masked_fill_(~mask, float("-inf"))
-        captured = []
+        groups, captured = c.heads // c.kv_heads, []
         x = x.reshape(n, -1)
         for layer in self.layers:
-            y = F.linear(F.rms_norm(x, layer.norm1.shape, layer.norm1, c.rms_eps), layer.qkv, layer.qkv_bias)
-            y = y.view(1, n, c.heads + 2 * c.kv_heads, c.head_dim)
+            y = layer.qkv(self._normed(x)).view(1, n, c.heads + 2 * c.kv_heads, -1)
             turned = self._rotate(y[:, :, :c.heads + c.kv_heads], rotation)[0].transpose(0, 1)  # [heads, T, D]
-            groups = c.heads // c.kv_heads
             keys = turned[c.heads:].repeat_interleave(groups, 0)
             values = y[0, :, c.heads + c.kv_heads:].transpose(0, 1).repeat_interleave(groups, 0)
             scores = (turned[:c.heads] @ keys.transpose(1, 2)).float() * c.head_dim ** -0.5 + bias
             weights = scores.softmax(-1)
             if capture is not None:
-                captured.append(weights[:, :, capture])
-            y = (weights.to(x.dtype) @ values).transpose(0, 1).reshape(n, -1)
-            x = torch.addmm(x, y, layer.out.t())
-            gate, up = F.linear(F.rms_norm(x, layer.norm2.shape, layer.norm2, c.rms_eps), layer.gate_up).chunk(2, -1)
-            x = torch.addmm(x, F.silu(gate) * up, layer.down.t())
+                captured.append(weights[:, :, capture].clone())
+            x = layer.out((weights.to(x.dtype) @ values).transpose(0, 1).reshape(n, -1), x)
+            x = self._feed_forward(layer, x)
         hidden = F.rms_norm(x, self.norm.shape, self.norm, c.rms_eps)[None]
         return hidden, torch.stack(captured) if capture is not None else None
