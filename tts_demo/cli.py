@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .config import Sampling, UserError
+from .config import UserError
+from .settings import SAMPLING_KEYS, pairs, parse_settings
 
 PROMPTS = Path(__file__).parents[1] / "assets" / "prompts"
-SAMPLING_KEYS = tuple(f.name for f in dataclasses.fields(Sampling))
 LONGEST_SECONDS = 600.0
 
 
@@ -98,30 +98,6 @@ def _add_stack(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stack", default="nano", metavar="S", help="nano, a folder, or a Hugging Face repository")
     parser.add_argument("--device", metavar="D", help="cpu, cuda; default: what is there")
     parser.add_argument("--dtype", metavar="T", help="float32, bfloat16; default: what suits the device")
-
-
-def pairs(words: Sequence[Sequence[str]]) -> dict[str, str]:
-    """[['a=1', 'b=2'], ['c=3']] -> {'a': '1', ...}"""
-    found = {}
-    for word in (w for group in words for w in group):
-        key, equals, value = word.partition("=")
-        if not (equals and key and value):
-            raise UserError(f"--set takes key=value, not {word!r}.")
-        found[key.strip().replace("-", "_")] = value.strip()
-    return found
-
-
-def parse_settings(method: type, found: dict[str, str]) -> tuple[Any, Sampling]:
-    """--set words -> the method's Options and the Sampling."""
-    sampling = {}
-    for key in SAMPLING_KEYS:
-        if key in found:
-            kind = type(getattr(Sampling(), key))
-            try:
-                sampling[key] = kind(found[key])
-            except ValueError:
-                raise UserError(f"{key} must be a {'whole ' if kind is int else ''}number, not {found[key]!r}.") from None
-    return method.Options.parse({k: v for k, v in found.items() if k not in sampling}), Sampling(**sampling)
 
 
 def find_method(name: str) -> type:
