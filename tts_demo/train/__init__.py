@@ -11,6 +11,7 @@ RECIPES = {
     "recogniser": "recogniser.RecogniserTask",
     "codec": "codec.CodecTask",
     "lm": "lm.LMTask",
+    "ssd-draft": "ssd_draft.DraftTask",
 }
 
 

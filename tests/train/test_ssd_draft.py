@@ -1,0 +1,85 @@
+"""The draft's recipe: only its own parts learn, the base teaches, and a little training raises acceptance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tts_demo.methods.ssd import Draft
+from tts_demo.train import RECIPES
+from tts_demo.train.sequences import SpeechBatch
+from tts_demo.train.ssd_draft import DraftTask, ShallowLM
+
+
+class TinyData:
+    """Sequences of a random language: every code is the one before plus a step that the text's first id sets."""
+
+    def __init__(self, text_vocab: int, codes: int, speaker: int) -> None:
+        self.shape = (text_vocab, codes, speaker)
+
+    def batch(self, rng: np.random.Generator, size: int = 6) -> SpeechBatch:
+        text_vocab, codes, speaker = self.shape
+        lengths, frames = torch.from_numpy(rng.integers(3, 7, size)), torch.from_numpy(rng.integers(8, 15, size))
+        text = torch.from_numpy(rng.integers(1, text_vocab, (size, 6)))
+        text[torch.arange(6) >= lengths[:, None]] = 0
+        spoken = (torch.arange(14) * (1 + text[:, :1] % 3)) % codes
+        spoken[torch.arange(14) >= frames[:, None]] = 0
+        vectors = torch.from_numpy(rng.standard_normal((size, speaker))).float()
+        return SpeechBatch(text, lengths, spoken[..., None].expand(-1, -1, 8), frames, vectors, torch.zeros(size, 14).long())
+
+    def held_out(self) -> list[SpeechBatch]:
+        return [self.batch(np.random.default_rng(99), 16)]
+
+
+@pytest.fixture
+def task(tiny_lm):
+    torch.manual_seed(0)
+    task = DraftTask.__new__(DraftTask)  # without speech on disk
+    task.lm, task.distil = tiny_lm, 0.8
+    task.draft = Draft(tiny_lm).requires_grad_(True)
+    task.shallow = ShallowLM.of(tiny_lm, task.draft)
+    task.data = TinyData(tiny_lm.config.text_vocab, tiny_lm.config.speech_codes, tiny_lm.config.speaker)
+    return task
+
+
+def test_recipe_is_registered():
+    assert RECIPES["ssd-draft"] == "ssd_draft.DraftTask" and DraftTask.name == "ssd-draft"
+
+
+def test_an_untouched_draft_of_all_layers_is_the_base(task):
+    student, teacher, targets = task.logits(task.data.held_out()[0])
+    torch.testing.assert_close(student, teacher)
+    assert targets.shape == teacher.shape[:2] and (targets == task.lm.config.eos).sum() == 16
+    assert task.evaluate()["acceptance at tolerance 0"] == pytest.approx(1, abs=1e-4)
+
+
+def test_padding_changes_nothing(task):
+    """An item alone and in a batch of longer ones gets the same logits."""
+    batch = task.data.batch(np.random.default_rng(1))
+    n, f = int(batch.text_lengths[0]), int(batch.frames[0])
+    alone = SpeechBatch(batch.text[:1, :n], batch.text_lengths[:1], batch.codes[:1, :f], batch.frames[:1],
+                        batch.speaker[:1], batch.alignment[:1, :f])
+    torch.testing.assert_close(task.logits(alone)[0][0], task.logits(batch)[0][0, :f + 1], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("distil, score, sign", [(1.0, "acceptance at tolerance 0", 1), (0.0, "draft cross-entropy", -1)])
+def test_training_moves_only_the_drafts_parts(task, distil, score, sign):
+    """Towards the base when it teaches, towards the data when that does."""
+    base = {k: v.clone() for k, v in task.lm.state_dict().items()}
+    task.distil = distil
+    with torch.no_grad():
+        for weight in task.draft.parameters():
+            weight.add_(torch.randn_like(weight) * weight.std() * 0.3)
+    before = task.evaluate()
+    optimiser = torch.optim.AdamW(task.draft.parameters(), lr=3e-3)
+    for step in range(30):
+        loss, parts = task.loss(task.data.batch(np.random.default_rng(step)), step)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    after = task.evaluate()
+    assert sign * (after[score] - before[score]) > 0.05, (before, after)
+    assert all(torch.equal(v, base[k]) for k, v in task.lm.state_dict().items())
+    assert all(p.grad is not None for p in task.draft.parameters())
+    assert set(parts) == {"ce", "distil", "agree"}

@@ -1,0 +1,102 @@
+"""Recipe ``ssd-draft``: the first block and the head of the draft of speech speculative decoding.
+
+Section 2.3: the last blocks, the norm and the embeddings are the base model's and stay frozen; what is trained starts as
+the base's. The loss is cross-entropy to the data (equation 7) mixed with cross-entropy to the frozen base model's own
+distribution, because a draft is accepted for agreeing with the base, not with the recording: ``--set distil=0`` leaves
+the paper's loss alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..config import LMConfig, Sampling
+from ..lm.model import LanguageModel
+from ..lm.sampling import distribution
+from ..methods.ssd import Draft
+from .data import describe
+from .forward import train_forward
+from .lm import base_inputs
+from .load import load_lm, sequences
+from .loop import TrainOptions
+from .sequences import SpeechBatch, prefix_batch, speech_targets
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    layers: list[nn.Module]
+    norm: nn.Module
+
+
+@dataclass(frozen=True)
+class ShallowLM:
+    """What ``train_forward`` reads of a language model, for the draft: its blocks and the base's norm."""
+
+    config: LMConfig
+    backbone: _Blocks
+
+    @classmethod
+    def of(cls, lm: LanguageModel, draft: Draft) -> ShallowLM:
+        blocks = draft.blocks(lm)
+        return cls(replace(lm.config, layers=len(blocks)), _Blocks(blocks, lm.backbone.norm))
+
+
+class DraftTask:
+    name = "ssd-draft"
+    steps, lr = 400, 1e-3
+
+    def __init__(self, options: TrainOptions) -> None:
+        self.data = sequences(options, frames=options.batch or 3000)
+        self.lm = load_lm(options.checkpoint).requires_grad_(False)
+        self.draft = Draft(self.lm).requires_grad_(True)
+        self.shallow = ShallowLM.of(self.lm, self.draft)
+        self.distil = float(options.settings.get("distil", 0.8))
+        self.modules, self.helpers = {"ssd-draft": self.draft}, {}
+        self.data_summary = describe(self.data.speech, self.data.train)
+
+    def batch(self, rng: np.random.Generator, step: int) -> SpeechBatch:
+        return self.data.batch(rng)
+
+    def loss(self, batch: SpeechBatch, step: int) -> tuple[Tensor, dict[str, float]]:
+        student, teacher, targets = self.logits(batch)
+        spoken = targets >= 0
+        student, targets = student[spoken].float(), targets[spoken]
+        truth = F.cross_entropy(student, targets)
+        base = F.cross_entropy(student, teacher[spoken].float().softmax(-1))
+        agree = (student.argmax(-1) == teacher[spoken].argmax(-1)).float().mean()
+        return ((1 - self.distil) * truth + self.distil * base,
+                {"ce": truth.item(), "distil": base.item(), "agree": agree.item()})
+
+    def logits(self, batch: SpeechBatch) -> tuple[Tensor, Tensor, Tensor]:
+        """The draft's and the base's logits [B, F + 1, V] at every position that says speech, and targets [B, F + 1]."""
+        lm, prefix = self.lm, prefix_batch(self.lm, batch)
+        x, positions, mask = base_inputs(lm, prefix, batch.codes[..., 0])
+        start = prefix.x.shape[1]
+        with torch.no_grad():
+            teacher = lm.head(train_forward(lm, x, positions, mask)[0][:, start - 1:])
+        hidden = train_forward(self.shallow, x, positions, mask)[0]
+        return self.draft.head(hidden[:, start - 1:]), teacher, speech_targets(batch, lm.config.eos)
+
+    @torch.inference_mode()
+    def evaluate(self) -> dict[str, float]:
+        """On held-out speech: cross-entropy of draft and base, and the share of drafted tokens that would be accepted,
+        1 - (the distance of the two laws), under the default sampling. Repetition is left aside."""
+        sums, count = np.zeros(5), 0
+        for batch in self.data.held_out():
+            student, teacher, targets = self.logits(batch)
+            spoken = targets >= 0
+            student, teacher, targets = student[spoken].float(), teacher[spoken].float(), targets[spoken]
+            laws = [torch.minimum(distribution(student, s), distribution(teacher, s)).sum(-1).sum()
+                    for s in (Sampling(), Sampling(temperature=0))]
+            ahead = (student.argmax(-1) == targets).sum()
+            sums += [float(v) for v in (F.cross_entropy(student, targets, reduction="sum"),
+                                        F.cross_entropy(teacher, targets, reduction="sum"), ahead, *laws)]
+            count += len(targets)
+        names = ("draft cross-entropy", "base cross-entropy", "draft accuracy", "acceptance at tolerance 0",
+                 "greedy acceptance at tolerance 0")
+        return dict(zip(names, (sums / count).tolist()))
