@@ -1,15 +1,28 @@
 """The one registry of decoding methods, by name, in the order people see them."""
 
+from ..config import UserError
 from .base import Method
 from .baseline import Baseline
 from .qtts import QTTS
 from .ssd import SSD
+from .tldr import TLDR, MeanPooled, Parallel, WithoutLora, WithoutSpeaker
 
 METHODS: dict[str, type[Method]] = {
     method.name: method
     for method in (
         Baseline,
+        TLDR,
         QTTS,
         SSD,
     )
 }
+
+# Comparison models of the papers: trained and evaluated by name like the methods, but no choice on the page.
+ABLATIONS: dict[str, type[Method]] = {method.name: method for method in (WithoutLora, WithoutSpeaker, MeanPooled, Parallel)}
+
+
+def find(name: str) -> type[Method]:
+    """The method or ablation of this name. Raises UserError for an unknown one."""
+    if name not in METHODS and name not in ABLATIONS:
+        raise UserError(f"Unknown method {name!r}; the methods are: {', '.join(METHODS)}.")
+    return METHODS.get(name) or ABLATIONS[name]

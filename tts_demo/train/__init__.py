@@ -11,6 +11,11 @@ RECIPES = {
     "recogniser": "recogniser.RecogniserTask",
     "codec": "codec.CodecTask",
     "lm": "lm.LMTask",
+    "tldr": "tldr.TLDRTask",
+    "tldr-no-lora": "tldr.WithoutLora",
+    "tldr-no-speaker": "tldr.WithoutSpeaker",
+    "tldr-mean-pool": "tldr.MeanPooled",
+    "tldr-parallel": "tldr.Parallel",
     "ssd-draft": "ssd_draft.DraftTask",
 }
 

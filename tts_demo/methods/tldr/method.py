@@ -1,0 +1,163 @@
+"""TLDR decoding: the backbone takes one step a patch of P tokens, a small extractor speaks the tokens inside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ...config import Sampling
+from ...lm.cache import KVCache
+from ...lm.decoder import Decoder
+from ...lm.lora import LoraDelta
+from ...lm.masks import prefix_mask
+from ...lm.model import LanguageModel
+from ...lm.sampling import History, sample, special_ids
+from ..base import Method, Options, Prefix, Replay, State, Step, dial
+from .local import PatchDecoder, PatchEncoder
+from .modules import LARGEST, TLDRAdapter, TLDRConfig, patch_position
+
+
+@dataclass(frozen=True)
+class TLDROptions(Options):
+    patch_size: int = dial(4, "Patch size", "Speech tokens the language model handles in one step. Larger is faster and "
+                           "keeps less in memory; too large blurs the speech.", min=1, max=LARGEST, step=1, unit="tokens")
+
+
+@dataclass
+class TLDRState(State):
+    prefix: Prefix
+    caches: dict[str, KVCache]
+    sampling: Sampling
+    generator: torch.Generator
+    history: History
+    forbid: Tensor | None  # [V] bool
+    max_frames: int
+    size: int  # P
+    prompt: Tensor  # [N P] prompt tokens, cut to whole patches
+    voice: Tensor  # [1, H] the speaker's part of every patch context
+    hidden: Tensor  # [1, H] g_k, backbone output that decides the next patch
+    patches: list[Tensor] = field(default_factory=list)  # each [P] as drawn; the last is not fed back yet
+    emitted: int = 0
+    done: bool = False
+
+
+class TLDR(Method):
+    name = "tldr"
+    title = "Patches (TLDR)"
+    paper = "TLDR: Compressing Audio Tokens for Efficient Autoregressive Text-to-Speech"
+    idea = ("Several speech tokens are squeezed into one patch, so the big model takes one step for all of them; a small "
+            "model that knows the voice spells each patch out.")
+    cached = "every text token, one slot per patch of speech, and the few tokens of the patch at hand"
+    emits = "one patch of 1 to 8 tokens"
+    Options = TLDROptions
+    needs_weights = ("tldr",)
+    bench_options = ({"patch_size": 2}, {"patch_size": 4}, {"patch_size": 6}, {"patch_size": 8})
+    ablate: ClassVar[str] = "none"
+
+    @classmethod
+    def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
+        return {cls.needs_weights[0]: TLDRAdapter(lm, TLDRConfig.of(lm.config, cls.ablate))}
+
+    @property
+    def adapter(self) -> TLDRAdapter:
+        return self.modules[self.needs_weights[0]]
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        """The backbone with the patch LoRA merged in."""
+        lora = self.adapter.lora
+        if lora is None:
+            return self.lm.decoder
+        return Decoder.from_model(self.lm, LoraDelta(lora.state_dict(), lora.spec))
+
+    @cached_property
+    def encoder(self) -> PatchEncoder:
+        return PatchEncoder(self.adapter.compressor, self.lm.decoder.embedding)
+
+    @cached_property
+    def extractor(self) -> PatchDecoder:
+        return PatchDecoder(self.adapter.extractor, self.lm.decoder.embedding)
+
+    def prefill(self, prefix: Prefix, options: TLDROptions, sampling: Sampling, generator: torch.Generator,
+                max_frames: int, forced: bool = False) -> TLDRState:
+        size, config, device = options.patch_size, self.lm.config, prefix.x.device
+        codes = prefix.prompt_codes[:, 0]
+        prompt = codes[len(codes) % size:]  # whole patches; what does not fit is missing at the far end (section 3.5)
+        local = self.encoder.new_cache(len(prompt))
+        x, positions = self._inputs(prefix, self.encoder.encode(prompt, size, local), size)
+        cache = self.decoder.new_cache(len(x) + -(-max_frames // size))
+        mask = prefix_mask(len(prefix.x), len(x), config.bidirectional_text, device)
+        hidden = self.decoder.forward(x[None], cache, positions, mask)[:, -1]
+        caches = {"backbone": cache, "extractor": self.extractor.new_cache()}
+        if local is not None:
+            caches["compressor"] = local
+        forbid = special_ids(config.speech_codes, config.vocab, device) if forced else None
+        return TLDRState(prefix, caches, sampling, generator, History(sampling.repeat_window, device=device), forbid,
+                         max_frames, size, prompt, self.extractor.speak_as(prefix.speaker), hidden)
+
+    def step(self, state: TLDRState) -> Step:
+        size, caches = state.size, state.caches
+        if state.patches:  # the first step reads what the prefill left
+            z = self.encoder.encode(state.patches[-1], size, caches.get("compressor"))
+            index = len(state.prompt) // size + len(state.patches) - 1
+            position = patch_position(len(state.prefix.x), index, size)
+            state.hidden = self.decoder.forward(z[None], caches["backbone"], position)[:, -1]
+
+        def draw(logits: Tensor) -> Tensor:
+            token = sample(logits, state.sampling, state.generator, state.history.tokens, state.forbid)
+            state.history.push(token)
+            return token
+
+        patch = self.extractor.decode(state.hidden, state.voice, size, caches["extractor"], draw)
+        state.patches.append(patch)
+        codes, room = self.lm.config.speech_codes, state.max_frames - state.emitted
+        end = next((i for i, token in enumerate(patch.tolist()) if token >= codes), size)  # EOS anywhere ends speech
+        count = min(end, room)
+        state.emitted += count
+        state.done = end < size or state.emitted >= state.max_frames
+        return Step(frames=patch[:count, None], done=state.done, marks=("patch|", *["patch"] * size)[:count],
+                    stats={"patch_size": size, "patches": len(state.patches), "prompt_patches": len(state.prompt) // size,
+                           "local_steps": size * len(state.patches)})
+
+    def replay(self, state: TLDRState) -> Replay:
+        """Rows are patches: each decided one patch. Latents are made anew from the tokens, all in one pass."""
+        size, before = state.size, len(state.prompt) // state.size
+        spoken = torch.cat([state.prompt, *state.patches[:-1]])
+        z = self.encoder.encode(spoken, size, self.encoder.new_cache(len(spoken)))
+        x, positions = self._inputs(state.prefix, z, size)
+        steps, first = len(state.patches), len(state.prefix.x) + before - 1
+        starts = range(0, size * steps, size)
+        return Replay(
+            x=x, positions=positions,
+            mask=prefix_mask(len(state.prefix.x), len(x), self.lm.config.bidirectional_text, x.device),
+            rows=torch.arange(first, first + steps, device=x.device),
+            first_frame=tuple(min(start, state.emitted) for start in starts),
+            frames_of=tuple(max(0, min(size, state.emitted - start)) for start in starts),
+        )
+
+    def _inputs(self, prefix: Prefix, z: Tensor, size: int) -> tuple[Tensor, Tensor]:
+        """Backbone inputs [T + N, H] of a prefix and N patches, and their positions."""
+        start, device = len(prefix.x), z.device
+        patches = patch_position(start, torch.arange(len(z), device=device), size)
+        return (torch.cat([prefix.x.to(z.dtype), z]),
+                torch.cat([torch.arange(start, device=device), patches]))
+
+
+class WithoutLora(TLDR):
+    name, title, needs_weights, ablate = "tldr-no-lora", "TLDR without LoRA", ("tldr-no-lora",), "no-lora"
+
+
+class WithoutSpeaker(TLDR):
+    name, title, needs_weights, ablate = "tldr-no-speaker", "TLDR without the speaker", ("tldr-no-speaker",), "no-speaker"
+
+
+class MeanPooled(TLDR):
+    name, title, needs_weights, ablate = "tldr-mean-pool", "TLDR with mean-pooled patches", ("tldr-mean-pool",), "mean-pool"
+
+
+class Parallel(TLDR):
+    name, title, needs_weights, ablate = "tldr-parallel", "TLDR, tokens of a patch at once", ("tldr-parallel",), "parallel"

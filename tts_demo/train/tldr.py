@@ -1,0 +1,128 @@
+"""Recipe ``tldr``: compressor, LoRA and extractor of patch-level decoding, one adapter for every patch size.
+
+Teacher-forced cross-entropy of every valid token, end of speech included, padding left out (section 3.4). P is drawn
+per batch and is the same for its items. The context of patch k is the backbone's output at patch k - 1 (section A.2), so
+its own latent is never seen. Some input tokens are replaced at random, as in the base model's recipe.
+
+``--set ablate=`` no-lora, no-speaker, mean-pool or parallel trains a comparison model of the paper into a folder of its
+own (``tldr-no-lora`` ...), which is also a recipe's name; ``--set patch_size=4`` trains that size alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..config import UserError
+from ..lm import lora
+from ..lm.model import LanguageModel
+from ..methods.tldr.modules import ABLATIONS, LARGEST, TLDRAdapter, TLDRConfig, cut, patch_position
+from .data import describe
+from .forward import train_forward
+from .lm import add_noise
+from .load import load_lm, sequences
+from .loop import TrainOptions
+from .sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
+
+IGNORE = -100
+NOISE = 0.05  # share of input tokens replaced
+DRAWN = (1, 2, 3, 4, 4, 5, 6, 7, 8, 8)  # patch sizes, drawn evenly: the default and the fastest twice as often
+SCORED = (1, 2, 4, 6, 8)
+
+
+class TLDRTask:
+    name = "tldr"
+    steps, lr = 1500, 1e-3
+    ablate = "none"
+
+    def __init__(self, options: TrainOptions) -> None:
+        settings = options.settings
+        ablate = settings.get("ablate", self.ablate)
+        if ablate not in ("none", *ABLATIONS):
+            raise UserError(f"ablate must be one of {', '.join(ABLATIONS)}, not {ablate!r}.")
+        self.sizes = _sizes(settings.get("patch_size", ""))
+        self.data = sequences(options, frames=options.batch or 3000)
+        self.lm = load_lm(options.checkpoint).requires_grad_(False)
+        self.adapter = TLDRAdapter(self.lm, TLDRConfig.of(self.lm.config, ablate))
+        if self.adapter.lora is not None:
+            lora.attach(self.lm.backbone, self.adapter.lora.spec, self.adapter.lora)
+        self.name = TLDRTask.name if ablate == "none" else f"{TLDRTask.name}-{ablate}"
+        self.modules, self.helpers = {self.name: self.adapter}, {}
+        self.data_summary = describe(self.data.speech, self.data.train)
+
+    def batch(self, rng: np.random.Generator, step: int) -> tuple[SpeechBatch, int]:
+        return self.data.batch(rng), int(rng.choice(self.sizes))
+
+    def loss(self, batch: tuple[SpeechBatch, int], step: int) -> tuple[Tensor, dict[str, float]]:
+        speech, size = batch
+        logits, targets = patch_logits(self.lm, self.adapter, speech, size, NOISE)
+        logits, targets = logits.flatten(0, 2).float(), targets.flatten()
+        loss = F.cross_entropy(logits, targets, ignore_index=IGNORE)
+        return loss, {"ce": loss.item()}
+
+    @torch.no_grad()
+    def evaluate(self) -> dict[str, float]:
+        """Held-out cross-entropy and accuracy at several patch sizes, and how the first token of a patch fares alone."""
+        sizes = [size for size in SCORED if size in self.sizes] or list(self.sizes)
+        batches = self.data.held_out()
+        scores: dict[str, float] = {}
+        for size in sizes:
+            entropy = hits = count = first = firsts = 0.0
+            for speech in batches:
+                logits, targets = patch_logits(self.lm, self.adapter, speech, size, 0.0)
+                logits, valid = logits.float(), targets != IGNORE
+                each = F.cross_entropy(logits.flatten(0, 2), targets.flatten(), ignore_index=IGNORE, reduction="none")
+                each = each.view(targets.shape)
+                entropy, count = entropy + float(each.sum()), count + int(valid.sum())
+                hits += int((logits.argmax(-1) == targets)[valid].sum())
+                first, firsts = first + float(each[:, :, 0].sum()), firsts + int(valid[:, :, 0].sum())
+            scores |= {f"patch {size}: cross-entropy, nats": entropy / count, f"patch {size}: top-1": hits / count,
+                       f"patch {size}: cross-entropy of the first token": first / firsts}
+        return scores
+
+
+class WithoutLora(TLDRTask):
+    ablate = "no-lora"
+
+
+class WithoutSpeaker(TLDRTask):
+    ablate = "no-speaker"
+
+
+class MeanPooled(TLDRTask):
+    ablate = "mean-pool"
+
+
+class Parallel(TLDRTask):
+    ablate = "parallel"
+
+
+def _sizes(word: str) -> tuple[int, ...]:
+    if not word:
+        return DRAWN
+    if not word.isdigit() or not 1 <= int(word) <= LARGEST:
+        raise UserError(f"patch_size must be a whole number between 1 and {LARGEST}, not {word!r}.")
+    return (int(word),)
+
+
+def patch_logits(lm: LanguageModel, adapter: TLDRAdapter, batch: SpeechBatch, size: int,
+                 noise: float = 0.0) -> tuple[Tensor, Tensor]:
+    """Teacher-forced logits [B, N, P, V] of a batch cut into patches of ``size``, and targets [B, N, P] (``IGNORE`` =
+    padding). LoRA must be attached to ``lm.backbone``."""
+    targets = cut(speech_targets(batch, lm.config.eos, IGNORE), size, IGNORE)  # [B, N, P]
+    items, count, _ = targets.shape
+    spoken = add_noise(batch.codes[..., 0], lm.config.speech_codes, noise)
+    embedded = lm.embed_speech(cut(F.pad(spoken, (0, 1), value=lm.config.eos), size, lm.config.eos))  # [B, N, P, H]
+    prefix = prefix_batch(lm, batch)
+    # The last latent is never an input: patch N - 1 is decided at latent N - 2, patch 0 at TASK.
+    latents = adapter.compressor(embedded[:, :-1]) if count > 1 else prefix.x[:, :0]
+    places = patch_position(prefix.next[:, None], torch.arange(count - 1, device=prefix.next.device)[None], size)
+    causal = torch.ones(count - 1, count - 1, dtype=torch.bool).tril()
+    mask = attention_mask(prefix, causal, lm.config.bidirectional_text)
+    hidden, _ = train_forward(lm, torch.cat([prefix.x, latents], 1), torch.cat([prefix.positions, places], 1), mask)
+    g = hidden[:, prefix.x.shape[1] - 1:].flatten(0, 1)  # [B N, H]
+    speaker = batch.speaker.repeat_interleave(count, 0)
+    logits = adapter.extractor(g, speaker, embedded.flatten(0, 1))
+    return logits.view(items, count, size, -1), targets
