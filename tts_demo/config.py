@@ -32,15 +32,14 @@ class CodecConfig:
     n_fft: int = 1280
     mels: int = 80
     encoder_width: int = 256
-    encoder_layers: int = 6
+    encoder_layers: int = 4
     latent: int = 256  # width of the quantised latent the decoder reads
     codebooks: int = 8
     entries: int = 1024
     code_width: int = 32  # factorised lookup width
     decoder_width: int = 384
-    decoder_layers: int = 8
+    decoder_layers: int = 6
     decoder_lookahead: int = 4  # frames of future the decoder may see, inverse STFT overlap not counted
-    phonemes: int = 0  # symbols of the semantic heads; 0 = no semantic heads stored
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class RefinerConfig:
     latent: int = 256
     speaker: int = 192
     width: int = 256
-    layers: int = 4
+    layers: int = 3
     heads: int = 4
     ffn: int = 768
     left: int = 45

@@ -47,19 +47,19 @@ class Recogniser(nn.Module):
             x = block(x)
         return F.log_softmax(self.head(self.norm(x)).float(), dim=-1)
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def log_probs(self, samples: Tensor) -> Tensor:
         """samples [N] -> [F, symbols]."""
         whole = samples[: len(samples) // HOP * HOP][None]
         return self(self.features(whole))[0]
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def phonemes(self, samples: Tensor) -> list[int]:
         """samples [N] -> best-path phoneme ids."""
         best = torch.unique_consecutive(self.log_probs(samples).argmax(-1))
         return best[best != 0].tolist()
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def align(self, samples: Tensor, symbols: Tensor) -> Tensor:
         """Forced alignment: samples [N], symbols [T] -> the index into ``symbols`` spoken at each frame [F].
 

@@ -80,17 +80,17 @@ class Codec(nn.Module):
         """Zeros to a whole number of frames: [B, N] -> [B, F * hop]."""
         return F.pad(samples, (0, -samples.shape[-1] % self.config.hop))
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def encode(self, samples: Tensor) -> Tensor:
         """samples [B, N] at 16 kHz -> codes [B, F, K], F = ceil(N / hop)."""
         return self.quantizer.encode(*self.encoder(self.pad(samples)))
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def decode_codes(self, codes: Tensor) -> Tensor:
         """codes [B, F, k], any prefix of the books -> samples [B, F * hop]."""
         return self.decoder(self.quantizer.decode(codes))
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def decode_latent(self, latent: Tensor) -> Tensor:
         """latent [B, F, latent] -> samples [B, F * hop]."""
         return self.decoder(latent)

@@ -10,8 +10,10 @@ from torch import Tensor, nn
 class Codebook(nn.Module):
     """One book: project to a narrow space, take the nearest entry by cosine, project back."""
 
-    def __init__(self, width: int, entries: int, code_width: int) -> None:
+    def __init__(self, width: int, entries: int, code_width: int, revive_below: float = 0.02) -> None:
+        """revive_below: entries chosen less often than this per batch, on average, are moved to where the data is."""
         super().__init__()
+        self.revive_below = revive_below
         self.project_in = nn.Linear(width, code_width)
         self.project_out = nn.Linear(code_width, width)
         self.entries = nn.Parameter(torch.randn(entries, code_width))
@@ -36,7 +38,7 @@ class Codebook(nn.Module):
         chosen = F.embedding(codes, F.normalize(self.entries, dim=-1))
         codebook = (chosen - unit.detach()).square().sum(-1).mean(1)
         commitment = (chosen.detach() - unit).square().sum(-1).mean(1)
-        if self.training:
+        if self.training and self.entries.requires_grad:
             self._track(codes, unit)
         straight = unit + (chosen - unit).detach()
         return self.project_out(straight), codes, codebook + 0.25 * commitment
@@ -46,28 +48,36 @@ class Codebook(nn.Module):
         """Move entries nobody has used for a while onto vectors of this batch, so that all entries earn their bits."""
         counts = torch.bincount(codes.flatten(), minlength=len(self.usage)).float()
         self.usage.mul_(0.98).add_(counts, alpha=0.02)
-        dead = (self.usage < 0.02).nonzero().flatten()
+        dead = (self.usage < self.revive_below).nonzero().flatten()
         if len(dead):
             pool = unit.flatten(0, 1)
-            self.entries[dead] = pool[torch.randint(len(pool), (len(dead),), device=pool.device)].to(self.entries.dtype)
+            # .data: this step's gradients still belong to the old entries, and autograd need not know
+            self.entries.data[dead] = pool[torch.randint(len(pool), (len(dead),), device=pool.device)].to(self.entries.dtype)
             self.usage[dead] = 1.0
 
 
 class ResidualQuantizer(nn.Module):
-    """Book k quantises what books < k left over. The first book reads ``semantic`` features, the rest the latent."""
+    """Book k quantises what books < k left over. The first book reads ``semantic`` features, the rest the latent.
+
+    The first book revives only entries that are as good as dead: splitting its dense clusters would spend entries on
+    detail that later books hold better and a language model would have to guess.
+    """
 
     def __init__(self, width: int, books: int, entries: int, code_width: int) -> None:
         super().__init__()
-        self.books = nn.ModuleList(Codebook(width, entries, code_width) for _ in range(books))
+        self.books = nn.ModuleList(Codebook(width, entries, code_width, 0.002 if k == 0 else 0.02) for k in range(books))
 
-    def forward(self, latent: Tensor, semantic: Tensor, keep: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def forward(self, latent: Tensor, semantic: Tensor, keep: Tensor,
+                audio_gradient: float = 1.0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """latent, semantic [B, F, width], keep [B] = books in use per item.
 
-        Returns the quantised latent [B, F, width], the first book's output [B, F, width], codes [B, F, K], loss [].
+        audio_gradient: how much of the reconstruction's gradient reaches the first book; the rest of what shapes it is
+        the semantic loss. Returns the quantised latent [B, F, width], the first book's output [B, F, width], codes [B, F, K], loss [].
         """
         first, codes, loss = self.books[0](semantic)
-        total, all_codes, losses = first, [codes], [loss]
-        residual = latent - first
+        heard = audio_gradient * first + (1 - audio_gradient) * first.detach()
+        total, all_codes, losses = heard, [codes], [loss]
+        residual = latent - heard
         for k, book in enumerate(self.books[1:], start=1):
             quantised, codes, loss = book(residual)
             used = (keep > k).to(quantised.dtype)[:, None, None]

@@ -32,7 +32,7 @@ class Windowed:
             raise RuntimeError("finish() before any push()")
         return self._emit(self._first + len(self._buffer))
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def _emit(self, until: int) -> Tensor:
         start, until = self._done, max(self._done, until)
         if until == start:

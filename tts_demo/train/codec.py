@@ -3,6 +3,9 @@
 Each batch is random crops. Two thirds of it go through the quantizer with a random number of books; one third goes
 first book -> refiner (with the voice of another crop) -> the same decoder, so that the decoder learns to speak from
 both. The first book alone feeds the semantic probe. ``--set semantic=0`` trains without it, for the comparison in QTTS.
+
+Recipe ``codec-decoder`` goes on from the published codec with encoder, quantizer and voice frozen: decoder and refiner
+improve while every code, and so every model trained on codes, stays valid.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .. import checkpoints
 from ..acoustic import Refiner
 from ..codec.model import Codec
 from ..codec.speaker import SpeakerEncoder
@@ -21,9 +25,10 @@ from ..config import HOP
 from ..text import SYMBOLS
 from .alignment import Alignments
 from .data import PhonemeCache, SpeechCache, describe, pad_stack
-from .load import load_recogniser, recogniser_tag
+from .load import load_recogniser
 from .losses import SemanticProbe, SpectralLoss
 from .loop import TrainOptions
+from .sequences import tag_of
 
 CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
 
@@ -39,15 +44,17 @@ class CodecBatch:
 
 class CodecTask:
     name = "codec"
-    steps, lr = 9000, 6e-4
+    steps, lr = 9000, 8e-4
 
     def __init__(self, options: TrainOptions) -> None:
         self.speech = SpeechCache(options.data, options.work / "cache")
         self.phonemes = PhonemeCache(self.speech)
-        self.alignments = Alignments(self.speech, self.phonemes, load_recogniser(options.checkpoint), recogniser_tag(options.checkpoint))
-        self.size = options.batch or 12
+        recogniser = load_recogniser(options.checkpoint)
+        self.alignments = Alignments(self.speech, self.phonemes, recogniser, tag_of(recogniser))
+        self.size = options.batch or 8
         self.semantic = float(options.settings.get("semantic", 1.0))
-        self.codec, self.refiner, self.voice = Codec(), Refiner(), SpeakerEncoder()
+        self.audio_gradient = float(options.settings.get("audio_gradient", 0.15)) if self.semantic else 1.0
+        self.codec, self.refiner, self.voice = self._networks(options)
         self.modules = {"codec": self.codec, "refiner": self.refiner, "speaker": self.voice}
         self.train = [i for i in self.speech.indices(held_out=False) if _usable(self, i)]
         self.test = [i for i in self.speech.indices(held_out=True) if _usable(self, i)]
@@ -60,6 +67,9 @@ class CodecTask:
         seconds = np.asarray([self.speech.seconds(i) for i in self.train])
         self.weights = seconds / seconds.sum()
         self.data_summary = describe(self.speech, self.train)
+
+    def _networks(self, options: TrainOptions) -> tuple[Codec, Refiner, SpeakerEncoder]:
+        return Codec(), Refiner(), SpeakerEncoder()
 
     def batch(self, rng: np.random.Generator, step: int) -> CodecBatch:
         return self._make(rng, rng.choice(self.train, size=self.size, p=self.weights))
@@ -86,7 +96,7 @@ class CodecTask:
         keep = _random_books(len(batch.audio), codec.config.codebooks)
         keep[:third] = codec.config.codebooks  # their full latent is the refiner's target
         latent, semantic = codec.encoder(batch.audio)
-        quantised, first, codes, vq = codec.quantizer(latent, semantic, keep)
+        quantised, first, codes, vq = codec.quantizer(latent, semantic, keep, self.audio_gradient)
         speaker = self.voice(batch.voice)
         with torch.no_grad():
             prompt = codec.quantizer.decode(codec.quantizer.encode(*codec.encoder(batch.voice[:third])))
@@ -100,7 +110,7 @@ class CodecTask:
         frame = self.probe.frame_loss(first if self.semantic else first.detach(), batch.labels)
         spoken = self.probe.decoder_loss(first if self.semantic else first.detach(), batch.sounds)
         voice = F.cross_entropy(self.classify(speaker).float(), batch.speakers)
-        loss = loss + max(self.semantic, 1.0) * (0.3 * frame + 0.15 * spoken) + 0.05 * voice
+        loss = loss + max(self.semantic, 1.0) * (0.4 * frame + 0.2 * spoken) + 0.05 * voice
         return loss, parts | {"frame": frame.item(), "asr": spoken.item(), "voice": voice.item()}
 
     @torch.inference_mode()
@@ -119,6 +129,35 @@ class CodecTask:
                            self.probe.frame_error(first, batch.labels)])
         names = ("spectral distance, 8 books", "spectral distance, first book refined", "first book, frame phoneme error")
         return dict(zip(names, np.mean(scores, axis=0).tolist()))
+
+
+class CodecDecoderTask(CodecTask):
+    name = "codec-decoder"
+    steps, lr = 6000, 5e-4
+
+    def _networks(self, options: TrainOptions) -> tuple[Codec, Refiner, SpeakerEncoder]:
+        codec, refiner, voice = (checkpoints.load_module(options.checkpoint, n) for n in ("codec", "refiner", "speaker"))
+        codec.decoder.requires_grad_(True)
+        return codec, refiner.requires_grad_(True), voice
+
+    def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
+        codec, third = self.codec, max(1, self.size // 3)
+        with torch.no_grad():
+            codes, prompt = codec.encode(batch.audio), codec.quantizer.decode(codec.encode(batch.voice[:third]))
+            keep = _random_books(len(codes), codec.config.codebooks).tolist()
+            full = codec.quantizer.decode(codes)
+            coded = torch.cat([codec.quantizer.decode(codes[i : i + 1, :, : keep[i]]) for i in range(third, len(codes))])
+            speaker = self.voice(batch.voice[:third])
+        refined = self.refiner(codes[:third, :, 0], speaker, prompt)
+        spectral = self.spectral(codec.decoder(torch.cat([refined, coded])), batch.audio)
+        regression = F.l1_loss(refined, full[:third])
+        parts = {"refined": spectral[:third].mean().item(), "coded": spectral[third:].mean().item(), "reg": regression.item()}
+        return spectral.mean() + 0.3 * regression, parts
+
+    @torch.no_grad()
+    def evaluate(self) -> dict[str, float]:
+        """The codec's scores, less the probe's: it is not trained here."""
+        return {name: score for name, score in super().evaluate().items() if name.startswith("spectral")}
 
 
 def _usable(task: CodecTask, index: int) -> bool:

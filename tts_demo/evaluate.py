@@ -1,0 +1,258 @@
+"""Quality tables: every method and dial on the same texts, voices and seeds, judged by the same judges.
+
+One record a run is kept, so that an interrupted evaluation goes on where it stopped (``--json FILE``), and every figure
+has a bootstrap interval over the runs it is made of. Natural recordings go through the same judges where the list names
+them. It drives ``engine.generate`` like everyone else and knows no method by name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torchaudio
+from tqdm import tqdm
+
+from . import audio, engine, judges
+from .config import SAMPLE_RATE, Request, Sampling, UserError
+from .methods import METHODS
+from .methods.base import Method
+
+ASSETS = Path(__file__).parents[1] / "assets"
+NATURAL = "recordings"
+SECONDS_PER_CHARACTER = 1 / 15  # of read English, where no recording tells the expected length
+
+
+@dataclass(frozen=True)
+class Case:
+    """One text to speak: in the voice of ``prompt`` (a file), with the words of that file and a natural recording of the
+    text where they are known."""
+
+    text: str
+    prompt: str
+    prompt_text: str = ""
+    recording: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    method: type[Method]
+    options: Any
+
+    @property
+    def label(self) -> str:
+        changed = [f"{f.name}={getattr(self.options, f.name)}" for f in dataclasses.fields(self.options)]
+        return " ".join([self.method.name, *changed])
+
+
+def read_cases(path: str | None, limit: int | None) -> list[Case]:
+    """Lines ``text|prompt file|its words|recording of the text`` (the last two may be empty or absent; paths are relative
+    to the list). Without a file: the bundled texts, spoken by the bundled voices in turn."""
+    if path is None:
+        lines = (ASSETS / "texts" / "evaluation.txt").read_text(encoding="utf-8").splitlines()
+        voices = sorted((ASSETS / "prompts").glob("*.wav"))
+        if not voices:
+            raise UserError("assets/prompts holds no voices: give a list of your own with --list.")
+        texts = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+        cases = [Case(t, str(voices[i % len(voices)])) for i, t in enumerate(texts)]
+    else:
+        if not Path(path).is_file():
+            raise UserError(f"There is no list {path}: it needs lines of text|prompt.wav|words of the prompt|recording.wav.")
+        base = Path(path).parent
+        cases = [_read_case(line, base, path) for line in Path(path).read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not cases:
+        raise UserError(f"{path} holds no texts.")
+    return cases[:limit] if limit else cases
+
+
+def _read_case(line: str, base: Path, path: str) -> Case:
+    parts = [p.strip() for p in line.split("|")] + ["", "", ""]
+    if not parts[1]:
+        raise UserError(f"A line of {path} has no voice: write text|prompt.wav ({line[:40]!r}).")
+    text, prompt, words, recording = parts[:4]
+    return Case(text, str(base / prompt), words, str(base / recording) if recording else "")
+
+
+def rows_for(names: Iterable[str], settings: dict[str, str]) -> list[Row]:
+    """One row per method and dial: the method's own list, or the one --set asks for."""
+    rows = []
+    for name in names:
+        if name not in METHODS:
+            raise UserError(f"Unknown method {name!r}; the methods are: {', '.join(METHODS)}.")
+        kind = METHODS[name]
+        known = {f.name for f in dataclasses.fields(kind.Options)}
+        asked = {k: v for k, v in settings.items() if k in known}
+        rows += [Row(kind, kind.Options.parse(asked))] if asked else [Row(kind, kind.Options(**o)) for o in kind.bench_options]
+    return list({row.label: row for row in rows}.values())
+
+
+class Evaluation:
+    """Runs what is missing of (rows x cases) and keeps the records; ``table()`` sums them up."""
+
+    def __init__(self, stack: Any, cases: list[Case], sampling: Sampling, seed: int, store: Path | None,
+                 judge: judges.Judges) -> None:
+        self.stack, self.cases, self.sampling, self.seed, self.judge = stack, cases, sampling, seed, judge
+        self.store = store
+        self.conditions = {
+            "checkpoint": stack.checkpoint_hash, "stack": stack.name, "device": str(stack.device),
+            "dtype": str(stack.dtype).removeprefix("torch."), "sampling": dataclasses.asdict(sampling), "seed": seed,
+            "machine": f"{platform.machine()}, {os.cpu_count()} cores", "torch": torch.__version__,
+            "threads": torch.get_num_threads(), "recogniser": "PocketSphinx en-us", "voice model": "Resemblyzer",
+            "mos model": "DNSMOS (speechmos)",
+        }
+        self.records = self._stored()
+        self._prompts: dict[str, Any] = {}
+        self._voices: dict[str, np.ndarray | None] = {}
+
+    def _stored(self) -> dict[str, dict[str, Any]]:
+        if not (self.store and self.store.is_file()):
+            return {}
+        old = json.loads(self.store.read_text())
+        same = {k: v for k, v in old.get("conditions", {}).items() if k != "threads"}
+        mine = {k: v for k, v in self.conditions.items() if k != "threads"}
+        return old.get("records", {}) if json.loads(json.dumps(mine)) == same else {}
+
+    def run(self, rows: list[Row], show: bool = True) -> None:
+        jobs = [(NATURAL, None, case) for case in self.cases if case.recording]
+        jobs += [(row.label, row, case) for row in rows for case in self.cases]
+        jobs = [job for job in jobs if self._key(job[0], job[2]) not in self.records]
+        for label, row, case in tqdm(jobs, desc="evaluate", unit="run", disable=not show, mininterval=2.0):
+            record = self._natural(case) if row is None else self._speak(row, case)
+            self.records[self._key(label, case)] = {"row": label, **record}
+            self._save()
+        self._save()
+
+    def _key(self, label: str, case: Case) -> str:
+        return f"{label} | {Path(case.prompt).stem} | {case.text}"
+
+    def _save(self) -> None:
+        if self.store:
+            part = self.store.with_suffix(".part")
+            part.write_text(json.dumps({"conditions": self.conditions, "records": self.records}))
+            part.rename(self.store)
+
+    def _natural(self, case: Case) -> dict[str, Any]:
+        samples = audio.read(case.recording).samples
+        return self._judge(samples, SAMPLE_RATE, case)
+
+    def _speak(self, row: Row, case: Case) -> dict[str, Any]:
+        request = Request(case.text, self._prompt(case), row.method.name, row.options, self.sampling, self.seed)
+        done = engine.run(self.stack, request)
+        s = done.snapshot
+        seconds = self._expected(case)
+        return self._judge(done.audio, self.stack.sample_rate, case) | {
+            "seconds": s.audio_seconds, "expected_seconds": seconds, "truncated": done.truncated,
+            "short": s.audio_seconds < 0.5 * seconds, "lm_rtf": s.lm_rtf, "rtf": s.rtf, "ttfa": s.ttfa_seconds,
+            "frames_per_step": s.frames_per_step, "kv_peak": s.kv_bytes_peak, "acceptance": s.acceptance,
+            "stats": {k: v for k, v in s.method_stats.items() if isinstance(v, (int, float, str, list, dict))},
+        }
+
+    def _judge(self, samples: np.ndarray, rate: int, case: Case) -> dict[str, Any]:
+        if rate != SAMPLE_RATE:
+            samples = torchaudio.functional.resample(torch.from_numpy(samples), rate, SAMPLE_RATE).numpy()
+        heard = self.judge.transcribe(samples) if len(samples) else ""
+        record: dict[str, Any] = {"heard": heard, "mos": self.judge.mos(samples),
+                                  "phonemes": self.judge.phoneme_errors(samples, case.text)}
+        if heard is not None:
+            record |= {"words": judges.word_errors(case.text, heard), "characters": judges.character_errors(case.text, heard)}
+        mine = self.judge.voice(samples)
+        voices = {p: self._voice(p) for p in sorted({c.prompt for c in self.cases})}
+        record["sim"] = judges.similarity(mine, voices[case.prompt])
+        if mine is not None and voices[case.prompt] is not None:
+            scores = {p: judges.similarity(mine, v) for p, v in voices.items() if v is not None}
+            record["nearest"] = max(scores, key=scores.get) == case.prompt
+            record["sim_others"] = float(np.mean([s for p, s in scores.items() if p != case.prompt] or [0.0]))
+        return record
+
+    def _prompt(self, case: Case) -> Any:
+        key = case.prompt
+        if key not in self._prompts:
+            recording = audio.read(case.prompt)
+            self._prompts[key] = self.stack.encode_prompt(recording.samples, recording.sample_rate, case.prompt_text or None)
+        return self._prompts[key]
+
+    def _voice(self, prompt: str) -> np.ndarray | None:
+        if prompt not in self._voices:
+            self._voices[prompt] = self.judge.voice(audio.read(prompt).samples)
+        return self._voices[prompt]
+
+    def _expected(self, case: Case) -> float:
+        if case.recording:
+            return len(audio.read(case.recording).samples) / SAMPLE_RATE
+        return len(case.text) * SECONDS_PER_CHARACTER
+
+    def table(self) -> dict[str, dict[str, Any]]:
+        """Row label -> its figures, each with a 95 % interval where it is a mean over runs."""
+        labels = list(dict.fromkeys(r["row"] for r in self.records.values()))
+        return {label: summarise([r for r in self.records.values() if r["row"] == label]) for label in labels}
+
+
+def bootstrap(values: np.ndarray, weights: np.ndarray, draws: int = 1000) -> list[float]:
+    """95 % interval of sum(values) / sum(weights), resampling runs."""
+    index = np.random.default_rng(0).integers(len(values), size=(draws, len(values)))
+    ratios = values[index].sum(1) / np.maximum(weights[index].sum(1), 1e-9)
+    return [float(q) for q in np.quantile(ratios, (0.025, 0.975))]
+
+
+def summarise(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """Error rates pool errors over words; everything else is a mean over runs."""
+    out: dict[str, Any] = {"runs": len(records)}
+    for name, key in (("wer", "words"), ("cer", "characters"), ("per", "phonemes")):
+        counts = np.asarray([r[key] for r in records if r.get(key)], dtype=float)
+        if len(counts):
+            out[name] = float(counts[:, 0].sum() / counts[:, 1].sum())
+            out[f"{name}_interval"] = bootstrap(counts[:, 0], counts[:, 1])
+    names = ("sim", "sim_others", "nearest", "mos", "lm_rtf", "rtf", "ttfa", "frames_per_step", "kv_peak", "acceptance", "seconds",
+             "truncated", "short")
+    for name in names:
+        values = np.asarray([float(r[name]) for r in records if r.get(name) is not None])
+        if len(values):
+            out[name] = float(values.mean())
+            out[f"{name}_interval"] = bootstrap(values, np.ones_like(values))
+    return out
+
+
+COLUMNS = (("wer", "WER %", 100), ("cer", "CER %", 100), ("per", "PER %", 100), ("sim", "SIM", 1), ("nearest", "voice %", 100),
+           ("mos", "MOS", 1), ("lm_rtf", "LM-RTF", 1), ("rtf", "RTF", 1), ("ttfa", "TTFA s", 1), ("frames_per_step", "frames/step", 1),
+           ("kv_peak", "KV MB", 1e-6), ("truncated", "cut %", 100), ("short", "short %", 100))
+
+
+def format_table(table: dict[str, dict[str, Any]]) -> str:
+    width = max(len(label) for label in table)
+    lines = [" " * width + "".join(f"{head:>12}" for _, head, _ in COLUMNS)]
+    for label, row in table.items():
+        cells = [f"{row[k] * scale:12.3g}" if k in row else f"{'-':>12}" for k, _, scale in COLUMNS]
+        lines.append(f"{label:<{width}}" + "".join(cells))
+    return "\n".join(lines)
+
+
+def command(args: argparse.Namespace) -> None:
+    """``python -m tts_demo evaluate``: a table for people, then one JSON object as the last line."""
+    from . import checkpoints
+    from .settings import pairs, parse_settings
+    from .stacks import load_stack
+
+    settings = pairs(args.set)
+    sampling = parse_settings(METHODS["baseline"], {k: v for k, v in settings.items() if hasattr(Sampling(), k)})[1]
+    rows = rows_for((args.methods or ",".join(METHODS)).split(","), settings)
+    cases = read_cases(args.list, args.limit)
+    stack = load_stack(args.stack, args.device, args.dtype)
+    for row in rows:
+        stack.method(row.method.name)  # missing weights are said now, not after an hour
+    judge = judges.Judges.of_checkpoint(checkpoints.resolve("nano"))
+    evaluation = Evaluation(stack, cases, sampling, args.seed, Path(args.json) if args.json else None, judge)
+    evaluation.run(rows)
+    table = evaluation.table()
+    print(format_table(table))
+    for figure, fix in judges.missing().items():
+        print(f"{figure} was not measured: {fix}.")
+    print(json.dumps({"conditions": evaluation.conditions, "rows": table}))

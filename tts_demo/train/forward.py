@@ -1,0 +1,54 @@
+"""Training forward through a Qwen2 backbone with fewer, larger operators than transformers' own, and attention weights
+of chosen heads on request (for guided attention). A test holds it equal to ``LanguageModel.forward``."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..lm.model import LanguageModel
+
+
+def rope_table(lm: LanguageModel, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """cos and sin [B, 1, T, D] in the half-split layout of Qwen2."""
+    c = lm.config
+    frequencies = c.rope_theta ** -(torch.arange(0, c.head_dim, 2, device=positions.device) / c.head_dim)
+    angles = positions[:, None, :, None] * frequencies
+    angles = torch.cat([angles, angles], -1)
+    return angles.cos(), angles.sin()
+
+
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    a, b = x.chunk(2, -1)
+    return x * cos + torch.cat([-b, a], -1) * sin
+
+
+def _norm(x: Tensor, norm: nn.Module, eps: float) -> Tensor:
+    return F.rms_norm(x, norm.weight.shape, norm.weight, eps)
+
+
+def train_forward(lm: LanguageModel, x: Tensor, positions: Tensor, mask: Tensor, guided: tuple[int, ...] = (),
+                  rows: slice = slice(0), columns: slice = slice(0)) -> tuple[Tensor, list[Tensor]]:
+    """x [B, T, H], positions [B, T], mask [B, T, T] -> hidden [B, T, H] and, for each layer in ``guided``, the log
+    attention weights of head 0 from ``rows`` to ``columns`` [B, R, C]."""
+    c = lm.config
+    cos, sin = (t.to(torch.bfloat16 if torch.is_autocast_enabled("cpu") else x.dtype) for t in rope_table(lm, positions))
+    bias = torch.zeros(mask.shape, dtype=cos.dtype, device=x.device).masked_fill_(~mask, float("-inf"))[:, None]
+    weights = []
+    for index, block in enumerate(lm.backbone.layers):
+        attention, mlp = block.self_attn, block.mlp
+        h = _norm(x, block.input_layernorm, c.rms_eps)
+        q, k, v = (p(h).unflatten(-1, (-1, c.head_dim)).transpose(1, 2)
+                   for p in (attention.q_proj, attention.k_proj, attention.v_proj))
+        q, k = _rotate(q, cos, sin), _rotate(k, cos, sin)
+        if index in guided:
+            scores = q[:, 0, rows].float() @ k[:, 0].float().transpose(1, 2) * c.head_dim**-0.5
+            weights.append((scores + bias[:, 0, rows].float()).log_softmax(-1)[..., columns])
+        groups = c.heads // c.kv_heads
+        k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        x = x + attention.o_proj(y.transpose(1, 2).flatten(2))
+        h = _norm(x, block.post_attention_layernorm, c.rms_eps)
+        x = x + mlp.down_proj(F.silu(mlp.gate_proj(h)) * mlp.up_proj(h))
+    return _norm(x, lm.backbone.norm, c.rms_eps), weights

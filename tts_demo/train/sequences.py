@@ -1,0 +1,189 @@
+"""Batches for every recipe that trains on codes: text, codes, voice and alignment of utterances of like length.
+
+Columns are laid out alike for all items, [speaker, SOS, text (padded), TASK, speech (padded)], with positions that skip
+the padding, so an item's numbers are those of decoding it alone: position of TASK = 2 + its own text length.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from ..codec.model import Codec
+from ..codec.speaker import SpeakerEncoder
+from ..config import HOP
+from ..lm.model import SOS, TASK, LanguageModel
+from ..text import BOUNDARY, IDS
+from .alignment import Alignments
+from .data import PhonemeCache, SpeechCache, pad_stack
+
+
+@dataclass(frozen=True)
+class SpeechBatch:
+    text: Tensor  # [B, T] phoneme ids, 0 = padding
+    text_lengths: Tensor  # [B]
+    codes: Tensor  # [B, F, K], 0 behind the end
+    frames: Tensor  # [B] true lengths
+    speaker: Tensor  # [B, E] of another utterance of the same voice
+    alignment: Tensor  # [B, F] index into the item's text spoken at that frame, -1 = unknown or padding
+
+
+class CodeCache:
+    """Codes [F, K] and a speaker vector for every utterance, made once per codec."""
+
+    def __init__(self, speech: SpeechCache, codec: Codec, voice: SpeakerEncoder, tag: str) -> None:
+        path = speech.folder / f"codes-{tag}.npz"
+        if not path.exists():
+            _encode_all(speech, codec, voice, path)
+        stored = np.load(path)
+        self.offsets, self.codes, self.speakers = stored["offsets"], stored["codes"], stored["speakers"]
+
+    def get(self, index: int) -> np.ndarray:
+        """int64 [F, K]."""
+        return self.codes[self.offsets[index] : self.offsets[index + 1]].astype(np.int64)
+
+
+def _encode_all(speech: SpeechCache, codec: Codec, voice: SpeakerEncoder, path: Path) -> None:
+    codes, speakers, offsets = [], [], [0]
+    with torch.no_grad():
+        for i in tqdm(range(len(speech)), desc="encoding speech", unit="utt", mininterval=2.0):
+            samples = speech.samples(i)
+            whole = torch.from_numpy(samples[: len(samples) // HOP * HOP])[None]
+            codes.append(codec.encode(whole)[0].numpy().astype(np.uint16))
+            speakers.append(voice(whole)[0].numpy())
+            offsets.append(offsets[-1] + len(codes[-1]))
+    np.savez(path, codes=np.concatenate(codes), offsets=np.asarray(offsets), speakers=np.stack(speakers))
+
+
+class Sequences:
+    """Deterministic batches of about ``frames`` codec frames each; ``batch(rng)`` for training, ``held_out`` to score.
+
+    ``pairs``: share of short utterances that get a second one of the same voice appended, so that the model also knows
+    sequences with a prompt in front and longer than one sentence.
+    """
+
+    def __init__(self, speech: SpeechCache, phonemes: PhonemeCache, alignments: Alignments, codes: CodeCache, frames: int,
+                 pairs: float = 0.3, corpora: tuple[str, ...] | None = None, max_frames: int = 850) -> None:
+        self.speech, self.phonemes, self.alignments, self.codes = speech, phonemes, alignments, codes
+        self.pairs, self.frames = pairs, frames
+        usable = [i for i in speech.indices(False, corpora)
+                  if alignments.get(i) is not None and len(codes.get(i)) <= max_frames]
+        self.train = sorted(usable, key=lambda i: len(codes.get(i)))
+        self.test = [i for i in speech.indices(True) if alignments.get(i) is not None]
+        self.by_voice: dict[str, list[int]] = {}
+        for i in self.train + self.test:
+            self.by_voice.setdefault(speech.utterances[i].speaker, []).append(i)
+        lengths = np.asarray([len(codes.get(i)) for i in self.train])
+        self._share = np.cumsum(lengths) / lengths.sum()
+
+    def batch(self, rng: np.random.Generator) -> SpeechBatch:
+        """One training batch: utterances around a random length, drawn in proportion to their frames."""
+        centre = int(np.searchsorted(self._share, rng.random()))
+        length = len(self.codes.get(self.train[centre]))
+        count = max(1, round(self.frames / length))
+        low = max(0, min(centre - 2 * count, len(self.train) - 4 * count))
+        pool = self.train[low : low + max(count, 4 * count)]
+        chosen = rng.choice(pool, size=min(count, len(pool)), replace=False)
+        pair = length < 250 and rng.random() < self.pairs
+        if pair:
+            chosen = chosen[: max(1, len(chosen) // 2)]
+        return self.collate([self._item(rng, int(i), pair) for i in chosen])
+
+    def held_out(self, batches: int = 8, size: int = 12) -> list[SpeechBatch]:
+        """Fixed batches of held-out speech."""
+        rng = np.random.default_rng(0)
+        chosen = rng.permutation(self.test)[: batches * size]
+        order = sorted((int(i) for i in chosen), key=lambda i: len(self.codes.get(i)))
+        return [self.collate([self._item(rng, i, False) for i in order[k : k + size]]) for k in range(0, len(order), size)]
+
+    def _item(self, rng: np.random.Generator, index: int, pair: bool) -> tuple[np.ndarray, ...]:
+        voice = self.by_voice[self.speech.utterances[index].speaker]
+        speaker = self.codes.speakers[int(rng.choice(voice))]
+        text, codes, align = self._single(index)
+        if pair:
+            more_text, more_codes, more_align = self._single(int(rng.choice(voice)))
+            if len(codes) + len(more_codes) <= 850:
+                align = np.concatenate([align, np.where(more_align < 0, -1, more_align + len(text) + 1)])
+                text = np.concatenate([text, [IDS[BOUNDARY]], more_text])
+                codes = np.concatenate([codes, more_codes])
+        return text, codes, align, speaker
+
+    def _single(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        codes, align = self.codes.get(index), self.alignments.get(index).astype(np.int64)
+        count = min(len(codes), len(align))
+        return np.asarray(self.phonemes.ids[index], dtype=np.int64), codes[:count], align[:count]
+
+    @staticmethod
+    def collate(items: list[tuple[np.ndarray, ...]]) -> SpeechBatch:
+        text, codes, align, speaker = zip(*items)
+        return SpeechBatch(pad_stack(list(text)), torch.tensor([len(t) for t in text]), pad_stack(list(codes)),
+                           torch.tensor([len(c) for c in codes]), torch.from_numpy(np.stack(speaker)),
+                           pad_stack(list(align), -1))
+
+
+@dataclass(frozen=True)
+class PrefixBatch:
+    """Embedded prefixes: x [B, C, H], positions [B, C], valid [B, C] (False = text padding). Speech starts at ``next``."""
+
+    x: Tensor
+    positions: Tensor
+    valid: Tensor
+    next: Tensor  # [B] the position of the first speech token
+
+
+def prefix_batch(lm: LanguageModel, batch: SpeechBatch) -> PrefixBatch:
+    """[speaker, SOS, text (padded), TASK] for every item."""
+    size, longest = batch.text.shape
+    marker = lm.markers.weight[:, None, None].expand(2, size, 1, -1)
+    parts = [marker[SOS], lm.text_embedding(batch.text), marker[TASK]]
+    head = 1
+    if lm.speaker_proj is not None:
+        parts.insert(0, lm.speaker_proj(batch.speaker)[:, None])
+        head = 2
+    columns = torch.arange(longest)
+    valid = columns[None] < batch.text_lengths[:, None]
+    ones = torch.ones(size, head, dtype=torch.bool)
+    positions = torch.cat([torch.arange(head).expand(size, -1), head + columns.expand(size, -1),
+                           (head + batch.text_lengths)[:, None]], 1)
+    return PrefixBatch(torch.cat(parts, 1), positions, torch.cat([ones, valid, ones[:, :1]], 1),
+                       head + batch.text_lengths + 1)
+
+
+def attention_mask(prefix: PrefixBatch, speech_mask: Tensor, bidirectional: bool) -> Tensor:
+    """Mask [B, C + S, C + S] for a prefix followed by S speech columns whose own mask is ``speech_mask`` [S, S] or
+    [B, S, S]. Speech sees the whole valid prefix; padding rows see themselves so that no row is empty."""
+    size, columns = prefix.valid.shape
+    speech = speech_mask if speech_mask.dim() == 3 else speech_mask.expand(size, -1, -1)
+    total = columns + speech.shape[1]
+    mask = torch.zeros(size, total, total, dtype=torch.bool)
+    inner = prefix.valid[:, None, :].expand(-1, columns, -1)
+    mask[:, :columns, :columns] = inner if bidirectional else inner & torch.ones(columns, columns).tril().bool()
+    mask[:, columns:, :columns] = prefix.valid[:, None, :]
+    mask[:, columns:, columns:] = speech
+    return mask | torch.eye(total, dtype=torch.bool)
+
+
+def speech_targets(batch: SpeechBatch, eos: int, ignore: int = -100) -> Tensor:
+    """Targets [B, F + 1] of the first codebook: row t is what the model must say after t speech tokens; EOS at the
+    item's end, ``ignore`` behind it. Row 0 is predicted at TASK."""
+    size, longest = batch.codes.shape[:2]
+    targets = torch.full((size, longest + 1), ignore)
+    targets[:, :longest] = batch.codes[..., 0]
+    steps = torch.arange(longest + 1)[None]
+    targets = torch.where(steps == batch.frames[:, None], eos, targets)
+    return torch.where(steps > batch.frames[:, None], ignore, targets)
+
+
+def tag_of(*modules: torch.nn.Module) -> str:
+    """Eight hex digits of the weights, to name caches made with them."""
+    digest = hashlib.sha256()
+    for module in modules:
+        for key, value in sorted(module.state_dict().items()):
+            digest.update(key.encode() + value.detach().float().cpu().numpy().tobytes())
+    return digest.hexdigest()[:8]
