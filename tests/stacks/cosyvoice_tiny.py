@@ -8,10 +8,16 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
+from tokenizers import pre_tokenizers
 
+from tiny_onnx import write_speaker_encoder, write_speech_tokenizer
 from tts_demo.stacks.cosyvoice.configs import (ConformerFlowConfig, CosyConfig, DiTFlowConfig, HiftConfig, version_2,
                                                version_3)
+from tts_demo.stacks.cosyvoice.flow import build_flow
+from tts_demo.stacks.cosyvoice.hift import Hift
+from tts_demo.stacks.cosyvoice.lm import CosyLanguageModel, TEXT_HEAD
 
 _HIFT = dict(channels=16, f0_channels=8, rates=(4, 3, 2), kernels=(8, 5, 4), res_kernels=(3, 5),
              source_res_kernels=(5, 3, 5), dilations=(1, 3))  # 96 samples a mel frame, not 480
@@ -25,9 +31,9 @@ FLOW_3 = DiTFlowConfig(lookahead_channels=12, width=64, depth=2, heads=4, time_w
 def tiny(version: int) -> CosyConfig:
     """The released layout at a size that runs in milliseconds. Speech codes keep their number, text ids do not."""
     config = version_2() if version == 2 else version_3()
-    lm = replace(config.lm, hidden=32, layers=2, heads=4, kv_heads=2, ffn=48, max_positions=1024)
-    return replace(config, lm=replace(lm, text_vocab=400), flow=FLOW_2 if version == 2 else FLOW_3,
-                   hift=HIFT_2 if version == 2 else HIFT_3)
+    lm = replace(config.lm, hidden=32, layers=2, heads=4, kv_heads=2, ffn=48, max_positions=2048)
+    flow, hift = (FLOW_2, HIFT_2) if version == 2 else (FLOW_3, HIFT_3)
+    return replace(config, lm=replace(lm, text_vocab=560), flow=flow, hift=hift)
 
 
 def randomise(module: torch.nn.Module, seed: int = 0, scale: float = 0.3) -> torch.nn.Module:
@@ -49,3 +55,47 @@ def released_keys(name: str) -> dict[str, tuple[int, ...]]:
             key = "".join(text + str(n) for text, n in zip(parts[::3], numbers)) + parts[-1]
             keys[key] = tuple(shape)
     return keys
+
+
+def released_lm_state(lm: CosyLanguageModel) -> dict[str, torch.Tensor]:
+    """The weights under the released names, the alias of the text head included."""
+    own = lm.state_dict()
+    state = {theirs: own[ours].clone() for theirs, ours in lm.released_names()}
+    return state | {TEXT_HEAD: state["llm.model.model.embed_tokens.weight"]}
+
+
+def write_model(folder: Path, config: CosyConfig, seed: int = 0) -> Path:
+    """A complete model folder with random weights."""
+    torch.manual_seed(seed)
+    lm = CosyLanguageModel(config.lm, config.layout)
+    with torch.no_grad():
+        lm.head.weight.mul_(8)
+        lm.speech_embedding.weight.mul_(30)
+        lm.text_embedding.weight.mul_(30)
+    torch.save(released_lm_state(lm), folder / "llm.pt")
+    torch.save(randomise(build_flow(config.flow), seed, 0.1).state_dict(), folder / "flow.pt")
+    torch.save(randomise(Hift(config.hift), seed, 0.12).state_dict(), folder / "hift.pt")
+    write_speech_tokenizer(folder / config.speech_tokenizer)
+    write_speaker_encoder(folder / "campplus.onnx")
+    (folder / config.yaml).write_text("sample_rate: 24000\n")
+    write_vocabulary(folder / "CosyVoice-BlankEN")
+    return folder
+
+
+def write_vocabulary(folder: Path) -> None:
+    """All bytes, and merges for a few letters."""
+    folder.mkdir()
+    symbols = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merges = [("t", "h"), ("th", "e"), ("Ġ", "the"), ("i", "n"), ("in", "g")]
+    vocabulary = {s: i for i, s in enumerate(symbols + ["".join(pair) for pair in merges])}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(" ".join(pair) for pair in merges) + "\n")
+
+
+def speech_like(seconds: float, rate: int, seed: int = 0) -> np.ndarray:
+    """A voiced, slowly changing sound: float32 [N]."""
+    t = np.arange(int(seconds * rate)) / rate
+    pitch = 2 * np.pi * np.cumsum(120 + 30 * np.sin(2 * np.pi * 0.7 * t)) / rate
+    noise = np.random.default_rng(seed).normal(size=len(t)) * 0.01
+    loudness = 0.2 + 0.1 * np.sin(2 * np.pi * 3 * t)
+    return (loudness * sum(np.sin(k * pitch) / k for k in range(1, 9)) + noise).astype(np.float32) * 0.5

@@ -3,11 +3,13 @@
 import pytest
 import torch
 
+from cosyvoice_tiny import HIFT_2, HIFT_3, randomise, released_keys
+from tts_demo.config import UserError
+from tts_demo.stacks.cosyvoice import weights
 from tts_demo.stacks.cosyvoice.configs import version_2, version_3
 from tts_demo.stacks.cosyvoice.flow import build_flow
 from tts_demo.stacks.cosyvoice.hift import Hift
-
-from cosyvoice_tiny import released_keys
+from tts_demo.stacks.cosyvoice.lm import TEXT_HEAD, empty_lm
 
 CONFIGS = {2: version_2(), 3: version_3()}
 
@@ -29,3 +31,50 @@ def test_hift_keys(version, parameters):
     assert mine == released_keys(f"hift_{version}")
     assert len(mine) == 328
     assert sum(p.numel() for p in hift.parameters()) == parameters
+
+
+@pytest.mark.parametrize(("version", "count", "parameters"), [(2, 295, 505_803_812), (3, 293, 506_148_480)])
+def test_language_model_keys(version, count, parameters):
+    config = CONFIGS[version]
+    lm = empty_lm(config.lm, config.layout)
+    own = {name: tuple(value.shape) for name, value in lm.state_dict().items()}
+    mine = {theirs: own[ours] for theirs, ours in lm.released_names()}
+    released = released_keys(f"llm_{version}")
+    assert released.pop(TEXT_HEAD) == mine["llm.model.model.embed_tokens.weight"]  # an alias of it
+    assert mine == released
+    assert len(mine) + 1 == count
+    stub = lm.backbone.embed_tokens.weight.numel()
+    assert sum(p.numel() for p in lm.parameters()) - stub == parameters
+
+
+def test_special_ids():
+    for version, specials, rows in ((2, range(6561, 6564), (0, 1)), (3, range(6561, 6761), (6561, 6563))):
+        config = CONFIGS[version]
+        assert range(config.lm.speech_codes, config.lm.vocab) == specials  # every one of them ends speech
+        assert (config.layout.sos_row, config.layout.task_row) == rows
+
+
+def respelt(state: dict, spelling: str) -> dict:
+    """The vocoder's weights as other files write them."""
+    if spelling == "parametrizations":
+        return dict(state)
+    old = {key.replace("parametrizations.weight.original0", "weight_g").replace("parametrizations.weight.original1",
+                                                                                 "weight_v"): value
+           for key, value in state.items()}
+    return {f"generator.{key}": value for key, value in old.items()} if spelling == "generator" else old
+
+
+@pytest.mark.parametrize("spelling", ["parametrizations", "weight_g", "generator"])
+def test_weight_norm_spellings(tmp_path, spelling):
+    saved = randomise(Hift(HIFT_2), scale=0.12)
+    torch.save(respelt(saved.state_dict(), spelling), tmp_path / "hift.pt")
+    loaded = Hift(HIFT_2)
+    weights.load_hift(loaded, tmp_path / "hift.pt")
+    for key, value in saved.state_dict().items():
+        assert torch.equal(loaded.state_dict()[key], value), key
+
+
+def test_weights_of_another_model_are_refused(tmp_path):
+    torch.save(randomise(Hift(HIFT_3)).state_dict(), tmp_path / "hift.pt")
+    with pytest.raises(UserError, match="not the released model's file"):
+        weights.load_hift(Hift(HIFT_2), tmp_path / "hift.pt")

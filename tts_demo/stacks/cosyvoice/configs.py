@@ -129,6 +129,7 @@ class CosyConfig:
     """One released model: its parts and the files it is read from."""
 
     version: int
+    repository: str  # on the Hugging Face Hub
     lm: LMConfig
     layout: LayoutConfig
     flow: FlowConfig
@@ -149,7 +150,8 @@ def _lm(extra_codes: int) -> LMConfig:
 def version_2() -> CosyConfig:
     """FunAudioLLM/CosyVoice2-0.5B."""
     return CosyConfig(
-        version=2, lm=_lm(3), layout=LayoutConfig(sos_row=0, task_row=1, own_markers=True, head_bias=True),
+        version=2, repository="FunAudioLLM/CosyVoice2-0.5B", lm=_lm(3),
+        layout=LayoutConfig(sos_row=0, task_row=1, own_markers=True, head_bias=True),
         flow=ConformerFlowConfig(), hift=HiftConfig(causal=False), prompt_fmax=8000.0,
         speech_tokenizer="speech_tokenizer_v2.onnx", yaml="cosyvoice2.yaml", system_prompt="")
 
@@ -157,7 +159,8 @@ def version_2() -> CosyConfig:
 def version_3() -> CosyConfig:
     """FunAudioLLM/Fun-CosyVoice3-0.5B-2512."""
     return CosyConfig(
-        version=3, lm=_lm(200), layout=LayoutConfig(sos_row=6561, task_row=6563, own_markers=False, head_bias=False),
+        version=3, repository="FunAudioLLM/Fun-CosyVoice3-0.5B-2512", lm=_lm(200),
+        layout=LayoutConfig(sos_row=6561, task_row=6563, own_markers=False, head_bias=False),
         flow=DiTFlowConfig(), hift=HiftConfig(causal=True), prompt_fmax=SAMPLE_RATE / 2,
         speech_tokenizer="speech_tokenizer_v3.onnx", yaml="cosyvoice3.yaml",
         system_prompt=f"You are a helpful assistant.{END_OF_PROMPT}",

@@ -1,0 +1,231 @@
+"""The whole stack on a tiny random model: load, speak through the engine, and say what is wrong with a download."""
+
+import numpy as np
+import pytest
+import torch
+
+from cosyvoice_tiny import released_lm_state, speech_like, tiny, write_model
+from tts_demo import engine
+from tts_demo.config import Request, Sampling, UserError
+from tts_demo.methods.ssd import SSDOptions
+from tts_demo.stacks.cosyvoice import CosyVoiceStack, download
+from tts_demo.stacks.cosyvoice.configs import END_OF_PROMPT, version_2, version_3
+from tts_demo.stacks.cosyvoice.lm import CosyLanguageModel, empty_lm
+from tts_demo.stacks.cosyvoice.vocoder import SilenceFilter
+
+GREEDY = Sampling(temperature=0.0, repeat_window=0)
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def stack(request, tmp_path_factory) -> CosyVoiceStack:
+    config = tiny(request.param)
+    folder = write_model(tmp_path_factory.mktemp(f"cosyvoice{request.param}"), config)
+    return CosyVoiceStack(folder, config, "cpu", torch.float32)
+
+
+@pytest.fixture(scope="module")
+def prompt(stack):
+    return stack.encode_prompt(speech_like(1.4, 24_000), 24_000, "The king sang.")
+
+
+def test_end_to_end(stack, prompt):
+    request = Request("Then the thing began to sing.", prompt, forced_frames=40, sampling=GREEDY, capture_attention=True)
+    done = engine.run(stack, request)
+    assert done.codes.shape == (40, 1) and 0 <= done.codes.min() and done.codes.max() < 6561
+    kept = SilenceFilter(stack.config.silent_tokens)(done.codes[:, 0].tolist())
+    assert len(done.audio) == len(kept) * 2 * stack.config.hift.frame
+    assert np.isfinite(done.audio).all() and np.abs(done.audio).max() > 1e-4
+    assert done.attention.weights.shape[-1] == len(stack.tokenize("Then the thing began to sing.")[0])
+
+
+def test_speculation_at_tolerance_0_is_the_baseline(stack, prompt):
+    """With the untrained draft, greedy."""
+    spoken = [engine.run(stack, Request("The thing.", prompt, method=method, options=options, forced_frames=24,
+                                        sampling=GREEDY)).codes
+              for method, options in (("baseline", None), ("ssd", SSDOptions(tolerance=0.0)))]
+    assert np.array_equal(*spoken)
+
+
+def test_streamed_audio_does_not_depend_on_the_pieces(stack, prompt):
+    frames = torch.randint(100, 2000, (70, 1), generator=torch.Generator().manual_seed(3))
+    waves = []
+    for pieces in ((70,), (6, 12, 25, 27), (1,) * 70):
+        vocoder = stack.vocoder(prompt, 1)
+        waves.append(np.concatenate([vocoder.push(piece) for piece in frames.split(pieces)] + [vocoder.finish()]))
+        assert len(waves[-1]) == 70 * 2 * stack.config.hift.frame
+    for wave in waves[1:]:
+        np.testing.assert_allclose(wave, waves[0], atol=1e-4)
+
+
+def test_first_sound_comes_early(stack, prompt):
+    """22 frames of sound as soon as the first chunk and its look-ahead are there, however long the prompt is."""
+    vocoder = stack.vocoder(prompt, 1)
+    frames = torch.randint(100, 2000, (60, 1))
+    needed = next(n for n in range(60) if len(vocoder.push(frames[n: n + 1]))) + 1
+    assert needed <= 11 + 12 + 3
+    assert not len(stack.vocoder(prompt, 1).push(frames[: needed - 1]))
+
+
+def test_long_runs_of_silence_are_shortened():
+    keep = SilenceFilter((1, 2))
+    assert keep([7, 1, 2, 1, 1]) + keep([2, 1, 2, 9, 1]) == [7, 1, 2, 1, 1, 2, 9, 1]
+
+
+def test_the_window_is_bounded_and_keeps_its_place(stack, prompt):
+    """After long speech the flow sees the prompt and a few seconds, cut at a border of its attention blocks."""
+    vocoder = stack.vocoder(prompt, 1)
+    for _ in range(8):
+        vocoder.push(torch.randint(100, 2000, (25, 1)))
+    block = stack.config.flow.block_tokens
+    assert vocoder._done > 150
+    assert vocoder._done - vocoder._dropped < 9 * block + vocoder._first + 4 * block
+    assert (vocoder._dropped - vocoder._first) % block == 0
+    assert len(vocoder._tokens) == 200 - vocoder._dropped
+
+
+def test_nothing_spoken_is_no_error(stack, prompt):
+    vocoder = stack.vocoder(prompt, 1)
+    assert len(vocoder.push(torch.zeros(0, 1, dtype=torch.long))) == 0
+    assert len(vocoder.finish()) == 0
+
+
+def test_the_prefix(stack, prompt):
+    """[SOS, system and prompt text, text, TASK], with the prompt's speech apart; labels for the text alone."""
+    lm, config = stack.lm, stack.config
+    ids, labels = stack.tokenize("The thing.")
+    prefix = stack.prefix(prompt, "The thing.")
+    table = lm.speech_embedding.weight if config.version == 3 else lm.markers.weight
+    sos, task = (6561, 6563) if config.version == 3 else (0, 1)
+    told = stack.tokenizer.encode(config.system_prompt + prompt.text)
+    expected = torch.cat((table[[sos]], lm.text_embedding(torch.tensor(told)), lm.text_embedding(ids), table[[task]]))
+    torch.testing.assert_close(prefix.x, expected)
+    assert prefix.text == slice(1 + len(told), 1 + len(told) + len(ids))
+    assert prefix.labels == labels and labels[0] == "T"
+    assert torch.equal(prefix.prompt_codes[:, 0], prompt.extra["voice"].tokens)
+
+
+def test_without_a_transcript_only_the_sound_is_taken(stack):
+    prompt = stack.encode_prompt(speech_like(1.2, 16_000), 16_000)
+    prefix = stack.prefix(prompt, "The thing.")
+    assert len(prefix.prompt_codes) == 0 and len(prompt.extra["voice"].tokens) > 20
+    assert len(prefix.x) == 2 + len(stack.tokenizer.encode(stack.config.system_prompt)) + len(prefix.labels)
+
+
+def test_an_instruction_replaces_the_transcript(stack):
+    prompt = stack.encode_prompt(speech_like(1.2, 16_000), 16_000, f"Sing it.{END_OF_PROMPT}")
+    prefix = stack.prefix(prompt, "The thing.")
+    assert len(prefix.prompt_codes) == 0
+    assert len(prefix.x) == 2 + len(stack.tokenizer.encode(f"Sing it.{END_OF_PROMPT}")) + len(prefix.labels)
+
+
+def test_prompt_parts_fit_each_other(stack, prompt):
+    voice = prompt.extra["voice"]
+    assert voice.mel.shape == (1, 80, 2 * len(voice.tokens))
+    assert voice.speaker.shape == (1, 192)
+    assert 33 <= len(voice.tokens) <= 35
+    assert prompt.seconds == pytest.approx(1.4, abs=0.01)
+
+
+def test_bad_prompts_and_requests(stack, prompt):
+    with pytest.raises(UserError, match="at least 1 s"):
+        stack.encode_prompt(speech_like(0.4, 16_000), 16_000)
+    with pytest.raises(UserError, match="silent"):
+        stack.encode_prompt(np.zeros(32_000, np.float32), 16_000)
+    with pytest.raises(UserError, match="one codebook"):
+        stack.vocoder(prompt, 8)
+    with pytest.raises(UserError, match="train"):
+        stack.method("tldr")
+    with pytest.raises(UserError, match="baseline"):
+        stack.method("nonsense")
+
+
+def test_a_prompt_is_cut_at_30_seconds_and_its_transcript_dropped(stack):
+    prompt = stack.encode_prompt(speech_like(31.0, 16_000), 16_000, "The king sang.")
+    assert prompt.seconds == 30 and prompt.text is None and "30 s" in prompt.notes[-1]
+
+
+def test_half_precision(stack, prompt):
+    """bfloat16 weights end to end: the right length and no overflow."""
+    folder = stack._adapters.parent
+    half = CosyVoiceStack(folder, stack.config, "cpu", torch.bfloat16)
+    assert half.lm.dtype == half._flow.dtype == torch.bfloat16
+    wave = half.vocoder(prompt, 1).push(torch.full((40, 1), 300))
+    assert len(wave) and np.isfinite(wave).all()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_loading_gives_the_saved_language_model(version):
+    config = tiny(version)
+    torch.manual_seed(1)
+    saved = CosyLanguageModel(config.lm, config.layout).eval().requires_grad_(False)
+    loaded = empty_lm(config.lm, config.layout)
+    loaded.load_released(released_lm_state(saved))
+    x, positions, mask = torch.randn(1, 6, 32), torch.arange(6)[None], torch.ones(1, 6, 6, dtype=torch.bool).tril()
+    torch.testing.assert_close(loaded.eval()(x, positions, mask), saved(x, positions, mask))
+    torch.testing.assert_close(loaded.decoder.logits(x), saved.head(x))
+    assert (saved.head.bias is not None) == (version == 2)
+
+
+def test_missing_files_give_one_sentence_with_the_command(tmp_path):
+    (tmp_path / "cosyvoice3.yaml").write_text("x: 1\n")
+    (tmp_path / "llm.pt").write_text("version https://git-lfs.github.com/spec/v1\n")
+    with pytest.raises(UserError) as error:
+        download.resolve(tmp_path)
+    text = str(error.value)
+    assert "lacks llm.pt and 6 more" in text
+    assert "'hf download FunAudioLLM/Fun-CosyVoice3-0.5B-2512 cosyvoice3.yaml llm.pt flow.pt hift.pt campplus.onnx " \
+           f"speech_tokenizer_v3.onnx CosyVoice-BlankEN/vocab.json CosyVoice-BlankEN/merges.txt --local-dir {tmp_path}'" in text
+    assert "\n" not in text
+
+
+def test_a_folder_of_something_else(tmp_path):
+    with pytest.raises(UserError, match="neither cosyvoice2.yaml nor cosyvoice3.yaml"):
+        download.resolve(tmp_path)
+    with pytest.raises(UserError, match="give the folder"):
+        download.resolve(tmp_path / "nowhere" / "at" / "all")
+
+
+def test_the_hub_is_asked_for_no_more_than_is_used(monkeypatch, tmp_path):
+    asked = {}
+
+    def snapshot(name, revision, allow_patterns):
+        asked.update(name=name, revision=revision, patterns=allow_patterns)
+        return write_model(tmp_path, tiny(3))
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+    folder, config = download.resolve("FunAudioLLM/Fun-CosyVoice3-0.5B-2512@29e01c4e")
+    assert (folder, config.version) == (tmp_path, 3)
+    assert (asked["name"], asked["revision"]) == ("FunAudioLLM/Fun-CosyVoice3-0.5B-2512", "29e01c4e")
+    assert set(asked["patterns"]) == set(download.files_of(version_2())) | set(download.files_of(version_3()))
+    assert not any("safetensors" in p or "batch" in p or "estimator" in p or "*" in p for p in asked["patterns"])
+
+
+def test_no_network_gives_the_command_for_another_machine(monkeypatch):
+    def snapshot(name, revision, allow_patterns):
+        raise OSError("offline")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+    with pytest.raises(UserError, match="hf download FunAudioLLM/CosyVoice2-0.5B .* --local-dir CosyVoice2-0.5B"):
+        download.resolve("FunAudioLLM/CosyVoice2-0.5B")
+
+
+@pytest.mark.parametrize(("file", "spoil"), [("flow.pt", "cut"), ("llm.pt", "other"), ("hift.pt", "other"),
+                                             ("campplus.onnx", "cut")])
+def test_damaged_files_are_named(tmp_path, file, spoil):
+    config = tiny(3)
+    write_model(tmp_path, config)
+    if spoil == "cut":
+        data = (tmp_path / file).read_bytes()
+        (tmp_path / file).write_bytes(data[: len(data) // 2])
+    else:
+        torch.save({"something": torch.zeros(2)}, tmp_path / file)
+    with pytest.raises(UserError, match=f"{file}.*download it again"):
+        CosyVoiceStack(tmp_path, config, "cpu", torch.float32)
+
+
+def test_pickled_code_is_refused(tmp_path):
+    config = tiny(3)
+    write_model(tmp_path, config)
+    torch.save({"module": torch.nn.Linear(2, 2)}, tmp_path / "flow.pt")
+    with pytest.raises(UserError, match="flow.pt"):
+        CosyVoiceStack(tmp_path, config, "cpu", torch.float32)

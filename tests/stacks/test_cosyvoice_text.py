@@ -1,0 +1,157 @@
+"""Tokens, text front end and prompt spectra."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from cosyvoice_tiny import speech_like, write_vocabulary
+from tts_demo.config import UserError
+from tts_demo.stacks.cosyvoice import frontend
+from tts_demo.stacks.cosyvoice.features import kaldi_bank, prompt_mel, whisper_mel
+from tts_demo.stacks.cosyvoice.prompt import align
+from tts_demo.stacks.cosyvoice.tokenizer import TextTokenizer, special_tokens
+
+
+def words(piece: str) -> int:
+    return len(piece.split())
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory) -> TextTokenizer:
+    folder = tmp_path_factory.mktemp("text") / "vocabulary"
+    write_vocabulary(folder)
+    return TextTokenizer(folder, 3)
+
+
+def test_special_tokens_have_the_released_ids():
+    """Qwen2's vocabulary has 151,643 entries; the special tokens follow."""
+    second, third = special_tokens(2), special_tokens(3)
+    assert 151_643 + len(second) == 151_663 and 151_643 + len(third) == 151_924
+    ids = {token: 151_643 + i for i, token in enumerate(third)}
+    assert (ids["<|endofprompt|>"], ids["[breath]"], ids["[mn]"]) == (151_646, 151_647, 151_662)
+    assert (ids["<|endofsystem|>"], ids["[AA]"], ids["[ZH]"]) == (151_663, 151_664, 151_747)
+    assert (ids["[a]"], ids["[ǜ]"]) == (151_748, 151_923)
+    assert third[: len(second)] == second
+
+
+def test_tokens_of_the_folders_own_merges(tokenizer):
+    ids, labels = tokenizer.encode_labelled("sing the<|endofprompt|>[breath]")
+    assert labels == ("s", "ing", "the", "<|endofprompt|>", "[breath]")
+    assert ids[-2:] == [len(tokenizer) - 281 + 3, len(tokenizer) - 281 + 4]
+    assert tokenizer.encode("sing the<|endofprompt|>[breath]") == ids
+
+
+def test_a_split_character_keeps_its_label(tokenizer):
+    ids, labels = tokenizer.encode_labelled("好")
+    assert len(ids) == 3 and labels == ("好", "好", "好")
+
+
+def test_damaged_vocabulary(tmp_path):
+    write_vocabulary(tmp_path / "v")
+    (tmp_path / "v" / "vocab.json").write_text("{")
+    with pytest.raises(UserError, match="download it again"):
+        TextTokenizer(tmp_path / "v", 2)
+
+
+def test_english_is_written_out():
+    assert frontend.normalise("Dr. Smith has 3 cats.") == "Doctor Smith has three cats."
+
+
+def test_markup_stays():
+    assert frontend.normalise("Well [breath] I have 2 <strong>big</strong> cats.") == \
+        "Well [breath] I have two <strong> big </strong> cats."
+    assert frontend.normalise("<|en|> 3 cats") == "<|en|> 3 cats"
+
+
+def test_other_scripts_keep_their_letters_and_digits():
+    assert frontend.normalise("У меня 3\nкошки") == "У меня 3 кошки"
+
+
+@pytest.mark.parametrize(("written", "spoken"), [
+    ("今天 天气\n很好", "今天天气很好"), ("面积是5m²", "面积是5m平方"), ("他说 hello world 了", "他说hello world了"),
+    ("好.再见", "好。再见"), ("3.5元", "3.5元"), ("（注）你好【二】", "注你好二"), ("好——的，", "好 的。")])
+def test_chinese_punctuation(written, spoken):
+    assert frontend.normalise(written) == spoken
+
+
+def test_split_merges_short_sentences_and_cuts_long_texts():
+    sentence = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen."
+    pieces = frontend.split(" ".join([sentence] * 14), words)
+    assert [words(piece) for piece in pieces] == [75, 75, 60]
+    assert frontend.split("Hello there. How are you", words) == ["Hello there. How are you."]
+
+
+def test_a_short_end_joins_the_piece_before():
+    sentence = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen."
+    pieces = frontend.split(" ".join([sentence] * 5) + " The end.", words)
+    assert [words(piece) for piece in pieces] == [77]
+
+
+def test_chinese_is_split_by_characters():
+    pieces = frontend.split("今天天气很好，我们去公园散步。" * 12, words)
+    assert [len(piece) for piece in pieces] == [75, 75, 30]
+    assert "".join(pieces) == "今天天气很好，我们去公园散步。" * 12
+
+
+@pytest.mark.parametrize("text", ["", "  ", "...!?", "。。"])
+def test_nothing_to_say(text):
+    with pytest.raises(UserError):
+        frontend.split(text, words)
+
+
+def slaney(hz: float) -> float:
+    return hz * 3 / 200 if hz < 1000 else 15 + math.log(hz / 1000) / (math.log(6.4) / 27)
+
+
+def hertz(mel: float) -> float:
+    return mel * 200 / 3 if mel < 15 else 1000 * math.exp((mel - 15) * math.log(6.4) / 27)
+
+
+def literal_filters(n_fft: int, mels: int, rate: int, fmax: float) -> np.ndarray:
+    edges = [hertz(slaney(fmax) * i / (mels + 1)) for i in range(mels + 2)]
+    bank = np.zeros((mels, n_fft // 2 + 1))
+    for m in range(mels):
+        low, mid, high = edges[m: m + 3]
+        for k in range(n_fft // 2 + 1):
+            hz = k * rate / n_fft
+            bank[m, k] = max(0.0, min((hz - low) / (mid - low), (high - hz) / (high - mid))) * 2 / (high - low)
+    return bank
+
+
+def literal_powers(wave: np.ndarray, n_fft: int, hop: int, frames: int) -> np.ndarray:
+    """|DFT|^2 of hann-windowed frames, [bins, frames]."""
+    window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(n_fft) / n_fft)
+    return np.stack([np.abs(np.fft.rfft(wave[t * hop: t * hop + n_fft] * window)) ** 2 for t in range(frames)], axis=1)
+
+
+@pytest.mark.parametrize("fmax", [8_000.0, 12_000.0])
+def test_prompt_mel(fmax):
+    wave = speech_like(0.2, 24_000)
+    padded = np.concatenate((wave[720:0:-1], wave, wave[-2:-722:-1])).astype(np.float64)
+    powers = literal_powers(padded, 1920, 480, 10)
+    literal = np.log(np.maximum(literal_filters(1920, 80, 24_000, fmax) @ np.sqrt(powers + 1e-9), 1e-5))
+    mine = prompt_mel(torch.from_numpy(wave), fmax)
+    assert mine.shape == (80, 10)
+    np.testing.assert_allclose(mine.numpy(), literal, atol=2e-3)
+
+
+def test_whisper_mel():
+    wave = speech_like(0.2, 16_000)
+    padded = np.concatenate((wave[200:0:-1], wave, wave[-2:-202:-1])).astype(np.float64)
+    logs = np.log10(np.maximum(literal_filters(400, 128, 16_000, 8_000.0) @ literal_powers(padded, 400, 160, 20), 1e-10))
+    literal = (np.maximum(logs, logs.max() - 8) + 4) / 4
+    np.testing.assert_allclose(whisper_mel(torch.from_numpy(wave)).numpy(), literal, atol=2e-3)
+
+
+def test_speaker_bank_has_no_mean():
+    bank = kaldi_bank(torch.from_numpy(speech_like(0.5, 16_000)))
+    assert bank.shape == (48, 80)
+    assert bank.mean(0).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize(("tokens", "frames", "kept"), [(10, 25, 10), (13, 25, 12), (12, 24, 12)])
+def test_tokens_and_mel_are_cut_to_the_same_time(tokens, frames, kept):
+    cut, mel = align(torch.arange(tokens), torch.zeros(80, frames))
+    assert len(cut) == kept and mel.shape == (80, 2 * kept)

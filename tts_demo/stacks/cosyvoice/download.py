@@ -1,0 +1,109 @@
+"""Where a released model lies: a folder, or the Hugging Face Hub, of which only the files that are used are fetched.
+
+For version 3 these are 4.4 of 9.7 GB: TensorRT exports, the training tokenizer and the text model's own weights (all
+of them again in ``llm.pt``) stay behind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from pathlib import Path
+
+from ...config import UserError
+from .configs import CosyConfig, version_2, version_3
+
+TEXT_FOLDER = "CosyVoice-BlankEN"
+TEXT_FILES = ("vocab.json", "merges.txt")
+SPEAKER_ENCODER = "campplus.onnx"
+WEIGHTS = ("llm.pt", "flow.pt", "hift.pt")
+
+
+def files_of(config: CosyConfig) -> tuple[str, ...]:
+    """Every file this stack reads, relative to the model's folder."""
+    return (config.yaml, *WEIGHTS, SPEAKER_ENCODER, config.speech_tokenizer,
+            *(f"{TEXT_FOLDER}/{name}" for name in TEXT_FILES))
+
+
+def resolve(name_or_path: str | Path) -> tuple[Path, CosyConfig]:
+    """The folder of a model and which version it is. Raises UserError with the command that mends what is missing."""
+    name = str(name_or_path)
+    if Path(name).is_dir():
+        folder, repository = Path(name), None
+    elif re.fullmatch(r"[\w.-]+/[\w.-]+(@[\w./-]+)?", name) and not name.startswith("."):
+        folder, repository = _fetch(name), name
+    else:
+        raise UserError(f"There is no model {name!r}: give the folder of a downloaded CosyVoice model, or a Hugging Face "
+                        "name such as FunAudioLLM/Fun-CosyVoice3-0.5B-2512.")
+    config = version_of(folder)
+    check_complete(folder, config, repository)
+    return folder, config
+
+
+def version_of(folder: Path) -> CosyConfig:
+    """By the yaml file in the folder, which is not read: see configs.py."""
+    for config in (version_3(), version_2()):
+        if (folder / config.yaml).is_file():
+            return config
+    raise UserError(f"{folder} holds neither cosyvoice2.yaml nor cosyvoice3.yaml: download the model with "
+                    f"'{command(version_3(), folder)}'.")
+
+
+def check_complete(folder: Path, config: CosyConfig, repository: str | None = None) -> None:
+    """Every file is there and is no pointer of an unfinished git-lfs checkout."""
+    missing = [name for name in files_of(config) if not _is_whole(folder / name)]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise UserError(f"The model in {folder} lacks {missing[0]}{more}: finish the download with "
+                        f"'{command(config, folder, repository)}'.")
+
+
+def command(config: CosyConfig, folder: Path, repository: str | None = None) -> str:
+    """The shell command that fetches what this stack needs and nothing else."""
+    name, _, revision = (repository or config.repository).partition("@")
+    parts = ["hf", "download", name, *files_of(config)]
+    if revision:
+        parts += ["--revision", revision]
+    if repository is None:
+        parts += ["--local-dir", str(folder)]
+    return shlex.join(parts)
+
+
+def fingerprint(folder: Path, config: CosyConfig) -> str:
+    """Twelve hex digits from names, sizes and the first and last 64 kB of the weight files: reading gigabytes to name
+    a checkpoint would take longer than loading it."""
+    digest = hashlib.sha256()
+    for name in (*WEIGHTS, SPEAKER_ENCODER, config.speech_tokenizer):
+        with open(folder / name, "rb") as file:
+            size = file.seek(0, 2)
+            digest.update(f"{name}:{size}".encode())
+            for start in (0, max(0, size - 65_536)):
+                file.seek(start)
+                digest.update(file.read(65_536))
+    return digest.hexdigest()[:12]
+
+
+def _is_whole(path: Path) -> bool:
+    if not path.is_file() or path.stat().st_size == 0:
+        return False
+    with open(path, "rb") as file:
+        return not file.read(40).startswith(b"version https://git-lfs")
+
+
+def _fetch(repository: str) -> Path:
+    """From the Hub, or from its cache where the Hub cannot be reached."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    name, _, revision = repository.partition("@")
+    wanted = sorted(set(files_of(version_2())) | set(files_of(version_3())))
+    try:
+        return Path(snapshot_download(name, revision=revision or None, allow_patterns=wanted))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120].rstrip(".")
+        config = version_2() if "osyVoice2" in name else version_3()
+        folder = Path(name.rpartition("/")[2])
+        raise UserError(f"{name} cannot be fetched here ({reason}): on a machine that reaches the Hugging Face Hub run "
+                        f"'{command(config, folder, repository)} --local-dir {folder}', bring the folder here, and give "
+                        "it as the stack.") from None

@@ -1,0 +1,93 @@
+"""A recording of a voice -> what the released models condition on: speech tokens, speaker vector, mel.
+
+The speech tokenizer and the speaker encoder are the released ONNX files, run by onnxruntime.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ... import audio
+from ...config import UserError
+from .configs import CosyConfig, MEL_PER_TOKEN, SAMPLE_RATE
+from .download import SPEAKER_ENCODER
+from .features import kaldi_bank, prompt_mel, whisper_mel
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+MAX_SECONDS = 30.0  # the speech tokenizer was trained on no more
+
+
+@dataclass(frozen=True)
+class Voice:
+    """tokens: [F]; speaker: [1, 192]; mel: [1, MELS, 2F]. All on the CPU."""
+
+    tokens: Tensor
+    speaker: Tensor
+    mel: Tensor
+    seconds: float
+    notes: tuple[str, ...]
+    cut: bool
+
+
+class VoiceEncoder:
+    def __init__(self, folder: Path, config: CosyConfig, device: torch.device) -> None:
+        self._config = config
+        self._tokenizer = _session(folder / config.speech_tokenizer, device)
+        self._speaker = _session(folder / SPEAKER_ENCODER, torch.device("cpu"))
+
+    def __call__(self, samples: np.ndarray, sample_rate: int) -> Voice:
+        """samples: float [N] or [N, channels]. Raises UserError where it cannot serve as a prompt."""
+        recording = audio.read((sample_rate, samples))
+        if recording.seconds < audio.MIN_SECONDS:
+            raise UserError(f"The voice prompt is {recording.seconds:.1f} s long: record at least {audio.MIN_SECONDS:g} s, "
+                            "best 3 to 10 s.")
+        notes, cut = list(recording.notes), recording.seconds > MAX_SECONDS
+        if cut:
+            notes.append(f"Kept the first {MAX_SECONDS:g} s of {recording.seconds:.1f} s.")
+        low = torch.from_numpy(recording.samples[: int(MAX_SECONDS * audio.SAMPLE_RATE)])
+        wide = samples if samples.ndim == 1 else samples.mean(axis=1)
+        high = torch.from_numpy(audio.resample(wide, sample_rate, SAMPLE_RATE)[: int(MAX_SECONDS * SAMPLE_RATE)])
+        tokens, mel = align(self._tokens(low), prompt_mel(high, self._config.prompt_fmax))
+        return Voice(tokens, self._embedding(low), mel[None], len(low) / audio.SAMPLE_RATE, tuple(notes), cut)
+
+    def _tokens(self, wave: Tensor) -> Tensor:
+        """[N] at 16 kHz -> [F], 25 a second."""
+        feats = whisper_mel(wave)[None].numpy()
+        length = np.array([feats.shape[2]], dtype=np.int32)
+        inputs = {node.name: value for node, value in zip(self._tokenizer.get_inputs(), (feats, length))}
+        return torch.from_numpy(np.asarray(self._tokenizer.run(None, inputs)[0])).long().flatten()
+
+    def _embedding(self, wave: Tensor) -> Tensor:
+        """[N] at 16 kHz -> [1, 192]."""
+        bank = kaldi_bank(wave)[None].numpy()
+        (node,) = self._speaker.get_inputs()
+        return torch.from_numpy(np.asarray(self._speaker.run(None, {node.name: bank})[0])).float().reshape(1, -1)
+
+
+def align(tokens: Tensor, mel: Tensor) -> tuple[Tensor, Tensor]:
+    """Cut both to the same time: [F] and [MELS, 2F]."""
+    count = min(mel.shape[1] // MEL_PER_TOKEN, len(tokens))
+    return tokens[:count], mel[:, : MEL_PER_TOKEN * count]
+
+
+def _session(path: Path, device: torch.device) -> onnxruntime.InferenceSession:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 3
+    wanted = ["CUDAExecutionProvider"] if device.type == "cuda" else []
+    available = onnxruntime.get_available_providers()
+    providers = [name for name in (*wanted, "CPUExecutionProvider") if name in available]
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=providers)
+    except Exception as error:  # onnxruntime's own exceptions share no public base class
+        raise UserError(f"{path.name} cannot be read ({str(error)[:100]}): delete {path} and download it again.") from None

@@ -1,0 +1,135 @@
+"""A released CosyVoice model behind the interface every stack has: engine, methods and page do not know the difference."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import threading
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ... import checkpoints
+from ...config import UserError
+from ...lm import Decoder, Prefix
+from ...methods import METHODS, Method
+from ..base import Prompt
+from . import download, frontend, weights
+from .configs import CosyConfig, END_OF_PROMPT, RELEASED_SAMPLING, SAMPLE_RATE, TOKEN_RATE
+from .flow import build_flow, flow_noise
+from .hift import Hift
+from .lm import CosyLanguageModel, empty_lm
+from .prompt import VoiceEncoder
+from .tokenizer import TextTokenizer
+from .vocoder import CosyVocoder
+
+ADAPTERS = "adapters"  # folder inside the model's, laid out like checkpoints/nano
+UNTRAINED = {"ssd"}  # methods that also run on fresh modules: an untrained draft is exact at tolerance 0, only slower
+
+
+class CosyVoiceStack:
+    """Version 2 or 3. The language model and the flow compute in ``dtype``, the vocoder in float32."""
+
+    sample_rate = SAMPLE_RATE
+    frame_rate = TOKEN_RATE
+    sampling = RELEASED_SAMPLING
+
+    def __init__(self, folder: Path, config: CosyConfig, device: torch.device | str, dtype: torch.dtype,
+                 adapters: str | Path | None = None) -> None:
+        """folder: a complete model (see download.py); adapters: folder or Hub repository of trained methods, None: the
+        folder ``adapters`` inside the model's."""
+        self.device, self.dtype, self.config = torch.device(device), dtype, config
+        self.name = folder.name if config.yaml not in folder.name else f"cosyvoice{config.version}"
+        self.checkpoint_hash = download.fingerprint(folder, config)
+        self.tokenizer = TextTokenizer(folder / download.TEXT_FOLDER, config.version)
+        self.lm = self._load_lm(folder)
+        self._flow, self._hift = self._load_acoustics(folder)
+        self._noise = flow_noise().to(self.device)
+        self._voices = VoiceEncoder(folder, config, self.device)
+        self._adapters = checkpoints.resolve(adapters) if adapters else folder / ADAPTERS
+        self._methods: dict[str, Method] = {}
+        self._loading = threading.Lock()
+
+    @classmethod
+    def load(cls, name: str | Path, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32,
+             adapters: str | Path | None = None) -> CosyVoiceStack:
+        """name: a folder or a Hugging Face repository (``owner/name[@revision]``)."""
+        folder, config = download.resolve(name)
+        stack = cls(folder, config, device, dtype, adapters)
+        stack.name = str(name)
+        return stack
+
+    def _load_lm(self, folder: Path) -> CosyLanguageModel:
+        lm = empty_lm(self.config.lm, self.config.layout)
+        weights.load_lm(lm, folder / "llm.pt")
+        return lm.to(self.device, self.dtype).eval().requires_grad_(False)
+
+    def _load_acoustics(self, folder: Path) -> tuple[torch.nn.Module, Hift]:
+        with torch.device("meta"):
+            flow = build_flow(self.config.flow)
+        weights.load_flow(flow, folder / "flow.pt")
+        # half precision overflows in version 3's residual stream (users of the released code report NaN)
+        wide = self.config.version == 3 and self.dtype == torch.float16
+        flow.to(self.device, torch.float32 if wide else self.dtype).eval().requires_grad_(False)
+        hift = Hift(self.config.hift)
+        weights.load_hift(hift, folder / "hift.pt")
+        return flow, hift.prepare().to(self.device)
+
+    @property
+    def decoder(self) -> Decoder:
+        return self.lm.decoder
+
+    def tokenize(self, text: str) -> tuple[Tensor, tuple[str, ...]]:
+        """-> ids [T], one label each."""
+        ids, labels = self.tokenizer.encode_labelled(text)
+        return torch.tensor(ids, dtype=torch.long, device=self.device), labels
+
+    def split(self, text: str) -> list[str]:
+        return frontend.split(text, lambda piece: len(self.tokenizer.encode(piece)))
+
+    def encode_prompt(self, samples: np.ndarray, sample_rate: int, text: str | None = None) -> Prompt:
+        """With its transcript the voice is continued (zero-shot); without one only its sound is taken (cross-lingual);
+        a text that ends in ``<|endofprompt|>`` is an instruction, such as a dialect or a mood."""
+        voice = self._voices(samples, sample_rate)
+        words = frontend.normalise(text) if text and text.strip() and not voice.cut else None
+        instruction = bool(words) and words.endswith(END_OF_PROMPT)
+        spoken = voice.tokens if words and not instruction else voice.tokens[:0]
+        content = np.ascontiguousarray(samples).tobytes() + f"{sample_rate}:{words or ''}".encode()
+        return Prompt(codes=spoken[:, None].to(self.device), speaker=None, text=words, seconds=voice.seconds,
+                      key=hashlib.sha256(content).hexdigest()[:16], extra={"voice": voice}, notes=voice.notes)
+
+    def prefix(self, prompt: Prompt, segment: str) -> Prefix:
+        """[SOS, prompt's text, text, TASK] with the prompt's speech behind it. Labels and map show the text alone."""
+        before = prompt.text or ""
+        if END_OF_PROMPT not in before + segment:
+            before = self.config.system_prompt + before
+        ids, labels = self.tokenize(segment)
+        told = torch.tensor(self.tokenizer.encode(before), dtype=torch.long, device=self.device)
+        prefix = self.lm.prefix(torch.cat((told, ids)), labels, None, prompt.codes)
+        return dataclasses.replace(prefix, text=slice(prefix.text.stop - len(ids), prefix.text.stop))
+
+    def vocoder(self, prompt: Prompt, codebooks: int = 1) -> CosyVocoder:
+        if codebooks != 1:
+            raise UserError(f"This model speaks one codebook; a method with {codebooks} needs the stack nano.")
+        return CosyVocoder(self.config, self._flow, self._hift, self._noise, prompt.extra["voice"])
+
+    def method(self, name: str) -> Method:
+        """The method, with its trained modules loaded the first time it is asked for."""
+        if name not in METHODS:
+            raise UserError(f"Unknown method {name!r}; the methods are: {', '.join(METHODS)}.")
+        with self._loading:
+            if name not in self._methods:
+                kind = METHODS[name]
+                modules = kind.build_modules(self.lm)
+                self._methods[name] = kind(self.lm, {part: self._trained(name, part, modules[part]) for part in modules})
+        return self._methods[name]
+
+    def _trained(self, method: str, part: str, module: torch.nn.Module) -> torch.nn.Module:
+        if checkpoints.available(self._adapters, part):
+            module = checkpoints.load_module(self._adapters, part, module)
+        elif method not in UNTRAINED:
+            raise UserError(f"The method {method!r} has no trained weights for this model: make them with 'python -m tts_demo "
+                            f"train {part} --stack {self.name} --out {self._adapters}'.")
+        return module.to(self.device, self.dtype).eval().requires_grad_(False)

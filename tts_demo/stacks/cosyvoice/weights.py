@@ -1,0 +1,69 @@
+"""Released ``.pt`` files into our modules: tensors only, strictly, whichever way weight norm was spelt."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from ...config import UserError
+from .lm import CosyLanguageModel
+
+_WEIGHT_NORM = {"weight_g": "parametrizations.weight.original0", "weight_v": "parametrizations.weight.original1"}
+
+
+def read_state(path: Path) -> dict[str, Tensor]:
+    """The tensors of a checkpoint file, mapped from disk. Nothing in it is ever executed (``weights_only``)."""
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
+        raise UserError(f"{path.name} cannot be read ({_first_line(error)}): delete {path} and download it again.") from None
+    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
+        raise UserError(f"{path.name} holds something other than weights: delete {path} and download it again.")
+    return state
+
+
+def hift_keys(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Vocoder weights under our names. Three spellings occur: torch's parametrizations, the older ``weight_g`` and
+    ``weight_v``, and either of them under the ``generator.`` of the training wrapper."""
+    renamed = {}
+    for key, value in state.items():
+        key = key.removeprefix("generator.")
+        stem, _, leaf = key.rpartition(".")
+        renamed[f"{stem}.{_WEIGHT_NORM[leaf]}" if leaf in _WEIGHT_NORM else key] = value
+    return renamed
+
+
+def load_flow(flow: nn.Module, path: Path) -> None:
+    """The tensors become the module's own, so it may have been built without memory (``torch.device("meta")``)."""
+    _strict(flow, read_state(path), path, assign=True)
+
+
+def load_hift(hift: nn.Module, path: Path) -> None:
+    _strict(hift, hift_keys(read_state(path)), path, assign=False)
+
+
+def load_lm(lm: CosyLanguageModel, path: Path) -> None:
+    try:
+        lm.load_released(read_state(path))
+    except (KeyError, RuntimeError) as error:
+        raise _misfit(path, error) from None
+
+
+def _strict(module: nn.Module, state: dict[str, Tensor], path: Path, assign: bool) -> None:
+    try:
+        module.load_state_dict(state, assign=assign)
+    except RuntimeError as error:
+        raise _misfit(path, error) from None
+
+
+def _misfit(path: Path, error: Exception) -> UserError:
+    detail = re.sub(r"\s+", " ", str(error))[:160]
+    return UserError(f"{path.name} is not the released model's file ({detail}): delete {path} and download it again.")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:120].rstrip(".")
