@@ -9,18 +9,19 @@ from ..config import Sampling
 
 
 def _truncated(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """logits [B, V] -> probabilities [B, M] and their ids [B, M], sorted, after temperature, top-k, then top-p."""
+    """logits [B, V] -> probabilities [B, M] and their ids [B, M], sorted, after temperature, top-k and top-p. The mass
+    that top-p counts is that of the whole distribution, tokens beyond top-k included, as CosyVoice does it."""
     size = logits.shape[-1]
     k = 1 if sampling.temperature == 0 else min(sampling.top_k or size, size)
     values, ids = logits.topk(k, dim=-1)
     if k == 1:
         return torch.ones_like(values), ids
-    probs = (values / sampling.temperature).softmax(-1)
+    total = (logits / sampling.temperature).logsumexp(-1, keepdim=True)
+    probs = (values / sampling.temperature - total).exp()
     if sampling.top_p < 1:
         before = probs.cumsum(-1) - probs  # mass of the likelier tokens; the first token always stays
         probs = probs * (before < sampling.top_p)
-        probs = probs / probs.sum(-1, keepdim=True)
-    return probs, ids
+    return probs / probs.sum(-1, keepdim=True), ids
 
 
 def distribution(logits: Tensor, sampling: Sampling, forbid: Tensor | None = None,
@@ -28,8 +29,8 @@ def distribution(logits: Tensor, sampling: Sampling, forbid: Tensor | None = Non
     """logits [B, V] -> probs [B, V] that ``sample`` draws from; greedy is one-hot.
 
     forbid: [V] bool, True = never drawn. history [B, W] as ``sample`` takes it: the law then counts the redraws of
-    repetition-aware sampling in, in closed form: what is drawn and not repeated, and, for the mass of what is
-    repeated, the untruncated distribution. Without it repetition is left aside.
+    repetition-aware sampling in, in closed form: what is drawn and not repeated, and, for the mass of each token that
+    is repeated, the untruncated distribution of the others. Without it repetition is left aside.
     """
     logits = _without(logits, forbid)
     probs, ids = _truncated(logits, sampling)
@@ -40,8 +41,12 @@ def distribution(logits: Tensor, sampling: Sampling, forbid: Tensor | None = Non
     counts = logits.new_zeros(len(logits), size + 1)  # one column more, where -1 (none) falls
     counts.scatter_add_(-1, history.remainder(size + 1), counts.new_ones(1).expand(history.shape))
     repeated = probs * (counts[:, :size] >= sampling.repeat_ratio * sampling.repeat_window)
-    again = (logits / sampling.temperature).softmax(-1)
-    return torch.addcmul(probs - repeated, repeated.sum(-1, keepdim=True), again)
+    scaled = logits / sampling.temperature
+    again, top = scaled.softmax(-1), scaled.argmax(-1, keepdim=True)
+    # Redraws from again / (1 - again_r). The likeliest token goes apart: there 1 - again_r may vanish in rounding.
+    share = (repeated / (1 - again)).scatter(-1, top, 0.0)
+    others = scaled.scatter(-1, top, float("-inf")).softmax(-1)
+    return (probs - repeated + again * (share.sum(-1, keepdim=True) - share) + repeated.gather(-1, top) * others).clamp(min=0)
 
 
 def sample(logits: Tensor, sampling: Sampling, generator: torch.Generator | None = None, history: Tensor | None = None,
@@ -49,7 +54,8 @@ def sample(logits: Tensor, sampling: Sampling, generator: torch.Generator | None
     """Draw one token a row: logits [B, V] -> [B].
 
     history: [B, W] recent tokens, -1 = none. A draw that fills at least ``repeat_ratio`` of the window is drawn again
-    from the untruncated distribution (VALL-E 2, section 3.2); greedy never redraws. forbid: [V] bool.
+    from the untruncated distribution (VALL-E 2, section 3.2) of the other tokens (CosyVoice since 2026: without it the
+    redraw often is the same token); greedy never redraws. forbid: [V] bool.
     """
     logits = _without(logits, forbid)
     probs, ids = _truncated(logits, sampling)
@@ -57,7 +63,8 @@ def sample(logits: Tensor, sampling: Sampling, generator: torch.Generator | None
         return ids[:, 0]
     token = ids.gather(-1, race(probs, generator)[:, None])
     if history is not None and sampling.repeat_window:
-        again = race((logits / sampling.temperature).softmax(-1), generator)
+        others = (logits / sampling.temperature).scatter(-1, token, float("-inf"))
+        again = race(others.softmax(-1), generator)
         repeats = (history == token).sum(-1) >= sampling.repeat_ratio * sampling.repeat_window
         return torch.where(repeats, again, token[:, 0])
     return token[:, 0]
