@@ -204,6 +204,11 @@ def _foreign_neighbour(text: str, i: int) -> bool:
     return any(ord(c) > 127 and unicodedata.category(c)[0] == "L" for c in around)
 
 
+def strongest(marks: str) -> str:
+    """One mark for a run of them: '?!,' -> '?'"""
+    return next(mark for mark in "?!.—;:," if mark in marks)
+
+
 def is_speakable(text: str) -> bool:
     """Whether anything is left to say once symbols and emoji are gone."""
     return bool(re.search(r"[A-Za-z]", _written_out(text)))
@@ -230,5 +235,6 @@ def _written_out(text: str) -> str:
     text = re.sub(r"[^A-Za-z',.?!;:—\s]", " ", text)
     text = re.sub(r"(?<![A-Za-z])'|'(?![A-Za-z])", " ", text)
     text = re.sub(r"\s+", " ", re.sub(r"\s+([,.?!;:])", r"\1", text))
-    text = re.sub(r"[,;:—]\s*(?=[,.?!;:])|(?<=[.?!])\s*[,;:]", "", text).strip(" ,;:—")
+    text = re.sub(r"[,.?!;:—](?:\s*[,.?!;:—])+", lambda m: strongest(m.group()), text)
+    text = text.lstrip(" ,.?!;:—").rstrip(" ,;:—")
     return text

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from .config import UserError
-from .spelling import is_speakable, normalise
+from .spelling import is_speakable, normalise, strongest
 
 PADDING, UNKNOWN, BOUNDARY = "<pad>", "<unk>", " "
 MAX_CHARACTERS = 5_000  # of one request, about six minutes of speech
@@ -116,7 +116,7 @@ def _labelled(texts: Iterable[str]) -> list[list[tuple[str, str]]]:
         for i, chunk in enumerate(chunks):
             if i % 2:  # punctuation: one symbol, the strongest of a run
                 if pairs and pairs[-1][0] not in PUNCTUATION:
-                    pairs.append((min(chunk, key="?!.—;:,".index), ""))
+                    pairs.append((strongest(chunk), ""))
                 continue
             if not chunk.strip():
                 continue

@@ -135,6 +135,8 @@ class NanoVocoder:
         data = frames.to(self._device)
         for stage in self._stages:
             data = stage.push(data)
+            if not len(data):
+                return np.zeros(0, np.float32)
         return data.cpu().numpy()
 
     def finish(self) -> np.ndarray:

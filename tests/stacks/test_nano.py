@@ -1,0 +1,115 @@
+"""The bundled stack: loading, prompts, prefixes, exact streaming, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from nano_tiny import ENTRIES, SPEAKER, make_checkpoint, voice
+from tts_demo import engine
+from tts_demo.config import HOP, Request, UserError
+from tts_demo.methods import METHODS
+from tts_demo.stacks import load_stack, pick_dtype
+from tts_demo.stacks.nano import CONTEXT_SECONDS, NanoStack
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> NanoStack:
+    return load_stack(str(make_checkpoint(tmp_path_factory.mktemp("nano"))), "cpu")
+
+
+@pytest.fixture(scope="module")
+def prompt(stack: NanoStack):
+    return stack.encode_prompt(voice(), 16000, "hello there")
+
+
+def test_a_prompt_holds_what_the_parts_need(stack: NanoStack, prompt) -> None:
+    frames = -(-len(voice()) // HOP)
+    assert prompt.codes.shape == (frames, 8) and prompt.speaker.shape == (SPEAKER,)
+    assert prompt.text == "hello there" and abs(prompt.seconds - 2) < 0.05
+    assert prompt.extra["latent"].shape[1] == frames
+
+
+def test_the_key_follows_sound_and_words(stack: NanoStack, prompt) -> None:
+    same, other, words = (stack.encode_prompt(*a) for a in ((voice(), 16000, "hello there "), (voice(pitch=200), 16000, "hello there"),
+                                                            (voice(), 16000, "good day")))
+    assert same.key == prompt.key and len({prompt.key, other.key, words.key}) == 3
+
+
+def test_the_rate_of_a_prompt_does_not_matter(stack: NanoStack, prompt) -> None:
+    again = stack.encode_prompt(voice(2, 48000), 48000)
+    assert abs(len(again.codes) - len(prompt.codes)) <= 1
+    assert torch.nn.functional.cosine_similarity(again.speaker, prompt.speaker, dim=0) > 0.99
+
+
+def test_a_transcript_puts_the_prompt_in_front(stack: NanoStack, prompt) -> None:
+    spoken, labels = stack.tokenize("two words")
+    with_text = stack.prefix(prompt, "two words")
+    assert with_text.labels == labels and with_text.text.stop - with_text.text.start == len(spoken)
+    assert torch.equal(with_text.prompt_codes, prompt.codes)
+    before, _ = stack.tokenize("hello there")
+    assert len(with_text.x) == 3 + len(before) + 1 + len(spoken)  # speaker, SOS, prompt's text, gap, text, TASK
+    assert torch.equal(with_text.x[with_text.text], stack.lm.text_embedding.weight[spoken])
+    plain = stack.prefix(stack.encode_prompt(voice(), 16000), "two words")
+    assert len(plain.prompt_codes) == 0 and len(plain.x) == 3 + len(spoken)
+
+
+def test_a_long_prompt_gives_its_voice_only(stack: NanoStack) -> None:
+    long = stack.encode_prompt(voice(CONTEXT_SECONDS + 2), 16000, "hello there")
+    assert len(stack.prefix(long, "two").prompt_codes) == 0
+    cut = stack.encode_prompt(voice(20), 16000, "hello there")
+    assert cut.text is None and "Kept the first" in cut.notes[-1]
+
+
+@pytest.mark.parametrize("codebooks", [1, 2, 8])
+@pytest.mark.parametrize("pieces", [[1] * 40, [12, 24, 4], [3, 37], [40]])
+def test_streamed_sound_equals_the_whole(stack: NanoStack, prompt, codebooks: int, pieces: list[int]) -> None:
+    codes = torch.randint(ENTRIES, (40, codebooks), generator=torch.Generator().manual_seed(1))
+    whole, streamed = stack.vocoder(prompt, codebooks), stack.vocoder(prompt, codebooks)
+    expected = np.concatenate([whole.push(codes), whole.finish()])
+    got = np.concatenate([*(streamed.push(part) for part in codes.split(pieces)), streamed.finish()])
+    assert len(got) == len(expected) == 40 * HOP and got.dtype == np.float32
+    assert np.abs(got - expected).max() < 1e-4 * max(1.0, np.abs(expected).max())
+    assert np.abs(expected).max() > 0
+
+
+def test_nothing_spoken_is_no_sound(stack: NanoStack, prompt) -> None:
+    vocoder = stack.vocoder(prompt, 1)
+    assert len(vocoder.push(torch.zeros(0, 1, dtype=torch.long))) == 0 and len(vocoder.finish()) == 0
+
+
+def test_it_runs_and_repeats_itself(stack: NanoStack, prompt) -> None:
+    runs = [engine.run(stack, Request("Hello. It is 5 p.m.", prompt, seed=s, max_seconds=1.0)) for s in (3, 3, 4)]
+    assert len(runs[0].audio) == len(runs[0].codes) * HOP > 0
+    assert np.array_equal(runs[0].audio, runs[1].audio)
+    assert not np.array_equal(runs[0].codes, runs[2].codes)
+
+
+def test_a_method_is_loaded_once(stack: NanoStack) -> None:
+    assert stack.method("baseline") is stack.method("baseline")
+    with pytest.raises(UserError, match="Unknown method"):
+        stack.method("telepathy")
+
+
+def test_a_method_without_weights_says_how_to_make_them(stack: NanoStack) -> None:
+    trained = [name for name, kind in METHODS.items() if kind.build_modules(stack.lm)]
+    if not trained:
+        pytest.skip("no registered method has trained modules")
+    with pytest.raises(UserError, match="tts_demo train"):
+        stack.method(trained[0])
+
+
+@pytest.mark.parametrize("asked", [dict(name=""), dict(name="nowhere/at/all"), dict(device="tpu"), dict(dtype="int3")])
+def test_what_cannot_be_loaded(asked: dict) -> None:
+    with pytest.raises(UserError):
+        load_stack(**asked)
+
+
+def test_precisions() -> None:
+    cpu = torch.device("cpu")
+    assert pick_dtype(None, cpu) == torch.float32 and pick_dtype("bfloat16", cpu) == torch.bfloat16
+    with pytest.raises(UserError, match="float16"):
+        pick_dtype("float16", cpu)
