@@ -15,6 +15,8 @@ class Codebook(nn.Module):
         super().__init__()
         self.revive_below = revive_below
         self.project_in = nn.Linear(width, code_width)
+        # Unit variance over frames, dimension by dimension: the commitment loss can then not pull all frames together.
+        self.spread = nn.BatchNorm1d(code_width, affine=False)
         self.project_out = nn.Linear(code_width, width)
         self.entries = nn.Parameter(torch.randn(entries, code_width))
         self.register_buffer("usage", torch.ones(entries), persistent=False)  # moving count, training only
@@ -25,19 +27,24 @@ class Codebook(nn.Module):
 
     def encode(self, x: Tensor) -> Tensor:
         """[..., width] -> codes [...]."""
-        return self._nearest(F.normalize(self.project_in(x), dim=-1))
+        return self._nearest(self._unit(x))
+
+    def _unit(self, x: Tensor) -> Tensor:
+        """[..., width] -> unit vectors [..., code_width]."""
+        narrow = self.project_in(x).float()
+        return F.normalize(self.spread(narrow.flatten(0, -2)).view_as(narrow), dim=-1)
 
     def _nearest(self, unit: Tensor) -> Tensor:
         return (unit.float() @ F.normalize(self.entries, dim=-1).float().t()).argmax(-1)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """[B, F, width] -> quantised [B, F, width] (straight-through), codes [B, F], loss [B] (codebook + 0.25 commitment)."""
-        unit = F.normalize(self.project_in(x).float(), dim=-1)
+        unit = self._unit(x)
         with torch.no_grad():
             codes = self._nearest(unit)
         chosen = F.embedding(codes, F.normalize(self.entries, dim=-1))
-        codebook = (chosen - unit.detach()).square().sum(-1).mean(1)
-        commitment = (chosen.detach() - unit).square().sum(-1).mean(1)
+        codebook = (chosen - unit.detach()).square().mean((1, 2))
+        commitment = (chosen.detach() - unit).square().mean((1, 2))
         if self.training and self.entries.requires_grad:
             self._track(codes, unit)
         straight = unit + (chosen - unit).detach()

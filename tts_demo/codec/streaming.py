@@ -22,7 +22,7 @@ class Windowed:
         self._done = 0  # frames already returned
 
     def push(self, frames: Tensor) -> Tensor:
-        """frames [n, ...], n >= 0 -> outputs [m * rate, ...], m >= 0."""
+        """frames [n, ...], n >= 0 (the first time n >= 1) -> outputs [m * rate, ...], m >= 0."""
         self._buffer = frames if self._buffer is None else torch.cat([self._buffer, frames])
         return self._emit(self._first + len(self._buffer) - self.right)
 
@@ -36,8 +36,7 @@ class Windowed:
     def _emit(self, until: int) -> Tensor:
         start, until = self._done, max(self._done, until)
         if until == start:
-            probe = self.fn(self._buffer[:1][None])[0] if len(self._buffer) else self._buffer
-            return probe[:0]
+            return self.fn(self._buffer[:1][None])[0][:0]
         output = self.fn(self._buffer[None])[0]
         wanted = output[(start - self._first) * self.rate : (until - self._first) * self.rate]
         self._done = until

@@ -104,7 +104,7 @@ class CodecTask:
         regression = F.l1_loss(refined, quantised[:third].detach())
         decoded = codec.decoder(torch.cat([refined, quantised[third:]]))
         spectral = self.spectral(decoded, batch.audio)
-        loss = spectral.mean() + vq + 0.3 * regression
+        loss = spectral.mean() + 0.25 * vq + 0.3 * regression
         parts = {"refined": spectral[:third].mean().item(), "coded": spectral[third:].mean().item(), "vq": vq.item(),
                  "reg": regression.item()}
         frame = self.probe.frame_loss(first if self.semantic else first.detach(), batch.labels)

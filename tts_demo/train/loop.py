@@ -73,7 +73,7 @@ def fit(task: Task, options: TrainOptions) -> dict[str, float]:
     run = _Run(options.work / task.name, everything, optimiser)
     step, log, spent = run.load() if options.resume else (0, [], 0.0)
     started, saved, stop = time.monotonic(), time.monotonic(), _StopFlag()
-    everything.train()
+    _train_mode(everything)
     bar = tqdm(total=steps, initial=step, desc=task.name, unit="step", smoothing=0.02, mininterval=2.0)
     average: dict[str, float] = {}
     while step < steps and not stop.requested:
@@ -111,6 +111,15 @@ def fit(task: Task, options: TrainOptions) -> dict[str, float]:
     run.save(step, log, spent)
     publish(task, options, scores, step, steps, spent, log)
     return scores
+
+
+def _train_mode(module: nn.Module) -> None:
+    """Training mode, except for what is frozen: its normalisation statistics must not move either."""
+    module.train()
+    for part in module.modules():
+        weights = list(part.parameters())
+        if weights and not any(w.requires_grad for w in weights):
+            part.eval()
 
 
 class _StopFlag:

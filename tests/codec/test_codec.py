@@ -1,0 +1,135 @@
+"""Codec, refiner and their streams: shapes, prefixes of the residual stack, streamed = whole."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tts_demo.acoustic import Refiner
+from tts_demo.codec.layers import InverseSTFTHead
+from tts_demo.codec.model import Codec
+from tts_demo.codec.quantizer import Codebook
+from tts_demo.codec.speaker import SpeakerEncoder
+from tts_demo.codec.streaming import Windowed
+from tts_demo.config import HOP, CodecConfig, RefinerConfig, SpeakerConfig
+
+SMALL = CodecConfig(encoder_width=32, encoder_layers=2, latent=24, codebooks=4, entries=32, code_width=8,
+                    decoder_width=32, decoder_layers=3, decoder_lookahead=2)
+
+
+@pytest.fixture(scope="module")
+def codec() -> Codec:
+    torch.manual_seed(0)
+    return Codec(SMALL).eval().requires_grad_(False)
+
+
+@pytest.fixture(scope="module")
+def refiner() -> Refiner:
+    torch.manual_seed(0)
+    made = Refiner(RefinerConfig(entries=32, latent=24, speaker=16, width=32, layers=2, heads=4, ffn=48, left=9, right=2))
+    for layer in made.layers:
+        torch.nn.init.normal_(layer.voice.weight, std=0.1)
+    return made.eval().requires_grad_(False)
+
+
+def stream(fn, left: int, right: int, data: torch.Tensor, sizes: list[int], rate: int = 1) -> torch.Tensor:
+    windowed, out, at = Windowed(fn, left, right, rate), [], 0
+    for size in sizes:
+        out.append(windowed.push(data[at : at + size]))
+        at += size
+    return torch.cat([*out, windowed.push(data[at:]), windowed.finish()])
+
+
+def test_encode_pads_to_whole_frames(codec: Codec) -> None:
+    codes = codec.encode(torch.randn(2, 7 * HOP + 1))
+    assert codes.shape == (2, 8, 4) and 0 <= int(codes.min()) and int(codes.max()) < 32
+    assert codec.decode_codes(codes).shape == (2, 8 * HOP)
+
+
+def test_a_prefix_of_the_books_decodes(codec: Codec) -> None:
+    codes = codec.encode(torch.randn(1, 10 * HOP))
+    latents = [codec.quantizer.decode(codes[..., :k]) for k in (1, 2, 4)]
+    assert all(x.shape == (1, 10, 24) for x in latents)
+    assert not torch.allclose(latents[0], latents[1])
+
+
+def test_quantised_training_latent_is_what_the_codes_decode_to(codec: Codec) -> None:
+    latent, semantic = codec.encoder(torch.randn(2, 12 * HOP))
+    total, first, codes, _ = codec.quantizer(latent, semantic, torch.tensor([4, 2]))
+    assert torch.allclose(total[0], codec.quantizer.decode(codes[:1])[0], atol=1e-5)
+    assert torch.allclose(total[1], codec.quantizer.decode(codes[1:, :, :2])[0], atol=1e-5)
+    assert torch.equal(codes, codec.quantizer.encode(latent, semantic))
+
+
+def test_first_book_hears_only_its_share_of_the_reconstruction() -> None:
+    torch.manual_seed(0)
+    fresh = Codec(SMALL)
+    gradients = []
+    for share in (1.0, 0.25):
+        latent, semantic = fresh.encoder(torch.randn(1, 12 * HOP, generator=torch.Generator().manual_seed(1)))
+        semantic = semantic.detach().requires_grad_(True)
+        fresh.quantizer.eval()
+        total, *_ = fresh.quantizer(latent.detach(), semantic, torch.tensor([1]), share)
+        total.square().sum().backward()
+        gradients.append(semantic.grad)
+    assert torch.allclose(gradients[1], 0.25 * gradients[0], atol=1e-6)
+
+
+def test_dead_entries_move_to_the_data() -> None:
+    torch.manual_seed(0)
+    book = Codebook(8, 16, 4).train()
+    with torch.no_grad():
+        book.entries[5] = -100.0 * torch.ones(4)
+        book.usage[5] = -1.0
+    before = book.entries[5].clone()
+    book(torch.randn(2, 30, 8))
+    assert not torch.equal(before, book.entries[5]) and book.usage[5] > 0.5
+
+
+@pytest.mark.parametrize("sizes", [[1] * 30, [7, 13, 3], [3, 0, 25, 0]])
+def test_decoder_stream_equals_whole(codec: Codec, sizes: list[int]) -> None:
+    latent = torch.randn(40, 24)
+    whole = codec.decoder(latent[None])[0]
+    streamed = stream(codec.decoder, codec.decoder.left, codec.decoder.right, latent, sizes, HOP)
+    assert streamed.shape == whole.shape
+    assert (streamed - whole).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("sizes", [[1] * 50, [20, 31]])
+def test_refiner_stream_equals_whole(refiner: Refiner, sizes: list[int]) -> None:
+    codes, speaker, prompt = torch.randint(32, (60,)), torch.randn(1, 16), torch.randn(1, 20, 24)
+    fn = lambda c: refiner(c, speaker, prompt)
+    whole = fn(codes[None])[0]
+    assert (stream(fn, refiner.left, refiner.right, codes, sizes) - whole).abs().max() < 1e-5
+
+
+def test_refiner_window_bounds_its_reach(refiner: Refiner) -> None:
+    codes, speaker = torch.randint(32, (1, 60)), torch.randn(1, 16)
+    changed = codes.clone()
+    changed[0, 20] = (changed[0, 20] + 1) % 32
+    for window, left in ((0, 9), (6, 3)):
+        moved = (refiner(codes, speaker, None, window) - refiner(changed, speaker, None, window)).abs().sum(-1)[0] > 1e-6
+        reach = 2 * left + refiner.stem.left
+        assert moved[20] and not moved[20 + reach + 1 :].any() and not moved[: 20 - refiner.right].any()
+        assert moved[20 : 20 + reach].any()
+
+
+def test_inverse_stft_reconstructs_a_matching_spectrum() -> None:
+    """Analysis with the same window and centring, put back through the head's overlap-add, gives the signal again."""
+    head = InverseSTFTHead(4, 64, 16)
+    signal = torch.randn(1, 20 * 16)
+    padded = torch.nn.functional.pad(signal, (24, 24))
+    spectrum = torch.fft.rfft(padded.unfold(-1, 64, 16) * head.window)
+    both = torch.cat([spectrum.abs().clamp(min=1e-8).log(), spectrum.angle()], -1)
+    head.project = torch.nn.Identity()
+    out = head(both)
+    assert out.shape == signal.shape and torch.allclose(out, signal, atol=1e-3)
+
+
+def test_speaker_vector_has_one_length_and_hears_the_voice() -> None:
+    torch.manual_seed(0)
+    encoder = SpeakerEncoder(SpeakerConfig(width=24, layers=2, embedding=16)).eval()
+    low = torch.sin(torch.arange(16000) * 0.05)[None]
+    high = torch.sin(torch.arange(16000) * 0.7)[None]
+    a, b = encoder(low), encoder(high)
+    assert torch.allclose(a.norm(), torch.tensor(4.0), atol=1e-3) and not torch.allclose(a, b, atol=1e-2)

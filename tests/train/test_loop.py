@@ -1,0 +1,110 @@
+"""The training loop: an interrupted and resumed run is the unbroken run; frozen parts stand still; cards are written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tts_demo import checkpoints
+from tts_demo.config import SpeakerConfig, UserError
+from tts_demo.codec.speaker import SpeakerEncoder
+from tts_demo.train.forward import train_forward
+from tts_demo.train.loop import TrainOptions, fit, learning_rate
+
+from ..conftest import make_lm
+
+
+class LineTask:
+    """Fits a speaker encoder's projection to a constant; small enough to run in a moment."""
+
+    name, steps, lr, data_summary = "speaker", 12, 1e-2, "made here"
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.model = SpeakerEncoder(SpeakerConfig(width=8, layers=1, embedding=4))
+        self.modules, self.helpers = {"speaker": self.model}, {"norm": nn.BatchNorm1d(3).requires_grad_(False)}
+        self.seen: list[float] = []
+
+    def batch(self, rng: np.random.Generator, step: int) -> torch.Tensor:
+        made = torch.from_numpy(rng.standard_normal((2, 3200)).astype(np.float32))
+        self.seen.append(float(made[0, 0]))
+        return made
+
+    def loss(self, batch: torch.Tensor, step: int):
+        out = self.model(batch)
+        loss = (out[:, 0] - 1).square().mean() + self.helpers["norm"](torch.randn(5, 3)).square().mean()
+        return loss, {"loss": loss.item()}
+
+    def evaluate(self) -> dict[str, float]:
+        return {"first weight": float(self.model.project.weight[0, 0].detach())}
+
+
+def test_resumed_equals_unbroken(tmp_path: Path) -> None:
+    whole = fit(LineTask(), TrainOptions(data=tmp_path, out=tmp_path / "a", work=tmp_path / "wa"))
+    options = TrainOptions(data=tmp_path, out=tmp_path / "b", work=tmp_path / "wb")
+    first = LineTask()
+    stop_after(first, 5)
+    fit(first, options)
+    second = LineTask()
+    resumed = fit(second, TrainOptions(data=tmp_path, out=tmp_path / "b", work=tmp_path / "wb", resume=True))
+    assert len(first.seen) == 5 and len(second.seen) == 7
+    assert resumed == whole
+
+
+def stop_after(task: LineTask, steps: int) -> None:
+    """Make the task ask for an end as a person would: with SIGTERM, in the middle of a run."""
+    import os
+    import signal
+
+    original = task.loss
+
+    def loss(batch, step):
+        if step == steps - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(batch, step)
+
+    task.loss = loss
+
+
+def test_what_is_published_loads_and_its_card_tells_how_it_was_made(tmp_path: Path) -> None:
+    fit(LineTask(), TrainOptions(data=tmp_path, out=tmp_path / "out", work=tmp_path / "work", seed=3))
+    loaded = checkpoints.load_module(tmp_path / "out", "speaker")
+    assert loaded(torch.randn(1, 3200)).shape == (1, 4)
+    card = (tmp_path / "out" / "speaker" / "README.md").read_text()
+    assert "python -m tts_demo train speaker" in card and "seed" in card.lower() and "12 of 12" in card
+    assert str(tmp_path) not in card
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["files"]
+
+
+def test_frozen_statistics_stand_still(tmp_path: Path) -> None:
+    task = LineTask()
+    before = task.helpers["norm"].running_mean.clone()
+    fit(task, TrainOptions(data=tmp_path, out=tmp_path / "o", work=tmp_path / "w"))
+    assert torch.equal(task.helpers["norm"].running_mean, before)
+
+
+def test_nothing_to_resume_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--resume"):
+        fit(LineTask(), TrainOptions(data=tmp_path, out=tmp_path, work=tmp_path, resume=True))
+
+
+def test_learning_rate_rises_then_falls() -> None:
+    rates = [learning_rate(s, 1000, 1.0) for s in range(1000)]
+    assert rates[0] < rates[50] < rates[99] == pytest.approx(1.0, abs=0.02)
+    assert all(a >= b for a, b in zip(rates[100:], rates[101:])) and rates[-1] < 0.03
+
+
+def test_training_forward_equals_the_models_own() -> None:
+    lm = make_lm()
+    torch.manual_seed(0)
+    x, positions = torch.randn(2, 14, lm.config.hidden), torch.stack([torch.arange(14), torch.arange(14) + 3])
+    mask = torch.ones(2, 14, 14, dtype=torch.bool).tril()
+    with torch.no_grad():
+        mine, weights = train_forward(lm, x, positions, mask, (1,), slice(6, 14), slice(2, 6))
+        assert torch.allclose(mine, lm(x, positions, mask), atol=1e-4)
+    assert weights[0].shape == (2, 8, 4) and bool((weights[0].exp().sum(-1) <= 1 + 1e-5).all())
