@@ -66,8 +66,9 @@ def draft_decoder(lm: LanguageModel, draft: Draft) -> Decoder:
     base, config = lm.decoder, draft.config
     own = [fuse(block, i, None, lm.config.head_dim, base.dtype) for i, block in enumerate(draft.layers)]
     layers = own + base.layers[config.layers - config.shared:]
+    bias = draft.head.bias.detach().to(base.dtype) if draft.head.bias is not None else None
     return Decoder(replace(base.config, layers=len(layers)), layers, base.norm, base.embedding,
-                   draft.head.weight.detach().to(base.dtype))
+                   draft.head.weight.detach().to(base.dtype), bias)
 
 
 @dataclass(frozen=True)
