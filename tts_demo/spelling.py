@@ -223,7 +223,7 @@ def normalise(text: str) -> str:
     return text
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=512)
 def _written_out(text: str) -> str:
     text = _ascii(text)
     for pattern, replacement in _RULES:

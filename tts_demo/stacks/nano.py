@@ -97,16 +97,19 @@ class NanoStack:
             raise UserError(f"Unknown method {name!r}; the methods are: {', '.join(METHODS)}.")
         with self._loading:
             if name not in self._methods:
-                kind = METHODS[name]
-                modules = {folder: self._adapter(name, folder, module) for folder, module in kind.build_modules(self.lm).items()}
-                self._methods[name] = kind(self.lm, modules)
+                self._methods[name] = METHODS[name](self.lm, self._adapters(METHODS[name]))
         return self._methods[name]
 
-    def _adapter(self, method: str, folder: str, module: torch.nn.Module) -> torch.nn.Module:
-        if self.root is None or not checkpoints.available(self.root, folder):
-            raise UserError(f"The method {method!r} has no trained weights ({folder}) here: make them with "
-                            f"'python -m tts_demo train {folder}'.")
-        return checkpoints.load_module(self.root, folder, module).to(self.device, self.dtype)
+    def _adapters(self, kind: type[Method]) -> dict[str, torch.nn.Module]:
+        """The method's trained modules by folder. One that it can run without may be absent."""
+        found = {}
+        for folder, module in kind.build_modules(self.lm).items():
+            if self.root is not None and checkpoints.available(self.root, folder):
+                found[folder] = checkpoints.load_module(self.root, folder, module).to(self.device, self.dtype)
+            elif folder in kind.needs_weights:
+                raise UserError(f"The method {kind.name!r} has no trained weights ({folder}) here: make them with "
+                                f"'python -m tts_demo train {folder}'.")
+        return found
 
     def vocoder(self, prompt: Prompt, codebooks: int) -> "NanoVocoder":
         """codebooks 1: the refiner fills in the rest; more: that many codebooks are decoded as they are."""
