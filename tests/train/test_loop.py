@@ -16,7 +16,7 @@ from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.train.forward import train_forward
 from tts_demo.train.loop import TrainOptions, fit, learning_rate
 
-from ..conftest import make_lm
+from conftest import make_lm
 
 
 class LineTask:
