@@ -1,15 +1,23 @@
-"""A tiny random stack that sounds like something, and a page served on it. Every token is a short tone, so a run can
+"""A tiny random stack that sounds like something, and the page served on it. Every token is a short tone, so a run can
 be heard, drawn and compared; nothing here is trained and no figure of it means anything."""
 
 from __future__ import annotations
 
+import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import soundfile
 import torch
-
 from tests.conftest import TinyPrompt, TinyStack, make_lm
+
 from tts_demo.config import LMConfig
+from tts_demo.ui import build_app, launch
+from tts_demo.ui.service import Limits
 
 SHAPE = LMConfig(text_vocab=128, speech_codes=64, hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, speaker=8,
                  max_positions=4096)
@@ -47,7 +55,29 @@ class ToyStack(TinyStack):
 
 
 def tone(seconds: float = 3.0, rate: int = 16000) -> np.ndarray:
-    """A voice for tests: a buzzing vowel with pauses, loud enough to pass every check. int16 [N]."""
+    """A voice for tests: a buzzing vowel, loud enough to pass every check. int16 [N]."""
     t = np.arange(int(seconds * rate)) / rate
     wave = sum(np.sin(2 * np.pi * 120 * k * t) / k for k in range(1, 9)) * (0.6 + 0.4 * np.sin(2 * np.pi * 3 * t))
     return (9000 * wave / np.abs(wave).max()).astype(np.int16)
+
+
+def voice_file(folder: Path, seconds: float = 3.0) -> Path:
+    path = folder / f"voice-{seconds:g}.wav"
+    soundfile.write(path, tone(seconds), 16000)
+    return path
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+@contextmanager
+def served(stack: Any, **limits: Any) -> Iterator[tuple[str, Any]]:
+    """The real page on ``stack`` at a free port: (address, app)."""
+    app = build_app(stack, Limits(**limits))
+    try:
+        yield launch(app, "127.0.0.1", free_port(), block=False), app
+    finally:
+        app.close()

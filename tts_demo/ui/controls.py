@@ -78,8 +78,11 @@ def from_address(query: Mapping[str, str], methods: Mapping[str, type[Any]]) -> 
         if f.name in query:
             sampling[f.name] = number(query[f.name], type(f.default), f.name)
     found["sampling"] = Sampling(**sampling)
-    if "seed" in query:
-        found["seed"] = number(query["seed"], int, "seed")
+    for name in ("seed", "max_seconds"):
+        if name in query:
+            found[name] = number(query[name], int, name)
+            if found[name] < (name == "max_seconds"):
+                raise UserError(f"{name} in the link is too small: {found[name]}.")
     return found
 
 

@@ -367,6 +367,8 @@ class Handlers:
             updates[ui.text] = found["text"][: self.limits.max_characters]
         if "seed" in found:
             updates[ui.seed] = found["seed"]
+        if "max_seconds" in found:
+            updates[ui.max_seconds] = min(found["max_seconds"], self.limits.max_seconds)
         example = next((e for e in voices.examples() if e.name == found.get("voice")), None)
         if example:
             updates |= {ui.voice_name: example.name, ui.voice: str(example.path), ui.prompt_text: example.text}

@@ -35,8 +35,8 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
                 _inputs(ui, limits)
             with gr.Column(scale=9, min_width=340, elem_id="stage"):
                 _stage(ui)
-        with gr.Tabs(elem_id="views"):
-            _views(ui)
+                with gr.Tabs(elem_id="views"):
+                    _views(ui)
         _bind(ui, act, demo)
         register(act)
     demo.queue(max_size=limits.max_queue, default_concurrency_limit=4)
@@ -73,8 +73,8 @@ def _inputs(ui: SimpleNamespace, limits: Limits) -> None:
                              max_lines=10, placeholder="Type what should be said", elem_id="text", label="Text to speak",
                              max_length=limits.max_characters)
         ui.count = gr.HTML(f"<p class='quiet' id='count' data-limit='{limits.max_characters}'></p>")
-        ui.samples = gr.Dropdown([(t if len(t) < 64 else t[:62] + "…", t) for t in samples], value=None, show_label=False,
-                                 container=False, elem_id="samples", visible=bool(samples), label="Example texts")
+        ui.samples = gr.Dropdown([(t if len(t) < 64 else t[:62] + "…", t) for t in samples], value=None,
+                                 elem_id="samples", visible=bool(samples), label="Or take an example")
     with gr.Group(elem_classes="panel"):
         gr.HTML("<h2><b>3</b> Method</h2>")
         others = [n for n in METHODS if n != "baseline"]
@@ -91,9 +91,9 @@ def _inputs(ui: SimpleNamespace, limits: Limits) -> None:
         with gr.Accordion("Seed and sampling", open=False, elem_id="more"):
             _sampling(ui, limits)
     with gr.Row(elem_id="go"):
-        ui.run = gr.Button("Speak both", variant="primary", scale=3, elem_id="run")
-        ui.stop = gr.Button("Stop", interactive=False, scale=1, min_width=80, elem_id="stop", variant="stop")
-        ui.link = gr.Button("Copy link", scale=1, min_width=90, elem_id="link")
+        ui.run = gr.Button("Speak both", variant="primary", scale=3, min_width=140, elem_id="run")
+        ui.stop = gr.Button("Stop", interactive=False, scale=1, min_width=64, elem_id="stop", variant="stop")
+        ui.link = gr.Button("Copy link", scale=1, min_width=84, elem_id="link")
 
 
 def _sampling(ui: SimpleNamespace, limits: Limits) -> None:
@@ -136,9 +136,9 @@ def _views(ui: SimpleNamespace) -> None:
     with gr.Tab("Inside", id="inside"):
         with gr.Row(elem_id="heads"):
             ui.words = gr.HTML("", elem_id="words")
-            ui.layer = gr.Dropdown([("mean of all layers", "mean")], value="mean", label="Layer", min_width=150, scale=0,
+            ui.layer = gr.Dropdown([("mean of all layers", "mean")], value="mean", label="Layer", min_width=170, scale=0,
                                    elem_id="layer")
-            ui.head = gr.Dropdown([("mean of all heads", "mean")], value="mean", label="Head", min_width=150, scale=0,
+            ui.head = gr.Dropdown([("mean of all heads", "mean")], value="mean", label="Head", min_width=170, scale=0,
                                   elem_id="head")
         ui.inspector = Inspector(elem_id="inspector")
     with gr.Tab("Numbers", id="numbers"):
@@ -163,7 +163,7 @@ def _views(ui: SimpleNamespace) -> None:
 
 def _bind(ui: SimpleNamespace, act: Handlers, demo: gr.Blocks) -> None:
     every_dial = [d for row in ui.dials.values() for d in row]
-    settings = [ui.text, ui.voice_name, ui.method, ui.seed, ui.temperature, ui.top_k, ui.top_p, ui.repeat_window,
+    settings = [ui.text, ui.voice_name, ui.method, ui.seed, ui.max_seconds, ui.temperature, ui.top_k, ui.top_p, ui.repeat_window,
                 ui.repeat_ratio, *every_dial]
     inputs = [ui.voice, ui.prompt_text, ui.consent, ui.text, ui.method, ui.both, ui.attention, ui.seed, ui.max_seconds,
               ui.temperature, ui.top_k, ui.top_p, ui.repeat_window, ui.repeat_ratio, *every_dial]

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import base64
-import functools
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,11 @@ STATIC = Path(__file__).parent / "static"
 SCRIPTS = ("deck.js", "player.js", "charts.js", "inspector.js", "blind.js", "page.js")
 
 
-@functools.cache
 def head() -> str:
     """Every script of the page, inline: nothing is fetched from elsewhere."""
     return "".join(f"<script>{(STATIC / name).read_text(encoding='utf-8')}</script>" for name in SCRIPTS)
 
 
-@functools.cache
 def css() -> str:
     return (STATIC / "style.css").read_text(encoding="utf-8")
 

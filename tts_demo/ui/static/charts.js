@@ -27,8 +27,10 @@
       svg.setAttribute("viewBox", `0 0 ${w} ${height}`); svg.setAttribute("height", height);
       const all = series.flatMap((r) => r.points);
       const xs = Math.max(o.xmin || 1, ...all.map((p) => p[0]));
-      let ys = o.max || Math.max(o.ymin || 0, ...all.map((p) => p[1])) * 1.12 || 1;
-      const x = (v) => left + (w - left - right) * v / xs, y = (v) => height - bottom - (height - top - bottom) * Math.min(v, ys) / ys;
+      // The first points of a running ratio are start-up and would flatten the rest: with ``settle`` they may leave the top.
+      const calm = o.settle ? all.filter((p) => p[0] > 0.12 * xs) : all;
+      const ys = o.max || Math.max(o.ymin || 0, ...(calm.length ? calm : all).map((p) => p[1])) * 1.15 || 1;
+      const x = (v) => left + (w - left - right) * v / xs, y = (v) => height - bottom - (height - top - bottom) * Math.min(v, 1.04 * ys) / ys;
       const parts = [];
       for (const t of ticks(ys, 3)) parts.push(s("line", { x1: left, x2: w - right, y1: y(t), y2: y(t), class: "grid" }), s("text", { x: left - 7, y: y(t) + 4, "text-anchor": "end" }, o.format(t)));
       for (const t of ticks(xs, Math.max(3, Math.floor(w / 110)))) parts.push(s("text", { x: x(t), y: height - 7, "text-anchor": "middle" }, `${+t.toFixed(2)}${t ? "" : " s"}`));
@@ -42,7 +44,7 @@
       }
       svg.replaceChildren(...parts);
       svg.setAttribute("aria-label", `${o.title}. ` + series.map((r) => r.points.length ? `${r.name}: ${o.format(r.points[r.points.length - 1][1])} at ${r.points[r.points.length - 1][0].toFixed(1)} s` : "").join(". "));
-      legend.replaceChildren(...series.filter((r) => r.points.length).map((r) => h("span", { class: r.side }, h("i", {}), r.name, h("b", {}, o.format(r.points[r.points.length - 1][1])))));
+      legend.replaceChildren(...series.filter((r) => r.points.length).map((r) => h("span", { class: r.side }, h("i", {}), r.name, h("b", {}, (o.exact || o.format)(r.points[r.points.length - 1][1])))));
       geometry = { left, right, w, xs };
     };
     svg.addEventListener("pointermove", (e) => {
@@ -63,7 +65,7 @@
 
   TTSD.mounts.charts = (root) => {
     root.className = "card charts";
-    const rtf = TTSD.lineChart(root, { title: "Real-time factor so far", hint: "lower is better", format: (v) => (+v.toFixed(2)).toString(), line: 1, lineWord: "real time" });
+    const rtf = TTSD.lineChart(root, { title: "Real-time factor so far", hint: "lower is better", settle: true, format: (v) => (+v.toFixed(2)).toString(), exact: (v) => v.toFixed(2), line: 1, lineWord: "real time" });
     const kv = TTSD.lineChart(root, { title: "KV cache", hint: "live bytes by seconds of audio", format: (v) => v ? TTSD.bytes(v) : "0" });
     let points = {}, titles = {};
     const draw = () => {

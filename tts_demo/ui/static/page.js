@@ -6,9 +6,9 @@
     const target = e && (e.matches("button,a") ? e : e.querySelector("a,button"));
     if (target) target.click();
   };
-  // a: text, voice, method, seed, temperature, top_k, top_p, repeat_window, repeat_ratio, then every method's dials
+  // a: text, voice, method, seed, max_seconds, temperature, top_k, top_p, repeat_window, repeat_ratio, then every method's dials
   TTSD.address = (names, a) => {
-    const keys = ["text", "voice", "method", "seed", "temperature", "top_k", "top_p", "repeat_window", "repeat_ratio"];
+    const keys = ["text", "voice", "method", "seed", "max_seconds", "temperature", "top_k", "top_p", "repeat_window", "repeat_ratio"];
     const q = new URLSearchParams();
     keys.forEach((k, i) => { if (a[i] !== null && a[i] !== undefined && a[i] !== "") q.set(k, a[i]); });
     let at = keys.length;

@@ -12,8 +12,7 @@
   TTSD.clock = (t) => `${t.toFixed(1)} s`;
   TTSD.bytes = (n) => n >= 1e6 ? `${(n / 1e6).toFixed(n >= 1e7 ? 1 : 2)} MB` : n >= 1e3 ? `${(n / 1e3).toFixed(0)} kB` : `${n.toFixed(0)} B`;
   TTSD.ms = (s) => s === null || s === undefined ? "–" : s < 1 ? `${Math.round(s * 1000)} ms` : `${s.toFixed(2)} s`;
-  TTSD.colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
-    || getComputedStyle(document.body).getPropertyValue(name).trim();
+  TTSD.colour = (name) => getComputedStyle(document.body).getPropertyValue(name).trim();
   TTSD.canvas = (c, w, height) => {
     const scale = window.devicePixelRatio || 1;
     c.width = Math.max(1, Math.round(w * scale)); c.height = Math.round(height * scale);
@@ -101,7 +100,7 @@
     };
     deck.on((kind, m) => {
       if (kind === "time" && m.side === side) move(m.t);
-      if (kind === "data") { if (m.side === side || deck.span !== first) draw(); first = deck.span; refresh(); if (m.side === side && !deck.playing) move(0); }
+      if (kind === "data") { if (m.side === side || deck.span !== first) draw(); first = deck.span; refresh(); move(deck.side === side ? deck.position() : 0); }
       if (kind === "state") refresh();
     });
     new ResizeObserver(draw).observe(wave);

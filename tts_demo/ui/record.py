@@ -1,0 +1,131 @@
+"""Make what the page ships with: recorded runs that open before any model is loaded, and example voices.
+
+    python -m tts_demo.ui.record voices A.wav B.wav     # the stack re-speaks a sentence in each voice -> assets/prompts
+    python -m tts_demo.ui.record runs                   # every method against the baseline -> assets/runs
+
+Example voices are this project's own synthesis, never somebody's recording.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import engine
+from ..config import Request, Sampling, UserError
+from ..methods import METHODS
+from ..stacks import load_stack
+from . import session, voices
+from .service import Limits
+
+SENTENCE = "The river was calm that evening, and the light on the water turned slowly from gold to grey."
+
+
+def listen(stack: Any, request: Request) -> tuple[session.Side, engine.Started]:
+    """One synthesis as a Side, with the curve that the live charts would have drawn."""
+    curve, started = [], None
+    for event in engine.generate(stack, request):
+        if isinstance(event, engine.Started):
+            started = event
+        elif isinstance(event, engine.Stats) and event.snapshot.audio_seconds > 0:
+            s = event.snapshot
+            curve.append((s.audio_seconds, s.rtf, s.kv_bytes_total))
+        elif isinstance(event, engine.Done):
+            side = session.side_from(event, METHODS[request.method].title, request, stack.sample_rate, curve)
+    return side, started
+
+
+def pair(stack: Any, prompt: Any, text: str, method: str, seed: int, max_seconds: float) -> session.Run:
+    """Baseline and method on one text; each speaks once before, so that nothing recorded is cold."""
+    sampling = Sampling()
+    base = Request(text, prompt, "baseline", METHODS["baseline"].Options(), sampling, seed, max_seconds)
+    wanted = dataclasses.replace(base, method=method, options=METHODS[method].Options())
+    for request in (base, wanted):
+        engine.run(stack, dataclasses.replace(request, text="Ready.", max_seconds=1.0))
+    left, started = listen(stack, dataclasses.replace(base, capture_attention=True))
+    right, _ = listen(stack, dataclasses.replace(wanted, capture_attention=True))
+    facts = {"device": started.device, "dtype": started.dtype, "stack": started.stack, "cold": False,
+             "checkpoint_hash": started.checkpoint_hash, "prompt_seconds": round(float(prompt.seconds), 2),
+             "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__.split('+')[0]}"}
+    return session.Run(0, text, seed, dataclasses.asdict(sampling), facts, left, right)
+
+
+def record_runs(stack: Any, out: Path, voice: voices.Example, text: str, seed: int, max_seconds: float,
+                methods: list[str]) -> None:
+    prompt = stack.encode_prompt(*_samples(voice.path), voice.text or None)
+    for number, method in enumerate(methods, 1):
+        try:
+            run = pair(stack, prompt, text, method, seed, max_seconds)
+        except UserError as error:
+            print(f"{method} left out: {error}", file=sys.stderr)
+            continue
+        stem = out / f"{number}-{method}"
+        session.save(run, METHODS[method].title, stem)
+        size = sum(stem.with_suffix(s).stat().st_size for s in (".json", ".npz")) / 1e6
+        print(f"{stem.name}: {run.baseline.seconds:.1f} s and {run.method.seconds:.1f} s, {size:.2f} MB")
+
+
+def record_voices(stack: Any, out: Path, sources: list[str], text: str, seed: int) -> None:
+    """The sentence spoken by the baseline in each source voice, listed in ``prompts.json``."""
+    out.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for number, source in enumerate(sources, 1):
+        path, _, words = source.partition("=")
+        prompt = stack.encode_prompt(*_samples(Path(path)), words or None)
+        side, _ = listen(stack, Request(text, prompt, seed=seed, max_seconds=12.0))
+        name = f"Voice {chr(64 + number)}"
+        target = out / f"voice-{chr(96 + number)}.wav"
+        facts = {"method": "baseline", "seed": seed, "stack": stack.name, "checkpoint_hash": stack.checkpoint_hash}
+        target.write_bytes(session.wav_bytes(side.audio, side.sample_rate, facts))
+        rows.append({"name": name, "file": target.name, "text": text, "licence": "Synthetic: made by this project."})
+        print(f"{target.name}: {side.seconds:.1f} s")
+    (out / "prompts.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def _samples(path: Path) -> tuple[Any, int]:
+    recording = voices.read(path, Limits())
+    return recording.samples, voices.SAMPLE_RATE
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tts_demo.ui.record", description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("runs", "voices"))
+    parser.add_argument("sources", nargs="*", help="voices: recordings to take the voices from, FILE or FILE=transcript")
+    parser.add_argument("--stack", default="nano")
+    parser.add_argument("--device")
+    parser.add_argument("--text", help="what is said")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--max-seconds", type=float, default=12.0)
+    parser.add_argument("--methods", default=",".join(n for n in METHODS if n != "baseline"))
+    parser.add_argument("--out", type=Path, help="folder; default: assets/runs or assets/prompts")
+    args = parser.parse_args(argv)
+    try:
+        stack = load_stack(args.stack, device=args.device)
+        if args.what == "voices":
+            if not args.sources:
+                raise UserError("Give at least one recording to take a voice from.")
+            record_voices(stack, args.out or voices.ASSETS / "prompts", args.sources, args.text or SENTENCE, args.seed)
+            return 0
+        known = voices.examples()
+        if args.sources:
+            path, _, words = args.sources[0].partition("=")
+            known = [voices.Example("given", Path(path), words)]
+        if not known:
+            raise UserError("There is no example voice yet: give a recording, or run 'record voices' first.")
+        record_runs(stack, args.out or voices.ASSETS / "runs", known[0], args.text or voices.texts()[0], args.seed,
+                    args.max_seconds, args.methods.split(","))
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
