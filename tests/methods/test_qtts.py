@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from conftest import make_prefix
+from tests.conftest import make_prefix
 from tts_demo.config import Request, Sampling, UserError
 from tts_demo.engine import run
 from tts_demo.lm.lora import LoraDelta
@@ -241,8 +241,9 @@ def test_replay_equals_stepwise(strategy, books, d, prompt, method, tiny_lm):
 def test_lora_is_merged_in_the_backbone_of_a_strategy(method, tiny_lm):
     adapter = method.modules["qtts-delay"]
     strategy = next(s for k, s in method.strategies.items() if k.__name__ == "DelayState")
-    merged = strategy.decoder.layers[0].out - tiny_lm.decoder.layers[0].out
-    delta = LoraDelta(adapter.lora.state_dict(), adapter.config.lora).delta(0, "o_proj")
+    eye = torch.eye(64)
+    merged = strategy.decoder.layers[0].out(eye) - tiny_lm.decoder.layers[0].out(eye)
+    delta = LoraDelta(adapter.lora.state_dict(), adapter.config.lora).delta(0, "o_proj").t()
     torch.testing.assert_close(merged, delta, atol=1e-5, rtol=1e-4)
     assert delta.abs().max() > 1e-3
 

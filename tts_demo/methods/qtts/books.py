@@ -61,7 +61,6 @@ class Books(nn.Module):
         self.codes = nn.Parameter(torch.randn(c.books, c.entries, c.code_width))
         self.into = nn.Parameter(torch.zeros(c.books - 1, c.code_width, c.hidden))
         self.context = nn.Parameter(torch.randn(c.books, c.code_width, context) * (0.3 * c.code_width**-0.5))
-        self.pads = nn.Parameter(torch.zeros(c.books, c.hidden))
         self.count_tag = nn.Parameter(torch.zeros(c.books, c.hidden))  # row K - 1: K books are in use
 
     @torch.no_grad()
@@ -71,13 +70,13 @@ class Books(nn.Module):
         width = min(entries.shape[-1], self.codes.shape[-1])
         self.codes[..., :width] = F.normalize(entries[..., :width], dim=-1) * width**0.5
 
-    def table(self, base: Tensor, books: int) -> Tensor:
+    def table(self, base: Tensor, books: int, pads: Tensor | None = None) -> Tensor:
         """base [V, H], the language model's speech embedding -> [books, entries + 1, H + C]: per code its input embedding
-        and its context; the last row is padding, whose context is zero."""
+        and its context. The last row is padding: input ``pads`` [K, H] or zero, context zero."""
         into = torch.cat([base[:self.config.entries].to(self.codes.dtype)[None],
                           torch.bmm(self.codes[1:books], self.into[:books - 1]).to(self.codes.dtype)])
         context = torch.bmm(self.codes[:books], self.context[:books]).to(self.codes.dtype)
-        into = torch.cat([into, self.pads[:books, None]], 1)
+        into = F.pad(into, (0, 0, 0, 1)) if pads is None else torch.cat([into, pads[:books, None]], 1)
         return torch.cat([into, F.pad(context, (0, 0, 0, 1))], -1)
 
     def look_up(self, table: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:

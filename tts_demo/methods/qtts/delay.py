@@ -20,7 +20,7 @@ from ...lm.masks import prefix_mask
 from ...lm.model import LanguageModel
 from ...lm.sampling import History, sample, special_ids
 from ..base import Prefix, Replay, State, Step
-from .books import Books, QTTSConfig, row_offsets
+from .books import Books, QTTSConfig
 from .pattern import delay
 
 
@@ -33,12 +33,16 @@ class DelayAdapter(nn.Module):
         self.config = c = QTTSConfig.of(lm.config)
         self.lora = LoraFactors(lm.backbone, c.lora)
         self.books = Books(c, c.hidden)
+        self.pads = nn.Parameter(torch.zeros(c.books, c.hidden))  # input where the pattern has no frame
         self.delay_tag = nn.Parameter(torch.zeros(c.max_delay, c.hidden))
         heads = c.books - 1
         self.inner = nn.Parameter(torch.randn(heads, c.hidden, c.head_width) * c.hidden**-0.5)
         self.inner_bias = nn.Parameter(torch.zeros(heads, 1, c.head_width))
         self.outer = nn.Parameter(torch.zeros(heads, c.hidden + c.head_width, c.code_width))
         self.bias = nn.Parameter(torch.zeros(heads, 1, c.entries))
+
+    def table(self, base: Tensor, books: int) -> Tensor:
+        return self.books.table(base, books, self.pads)
 
     def tag(self, books: int, d: int) -> Tensor:
         """[H], added to every speech input of a run."""
@@ -109,7 +113,7 @@ class DelayStrategy:
                 max_frames: int, forced: bool) -> DelayState:
         decoder, adapter, pad = self.decoder, self.adapter, self.adapter.config.pad
         device, spoken = decoder.device, prefix.prompt_codes[:, :books]
-        table = adapter.books.table(decoder.embedding, books).to(decoder.dtype)
+        table = adapter.table(decoder.embedding, books).to(decoder.dtype)
         tag, tail, count = adapter.tag(books, d).to(decoder.dtype), (books - 1) * d, len(spoken)
         grid = delay(spoken, d, pad)  # [F' + tail, K]
         open_ = torch.arange(tail, device=device)[:, None] >= torch.arange(books, device=device) * d

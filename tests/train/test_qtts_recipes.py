@@ -1,0 +1,145 @@
+"""Both multi-codebook recipes: what training computes is what decoding computes, and a little of it helps."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from tts_demo.config import Sampling, UserError
+from tts_demo.lm import lora
+from tts_demo.methods.qtts import QTTS
+from tts_demo.train import RECIPES
+from tts_demo.train.qtts import BOOKS, DELAYS, IGNORE, Dials, drawn
+from tts_demo.train.qtts_delay import QTTSDelayTask, delay_rows
+from tts_demo.train.qtts_hierarchical import QTTSHierarchicalTask, frame_rows
+from tts_demo.train.sequences import SpeechBatch
+
+TASKS = {"delay": QTTSDelayTask, "hierarchical": QTTSHierarchicalTask}
+
+
+class TinyData:
+    """Sequences of a random language: a book's code is the code of the book below plus the text's first id."""
+
+    def __init__(self, text_vocab: int, codes: int, speaker: int) -> None:
+        self.shape = (text_vocab, codes, speaker)
+
+    def batch(self, rng: np.random.Generator, size: int = 6) -> SpeechBatch:
+        text_vocab, codes, speaker = self.shape
+        lengths, frames = torch.from_numpy(rng.integers(3, 7, size)), torch.from_numpy(rng.integers(8, 15, size))
+        text = torch.from_numpy(rng.integers(1, text_vocab, (size, 6)))
+        text[torch.arange(6) >= lengths[:, None]] = 0
+        first = torch.from_numpy(rng.integers(0, codes, (size, 14)))
+        spoken = (first[..., None] + torch.arange(8) * 3) % codes
+        spoken[torch.arange(14) >= frames[:, None]] = 0
+        vectors = torch.from_numpy(rng.standard_normal((size, speaker))).float()
+        return SpeechBatch(text, lengths, spoken, frames, vectors, torch.zeros(size, 14).long())
+
+    def held_out(self, batches: int = 1) -> list[SpeechBatch]:
+        return [self.batch(np.random.default_rng(99), 16)]
+
+
+def make_task(strategy: str, tiny_lm, noise: float = 0.0):
+    torch.manual_seed(0)
+    task = TASKS[strategy].__new__(TASKS[strategy])  # without speech on disk
+    task.lm = copy.deepcopy(tiny_lm)  # LoRA goes into it
+    task.data = TinyData(tiny_lm.config.text_vocab, tiny_lm.config.speech_codes, tiny_lm.config.speaker)
+    task.books, task.delays = BOOKS, DELAYS
+    task.adapt(torch.randn(8, tiny_lm.config.speech_codes, 4))
+    for name, weight in task.adapter.named_parameters():
+        weight.data.add_(torch.randn_like(weight) * noise)
+    return task
+
+
+def test_recipes_are_registered():
+    assert RECIPES["qtts-delay"] == "qtts_delay.QTTSDelayTask"
+    assert RECIPES["qtts-hierarchical"] == "qtts_hierarchical.QTTSHierarchicalTask"
+    assert {task.name for task in TASKS.values()} == set(QTTS.needs_weights)
+
+
+@pytest.mark.parametrize("strategy, books, d", [("delay", 8, 1), ("delay", 4, 3), ("hierarchical", 8, 1), ("hierarchical", 2, 1)])
+def test_training_rows_equal_decoding_rows(strategy, books, d, tiny_lm):
+    """Greedy decoding from a prefix alone, then teacher forcing of what was spoken: same hidden states, same scores."""
+    task = make_task(strategy, tiny_lm, noise=0.1)
+    method = QTTS(tiny_lm, {**QTTS.build_modules(tiny_lm), task.name: task.adapter})
+    text, speaker = torch.randint(1, 20, (6,)), torch.randn(tiny_lm.config.speaker)
+    prefix = tiny_lm.prefix(text, ("x",) * 6, speaker, torch.zeros(0, 8, dtype=torch.long))
+    state = method.prefill(prefix, QTTS.Options(strategy=strategy, codebooks=books, delay=d), Sampling(2.0, 0, 1.0),
+                           torch.Generator().manual_seed(1), 9, True)
+    hidden, frames = [], []
+    while not state.done:
+        frames.append(method.step(state).frames)
+        hidden.append(state.hidden[0])
+    spoken = torch.cat(frames)
+    longer = torch.cat([torch.nn.functional.pad(spoken, (0, 8 - books)), torch.zeros(3, 8, dtype=torch.long)])
+    batch = SpeechBatch(torch.nn.functional.pad(text, (0, 2))[None], torch.tensor([6]), longer[None], torch.tensor([9]),
+                        speaker[None], torch.zeros(1, 12).long())
+    with torch.no_grad():
+        if strategy == "delay":
+            rows, _, targets = delay_rows(task.lm, task.adapter, batch, Dials(books, d))
+            assert targets[0, 9, 0] == tiny_lm.config.eos and (targets[0, 10:, 0] == IGNORE).all()
+        else:
+            rows, _, _ = frame_rows(task.lm, task.adapter, batch, books)
+    torch.testing.assert_close(rows[0, :len(hidden)], torch.stack(hidden), atol=2e-3, rtol=2e-3)
+
+
+def test_delay_scores_see_no_later_book(tiny_lm):
+    """Teacher-forced logits of book k at frame f do not move when books >= k of frame f, or later frames, change."""
+    task = make_task("delay", tiny_lm, noise=0.1)
+    batch, dials = task.data.batch(np.random.default_rng(0), 2), Dials(4, 2)
+    changed = SpeechBatch(batch.text, batch.text_lengths, batch.codes.clone(), batch.frames, batch.speaker, batch.alignment)
+    changed.codes[:, 5, 2:] = (changed.codes[:, 5, 2:] + 1) % 32
+    with torch.no_grad():
+        (hidden, below, _), (other, told, _) = (delay_rows(task.lm, task.adapter, b, dials) for b in (batch, changed))
+        a, b = (task.adapter.scores(h.flatten(0, 1), k.flatten(0, 1)).view(3, 2, -1, 32) for h, k in ((hidden, below), (other, told)))
+    row = 5 + 2 * 2  # the step at which book index 2 speaks frame 5
+    torch.testing.assert_close(a[:, :, :row + 1], b[:, :, :row + 1])
+    assert not torch.allclose(a[:, :, row + 1:], b[:, :, row + 1:])
+
+
+@pytest.mark.parametrize("strategy", TASKS)
+def test_padding_changes_nothing(strategy, tiny_lm):
+    """An item alone and in a batch of longer ones gets the same predictions."""
+    task = make_task(strategy, tiny_lm, noise=0.1)
+    batch = task.data.batch(np.random.default_rng(1))
+    n, f = int(batch.text_lengths[0]), int(batch.frames[0])
+    alone = SpeechBatch(batch.text[:1, :n], batch.text_lengths[:1], batch.codes[:1, :f], batch.frames[:1],
+                        batch.speaker[:1], batch.alignment[:1, :f])
+    with torch.no_grad():
+        one, many = task.predict(alone, Dials(4, 2), 0.0), task.predict(batch, Dials(4, 2), 0.0)
+    torch.testing.assert_close(one.first, many.first[:f + 1], atol=1e-4, rtol=1e-4)
+    rows = one.rest.shape[1]
+    assert torch.equal(one.rest_targets, many.rest_targets[:, :rows])
+    real = one.rest_targets != IGNORE
+    torch.testing.assert_close(one.rest[real], many.rest[:, :rows][real], atol=1e-4, rtol=1e-4)
+    assert int(real.sum()) == 3 * f and one.first_targets[-1] == tiny_lm.config.eos
+
+
+@pytest.mark.parametrize("strategy", TASKS)
+def test_training_starts_at_the_base_and_learns_the_other_books(strategy, tiny_lm):
+    task = make_task(strategy, tiny_lm)
+    base = {k: v.clone() for k, v in tiny_lm.state_dict().items()}
+    before = task.evaluate()
+    assert before["8 books, delay 1: other books, nats"] == pytest.approx(np.log(32), abs=1e-4)
+    optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=3e-3)
+    for step in range(40):
+        loss, parts = task.loss(task.batch(np.random.default_rng(step), step), step)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    after = task.evaluate()
+    assert after["8 books, delay 1: other books, nats"] < 0.6 * before["8 books, delay 1: other books, nats"]
+    assert after["8 books, delay 1: book 1, nats"] < before["8 books, delay 1: book 1, nats"]
+    lora.detach(task.lm.backbone)
+    for key, value in task.lm.state_dict().items():
+        assert torch.equal(value, base[key]), key
+    unmoved = [n for n, p in task.adapter.named_parameters() if p.grad is None or not p.grad.abs().sum()]
+    assert unmoved == []
+
+
+def test_dials_can_be_pinned():
+    assert drawn({"codebooks": "8"}, "codebooks", BOOKS) == (8,) and drawn({}, "delay", DELAYS) == DELAYS
+    with pytest.raises(UserError, match="some of 2, 4, 8"):
+        drawn({"codebooks": "3"}, "codebooks", BOOKS)

@@ -1,0 +1,50 @@
+"""Recipe ``qtts-delay``: LoRA and one head per codebook, trained on delayed codes with padding in the corners."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..lm.model import LanguageModel
+from ..methods.qtts.delay import DelayAdapter
+from ..methods.qtts.pattern import delay
+from .forward import train_forward
+from .qtts import IGNORE, Dials, Prediction, QTTSTask, noisy_codes
+from .sequences import SpeechBatch, attention_mask, prefix_batch
+
+
+class QTTSDelayTask(QTTSTask):
+    name = "qtts-delay"
+    steps = 500
+    scored = (Dials(8, 1), Dials(8, 2), Dials(8, 4), Dials(4, 1), Dials(2, 1))
+
+    def build(self, lm: LanguageModel) -> DelayAdapter:
+        return DelayAdapter(lm)
+
+    def predict(self, batch: SpeechBatch, dials: Dials, noise: float) -> Prediction:
+        hidden, below, targets = delay_rows(self.lm, self.adapter, batch, dials, noise)
+        first, rest = targets[..., 0] != IGNORE, (targets[..., 1:] != IGNORE).any(-1)
+        return Prediction(self.lm.head(hidden[first]), targets[..., 0][first],
+                          self.adapter.scores(hidden[rest], below[rest]), targets[..., 1:][rest].t())
+
+
+def delay_rows(lm: LanguageModel, adapter: DelayAdapter, batch: SpeechBatch, dials: Dials,
+               noise: float = 0.0) -> tuple[Tensor, Tensor, Tensor]:
+    """Teacher forcing of the delay pattern: hidden [B, S, H] that decides each step, what its heads know of their frames'
+    lower books [B, S, K - 1, H], and targets [B, S, K]; S = F + (K - 1) d. LoRA must be attached to ``lm.backbone``."""
+    pad = adapter.config.pad
+    codes, targets = noisy_codes(batch, dials.books, pad, noise)
+    steps = delay(codes, dials.d, pad)
+    targets = delay(targets, dials.d, IGNORE)
+    ends = torch.arange(targets.shape[1]) == batch.frames[:, None]  # after its last frame, book 1 must end speech
+    targets[..., 0] = torch.where(ends, lm.config.eos, targets[..., 0])
+    table = adapter.table(lm.speech_embedding.weight, dials.books)
+    prefix = prefix_batch(lm, batch)
+    inputs = adapter.books.look_up(table, steps[:, :-1])[0] + adapter.tag(dials.books, dials.d)
+    count = inputs.shape[1]
+    positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count)], 1)
+    causal = torch.ones(count, count, dtype=torch.bool).tril()
+    mask = attention_mask(prefix, causal, lm.config.bidirectional_text)
+    hidden, _ = train_forward(lm, torch.cat([prefix.x, inputs], 1), positions, mask)
+    below = adapter.below(adapter.books.look_up(table, codes)[1], dials.d)
+    return hidden[:, prefix.x.shape[1] - 1:], below, targets

@@ -1,0 +1,49 @@
+"""Recipe ``qtts-hierarchical``: LoRA and the depth decoder, trained on whole frames, all books of a frame at once."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..lm.model import LanguageModel
+from ..methods.qtts.hierarchical import HierarchicalAdapter
+from .forward import train_forward
+from .qtts import IGNORE, Dials, Prediction, QTTSTask, noisy_codes
+from .sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
+
+
+class QTTSHierarchicalTask(QTTSTask):
+    name = "qtts-hierarchical"
+    steps = 400
+    scored = (Dials(8), Dials(4), Dials(2))
+
+    def build(self, lm: LanguageModel) -> HierarchicalAdapter:
+        return HierarchicalAdapter(lm)
+
+    def predict(self, batch: SpeechBatch, dials: Dials, noise: float) -> Prediction:
+        lm, adapter = self.lm, self.adapter
+        hidden, contexts, targets = frame_rows(lm, adapter, batch, dials.books, noise)
+        first_targets = speech_targets(batch, lm.config.eos, IGNORE)
+        spoken = first_targets != IGNORE  # end of speech included: its row decides book 1, and no other book
+        rows = adapter.depth(hidden[spoken], contexts[spoken])
+        first = lm.head(hidden[spoken] + adapter.correct(rows[:, 0]))
+        return Prediction(first, first_targets[spoken], adapter.scores(rows[:, 1:]), targets[spoken][:, 1:].t())
+
+
+def frame_rows(lm: LanguageModel, adapter: HierarchicalAdapter, batch: SpeechBatch, books: int,
+               noise: float = 0.0) -> tuple[Tensor, Tensor, Tensor]:
+    """Teacher forcing over frames: hidden [B, F + 1, H] that decides each frame, the contexts of that frame's own codes
+    [B, F + 1, K, W], and targets [B, F + 1, K]. LoRA must be attached to ``lm.backbone``."""
+    pad = adapter.config.pad
+    codes, targets = noisy_codes(batch, books, pad, noise)
+    table = adapter.books.table(lm.speech_embedding.weight, books)
+    inputs, contexts = adapter.books.look_up(table, codes)
+    prefix = prefix_batch(lm, batch)
+    count = inputs.shape[1]
+    positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count)], 1)
+    causal = torch.ones(count, count, dtype=torch.bool).tril()
+    mask = attention_mask(prefix, causal, lm.config.bidirectional_text)
+    hidden, _ = train_forward(lm, torch.cat([prefix.x, inputs + adapter.tag(books)], 1), positions, mask)
+    return (hidden[:, prefix.x.shape[1] - 1:], F.pad(contexts, (0, 0, 0, 0, 0, 1)),
+            F.pad(targets, (0, 0, 0, 1), value=IGNORE))
