@@ -5,11 +5,12 @@ import pytest
 import torch
 
 from cosyvoice_tiny import released_lm_state, speech_like, tiny, write_model
-from tts_demo import engine
+from tts_demo import audio, engine
 from tts_demo.config import Request, Sampling, UserError
 from tts_demo.methods.ssd import SSDOptions
 from tts_demo.stacks.cosyvoice import CosyVoiceStack, download
 from tts_demo.stacks.cosyvoice.configs import END_OF_PROMPT, version_2, version_3
+from tts_demo.stacks.cosyvoice.features import kaldi_bank, whisper_mel
 from tts_demo.stacks.cosyvoice.lm import CosyLanguageModel, empty_lm
 from tts_demo.stacks.cosyvoice.vocoder import SilenceFilter
 
@@ -124,6 +125,22 @@ def test_prompt_parts_fit_each_other(stack, prompt):
     assert voice.speaker.shape == (1, 192)
     assert 33 <= len(voice.tokens) <= 35
     assert prompt.seconds == pytest.approx(1.4, abs=0.01)
+
+
+def test_prompt_models_get_the_described_features(stack, prompt):
+    """The stand-in tokenizer gives the loudest band of every four frames, the stand-in encoder a fixed map of peaks."""
+    low = torch.from_numpy(audio.resample(speech_like(1.4, 24_000), 24_000, 16_000))
+    mel = whisper_mel(low)
+    loudest = mel[:, : mel.shape[1] // 4 * 4].reshape(128, -1, 4).mean(-1).argmax(0)
+    tokens = prompt.extra["voice"].tokens
+    assert torch.equal(tokens, loudest[: len(tokens)])
+    matrix = torch.from_numpy(np.random.default_rng(0).normal(size=(80, 192))).float()
+    torch.testing.assert_close(prompt.extra["voice"].speaker, (kaldi_bank(low).amax(0) @ matrix)[None], rtol=1e-3, atol=1e-2)
+
+
+def test_the_untrained_draft_keeps_the_heads_bias(stack):
+    lm, x = stack.lm, torch.randn(1, 1, 32)
+    torch.testing.assert_close(stack.method("ssd").draft.logits(x), lm.head(x))
 
 
 def test_bad_prompts_and_requests(stack, prompt):

@@ -61,12 +61,13 @@ def test_english_is_written_out():
 
 def test_markup_stays():
     assert frontend.normalise("Well [breath] I have 2 <strong>big</strong> cats.") == \
-        "Well [breath] I have two <strong> big </strong> cats."
+        "Well [breath] I have two <strong>big</strong> cats."
     assert frontend.normalise("<|en|> 3 cats") == "<|en|> 3 cats"
 
 
 def test_other_scripts_keep_their_letters_and_digits():
     assert frontend.normalise("У меня 3\nкошки") == "У меня 3 кошки"
+    assert frontend.normalise("Où est la bibliothèque ?") == "Où est la bibliothèque ?"
 
 
 @pytest.mark.parametrize(("written", "spoken"), [

@@ -1,7 +1,7 @@
 """Written text -> text the released models read well, and pieces short enough to be spoken one at a time.
 
 English goes through the bundled normaliser. Chinese gets the released punctuation rules; its digits, and those of
-other languages, are left to the model (the released code reads them in English, whatever the language).
+texts with other letters, are left to the model (the released code reads them in English, whatever the language).
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ def normalise(text: str) -> str:
         return text
     if _CHINESE.search(text):
         return _chinese(text)
-    parts = _MARKUP.split(text)
-    spoken = [part if i % 2 else _written_out(part) for i, part in enumerate(parts)]
-    return " ".join(filter(None, spoken))
+    return "".join(part if i % 2 else _written_out(part) for i, part in enumerate(_MARKUP.split(text)))
 
 
 def split(text: str, tokens: Callable[[str], int]) -> list[str]:
@@ -82,12 +80,14 @@ def _join(left: str, right: str) -> str:
 
 
 def _written_out(text: str) -> str:
-    """Numbers and abbreviations as words, where the letters are English; other scripts only lose their line breaks."""
-    text = " ".join(text.split())
-    plain = unicodedata.normalize("NFKD", text)
-    if any(unicodedata.category(c)[0] == "L" and ord(c) > 127 for c in plain) or not any(map(str.isalnum, text)):
-        return text
-    return spelling.normalise(text)
+    """Numbers and abbreviations as words where all letters are English ones; other text only loses its line breaks.
+    A blank at either end stays."""
+    flat = " ".join(text.split())
+    if not flat:
+        return text[:1]
+    if flat.isascii() and any(map(str.isalnum, flat)):
+        flat = spelling.normalise(flat)
+    return " " * text[0].isspace() + flat + " " * text[-1].isspace()
 
 
 def _chinese(text: str) -> str:

@@ -36,12 +36,12 @@ class CosyVoiceStack:
     frame_rate = TOKEN_RATE
     sampling = RELEASED_SAMPLING
 
-    def __init__(self, folder: Path, config: CosyConfig, device: torch.device | str, dtype: torch.dtype,
-                 adapters: str | Path | None = None) -> None:
-        """folder: a complete model (see download.py); adapters: folder or Hub repository of trained methods, None: the
-        folder ``adapters`` inside the model's."""
+    def __init__(self, folder: Path, config: CosyConfig, device: torch.device | str, dtype: torch.dtype, *,
+                 name: str | None = None, adapters: str | Path | None = None) -> None:
+        """folder: a complete model (see download.py); name: what people call it; adapters: folder or Hub repository of
+        trained methods, None: the folder ``adapters`` inside the model's."""
         self.device, self.dtype, self.config = torch.device(device), dtype, config
-        self.name = folder.name if config.yaml not in folder.name else f"cosyvoice{config.version}"
+        self.name = name or folder.name
         self.checkpoint_hash = download.fingerprint(folder, config)
         self.tokenizer = TextTokenizer(folder / download.TEXT_FOLDER, config.version)
         self.lm = self._load_lm(folder)
@@ -57,9 +57,7 @@ class CosyVoiceStack:
              adapters: str | Path | None = None) -> CosyVoiceStack:
         """name: a folder or a Hugging Face repository (``owner/name[@revision]``)."""
         folder, config = download.resolve(name)
-        stack = cls(folder, config, device, dtype, adapters)
-        stack.name = str(name)
-        return stack
+        return cls(folder, config, device, dtype, name=str(name), adapters=adapters)
 
     def _load_lm(self, folder: Path) -> CosyLanguageModel:
         lm = empty_lm(self.config.lm, self.config.layout)
