@@ -39,7 +39,12 @@ class KVCache:
     def allocated_nbytes(self) -> int:
         return self.capacity * self.slot_bytes
 
-    def claim(self, positions: Tensor) -> slice:
+    @property
+    def attended(self) -> int:
+        """How many slots, from the first, the tokens just claimed may attend to."""
+        return self.length
+
+    def claim(self, positions: Tensor) -> slice | Tensor:
         """Take the next T slots for tokens at ``positions`` [T] and return their slice; the decoder fills them."""
         start, end = self.length, self.length + positions.shape[0]
         if end > self.capacity:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..config import LMConfig
 from .cache import KVCache
-from .linear import Projection
+from .linear import Projection, unit_rms
 from .masks import causal_mask
 
 if TYPE_CHECKING:
@@ -128,8 +128,10 @@ class Decoder:
             rotation = self.rotation[positions]
         slots = cache.claim(positions if positions.dim() == 1 else positions.amax(0))
         if mask is None and n > 1:
-            mask = causal_mask(n, slots.stop, self.device)
-        live = cache.kv.narrow(3, 0, slots.stop)
+            mask = causal_mask(n, cache.attended, self.device)
+        live = cache.kv.narrow(3, 0, cache.attended)
+        if isinstance(slots, Tensor):  # apart from each other
+            return self._blocks(x, rotation, cache.kv, slots, live, mask)
         return self._blocks(x, rotation, cache.kv.narrow(3, slots.start, n), None, live, mask)
 
     @torch.no_grad()
@@ -156,20 +158,12 @@ class Decoder:
         keys, values = live.narrow(2, 0, c.kv_heads).unbind(0), live.narrow(2, c.kv_heads, c.kv_heads).unbind(0)
         x = x.reshape(batch * n, -1)
         for layer, into, key, value in zip(self.layers, target.unbind(0), keys, values):
-            turned = self._rotate(layer.qkv(self._normed(x)).view(batch, n, heads + c.kv_heads, -1), rotation)
+            turned = self._rotate(layer.qkv(unit_rms(x, c.rms_eps)).view(batch, n, heads + c.kv_heads, -1), rotation)
             new = turned[:, :, c.heads:].transpose(1, 2)
             into.copy_(new) if slots is None else into.index_copy_(2, slots, new)
             x = layer.out(self._attend(turned[:, :, :c.heads], key, value, mask), x)
             x = self._feed_forward(layer, x)
         return F.rms_norm(x, self.norm.shape, self.norm, c.rms_eps).view(batch, n, -1)
-
-    def _normed(self, x: Tensor) -> Tensor:
-        """x [R, H] over its root mean square; the norm's weight is folded into what follows. For one row on the CPU a
-        norm and a product are a quarter of the cost of ``rms_norm``, which is seven operators there."""
-        if x.shape[0] == 1 and x.device.type == "cpu":
-            norm = torch.linalg.vector_norm(x, dtype=torch.float32).item()
-            return x * (norm * norm / x.shape[1] + self.config.rms_eps) ** -0.5
-        return F.rms_norm(x, x.shape[-1:], None, self.config.rms_eps)
 
     def _rotate(self, y: Tensor, rotation: Tensor) -> Tensor:
         """Rotary embedding of y [B, T, heads, D] by complex rotation [(B,) T, heads, D/2]."""
@@ -189,7 +183,7 @@ class Decoder:
         return y.view(batch, kv_heads, -1, n, dim).permute(0, 3, 1, 2, 4).reshape(batch * n, heads * dim)
 
     def _feed_forward(self, layer: Layer, x: Tensor) -> Tensor:
-        gate, up = layer.gate_up(self._normed(x)).chunk(2, -1)
+        gate, up = layer.gate_up(unit_rms(x, self.config.rms_eps)).chunk(2, -1)
         return layer.down(F.silu(gate) * up, x)
 
     @torch.no_grad()
@@ -203,7 +197,7 @@ class Decoder:
         groups, captured = c.heads // c.kv_heads, []
         x = x.reshape(n, -1)
         for layer in self.layers:
-            y = layer.qkv(self._normed(x)).view(1, n, c.heads + 2 * c.kv_heads, -1)
+            y = layer.qkv(unit_rms(x, c.rms_eps)).view(1, n, c.heads + 2 * c.kv_heads, -1)
             turned = self._rotate(y[:, :, :c.heads + c.kv_heads], rotation)[0].transpose(0, 1)  # [heads, T, D]
             keys = turned[c.heads:].repeat_interleave(groups, 0)
             values = y[0, :, c.heads + c.kv_heads:].transpose(0, 1).repeat_interleave(groups, 0)

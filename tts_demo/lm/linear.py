@@ -39,3 +39,12 @@ class Projection:
                 return torch.ops.mkldnn._linear_pointwise.binary(x, residual, self.packed, None, "add")
             return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
         return F.linear(x, self.rows, self.bias) if residual is None else torch.addmm(residual, x, self.rows.t())
+
+
+def unit_rms(x: Tensor, eps: float) -> Tensor:
+    """x [R, H] over its root mean square; a norm's weight is folded into what follows. For one row on the CPU a norm and
+    a product are a quarter of the cost of ``rms_norm``, which is seven operators there."""
+    if x.shape[0] == 1 and x.device.type == "cpu":
+        norm = torch.linalg.vector_norm(x, dtype=torch.float32).item()
+        return x * (norm * norm / x.shape[1] + eps) ** -0.5
+    return F.rms_norm(x, x.shape[-1:], None, eps)

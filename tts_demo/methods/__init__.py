@@ -3,6 +3,7 @@
 from ..config import UserError
 from .base import Method
 from .baseline import Baseline
+from .compressed import Compressed
 from .qtts import QTTS
 from .ssd import SSD
 from .tldr import TLDR, MeanPooled, Parallel, WithoutLora, WithoutSpeaker
@@ -13,6 +14,7 @@ METHODS: dict[str, type[Method]] = {
         Baseline,
         TLDR,
         QTTS,
+        Compressed,
         SSD,
     )
 }

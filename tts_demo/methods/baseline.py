@@ -52,7 +52,11 @@ class Baseline(Method):
         decoder, cache = self.decoder, state.caches["backbone"]
         if state.token is not None:  # the first step reads what the prefill left
             state.hidden = decoder.forward(decoder.embed(state.token)[:, None], cache, cache.next_position)
-        logits = decoder.logits(state.hidden[:, -1])
+        return self._say(state)
+
+    def _say(self, state: BaselineState) -> Step:
+        """Draw the token that ``state.hidden`` decides."""
+        logits = self.decoder.logits(state.hidden[:, -1])
         token = sample(logits, state.sampling, state.generator, state.history.tokens, state.forbid)
         if int(token) >= self.lm.config.speech_codes:
             state.done = True

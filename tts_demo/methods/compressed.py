@@ -1,0 +1,199 @@
+"""Compressed-to-fine language modelling: the prompt and the last N tokens as they are, everything between as summaries.
+
+Section 3.3: after every G speech tokens a learned token W is put in, which sees the tokens of its span and itself, says
+nothing and costs nothing in the loss. The token that decides y_t sees the whole prompt (text and reference speech), the
+W of every span that lies wholly before its window, and y_{t-N} .. y_{t-1}: k = floor((t - N) / G) summaries.
+
+Positions are logical. W takes the position of the last token of its span, so that speech keeps the positions the frozen
+base model knows, whatever N and G are. ``masks`` states the definition once; training and replay use it, and
+``decode_masked`` is the paper's vanilla inference. Decoding evicts instead (``lm.ring``), with equal logits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from ..config import LMConfig, Sampling, UserError
+from ..lm.decoder import Decoder
+from ..lm.lora import LoraDelta, LoraFactors, LoraSpec
+from ..lm.masks import prefix_mask
+from ..lm.model import LanguageModel
+from ..lm.ring import RingCache
+from ..lm.sampling import History, special_ids
+from .base import Options, Prefix, Replay, Step, dial
+from .baseline import Baseline, BaselineState
+
+WINDOWS = (30, 200)  # shortest and longest
+GROUPS = (0, 5, 10, 15)
+
+
+@dataclass(frozen=True)
+class CompressedConfig:
+    hidden: int
+    rank: int
+    alpha: float
+
+    @classmethod
+    def of(cls, config: LMConfig) -> CompressedConfig:
+        rank = 64 if config.hidden >= 896 else 16
+        return cls(config.hidden, rank, float(rank))
+
+
+class Compressor(nn.Module):
+    """What is trained: LoRA on the frozen backbone and the embedding of W. Fresh, it changes no weight, and W is the
+    mean of the speech tokens."""
+
+    def __init__(self, lm: LanguageModel) -> None:
+        super().__init__()
+        self.config = CompressedConfig.of(lm.config)
+        self.spec = LoraSpec(self.config.rank, self.config.alpha)
+        self.lora = LoraFactors(lm.backbone, self.spec)
+        self.summary = nn.Parameter(lm.speech_embedding.weight.detach().mean(0).clone())  # [H]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Speech with its summaries, in order. index: [S] the token's number (negative = prompt speech); a summary carries
+    that of the last token of its span. summary: [S] bool."""
+
+    index: Tensor
+    summary: Tensor
+
+    @classmethod
+    def of(cls, prompt: int, tokens: int, group: int, device: torch.device | str | None = None) -> Layout:
+        """``prompt`` tokens of reference speech, then ``tokens``, with a summary behind every full span."""
+        spoken = torch.arange(-prompt, tokens, device=device)
+        ends = spoken[prompt + group - 1::group] if group else spoken[:0]
+        order = torch.argsort(torch.cat([2 * spoken, 2 * ends + 1]))
+        kind = torch.cat([torch.zeros_like(spoken), torch.ones_like(ends)]).bool()
+        return cls(torch.cat([spoken, ends])[order], kind[order])
+
+    def mask(self, window: int, group: int) -> Tensor:
+        """[S, S]: who may attend to whom. The row of token s decides token s + 1."""
+        row, column = self.index[:, None], self.index[None]
+        token_token = (column <= row) & ((column > row - window) | (column < 0))
+        token_summary = column + window <= row  # the span ends before the window of the row begins
+        summary_token = (column <= row) & (column > row - group)
+        of_tokens = torch.where(self.summary[None], token_summary, token_token)
+        of_summaries = torch.where(self.summary[None], column == row, summary_token)
+        return torch.where(self.summary[:, None], of_summaries, of_tokens)
+
+
+def masks(prefix: int, layout: Layout, window: int, group: int, bidirectional: bool) -> Tensor:
+    """[T, T] for ``prefix`` columns of [speaker, SOS, text, TASK] and the speech of ``layout`` behind them."""
+    total = prefix + len(layout.index)
+    mask = prefix_mask(prefix, total, bidirectional, layout.index.device)
+    mask[prefix:, prefix:] = layout.mask(window, group)
+    mask[prefix:, :prefix] = ~layout.summary[:, None]
+    return mask
+
+
+def decode_masked(decoder: Decoder, x: Tensor, positions: Tensor, mask: Tensor, prefix: int) -> Tensor:
+    """Vanilla inference: everything stays in an ordinary cache, one row at a time, hidden by mask. x [T, H], positions
+    [T], mask [T, T]; the first ``prefix`` rows come in one pass -> hidden [T, H]."""
+    cache = decoder.new_cache(len(x))
+    hidden = [decoder.forward(x[None, :prefix], cache, positions[:prefix], mask[:prefix, :prefix])[0]]
+    for i in range(prefix, len(x)):
+        hidden.append(decoder.forward(x[None, i:i + 1], cache, positions[i:i + 1], mask[i:i + 1, :i + 1])[0])
+    return torch.cat(hidden)
+
+
+@dataclass(frozen=True)
+class CompressedOptions(Options):
+    window: int = dial(50, "Window", "Speech tokens seen as they are, 50 a second. 0 turns the method off.", min=0,
+                       max=WINDOWS[1], step=10, unit="tokens")
+    group: int = dial(10, "Group", "Older speech is summarised, this many tokens to one. 0 forgets it.", choices=GROUPS,
+                      unit="tokens")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if 0 < self.window < WINDOWS[0]:
+            raise UserError(f"window must be 0 (off) or lie between {WINDOWS[0]} and {WINDOWS[1]}, not {self.window}.")
+
+
+class Compressed(Baseline):
+    name = "compressed"
+    title = "Constant-size context"
+    paper = "Speech Token Prediction via Compressed-to-fine Language Modeling"
+    idea = ("The model keeps the text, the prompt and the last second or so; older speech is squeezed into a few "
+            "learned summary tokens.")
+    cached = "every text and prompt token, a summary of each older span, the last tokens"
+    emits = "1 token"
+    Options = CompressedOptions
+    needs_weights = ("compressed",)
+    bench_options = tuple({"window": window, "group": group} for window, group in
+                          ((50, 0), (50, 5), (50, 10), (50, 15), (30, 10), (120, 10)))
+
+    def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:
+        super().__init__(lm, modules)
+        self.plain = Baseline(lm)  # what it is with the window off: no adapter
+
+    @classmethod
+    def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
+        return {"compressed": Compressor(lm)}
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        adapter = self.modules["compressed"]
+        return Decoder.from_model(self.lm, LoraDelta(adapter.lora.state_dict(), adapter.spec))
+
+    @cached_property
+    def summary(self) -> Tensor:
+        """[1, H] what W looks like going in."""
+        return self.modules["compressed"].summary.detach()[None].to(self.decoder.device, self.decoder.dtype)
+
+    def prefill(self, prefix: Prefix, options: CompressedOptions, sampling: Sampling, generator: torch.Generator,
+                max_frames: int, forced: bool = False) -> BaselineState:
+        if not options.window:
+            return self.plain.prefill(prefix, options, sampling, generator, max_frames, forced)
+        decoder, config = self.decoder, self.lm.config
+        x = torch.cat([prefix.x.to(decoder.dtype), decoder.embed(prefix.prompt_codes[:, 0])])[None]
+        mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, x.device)
+        cache = RingCache(config.layers, 1, config.kv_heads, config.head_dim, x.shape[1], options.window, options.group,
+                          max_frames, decoder.dtype, x.device)
+        hidden = decoder.forward(x, cache, 0, mask)[:, -1:]
+        forbid = special_ids(config.speech_codes, config.vocab, x.device) if forced else None
+        return BaselineState(prefix, {"backbone": cache}, sampling, generator,
+                             History(sampling.repeat_window, device=x.device), forbid, max_frames, hidden)
+
+    def step(self, state: BaselineState) -> Step:
+        cache = state.caches["backbone"]
+        if not isinstance(cache, RingCache):
+            return self.plain.step(state)
+        if state.token is not None:
+            state.hidden = self._feed(state.token, cache)
+        return replace(self._say(state), stats={"summaries": cache.summaries, "slots": cache.length})
+
+    def _feed(self, token: Tensor, cache: RingCache) -> Tensor:
+        """The drawn token [1] goes in, and with it, now and then, a few summaries in the same pass -> hidden [1, 1, H]."""
+        decoder, position, due = self.decoder, cache.fixed + cache.spoken, cache.due
+        x = decoder.embed(token)
+        if not due:
+            return decoder.forward(x[None], cache, position)
+        ends = torch.arange(position - (due - 1) * cache.group, position + 1, cache.group)
+        positions = torch.cat([torch.tensor([position]), ends]).to(x.device)
+        x = torch.cat([x, self.summary.expand(due, -1)])
+        return decoder.forward(x[None], cache, positions, cache.mask(due))[:, :1]
+
+    def replay(self, state: BaselineState) -> Replay:
+        cache = state.caches["backbone"]
+        if not isinstance(cache, RingCache):
+            return replace(self.plain.replay(state), decoder=self.plain.decoder)
+        decoder, prefix, prompt = self.decoder, state.prefix, len(state.prefix.prompt_codes)
+        layout = Layout.of(prompt, cache.spoken, cache.group, prefix.x.device)
+        codes = torch.cat([prefix.prompt_codes[:, 0], *state.tokens[:cache.spoken]])
+        speech = torch.where(layout.summary[:, None], self.summary, decoder.embed(codes)[layout.index + prompt])
+        first, steps = len(prefix.x), len(state.tokens) + (state.done and len(state.tokens) < state.max_frames)
+        deciding = (~layout.summary & (layout.index >= -1)).nonzero(as_tuple=True)[0] + first
+        if not prompt:  # TASK decides the first token
+            deciding = torch.cat([deciding.new_tensor([first - 1]), deciding])
+        return Replay(
+            x=torch.cat([prefix.x.to(decoder.dtype), speech]),
+            positions=torch.cat([torch.arange(first, device=codes.device), layout.index + cache.fixed]),
+            mask=masks(first, layout, cache.window, cache.group, self.lm.config.bidirectional_text),
+            rows=deciding[:steps], first_frame=tuple(range(steps)),
+            frames_of=tuple(int(i < len(state.tokens)) for i in range(steps)))
