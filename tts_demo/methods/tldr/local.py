@@ -2,8 +2,8 @@
 
 What depends only on the patch is computed once a patch. Cross-attention to J slots then costs a token two products
 with [A J, H] matrices: the query projection is folded into the slots' keys and the output projection into their values.
-The head is folded with the extractor's output projection, and the base model's share of the logits of all P places is
-one product. Tests hold all of it equal to modules.py.
+Norms' weights are folded into what follows, the head into the extractor's output projection, and the base model's
+share of the logits of all P places is one product. Tests hold all of it equal to modules.py.
 """
 
 from __future__ import annotations
@@ -17,55 +17,59 @@ from torch import Tensor
 
 from ...lm.cache import KVCache
 from ...lm.decoder import Decoder, fuse
-from .modules import LARGEST, Compressor, Extractor, window_mask
+from ...lm.linear import Projection, unit_rms
+from .modules import LARGEST, Compressor, Extractor, ExtractorLayer, window_mask
 
 Draw = Callable[[Tensor], Tensor]  # logits [1, V] float32 -> token [1]
 
 
 @dataclass(frozen=True)
 class LocalLayer:
-    cross_norm: Tensor
-    self_norm: Tensor
-    qkv: Tensor  # [3 H, H]
-    qkv_bias: Tensor
-    out: Tensor
-    ffn_norm: Tensor
-    gate_up: Tensor
-    down: Tensor
+    """Weights of one extractor layer, norms folded in. Its cross-attention is in ``PatchDecoder.cross``."""
+
+    qkv: Projection  # H -> 3 H
+    out: Projection
+    gate_up: Projection
+    down: Projection
+
+    @classmethod
+    def of(cls, layer: ExtractorLayer, cast: Callable[[Tensor], Tensor]) -> LocalLayer:
+        return cls(Projection(cast(layer.qkv.weight * layer.self_norm.weight), cast(layer.qkv.bias)),
+                   Projection(cast(layer.self_out.weight)),
+                   Projection(cast(layer.gate_up.weight * layer.ffn_norm.weight)), Projection(cast(layer.down.weight)))
 
 
 class PatchDecoder:
     """Lean extractor. Holds weights only; the keys and values of the patch at hand live in the cache passed in."""
 
+    @torch.inference_mode(False)  # built when first needed, perhaps inside a run: its weights stay ordinary tensors
     @torch.no_grad()
     def __init__(self, extractor: Extractor, embedding: Tensor) -> None:
         """embedding: [V, H] of the base model's speech tokens. Computes in its dtype, on its device."""
         self.config, self.dtype, self.device = extractor.config, embedding.dtype, embedding.device
-        as_here = lambda t: t.detach().to(self.device, self.dtype)
+        layers, head = extractor.layers, extractor.head
+        cast = lambda t: t.detach().to(self.device, self.dtype)
+        bias = lambda linear: None if linear.bias is None else cast(linear.bias)
         self.parallel = self.config.ablate == "parallel"
-        full = extractor.enter.weight.float()
-        self.table = as_here(embedding.float() @ full.to(self.device).t())  # [V, H]: token -> input row
-        self.place, self.base = as_here(extractor.place), as_here(extractor.base)
-        self.fuse, self.fuse_bias = as_here(extractor.fuse.weight), as_here(extractor.fuse.bias)
-        self.voice = None if extractor.voice is None else as_here(extractor.voice.weight)
-        layers = extractor.layers
-        self.slots = as_here(torch.cat([layer.slots.weight for layer in layers]))
-        self.slots_bias = as_here(torch.cat([layer.slots.bias for layer in layers]))
-        self.cross = as_here(torch.stack([t for layer in layers for t in self._fold_cross(layer)]))  # [2 layers, slot, A H]
-        self.layers = [LocalLayer(*(as_here(t) for t in (
-            layer.cross_norm.weight, layer.self_norm.weight, layer.qkv.weight, layer.qkv.bias, layer.self_out.weight,
-            layer.ffn_norm.weight, layer.gate_up.weight, layer.down.weight))) for layer in layers]
-        self.norm = as_here(extractor.norm.weight)
-        head = extractor.head
-        self.head, self.head_bias = as_here(head.weight), None if head.bias is None else as_here(head.bias)
-        self.out_head = as_here(head.weight.float() @ extractor.out.weight.float())  # [V, H]
+        self.table = F.linear(embedding, cast(extractor.enter.weight))  # [V, H]: token -> input row
+        self.place, self.base = cast(extractor.place), cast(extractor.base)
+        self.fuse = Projection(cast(extractor.fuse.weight))
+        self.fuse_bias = cast(extractor.fuse.bias)
+        self.voice = None if extractor.voice is None else cast(extractor.voice.weight)
+        self.slots = Projection(cast(torch.cat([layer.slots.weight for layer in layers])),
+                                cast(torch.cat([layer.slots.bias for layer in layers])))
+        folded = torch.stack([t for layer in layers for t in self._fold_cross(layer)])
+        self.cross = cast(folded).view(len(layers), 2, self.config.slot_width, -1)  # [layers, 2, slot width, A H]
+        self.layers = [LocalLayer.of(layer, cast) for layer in layers]
+        self.head = Projection(cast(head.weight), bias(head))
+        self.out_head = Projection(cast(head.weight.float() @ (extractor.out.weight * extractor.norm.weight).float()))
         self.counter = torch.arange(LARGEST, device=self.device)
 
-    def _fold_cross(self, layer: torch.nn.Module) -> tuple[Tensor, Tensor]:
+    def _fold_cross(self, layer: ExtractorLayer) -> tuple[Tensor, Tensor]:
         """Two [slot width, A H] maps of a slot: to what it scores a token by, and to what it adds to the token."""
         heads = self.config.cross_heads
         by_head = lambda t, dim: t.detach().float().unflatten(dim, (heads, -1))
-        key, query = by_head(layer.key.weight, 0), by_head(layer.query.weight, 0)  # [A, D, slot], [A, D, H]
+        key, query = by_head(layer.key.weight, 0), by_head(layer.query.weight * layer.cross_norm.weight, 0)  # [A, D, ...]
         value, out = by_head(layer.value.weight, 0), by_head(layer.cross_out.weight, 1)  # [A, D, slot], [H, A, D]
         scale = key.shape[1] ** -0.5
         return (torch.einsum("ads,adh->sah", key, query).flatten(1) * scale,
@@ -87,11 +91,10 @@ class PatchDecoder:
         """Speak one patch: g [1, H], voice from ``speak_as`` -> tokens [P]. Always draws ``size`` tokens, whether or not
         speech ends among them: nothing waits for the device before the patch is whole."""
         c = self.config
-        context = torch.addmm(voice, g, self.fuse.t())  # [1, H]
-        slots = F.linear(context, self.slots, self.slots_bias).view(c.layers, 1, c.slots, -1)
-        cross = torch.matmul(slots, self.cross.view(c.layers, 2, c.slot_width, -1))
-        cross = cross.view(c.layers, 2, -1, c.hidden).unbind(0)  # per layer [2, J A, H]
-        base = F.linear(self.base[size - 1, :size] * g, self.head, self.head_bias)  # [P, V]
+        context = self.fuse(g, voice)  # [1, H]
+        slots = self.slots(context).view(c.layers, 1, c.slots, -1)
+        cross = torch.matmul(slots, self.cross).view(c.layers, 2, -1, c.hidden).unbind(0)  # per layer [2, J A, H]
+        base = self.head(self.base[size - 1, :size] * g)  # [P, V]
         places = self.place[size - 1, :size]
         cache.rollback(cache.length)
         cache.claim(self.counter[:size])
@@ -99,30 +102,27 @@ class PatchDecoder:
             logits = self._logits(self._rows(context + places, cross, cache, 0), base)
             return torch.cat([draw(row) for row in logits.split(1)])
         tokens: list[Tensor] = []
-        for i in range(size):
-            x = context if i == 0 else F.embedding(tokens[-1], self.table)
-            x = self._rows(x + places[i], cross, cache, i)
-            tokens.append(draw(self._logits(x, base[i:i + 1])))
+        for i, (place, start) in enumerate(zip(places, base.split(1))):
+            x = F.embedding(tokens[-1], self.table) if tokens else context
+            tokens.append(draw(self._logits(self._rows(x + place, cross, cache, i), start)))
         return torch.cat(tokens)
 
     def _logits(self, x: Tensor, base: Tensor) -> Tensor:
-        x = F.rms_norm(x, self.norm.shape, self.norm, self.config.eps)
-        return torch.addmm(base, x, self.out_head.t()).float()
+        return self.out_head(unit_rms(x, self.config.eps), base).float()
 
     def _rows(self, x: Tensor, cross: tuple[Tensor, ...], cache: KVCache, start: int) -> Tensor:
         """x [n, H], places ``start`` on; sees every earlier place and all of these n rows (n is 1 unless parallel)."""
         c, n = self.config, x.shape[0]
-        width, stop = (c.hidden,), start + n
-        for layer, (score, add), (keys, values) in zip(self.layers, cross, cache.layers):
-            weights = F.linear(F.rms_norm(x, width, layer.cross_norm, c.eps), score).view(n, c.slots, c.cross_heads)
-            x = torch.addmm(x, weights.softmax(1).view(n, -1), add)
-            y = F.linear(F.rms_norm(x, width, layer.self_norm, c.eps), layer.qkv, layer.qkv_bias)
-            query, key, value = y.view(1, n, 3, c.heads, -1).transpose(1, 3).unbind(2)  # each [1, heads, n, D]
-            keys[:, :, start:stop], values[:, :, start:stop] = key, value
-            y = F.scaled_dot_product_attention(query, keys[:, :, :stop], values[:, :, :stop])
-            x = torch.addmm(x, y.transpose(1, 2).reshape(n, -1), layer.out.t())
-            gate, up = F.linear(F.rms_norm(x, width, layer.ffn_norm, c.eps), layer.gate_up).chunk(2, -1)
-            x = torch.addmm(x, F.silu(gate) * up, layer.down.t())
+        stop = start + n
+        for layer, (score, add), (keys, values), into in zip(self.layers, cross, cache.layers, cache.kv.unbind(0)):
+            weights = F.linear(unit_rms(x, c.eps), score).view(n, c.slots, c.cross_heads).softmax(1)
+            x = torch.addmm(x, weights.view(n, -1), add)
+            y = layer.qkv(unit_rms(x, c.eps)).view(1, n, 3 * c.heads, -1).transpose(1, 2)  # [1, 3 heads, n, D]
+            into[:, :, start:stop] = y[:, c.heads:]
+            y = F.scaled_dot_product_attention(y[:, :c.heads], keys[:, :, :stop], values[:, :, :stop])
+            x = layer.out(y.transpose(1, 2).reshape(n, -1), x)
+            gate, up = layer.gate_up(unit_rms(x, c.eps)).chunk(2, -1)
+            x = layer.down(F.silu(gate) * up, x)
         return x
 
 
@@ -131,6 +131,7 @@ class PatchEncoder:
 
     SPARE = 32  # slots the cache may hold beyond the window before the oldest are evicted
 
+    @torch.inference_mode(False)
     @torch.no_grad()
     def __init__(self, compressor: Compressor, embedding: Tensor) -> None:
         self.compressor, self.embedding = compressor.to(embedding.device, embedding.dtype), embedding
