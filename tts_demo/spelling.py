@@ -34,6 +34,10 @@ _ABBREVIATIONS = {
 _NEEDS_CAPITAL = {"sen", "rep", "gen", "col", "co", "st", "fig", "ave", "mt", "inc", "rev", "hon", "gov", "vol", "maj",
                   "jan", "feb", "aug", "sep", "sept", "oct", "nov", "dec", "apr", "ms", "lt", "sr", "jr"}
 _MONTHS = "January February March April May June July August September October November December".split()
+_SHORT_MONTHS = {m[:3]: m for m in _MONTHS if m != "May"} | {"Sept": "September"}
+_ROMAN = {r: n for n, r in enumerate("II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII XVIII XIX XX".split(), 2)
+          if len(r) > 1}  # a lone V or X is more often a letter
+_PARTS = frozenset("Chapter Part War Volume Act Book Section Type Phase Article Scene Figure Table Level Class Title".split())
 _UNITS = {
     "km/h": "kilometers per hour", "mph": "miles per hour", "m/s": "meters per second", "km": "kilometers",
     "cm": "centimeters", "mm": "millimeters", "kg": "kilograms", "mg": "milligrams", "g": "grams", "lb": "pounds",
@@ -142,6 +146,12 @@ def _digits(match: re.Match[str]) -> str:
     return " " + ", ".join(" ".join(num2words(int(d)) for d in group) for group in groups) + " "
 
 
+def _roman(match: re.Match[str]) -> str:
+    """'Henry VIII' -> 'Henry the eighth', 'War II' -> 'War two'"""
+    number = _ROMAN[match["roman"]]
+    return f"{match['before']} " + (cardinal(str(number)) if match["before"] in _PARTS else f"the {ordinal(number)}")
+
+
 def _day_first(match: re.Match[str]) -> str:
     return f"the {ordinal(int(match[1]))} of {match[2]}"
 
@@ -151,33 +161,47 @@ _UNIT = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
 _HALF = r"(?P<half>[AaPp]\.?[Mm]\b(?:\.(?!\s*$|\s+[A-Z]))?)"  # keeps the full stop that also ends a sentence
 _Rule = tuple[re.Pattern[str], "str | Callable[[re.Match[str]], str]"]
 _RULES: tuple[_Rule, ...] = tuple((re.compile(pattern), replacement) for pattern, replacement in (
-    # net addresses
-    (r"https?://(?:www\.)?|\bwww\.", ""),
+    # spaces somebody forgot, net addresses
+    (r"(?<=[a-z])([,;:!?])(?=[A-Za-z])|(?<=[a-z])(\.)(?=[A-Z][a-z])", lambda m: f"{m.group()} "),
+    (r"https?[:] ?//(?:www\.)?|\bwww\.", ""),
     (r"(?<=\w)@(?=\w+\.\w)", " at "),
-    (r"(?<=[A-Za-z])\.(?=(?:com|org|net|edu|gov|io|co|ai)\b)", " dot "),
+    (r"(?<=[A-Za-z]{2})\.(?=(?:[a-z]{2,4})\b)|(?<=[A-Za-z])\.(?=(?:com|org|net)\b)", " dot "),
     (r"#(?=[A-Za-z])", "hashtag "),
-    # money, dates, times, telephone numbers
-    (r"(?P<sign>[$£€¥])\s?(?P<amount>" + _NUMBER + r")(?P<scale>\s?(?:thousand|million|billion|trillion)\b|(?:bn|k|K|m|M|B)\b)?"
-     r"(?![A-Za-z])", _money),
+    (r"\bw/o\b", "without"),
+    # dates, telephone and other grouped numbers
+    (r"\b(" + "|".join(_SHORT_MONTHS) + r")\b\.?(?=\s\d)|(?<=\d\s)(" + "|".join(_SHORT_MONTHS) + r")\b\.?(?=\s|$)",
+     lambda m: _SHORT_MONTHS[m[1] or m[2]]),
     (r"\b(?P<y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})\b", _date),
     (r"\b(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>\d{4})\b", _date),
-    (r"(?<![\w.,])(?:\+\d{1,3}[ -])?\(?\d{3}\)?[ -]\d{3}[ -]\d{4}(?![\w-])|(?<![\w.,])0\d{2,4}(?:[ -]\d{3,4}){1,3}(?![\w-])", _digits),
-    (r"\b(?P<h>\d{1,2}):(?P<m>\d{2})(?!\d)(?:\s?" + _HALF + ")?", _time),
-    (r"\b(?P<h>\d{1,2})\s?" + _HALF, _time),
+    (r"(?<![\w.,])(?:\+\d{1,3}[ -])?\(?\d{3}\)?[ -]\d{3}[ -]\d{4}(?![\w-])|(?<![\w.,])0\d{2,4}(?:[ -]\d{3,4}){1,3}(?![\w-])"
+     r"|(?<![\w.,-])\d+(?:-\d+){2,}(?![\w-])", _digits),
     (r"(?:\bthe\s)?\b(\d{1,2})(?:st|nd|rd|th)?(?:\sof)?\s(" + _MONTH + r")\b", _day_first),
     (r"\b(" + _MONTH + r")\s(\d{1,2})(?:st|nd|rd|th)?(?!\d|[:,.]\d)\b", lambda m: f"{m[1]} {ordinal(int(m[2]))}"),
     (r"\b((?:1[1-9]|20)\d0)'?s\b", lambda m: re.sub(r"y$", "ie", year(int(m[1]))) + "s"),
+    # ranges, then money and times
+    (r"([$£€¥])(" + _NUMBER + r")\s?[-—]\s?[$£€¥]?(?=\d)", r"\2 to \1"),
+    (r"(?<=\d)(%?)\s?[-—]\s?(?=[$£€¥]?\d)|(?<=\d)([AaPp]\.?[Mm]\.?)\s?[-—]\s?(?=\d)", lambda m: f"{m[1] or m[2] or ''} to "),
+    (r"(?P<sign>[$£€¥])\s?(?P<amount>" + _NUMBER + r")(?P<scale>\s?(?:thousand|million|billion|trillion)\b|(?:bn|k|K|m|M|B)\b)?"
+     r"(?![A-Za-z])", _money),
+    (r"\b(?P<h>\d{1,2}):(?P<m>\d{2})(?!\d)(?:\s?" + _HALF + ")?", _time),
+    (r"\b(?P<h>\d{1,2})\s?" + _HALF, _time),
+    (r"(?<=\d):(?=\d)", " to "),
     # numbers with something attached
     (r"\b(1/2|1/3|2/3|1/4|3/4)\b", lambda m: _FRACTIONS[m.group()]),
+    (r"(?<=\d(?:st|nd|rd|th)\s)St\b\.?|(?<=[a-z]\s)St\.(?=\s*[,;]|\s*$)", "Street"),
     (r"\b(\d{1,15})(?:st|nd|rd|th)\b", lambda m: ordinal(int(m[1]))),
-    (r"(?<=\d)\s?[-—]\s?(?=\d)", " to "),
+    (r"(\d+)'\s?(\d+)(?:\"|'')", r"\1 foot \2"),
     (r"(?<![\w.])-(?=[\d.])", " minus "),
     (r"(?<![\w.])\.(?=\d)", "0."),
+    (r"(?<![\w.,])(\d{3,})'?s\b", lambda m: re.sub(r"y$", "ie", re.sub(r"x$", "xe", cardinal(m[1]))) + "s"),
     (r"(?P<n>" + _NUMBER + r")\s?(?P<unit>" + _UNIT + r")(?![A-Za-z'/])", _unit),
     # abbreviations
     (r"\b[Nn]os?\.\s?(?=\d)", "number "),
+    (r"\bPh\.D\b\.?", "P H D"),
     (r"\b(?P<word>[ei]\.[ge]|[ap]\.m|[A-Za-z]{2,6})\.", _abbreviation),
-    (r"(?<!\w)((?:[A-Za-z]\.){2,})(?!\s*$)", lambda m: _letters(m[1]) + " "),
+    (r"\b(?P<word>Mr|Mrs|Ms|Dr|Prof)\b(?=\s[A-Z])", _abbreviation),
+    (r"\b(?P<before>[A-Z][a-z]+)\s(?P<roman>" + "|".join(_ROMAN) + r")\b", _roman),
+    (r"(?<!\w)((?:[A-Za-z]\.){2,})('s)?(?!\s*$)", lambda m: _letters(m[1]) + (m[2] or "") + " "),
     (r"(?<!\w)((?:[A-Za-z]\.)+[A-Za-z])\.\s*$", lambda m: _letters(m[1]) + "."),
     (r"\bA(?= [B-Z]\b)|(?<=\b[A-Z] )A\b", "eigh"),
     # plain numbers
