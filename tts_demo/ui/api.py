@@ -130,7 +130,7 @@ def register(act: Handlers) -> None:
         inputs = [
             gr.Textbox(label="text"), gr.Audio(label="voice", type="filepath", sources=["upload"]),
             gr.Checkbox(False, label="consent"), gr.Textbox("baseline", label="method"),
-            gr.JSON(value=None, label="options"), gr.Textbox("", label="prompt_text"), gr.Number(1, label="seed", precision=0),
+            gr.JSON(value={}, label="options"), gr.Textbox("", label="prompt_text"), gr.Number(1, label="seed", precision=0),
             gr.Number(Sampling().temperature, label="temperature"), gr.Number(20, label="max_seconds"),
         ]
         first, second = gr.Audio(label="speech"), gr.Audio(label="method speech")

@@ -1,0 +1,208 @@
+"""The page in a real browser (headless Chromium) on the toy stack: what a visitor does, from upload to blind vote."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import zipfile
+
+import pytest
+from toy import ToyStack, served, voice_file
+
+from tts_demo.methods import METHODS
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine; CI installs it")
+
+TEXT = "Seven jazzy words."
+KNOWN = ("Method not implemented.",)  # Gradio's own EventSource stub says so on every page load
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as p:
+        chromium = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--autoplay-policy=no-user-gesture-required"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    with served(ToyStack(), max_seconds=30) as (url, _):
+        yield url
+
+
+@pytest.fixture
+def visit(browser, address):
+    """Open the page as a new visitor. Afterwards: nothing in the console, nothing fetched from elsewhere."""
+    pages = []
+
+    def go(query="?max_seconds=2", **options):
+        context = browser.new_context(viewport={"width": 1440, "height": 900}, **options) if "viewport" not in options else browser.new_context(**options)
+        page = context.new_page()
+        page.set_default_timeout(60_000)
+        page.said, page.fetched = [], []
+        page.on("console", lambda m: page.said.append(m.text) if m.type in ("error", "warning") and m.text not in KNOWN else None)
+        page.on("pageerror", lambda e: page.said.append(str(e)))
+        page.on("request", lambda r: page.fetched.append(r.url) if not r.url.startswith((address, "data:", "blob:")) else None)
+        pages.append(page)
+        page.goto(address + query)
+        page.wait_for_function("window.TTSD && document.querySelectorAll('.card.player').length === 2")
+        page.wait_for_function("/characters/.test(document.querySelector('#count, .quiet').parentNode.textContent + document.body.textContent)")
+        return page
+
+    yield go
+    for page in pages:
+        assert page.said == [] and page.fetched == []
+        page.context.close()
+
+
+def upload(page, path):
+    page.set_input_files("#voice input[type=file]", str(path))
+    page.wait_for_selector("#voice-note:has-text('of speech')")
+    page.check("#consent input")
+
+
+def speak(page, press=True):
+    page.evaluate("document.querySelector('#status .status').classList.remove('done', 'stopped')")
+    if press:
+        page.click("#run")
+    page.wait_for_selector("#status .status.done, #status .status.stopped, #status .status.error")
+    assert "error" not in page.get_attribute("#status .status", "class"), page.inner_text("#status")
+
+
+def choose(page, name):
+    page.click(f"#method label:has(input[value='{name}'])")
+    page.wait_for_function("name => document.querySelector('#card').textContent.includes(name)", arg=METHODS[name].cached[:20])
+
+
+def test_every_method_speaks_beside_the_baseline(visit, tmp_path):
+    page = visit()
+    upload(page, voice_file(tmp_path))
+    page.fill("#text textarea", TEXT)
+    for name in METHODS:
+        choose(page, name)
+        speak(page)
+        lengths = page.evaluate("[TTSD.deck.tracks.baseline.seconds, TTSD.deck.tracks.method.seconds]")
+        assert 0 < lengths[0] <= 2 and (lengths[1] > 0) == (name != "baseline"), name
+        if name != "baseline":
+            assert METHODS[name].title in page.inner_text("#player-method h3")
+    assert page.locator(".inside-grid .panel-inside").count() == 1  # the last run was the baseline alone
+    health = page.evaluate("Object.values(TTSD.deck.tracks).map(t => t.lost)")
+    assert health == [0, 0]
+
+
+def test_sound_starts_soon_and_the_inside_shows_the_right_text(visit, tmp_path):
+    page = visit()
+    upload(page, voice_file(tmp_path))
+    page.fill("#text textarea", TEXT)
+    speak(page)
+    wait, = page.evaluate("[TTSD.deck.soundAt - TTSD.deck.tracks[TTSD.deck.side].first]")
+    assert wait < 0.5 or page.evaluate("TTSD.deck.side") == "method"  # the method waits its turn behind the baseline
+    box = page.locator(".panel-inside.method canvas").bounding_box()
+    page.mouse.move(box["x"] + 90, box["y"] + 8)
+    tip = page.inner_text(".panel-inside.method .tip")
+    assert re.match(rf"{TEXT[0]} · 0\.\d\d s · weight 0\.\d+", tip), tip
+    page.mouse.move(box["x"] + 90, box["y"] + 6 + 160 - 4)
+    assert page.inner_text(".panel-inside.method .tip").startswith("."), "the last token is the full stop"
+    page.mouse.click(box["x"] + 200, box["y"] + 40)
+    assert page.evaluate("TTSD.deck.side") == "method" and page.evaluate("TTSD.deck.playing")
+    assert page.evaluate("TTSD.deck.position()") > 0.1
+    before = page.evaluate("[TTSD.deck.side, TTSD.deck.map('method', TTSD.deck.position())]")
+    page.click("#player-method .swap")
+    assert page.evaluate("TTSD.deck.side") == "baseline" and abs(page.evaluate("TTSD.deck.position()") - before[1]) < 0.5
+    page.get_by_role("tab", name="Numbers").click()
+    table = page.inner_text("#table")
+    for word in ("Real-time factor, all", "KV cache, highest", "lower is better", "toy stack", "seed 1"):
+        assert word in table
+    with page.expect_download() as download:
+        page.get_by_role("tab", name="Runs").click()
+        page.click("#zip")
+    saved = tmp_path / "run.zip"
+    download.value.save_as(saved)
+    with zipfile.ZipFile(saved) as z:
+        assert z.testzip() is None and json.loads(z.read("method/metrics.json"))["text"] == TEXT
+
+
+def test_stop_and_bad_voices(visit, tmp_path):
+    page = visit("?max_seconds=30")
+    bad = tmp_path / "bad.wav"
+    bad.write_bytes(b"RIFF no audio")
+    page.set_input_files("#voice input[type=file]", str(bad))
+    page.wait_for_selector("#voice-note:has-text('not audio')")
+    page.set_input_files("#voice input[type=file]", str(voice_file(tmp_path)))
+    page.wait_for_selector("#voice-note:has-text('of speech')")
+    page.click("#run")  # the consent tick is missing
+    page.wait_for_selector("#status .status.error:has-text('your own voice')")
+    page.check("#consent input")
+    page.click("#run")
+    page.wait_for_selector("#player-baseline .player[data-state=chunk]")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#status .status.stopped")
+    assert 0 < page.evaluate("TTSD.deck.tracks.baseline.seconds") < 30 and not page.evaluate("TTSD.deck.playing")
+    page.said.clear()  # refusals are shown by Gradio as errors; they are not faults of the page
+
+
+def test_keyboard_alone_runs_a_blind_test(visit, tmp_path):
+    page = visit()
+    upload(page, voice_file(tmp_path))
+    page.focus("#text textarea")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("#status .status.busy")
+    speak(page, press=False)
+    page.get_by_role("tab", name="Blind test").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Start a blind test").focus()
+    page.keyboard.press("Enter")
+    page.evaluate("document.activeElement.blur()")
+    assert page.is_disabled(".votes button >> nth=0") and "blind-on" in page.get_attribute("body", "class")
+    for key in ("1", "2"):
+        page.keyboard.press(key)
+        page.wait_for_function("k => parseFloat(document.querySelectorAll('.ab .bar')[k].style.width) >= 100", arg=int(key) - 1)
+    page.wait_for_function("!document.querySelector('.votes button').disabled")
+    page.keyboard.press("b")
+    page.wait_for_selector(".reveal:has-text('A was')")
+    vote, = page.evaluate("JSON.parse(localStorage.getItem('tts-demo-blind-votes'))")
+    assert vote["won"] == {"baseline": "method", "method": "baseline"}[vote["first"]]
+    assert "95 % interval" in page.inner_text(".tally")
+
+
+def test_a_link_brings_the_settings_back(visit):
+    name = next(n for n in METHODS if n != "baseline")
+    page = visit()
+    choose(page, name)
+    page.fill("#text textarea", "Linked words & more?")
+    page.fill("#seed input", "77")
+    page.locator("#seed input").blur() if page.locator("#seed input").is_visible() else None
+    page.click("#link")
+    page.wait_for_function("location.search.includes('Linked')")
+    other = visit(page.evaluate("location.search"))
+    other.wait_for_function("document.querySelector('#text textarea').value === 'Linked words & more?'")
+    assert other.is_checked(f"#method input[value='{name}']")
+    assert other.evaluate("document.querySelector('#seed input').value") == "77"
+    bad = visit("?method=nope")
+    bad.wait_for_selector(".toast-body:has-text('nope')")
+
+
+def test_narrow_and_dark(visit):
+    page = visit(viewport={"width": 390, "height": 844}, color_scheme="dark")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    colours = page.evaluate("['--ink', '--card', '--method'].map(c => TTSD.colour(c))")
+    assert colours == ["#e8ebf0", "#171c23", "#ff9a5c"]
+    for tab in ("Numbers", "Blind test"):
+        if page.get_by_role("tab", name=tab).first.is_visible():
+            page.get_by_role("tab", name=tab).first.click()
+            assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_two_visitors_see_only_their_own(visit, tmp_path):
+    ann, bob = visit(), visit()
+    upload(ann, voice_file(tmp_path))
+    ann.fill("#text textarea", "Only for Ann.")
+    speak(ann)
+    assert "Only for Ann" not in bob.content() and bob.evaluate("TTSD.deck.tracks.baseline.length") == 0
+    bob.reload()
+    bob.wait_for_function("window.TTSD && document.querySelectorAll('.card.player').length === 2")
+    assert "Only for Ann" not in bob.content() and bob.locator("#voice audio, #voice .waveform-container").count() == 0
