@@ -40,7 +40,7 @@ def build_parser() -> Parser:
     _add_set(say, "an option of the method, or of sampling (" + ", ".join(SAMPLING_KEYS) + ")")
     say.add_argument("--seed", type=int, default=0)
     _add_stack(say)
-    say.add_argument("--max-seconds", type=float, default=60.0, metavar="S")
+    say.add_argument("--max-seconds", type=float, metavar="S", help="cut the speech here; default: ample for the text")
     say.add_argument("-o", "--output", default="speech.wav", metavar="OUT.wav")
     say.add_argument("--json", metavar="OUT.json", help="write everything that was measured")
     say.add_argument("--attention", metavar="OUT.npz", help="write the text-speech attention map")
@@ -101,11 +101,9 @@ def _add_stack(parser: argparse.ArgumentParser) -> None:
 
 
 def find_method(name: str) -> type:
-    from .methods import METHODS
+    from .methods import find
 
-    if name not in METHODS:
-        raise UserError(f"Unknown method {name!r}; the methods are: {', '.join(METHODS)}.")
-    return METHODS[name]
+    return find(name)
 
 
 def command_say(args: argparse.Namespace) -> None:
@@ -114,8 +112,9 @@ def command_say(args: argparse.Namespace) -> None:
     from .stacks import load_stack
 
     options, sampling = parse_settings(find_method(args.method), pairs(args.set))
-    if not 0 < args.max_seconds <= LONGEST_SECONDS:
-        raise UserError(f"--max-seconds must lie above 0 and at most at {LONGEST_SECONDS:g}, not {args.max_seconds:g}.")
+    seconds = min(LONGEST_SECONDS, 10 + 0.2 * len(args.text)) if args.max_seconds is None else args.max_seconds
+    if not 0 < seconds <= LONGEST_SECONDS:
+        raise UserError(f"--max-seconds must lie above 0 and at most at {LONGEST_SECONDS:g}, not {seconds:g}.")
     if not 0 <= args.seed < 2**63:
         raise UserError(f"--seed must be 0 or more and below 2^63, not {args.seed}.")
     for path in filter(None, (args.output, args.json, args.attention)):
@@ -126,7 +125,7 @@ def command_say(args: argparse.Namespace) -> None:
     stack = load_stack(args.stack, args.device, args.dtype)
     stack.split(args.text)
     prompt = stack.encode_prompt(recording.samples, audio.SAMPLE_RATE, prompt_text)
-    request = Request(args.text, prompt, args.method, options, sampling, args.seed, args.max_seconds, bool(args.attention))
+    request = Request(args.text, prompt, args.method, options, sampling, args.seed, seconds, bool(args.attention))
     started, done = _drain(engine.generate(stack, request))
     report = describe_run(request, started, done, recording.notes + prompt.notes)
     kept = {k: report[k] for k in ("method", "options", "seed", "stack", "checkpoint_hash")}
