@@ -16,6 +16,7 @@ RECIPES = {
     "tldr-no-speaker": "tldr.WithoutSpeaker",
     "tldr-mean-pool": "tldr.MeanPooled",
     "tldr-parallel": "tldr.Parallel",
+    "compressed": "compressed.CompressedTask",
     "ssd-draft": "ssd_draft.DraftTask",
 }
 

@@ -1,0 +1,106 @@
+"""Training sees exactly what decoding sees, summaries carry no loss, and only the adapter learns."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tts_demo.config import Sampling
+from tts_demo.lm.lora import attach
+from tts_demo.methods.compressed import Compressed, Compressor
+from tts_demo.train import RECIPES
+from tts_demo.train.compressed import CompressedTask, Setting
+from tts_demo.train.sequences import SpeechBatch
+
+FRAMES = 48
+
+
+class TinyData:
+    """Sequences of a random language: codes repeat with a period that the text's first id sets."""
+
+    def __init__(self, text_vocab: int, codes: int, speaker: int) -> None:
+        self.shape = (text_vocab, codes, speaker)
+
+    def batch(self, rng: np.random.Generator, size: int = 4) -> SpeechBatch:
+        text_vocab, codes, speaker = self.shape
+        lengths, frames = torch.from_numpy(rng.integers(3, 7, size)), torch.from_numpy(rng.integers(30, FRAMES + 1, size))
+        frames[0] = FRAMES
+        text = torch.from_numpy(rng.integers(1, text_vocab, (size, 6)))
+        text[torch.arange(6) >= lengths[:, None]] = 0
+        spoken = (torch.arange(FRAMES) * (1 + text[:, :1] % 3)) % codes
+        spoken[torch.arange(FRAMES) >= frames[:, None]] = 0
+        return SpeechBatch(text, lengths, spoken[..., None].expand(-1, -1, 8), frames,
+                           torch.from_numpy(rng.standard_normal((size, speaker))).float(), torch.zeros(size, FRAMES).long())
+
+    def held_out(self, batches: int) -> list[SpeechBatch]:
+        return [self.batch(np.random.default_rng(99))]
+
+
+@pytest.fixture
+def task(tiny_lm):
+    torch.manual_seed(0)
+    task = CompressedTask.__new__(CompressedTask)  # without speech on disk
+    task.base, task.lm, task.only = tiny_lm, copy.deepcopy(tiny_lm), {}
+    task.lm.__dict__.pop("decoder", None)
+    task.adapter = Compressor(task.lm).requires_grad_(True)
+    with torch.no_grad():
+        for weight in task.adapter.parameters():
+            weight.add_(torch.randn_like(weight) * 0.05)
+    attach(task.lm.backbone, task.adapter.spec, task.adapter.lora)
+    task.data = TinyData(tiny_lm.config.text_vocab, tiny_lm.config.speech_codes, tiny_lm.config.speaker)
+    return task
+
+
+def test_recipe_is_registered():
+    assert RECIPES["compressed"] == "compressed.CompressedTask" and CompressedTask.name == "compressed"
+
+
+@pytest.mark.parametrize("group, prompt", [(5, 7), (10, 0), (0, 3)])
+def test_training_logits_are_decoding_logits(task, tiny_lm, group, prompt):
+    """Each item of a padded batch, fed token by token to the evicting decoder, gets the logits it was trained on."""
+    batch = task.data.batch(np.random.default_rng(1))
+    with torch.no_grad():
+        trained, targets = task.logits(batch, Setting(30, group, prompt))
+    assert (targets[:, :prompt] == -100).all() and (targets[:, prompt:] >= 0).sum() == (batch.frames + 1 - prompt).sum()
+    method = Compressed(tiny_lm, {"compressed": task.adapter})
+    for i in range(2):
+        codes = batch.codes[i, :int(batch.frames[i])]
+        prefix = tiny_lm.prefix(batch.text[i, :int(batch.text_lengths[i])], (), batch.speaker[i], codes[:prompt])
+        prefix = replace(prefix, x=prefix.x.detach())
+        state = method.prefill(prefix, method.Options(30, group), Sampling(), torch.Generator(), len(codes))
+        hidden = [state.hidden[0]]
+        for code in codes[prompt:, 0]:
+            hidden.append(method._feed(code[None], state.caches["backbone"])[0])
+        decoded = method.decoder.logits(torch.cat(hidden))
+        torch.testing.assert_close(decoded, trained[i, prompt:len(codes) + 1], atol=1e-3, rtol=1e-3)
+
+
+def test_settings_are_mixed_and_can_be_fixed(task):
+    drawn = [task.batch(np.random.default_rng(i), i)[1] for i in range(60)]
+    assert {s.window for s in drawn} == {30, 40, 50, 80, 120, 200} and {s.group for s in drawn} == {0, 5, 10, 15}
+    assert any(s.prompt for s in drawn) and all(s.prompt <= 24 for s in drawn)
+    task.only = {"window": 50, "group": 10}
+    assert {(s.window, s.group) for s in (task.batch(np.random.default_rng(i), i)[1] for i in range(5))} == {(50, 10)}
+
+
+def test_only_the_adapter_learns_and_it_does(task):
+    frozen = {k: v.clone() for k, v in task.lm.state_dict().items() if "lora" not in k}
+    setting = Setting(30, 5, 0)
+    optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=1e-2)
+    before = task.evaluate()
+    for step in range(8):
+        loss, parts = task.loss((task.data.batch(np.random.default_rng(step)), setting), step)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    after = task.evaluate()
+    key = "cross-entropy, window 30, group 10"
+    assert after[key] < before[key] - 0.1 and after["cross-entropy, base, everything seen"] == before[
+        "cross-entropy, base, everything seen"]
+    assert all(torch.equal(v, frozen[k]) for k, v in task.lm.state_dict().items() if "lora" not in k)
+    assert task.adapter.summary.grad.abs().sum() > 0  # rows after the window learn from summaries
+    assert set(task.adapter.state_dict()) == {"summary", *(f"lora.{k}" for k in task.adapter.lora.state_dict())}
