@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from . import audio, engine, judges
 from .config import SAMPLE_RATE, Request, Sampling, UserError
-from .methods import METHODS
+from .methods import METHODS, find
 from .methods.base import Method
 
 ASSETS = Path(__file__).parents[1] / "assets"
@@ -86,9 +86,7 @@ def rows_for(names: Iterable[str], settings: dict[str, str]) -> list[Row]:
     """One row per method and dial: the method's own list, or the one --set asks for."""
     rows = []
     for name in names:
-        if name not in METHODS:
-            raise UserError(f"Unknown method {name!r}; the methods are: {', '.join(METHODS)}.")
-        kind = METHODS[name]
+        kind = find(name)
         known = {f.name for f in dataclasses.fields(kind.Options)}
         asked = {k: v for k, v in settings.items() if k in known}
         rows += [Row(kind, kind.Options.parse(asked))] if asked else [Row(kind, kind.Options(**o)) for o in kind.bench_options]

@@ -22,7 +22,7 @@ from ..codec.speaker import SpeakerEncoder
 from ..codec.streaming import Windowed
 from ..config import FRAME_RATE, HOP, SAMPLE_RATE, UserError
 from ..lm import Decoder, LanguageModel, Prefix
-from ..methods import METHODS, Method
+from ..methods import Method, find
 from .base import Prompt
 
 SEGMENT_CHARACTERS = 160  # about 12 s of speech: what the language model has seen in training
@@ -93,11 +93,10 @@ class NanoStack:
 
     def method(self, name: str) -> Method:
         """The method, with its trained modules loaded the first time it is asked for."""
-        if name not in METHODS:
-            raise UserError(f"Unknown method {name!r}; the methods are: {', '.join(METHODS)}.")
+        kind = find(name)
         with self._loading:
             if name not in self._methods:
-                self._methods[name] = METHODS[name](self.lm, self._adapters(METHODS[name]))
+                self._methods[name] = kind(self.lm, self._adapters(kind))
         return self._methods[name]
 
     def _adapters(self, kind: type[Method]) -> dict[str, torch.nn.Module]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from ... import checkpoints
 from ...config import UserError
 from ...lm import Decoder, Prefix
-from ...methods import METHODS, Method
+from ...methods import Method, find
 from ..base import Prompt
 from . import download, frontend, weights
 from .configs import CosyConfig, END_OF_PROMPT, RELEASED_SAMPLING, SAMPLE_RATE, TOKEN_RATE
@@ -115,11 +115,9 @@ class CosyVoiceStack:
 
     def method(self, name: str) -> Method:
         """The method, with its trained modules loaded the first time it is asked for."""
-        if name not in METHODS:
-            raise UserError(f"Unknown method {name!r}; the methods are: {', '.join(METHODS)}.")
+        kind = find(name)
         with self._loading:
             if name not in self._methods:
-                kind = METHODS[name]
                 modules = kind.build_modules(self.lm)
                 self._methods[name] = kind(self.lm, {part: self._trained(name, part, modules[part]) for part in modules})
         return self._methods[name]
