@@ -4,6 +4,7 @@ from ..config import UserError
 from .base import Method
 from .baseline import Baseline
 from .compressed import Compressed
+from .dcar import Dcar
 from .qtts import QTTS
 from .ssd import SSD
 from .tldr import TLDR, MeanPooled, Parallel, WithoutLora, WithoutSpeaker
@@ -13,6 +14,7 @@ METHODS: dict[str, type[Method]] = {
     for method in (
         Baseline,
         TLDR,
+        Dcar,
         QTTS,
         Compressed,
         SSD,

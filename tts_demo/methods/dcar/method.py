@@ -1,0 +1,176 @@
+"""DCAR decoding: a policy chooses how many tokens to take at once, the heads predict them, one backbone pass reads them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from ...config import Sampling, UserError
+from ...lm import Decoder, KVCache, LanguageModel, LoraDelta, Prefix, sample
+from ...lm.masks import prefix_mask
+from ...lm.sampling import race, special_ids
+from ..base import Method, Options, Replay, State, Step, dial
+from .heads import Heads
+from .policy import Policy, PolicyRunner
+from .ranges import LONGEST, ChunkRange
+
+
+@dataclass(frozen=True)
+class DcarOptions(Options):
+    chunk_range: str = dial(
+        "2,3,4", "Chunk sizes",
+        "How many tokens a step may take: 2,3,4 (a trained policy chooses), free (1 to 7), 3 (always 3), or "
+        "random:2,3,4 (chance chooses).")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ChunkRange.parse(self.chunk_range)
+
+    @property
+    def chunks(self) -> ChunkRange:
+        return ChunkRange.parse(self.chunk_range)
+
+
+@dataclass
+class DcarState(State):
+    prefix: Prefix
+    caches: dict[str, KVCache]
+    sampling: Sampling
+    generator: torch.Generator
+    chunks: ChunkRange
+    allowed: Tensor  # [1, 7] bool
+    context: Tensor | None  # [1, width] the policy's view of its range
+    forbid: Tensor | None  # [V] bool
+    recent: Tensor  # [1, W] the last tokens, -1 = none
+    max_frames: int
+    hidden: Tensor  # [1, 1, H] backbone output that decides the next chunk
+    chunk: Tensor | None = None  # [c] drawn, but not yet fed back
+    taken: list[Tensor] = field(default_factory=list)  # tokens of each step, each [n]
+    count: int = 0  # frames so far
+    chosen: Counter[int] = field(default_factory=Counter)  # how often each size was chosen
+    policy_seconds: float = 0.0
+    seconds: float = 0.0
+    done: bool = False
+
+
+class Dcar(Method):
+    name = "dcar"
+    title = "Dynamic chunks"
+    paper = "Robust and Efficient Autoregressive Speech Synthesis with Dynamic Chunk-wise Prediction Policy (DCAR)"
+    idea = ("Six extra heads predict the tokens after the next one. A small policy, trained by reinforcement on how well "
+            "the result is understood, chooses how many of them to take at once.")
+    cached = "every text, prompt and speech token, and one slot of the small policy per chunk"
+    emits = "a chunk of 1 to 7 tokens"
+    Options = DcarOptions
+    needs_weights = ("dcar-heads",)  # a learned range needs dcar-policy as well
+    bench_options = tuple({"chunk_range": word} for word in (
+        "2,3,4", "2,3", "3,4", "2,3,4,5", "free", "2", "3", "4", "random:2,3,4"))
+
+    @classmethod
+    def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
+        return {"dcar-heads": Heads(lm), "dcar-policy": Policy(lm)}
+
+    @property
+    def heads(self) -> Heads:
+        return self.modules["dcar-heads"]
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        return Decoder.from_model(self.lm, LoraDelta(self.heads.lora.state_dict(), self.heads.config.lora))
+
+    @cached_property
+    def policy(self) -> PolicyRunner:
+        if "dcar-policy" not in self.modules:
+            raise UserError("A range of chunk sizes needs the trained policy (dcar-policy), which this checkpoint lacks: "
+                            "make it with 'python -m tts_demo train dcar-policy', or set chunk_range to one size (3) or "
+                            "to random:2,3,4.")
+        return PolicyRunner(self.modules["dcar-policy"])
+
+    def prefill(self, prefix: Prefix, options: DcarOptions, sampling: Sampling, generator: torch.Generator,
+                max_frames: int, forced: bool = False) -> DcarState:
+        decoder, config, chunks = self.decoder, self.lm.config, options.chunks
+        device = decoder.device
+        allowed = torch.tensor([[size in chunks.sizes for size in range(1, LONGEST + 1)]], device=device)
+        x = torch.cat([prefix.x.to(decoder.dtype), decoder.embed(prefix.prompt_codes[:, 0])])[None]
+        caches, context = {"backbone": decoder.new_cache(x.shape[1] + max_frames)}, None
+        if chunks.chooser == "policy":
+            caches["policy"] = self.policy.new_cache(max_frames // chunks.sizes[0] + 1)
+            context = self.policy.policy.range_embedding(allowed).detach()
+        mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, device)
+        hidden = decoder.forward(x, caches["backbone"], 0, mask)[:, -1:]
+        forbid = special_ids(config.speech_codes, config.vocab, device) if forced else None
+        recent = torch.full((1, sampling.repeat_window), -1, device=device)
+        return DcarState(prefix, caches, sampling, generator, chunks, allowed, context, forbid, recent, max_frames, hidden)
+
+    def step(self, state: DcarState) -> Step:
+        started = time.perf_counter()
+        decoder, cache = self.decoder, state.caches["backbone"]
+        if state.chunk is not None:  # the first step reads what the prefill left
+            x = decoder.embed(state.chunk)[None]
+            state.hidden = decoder.forward(x, cache, cache.next_position)[:, -1:]
+        size = self._choose(state)
+        state.chosen[size] += 1
+        hidden = state.hidden[:, 0]
+        logits = decoder.logits(hidden)
+        if size > 1:
+            logits = torch.cat([logits, self.heads(hidden, size - 1)[:, 0].float()])
+        tokens = sample(logits, state.sampling, state.generator, state.recent, state.forbid)
+        values = tokens.tolist()
+        ends = next((i for i, v in enumerate(values) if v >= self.lm.config.speech_codes), None)
+        tokens = tokens[:min(size if ends is None else ends, state.max_frames - state.count)]
+        state.chunk = tokens
+        state.taken.append(tokens)
+        state.count += len(tokens)
+        state.done = ends is not None or state.count >= state.max_frames
+        if state.sampling.repeat_window:
+            state.recent = torch.cat([state.recent, tokens[None]], 1)[:, -state.sampling.repeat_window:]
+        state.seconds += time.perf_counter() - started
+        marks = ("chunk|",) + ("chunk",) * (len(tokens) - 1) if len(tokens) else ()
+        return Step(frames=tokens[:, None], done=state.done, marks=marks, stats=_stats(state))
+
+    def _choose(self, state: DcarState) -> int:
+        """The size of the next chunk, always one of the range's."""
+        sizes, chooser = state.chunks.sizes, state.chunks.chooser
+        if chooser == "fixed":
+            return sizes[0]
+        if chooser == "random":
+            return sizes[int(torch.randint(len(sizes), (1,), generator=state.generator, device=state.allowed.device))]
+        started = time.perf_counter()
+        logits = self.policy.step(state.hidden, state.allowed, state.context, state.caches["policy"])
+        logits = logits.masked_fill(~state.allowed, float("-inf"))
+        # Drawn as in training; greedy sampling of speech asks for a run without chance, so the likeliest size then.
+        best = logits.argmax(-1) if state.sampling.temperature == 0 else race(logits.softmax(-1), state.generator)
+        size = 1 + int(best)
+        state.policy_seconds += time.perf_counter() - started
+        return size
+
+    def replay(self, state: DcarState) -> Replay:
+        decoder, prefix = self.decoder, state.prefix
+        fed = [decoder.embed(prefix.prompt_codes[:, 0])] + [decoder.embed(tokens) for tokens in state.taken[:-1]]
+        x = torch.cat([prefix.x.to(decoder.dtype), *fed])
+        counts = torch.tensor([0] + [len(tokens) for tokens in state.taken], device=x.device)
+        first = counts.cumsum(0)[:-1]  # frames spoken before each step
+        return Replay(
+            x=x, positions=torch.arange(len(x), device=x.device),
+            mask=prefix_mask(len(prefix.x), len(x), self.lm.config.bidirectional_text, x.device),
+            rows=len(prefix.x) + len(prefix.prompt_codes) - 1 + first,
+            first_frame=tuple(first.tolist()), frames_of=tuple(counts[1:].tolist()),
+        )
+
+
+def _stats(state: DcarState) -> dict[str, object]:
+    """The method's own numbers so far: how often each size was chosen, and what the policy costs."""
+    steps = state.chosen.total()
+    stats: dict[str, object] = {
+        "chunk_sizes": {str(size): state.chosen[size] for size in state.chunks.sizes},
+        "mean_chunk_size": sum(size * times for size, times in state.chosen.items()) / steps,
+    }
+    if state.chunks.chooser == "policy":
+        stats["policy_ms_per_step"] = 1000 * state.policy_seconds / steps
+        stats["policy_share_of_time"] = state.policy_seconds / state.seconds
+    return stats
