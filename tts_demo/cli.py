@@ -69,6 +69,8 @@ def build_parser() -> Parser:
         command.add_argument("--methods", metavar="a,b", help="default: all")
         _add_set(command, "an option for the methods that have it")
         command.add_argument("--json", metavar="F", help="also write the figures to a file")
+        command.add_argument("--keep", action="store_true",
+                             help="store the figures in the bundled checkpoint's results.json and in the README")
         command.add_argument("--seed", type=int, default=0)
         _add_stack(command)
 

@@ -33,6 +33,9 @@ class CodecConfig:
     mels: int = 80
     encoder_width: int = 256
     encoder_layers: int = 4
+    semantic_mels: int = 80  # the first book listens through the recogniser's lower blocks
+    semantic_width: int = 224
+    semantic_layers: int = 6
     latent: int = 256  # width of the quantised latent the decoder reads
     codebooks: int = 8
     entries: int = 1024

@@ -253,4 +253,15 @@ def command(args: argparse.Namespace) -> None:
     print(format_table(table))
     for figure, fix in judges.missing().items():
         print(f"{figure} was not measured: {fix}.")
-    print(json.dumps({"conditions": evaluation.conditions, "rows": table}))
+    figures = {"command": _command(args), "conditions": evaluation.conditions, "rows": table}
+    if args.keep:
+        results.keep("evaluate", figures)
+    print(json.dumps(figures))
+
+
+def _command(args: argparse.Namespace) -> str:
+    """What to type to measure this again, without the paths of this machine."""
+    words = ["python -m tts_demo evaluate"]
+    words += [f"--{key} {getattr(args, key)}" for key in ("methods", "limit") if getattr(args, key)]
+    words += [f"--set {' '.join(group)}" for group in args.set]
+    return " ".join(words + (["--list LIST"] if args.list else []))

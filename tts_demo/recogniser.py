@@ -10,8 +10,8 @@ import torch.nn.functional as F
 import torchaudio
 from torch import Tensor, nn
 
-from .codec.layers import ConvNeXtBlock, MelFeatures, ShiftedConv
-from .config import HOP, SAMPLE_RATE
+from .codec.semantic import PhoneticEncoder
+from .config import HOP
 
 
 @dataclass(frozen=True)
@@ -22,36 +22,24 @@ class RecogniserConfig:
     layers: int = 9
 
 
-class Recogniser(nn.Module):
-    """Log-mel at 100 Hz -> stride 2 -> ConvNeXt blocks with growing dilation -> CTC, 50 frames a second."""
+class Recogniser(PhoneticEncoder):
+    """Phonetic encoder and a CTC head, 50 frames a second."""
 
     def __init__(self, config: RecogniserConfig = RecogniserConfig()) -> None:
-        super().__init__()
+        super().__init__(config.mels, config.width, config.layers)
         self.config = config
-        self.mel = MelFeatures(SAMPLE_RATE, 512, HOP // 2, config.mels)
-        self.stem = nn.Conv1d(config.mels, config.width, 6, stride=2, padding=2)
-        self.blocks = nn.ModuleList(ConvNeXtBlock(config.width, kernel=9, dilation=(1, 1, 2)[i % 3])
-                                    for i in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
         self.head = nn.Linear(config.width, config.symbols)
 
-    def features(self, samples: Tensor) -> Tensor:
-        """[B, F * hop] -> [B, 2 * F, mels], each utterance at zero mean per band (takes the channel away)."""
-        mel = self.mel(samples)
-        return (mel - mel.mean(1, keepdim=True)) / 3.0
-
-    def forward(self, features: Tensor) -> Tensor:
+    def scores(self, features: Tensor) -> Tensor:
         """features [B, 2 * F, mels] -> log probabilities [B, F, symbols]."""
-        x = self.stem(features.transpose(1, 2)).transpose(1, 2)
-        for block in self.blocks:
-            x = block(x)
-        return F.log_softmax(self.head(self.norm(x)).float(), dim=-1)
+        return F.log_softmax(self.head(self.norm(self.hidden(features))).float(), dim=-1)
 
     @torch.no_grad()
     def log_probs(self, samples: Tensor) -> Tensor:
         """samples [N] -> [F, symbols]."""
         whole = samples[: len(samples) // HOP * HOP][None]
-        return self(self.features(whole))[0]
+        return self.scores(self.features(whole))[0]
 
     @torch.no_grad()
     def phonemes(self, samples: Tensor) -> list[int]:

@@ -1,7 +1,8 @@
 """The codec: waveform -> residual codes -> waveform, first codebook semantic (QDAC; QTTS, section 3.1).
 
-Encoder: log-mel frames at the codec's rate plus four finer ones per frame, ConvNeXt blocks; the first book reads two
-more blocks of its own, which the recogniser's loss shapes. Decoder: ConvNeXt blocks with bounded look-ahead and an
+Encoder: log-mel frames at the codec's rate plus four finer ones per frame, ConvNeXt blocks. The first book reads the
+recogniser's own lower blocks through a small network that a recogniser's loss shapes: on a few hours of speech a codec
+alone does not learn to hear phonemes in time. Decoder: ConvNeXt blocks with bounded look-ahead and an
 inverse STFT. It knows nothing of text, language models or streams (``streaming.py`` does the latter).
 """
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from ..config import CodecConfig
 from .layers import ConvNeXtBlock, InverseSTFTHead, MelFeatures, ShiftedConv
 from .quantizer import ResidualQuantizer
+from .semantic import PhoneticEncoder
 
 FINE_STEPS, FINE_MELS, FINE_FFT = 4, 40, 256
 
@@ -25,9 +27,7 @@ class Encoder(nn.Module):
         self.fine = MelFeatures(c.sample_rate, FINE_FFT, c.hop // FINE_STEPS, FINE_MELS)
         self.stem = ShiftedConv(c.mels + FINE_STEPS * FINE_MELS, c.encoder_width, 3)
         self.blocks = nn.ModuleList(ConvNeXtBlock(c.encoder_width) for _ in range(c.encoder_layers))
-        self.semantic = nn.ModuleList(ConvNeXtBlock(c.encoder_width) for _ in range(2))
         self.to_latent = nn.Linear(c.encoder_width, c.latent)
-        self.to_semantic = nn.Linear(c.encoder_width, c.latent)
 
     def features(self, samples: Tensor) -> Tensor:
         """samples [B, F * hop] -> [B, F, mels + fine], about unit scale."""
@@ -35,15 +35,12 @@ class Encoder(nn.Module):
         fine = self.fine(samples).unflatten(1, (mel.shape[1], FINE_STEPS)).flatten(2)
         return (torch.cat([mel, fine], dim=-1) + 5.0) / 4.0
 
-    def forward(self, samples: Tensor) -> tuple[Tensor, Tensor]:
-        """-> latent [B, F, latent], semantic [B, F, latent]."""
+    def forward(self, samples: Tensor) -> Tensor:
+        """-> latent [B, F, latent]."""
         x = self.stem(self.features(samples).transpose(1, 2)).transpose(1, 2)
         for block in self.blocks:
             x = block(x)
-        s = x
-        for block in self.semantic:
-            s = block(s)
-        return self.to_latent(x), self.to_semantic(s)
+        return self.to_latent(x)
 
 
 class Decoder(nn.Module):
@@ -73,6 +70,9 @@ class Codec(nn.Module):
         super().__init__()
         self.config = config
         self.encoder = Encoder(config)
+        self.phonetic = PhoneticEncoder(config.semantic_mels, config.semantic_width, config.semantic_layers)
+        self.semantic = nn.Sequential(nn.LayerNorm(config.semantic_width), nn.Linear(config.semantic_width, config.latent),
+                                      nn.GELU(), nn.Linear(config.latent, config.latent))
         self.quantizer = ResidualQuantizer(config.latent, config.codebooks, config.entries, config.code_width)
         self.decoder = Decoder(config)
 
@@ -83,7 +83,8 @@ class Codec(nn.Module):
     @torch.no_grad()
     def encode(self, samples: Tensor) -> Tensor:
         """samples [B, N] at 16 kHz -> codes [B, F, K], F = ceil(N / hop)."""
-        return self.quantizer.encode(*self.encoder(self.pad(samples)))
+        whole = self.pad(samples)
+        return self.quantizer.encode(self.encoder(whole), self.semantic(self.phonetic(whole)))
 
     @torch.no_grad()
     def decode_codes(self, codes: Tensor) -> Tensor:

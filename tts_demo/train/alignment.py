@@ -1,4 +1,4 @@
-"""Which phoneme is spoken at each codec frame of the training speech, by forced alignment with the bundled recogniser."""
+"""What the bundled recogniser knows of the training speech, frame by frame: the phoneme spoken, and its own features."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from ..codec.semantic import PhoneticEncoder
+from ..config import HOP
 from ..recogniser import Recogniser
 from .data import PhonemeCache, SpeechCache, is_sound
 
@@ -43,3 +45,31 @@ def _align_all(speech: SpeechCache, phonemes: PhonemeCache, recogniser: Recognis
         rows.append(row)
         offsets.append(offsets[-1] + len(row))
     np.savez(path, rows=np.concatenate(rows), offsets=np.asarray(offsets, dtype=np.int64))
+
+
+class PhoneticCache:
+    """Features of the frozen phonetic encoder for every utterance, float16 on disk: crops of them see whole utterances."""
+
+    def __init__(self, speech: SpeechCache, encoder: PhoneticEncoder, tag: str) -> None:
+        path = speech.folder / f"phonetic-{tag}"
+        if not path.with_suffix(".npy").exists():
+            _encode_all(speech, encoder, path)
+        self.offsets = np.load(path.with_suffix(".npy"))
+        self.width = encoder.stem.out_channels
+        self.rows = np.memmap(path.with_suffix(".f16"), dtype=np.float16, mode="r").reshape(-1, self.width)
+
+    def get(self, index: int) -> np.ndarray:
+        """float16 [F, width]."""
+        return self.rows[self.offsets[index] : self.offsets[index + 1]]
+
+
+@torch.no_grad()
+def _encode_all(speech: SpeechCache, encoder: PhoneticEncoder, path) -> None:
+    offsets = [0]
+    with open(path.with_suffix(".f16"), "wb") as out:
+        for i in tqdm(range(len(speech)), desc="phonetic features", unit="utt", mininterval=2.0):
+            samples = torch.from_numpy(speech.samples(i))
+            row = encoder(samples[: len(samples) // HOP * HOP][None])[0]
+            out.write(row.numpy().astype(np.float16).tobytes())
+            offsets.append(offsets[-1] + len(row))
+    np.save(path.with_suffix(".npy"), np.asarray(offsets))

@@ -21,9 +21,10 @@ from .. import checkpoints
 from ..acoustic import Refiner
 from ..codec.model import Codec
 from ..codec.speaker import SpeakerEncoder
-from ..config import HOP
+from ..config import HOP, CodecConfig
+from ..recogniser import Recogniser
 from ..text import SYMBOLS
-from .alignment import Alignments
+from .alignment import Alignments, PhoneticCache
 from .data import PhonemeCache, SpeechCache, describe, pad_stack
 from .load import load_recogniser
 from .losses import SemanticProbe, SpectralLoss
@@ -36,7 +37,9 @@ CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
 @dataclass(frozen=True)
 class CodecBatch:
     audio: Tensor  # [B, CROP * HOP]
+    phonetic: Tensor  # [B, CROP, semantic width] features of the frozen recogniser blocks, from the whole utterance
     voice: Tensor  # [B, VOICE_CROP * HOP], the same speaker elsewhere
+    voice_phonetic: Tensor  # [B, VOICE_CROP, semantic width]
     labels: Tensor  # [B, CROP] phoneme id per frame
     sounds: Tensor  # [B, T] phoneme ids of the crop, 0 = padding
     speakers: Tensor  # [B]
@@ -54,7 +57,8 @@ class CodecTask:
         self.size = options.batch or 8
         self.semantic = float(options.settings.get("semantic", 1.0))
         self.audio_gradient = float(options.settings.get("audio_gradient", 0.15)) if self.semantic else 1.0
-        self.codec, self.refiner, self.voice = self._networks(options)
+        self.codec, self.refiner, self.voice = self._networks(options, recogniser)
+        self.phonetic = PhoneticCache(self.speech, self.codec.phonetic, tag_of(self.codec.phonetic))
         self.modules = {"codec": self.codec, "refiner": self.refiner, "speaker": self.voice}
         self.train = [i for i in self.speech.indices(held_out=False) if _usable(self, i)]
         self.test = [i for i in self.speech.indices(held_out=True) if _usable(self, i)]
@@ -68,38 +72,51 @@ class CodecTask:
         self.weights = seconds / seconds.sum()
         self.data_summary = describe(self.speech, self.train)
 
-    def _networks(self, options: TrainOptions) -> tuple[Codec, Refiner, SpeakerEncoder]:
-        return Codec(), Refiner(), SpeakerEncoder()
+    def _networks(self, options: TrainOptions, recogniser: Recogniser) -> tuple[Codec, Refiner, SpeakerEncoder]:
+        c = recogniser.config
+        codec = Codec(CodecConfig(semantic_mels=c.mels, semantic_width=c.width))
+        wanted = codec.phonetic.state_dict().keys()
+        codec.phonetic.load_state_dict({k: v for k, v in recogniser.state_dict().items() if k in wanted})
+        codec.phonetic.requires_grad_(False)
+        return codec, Refiner(), SpeakerEncoder()
 
     def batch(self, rng: np.random.Generator, step: int) -> CodecBatch:
         return self._make(rng, rng.choice(self.train, size=self.size, p=self.weights))
 
     def _make(self, rng: np.random.Generator, chosen: np.ndarray) -> CodecBatch:
-        audio, voice, labels, sounds, speakers = [], [], [], [], []
+        audio, phonetic, voice, voice_phonetic, labels, sounds, speakers = [], [], [], [], [], [], []
         for i in chosen:
             samples, row = self.speech.samples(i), self.alignments.get(i)
             start = int(rng.integers(len(row) - CROP + 1))
             ids = np.asarray(self.phonemes.ids[i], dtype=np.int64)
             spoken = row[start : start + CROP]
             audio.append(samples[start * HOP : (start + CROP) * HOP])
+            phonetic.append(self.phonetic.get(i)[start : start + CROP])
             labels.append(ids[spoken])
             sounds.append(ids[spoken[np.r_[True, spoken[1:] != spoken[:-1]]]][:MAX_SOUNDS])
             speaker = self.speech.utterances[i].speaker
-            other = self.speech.samples(int(rng.choice(self.by_voice.get(speaker, [i]))))
-            voice.append(_crop(rng, other, VOICE_CROP * HOP))
+            other = int(rng.choice(self.by_voice.get(speaker, [i])))
+            frames = _span(rng, len(self.phonetic.get(other)))
+            voice.append(self.speech.samples(other).reshape(-1)[: len(self.phonetic.get(other)) * HOP].reshape(-1, HOP)[frames].ravel())
+            voice_phonetic.append(self.phonetic.get(other)[frames])
             speakers.append(self.voices.index(speaker) if speaker in self.voices else 0)
-        return CodecBatch(pad_stack(audio), pad_stack(voice), torch.from_numpy(np.stack(labels)), pad_stack(sounds),
-                          torch.tensor(speakers))
+        return CodecBatch(pad_stack(audio), pad_stack(phonetic).float(), pad_stack(voice), pad_stack(voice_phonetic).float(),
+                          torch.from_numpy(np.stack(labels)), pad_stack(sounds), torch.tensor(speakers))
+
+    def _codes(self, audio: Tensor, phonetic: Tensor) -> Tensor:
+        """Codec.encode with the phonetic features already there: -> codes [B, F, K]."""
+        with torch.no_grad():
+            return self.codec.quantizer.encode(self.codec.encoder(audio), self.codec.semantic(phonetic))
 
     def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
         codec, third = self.codec, max(1, self.size // 3)
         keep = _random_books(len(batch.audio), codec.config.codebooks)
         keep[:third] = codec.config.codebooks  # their full latent is the refiner's target
-        latent, semantic = codec.encoder(batch.audio)
+        latent, semantic = codec.encoder(batch.audio), codec.semantic(batch.phonetic)
         quantised, first, codes, vq = codec.quantizer(latent, semantic, keep, self.audio_gradient)
         speaker = self.voice(batch.voice)
         with torch.no_grad():
-            prompt = codec.quantizer.decode(codec.quantizer.encode(*codec.encoder(batch.voice[:third])))
+            prompt = codec.quantizer.decode(self._codes(batch.voice[:third], batch.voice_phonetic[:third]))
         refined = self.refiner(codes[:third, :, 0], speaker[:third], prompt)
         regression = F.l1_loss(refined, quantised[:third].detach())
         decoded = codec.decoder(torch.cat([refined, quantised[third:]]))
@@ -119,9 +136,9 @@ class CodecTask:
         rng, scores = np.random.default_rng(0), []
         for start in range(0, min(len(self.test), 96), 12):
             batch = self._make(rng, np.asarray(self.test[start : start + 12]))
-            codes = self.codec.encode(batch.audio)
+            codes = self._codes(batch.audio, batch.phonetic)
             latent = self.codec.quantizer.decode(codes)
-            prompt = self.codec.quantizer.decode(self.codec.encode(batch.voice))
+            prompt = self.codec.quantizer.decode(self._codes(batch.voice, batch.voice_phonetic))
             refined = self.refiner(codes[..., 0], self.voice(batch.voice), prompt)
             first = self.codec.quantizer.books[0].lookup(codes[..., 0])
             scores.append([self.spectral(self.codec.decoder(latent), batch.audio).mean().item(),
@@ -135,7 +152,7 @@ class CodecDecoderTask(CodecTask):
     name = "codec-decoder"
     steps, lr = 6000, 5e-4
 
-    def _networks(self, options: TrainOptions) -> tuple[Codec, Refiner, SpeakerEncoder]:
+    def _networks(self, options: TrainOptions, recogniser: Recogniser) -> tuple[Codec, Refiner, SpeakerEncoder]:
         codec, refiner, voice = (checkpoints.load_module(options.checkpoint, n) for n in ("codec", "refiner", "speaker"))
         codec.decoder.requires_grad_(True)
         return codec, refiner.requires_grad_(True), voice
@@ -143,7 +160,8 @@ class CodecDecoderTask(CodecTask):
     def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
         codec, third = self.codec, max(1, self.size // 3)
         with torch.no_grad():
-            codes, prompt = codec.encode(batch.audio), codec.quantizer.decode(codec.encode(batch.voice[:third]))
+            codes = self._codes(batch.audio, batch.phonetic)
+            prompt = codec.quantizer.decode(self._codes(batch.voice[:third], batch.voice_phonetic[:third]))
             keep = _random_books(len(codes), codec.config.codebooks).tolist()
             full = codec.quantizer.decode(codes)
             coded = torch.cat([codec.quantizer.decode(codes[i : i + 1, :, : keep[i]]) for i in range(third, len(codes))])
@@ -165,11 +183,10 @@ def _usable(task: CodecTask, index: int) -> bool:
     return row is not None and CROP < len(row) <= len(task.speech.samples(index)) // HOP
 
 
-def _crop(rng: np.random.Generator, samples: np.ndarray, length: int) -> np.ndarray:
-    if len(samples) <= length:
-        return np.pad(samples, (0, length - len(samples)), mode="wrap")
-    start = int(rng.integers(len(samples) - length + 1))
-    return samples[start : start + length]
+def _span(rng: np.random.Generator, frames: int) -> np.ndarray:
+    """VOICE_CROP consecutive frame numbers; a shorter recording is repeated."""
+    start = int(rng.integers(max(1, frames - VOICE_CROP + 1)))
+    return (start + np.arange(VOICE_CROP)) % frames
 
 
 def _random_books(count: int, books: int) -> Tensor:

@@ -41,7 +41,7 @@ class RecogniserTask:
         samples, frames, targets, lengths = batch
         with torch.no_grad():
             features = _mask_bands(self.model.features(samples))
-        scores = self.model(features)
+        scores = self.model.scores(features)
         loss = F.ctc_loss(scores.transpose(0, 1), targets, frames, lengths, blank=0, zero_infinity=True)
         return loss, {"ctc": loss.item()}
 
