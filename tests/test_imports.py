@@ -21,7 +21,7 @@ ROWS = (
     ("methods",),
     ("metrics", "stacks"),
     ("engine",),
-    ("evaluate", "evaluate_codec", "bench", "judges", "ui", "train"),
+    ("evaluate", "bench", "judges", "results", "ui", "train"),
     ("cli",),
     ("__main__", "__init__"),
 )
@@ -32,7 +32,7 @@ NEVER = {  # beyond the rows
     "methods": {"codec", "acoustic", "recogniser", "audio"},
     "metrics": {"stacks"},
     "engine": {"codec", "acoustic", "stacks", "audio"},
-    "evaluate": {"train", "ui"}, "evaluate_codec": {"train", "ui"}, "bench": {"train", "ui"}, "ui": {"train", "evaluate", "bench"},
+    "evaluate": {"train", "ui"}, "bench": {"train", "ui"}, "ui": {"train", "evaluate", "bench"},
     "train": {"ui", "cli"},
 }
 

@@ -299,7 +299,15 @@ def test_options_are_checked(method, tiny_lm):
 
 
 def test_registered(tiny_lm):
-    assert METHODS["qtts"] is QTTS and set(QTTS.build_modules(tiny_lm)) == set(QTTS.needs_weights)
+    assert METHODS["qtts"] is QTTS and set(QTTS.needs_weights) <= set(QTTS.build_modules(tiny_lm))
+
+
+def test_a_strategy_without_weights_says_how_to_make_them(tiny_lm, tiny_prefix):
+    bare = QTTS(tiny_lm)
+    assert len(finish(bare, start(bare, tiny_prefix, "single", max_frames=5))[1]) == 5
+    for strategy in ("delay", "hierarchical"):
+        with pytest.raises(UserError, match=f"train qtts-{strategy}"):
+            start(bare, tiny_prefix, strategy)
 
 
 def test_adapters_stay_small_at_the_bundled_size():

@@ -38,7 +38,7 @@ class QTTS(Method):
     cached = "every text token and frame; hierarchical also one block of K slots"
     emits = "1 frame of K codes"
     Options = QTTSOptions
-    needs_weights = (DELAY, HIERARCHICAL)
+    needs_weights = (DELAY,)  # what the default strategy speaks with; hierarchical says so itself when it has none
     bench_options = ({"strategy": "single"}, {"strategy": "delay"}, {"strategy": "delay", "delay": 2},
                      {"strategy": "delay", "codebooks": 4}, {"strategy": "delay", "codebooks": 2},
                      {"strategy": "hierarchical"}, {"strategy": "hierarchical", "codebooks": 4},
@@ -50,9 +50,13 @@ class QTTS(Method):
 
     @cached_property
     def strategies(self) -> dict[type[State], Any]:
-        """By the state each one makes and steps."""
-        return {BaselineState: Baseline(self.lm), DelayState: DelayStrategy(self.lm, self.modules[DELAY]),
-                HierarchicalState: HierarchicalStrategy(self.lm, self.modules[HIERARCHICAL])}
+        """By the state each one makes and steps. One whose modules are absent is absent too."""
+        found: dict[type[State], Any] = {BaselineState: Baseline(self.lm)}
+        if DELAY in self.modules:
+            found[DelayState] = DelayStrategy(self.lm, self.modules[DELAY])
+        if HIERARCHICAL in self.modules:
+            found[HierarchicalState] = HierarchicalStrategy(self.lm, self.modules[HIERARCHICAL])
+        return found
 
     def prefill(self, prefix: Prefix, options: QTTSOptions, sampling: Sampling, generator: torch.Generator,
                 max_frames: int, forced: bool = False) -> State:
@@ -61,6 +65,10 @@ class QTTS(Method):
             return self.strategies[BaselineState].prefill(prefix, options, sampling, generator, max_frames, forced)
         if prompt.shape[1] < books:
             raise UserError(f"This stack's codec has {prompt.shape[1]} codebooks, not {books}: use strategy=single.")
+        folder = f"qtts-{options.strategy}"
+        if folder not in self.modules:
+            raise UserError(f"The strategy {options.strategy!r} has no trained weights ({folder}) here: make them with "
+                            f"'python -m tts_demo train {folder}', or use another strategy.")
         if options.strategy == "delay":
             return self.strategies[DelayState].prefill(prefix, books, options.delay, sampling, generator, max_frames, forced)
         return self.strategies[HierarchicalState].prefill(prefix, books, sampling, generator, max_frames, forced)
