@@ -10,12 +10,15 @@ from ..config import UserError
 RECIPES = {
     "recogniser": "recogniser.RecogniserTask",
     "codec": "codec.CodecTask",
+    "codec-decoder": "codec.CodecDecoderTask",
     "lm": "lm.LMTask",
     "tldr": "tldr.TLDRTask",
     "tldr-no-lora": "tldr.WithoutLora",
     "tldr-no-speaker": "tldr.WithoutSpeaker",
     "tldr-mean-pool": "tldr.MeanPooled",
     "tldr-parallel": "tldr.Parallel",
+    "qtts-delay": "qtts_delay.QTTSDelayTask",
+    "qtts-hierarchical": "qtts_hierarchical.QTTSHierarchicalTask",
     "compressed": "compressed.CompressedTask",
     "ssd-draft": "ssd_draft.DraftTask",
 }
