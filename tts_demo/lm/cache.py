@@ -16,9 +16,11 @@ class KVCache:
     """
 
     def __init__(self, layers: int, batch: int, kv_heads: int, capacity: int, head_dim: int,
-                 dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> None:
+                 dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu",
+                 kv: Tensor | None = None) -> None:
+        """kv: memory to use instead of new memory (graphs.py leases it); what it held before does not matter."""
         shape = (layers, batch, 2 * kv_heads, capacity, head_dim)
-        self.kv = torch.zeros(shape, dtype=dtype, device=device)  # zeros: a masked slot must still hold a finite number
+        self.kv = kv if kv is not None else torch.zeros(shape, dtype=dtype, device=device)  # zeros: a masked slot must still hold a finite number
         self.k, self.v = self.kv.split(kv_heads, dim=2)
         self.positions = torch.full((capacity,), -1, dtype=torch.long, device=device)
         self.capacity, self.batch, self.length = capacity, batch, 0

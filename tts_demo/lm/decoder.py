@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..config import LMConfig
 from .cache import KVCache
+from .graphs import GraphPool
 from .linear import Projection, unit_rms
 from .masks import causal_mask
 
@@ -70,7 +71,10 @@ def fuse(block: torch.nn.Module, index: int, lora: LoraDelta | None, head_dim: i
 
 
 class Decoder:
-    """Stateless: weights only. Everything that changes during a run lives in the KVCache that is passed in."""
+    """Weights only. Everything that changes during a run lives in the KVCache that is passed in; what outlives a run is
+    the pool of cache buffers that CUDA graphs are bound to."""
+
+    graphed: ClassVar[bool] = True  # CUDA: steps run as graphs. For the whole process: methods are compared in one mode
 
     def __init__(self, config: LMConfig, layers: Sequence[Layer], norm: Tensor, embedding: Tensor, head: Tensor,
                  head_bias: Tensor | None = None) -> None:
@@ -81,6 +85,7 @@ class Decoder:
         angles = torch.arange(config.max_positions, dtype=torch.float64)[:, None] * config.rope_theta ** -half
         self.rotation = torch.polar(torch.ones_like(angles), angles).to(torch.complex64).to(self.device)  # [pos, D/2]
         self.counter = torch.arange(config.max_positions, device=self.device)
+        self.pool = GraphPool(self) if self.device.type == "cuda" else None
         self._still = self.rotation.new_ones(1, config.kv_heads, config.head_dim // 2)  # values are not rotated
 
     @cached_property
@@ -102,6 +107,8 @@ class Decoder:
                    lm.speech_embedding.weight.detach().to(dtype), lm.head.weight.detach().to(dtype), bias)
 
     def new_cache(self, capacity: int, batch: int = 1) -> KVCache:
+        if self.pool is not None and self.graphed:
+            return self.pool.lease(capacity, batch)
         c = self.config
         return KVCache(c.layers, batch, c.kv_heads, capacity, c.head_dim, self.dtype, self.device)
 
@@ -127,6 +134,8 @@ class Decoder:
         else:
             rotation = self.rotation[positions]
         slots = cache.claim(positions if positions.dim() == 1 else positions.amax(0))
+        if self.pool is not None and self.pool.takes(x, cache, positions):
+            return self.pool.step(x, cache, self.counter[slots], positions, mask)
         if mask is None and n > 1:
             mask = causal_mask(n, cache.attended, self.device)
         live = cache.kv.narrow(3, 0, cache.attended)
