@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,26 +13,30 @@ from tokenizers import pre_tokenizers
 
 from tiny_onnx import write_speaker_encoder, write_speech_tokenizer
 from tts_demo.stacks.cosyvoice.configs import (ConformerFlowConfig, CosyConfig, DiTFlowConfig, HiftConfig, version_2,
-                                               version_3)
+                                               version_3, with_sizes)
 from tts_demo.stacks.cosyvoice.flow import build_flow
 from tts_demo.stacks.cosyvoice.hift import Hift
 from tts_demo.stacks.cosyvoice.lm import CosyLanguageModel, TEXT_HEAD
 
-_HIFT = dict(channels=16, f0_channels=8, rates=(4, 3, 2), kernels=(8, 5, 4), res_kernels=(3, 5),
-             source_res_kernels=(5, 3, 5), dilations=(1, 3))  # 96 samples a mel frame, not 480
-HIFT_2, HIFT_3 = HiftConfig(causal=False, **_HIFT), HiftConfig(causal=True, **_HIFT)
-FLOW_2 = ConformerFlowConfig(token_width=16, heads=2, ffn=24, blocks=2, up_blocks=1, channels=8, unet_heads=2,
-                             unet_head_dim=4, transformers=1, mid_blocks=1, steps=3, block_tokens=5)
-FLOW_3 = DiTFlowConfig(lookahead_channels=12, width=64, depth=2, heads=4, time_width=8, rotary=16, position_kernel=5,
-                       position_groups=4, steps=3, block_tokens=5)
+LM = dict(text_vocab=560, hidden=32, layers=2, heads=4, kv_heads=2, ffn=48, max_positions=2048)
+HIFT = dict(channels=16, f0_channels=8, rates=(4, 3, 2), kernels=(8, 5, 4), res_kernels=(3, 5),
+            source_res_kernels=(5, 3, 5), dilations=(1, 3))  # 96 samples a mel frame, not 480
+FLOWS = {2: dict(token_width=16, heads=2, ffn=24, blocks=2, up_blocks=1, channels=8, unet_heads=2, unet_head_dim=4,
+                 transformers=1, mid_blocks=1, steps=3, block_tokens=5),
+         3: dict(lookahead_channels=12, width=64, depth=2, heads=4, time_width=8, rotary=16, position_kernel=5,
+                 position_groups=4, steps=3, block_tokens=5)}
+HIFT_2, HIFT_3 = HiftConfig(causal=False, **HIFT), HiftConfig(causal=True, **HIFT)
+FLOW_2, FLOW_3 = ConformerFlowConfig(**FLOWS[2]), DiTFlowConfig(**FLOWS[3])
+
+
+def tiny_sizes(version: int) -> dict[str, dict]:
+    """What ``sizes.json`` of a tiny model says."""
+    return {"lm": LM, "flow": FLOWS[version], "hift": HIFT}
 
 
 def tiny(version: int) -> CosyConfig:
     """The released layout at a size that runs in milliseconds. Speech codes keep their number, text ids do not."""
-    config = version_2() if version == 2 else version_3()
-    lm = replace(config.lm, hidden=32, layers=2, heads=4, kv_heads=2, ffn=48, max_positions=2048)
-    flow, hift = (FLOW_2, HIFT_2) if version == 2 else (FLOW_3, HIFT_3)
-    return replace(config, lm=replace(lm, text_vocab=560), flow=flow, hift=hift)
+    return with_sizes(version_2() if version == 2 else version_3(), tiny_sizes(version))
 
 
 def randomise(module: torch.nn.Module, seed: int = 0, scale: float = 0.3) -> torch.nn.Module:
@@ -78,6 +81,7 @@ def write_model(folder: Path, config: CosyConfig, seed: int = 0) -> Path:
     write_speech_tokenizer(folder / config.speech_tokenizer)
     write_speaker_encoder(folder / "campplus.onnx")
     (folder / config.yaml).write_text("sample_rate: 24000\n")
+    (folder / "sizes.json").write_text(json.dumps(tiny_sizes(config.version)))
     write_vocabulary(folder / "CosyVoice-BlankEN")
     return folder
 

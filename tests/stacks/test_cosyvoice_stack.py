@@ -1,5 +1,7 @@
 """The whole stack on a tiny random model: load, speak through the engine, and say what is wrong with a download."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,9 @@ import torch
 from cosyvoice_tiny import released_lm_state, speech_like, tiny, write_model
 from tts_demo import audio, engine
 from tts_demo.config import Request, Sampling, UserError
+from tts_demo.cli import main
 from tts_demo.methods.ssd import SSDOptions
+from tts_demo.stacks import load_stack
 from tts_demo.stacks.cosyvoice import CosyVoiceStack, download
 from tts_demo.stacks.cosyvoice.configs import END_OF_PROMPT, version_2, version_3
 from tts_demo.stacks.cosyvoice.features import kaldi_bank, whisper_mel
@@ -21,7 +25,7 @@ GREEDY = Sampling(temperature=0.0, repeat_window=0)
 def stack(request, tmp_path_factory) -> CosyVoiceStack:
     config = tiny(request.param)
     folder = write_model(tmp_path_factory.mktemp(f"cosyvoice{request.param}"), config)
-    return CosyVoiceStack(folder, config, "cpu", torch.float32)
+    return load_stack(str(folder), "cpu", "float32")
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +43,23 @@ def test_end_to_end(stack, prompt):
     assert done.attention.weights.shape[-1] == len(stack.tokenize("Then the thing began to sing.")[0])
 
 
+def test_the_command_line_speaks_with_it(stack, tmp_path, capsys):
+    voice, out, report = tmp_path / "voice.wav", tmp_path / "out.wav", tmp_path / "out.json"
+    audio.write_wav(voice, speech_like(1.5, 24_000), 24_000)
+    assert main(["say", "The thing.", "--stack", stack.name, "--prompt", str(voice), "--prompt-text", "It sang.", "--device",
+                 "cpu", "--dtype", "float32", "--max-seconds", "1", "-o", str(out), "--json", str(report)]) == 0
+    assert json.loads(report.read_text())["stack"] == stack.name
+    assert audio.read(out).seconds <= 1.1
+
+
+def test_the_command_line_names_what_is_missing(tmp_path, capsys):
+    (tmp_path / "cosyvoice2.yaml").write_text("x: 1\n")
+    audio.write_wav(tmp_path / "voice.wav", speech_like(1.5, 16_000), 16_000)
+    assert main(["say", "The thing.", "--stack", str(tmp_path), "--prompt", str(tmp_path / "voice.wav"),
+                 "-o", str(tmp_path / "out.wav")]) == 2
+    assert "hf download FunAudioLLM/CosyVoice2-0.5B" in capsys.readouterr().err
+
+
 def test_speculation_at_tolerance_0_is_the_baseline(stack, prompt):
     """With the untrained draft, greedy."""
     spoken = [engine.run(stack, Request("The thing.", prompt, method=method, options=options, forced_frames=24,
@@ -50,7 +71,7 @@ def test_speculation_at_tolerance_0_is_the_baseline(stack, prompt):
 def test_streamed_audio_does_not_depend_on_the_pieces(stack, prompt):
     frames = torch.randint(100, 2000, (70, 1), generator=torch.Generator().manual_seed(3))
     waves = []
-    for pieces in ((70,), (6, 12, 25, 27), (1,) * 70):
+    for pieces in ((70,), (6, 12, 25, 27)):
         vocoder = stack.vocoder(prompt, 1)
         waves.append(np.concatenate([vocoder.push(piece) for piece in frames.split(pieces)] + [vocoder.finish()]))
         assert len(waves[-1]) == 70 * 2 * stack.config.hift.frame
@@ -75,13 +96,13 @@ def test_long_runs_of_silence_are_shortened():
 def test_the_window_is_bounded_and_keeps_its_place(stack, prompt):
     """After long speech the flow sees the prompt and a few seconds, cut at a border of its attention blocks."""
     vocoder = stack.vocoder(prompt, 1)
-    for _ in range(8):
+    for _ in range(5):
         vocoder.push(torch.randint(100, 2000, (25, 1)))
     block = stack.config.flow.block_tokens
-    assert vocoder._done > 150
+    assert vocoder._done > 100 and vocoder._dropped > 0
     assert vocoder._done - vocoder._dropped < 9 * block + vocoder._first + 4 * block
     assert (vocoder._dropped - vocoder._first) % block == 0
-    assert len(vocoder._tokens) == 200 - vocoder._dropped
+    assert len(vocoder._tokens) == 125 - vocoder._dropped
 
 
 def test_nothing_spoken_is_no_error(stack, prompt):
@@ -193,6 +214,14 @@ def test_missing_files_give_one_sentence_with_the_command(tmp_path):
     assert "'hf download FunAudioLLM/Fun-CosyVoice3-0.5B-2512 cosyvoice3.yaml llm.pt flow.pt hift.pt campplus.onnx " \
            f"speech_tokenizer_v3.onnx CosyVoice-BlankEN/vocab.json CosyVoice-BlankEN/merges.txt --local-dir {tmp_path}'" in text
     assert "\n" not in text
+
+
+@pytest.mark.parametrize("text", ["{", '{"lm": {"depth": 3}}', '{"voice": {}}', "[1]"])
+def test_bad_sizes(tmp_path, text):
+    (tmp_path / "cosyvoice3.yaml").write_text("x: 1\n")
+    (tmp_path / "sizes.json").write_text(text)
+    with pytest.raises(UserError, match="sizes.json"):
+        download.resolve(tmp_path)
 
 
 def test_a_folder_of_something_else(tmp_path):

@@ -8,7 +8,8 @@ Symbols beyond those of ``tts_demo.config``:  F tokens of speech (25 a second), 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ...config import LMConfig, Sampling
 
@@ -165,3 +166,14 @@ def version_3() -> CosyConfig:
         speech_tokenizer="speech_tokenizer_v3.onnx", yaml="cosyvoice3.yaml",
         system_prompt=f"You are a helpful assistant.{END_OF_PROMPT}",
         silent_tokens=(1, 2, 28, 29, 55, 248, 494, 2241, 2242, 2322, 2323))
+
+
+def with_sizes(config: CosyConfig, sizes: dict[str, dict[str, Any]]) -> CosyConfig:
+    """The same layout at other sizes: ``{"lm": {"layers": 2}, "flow": {...}, "hift": {...}}``. Raises TypeError for an
+    unknown part or field."""
+    parts = {}
+    for part, fields in sizes.items():
+        if part not in ("lm", "flow", "hift"):
+            raise TypeError(f"unknown part {part!r}")
+        parts[part] = replace(getattr(config, part), **{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+    return replace(config, **parts)

@@ -7,16 +7,18 @@ of them again in ``llm.pt``) stay behind.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shlex
 from pathlib import Path
 
 from ...config import UserError
-from .configs import CosyConfig, version_2, version_3
+from .configs import CosyConfig, version_2, version_3, with_sizes
 
 TEXT_FOLDER = "CosyVoice-BlankEN"
 TEXT_FILES = ("vocab.json", "merges.txt")
 SPEAKER_ENCODER = "campplus.onnx"
+SIZES = "sizes.json"  # optional, and in no released model
 WEIGHTS = ("llm.pt", "flow.pt", "hift.pt")
 
 
@@ -42,12 +44,22 @@ def resolve(name_or_path: str | Path) -> tuple[Path, CosyConfig]:
 
 
 def version_of(folder: Path) -> CosyConfig:
-    """By the yaml file in the folder, which is not read: see configs.py."""
+    """By the yaml file in the folder, which is not read: see configs.py. A model of the same layout but other sizes
+    says so in ``sizes.json``."""
     for config in (version_3(), version_2()):
         if (folder / config.yaml).is_file():
-            return config
+            return _sized(config, folder / SIZES)
     raise UserError(f"{folder} holds neither cosyvoice2.yaml nor cosyvoice3.yaml: download the model with "
                     f"'{command(version_3(), folder)}'.")
+
+
+def _sized(config: CosyConfig, path: Path) -> CosyConfig:
+    if not path.is_file():
+        return config
+    try:
+        return with_sizes(config, json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} does not describe a model of this kind ({str(error)[:80]}): mend or delete it.") from None
 
 
 def check_complete(folder: Path, config: CosyConfig, repository: str | None = None) -> None:

@@ -102,7 +102,6 @@ class Hift(nn.Module):
         self.conv_post = _conv(config, widths[-1], 2 * bins, 7)
         self.f0_predictor = PitchNet(config)
         self.register_buffer("window", torch.hann_window(config.n_fft), persistent=False)
-        self.register_buffer("noise_state", released_noise_state(config), persistent=False)
 
     def _up(self, level: int, widths: list[int]) -> nn.Module:
         config = self.config
@@ -132,7 +131,7 @@ class Hift(nn.Module):
         return self.eval().requires_grad_(False)
 
     def new_noise(self) -> NoiseSource:
-        return NoiseSource(self.config, self.noise_state.cpu())
+        return NoiseSource(self.config, released_noise_state(self.config.causal, self.config.harmonics))
 
     def source(self, f0: Tensor, cycles: Tensor, before: Tensor, after: Tensor, noise: Tensor) -> Tensor:
         """Excitation of M frames. f0: [M]; cycles: [M, harmonics] and its neighbours [1, harmonics];

@@ -7,6 +7,7 @@ from a generator that stands where theirs stood, which gives the same samples.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
@@ -74,18 +75,19 @@ class NoiseSource:
         return torch.cat(drawn) if drawn else torch.empty(0, config.harmonics)
 
 
-def released_noise_state(config: HiftConfig) -> Tensor:
+@functools.cache
+def released_noise_state(causal: bool, harmonics: int) -> Tensor:
     """State of the generator that ``NoiseSource`` starts from.
 
     Version 3's noise follows, in one random sequence, the flow's noise table and the initial weights of the modules
     that are built between the two; only how much each of them draws matters, so the draws are made and dropped.
     """
     generator = torch.Generator().manual_seed(0)
-    if config.causal:
+    if causal:
         torch.randn(1, 80, 15_000, generator=generator)
         torch.empty(6561, 80).normal_(generator=generator)  # token embedding
         for inputs, outputs, kernel in ((192, 80, 1), (80, 512, 4), *[(512, 512, 3)] * 4, (512, 1, 1)):
             torch.rand(outputs, inputs, kernel, generator=generator)  # speaker layer, pitch network
             torch.rand(outputs, generator=generator)
-        torch.rand(1, config.harmonics, generator=generator)  # initial phases, which the interpolation never reads
+        torch.rand(1, harmonics, generator=generator)  # initial phases, which the interpolation never reads
     return generator.get_state()

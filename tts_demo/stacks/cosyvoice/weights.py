@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import zipfile
 from pathlib import Path
 
 import torch
@@ -16,9 +17,10 @@ _WEIGHT_NORM = {"weight_g": "parametrizations.weight.original0", "weight_v": "pa
 
 
 def read_state(path: Path) -> dict[str, Tensor]:
-    """The tensors of a checkpoint file, mapped from disk. Nothing in it is ever executed (``weights_only``)."""
+    """The tensors of a checkpoint file, mapped from disk where its format allows. Nothing in it is ever executed
+    (``weights_only``)."""
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
         raise UserError(f"{path.name} cannot be read ({_first_line(error)}): delete {path} and download it again.") from None
     if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
