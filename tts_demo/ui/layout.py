@@ -72,7 +72,7 @@ def _inputs(ui: SimpleNamespace, limits: Limits) -> None:
         ui.text = gr.Textbox(samples[0] if samples else DEFAULT_TEXT, show_label=False, container=False, lines=4,
                              max_lines=10, placeholder="Type what should be said", elem_id="text", label="Text to speak",
                              max_length=limits.max_characters)
-        ui.count = gr.HTML(f"<p class='quiet' id='count' data-limit='{limits.max_characters}'></p>")
+        ui.count = gr.HTML("", elem_id="count")
         ui.samples = gr.Dropdown([(t if len(t) < 64 else t[:62] + "…", t) for t in samples], value=None,
                                  elem_id="samples", visible=bool(samples), label="Or take an example")
     with gr.Group(elem_classes="panel"):
