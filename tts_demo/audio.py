@@ -29,20 +29,22 @@ Source = str | Path | bytes | tuple[int, np.ndarray]
 
 @dataclass(frozen=True)
 class Recording:
-    """samples: float32 [N], mono, 16 kHz. notes: what a person should know about it, one sentence each."""
+    """samples: float32 [N], mono. notes: what a person should know about it, one sentence each."""
 
     samples: np.ndarray
     notes: tuple[str, ...] = ()
     cut: bool = False  # speech was left out, so a transcript of the whole no longer fits
     gain: float = 1.0  # what ``level`` multiplied by
+    rate: int = SAMPLE_RATE
 
     @property
     def seconds(self) -> float:
-        return len(self.samples) / SAMPLE_RATE
+        return len(self.samples) / self.rate
 
 
-def read(source: Source, max_seconds: float = MAX_SECONDS) -> Recording:
-    """Decode a file, its bytes, or (rate, array [N] or [N, channels]). Raises UserError for what is no usable recording."""
+def read(source: Source, max_seconds: float = MAX_SECONDS, target: int = SAMPLE_RATE) -> Recording:
+    """Decode a file, its bytes, or (rate, array [N] or [N, channels]) to ``target`` Hz. Raises UserError for what is no
+    usable recording."""
     if isinstance(source, tuple):
         rate, samples = int(source[0]), _as_float(np.asarray(source[1]))
         _check_shape(rate, samples.shape[1], len(samples), max_seconds)
@@ -60,11 +62,13 @@ def read(source: Source, max_seconds: float = MAX_SECONDS) -> Recording:
         raise UserError("The recording is silent: check the microphone and record some speech.")
     if rate < SAMPLE_RATE:
         notes.append(f"The recording has only {rate / 1000:g} kHz; one of 16 kHz or more sounds brighter.")
-    return Recording(resample(mono, rate, SAMPLE_RATE), tuple(notes))
+    return Recording(resample(mono, rate, target), tuple(notes), rate=target)
 
 
 def prompt(recording: Recording, keep_seconds: float = KEEP_SECONDS) -> Recording:
-    """A voice prompt: silence at the ends taken off, at most ``keep_seconds`` kept, at the level of the training data."""
+    """A voice prompt: silence at the ends taken off, at most ``keep_seconds`` kept, at the level of the training data.
+    The recording must be at 16 kHz."""
+    assert recording.rate == SAMPLE_RATE
     if recording.seconds < MIN_SECONDS:
         raise UserError(f"The voice prompt is {recording.seconds:.1f} s long: record at least {MIN_SECONDS:g} s, best 3 to 10 s.")
     samples, notes, cut = trim(recording.samples), list(recording.notes), recording.cut

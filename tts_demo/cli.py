@@ -122,14 +122,14 @@ def command_say(args: argparse.Namespace) -> None:
     for path in filter(None, (args.output, args.json, args.attention)):
         _check_writable(path)
     path, prompt_text = (args.prompt, args.prompt_text) if args.prompt else example_prompt(args.prompt_text)
-    recording = audio.read(path)
-    audio.prompt(recording)  # complain about the recording before the models are loaded
+    audio.prompt(audio.read(path))  # complain about the recording before the models are loaded
     stack = load_stack(args.stack, args.device, args.dtype)
     stack.split(args.text)
-    prompt = stack.encode_prompt(recording.samples, audio.SAMPLE_RATE, prompt_text)
+    recording = audio.read(path, target=stack.sample_rate)
+    prompt = stack.encode_prompt(recording.samples, recording.rate, prompt_text)
     request = Request(args.text, prompt, args.method, options, sampling, args.seed, seconds, bool(args.attention))
     started, done = _drain(engine.generate(stack, request))
-    report = describe_run(request, started, done, recording.notes + prompt.notes)
+    report = describe_run(request, started, done, tuple(dict.fromkeys(recording.notes + prompt.notes)))
     kept = {k: report[k] for k in ("method", "options", "seed", "stack", "checkpoint_hash")}
     audio.write_wav(args.output, done.audio, stack.sample_rate, kept)
     if args.json:
