@@ -158,18 +158,18 @@ class CodecDecoderTask(CodecTask):
         return codec, refiner.requires_grad_(True), voice
 
     def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
-        codec, third = self.codec, max(1, self.size // 3)
+        codec, half = self.codec, max(1, self.size // 2)  # the refined voice is what most people hear
         with torch.no_grad():
             codes = self._codes(batch.audio, batch.phonetic)
-            prompt = codec.quantizer.decode(self._codes(batch.voice[:third], batch.voice_phonetic[:third]))
+            prompt = codec.quantizer.decode(self._codes(batch.voice[:half], batch.voice_phonetic[:half]))
             keep = _random_books(len(codes), codec.config.codebooks).tolist()
             full = codec.quantizer.decode(codes)
-            coded = torch.cat([codec.quantizer.decode(codes[i : i + 1, :, : keep[i]]) for i in range(third, len(codes))])
-            speaker = self.voice(batch.voice[:third])
-        refined = self.refiner(codes[:third, :, 0], speaker, prompt)
+            coded = torch.cat([codec.quantizer.decode(codes[i : i + 1, :, : keep[i]]) for i in range(half, len(codes))])
+            speaker = self.voice(batch.voice[:half])
+        refined = self.refiner(codes[:half, :, 0], speaker, prompt)
         spectral = self.spectral(codec.decoder(torch.cat([refined, coded])), batch.audio)
-        regression = F.l1_loss(refined, full[:third])
-        parts = {"refined": spectral[:third].mean().item(), "coded": spectral[third:].mean().item(), "reg": regression.item()}
+        regression = F.l1_loss(refined, full[:half])
+        parts = {"refined": spectral[:half].mean().item(), "coded": spectral[half:].mean().item(), "reg": regression.item()}
         return spectral.mean() + 0.3 * regression, parts
 
     @torch.no_grad()
