@@ -185,7 +185,7 @@ def test_a_link_brings_the_settings_back(visit):
     other.get_by_role("button", name="Seed and sampling").click()
     assert other.input_value("#seed input") == "77"
     bad = visit("?method=nope")
-    bad.wait_for_selector(".toast-body:has-text('nope')")
+    bad.wait_for_selector("#status .status.error:has-text('nope')")
 
 
 def test_narrow_and_dark(visit):

@@ -19,7 +19,7 @@ from tts_demo import audio
 from tts_demo.config import UserError
 from tts_demo.methods import METHODS
 from tts_demo.methods.base import Options, dial
-from tts_demo.ui import blind, controls, plots, session, texts, voices
+from tts_demo.ui import blind, controls, plots, session, tables, texts, voices
 from tts_demo.ui.service import Gate, Handle, Limits, health
 
 
@@ -138,22 +138,30 @@ def test_table_and_verdict_say_which_way_is_better():
     run = make_run()
     run.method.metrics.update(lm_rtf=0.2, rtf=0.25, kv_bytes_peak=500, frames_per_step=2.0)
     run.baseline.metrics.update(frames_per_step=1.0)
-    words, table = plots.verdict(run), plots.table(run)
+    words, table = tables.verdict(run), tables.table(run)
     assert "2.00× faster" in words and "25%" in words
     assert "▼ ×0.50 better" in table and "▲ ×2.00 better" in table and "checkpoint abc" in table
     cold = dataclasses.replace(run, conditions={**run.conditions, "cold": True})
-    assert "cold" in plots.verdict(cold) and "cold" in plots.table(cold)
-    assert "<b>text</b>" not in plots.history_table([run])
+    assert "cold" in tables.verdict(cold) and "cold" in tables.table(cold)
+    assert "<b>text</b>" not in tables.history_table([run])
 
 
-def test_own_plots_follow_from_what_a_run_contains():
+def test_own_plots_follow_from_what_a_run_contains(monkeypatch):
     run = make_run()
+    monkeypatch.setattr(plots.results, "load", dict)
     assert [p["title"] for p in plots.own_plots(run)["plots"]] == ["Frames emitted by one pass", "Shares"]
     for i, step in enumerate(run.method.steps):
         step.update(proposed=4, accepted=4 if i < 6 else 0)
     line = next(p for p in plots.own_plots(run)["plots"] if p["kind"] == "line")
     shares = [y for _, y in line["series"][0]["points"]]
     assert shares[0] == 1 and shares[-1] < 0.3 and len(shares) == len(run.method.steps)
+
+
+def test_measured_settings_become_one_picture():
+    rows = {"baseline": {"lm_rtf": 0.4, "wer": 0.1, "runs": 20}, "recordings": {"wer": 0.05, "runs": 20}, "ssd": {"lm_rtf": 0.3, "wer": 0.11, "runs": 20}}
+    plot, = plots.tradeoff({"evaluate": {"rows": rows}})
+    assert plot["points"] == [[0.4, 0.1, "baseline"], [0.3, 0.11, "ssd"]] and "20 texts" in plot["hint"]
+    assert plots.tradeoff({}) == []
 
 
 def test_blind_gains_make_both_sides_equally_loud_without_clipping():

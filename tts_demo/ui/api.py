@@ -52,7 +52,7 @@ class Endpoints:
         """
         sides, run = self._run([method], text, voice, consent, method, options, prompt_text, seed, temperature,
                                max_seconds, request)
-        return self.act.wav(run, sides[0]), describe(run, sides[0])
+        return self.act.views.wav(run, sides[0]), describe(run, sides[0])
 
     def compare(self, text: str, voice: str, consent: bool, method: str, options: dict | None, prompt_text: str, seed: int,
                 temperature: float, max_seconds: float, request: gr.Request) -> tuple[str, str, dict[str, Any]]:
@@ -75,7 +75,7 @@ class Endpoints:
         sides, run = self._run(["baseline", method], text, voice, consent, method, options, prompt_text, seed,
                                temperature, max_seconds, request)
         record = {name: describe(run, side) for name, side in zip(("baseline", "method"), sides)}
-        return self.act.wav(run, sides[0]), self.act.wav(run, sides[1]), record
+        return self.act.views.wav(run, sides[0]), self.act.views.wav(run, sides[1]), record
 
     def _run(self, names: list[str], text: str, voice: str, consent: bool, method: str, options: dict | None,
              prompt_text: str, seed: int, temperature: float, max_seconds: float,

@@ -1,29 +1,28 @@
-"""What happens when something is pressed. Handlers turn the page's values into engine requests, engine events into
-messages for the page, and results into history. Nothing about one visitor is kept outside their own state.
+"""What happens when Speak or Stop is pressed: the page's values become engine requests, engine events become messages
+for the page, a finished pair becomes a Run. Nothing about one visitor is kept outside their own state.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
 import numpy as np
-from gradio.processing_utils import save_bytes_to_cache
 
 from .. import audio, engine
 from ..config import SAMPLE_RATE, Request, Sampling, UserError
 from ..methods import METHODS
-from . import blind, controls, plots, texts, voices
+from . import controls, plots, tables, texts, voices
+from .ears import Ears
 from .player import message, pcm
 from .service import Gate, Handle, Job, Limits, gpu, log_line
-from .session import (Run, Side, export, load, provenance, recorded, remember, reusable, side_from, to_int16,
-                      wav_bytes)
+from .session import Run, remember, reusable, side_from, to_int16
+from .views import Views, figures, load_message
 
 FLUSH_SECONDS = 0.12  # sound waits at most this long for company on its way to the browser
 
@@ -92,21 +91,12 @@ class Live:
         return message(kind, self.run, self.seq, sr=self.rate, pcm=pcm(samples), stats=figures(self.snapshot), **rest)
 
 
-def figures(snapshot: Any) -> dict[str, Any]:
-    """The few numbers a player card shows."""
-    if snapshot is None:
-        return {}
-    get = snapshot.get if isinstance(snapshot, dict) else lambda k: getattr(snapshot, k, None)
-    names = ("rtf", "lm_rtf", "ttfa_seconds", "kv_bytes_total", "frames_per_step", "acceptance", "audio_seconds")
-    return {k: get(k) for k in names}
-
-
 class Handlers:
     """Bound to one stack handle, one gate and the page's components (``ui``)."""
 
-    def __init__(self, handle: Handle, gate: Gate, limits: Limits) -> None:
-        self.handle, self.gate, self.limits = handle, gate, limits
-        self.ui: Any = None
+    def __init__(self, handle: Handle, gate: Gate, limits: Limits, ui: SimpleNamespace) -> None:
+        self.handle, self.gate, self.limits, self.ui = handle, gate, limits, ui
+        self.views, self.ears = Views(ui), Ears(handle)
         self.events = gpu(self._events, lambda requests, visitor: 30 * len(requests))
 
     def _events(self, requests: list[tuple[str, Request]], visitor: str) -> Iterator[tuple[str, Any]]:
@@ -136,11 +126,11 @@ class Handlers:
             run = yield from self._pair(form, options, sampling, prompt, history, visitor)
             outcome = "stopped" if job.stop.is_set() else "done"
             history = remember(history, run)
-            yield {**self.show(run), **self.listing(history), ui.history: history,
+            yield {**self.views.show(run), **self.views.listing(history), ui.history: history,
                    ui.stop: gr.Button(interactive=False),
-                   ui.status: texts.status(plots.verdict(run), outcome)}
+                   ui.status: texts.status(tables.verdict(run), outcome)}
         except UserError as error:
-            yield {ui.status: texts.status(str(error), "error"), ui.stop: gr.Button(interactive=False)}
+            yield {ui.status: texts.status(tables.escape(str(error)), "error"), ui.stop: gr.Button(interactive=False)}
             raise gr.Error(str(error), print_exception=False, title="Not yet") from None
         finally:
             if job:
@@ -213,7 +203,8 @@ class Handlers:
             finished["baseline"] = stored.baseline
         conditions = {**facts, "prompt_seconds": round(float(prompt.seconds), 2)}
         return Run(number, base.text, base.seed, dataclasses.asdict(sampling), conditions, finished.get("baseline"),
-                   finished.get("method"), reused=stored.number if stored else 0, key=key)
+                   finished.get("method"), reused=stored.number if stored else 0, key=key,
+                   voice=voices.fingerprint(form.voice))
 
     @staticmethod
     def conditions(event: engine.Started, before: dict[str, Any]) -> dict[str, Any]:
@@ -242,176 +233,14 @@ class Handlers:
         self.gate.stop(request.session_hash or "api")
         return texts.status("Stopping", "busy")
 
-    # -- showing ----------------------------------------------------------------------------------------------
-
-    def show(self, run: Run | None, players: bool = False) -> dict[Any, Any]:
-        """Every view of one run. ``players``: also load its sound into the players (they have it after a live run)."""
-        ui = self.ui
-        updates: dict[Any, Any] = {
-            ui.inspector: plots.inspector(run), ui.own: plots.own_plots(run), ui.table: plots.table(run),
-            ui.words: plots.alignment_words(run), ui.current: run, ui.blind: blind_payload(run), ui.charts: plots.curves(run),
-        }
-        for name in ("baseline", "method"):
-            side = getattr(run, name) if run else None
-            updates[ui.audio[name]] = gr.Audio(value=self.wav(run, side) if side else None, visible=bool(side))
-            if players:
-                note = run.recorded and "recorded" or f"run {run.number}" if run else ""
-                updates[ui.players[name]] = load_message(side, note, note) if side else message("clear", "shown", 0)
-        side = run and (run.method or run.baseline)
-        layers, heads = side.attention.weights.shape[:2] if side and side.attention else (0, 0)
-        updates[ui.layer] = gr.Dropdown(choices=choices("layer", layers), value="mean")
-        updates[ui.head] = gr.Dropdown(choices=choices("head", heads), value="mean")
-        return updates
-
-    def wav(self, run: Run, side: Side) -> str:
-        data = wav_bytes(side.audio, side.sample_rate, provenance(run, side))
-        return save_bytes_to_cache(data, f"{side.method}-seed{run.seed}.wav", self.ui.audio["method"].GRADIO_CACHE)
-
-    def listing(self, history: list[Run]) -> dict[Any, Any]:
-        """The history's two pickers and its table."""
-        ui = self.ui
-        labels = [(r.label, i) for i, r in enumerate(history)]
-        last = len(history) - 1 if history else None
-        return {ui.left: gr.Dropdown(choices=labels, value=last), ui.right: gr.Dropdown(choices=labels, value=last),
-                ui.runs: plots.history_table(history)}
-
-    def attention_view(self, run: Run | None, layer: str, head: str) -> dict[str, Any]:
-        return plots.inspector(run, layer, head)
-
-    def compare_two(self, history: list[Run], left: int | None, right: int | None) -> dict[Any, Any]:
-        """Any two runs of the history side by side: the left run's method against the right run's."""
-        if left is None or right is None or not history:
-            raise gr.Error("Pick two runs first.", print_exception=False, title="Not yet")
-        a, b = history[left], history[right]
-        first = a.method or a.baseline if a is not b else a.baseline or a.method
-        run = dataclasses.replace(b, baseline=first, method=b.method or b.baseline, reused=0)
-        words = f"Left: {plots.escape(a.label)}. Right: {plots.escape(b.label)}."
-        return {**self.show(run, players=True), self.ui.status: texts.status(words, "done")}
-
-    def open_recorded(self, stem: str | None) -> dict[Any, Any]:
-        if not stem:
-            return {self.ui.status: gr.skip()}
-        try:
-            run = load(Path(stem))
-        except UserError as error:
-            raise gr.Error(str(error), print_exception=False) from None
-        return {**self.show(run, players=True), self.ui.status: texts.status(plots.verdict(run), "done")}
-
-    # -- inputs -----------------------------------------------------------------------------------------------
-
-    def pick_voice(self, name: str) -> tuple[Any, ...]:
-        """An example voice with its transcript; examples need no consent."""
-        example = next(e for e in voices.examples() if e.name == name)
-        return (gr.Audio(value=str(example.path)), example.text, gr.Checkbox(visible=False),
-                note(f"Example voice. {example.licence}"))
-
-    def take_voice(self, path: str | None) -> tuple[Any, ...]:
-        """An upload or a recording: checked, cut to the accepted length, heard and shown as it will be used."""
-        if not path:
-            return gr.skip(), "", gr.Checkbox(visible=True), note(""), None
-        try:
-            voice = voices.read(path, self.limits)
-        except UserError as error:
-            gr.Warning(str(error), title="This voice will not do")
-            return None, "", gr.Checkbox(visible=True), note(str(error), "bad"), None
-        kept = voices.write(voice, self.ui.audio["method"].GRADIO_CACHE)
-        return kept, self._transcribe(voice), gr.Checkbox(value=False, visible=True), note(voices.words(voice)), None
-
-    def _transcribe(self, voice: audio.Recording) -> str:
-        """What the voice says, where the stack can tell; empty where it cannot."""
-        transcribe = getattr(self.handle.now, "transcribe", None)
-        return transcribe(voice.samples, SAMPLE_RATE) if transcribe else ""
-
-    def drop_voice(self) -> tuple[Any, ...]:
-        return "", gr.Checkbox(value=False, visible=True), note("Upload a recording or use the microphone."), None
-
-    def preview(self, text: str) -> str:
-        """Characters left and the sentences in which the text will be spoken."""
-        text, limit = (text or "").strip(), self.limits.max_characters
-        words = f"{len(text)} of {limit} characters"
-        stack = self.handle.now
-        try:
-            parts = stack.split(text) if stack and text else []
-        except UserError as error:
-            return note(f"{words}. {error}", "bad")
-        if len(parts) > 1:
-            words += f", spoken in {len(parts)} parts: " + " <b>|</b> ".join(plots.escape(p) for p in parts)
-        return note(words)
-
-    def arrive(self, request: gr.Request) -> dict[Any, Any]:
-        """A new visitor: settings from the address, facts about the model, and a recorded run to look at."""
-        from .layout import facts
-
-        ui = self.ui
-        updates: dict[Any, Any] = {ui.mast: texts.masthead(facts(self.handle))}
-        if self.handle.error:
-            updates[ui.status] = texts.status(self.handle.error, "error")
-        try:
-            found = controls.from_address(dict(request.query_params), METHODS)
-        except UserError as error:
-            gr.Warning(str(error), title="This link has a setting that does not fit")
-            return updates
-        updates |= self._settings(found)
-        stems = list(recorded(voices.ASSETS / "runs").values())
-        if stems:
-            run = load(stems[0])
-            updates |= self.show(run, players=True)
-            if not self.handle.error:
-                updates[ui.status] = texts.status(f"A recorded run. {plots.verdict(run)}", "done")
-        return updates
-
-    def _settings(self, found: dict[str, Any]) -> dict[Any, Any]:
-        """Components brought to the settings a link carries."""
-        ui, updates = self.ui, {}
-        if "text" in found:
-            updates[ui.text] = found["text"][: self.limits.max_characters]
-        if "seed" in found:
-            updates[ui.seed] = found["seed"]
-        if "max_seconds" in found:
-            updates[ui.max_seconds] = min(found["max_seconds"], self.limits.max_seconds)
-        example = next((e for e in voices.examples() if e.name == found.get("voice")), None)
-        if example:
-            updates |= {ui.voice_name: example.name, ui.voice: str(example.path), ui.prompt_text: example.text}
-        for name in controls.SAMPLING_FIELDS:
-            updates[getattr(ui, name)] = getattr(found["sampling"], name)
-        if "method" in found:
-            updates[ui.method] = found["method"]
-            for f, component in zip(controls.fields(METHODS[found["method"]]), ui.dials[found["method"]]):
-                updates[component] = getattr(found["options"], f.name)
-        return updates
-
-    def export(self, run: Run | None) -> str:
-        """The shown run as one zip."""
+    def listen(self, run: Run | None, voice: str | None) -> dict[Any, Any]:
+        """Let the recognisers and the voice judge listen to the shown run. The voice counts if it is still the run's."""
         if run is None:
             raise gr.Error("Nothing has been spoken yet.", print_exception=False, title="Not yet")
-        with tempfile.TemporaryDirectory() as folder:
-            path = export(run, Path(folder))
-            return save_bytes_to_cache(path.read_bytes(), path.name, self.ui.file.GRADIO_CACHE)
+        same = bool(voice and run.voice and voices.fingerprint(voice) == run.voice)
+        run = self.ears.score(run, voices.read(voice, self.limits) if same else None)
+        return {self.ui.current: run, self.ui.table: tables.table(run)}
 
     def leave(self, request: gr.Request) -> None:
         """A visitor closed the page: stop their run."""
         self.gate.stop(request.session_hash or "api")
-
-
-def note(words: str, kind: str = "") -> str:
-    return f"<p class='quiet {kind}'>{words}</p>"
-
-
-def choices(word: str, n: int) -> list[tuple[str, str]]:
-    return [(f"mean of all {word}s", "mean"), *((f"{word} {i + 1}", str(i)) for i in range(n))]
-
-
-def load_message(side: Side, run: str, note: str = "") -> dict[str, Any]:
-    """A finished side for a player."""
-    return message("load", run, 0, sr=side.sample_rate, pcm=pcm(side.audio), title=side.title, note=note,
-                   stats=figures(side.metrics))
-
-
-def blind_payload(run: Run | None) -> dict[str, Any]:
-    """What the blind test needs: gains for equal loudness and names for the reveal. The browser has the sound."""
-    if not (run and run.baseline and run.method) or min(run.baseline.seconds, run.method.seconds) < 0.5:
-        return {"ready": False}
-    gains = blind.matched_gains(run.baseline.audio, run.method.audio, run.baseline.sample_rate)
-    facts = {name: {"title": s.title, "rtf": s.metrics.get("rtf"), "kv": s.metrics.get("kv_bytes_peak"), "gain": g}
-             for (name, s), g in zip(run.sides(), gains)}
-    return {"ready": True, "id": f"{run.number}{run.recorded}", "text": run.text, "sides": facts}

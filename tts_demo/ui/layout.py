@@ -9,8 +9,9 @@ import gradio as gr
 
 from ..config import Sampling
 from ..methods import METHODS
-from . import controls, plots, session, texts, voices
+from . import controls, session, tables, texts, voices
 from .handlers import Handlers
+from .inputs import Inputs
 from .player import BlindTest, Inspector, LiveCharts, OwnPlots, PcmPlayer
 from .service import Gate, Handle, Limits
 
@@ -25,11 +26,12 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
 
     limits = limits or Limits.from_environment()
     handle, gate = Handle(stack), Gate(limits)
-    act = Handlers(handle, gate, limits)
+    ui = SimpleNamespace()
+    act = Handlers(handle, gate, limits, ui)
+    fill = Inputs(handle, limits, ui, act.views, act.ears)
     with gr.Blocks(title=texts.TITLE, analytics_enabled=False, delete_cache=(600, 3600), fill_width=True) as demo:
-        ui = act.ui = SimpleNamespace()
         ui.history, ui.current = gr.State([], time_to_live=3600), gr.State(None, time_to_live=3600)
-        ui.mast = gr.HTML(texts.masthead(facts(handle)), elem_id="mast")
+        ui.mast = gr.HTML(texts.masthead(texts.facts(handle.now, handle.state)), elem_id="mast")
         with gr.Row(elem_id="desk"):
             with gr.Column(scale=4, min_width=330, elem_id="inputs"):
                 _inputs(ui, limits)
@@ -37,20 +39,11 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
                 _stage(ui)
                 with gr.Tabs(elem_id="views"):
                     _views(ui)
-        _bind(ui, act, demo)
+        _bind(ui, act, fill, demo)
         register(act)
     demo.queue(max_size=limits.max_queue, default_concurrency_limit=4)
     demo.tts = SimpleNamespace(handle=handle, gate=gate, limits=limits, act=act)
     return demo
-
-
-def facts(handle: Handle) -> list[str]:
-    """The conditions every number on the page was made under."""
-    stack = handle.now
-    if stack is None:
-        return ["loading the model" if handle.state == "loading" else "recorded runs only"]
-    return [f"{stack.name} stack", f"{stack.device} · {str(stack.dtype).removeprefix('torch.')}",
-            f"{stack.sample_rate // 1000} kHz · {stack.frame_rate} frames/s", f"checkpoint {str(stack.checkpoint_hash)[:8]}"]
 
 
 def _inputs(ui: SimpleNamespace, limits: Limits) -> None:
@@ -65,7 +58,9 @@ def _inputs(ui: SimpleNamespace, limits: Limits) -> None:
         ui.voice_note = gr.HTML("<p class='quiet'>Three to eight seconds of clear speech work best.</p>", elem_id="voice-note")
         ui.consent = gr.Checkbox(False, label=texts.CONSENT, visible=not known, elem_id="consent", container=False)
         ui.prompt_text = gr.Textbox(known[0].text if known else "", label="What the voice says (optional)", lines=1,
-                                    max_lines=3, elem_id="prompt-text", max_length=400)
+                                    max_lines=3, elem_id="prompt-text", max_length=400,
+                                    placeholder="Word for word: it helps if right, harms if wrong")
+        ui.suggest = gr.Button("Let a machine write it down", size="sm", elem_id="suggest")
     with gr.Group(elem_classes="panel"):
         gr.HTML("<h2><b>2</b> Text</h2>")
         samples = voices.texts()
@@ -142,7 +137,8 @@ def _views(ui: SimpleNamespace) -> None:
                                   elem_id="head")
         ui.inspector = Inspector(elem_id="inspector")
     with gr.Tab("Numbers", id="numbers"):
-        ui.table = gr.HTML(plots.table(None), elem_id="table")
+        ui.table = gr.HTML(tables.table(None), elem_id="table")
+        ui.listen = gr.Button("Let the recognisers listen", elem_id="listen")
         ui.own = OwnPlots(elem_id="own")
     with gr.Tab("Blind test", id="blind-tab"):
         ui.blind = BlindTest(elem_id="blind")
@@ -150,7 +146,7 @@ def _views(ui: SimpleNamespace) -> None:
         with gr.Row():
             ui.recorded = gr.Dropdown([(t, str(s)) for t, s in stems.items()], value=None, label="Recorded runs",
                                       info=texts.RECORDED, elem_id="recorded", visible=bool(stems))
-        ui.runs = gr.HTML(plots.history_table([]), elem_id="runs")
+        ui.runs = gr.HTML(tables.history_table([]), elem_id="runs")
         with gr.Row(elem_id="two"):
             ui.left = gr.Dropdown([], label="Left", elem_id="left")
             ui.right = gr.Dropdown([], label="Right", elem_id="right")
@@ -161,7 +157,7 @@ def _views(ui: SimpleNamespace) -> None:
         gr.HTML(texts.about(METHODS), elem_id="about")
 
 
-def _bind(ui: SimpleNamespace, act: Handlers, demo: gr.Blocks) -> None:
+def _bind(ui: SimpleNamespace, act: Handlers, fill: Inputs, demo: gr.Blocks) -> None:
     every_dial = [d for row in ui.dials.values() for d in row]
     settings = [ui.text, ui.voice_name, ui.method, ui.seed, ui.max_seconds, ui.temperature, ui.top_k, ui.top_p, ui.repeat_window,
                 ui.repeat_ratio, *every_dial]
@@ -180,18 +176,22 @@ def _bind(ui: SimpleNamespace, act: Handlers, demo: gr.Blocks) -> None:
     ui.link.click(None, settings, None, js=f"(...a) => {{ TTSD.link({names!r}, a); }}", **QUIET)
     ui.method.change(pick_method, ui.method, [ui.card, ui.preset, ui.run, *ui.groups.values()], **QUIET)
     ui.preset.input(pick_preset, [ui.method, ui.preset], every_dial, **QUIET)
-    ui.voice_name.input(act.pick_voice, ui.voice_name, [ui.voice, ui.prompt_text, ui.consent, ui.voice_note], **QUIET)
-    gr.on([ui.voice.upload, ui.voice.stop_recording], act.take_voice, ui.voice,
+    ui.voice_name.input(fill.pick_voice, ui.voice_name, [ui.voice, ui.prompt_text, ui.consent, ui.voice_note], **QUIET)
+    gr.on([ui.voice.upload, ui.voice.stop_recording], fill.take_voice, ui.voice,
           [ui.voice, ui.prompt_text, ui.consent, ui.voice_note, ui.voice_name], **QUIET)
-    ui.voice.clear(act.drop_voice, None, [ui.prompt_text, ui.consent, ui.voice_note, ui.voice_name], **QUIET)
+    ui.voice.clear(fill.drop_voice, None, [ui.prompt_text, ui.consent, ui.voice_note, ui.voice_name], **QUIET)
+    ui.suggest.click(fill.suggest, ui.voice, [ui.prompt_text, ui.voice_note], api_visibility="private",
+                     show_progress_on=ui.prompt_text, **DEVICE)
+    ui.listen.click(act.listen, [ui.current, ui.voice], [ui.current, ui.table], api_visibility="private",
+                    show_progress_on=ui.table, **DEVICE)
     ui.samples.input(None, ui.samples, ui.text, js="(t) => t", **QUIET)
-    ui.text.change(act.preview, ui.text, ui.count, trigger_mode="always_last", **QUIET)
-    gr.on([ui.layer.input, ui.head.input], act.attention_view, [ui.current, ui.layer, ui.head], ui.inspector, **QUIET)
-    ui.two.click(act.compare_two, [ui.history, ui.left, ui.right], [*shown, ui.status], **QUIET)
-    ui.recorded.input(act.open_recorded, ui.recorded, [*shown, ui.status], **QUIET)
-    ui.zip.click(act.export, ui.current, ui.file, **QUIET).success(None, js="() => TTSD.press('zip-file')", **QUIET)
-    demo.load(act.arrive, None, [ui.mast, *settings, ui.voice, ui.prompt_text, *shown, ui.status], **QUIET)
-    demo.load(act.preview, ui.text, ui.count, **QUIET)
+    ui.text.change(fill.preview, ui.text, ui.count, trigger_mode="always_last", **QUIET)
+    gr.on([ui.layer.input, ui.head.input], act.views.attention_view, [ui.current, ui.layer, ui.head], ui.inspector, **QUIET)
+    ui.two.click(act.views.compare_two, [ui.history, ui.left, ui.right], [*shown, ui.status], **QUIET)
+    ui.recorded.input(act.views.open_recorded, ui.recorded, [*shown, ui.status], **QUIET)
+    ui.zip.click(act.views.export, ui.current, ui.file, **QUIET).success(None, js="() => TTSD.press('zip-file')", **QUIET)
+    demo.load(fill.arrive, None, [ui.mast, *settings, ui.voice, ui.prompt_text, *shown, ui.status], **QUIET)
+    demo.load(fill.preview, ui.text, ui.count, **QUIET)
     demo.unload(act.leave)
 
 

@@ -70,6 +70,7 @@ class Run:
     method: Side | None
     reused: int = 0  # the number of the run the baseline was taken from, 0 when it was made here
     recorded: str = ""  # title of a recorded run, empty for one made by this visitor
+    voice: str = ""  # a hash of the voice's file, to know whether the one at hand is still the same
     key: tuple = field(default=(), compare=False)  # what a baseline depends on, to find one that can be reused
 
     def sides(self) -> list[tuple[str, Side]]:

@@ -122,6 +122,14 @@ def masthead(facts: list[str]) -> str:
             f"<div class='facts' aria-label='Conditions'>{chips}</div></header>")
 
 
+def facts(stack: Any, state: str) -> list[str]:
+    """The conditions every number on the page was made under; ``stack`` is None until it is loaded."""
+    if stack is None:
+        return ["loading the model" if state == "loading" else "recorded runs only"]
+    return [f"{stack.name} stack", f"{stack.device} · {str(stack.dtype).removeprefix('torch.')}",
+            f"{stack.sample_rate / 1000:g} kHz · {stack.frame_rate} frames/s", f"checkpoint {str(stack.checkpoint_hash)[:8]}"]
+
+
 def status(words: str, kind: str = "idle") -> str:
     """The one live line of the page. ``kind``: idle, busy, done, stopped, error."""
     return f"<p class='status {kind}' role='status' aria-live='polite'><i aria-hidden='true'></i><span>{words}</span></p>"

@@ -1,0 +1,106 @@
+"""The left side of the page: voices, text, and settings that a link carries."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import gradio as gr
+
+from ..config import UserError
+from ..methods import METHODS
+from . import controls, tables, texts, voices
+from .ears import Ears
+from .service import Handle, Limits
+from .session import load, recorded
+from .views import Views
+
+
+class Inputs:
+    """Bound to the stack handle and the page's components."""
+
+    def __init__(self, handle: Handle, limits: Limits, ui: SimpleNamespace, views: Views, ears: Ears) -> None:
+        self.handle, self.limits, self.ui, self.views, self.ears = handle, limits, ui, views, ears
+
+    def pick_voice(self, name: str) -> tuple[Any, ...]:
+        """An example voice with its transcript; examples need no consent."""
+        example = next(e for e in voices.examples() if e.name == name)
+        return (gr.Audio(value=str(example.path)), example.text, gr.Checkbox(visible=False),
+                note(f"Example voice. {example.licence}"))
+
+    def take_voice(self, path: str | None) -> tuple[Any, ...]:
+        """An upload or a recording: checked, cut to the accepted length, heard and shown as it will be used."""
+        if not path:
+            return gr.skip(), "", gr.Checkbox(visible=True), note(""), None
+        try:
+            voice = voices.read(path, self.limits)
+        except UserError as error:
+            return None, "", gr.Checkbox(visible=True), note(str(error), "bad"), None
+        kept = voices.write(voice, self.ui.audio["method"].GRADIO_CACHE)
+        return kept, "", gr.Checkbox(value=False, visible=True), note(voices.words(voice)), None
+
+    def suggest(self, path: str | None) -> tuple[str, str]:
+        """A machine's guess at what the voice says. A wrong transcript harms, so it is asked for, and to be corrected."""
+        if not path:
+            raise gr.Error("There is no voice yet.", print_exception=False, title="Not yet")
+        words = self.ears.transcribe(voices.read(path, self.limits))
+        return words, note("A machine wrote this down: correct it, or leave it empty." if words else "Nothing was understood.")
+
+    def drop_voice(self) -> tuple[Any, ...]:
+        return "", gr.Checkbox(value=False, visible=True), note("Upload a recording or use the microphone."), None
+
+    def preview(self, text: str) -> str:
+        """Characters left and the sentences in which the text will be spoken."""
+        text, limit = (text or "").strip(), self.limits.max_characters
+        words = f"{len(text)} of {limit} characters"
+        stack = self.handle.now
+        try:
+            parts = stack.split(text) if stack and text else []
+        except UserError as error:
+            return note(f"{words}. {error}", "bad")
+        if len(parts) > 1:
+            words += f", spoken in {len(parts)} parts: " + " <b>|</b> ".join(tables.escape(p) for p in parts)
+        return note(words)
+
+    def arrive(self, request: gr.Request) -> dict[Any, Any]:
+        """A new visitor: settings from the address, facts about the model, and a recorded run to look at."""
+        ui = self.ui
+        updates: dict[Any, Any] = {ui.mast: texts.masthead(texts.facts(self.handle.now, self.handle.state))}
+        if self.handle.error:
+            updates[ui.status] = texts.status(self.handle.error, "error")
+        try:
+            found = controls.from_address(dict(request.query_params), METHODS)
+        except UserError as error:
+            return {**updates, ui.status: texts.status(tables.escape(str(error)), "error")}
+        updates |= self._settings(found)
+        stems = list(recorded(voices.ASSETS / "runs").values())
+        if stems:
+            run = load(stems[0])
+            updates |= self.views.show(run, players=True)
+            if not self.handle.error:
+                updates[ui.status] = texts.status(f"A recorded run. {tables.verdict(run)}", "done")
+        return updates
+
+    def _settings(self, found: dict[str, Any]) -> dict[Any, Any]:
+        """Components brought to the settings a link carries."""
+        ui, updates = self.ui, {}
+        if "text" in found:
+            updates[ui.text] = found["text"][: self.limits.max_characters]
+        if "seed" in found:
+            updates[ui.seed] = found["seed"]
+        if "max_seconds" in found:
+            updates[ui.max_seconds] = min(found["max_seconds"], self.limits.max_seconds)
+        example = next((e for e in voices.examples() if e.name == found.get("voice")), None)
+        if example:
+            updates |= {ui.voice_name: example.name, ui.voice: str(example.path), ui.prompt_text: example.text}
+        for name in controls.SAMPLING_FIELDS:
+            updates[getattr(ui, name)] = getattr(found["sampling"], name)
+        if "method" in found:
+            updates[ui.method] = found["method"]
+            for f, component in zip(controls.fields(METHODS[found["method"]]), ui.dials[found["method"]]):
+                updates[component] = getattr(found["options"], f.name)
+        return updates
+
+
+def note(words: str, kind: str = "") -> str:
+    return f"<p class='quiet {kind}'>{words}</p>"
