@@ -156,3 +156,13 @@ def test_an_overlong_sentence_is_cut_at_clauses_then_words() -> None:
 def test_too_long_to_speak(text: str) -> None:
     with pytest.raises(UserError, match="too long|cut it"):
         split_sentences(text)
+
+
+@given(st.lists(st.sampled_from(["the", "cat", "Dr.", "sat.", "No!", "5", "p.m.", "Then,", "we", "(went)", "home;", "—", "A.", "why?"]),
+                min_size=1, max_size=60), st.integers(40, 200))
+@settings(max_examples=60, deadline=None)
+def test_no_word_is_lost_between_sentences(words: list[str], limit: int) -> None:
+    text = "Hello " + " ".join(words)
+    pieces = split_sentences(text, limit)
+    assert all(len(normalise(p)) <= limit for p in pieces)
+    assert " ".join(pieces).replace("—", "").split() == text.replace("—", "").split()

@@ -65,6 +65,7 @@ def build_parser() -> Parser:
     bench.add_argument("--batch", type=int, default=1, metavar="N")
     bench.add_argument("--seconds", type=float, default=10.0, metavar="S", help="audio to generate per run")
     bench.add_argument("--runtime", default="eager", choices=("eager", "graph"))
+    bench.add_argument("--peer", action="store_true", help="also measure transformers' own generate on the same weights")
     for command in (evaluate, bench):
         command.add_argument("--methods", metavar="a,b", help="default: all")
         _add_set(command, "an option for the methods that have it")
@@ -102,18 +103,13 @@ def _add_stack(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", metavar="T", help="float32, bfloat16; default: what suits the device")
 
 
-def find_method(name: str) -> type:
-    from .methods import find
-
-    return find(name)
-
-
 def command_say(args: argparse.Namespace) -> None:
     from . import audio, engine
     from .config import Request
+    from .methods import find
     from .stacks import load_stack
 
-    options, sampling = parse_settings(find_method(args.method), pairs(args.set))
+    options, sampling = parse_settings(find(args.method), pairs(args.set))
     seconds = min(LONGEST_SECONDS, 10 + 0.2 * len(args.text)) if args.max_seconds is None else args.max_seconds
     if not 0 < seconds <= LONGEST_SECONDS:
         raise UserError(f"--max-seconds must lie above 0 and at most at {LONGEST_SECONDS:g}, not {seconds:g}.")
