@@ -17,6 +17,8 @@ RECIPES = {
     "tldr-no-speaker": "tldr.WithoutSpeaker",
     "tldr-mean-pool": "tldr.MeanPooled",
     "tldr-parallel": "tldr.Parallel",
+    "dcar-heads": "dcar_heads.HeadsTask",
+    "dcar-policy": "dcar_policy.PolicyTask",
     "qtts-delay": "qtts_delay.QTTSDelayTask",
     "qtts-hierarchical": "qtts_hierarchical.QTTSHierarchicalTask",
     "compressed": "compressed.CompressedTask",
