@@ -32,7 +32,7 @@ def start(method, prefix, sampling=GREEDY, seed=0, max_frames=24, forced=False, 
     state = method.prefill(prefix, method.Options(**options), sampling, torch.Generator().manual_seed(seed), max_frames,
                            forced)
     if options.get("draft_length") == "auto":
-        state.length = DraftLength(0.3, 0.05)  # as in a deep model: here the draft is as deep as its target
+        state.length = DraftLength(0.3, 0.1, 0.05)  # as in a deep model: here the draft is as deep as its target
     return state
 
 
@@ -108,6 +108,17 @@ def test_law_counts_redraws_of_repeated_tokens():
     assert law.sum() == pytest.approx(1, abs=1e-5) and law[0] < distribution(logits, sampling)[0, 0]
 
 
+def test_counting_is_skipped_only_where_it_changes_nothing(tiny_lm, tiny_prefix, monkeypatch):
+    method, sampling = make_method(tiny_lm, 0.1), Sampling(0.4, 4, 1.0, repeat_window=10, repeat_ratio=0.4)
+    needed = []
+    may_repeat = SSD._may_repeat
+    monkeypatch.setattr(SSD, "_may_repeat", lambda *args: needed.append(may_repeat(*args)) or needed[-1])
+    tokens = decode(method, tiny_prefix, sampling, 2, 40, True, draft_length=2)
+    monkeypatch.setattr(SSD, "_may_repeat", lambda *args: True)
+    assert decode(method, tiny_prefix, sampling, 2, 40, True, draft_length=2) == tokens
+    assert True in needed and False in needed
+
+
 @pytest.mark.parametrize("length", LENGTHS)
 def test_greedy_at_tolerance_0_is_the_baseline(tiny_lm, tiny_prefix, length):
     for lm in (tiny_lm, with_end_of_speech(tiny_lm, tiny_prefix)):
@@ -165,15 +176,15 @@ def test_caches_after_rollback_equal_a_fresh_prefill(tiny_lm, tiny_prefix, lengt
             torch.testing.assert_close(cache.k[:, :, :, :n], fresh.k, atol=2e-5, rtol=1e-4)
             torch.testing.assert_close(cache.v[:, :, :, :n], fresh.v, atol=2e-5, rtol=1e-4)
             assert cache.positions[n:].eq(-1).all()
-    assert 1 in outcomes and (length != "2" or 2 in outcomes)  # a rejection and a pass that was accepted as a whole both occurred
+    assert 1 in outcomes and (length != "2" or 2 in outcomes)  # rejections, and passes accepted as a whole, occurred
 
 
 def test_truncation_applies_to_both_sides(tiny_lm, tiny_prefix):
     method = make_method(tiny_lm)
     sampling = Sampling(0.8, 5, 0.9, repeat_window=0)
     state = start(method, tiny_prefix, sampling, draft_length=3)
-    drafted, p, windows = method._draft(state, 3)
-    q = method._judging_laws(state, drafted, windows)
+    drafted, p, recent = method._draft(state, 3)
+    q = method._judging_laws(state, drafted, recent)
     for laws in (p, q):
         assert ((laws > 0).sum(-1) <= 5).all()
         torch.testing.assert_close(laws.sum(-1), torch.ones(len(laws)))
@@ -265,7 +276,7 @@ def test_kv_bytes_list_both_models(tiny_lm, tiny_prefix):
 
 
 def test_auto_length_follows_acceptance():
-    length = DraftLength(draft=1 / 3, slope=0.05)
+    length = DraftLength(draft=1 / 3, jump=0.1, slope=0.05)
     for _ in range(60):
         length.observe(8, 8)
     eager = length.best()
