@@ -74,8 +74,9 @@ def test_every_kind_and_size_finishes_at_the_forced_length(tiny_lm, tiny_prefix,
     assert state.caches["extractor"].length == size and "extractor" in state.caches
 
 
+@pytest.mark.parametrize("graphed", (False, True))
 @pytest.mark.parametrize("size", (1, 2, 4, 8))
-def test_lean_extractor_equals_the_trained_one(tiny_lm, method, size):
+def test_lean_extractor_equals_the_trained_one(tiny_lm, method, size, graphed):
     extractor, adapter = method.extractor, method.adapter
     g, speaker = torch.randn(1, TINY.hidden), torch.randn(TINY.speaker)
     tokens, seen = torch.randint(TINY.vocab, (size,)), []
@@ -84,10 +85,27 @@ def test_lean_extractor_equals_the_trained_one(tiny_lm, method, size):
         seen.append(logits)
         return tokens[len(seen) - 1:len(seen)]
 
-    drawn = extractor.decode(g, extractor.speak_as(speaker), size, extractor.new_cache(), draw)
+    drawn = extractor.decode(g, extractor.speak_as(speaker), size, extractor.new_cache(graphed), draw)
     expected = adapter.extractor(g, speaker[None], tiny_lm.embed_speech(tokens)[None])[0]
     assert torch.equal(drawn, tokens)
     torch.testing.assert_close(torch.cat(seen), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_graph_blocks_are_used_again_but_never_shared(method):
+    first, second = method.extractor.new_cache(True), method.extractor.new_cache(True)
+    address = first.kv.data_ptr()
+    assert address != second.kv.data_ptr()
+    del first
+    assert method.extractor.new_cache(True).kv.data_ptr() == address
+
+
+def test_half_precision_runs_and_halves_the_memory(tiny_lm):
+    lm = make_lm().bfloat16()
+    modules = {name: module.bfloat16() for name, module in TLDR.build_modules(lm).items()}
+    method = TLDR(lm, modules)
+    state = start(method, make_prefix(lm), 4)
+    assert len(codes_of(finish(method, state))) == 24
+    assert state.caches["extractor"].slot_bytes == 2 * 1 * TINY.hidden * 2  # K and V, one layer, two bytes
 
 
 @pytest.mark.parametrize("size", (1, 3, 8))

@@ -3,13 +3,16 @@
 What depends only on the patch is computed once a patch. Cross-attention to J slots then costs a token two products
 with [A J, H] matrices: the query projection is folded into the slots' keys and the output projection into their values.
 Norms' weights are folded into what follows, the head into the extractor's output projection, and the base model's
-share of the logits of all P places is one product. Tests hold all of it equal to modules.py.
+share of the logits of all P places is one product. Tests hold all of it equal to modules.py. On CUDA each place of a
+patch is one graph, captured over a pooled block of keys and values.
 """
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +21,7 @@ from torch import Tensor
 from ...lm.cache import KVCache
 from ...lm.decoder import Decoder, fuse
 from ...lm.linear import Projection, unit_rms
+from ...runtime import CUDAGraphed
 from .modules import LARGEST, Compressor, Extractor, ExtractorLayer, window_mask
 
 Draw = Callable[[Tensor], Tensor]  # logits [1, V] float32 -> token [1]
@@ -39,8 +43,17 @@ class LocalLayer:
                    Projection(cast(layer.gate_up.weight * layer.ffn_norm.weight)), Projection(cast(layer.down.weight)))
 
 
+@dataclass(eq=False)
+class Block:
+    """Memory of one patch and the graphs captured over it, one a place. A run leases it through its cache."""
+
+    kv: Tensor  # [layers, 1, 2 heads, LARGEST, D]
+    graphs: dict[int, CUDAGraphed] = field(default_factory=dict)
+
+
 class PatchDecoder:
-    """Lean extractor. Holds weights only; the keys and values of the patch at hand live in the cache passed in."""
+    """Lean extractor: weights, and the blocks that CUDA graphs are bound to. The keys and values of the patch at hand
+    live in the cache passed in."""
 
     @torch.inference_mode(False)  # built when first needed, perhaps inside a run: its weights stay ordinary tensors
     @torch.no_grad()
@@ -64,6 +77,9 @@ class PatchDecoder:
         self.head = Projection(cast(head.weight), bias(head))
         self.out_head = Projection(cast(head.weight.float() @ (extractor.out.weight * extractor.norm.weight).float()))
         self.counter = torch.arange(LARGEST, device=self.device)
+        self._free: list[Block] = []
+        self._leased: weakref.WeakKeyDictionary[KVCache, Block] = weakref.WeakKeyDictionary()
+        self._guard = threading.Lock()
 
     def _fold_cross(self, layer: ExtractorLayer) -> tuple[Tensor, Tensor]:
         """Two [slot width, A H] maps of a slot: to what it scores a token by, and to what it adds to the token."""
@@ -75,9 +91,22 @@ class PatchDecoder:
         return (torch.einsum("ads,adh->sah", key, query).flatten(1) * scale,
                 torch.einsum("ads,had->sah", value, out).flatten(1))
 
-    def new_cache(self) -> KVCache:
+    def new_cache(self, graphed: bool | None = None) -> KVCache:
+        """Room for one patch. ``graphed``: over a pooled block, place by place as graphs (the default on CUDA); on the CPU
+        the same path runs as plain code."""
         c = self.config
-        return KVCache(c.layers, 1, c.heads, LARGEST, c.hidden // c.heads, self.dtype, self.device)
+        make = lambda kv: KVCache(c.layers, 1, c.heads, LARGEST, c.hidden // c.heads, self.dtype, self.device, kv=kv)
+        if graphed is None:
+            graphed = self.device.type == "cuda" and Decoder.graphed
+        if not graphed or self.parallel:
+            return make(None)
+        with self._guard:
+            block = self._free.pop() if self._free else None
+        cache = make(block.kv if block else None)
+        block = block or Block(cache.kv)
+        self._leased[cache] = block
+        weakref.finalize(cache, self._free.append, block)
+        return cache
 
     @torch.no_grad()
     def speak_as(self, speaker: Tensor | None) -> Tensor:
@@ -93,37 +122,44 @@ class PatchDecoder:
         c = self.config
         context = self.fuse(g, voice)  # [1, H]
         slots = self.slots(context).view(c.layers, 1, c.slots, -1)
-        cross = torch.matmul(slots, self.cross).view(c.layers, 2, -1, c.hidden).unbind(0)  # per layer [2, J A, H]
+        cross = torch.matmul(slots, self.cross).view(c.layers, 2, -1, c.hidden)  # of each layer [2, J A, H]
         base = self.head(self.base[size - 1, :size] * g)  # [P, V]
         places = self.place[size - 1, :size]
         cache.rollback(cache.length)
         cache.claim(self.counter[:size])
         if self.parallel:
-            logits = self._logits(self._rows(context + places, cross, cache, 0), base)
+            logits = self._places(context + places, cross, base, cache.kv, 0)
             return torch.cat([draw(row) for row in logits.split(1)])
-        tokens: list[Tensor] = []
+        block, tokens = self._leased.get(cache), []
         for i, (place, start) in enumerate(zip(places, base.split(1))):
-            x = F.embedding(tokens[-1], self.table) if tokens else context
-            tokens.append(draw(self._logits(self._rows(x + place, cross, cache, i), start)))
+            x = (F.embedding(tokens[-1], self.table) if tokens else context) + place
+            logits = self._places(x, cross, start, cache.kv, i) if block is None else self._replay(block, i, x, cross, start)
+            tokens.append(draw(logits))
         return torch.cat(tokens)
 
-    def _logits(self, x: Tensor, base: Tensor) -> Tensor:
-        return self.out_head(unit_rms(x, self.config.eps), base).float()
+    def _replay(self, block: Block, i: int, *inputs: Tensor) -> Tensor:
+        if i not in block.graphs:
+            kv = block.kv
+            block.graphs[i] = CUDAGraphed(lambda x, cross, start: self._places(x, cross, start, kv, i),
+                                          enabled=self.device.type == "cuda")
+        return block.graphs[i](*inputs)
 
-    def _rows(self, x: Tensor, cross: tuple[Tensor, ...], cache: KVCache, start: int) -> Tensor:
-        """x [n, H], places ``start`` on; sees every earlier place and all of these n rows (n is 1 unless parallel)."""
+    def _places(self, x: Tensor, cross: Tensor, base: Tensor, kv: Tensor, start: int) -> Tensor:
+        """Logits [n, V] at places ``start`` on, from input rows x [n, H]: they see every earlier place and each other (n is
+        1 unless parallel). base [n, V]: the base model's share. Leaves the rows' keys and values in kv."""
         c, n = self.config, x.shape[0]
         stop = start + n
-        for layer, (score, add), (keys, values), into in zip(self.layers, cross, cache.layers, cache.kv.unbind(0)):
+        for layer, (score, add), memory in zip(self.layers, cross.unbind(0), kv.unbind(0)):
             weights = F.linear(unit_rms(x, c.eps), score).view(n, c.slots, c.cross_heads).softmax(1)
             x = torch.addmm(x, weights.view(n, -1), add)
             y = layer.qkv(unit_rms(x, c.eps)).view(1, n, 3 * c.heads, -1).transpose(1, 2)  # [1, 3 heads, n, D]
-            into[:, :, start:stop] = y[:, c.heads:]
-            y = F.scaled_dot_product_attention(y[:, :c.heads], keys[:, :, :stop], values[:, :, :stop])
+            live = memory[:, :, :stop]
+            live[:, :, start:] = y[:, c.heads:]
+            y = F.scaled_dot_product_attention(y[:, :c.heads], live[:, :c.heads], live[:, c.heads:])
             x = layer.out(y.transpose(1, 2).reshape(n, -1), x)
             gate, up = layer.gate_up(unit_rms(x, c.eps)).chunk(2, -1)
             x = layer.down(F.silu(gate) * up, x)
-        return x
+        return self.out_head(unit_rms(x, c.eps), base).float()
 
 
 class PatchEncoder:

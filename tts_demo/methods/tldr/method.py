@@ -147,17 +147,23 @@ class TLDR(Method):
                 torch.cat([torch.arange(start, device=device), patches]))
 
 
-class WithoutLora(TLDR):
+class Ablation(TLDR):
+    """A comparison model of the paper (tables 5, 6 and 9), with an adapter of its own."""
+
+    bench_options = ({"patch_size": 4},)
+
+
+class WithoutLora(Ablation):
     name, title, needs_weights, ablate = "tldr-no-lora", "TLDR without LoRA", ("tldr-no-lora",), "no-lora"
 
 
-class WithoutSpeaker(TLDR):
+class WithoutSpeaker(Ablation):
     name, title, needs_weights, ablate = "tldr-no-speaker", "TLDR without the speaker", ("tldr-no-speaker",), "no-speaker"
 
 
-class MeanPooled(TLDR):
+class MeanPooled(Ablation):
     name, title, needs_weights, ablate = "tldr-mean-pool", "TLDR with mean-pooled patches", ("tldr-mean-pool",), "mean-pool"
 
 
-class Parallel(TLDR):
+class Parallel(Ablation):
     name, title, needs_weights, ablate = "tldr-parallel", "TLDR, tokens of a patch at once", ("tldr-parallel",), "parallel"
