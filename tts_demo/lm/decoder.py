@@ -130,6 +130,8 @@ class Decoder:
         """
         n = x.shape[1]
         if isinstance(positions, int):
+            if positions + n > self.config.max_positions:
+                raise ValueError(f"position {positions + n} lies beyond the model's {self.config.max_positions}")
             rotation, positions = self.rotation[positions:positions + n], self.counter[positions:positions + n]
         else:
             rotation = self.rotation[positions]

@@ -1,0 +1,277 @@
+"""Speed and memory tables: baseline and methods interleaved in one process, in one runtime mode, at a forced length.
+
+Rows come from each method's ``bench_options``. Every row first makes one long run that is not timed: it warms up and
+gives the KV bytes at 12 s and 20 s. The rounds then run all rows in turn, so that whatever else the machine does meets
+all of them alike; gains are medians of ratios within a round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+import resource
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from . import engine
+from .bench_stack import ShapeStack
+from .config import Request, Sampling, UserError
+from .evaluate import Row, rows_for
+from .lm.cost import Cost, probe_bandwidth
+from .lm.decoder import Decoder
+from .methods import METHODS
+from .methods.batched import BatchedBaseline
+from .peer import Peer
+from .runtime import generator_for, synchronize
+
+ROUNDS = 5
+KV_SECONDS = (12, 20)
+TEXT = "The north wind and the sun were disputing which was the stronger, when a traveller came along in a warm cloak."
+
+
+@dataclass
+class Measured:
+    """Lists hold one value a round."""
+
+    kv: dict[str, int] = field(default_factory=dict)
+    lm_rtf: list[float] = field(default_factory=list)
+    rtf: list[float] = field(default_factory=list)
+    ttfa: list[float] = field(default_factory=list)
+    ms_per_step: list[float] = field(default_factory=list)
+    ceiling_share: list[float] = field(default_factory=list)
+    frames_per_step: list[float] = field(default_factory=list)
+    acceptance: list[float] = field(default_factory=list)
+    peak_bytes: int = 0
+
+
+class Bench:
+    """Measures ``rows`` on ``stack``; ``report`` is the JSON object."""
+
+    def __init__(self, stack: Any, prompt: Any, rows: list[Row], seconds: float, seed: int) -> None:
+        self.stack, self.prompt, self.rows, self.seconds, self.seed = stack, prompt, rows, seconds, seed
+        config = stack.decoder.config
+        self.cost = Cost.of(config, stack.decoder.dtype)
+        self.bandwidth = probe_bandwidth(stack.device, self.cost.weight_bytes)
+        self.measured = {row.label: Measured() for row in rows}
+        self.peer: list[float] = []
+
+    def frames(self, seconds: float) -> int:
+        return max(2, round(seconds * self.stack.frame_rate))
+
+    def request(self, row: Row, seconds: float, seed: int) -> Request:
+        return Request(TEXT, self.prompt, row.method.name, row.options, Sampling(), seed,
+                       forced_frames=self.frames(seconds))
+
+    def warm_up(self, row: Row) -> None:
+        """The long untimed run: KV bytes of the speech at the lengths asked for, prompt and text apart."""
+        done = engine.run(self.stack, self.request(row, KV_SECONDS[-1], self.seed))
+        method = self.stack.method(row.method.name)
+        with torch.inference_mode():
+            state = method.prefill(self.stack.prefix(self.prompt, TEXT), row.options, Sampling(),
+                                   generator_for(self.stack.device, self.seed), 8, True)
+        before = sum(cache.nbytes for cache in state.caches.values())
+        kv, spoken = {"prompt_and_text": before}, 0
+        for step in done.trace.steps:
+            spoken += step.frames
+            for seconds in KV_SECONDS:
+                if spoken >= self.frames(seconds):
+                    kv.setdefault(f"speech_{seconds}s", step.kv_bytes - before)
+        self.measured[row.label].kv = kv
+
+    def time(self, row: Row, seed: int) -> None:
+        cuda = self.stack.device.type == "cuda"
+        if cuda:
+            torch.cuda.reset_peak_memory_stats(self.stack.device)
+        done = engine.run(self.stack, self.request(row, self.seconds, seed))
+        m, s, steps = self.measured[row.label], done.snapshot, done.trace.steps[1:]  # the first step had no pass to make
+        m.lm_rtf.append(s.lm_rtf)
+        m.rtf.append(s.rtf)
+        m.ttfa.append(s.ttfa_seconds)
+        m.frames_per_step.append(s.frames_per_step)
+        if s.acceptance is not None:
+            m.acceptance.append(s.acceptance)
+        spent = sum(step.ms for step in steps) / 1000
+        m.ms_per_step.append(1000 * spent / (s.backbone_steps - 1))
+        read = self.cost.weight_bytes * (s.backbone_steps - 1) + sum(step.kv_bytes for step in steps)
+        m.ceiling_share.append(read / self.bandwidth / spent)
+        m.peak_bytes = torch.cuda.max_memory_allocated(self.stack.device) if cuda else 0
+
+    def run(self, peer: bool) -> None:
+        prefix = self.stack.prefix(self.prompt, TEXT)
+        other = Peer(self.stack.lm) if peer else None
+        for row in self.rows:
+            self.warm_up(row)
+        if other:
+            other.seconds_per_token(prefix, 4, Sampling(), self.seed)
+        for number in range(ROUNDS):
+            for row in self.rows:
+                self.time(row, self.seed + number)
+            if other:
+                per_token = other.seconds_per_token(prefix, self.frames(self.seconds), Sampling(), self.seed + number)
+                self.peer.append(1000 * per_token)
+
+    def batch(self, size: int) -> dict[str, Any]:
+        """The baseline with ``size`` requests in one step; the other methods' bytes are ``size`` separate caches."""
+        decoder = BatchedBaseline(self.stack.decoder, Sampling(), generator_for(self.stack.device, self.seed), True)
+        prefixes = [self.stack.prefix(self.prompt, TEXT)] * size
+        limit = self.frames(self.seconds)
+        decoder.run(prefixes, 3)
+        with torch.inference_mode():
+            batch = decoder.prefill(prefixes, limit)
+            decoder.step(batch)
+            synchronize(self.stack.device)
+            start = engine.Meter(self.stack.frame_rate)
+            for _ in range(limit - 1):
+                decoder.step(batch)
+            synchronize(self.stack.device)
+        ms = 1000 * start.now() / (limit - 1)
+        return {"size": size, "ms_per_step": ms, "lm_rtf_each": ms * self.stack.frame_rate / 1000 / size,
+                "kv_bytes_live": batch.nbytes, "kv_bytes_allocated": batch.cache.allocated_nbytes,
+                "share_of_ceiling": self.cost.ceiling_seconds(self.bandwidth, batch.cache.length, size) / ms * 1000,
+                "kv_bytes_of": {label: {k: size * v for k, v in m.kv.items()} for label, m in self.measured.items()}}
+
+    def report(self) -> dict[str, Any]:
+        base = next((m for label, m in self.measured.items() if label.split()[0] == "baseline"), None)
+        rows = []
+        for row in self.rows:
+            m = self.measured[row.label]
+            numbers = {name: spread(getattr(m, name)) for name in
+                       ("ms_per_step", "lm_rtf", "rtf", "ttfa", "frames_per_step", "acceptance", "ceiling_share")}
+            gain = spread([b / a for a, b in zip(m.lm_rtf, base.lm_rtf)]) if base else None
+            rows.append({"row": row.label, "method": row.method.name, "options": dataclasses.asdict(row.options), **numbers,
+                         "lm_gain": gain, "kv_bytes": m.kv, "peak_device_bytes": m.peak_bytes,
+                         "random_weights": row.method.name in self.stack.random_weights})
+        result = {"conditions": self.conditions(), "rows": rows}
+        if self.peer:
+            result["peer"] = {"name": "transformers generate, same weights", "ms_per_token": spread(self.peer)}
+            if base:
+                result["peer"]["ours_over_peer"] = spread([a / b for a, b in zip(base.ms_per_step, self.peer)])
+        return result
+
+    def conditions(self) -> dict[str, Any]:
+        device, decoder = self.stack.device, self.stack.decoder
+        cuda = device.type == "cuda"
+        return {
+            "stack": self.stack.name, "checkpoint": self.stack.checkpoint_hash, "device": processor(device),
+            "runtime": "graph" if cuda and Decoder.graphed else "eager", "threads": torch.get_num_threads(),
+            "load_average": os.getloadavg(), "dtype": str(decoder.dtype).removeprefix("torch."),
+            "seconds": self.seconds, "rounds": ROUNDS, "seed": self.seed, "bandwidth_gb_s": self.bandwidth / 1e9,
+            "parameters": self.cost.parameters, "weight_bytes_per_step": self.cost.weight_bytes,
+            "kv_bytes_per_token": self.cost.kv_bytes_per_token, "torch": torch.__version__,
+            "ceiling_ms": 1000 * self.cost.ceiling_seconds(self.bandwidth, 0),
+            "transformers": transformers.__version__, "python": platform.python_version(),
+            "peak_process_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        }
+
+
+def spread(values: list[float]) -> dict[str, float] | None:
+    """Median and range; None where nothing was measured."""
+    return {"median": statistics.median(values), "min": min(values), "max": max(values)} if values else None
+
+
+def processor(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    info = Path("/proc/cpuinfo")
+    names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")] \
+        if info.is_file() else []
+    return f"{names[0] if names else platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+
+
+def table(report: dict[str, Any]) -> str:
+    """The report for people."""
+    c = report["conditions"]
+    lines = [f"{c['stack']} on {c['device']}, {c['dtype']}, {c['runtime']}, {c['threads']} threads, torch {c['torch']}; "
+             f"{c['seconds']:g} s of speech, {c['rounds']} interleaved rounds, medians (range).",
+             f"A step reads {c['weight_bytes_per_step'] / 1e6:.1f} MB of weights; at {c['bandwidth_gb_s']:.1f} GB/s that is "
+             f"{c['ceiling_ms']:.3f} ms. The share of that ceiling counts the backbone's bytes only. Load average "
+             f"{c['load_average'][0]:.1f}.", ""]
+    head = ("", "ms/step", "LM-RTF", "gain", "RTF", "TTFA s", "frames/step", "KV 12 s", "KV 20 s", "+ prompt", "ceiling")
+    body = []
+    for r in report["rows"]:
+        kv = [f"{r['kv_bytes'].get(k, 0) / 1e6:.2f} MB" for k in ("speech_12s", "speech_20s", "prompt_and_text")]
+        body.append((r["row"] + (" *" if r["random_weights"] else ""), ranged(r["ms_per_step"], 2), ranged(r["lm_rtf"], 3),
+                     ranged(r["lm_gain"], 2), ranged(r["rtf"], 3), ranged(r["ttfa"], 3), ranged(r["frames_per_step"], 2),
+                     *kv, f"{100 * r['ceiling_share']['median']:.0f} %"))
+    widths = [max(len(row[i]) for row in (head, *body)) for i in range(len(head))]
+    lines += ["  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in (head, *body)]
+    if any(r["random_weights"] for r in report["rows"]):
+        lines += ["", "* random weights and a forced length: speed and memory depend on shapes, not on weights, except where a "
+                      "policy or a draft decides how many frames a step emits; there the frames per step mean nothing."]
+    if "peer" in report:
+        p = report["peer"]
+        lines += ["", f"{p['name']}: {ranged(p['ms_per_token'], 2)} ms per token"
+                  + (f"; our baseline step takes {ranged(p['ours_over_peer'], 2)} of that." if "ours_over_peer" in p else ".")]
+    if "batch" in report:
+        b = report["batch"]
+        lines += ["", f"Batch of {b['size']}, baseline: {b['ms_per_step']:.2f} ms/step, LM-RTF {b['lm_rtf_each']:.4f} each, KV "
+                      f"{b['kv_bytes_live'] / 1e6:.1f} MB live, {b['kv_bytes_allocated'] / 1e6:.1f} MB allocated."]
+        lines += [f"  {label}: KV {kv['speech_12s'] / 1e6:.1f} MB at 12 s, {kv['speech_20s'] / 1e6:.1f} MB at 20 s"
+                  for label, kv in b["kv_bytes_of"].items()]
+    return "\n".join(lines + [f"skipped: {line}" for line in report.get("skipped", ())])
+
+
+def ranged(value: dict[str, float] | None, digits: int) -> str:
+    if value is None:
+        return "-"
+    return f"{value['median']:.{digits}f} ({value['min']:.{digits}f}-{value['max']:.{digits}f})"
+
+
+def command(args: argparse.Namespace) -> None:
+    """``python -m tts_demo bench``: a table for people, then one JSON object as the last line."""
+    from .cli import pairs
+    from .stacks import load_stack, pick_dtype
+    from .runtime import pick_device
+
+    device = pick_device(args.device)
+    if args.runtime == "graph" and device.type != "cuda":
+        raise UserError("--runtime graph needs a CUDA device; use --runtime eager here.")
+    if args.batch < 1 or not 0.5 <= args.seconds <= 120:
+        raise UserError("--batch must be 1 or more and --seconds between 0.5 and 120.")
+    Decoder.graphed = args.runtime == "graph"
+    names = args.methods.split(",") if args.methods else list(METHODS)
+    rows = rows_for(dict.fromkeys(["baseline", *names]), pairs(args.set))
+    if args.shape != "nano" or args.stack == "random":
+        stack = ShapeStack.of(args.shape, device, pick_dtype(args.dtype, device) if args.dtype else None)
+        prompt = stack.prompt
+    else:
+        from . import audio
+        from .cli import example_prompt
+
+        stack = load_stack(args.stack, args.device, args.dtype)
+        stack.random_weights = ()
+        path, words = example_prompt(None)
+        prompt = stack.encode_prompt(audio.read(path).samples, audio.SAMPLE_RATE, words)
+    rows, skipped = runnable(stack, rows, bool(args.methods))
+    bench = Bench(stack, prompt, rows, args.seconds, args.seed)
+    bench.run(args.peer)
+    report = bench.report()
+    if args.batch > 1:
+        report["batch"] = bench.batch(args.batch)
+    report["skipped"] = skipped
+    print(table(report))
+    if args.json:
+        Path(args.json).write_text(json.dumps(report, indent=1))
+    print(json.dumps(report))
+
+
+def runnable(stack: Any, rows: list[Row], strict: bool) -> tuple[list[Row], list[str]]:
+    """Rows whose trained weights are here, and why the others are not run. ``strict``: a person named the methods."""
+    fine, skipped = [], {}
+    for row in rows:
+        try:
+            stack.method(row.method.name)
+            fine.append(row)
+        except UserError as error:
+            if strict:
+                raise
+            skipped[row.method.name] = str(error)
+    return fine, list(skipped.values())
