@@ -59,7 +59,7 @@ def test_a_transcript_puts_the_prompt_in_front(stack: NanoStack, prompt) -> None
 
 def test_a_long_prompt_gives_its_voice_only(stack: NanoStack) -> None:
     long = stack.encode_prompt(voice(CONTEXT_SECONDS + 2), 16000, "hello there")
-    assert len(stack.prefix(long, "two").prompt_codes) == 0
+    assert len(stack.prefix(long, "two").prompt_codes) == 0 and "transcript is not used" in long.notes[-1]
     cut = stack.encode_prompt(voice(20), 16000, "hello there")
     assert cut.text is None and "Kept the first" in cut.notes[-1]
 

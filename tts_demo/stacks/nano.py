@@ -71,11 +71,15 @@ class NanoStack:
         words = text.strip() if text and text.strip() and not recording.cut else None
         if words:
             self.tokenize(words)  # a transcript that cannot be spoken is refused here, not in the middle of a run
+        notes = recording.notes
+        if words and recording.seconds > CONTEXT_SECONDS:
+            notes += (f"The prompt is longer than {CONTEXT_SECONDS:g} s, so its transcript is not used; a shorter one copies the "
+                      "way of speaking too.",)
         wave = torch.from_numpy(recording.samples).to(self.device)[None]
         codes = self.codec.encode(wave)
         key = hashlib.sha256(recording.samples.tobytes() + (words or "").encode()).hexdigest()[:16]
         return Prompt(codes=codes[0], speaker=self.speaker(wave)[0], text=words, seconds=recording.seconds, key=key,
-                      extra={"latent": self.codec.quantizer.decode(codes)}, notes=recording.notes)
+                      extra={"latent": self.codec.quantizer.decode(codes)}, notes=notes)
 
     def prefix(self, prompt: Prompt, segment: str) -> Prefix:
         """[speaker, SOS, prompt's text, text, TASK] with the prompt's speech behind it; without a transcript, or with a
