@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from tests.conftest import make_prefix
 from tts_demo.config import Request, Sampling, UserError
@@ -198,7 +197,7 @@ def test_unrolled_depth_decoder_equals_the_parallel_one(method, tiny_lm):
     table = adapter.books.table(tiny_lm.decoder.embedding, 8)
     stacked = StackedDepth(adapter.depth, table[..., adapter.config.hidden:])
     block = stacked.new_block(8)
-    assert block.length == block.capacity == 8 and block.nbytes == block.allocated_nbytes
+    assert block.length == 8 and block.nbytes == 8 * block.slot_bytes
     generator = torch.Generator().manual_seed(0)
     for _ in range(3):  # the block is filled anew for every frame: nothing of the last one may remain
         hidden = torch.randn(1, 64, generator=generator)
@@ -218,7 +217,7 @@ def test_multiplied_out_heads_equal_the_factors(method):
     rows = torch.randn(1, 7, strategy.adapter.config.depth_width)
     expected = strategy.adapter.scores(rows)
     for k, head in enumerate(strategy.heads):
-        torch.testing.assert_close(F.linear(rows[0, k:k + 1], *head), expected[k], atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(head(rows[0, k:k + 1]), expected[k], atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("strategy, books, d", MULTI + [("single", 8, 1)])
@@ -327,3 +326,14 @@ def test_a_fresh_model_at_the_paper_size_can_be_shaped():
     assert c.rank == 64 and c.entries == 6561 and c.depth_width <= 256 and c.depth_width % c.depth_heads == 0
 
 
+
+
+def test_adapters_come_back_from_a_checkpoint(method, tiny_lm, tmp_path):
+    from tts_demo import checkpoints
+
+    fresh = QTTS.build_modules(tiny_lm)
+    for name, module in method.modules.items():
+        checkpoints.save_module(tmp_path, name, module, dtype=torch.float32)
+        loaded = checkpoints.load_module(tmp_path, name, fresh[name])
+        assert all(torch.equal(v, module.state_dict()[k]) for k, v in loaded.state_dict().items())
+        assert checkpoints.read_config(tmp_path, name)["config"]["books"] == 8

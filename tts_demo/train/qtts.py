@@ -59,7 +59,7 @@ class Prediction:
 
 class QTTSTask:
     name: ClassVar[str]
-    lr = 1e-3
+    lr = 1.5e-3
     scored: ClassVar[tuple[Dials, ...]]
 
     def __init__(self, options: TrainOptions) -> None:

@@ -15,7 +15,7 @@ from .sequences import SpeechBatch, attention_mask, prefix_batch
 
 class QTTSDelayTask(QTTSTask):
     name = "qtts-delay"
-    steps = 500
+    steps = 240
     scored = (Dials(8, 1), Dials(8, 2), Dials(8, 4), Dials(4, 1), Dials(2, 1))
 
     def build(self, lm: LanguageModel) -> DelayAdapter:

@@ -15,7 +15,7 @@ from .sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
 
 class QTTSHierarchicalTask(QTTSTask):
     name = "qtts-hierarchical"
-    steps = 400
+    steps = 240
     scored = (Dials(8), Dials(4), Dials(2))
 
     def build(self, lm: LanguageModel) -> HierarchicalAdapter:

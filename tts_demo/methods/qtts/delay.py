@@ -108,12 +108,19 @@ class DelayStrategy:
     def decoder(self) -> Decoder:
         return Decoder.from_model(self.lm, LoraDelta(self.adapter.lora.state_dict(), self.adapter.config.lora))
 
+    @cached_property
+    @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors
+    @torch.no_grad()
+    def table(self) -> Tensor:
+        """[books, entries + 1, 2 H], of which a run reads its first K books."""
+        return self.adapter.table(self.decoder.embedding, self.adapter.config.books).to(self.decoder.dtype)
+
     @torch.no_grad()
     def prefill(self, prefix: Prefix, books: int, d: int, sampling: Sampling, generator: torch.Generator,
                 max_frames: int, forced: bool) -> DelayState:
         decoder, adapter, pad = self.decoder, self.adapter, self.adapter.config.pad
         device, spoken = decoder.device, prefix.prompt_codes[:, :books]
-        table = adapter.table(decoder.embedding, books).to(decoder.dtype)
+        table = self.table[:books]
         tag, tail, count = adapter.tag(books, d).to(decoder.dtype), (books - 1) * d, len(spoken)
         grid = delay(spoken, d, pad)  # [F' + tail, K]
         open_ = torch.arange(tail, device=device)[:, None] >= torch.arange(books, device=device) * d

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...lm.cache import KVCache
+from ...lm.linear import Projection, unit_rms
 from .books import QTTSConfig
 
 EPS = 1e-6
@@ -64,40 +65,59 @@ class DepthDecoder(nn.Module):
 
 
 @dataclass(frozen=True)
+class StackedBlock:
+    """Weights of a block in the layout that streams fastest for one row; the norms are folded into what follows them."""
+
+    qkv: Projection
+    out: Projection
+    gate_up: Projection
+    down: Projection
+
+    @classmethod
+    def of(cls, block: DepthBlock) -> StackedBlock:
+        return cls(Projection(block.qkv.weight * block.norm1), Projection(block.out.weight.detach()),
+                   Projection(block.gate_up.weight * block.norm2), Projection(block.down.weight.detach()))
+
+
 class StackedDepth:
     """The depth decoder unrolled. Stateless: the key-value block comes from the run (``new_block``)."""
 
-    module: DepthDecoder
-    contexts: Tensor  # [K, entries + 1, W], the context of every code
+    @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors
+    @torch.no_grad()
+    def __init__(self, module: DepthDecoder, contexts: Tensor) -> None:
+        """contexts [K, entries + 1, W], of every code."""
+        self.module, self.contexts, self.norm = module, contexts, module.norm.detach()
+        self.blocks = [StackedBlock.of(block) for block in module.blocks]
+        self.project = Projection(module.project.weight.detach())
 
     def new_block(self, books: int) -> KVCache:
         """K slots that every frame fills anew: claimed once, as static memory is."""
         width, heads = self.contexts.shape[-1], self.module.heads
-        block = KVCache(len(self.module.blocks), 1, heads, books, width // heads, self.contexts.dtype,
-                        self.contexts.device)
+        block = KVCache(len(self.blocks), 1, heads, books, width // heads, self.contexts.dtype, self.contexts.device)
         block.claim(torch.arange(books, device=self.contexts.device))
         return block
 
     def unroll(self, hidden: Tensor, block: KVCache, draw: Callable[[int, Tensor], Tensor]) -> Tensor:
         """hidden [1, H] -> codes [K]. ``draw(k, y [1, W])`` picks book k's code [1]; ids past the entries count as padding."""
-        start = self.module.project(hidden) + self.module.places[:block.capacity]
+        books = block.length
+        start = self.module.places[:books] + self.project(hidden)
         pad, below, codes = self.contexts.shape[1] - 1, None, []
-        for k in range(block.capacity):
+        slots = list(zip(block.k.unbind(0), block.v.unbind(0)))  # per layer [1, heads, slots, D]
+        for k in range(books):
             x = start[k:k + 1] if below is None else start[k:k + 1] + below
-            for layer, (keys, values) in zip(self.module.blocks, block.layers):
+            for layer, (keys, values) in zip(self.blocks, slots):
                 x = self._block(layer, x, keys, values, k)
-            codes.append(draw(k, F.rms_norm(x, self.module.norm.shape, self.module.norm, EPS)))
-            if k + 1 < block.capacity:
+            codes.append(draw(k, unit_rms(x, EPS) * self.norm))
+            if k + 1 < books:
                 context = F.embedding(codes[-1].clamp(max=pad), self.contexts[k])
                 below = context if below is None else below + context
         return torch.cat(codes)
 
-    def _block(self, layer: DepthBlock, x: Tensor, keys: Tensor, values: Tensor, k: int) -> Tensor:
-        """One block on row k [1, W]; keys, values [1, heads, K, D]."""
-        qkv = F.linear(F.rms_norm(x, layer.norm1.shape, layer.norm1, EPS), layer.qkv.weight)
-        query, key, value = qkv.view(3, 1, self.module.heads, 1, -1)
+    def _block(self, layer: StackedBlock, x: Tensor, keys: Tensor, values: Tensor, k: int) -> Tensor:
+        """One block on row k [1, W]; keys, values [1, heads, slots, D]."""
+        query, key, value = layer.qkv(unit_rms(x, EPS)).view(3, 1, self.module.heads, 1, -1)
         keys[:, :, k:k + 1], values[:, :, k:k + 1] = key, value
         y = F.scaled_dot_product_attention(query, keys[:, :, :k + 1], values[:, :, :k + 1])
-        x = torch.addmm(x, y.view(1, -1), layer.out.weight.t())
-        gate, up = F.linear(F.rms_norm(x, layer.norm2.shape, layer.norm2, EPS), layer.gate_up.weight).chunk(2, -1)
-        return torch.addmm(x, F.silu(gate) * up, layer.down.weight.t())
+        x = layer.out(y.view(1, -1), x)
+        gate, up = layer.gate_up(unit_rms(x, EPS)).chunk(2, -1)
+        return layer.down(F.silu(gate) * up, x)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...config import Sampling
 from ...lm.cache import KVCache
 from ...lm.decoder import Decoder
+from ...lm.linear import Projection
 from ...lm.lora import LoraDelta, LoraFactors
 from ...lm.masks import prefix_mask
 from ...lm.model import LanguageModel
@@ -78,30 +78,38 @@ class HierarchicalStrategy:
     @cached_property
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors
     @torch.no_grad()
-    def heads(self) -> list[tuple[Tensor, Tensor]]:
-        """Per book from the second, (weight [entries, W], bias [entries]): the two factors of a head multiplied out,
-        because one row of scores is a matter of few operators, not of few multiplications."""
-        a = self.adapter
-        weights = torch.bmm(a.books.codes[1:], a.outer.transpose(1, 2)).to(self.decoder.dtype)
-        return list(zip(weights.unbind(0), a.bias.detach()[:, 0].to(self.decoder.dtype).unbind(0)))
+    def heads(self) -> list[Projection]:
+        """Per book from the second, W -> entries: the two factors of a head multiplied out, because one row of scores is
+        a matter of few operators, not of few multiplications."""
+        a, dtype = self.adapter, self.decoder.dtype
+        weights = torch.bmm(a.books.codes[1:], a.outer.transpose(1, 2)).to(dtype)
+        return [Projection(w, b) for w, b in zip(weights, a.bias[:, 0].to(dtype))]
+
+    @cached_property
+    @torch.inference_mode(False)
+    @torch.no_grad()
+    def table(self) -> Tensor:
+        """[books, entries + 1, H + W], of which a run reads its first K books."""
+        return self.adapter.books.table(self.decoder.embedding, self.adapter.config.books).to(self.decoder.dtype)
+
+    @cached_property
+    def stacked(self) -> StackedDepth:
+        return StackedDepth(self.adapter.depth, self.table[..., self.adapter.config.hidden:])
 
     @torch.no_grad()
     def prefill(self, prefix: Prefix, books: int, sampling: Sampling, generator: torch.Generator, max_frames: int,
                 forced: bool) -> HierarchicalState:
         decoder, adapter, prompt = self.decoder, self.adapter, prefix.prompt_codes[:, :books]
-        table = adapter.books.table(decoder.embedding, books).to(decoder.dtype)
+        table = self.table[:books]
         tag = adapter.tag(books).to(decoder.dtype)
         x = torch.cat([prefix.x.to(decoder.dtype), adapter.books.look_up(table, prompt)[0] + tag])[None]
         mask = prefix_mask(len(prefix.x), x.shape[1], self.lm.config.bidirectional_text, x.device)
         cache = decoder.new_cache(x.shape[1] + max_frames)
         hidden = decoder.forward(x, cache, 0, mask)[0, -1:]
-        caches = {"backbone": cache, "depth": self._stacked(table).new_block(books)}
+        caches = {"backbone": cache, "depth": self.stacked.new_block(books)}
         forbid = special_ids(self.lm.config.speech_codes, self.lm.config.vocab, x.device) if forced else None
         return HierarchicalState(prefix, caches, sampling, generator, History(sampling.repeat_window, device=x.device),
                                  forbid, table, tag, prompt, max_frames, hidden)
-
-    def _stacked(self, table: Tensor) -> StackedDepth:
-        return StackedDepth(self.adapter.depth, table[..., self.adapter.config.hidden:])
 
     @torch.no_grad()
     def step(self, state: HierarchicalState) -> Step:
@@ -126,9 +134,9 @@ class HierarchicalStrategy:
             if k == 0:
                 logits = self.decoder.logits(state.hidden + self.adapter.correct(row))
                 return sample(logits, state.sampling, state.generator, state.history.tokens, state.forbid)
-            return sample(F.linear(row, *self.heads[k - 1]).float(), state.sampling, state.generator)
+            return sample(self.heads[k - 1](row).float(), state.sampling, state.generator)
 
-        return self._stacked(state.table).unroll(state.hidden, state.caches["depth"], draw)
+        return self.stacked.unroll(state.hidden, state.caches["depth"], draw)
 
     def replay(self, state: HierarchicalState) -> Replay:
         steps = len(state.spoken) + state.ended
