@@ -151,7 +151,7 @@ def task(tiny_lm) -> PolicyTask:
     """The recipe on four made-up utterances whose 'phonemes' are their codes."""
     torch.manual_seed(0)
     task = PolicyTask.__new__(PolicyTask)
-    task.lm, task.size, task.total, task.errors = tiny_lm, 3, 90, ToyErrors()
+    task.lm, task.size, task.total, task.errors = tiny_lm, 2, 42, ToyErrors()
     task.data = TinyCorpus(tiny_lm)
     task.prepare(Heads(tiny_lm).requires_grad_(False))
     return task
@@ -211,7 +211,7 @@ def toy_speak(task: PolicyTask):
 def test_training_on_a_toy_reward_raises_it(task):
     task.speak = toy_speak(task)
     assert 2 in task.guidance.best  # the profile found the size the toy prefers
-    optimiser = torch.optim.AdamW(task.policy.parameters(), 1e-2)
+    optimiser = torch.optim.AdamW(task.policy.parameters(), 3e-2)
     curve = []
     for step in range(task.total):
         loss, parts = task.loss(task.batch(np.random.default_rng(step), step), step)
@@ -219,7 +219,7 @@ def test_training_on_a_toy_reward_raises_it(task):
         loss.backward()
         optimiser.step()
         curve.append(parts["reward"])
-    assert np.mean(curve[-15:]) > np.mean(curve[:15]) + 0.2
+    assert np.mean(curve[-9:]) > np.mean(curve[:9]) + 0.2
     scores = task.evaluate()
     assert scores["phoneme error rate, policy 2,3,4"] < scores["phoneme error rate, random 2,3,4"] - 0.2
     assert scores["phoneme error rate, fixed 2"] == 0 and 2 <= scores["mean chunk, policy 2,3,4"] < 3
@@ -230,12 +230,12 @@ def test_groups_chase_then_exceed(task):
     first = task.batch(np.random.default_rng(0), 0)
     assert all(task.batch(np.random.default_rng(s), s) is first for s in range(1, UPDATES))
     assert task.batch(np.random.default_rng(UPDATES), UPDATES) is not first
-    for group in range(3):
+    for group in range(2):
         rows = range(group * GROUP, group * GROUP + GROUP // 2)
         sizes = {tuple(set((first.rollouts.actions[r] + 1)[first.rollouts.mask[r]].tolist())) for r in rows}
         assert all(len(s) == 1 and first.allowed[rows[0]][s[0] - 1] for s in sizes)  # fixed sizes of the group's range
         assert first.advantage[group * GROUP:(group + 1) * GROUP].mean().abs() < 1e-3
-    assert (first.allowed.view(3, GROUP, 7) == first.allowed.view(3, GROUP, 7)[:, :1]).all()
+    assert (first.allowed.view(2, GROUP, 7) == first.allowed.view(2, GROUP, 7)[:, :1]).all()
 
 
 def test_phoneme_errors_in_a_batch_equal_those_of_rows_alone():

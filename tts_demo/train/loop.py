@@ -95,7 +95,7 @@ def fit(task: Task, options: TrainOptions) -> dict[str, float]:
         bar.update()
         bar.set_postfix({k: f"{v:.3f}" for k, v in average.items()}, refresh=False)
         now = time.monotonic()
-        if step % 100 == 0:
+        if step % max(1, min(100, steps // 40)) == 0:  # short runs keep a curve too
             log.append({"step": step, **{k: round(v, 4) for k, v in average.items()}})
         if now - saved > 120:
             run.save(step, log, spent + now - started)
