@@ -159,6 +159,7 @@ def test_two_visitors_never_overlap_and_never_mix(methods, tmp_path, monkeypatch
 @pytest.mark.parametrize("change, word", [
     ({"text": "  "}, "no text"), ({"text": "x" * 700}, "700 characters"), ({"voice": ""}, "no voice"),
     ({"consent": False}, "Tick"), ({"method": "nope"}, "Unknown method"), ({"temperature": 9}, "temperature"),
+    ({"seed": None}, "seed must be"), ({"max_seconds": float("nan")}, "above 0"),
 ])
 def test_bad_input_is_refused_with_a_sentence(methods, tmp_path, change, word):
     _, act = page(ToyStack())
@@ -180,6 +181,44 @@ def test_missing_weights_reach_the_page_as_a_sentence(methods, tmp_path, monkeyp
     with pytest.raises(gr.Error, match="no trained weights"):
         drain(act, "ann", values(voice_file(tmp_path)))
     assert not act.gate.lock.locked()
+
+
+def test_judges_listen_when_asked_and_compare_only_the_same_voice(methods, tmp_path):
+    class Judge:
+        def transcribe(self, samples):
+            return "hello their"
+
+        def phoneme_errors(self, samples, text):
+            return 1, 8
+
+        def voice(self, samples):
+            return np.array([1.0, 0.0])
+
+    _, act = page(ToyStack())
+    act.ears.__dict__["_judges"] = Judge()
+    voice = voice_file(tmp_path)
+    _, (run,) = drain(act, "ann", values(voice))
+    heard = act.listen(run, str(voice))[act.ui.current]
+    assert heard.method.metrics["wer"] == 0.5 and heard.method.metrics["per"] == 0.125 and heard.method.metrics["similarity"] == 1.0
+    assert "hello their" in act.listen(run, str(voice))[act.ui.table]
+    other = act.listen(run, str(voice_file(tmp_path, 4.0)))[act.ui.current]
+    assert other.method.metrics["similarity"] is None
+
+
+def test_recorded_runs_and_example_voices_are_made_by_one_command(methods, tmp_path, monkeypatch):
+    from tts_demo.ui import record, session, voices
+
+    monkeypatch.setattr(record, "load_stack", lambda *_, **__: ToyStack())
+    voice = voice_file(tmp_path)
+    assert record.main(["voices", f"{voice}=Some words.", "--out", str(tmp_path / "prompts"), "--text", "Short."]) == 0
+    (example,) = voices.examples(tmp_path / "prompts")
+    assert example.text == "Short." and audio.read_provenance(example.path)["synthetic"]
+    out = tmp_path / "runs"
+    assert record.main(["runs", str(voice), "--out", str(out), "--text", "Two words.", "--methods", "echo", "--max-seconds", "1"]) == 0
+    (stem,) = session.recorded(out).values()
+    run = session.load(stem)
+    assert run.method.method == "echo" and run.baseline.attention and not run.conditions["cold"] and len(run.method.curve)
+    assert record.main(["voices"]) == 2
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +254,7 @@ def test_endpoints_speak_compare_and_list(service, tmp_path):
 
 @pytest.mark.parametrize("change, word", [({"consent": False}, "consent"), ({"method": "nope"}, "Unknown method"),
                                           ({"options": {"echoes": 99}}, "between 1 and 5"), ({"text": ""}, "no text"),
-                                          ({"seed": -1}, "seed 0 or more")])
+                                          ({"seed": -1}, "0 or more")])
 def test_endpoints_refuse_with_a_sentence(service, tmp_path, change, word):
     asked = {"text": "Hello", "voice": handle_file(voice_file(tmp_path)), "consent": True, "method": "echo", "seed": 1, **change}
     with pytest.raises(Exception, match=word):

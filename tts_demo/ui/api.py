@@ -32,8 +32,8 @@ class Endpoints:
     def __init__(self, act: Handlers) -> None:
         self.act = act
 
-    def synthesize(self, text: str, voice: str, consent: bool, method: str, options: dict | None, prompt_text: str, seed: int,
-                   temperature: float, max_seconds: float, request: gr.Request) -> tuple[str, dict[str, Any]]:
+    def synthesize(self, request: gr.Request, text: str, voice: str, consent: bool, method: str, options: dict | None,
+                   prompt_text: str, seed: int, temperature: float, max_seconds: float) -> tuple[str, dict[str, Any]]:
         """Speak a text in the voice of a recording with one decoding method.
 
         Args:
@@ -54,8 +54,8 @@ class Endpoints:
                                max_seconds, request)
         return self.act.views.wav(run, sides[0]), describe(run, sides[0])
 
-    def compare(self, text: str, voice: str, consent: bool, method: str, options: dict | None, prompt_text: str, seed: int,
-                temperature: float, max_seconds: float, request: gr.Request) -> tuple[str, str, dict[str, Any]]:
+    def compare(self, request: gr.Request, text: str, voice: str, consent: bool, method: str, options: dict | None,
+                prompt_text: str, seed: int, temperature: float, max_seconds: float) -> tuple[str, str, dict[str, Any]]:
         """Speak a text twice, by the baseline and by a method, with the same voice, seed and sampling.
 
         Args:
@@ -87,8 +87,7 @@ class Endpoints:
                 raise UserError("Set consent to true: it says that this is your own voice or that you may use it.")
             if method not in METHODS:
                 raise UserError(f"Unknown method {method!r}; choose one of {', '.join(METHODS)}.")
-            if max_seconds <= 0 or int(seed) < 0:
-                raise UserError("max_seconds must be above 0 and seed 0 or more.")
+            seed, max_seconds = controls.limits(seed, max_seconds, act.limits.max_seconds)
             recording = act.check(text, voice, consent)
             chosen = METHODS[method].Options.parse({k: str(v) for k, v in (options or {}).items()})
             sampling = Sampling(temperature=float(temperature))
@@ -98,8 +97,7 @@ class Endpoints:
                     raise UserError("The server is restarting; try again in a minute.")
             stack = act.handle.get()
             prompt = act.encode(recording, prompt_text)
-            base = Request(text.strip(), prompt, "baseline", METHODS["baseline"].Options(), sampling, int(seed),
-                           min(float(max_seconds), act.limits.max_seconds))
+            base = Request(text.strip(), prompt, "baseline", METHODS["baseline"].Options(), sampling, seed, max_seconds)
             wanted = dataclasses.replace(base, method=method, options=chosen)
             requests = [(f"{i}", base if n == "baseline" and n != method else wanted) for i, n in enumerate(names)]
             sides, facts = [], {}

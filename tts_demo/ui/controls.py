@@ -86,6 +86,15 @@ def from_address(query: Mapping[str, str], methods: Mapping[str, type[Any]]) -> 
     return found
 
 
+def limits(seed: Any, max_seconds: Any, longest: float) -> tuple[int, float]:
+    """A seed and a length that a run can take; the length is cut to ``longest``."""
+    if isinstance(seed, bool) or not isinstance(seed, (int, float)) or not 0 <= seed < 2**63:
+        raise UserError("The seed must be a whole number, 0 or more and below 2 to the power 63.")
+    if isinstance(max_seconds, bool) or not isinstance(max_seconds, (int, float)) or not max_seconds > 0:
+        raise UserError("max_seconds must be a number above 0.")
+    return int(seed), min(float(max_seconds), longest)
+
+
 def number(word: str, kind: type, name: str) -> Any:
     try:
         return kind(word)

@@ -117,6 +117,8 @@ class Handlers:
             form = Form.of(values)
             voice = self.check(form.text, form.voice, form.consent)
             options, sampling = form.options(), form.sampling()
+            seed, longest = controls.limits(form.seed, form.max_seconds, self.limits.max_seconds)
+            form = dataclasses.replace(form, seed=seed, max_seconds=longest)
             job = self.gate.join(visitor)
             yield {ui.status: texts.status("Waiting for the device", "busy"), ui.stop: gr.Button(interactive=True)}
             yield from self._wait(job)
@@ -165,8 +167,8 @@ class Handlers:
               visitor: str) -> Iterator[dict[Any, Any]]:
         """Drive the engine for both sides; returns the finished Run."""
         ui, stack = self.ui, self.handle.get()
-        base = Request(form.text.strip(), prompt, "baseline", METHODS["baseline"].Options(), sampling, int(form.seed),
-                       min(float(form.max_seconds), self.limits.max_seconds), form.attention)
+        base = Request(form.text.strip(), prompt, "baseline", METHODS["baseline"].Options(), sampling, form.seed,
+                       form.max_seconds, form.attention)
         wanted = dataclasses.replace(base, method=form.method, options=options)
         key = (base.text, prompt.key, base.seed, sampling, base.max_seconds, stack.checkpoint_hash, str(stack.device),
                str(stack.dtype))
@@ -176,7 +178,7 @@ class Handlers:
         requests += [] if only else [("method", wanted)]
         number, finished, facts = 1 + max((r.number for r in history), default=0), {}, {}
         tag = f"{visitor}-{number}"
-        yield {ui.seed: int(form.seed), **self._clear(tag, form.method, stored)}
+        yield {ui.seed: form.seed, **self._clear(tag, form.method, stored)}
         live: Live | None = None
         for side, event in self.events(requests, visitor):
             title = METHODS[form.method if side == "method" else "baseline"].title

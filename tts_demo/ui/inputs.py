@@ -35,7 +35,7 @@ class Inputs:
         try:
             voice = voices.read(path, self.limits)
         except UserError as error:
-            return None, "", gr.Checkbox(visible=True), note(str(error), "bad"), None
+            return None, "", gr.Checkbox(visible=True), note(tables.escape(str(error)), "bad"), None
         kept = voices.write(voice, self.ui.audio["method"].GRADIO_CACHE)
         return kept, "", gr.Checkbox(value=False, visible=True), note(voices.words(voice)), None
 
@@ -57,7 +57,7 @@ class Inputs:
         try:
             parts = stack.split(text) if stack and text else []
         except UserError as error:
-            return note(f"{words}. {error}", "bad")
+            return note(f"{words}. {tables.escape(str(error))}", "bad")
         if len(parts) > 1:
             words += f", spoken in {len(parts)} parts: " + " <b>|</b> ".join(tables.escape(p) for p in parts)
         return note(words)

@@ -100,7 +100,7 @@ def _sampling(ui: SimpleNamespace, limits: Limits) -> None:
                           info="Off: a baseline from an earlier run is shown if everything it depends on is the same.")
     ui.attention = gr.Checkbox(True, label="Capture attention", elem_id="attention",
                                info="A second, untimed pass: the numbers stay the same, the wait is longer.")
-    ui.max_seconds = gr.Slider(2, limits.max_seconds, value=min(20, limits.max_seconds), step=1,
+    ui.max_seconds = gr.Slider(min(2, limits.max_seconds / 2), limits.max_seconds, value=min(20, limits.max_seconds), step=1,
                                label="Longest speech (s)", elem_id="max-seconds")
     ui.temperature = gr.Slider(0, 2, value=s.temperature, step=0.05, label="Temperature", info="0 always takes the likeliest token.")
     ui.top_k = gr.Slider(0, 200, value=s.top_k, step=1, label="Top k", info="0 is off.")
@@ -132,9 +132,9 @@ def _views(ui: SimpleNamespace) -> None:
         with gr.Row(elem_id="heads"):
             ui.words = gr.HTML("", elem_id="words")
             ui.layer = gr.Dropdown([("mean of all layers", "mean")], value="mean", label="Layer", min_width=170, scale=0,
-                                   elem_id="layer")
+                                   elem_id="layer", visible=False)
             ui.head = gr.Dropdown([("mean of all heads", "mean")], value="mean", label="Head", min_width=170, scale=0,
-                                  elem_id="head")
+                                  elem_id="head", visible=False)
         ui.inspector = Inspector(elem_id="inspector")
     with gr.Tab("Numbers", id="numbers"):
         ui.table = gr.HTML(tables.table(None), elem_id="table")

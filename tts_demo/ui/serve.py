@@ -39,6 +39,8 @@ def launch(demo: gr.Blocks, host: str | None = None, port: int | None = None, sh
            block: bool = True) -> str:
     """Serve the page; returns its address. ``block``: stay until the process is asked to end."""
     place = demo.tts
+    if block:
+        log_to_stderr()
     mcp = importlib.util.find_spec("mcp") is not None
 
     async def answer(_: Request) -> JSONResponse:
@@ -52,7 +54,6 @@ def launch(demo: gr.Blocks, host: str | None = None, port: int | None = None, sh
         app_kwargs={"routes": [Route("/health", answer)]}, mcp_server=mcp, prevent_thread_lock=True, quiet=not block,
         show_error=True, ssr_mode=False)
     if block:
-        log_to_stderr()
         if not mcp:
             print("MCP is off: install it with pip install 'gradio[mcp]'.", file=sys.stderr)
         _stay(demo, place.gate)

@@ -152,6 +152,7 @@ class Handle:
         try:
             self._stack = loader()
         except UserError as error:
+            log.error(str(error))
             self.error = str(error)
         except Exception as error:  # a background thread has nobody to raise to: keep the reason for every visitor
             log.exception("the stack did not load")

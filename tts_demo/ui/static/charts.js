@@ -32,8 +32,8 @@
       const ys = o.max || Math.max(o.ymin || 0, ...(calm.length ? calm : all).map((p) => p[1])) * 1.15 || 1;
       const x = (v) => left + (w - left - right) * v / xs, y = (v) => height - bottom - (height - top - bottom) * Math.min(v, 1.04 * ys) / ys;
       const parts = [];
-      for (const t of ticks(ys, 3)) parts.push(s("line", { x1: left, x2: w - right, y1: y(t), y2: y(t), class: "grid" }), s("text", { x: left - 7, y: y(t) + 4, "text-anchor": "end" }, o.format(t)));
-      for (const t of ticks(xs, Math.max(3, Math.floor(w / 110)))) parts.push(s("text", { x: x(t), y: height - 7, "text-anchor": "middle" }, `${+t.toFixed(2)}${t ? "" : " s"}`));
+      for (const t of ticks(ys, 3)) parts.push(s("line", { x1: left, x2: w - right, y1: y(t), y2: y(t), class: "grid" }), s("text", { x: left - 7, y: y(t) + 4, "text-anchor": "end" }, all.length ? o.format(t) : ""));
+      if (all.length) for (const t of ticks(xs, Math.max(3, Math.floor(w / 110)))) parts.push(s("text", { x: x(t), y: height - 7, "text-anchor": "middle" }, `${+t.toFixed(2)}${t ? "" : " s"}`));
       if (o.line && o.line < ys) parts.push(s("line", { x1: left, x2: w - right, y1: y(o.line), y2: y(o.line), class: "limit" }), s("text", { x: w - right, y: y(o.line) - 4, "text-anchor": "end", class: "limit-word" }, o.lineWord));
       for (const r of series) {
         if (!r.points.length) continue;

@@ -1,0 +1,68 @@
+"""Whatever is sent to the endpoints, the answer is speech or one sentence: never a traceback, never a lock left shut."""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from types import SimpleNamespace
+
+import gradio as gr
+import numpy as np
+import pytest
+import soundfile
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from toy import ToyStack, tone
+
+from tts_demo.methods import METHODS
+from tts_demo.ui import build_app
+from tts_demo.ui.api import Endpoints
+from tts_demo.ui.service import Limits
+
+CASES = int(os.environ.get("TTS_DEMO_FUZZ_CASES", "60"))
+
+
+def wav(samples, rate, subtype="PCM_16"):
+    out = io.BytesIO()
+    soundfile.write(out, samples, rate, format="WAV", subtype=subtype)
+    return out.getvalue()
+
+
+GOOD = wav(tone(1.5), 16000)
+voices = st.just(GOOD) | st.one_of(
+    st.just(GOOD), st.binary(max_size=400), st.integers(0, len(GOOD)).map(lambda n: GOOD[:n]),
+    st.tuples(st.integers(0, 60), st.binary(min_size=1, max_size=8)).map(lambda c: GOOD[:c[0]] + c[1] + GOOD[c[0] + len(c[1]):]),
+    st.tuples(st.sampled_from([8000, 11025, 44100, 96000]), st.integers(1, 3)).map(lambda c: wav(np.tile(tone(1.2, c[0])[:, None], c[1]), c[0])),
+    st.just(wav(np.full(32000, np.nan, np.float32), 16000, "FLOAT")), st.just(wav(np.zeros(32000), 16000)))
+junk = st.one_of(st.none(), st.booleans(), st.integers(-10, 10**9), st.floats(), st.text(max_size=12), st.lists(st.integers(), max_size=2))
+keys = st.sampled_from([f for m in METHODS.values() for f in m.Options.__dataclass_fields__] + ["nothing", "", "__class__"])
+
+
+@pytest.fixture(scope="module")
+def ends():
+    app = build_app(ToyStack(), Limits(max_seconds=1))
+    found = SimpleNamespace(call=Endpoints(app.tts.act).synthesize, gate=app.tts.gate, spoken=0, refused=0)
+    yield found
+    assert found.spoken > 5 and found.refused > 5
+
+
+@settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(text=st.just("Hello there.") | st.text(max_size=40), voice=voices, consent=st.sampled_from([True] * 5 + [False]),
+       method=st.sampled_from([*METHODS, "nope"]), options=st.none() | st.dictionaries(keys, junk, max_size=2),
+       seed=st.just(1) | st.integers(-2, 2**70), temperature=st.just(0.7) | st.floats(),
+       seconds=st.just(0.4) | st.floats())
+def test_any_request_ends_in_speech_or_a_sentence(ends, tmp_path_factory, text, voice, consent, method, options, seed, temperature, seconds):
+    path = tmp_path_factory.getbasetemp() / "fuzz.wav"
+    path.write_bytes(voice)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            speech, record = ends.call(SimpleNamespace(session_hash="fuzz"), text, str(path), consent, method, options, "", seed,
+                                       temperature, seconds)
+        assert consent and record["method"] == method and soundfile.info(speech).samplerate == 16000
+        ends.spoken += 1
+    except gr.Error as error:
+        assert 10 < len(str(error.message)) < 400 and "Traceback" not in str(error.message)
+        ends.refused += 1
+    assert ends.gate.jobs() == 0 and not ends.gate.lock.locked()
