@@ -80,7 +80,7 @@ def test_any_text_is_spoken_or_refused_in_a_sentence(text: str) -> None:
         assert str(error).endswith(".")
         return
     assert not set(written) - set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ' ,.?!;:—")
-    assert normalise(written).split() == written.split() or "A" in written  # nothing is left to write out
+    assert any(c.isalpha() for c in written) and written[0].isalpha()
 
 
 @pytest.mark.parametrize("text", ["", "   ", "😀😀", "...!?", "привет", "日本語 and English", "\u200b"])

@@ -260,5 +260,6 @@ def _written_out(text: str) -> str:
     text = re.sub(r"(?<![A-Za-z])'|'(?![A-Za-z])", " ", text)
     text = re.sub(r"\s+", " ", re.sub(r"\s+([,.?!;:])", r"\1", text))
     text = re.sub(r"[,.?!;:—](?:\s*[,.?!;:—])+", lambda m: strongest(m.group()), text)
+    text = re.sub(r"([,?!;:—])(?=[A-Za-z])|(?<=[a-z])(\.)(?=[A-Z])", lambda m: f"{m.group()} ", text)
     text = text.lstrip(" ,.?!;:—").rstrip(" ,;:—")
     return text
