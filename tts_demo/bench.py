@@ -21,19 +21,22 @@ from typing import Any
 import torch
 import transformers
 
-from . import engine
+from . import audio, engine, results
+from .bench_peer import Peer
 from .bench_stack import ShapeStack
 from .config import Request, Sampling, UserError
-from .evaluate import Row, rows_for
+from .evaluate import Row, read_cases, rows_for
 from .lm.cost import Cost, probe_bandwidth
 from .lm.decoder import Decoder
 from .methods import METHODS
 from .methods.batched import BatchedBaseline
-from .peer import Peer
-from .runtime import generator_for, synchronize
+from .runtime import generator_for, pick_device, synchronize
+from .settings import pairs
+from .stacks import load_stack, pick_dtype
 
 ROUNDS = 5
 KV_SECONDS = (12, 20)
+FIGURES = ("ms_per_step", "lm_rtf", "rtf", "ttfa", "frames_per_step", "acceptance", "ceiling_share")
 TEXT = "The north wind and the sun were disputing which was the stronger, when a traveller came along in a warm cloak."
 
 
@@ -139,28 +142,32 @@ class Bench:
                 "kv_bytes_of": {label: {k: size * v for k, v in m.kv.items()} for label, m in self.measured.items()}}
 
     def report(self) -> dict[str, Any]:
+        """Medians of every row by its label, with the range of the rounds under ``spread``."""
         base = next((m for label, m in self.measured.items() if label.split()[0] == "baseline"), None)
-        rows = []
+        rows = {}
         for row in self.rows:
             m = self.measured[row.label]
-            numbers = {name: spread(getattr(m, name)) for name in
-                       ("ms_per_step", "lm_rtf", "rtf", "ttfa", "frames_per_step", "acceptance", "ceiling_share")}
-            gain = spread([b / a for a, b in zip(m.lm_rtf, base.lm_rtf)]) if base else None
-            rows.append({"row": row.label, "method": row.method.name, "options": dataclasses.asdict(row.options), **numbers,
-                         "lm_gain": gain, "kv_bytes": m.kv, "peak_device_bytes": m.peak_bytes,
-                         "random_weights": row.method.name in self.stack.random_weights})
+            numbers = {name: getattr(m, name) for name in FIGURES}
+            numbers["lm_gain"] = [b / a for a, b in zip(m.lm_rtf, base.lm_rtf)] if base else []
+            rows[row.label] = {
+                **{name: median(values) for name, values in numbers.items()},
+                **{f"kv_{name}": value for name, value in m.kv.items()}, "peak_device_bytes": m.peak_bytes or None,
+                "spread": {name: extent(values) for name, values in numbers.items()},
+                "method": row.method.name, "options": dataclasses.asdict(row.options),
+            }
         result = {"conditions": self.conditions(), "rows": rows}
         if self.peer:
-            result["peer"] = {"name": "transformers generate, same weights", "ms_per_token": spread(self.peer)}
-            if base:
-                result["peer"]["ours_over_peer"] = spread([a / b for a, b in zip(base.ms_per_step, self.peer)])
+            ratios = [a / b for a, b in zip(base.ms_per_step, self.peer)] if base else []
+            result["peer"] = {"name": "transformers generate, same weights", "ms_per_token": median(self.peer),
+                              "ours_over_peer": median(ratios),
+                              "spread": {"ms_per_token": extent(self.peer), "ours_over_peer": extent(ratios)}}
         return result
 
     def conditions(self) -> dict[str, Any]:
         device, decoder = self.stack.device, self.stack.decoder
         cuda = device.type == "cuda"
         return {
-            "stack": self.stack.name, "checkpoint": self.stack.checkpoint_hash, "device": processor(device),
+            "random_weights": isinstance(self.stack, ShapeStack), "stack": self.stack.name, "checkpoint": self.stack.checkpoint_hash, "device": processor(device),
             "runtime": "graph" if cuda and Decoder.graphed else "eager", "threads": torch.get_num_threads(),
             "load_average": os.getloadavg(), "dtype": str(decoder.dtype).removeprefix("torch."),
             "seconds": self.seconds, "rounds": ROUNDS, "seed": self.seed, "bandwidth_gb_s": self.bandwidth / 1e9,
@@ -172,9 +179,13 @@ class Bench:
         }
 
 
-def spread(values: list[float]) -> dict[str, float] | None:
-    """Median and range; None where nothing was measured."""
-    return {"median": statistics.median(values), "min": min(values), "max": max(values)} if values else None
+def median(values: list[float]) -> float | None:
+    return statistics.median(values) if values else None
+
+
+def extent(values: list[float]) -> list[float]:
+    """[lowest, highest] of the rounds."""
+    return [min(values), max(values)] if values else []
 
 
 def processor(device: torch.device) -> str:
@@ -196,20 +207,20 @@ def table(report: dict[str, Any]) -> str:
              f"{c['load_average'][0]:.1f}.", ""]
     head = ("", "ms/step", "LM-RTF", "gain", "RTF", "TTFA s", "frames/step", "KV 12 s", "KV 20 s", "+ prompt", "ceiling")
     body = []
-    for r in report["rows"]:
-        kv = [f"{r['kv_bytes'].get(k, 0) / 1e6:.2f} MB" for k in ("speech_12s", "speech_20s", "prompt_and_text")]
-        body.append((r["row"] + (" *" if r["random_weights"] else ""), ranged(r["ms_per_step"], 2), ranged(r["lm_rtf"], 3),
-                     ranged(r["lm_gain"], 2), ranged(r["rtf"], 3), ranged(r["ttfa"], 3), ranged(r["frames_per_step"], 2),
-                     *kv, f"{100 * r['ceiling_share']['median']:.0f} %"))
+    for label, r in report["rows"].items():
+        kv = [f"{r[k] / 1e6:.2f} MB" for k in ("kv_speech_12s", "kv_speech_20s", "kv_prompt_and_text")]
+        shown = (("ms_per_step", 2), ("lm_rtf", 3), ("lm_gain", 2), ("rtf", 3), ("ttfa", 3), ("frames_per_step", 2))
+        body.append((label, *(ranged(r, name, digits) for name, digits in shown),
+                     *kv, f"{100 * r['ceiling_share']:.0f} %"))
     widths = [max(len(row[i]) for row in (head, *body)) for i in range(len(head))]
     lines += ["  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in (head, *body)]
-    if any(r["random_weights"] for r in report["rows"]):
-        lines += ["", "* random weights and a forced length: speed and memory depend on shapes, not on weights, except where a "
+    if c["random_weights"]:
+        lines += ["", "Random weights and a forced length: speed and memory depend on shapes, not on weights, except where a "
                       "policy or a draft decides how many frames a step emits; there the frames per step mean nothing."]
     if "peer" in report:
         p = report["peer"]
-        lines += ["", f"{p['name']}: {ranged(p['ms_per_token'], 2)} ms per token"
-                  + (f"; our baseline step takes {ranged(p['ours_over_peer'], 2)} of that." if "ours_over_peer" in p else ".")]
+        lines += ["", f"{p['name']}: {ranged(p, 'ms_per_token', 2)} ms per token; our baseline step takes "
+                      f"{ranged(p, 'ours_over_peer', 2)} of that."]
     if "batch" in report:
         b = report["batch"]
         lines += ["", f"Batch of {b['size']}, baseline: {b['ms_per_step']:.2f} ms/step, LM-RTF {b['lm_rtf_each']:.4f} each, KV "
@@ -219,18 +230,16 @@ def table(report: dict[str, Any]) -> str:
     return "\n".join(lines + [f"skipped: {line}" for line in report.get("skipped", ())])
 
 
-def ranged(value: dict[str, float] | None, digits: int) -> str:
-    if value is None:
+def ranged(row: dict[str, Any], name: str, digits: int) -> str:
+    """Median and range in one cell."""
+    if row[name] is None:
         return "-"
-    return f"{value['median']:.{digits}f} ({value['min']:.{digits}f}-{value['max']:.{digits}f})"
+    low, high = row["spread"][name]
+    return f"{row[name]:.{digits}f} ({low:.{digits}f}-{high:.{digits}f})"
 
 
 def command(args: argparse.Namespace) -> None:
     """``python -m tts_demo bench``: a table for people, then one JSON object as the last line."""
-    from .cli import pairs
-    from .stacks import load_stack, pick_dtype
-    from .runtime import pick_device
-
     device = pick_device(args.device)
     if args.runtime == "graph" and device.type != "cuda":
         raise UserError("--runtime graph needs a CUDA device; use --runtime eager here.")
@@ -243,24 +252,31 @@ def command(args: argparse.Namespace) -> None:
         stack = ShapeStack.of(args.shape, device, pick_dtype(args.dtype, device) if args.dtype else None)
         prompt = stack.prompt
     else:
-        from . import audio
-        from .cli import example_prompt
-
         stack = load_stack(args.stack, args.device, args.dtype)
-        stack.random_weights = ()
-        path, words = example_prompt(None)
-        prompt = stack.encode_prompt(audio.read(path).samples, audio.SAMPLE_RATE, words)
+        case = read_cases(None, 1)[0]
+        recording = audio.read(case.prompt)
+        prompt = stack.encode_prompt(recording.samples, recording.sample_rate, case.prompt_text or None)
     rows, skipped = runnable(stack, rows, bool(args.methods))
     bench = Bench(stack, prompt, rows, args.seconds, args.seed)
     bench.run(args.peer)
-    report = bench.report()
+    report = {"command": typed(args), **bench.report()}
     if args.batch > 1:
         report["batch"] = bench.batch(args.batch)
     report["skipped"] = skipped
     print(table(report))
     if args.json:
         Path(args.json).write_text(json.dumps(report, indent=1))
+    if args.keep:
+        results.keep("bench", report)
     print(json.dumps(report))
+
+
+def typed(args: argparse.Namespace) -> str:
+    """What to type to measure this again."""
+    words = ["python -m tts_demo bench"]
+    words += [f"--{key} {getattr(args, key)}" for key in ("shape", "batch", "seconds", "runtime", "methods") if getattr(args, key)]
+    words += [f"--set {' '.join(group)}" for group in args.set]
+    return " ".join(words + ["--peer"] * args.peer)
 
 
 def runnable(stack: Any, rows: list[Row], strict: bool) -> tuple[list[Row], list[str]]:

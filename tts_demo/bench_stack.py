@@ -66,11 +66,6 @@ class ShapeStack:
     def decoder(self) -> Decoder:
         return self.lm.decoder
 
-    @property
-    def random_weights(self) -> tuple[str, ...]:
-        """Methods measured with random weights: here, all."""
-        return tuple(self._methods)
-
     def split(self, text: str) -> list[str]:
         return [text]
 
