@@ -44,6 +44,6 @@ def test_noise_replaces_about_its_share() -> None:
 def test_shapes_follow_the_width() -> None:
     for width in (64, 192, 256, 384):
         made = shape(width, 1024)
-        assert made.hidden == width and made.head_dim == 32 and made.heads % made.kv_heads == 0
+        assert made.hidden == width and made.head_dim == 64 and made.heads % made.kv_heads == 0
     with pytest.raises(UserError, match="64"):
         shape(100, 1024)

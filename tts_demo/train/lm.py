@@ -91,10 +91,10 @@ def spoken(batch: SpeechBatch) -> Tensor:
 
 
 def shape(width: int, entries: int) -> LMConfig:
-    """Twelve layers of this width, in the proportions of the bundled model: heads of 32, one KV head for three or two."""
+    """Twelve layers of this width, in the proportions of the bundled model: heads of 64, two or three to a KV head."""
     if width % 64:
         raise UserError(f"--set width must be a multiple of 64, not {width}.")
-    heads = width // 32
+    heads = width // 64
     return LMConfig(text_vocab=len(SYMBOLS), speech_codes=entries, hidden=width, heads=heads,
                     kv_heads=2 if heads % 2 == 0 else 1, ffn=8 * width // 3 // 32 * 32)
 
