@@ -126,6 +126,23 @@ def test_sound_starts_soon_and_the_inside_shows_the_right_text(visit, tmp_path):
         assert z.testzip() is None and json.loads(z.read("method/metrics.json"))["text"] == TEXT
 
 
+def test_no_gap_while_faster_than_four_fifths_of_real_time(visit):
+    """Pieces as the engine sends them, on a clock of our own, so that a busy machine tells no lies."""
+    page = visit()
+    play = """rtf => {
+        const clock = performance.now; let t = 5000, made = 0; performance.now = () => t;
+        const pcm = n => btoa("\\0".repeat(2 * n)), send = m => TTSD.deck.receive("baseline", { run: "r", sr: 16000, ...m });
+        TTSD.deck.halted = true; send({ kind: "start", seq: 1 });
+        [0.24, 0.48, 0.96, 1, 1, 1, 1].forEach((s, i) => { t += 1000 * rtf * s; send({ kind: "chunk", seq: i + 2, pcm: pcm(16000 * s), stats: { rtf } }); });
+        const k = TTSD.deck.tracks.baseline; performance.now = clock;
+        return [k.underruns, k.heard - k.first, k.seconds, k.lost];
+    }"""
+    for rtf in (0.1, 0.4, 0.6, 0.7, 0.79):
+        gaps, wait, seconds, lost = page.evaluate(play, rtf)
+        assert gaps == 0 and wait < 0.5 and abs(seconds - 5.68) < 0.01 and lost == 0, rtf
+    assert page.evaluate(play, 1.5)[0] > 2  # slower than real time must show
+
+
 def test_stop_and_bad_voices(visit, tmp_path):
     page = visit("?max_seconds=30")
     bad = tmp_path / "bad.wav"

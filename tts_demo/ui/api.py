@@ -133,8 +133,8 @@ def register(act: Handlers) -> None:
         ]
         first, second = gr.Audio(label="speech"), gr.Audio(label="method speech")
         record = gr.JSON(label="record")
-        gr.Button().click(ends.synthesize, inputs, [first, record], api_name="synthesize", api_visibility="public", **device)
-        gr.Button().click(ends.compare, inputs, [first, second, record], api_name="compare", api_visibility="public", **device)
+        for call, outputs in ((ends.synthesize, [first, record]), (ends.compare, [first, second, record])):
+            gr.Button().click(call, inputs, outputs, api_name=call.__name__, api_visibility="public", **device)
     gr.api(methods, api_name="methods", queue=False)
 
 

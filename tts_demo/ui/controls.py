@@ -99,4 +99,5 @@ def number(word: str, kind: type, name: str) -> Any:
     try:
         return kind(word)
     except ValueError:
-        raise UserError(f"{name} in the link must be a {'whole number' if kind is int else 'number'}, not {word!r}.") from None
+        what = "whole number" if kind is int else "number"
+        raise UserError(f"{name} in the link must be a {what}, not {word!r}.") from None

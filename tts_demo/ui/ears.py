@@ -47,7 +47,8 @@ class Ears:
     def _figures(self, side: Side, text: str, target: np.ndarray | None) -> dict[str, Any]:
         samples = audio.resample(side.audio.astype(np.float32) / 32768, side.sample_rate, SAMPLE_RATE)
         heard, sounds = self._judges.transcribe(samples), self._judges.phoneme_errors(samples, text)
-        found: dict[str, Any] = {"similarity": similarity(target, self._judges.voice(samples)) if target is not None else None}
+        spoken = self._judges.voice(samples) if target is not None else None
+        found: dict[str, Any] = {"similarity": similarity(target, spoken)}
         if heard is not None:
             wrong, words = word_errors(text, heard)
             found |= {"heard": heard, "wer": wrong / max(1, words)}

@@ -199,7 +199,7 @@ class Handlers:
                 live.snapshot = event.snapshot
                 live.pending = [finished[side].audio]
                 yield {self._player(side): live.flush("end"), ui.charts: self._curve(live)}
-            if live and live.due():
+            if live and live.due() and not isinstance(event, engine.Audio):  # its figures follow at once: send them along
                 yield {self._player(side): live.flush(), ui.charts: self._curve(live)}
         if stored:
             finished["baseline"] = stored.baseline

@@ -44,7 +44,8 @@ class Inputs:
         if not path:
             raise gr.Error("There is no voice yet.", print_exception=False, title="Not yet")
         words = self.ears.transcribe(voices.read(path, self.limits))
-        return words, note("A machine wrote this down: correct it, or leave it empty." if words else "Nothing was understood.")
+        said = "A machine wrote this down: correct it, or leave it empty." if words else "Nothing was understood."
+        return words, note(said)
 
     def drop_voice(self) -> tuple[Any, ...]:
         return "", gr.Checkbox(value=False, visible=True), note("Upload a recording or use the microphone."), None

@@ -13,7 +13,7 @@ from . import controls, session, tables, texts, voices
 from .handlers import Handlers
 from .inputs import Inputs
 from .player import BlindTest, Inspector, LiveCharts, OwnPlots, PcmPlayer
-from .service import Gate, Handle, Limits
+from .service import Gate, Handle, Limits, zero_gpu
 
 QUIET: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 DEFAULT_TEXT = "The quick brown fox jumps over the lazy dog, and then it takes a short nap in the sun."
@@ -24,6 +24,7 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
     """The whole page on one stack (or on a function that loads it, called in the background)."""
     from .api import register
 
+    zero_gpu()
     limits = limits or Limits.from_environment()
     handle, gate = Handle(stack), Gate(limits)
     ui = SimpleNamespace()
@@ -55,7 +56,8 @@ def _inputs(ui: SimpleNamespace, limits: Limits) -> None:
         ui.voice = gr.Audio(value=str(known[0].path) if known else None, type="filepath", sources=["upload", "microphone"],
                             label="Voice to copy", show_label=False, elem_id="voice", buttons=[],
                             waveform_options=gr.WaveformOptions(show_recording_waveform=True))
-        ui.voice_note = gr.HTML("<p class='quiet'>Three to eight seconds of clear speech work best.</p>", elem_id="voice-note")
+        ui.voice_note = gr.HTML("<p class='quiet'>Three to six seconds of clear speech work best.</p>",
+                                elem_id="voice-note")
         ui.consent = gr.Checkbox(False, label=texts.CONSENT, visible=not known, elem_id="consent", container=False)
         ui.prompt_text = gr.Textbox(known[0].text if known else "", label="What the voice says (optional)", lines=1,
                                     max_lines=3, elem_id="prompt-text", max_length=400,
@@ -102,7 +104,8 @@ def _sampling(ui: SimpleNamespace, limits: Limits) -> None:
                                info="A second, untimed pass: the numbers stay the same, the wait is longer.")
     ui.max_seconds = gr.Slider(min(2, limits.max_seconds / 2), limits.max_seconds, value=min(20, limits.max_seconds), step=1,
                                label="Longest speech (s)", elem_id="max-seconds")
-    ui.temperature = gr.Slider(0, 2, value=s.temperature, step=0.05, label="Temperature", info="0 always takes the likeliest token.")
+    ui.temperature = gr.Slider(0, 2, value=s.temperature, step=0.05, label="Temperature",
+                               info="0 always takes the likeliest token.")
     ui.top_k = gr.Slider(0, 200, value=s.top_k, step=1, label="Top k", info="0 is off.")
     ui.top_p = gr.Slider(0.05, 1, value=s.top_p, step=0.05, label="Top p")
     ui.repeat_window = gr.Slider(0, 100, value=s.repeat_window, step=1, label="Repetition window (tokens)",
@@ -159,8 +162,8 @@ def _views(ui: SimpleNamespace) -> None:
 
 def _bind(ui: SimpleNamespace, act: Handlers, fill: Inputs, demo: gr.Blocks) -> None:
     every_dial = [d for row in ui.dials.values() for d in row]
-    settings = [ui.text, ui.voice_name, ui.method, ui.seed, ui.max_seconds, ui.temperature, ui.top_k, ui.top_p, ui.repeat_window,
-                ui.repeat_ratio, *every_dial]
+    settings = [ui.text, ui.voice_name, ui.method, ui.seed, ui.max_seconds, ui.temperature, ui.top_k, ui.top_p,
+                ui.repeat_window, ui.repeat_ratio, *every_dial]
     inputs = [ui.voice, ui.prompt_text, ui.consent, ui.text, ui.method, ui.both, ui.attention, ui.seed, ui.max_seconds,
               ui.temperature, ui.top_k, ui.top_p, ui.repeat_window, ui.repeat_ratio, *every_dial]
     shown = [ui.inspector, ui.own, ui.table, ui.words, ui.current, ui.blind, ui.charts, *ui.audio.values(),

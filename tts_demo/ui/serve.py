@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import sys
@@ -35,13 +34,22 @@ def theme() -> gr.themes.Base:
     )
 
 
+def mcp_ready() -> bool:
+    """Whether Gradio's MCP extra is installed; without it Gradio would refuse to start when asked for MCP."""
+    try:
+        import gradio.mcp  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
 def launch(demo: gr.Blocks, host: str | None = None, port: int | None = None, share: bool = False,
            block: bool = True) -> str:
     """Serve the page; returns its address. ``block``: stay until the process is asked to end."""
     place = demo.tts
     if block:
         log_to_stderr()
-    mcp = importlib.util.find_spec("mcp") is not None
+    mcp = mcp_ready()
 
     async def answer(_: Request) -> JSONResponse:
         state = health(place.handle, place.gate)
@@ -54,8 +62,9 @@ def launch(demo: gr.Blocks, host: str | None = None, port: int | None = None, sh
         app_kwargs={"routes": [Route("/health", answer)]}, mcp_server=mcp, prevent_thread_lock=True, quiet=not block,
         show_error=True, ssr_mode=False)
     if block:
-        if not mcp:
-            print("MCP is off: install it with pip install 'gradio[mcp]'.", file=sys.stderr)
+        if not demo.mcp_server:
+            reason = demo.mcp_error or "install it with pip install 'gradio[mcp]'"
+            print(f"MCP is off: {reason}.", file=sys.stderr)
         _stay(demo, place.gate)
     return url
 

@@ -197,10 +197,16 @@ def log_to_stderr() -> None:
     log.propagate = False
 
 
-def gpu(function: Callable, seconds: Callable[..., int]) -> Callable:
-    """``spaces.GPU`` where Hugging Face's package is installed (ZeroGPU), the function itself elsewhere."""
+def zero_gpu() -> Any | None:
+    """Hugging Face's ``spaces`` package where it is installed. It must be imported before anything touches CUDA."""
     try:
         import spaces
     except ImportError:
-        return function
-    return spaces.GPU(duration=seconds)(function)
+        return None
+    return spaces
+
+
+def gpu(function: Callable, seconds: Callable[..., int]) -> Callable:
+    """One ZeroGPU acquisition per call of the generator ``function`` on Spaces; the function itself elsewhere."""
+    spaces = zero_gpu()
+    return spaces.GPU(duration=seconds)(function) if spaces else function

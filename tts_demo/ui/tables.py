@@ -69,7 +69,9 @@ def heard(run: Run) -> str:
     """What a recogniser understood, once it was asked."""
     lines = [f"<li class='{name}'><b>{escape(s.title)}</b>: {escape(s.metrics['heard']) or 'nothing'}</li>"
              for name, s in run.sides() if "heard" in s.metrics]
-    return f"<p class='quiet conditions'>PocketSphinx understood:</p><ul class='words'>{''.join(lines)}</ul>" if lines else ""
+    if not lines:
+        return ""
+    return f"<p class='quiet conditions'>PocketSphinx understood:</p><ul class='words'>{''.join(lines)}</ul>"
 
 
 def change(a: float | None, b: float | None, better: int) -> str:
@@ -82,7 +84,8 @@ def change(a: float | None, b: float | None, better: int) -> str:
     if better == 0:
         return word
     good = (ratio > 1) == (better > 0)
-    return f"<span class='{'good' if good else 'bad'}'>{'▲' if ratio > 1 else '▼'} {word} {'better' if good else 'worse'}</span>"
+    arrow, kind, verdict = "▲" if ratio > 1 else "▼", "good" if good else "bad", "better" if good else "worse"
+    return f"<span class='{kind}'>{arrow} {word} {verdict}</span>"
 
 
 def conditions(run: Run) -> str:
@@ -149,4 +152,5 @@ def history_table(history: list[Run]) -> str:
                     f"<td>{escape(run.text[:60])}</td><td>{run.seed}</td><td>{m['rtf']:.3f}</td>"
                     f"<td>{size(m['kv_bytes_peak'])}</td><td>{side.seconds:.1f} s</td></tr>")
     head = "".join(f"<th scope='col'>{h}</th>" for h in ("Run", "Method", "Text", "Seed", "RTF", "KV peak", "Speech"))
-    return f"<div class='scroll'><table class='results runs'><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    return (f"<div class='scroll'><table class='results runs'><thead><tr>{head}</tr></thead>"
+            f"<tbody>{''.join(rows)}</tbody></table></div>")

@@ -68,9 +68,11 @@ def svg(picture: Picture, label: str) -> str:
     middle = 41
     width = max(ex + 8, 250)
     return (
-        f"<svg class='pic' width='{1.3 * width:.0f}' height='109' viewBox='0 0 {width:.0f} 84' role='img' aria-label='{html.escape(label, quote=True)}'>"
+        f"<svg class='pic' width='{1.3 * width:.0f}' height='109' viewBox='0 0 {width:.0f} 84' role='img' "
+        f"aria-label='{html.escape(label, quote=True)}'>"
         f"<text x='8' y='22' class='cap'>kept in the cache</text>{''.join(cells)}"
-        f"<path d='M{arrow} {middle}h36m-6-5l6 5-6 5' class='arrow'/><text x='{arrow - 1}' y='22' class='cap'>one pass emits</text>"
+        f"<path d='M{arrow} {middle}h36m-6-5l6 5-6 5' class='arrow'/>"
+        f"<text x='{arrow - 1}' y='22' class='cap'>one pass emits</text>"
         f"{''.join(out)}{_legend(picture)}</svg>")
 
 

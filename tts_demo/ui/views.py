@@ -28,7 +28,8 @@ class Views:
         ui = self.ui
         updates: dict[Any, Any] = {
             ui.inspector: plots.inspector(run), ui.own: plots.own_plots(run), ui.table: tables.table(run),
-            ui.words: tables.alignment_words(run), ui.current: run, ui.blind: blind_payload(run), ui.charts: plots.curves(run),
+            ui.words: tables.alignment_words(run), ui.current: run, ui.blind: blind_payload(run),
+            ui.charts: plots.curves(run),
         }
         for name in ("baseline", "method"):
             side = getattr(run, name) if run else None

@@ -3,6 +3,10 @@ window.TTSD = window.TTSD || {};
 (() => {
   const now = () => performance.now() / 1000;
 
+  // Pieces come doubling in length (0.24, 0.48, 0.96 s), so at a real-time factor r the third is late by 1.44 r - 0.72 s:
+  // that long the first must wait for playing to go on without a gap, but never so long that the wait is felt.
+  const leadFor = (rtf) => Math.min(0.45, Math.max(0.05, 1.44 * (rtf || 0.5) - 0.67));
+
   class Track {
     constructor(name) { this.name = name; this.reset(); }
 
@@ -10,10 +14,10 @@ window.TTSD = window.TTSD || {};
       this.rate = 16000; this.data = new Float32Array(0); this.length = 0; this.complete = true; this.run = null;
       this.gain = 1; this.lost = 0; this.lastSeq = 0;
       // Health is worked out for both sides alike, audible or not: when the sound of each piece would have to start.
-      this.started = 0; this.first = 0; this.heard = 0; this.ends = 0; this.underruns = 0;
+      this.started = 0; this.first = 0; this.heard = 0; this.ends = 0; this.underruns = 0; this.lead = 0.05;
     }
 
-    push(samples) {
+    push(samples, rtf) {
       if (this.length + samples.length > this.data.length) {
         const grown = new Float32Array(Math.max(2 * this.data.length, this.length + samples.length, 16000));
         grown.set(this.data.subarray(0, this.length));
@@ -22,7 +26,7 @@ window.TTSD = window.TTSD || {};
       this.data.set(samples, this.length);
       this.length += samples.length;
       const t = now(), seconds = samples.length / this.rate;
-      if (!this.first) { this.first = t; this.heard = t + deck.lead; this.ends = this.heard; }
+      if (!this.first) { this.lead = leadFor(rtf); this.first = t; this.heard = t + this.lead; this.ends = this.heard; }
       else if (t > this.ends) { this.underruns++; this.ends = t; }
       this.ends += seconds;
     }
@@ -41,7 +45,6 @@ window.TTSD = window.TTSD || {};
   };
 
   const deck = {
-    lead: 0.05,            // seconds between a piece's arrival and its sound, so that the next one can catch up
     tracks: { baseline: new Track("baseline"), method: new Track("method") },
     warp: null,            // pairs of seconds at which both sides say the same thing
     span: 0,               // longest side: every picture shares this time axis
@@ -80,7 +83,7 @@ window.TTSD = window.TTSD || {};
     schedule() {
       const track = this.tracks[this.side], ctx = this.ctx;
       if (!this.playing || this.next >= track.length) return;
-      if (this.when < ctx.currentTime) this.when = ctx.currentTime + this.lead;
+      if (this.when < ctx.currentTime) this.when = ctx.currentTime + (track.complete ? 0.02 : track.lead);
       const part = track.data.subarray(this.next, track.length);
       const buffer = ctx.createBuffer(1, part.length, track.rate);
       buffer.copyToChannel(part, 0);
@@ -168,7 +171,7 @@ window.TTSD = window.TTSD || {};
         if (m.seq !== track.lastSeq + 1) track.lost++;
         track.lastSeq = m.seq;
         if (m.kind === "chunk") {
-          track.push(decode(m.pcm));
+          track.push(decode(m.pcm), m.stats && m.stats.rtf);
           if (!this.halted) this.follow(side);
         } else if (m.kind === "end") {
           const whole = decode(m.pcm), had = track.length;
