@@ -20,7 +20,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from . import audio, judges
+from . import audio, judges, results
 from .config import SAMPLE_RATE, UserError
 
 BOOKS = (1, 2, 4, 8)
@@ -162,6 +162,7 @@ def main(words: list[str]) -> None:
     parser.add_argument("--limit", type=int, help="only the first so many lines")
     parser.add_argument("--stack", default="nano", help="checkpoint to take codec, refiner and speaker encoder from")
     parser.add_argument("--json", help="also write the figures here")
+    parser.add_argument("--keep", action="store_true", help="store the figures in results.json and in the README")
     args = parser.parse_args(words)
     root = checkpoints.resolve(args.stack)
     parts = [checkpoints.load_module(root, name) for name in ("codec", "refiner", "speaker")]
@@ -170,7 +171,10 @@ def main(words: list[str]) -> None:
     print(format_table(table))
     for figure, fix in missing().items():
         print(f"{figure} was not measured: {fix}.")
-    result = {"checkpoint": checkpoints.checkpoint_hash(root), "recordings": len(recordings), "rows": table}
+    result = {"command": "python -m tts_demo.evaluate_codec --list LIST" + (f" --limit {args.limit}" if args.limit else ""),
+              "conditions": {"checkpoint": checkpoints.checkpoint_hash(root)}, "recordings": len(recordings), "rows": table}
+    if args.keep:
+        results.keep("codec", result)
     if args.json:
         Path(args.json).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(result))
