@@ -276,7 +276,8 @@ def typed(args: argparse.Namespace) -> str:
     words = ["python -m tts_demo bench"]
     words += [f"--{key} {getattr(args, key)}" for key in ("shape", "batch", "seconds", "runtime", "methods") if getattr(args, key)]
     words += [f"--set {' '.join(group)}" for group in args.set]
-    return " ".join(words + ["--peer"] * args.peer)
+    words += ["--stack random"] * (args.stack == "random") + ["--peer"] * args.peer
+    return " ".join(words)
 
 
 def runnable(stack: Any, rows: list[Row], strict: bool) -> tuple[list[Row], list[str]]:
