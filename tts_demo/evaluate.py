@@ -174,8 +174,8 @@ class Evaluation:
     def _prompt(self, case: Case) -> Any:
         key = case.prompt
         if key not in self._prompts:
-            recording = audio.read(case.prompt)
-            self._prompts[key] = self.stack.encode_prompt(recording.samples, recording.sample_rate, case.prompt_text or None)
+            recording = audio.read(case.prompt, target=self.stack.sample_rate)
+            self._prompts[key] = self.stack.encode_prompt(recording.samples, recording.rate, case.prompt_text or None)
         return self._prompts[key]
 
     def _voice(self, prompt: str) -> np.ndarray | None:
