@@ -25,7 +25,7 @@ from . import audio, engine, results
 from .bench_peer import Peer
 from .bench_stack import ShapeStack
 from .config import Request, Sampling, UserError
-from .evaluate import Row, read_cases, rows_for
+from .evaluate import Row, read_cases, rows_for, runnable
 from .lm.cost import Cost, probe_bandwidth
 from .lm.decoder import Decoder
 from .methods import METHODS
@@ -278,17 +278,3 @@ def typed(args: argparse.Namespace) -> str:
     words += [f"--set {' '.join(group)}" for group in args.set]
     words += ["--stack random"] * (args.stack == "random") + ["--peer"] * args.peer
     return " ".join(words)
-
-
-def runnable(stack: Any, rows: list[Row], strict: bool) -> tuple[list[Row], list[str]]:
-    """Rows whose trained weights are here, and why the others are not run. ``strict``: a person named the methods."""
-    fine, skipped = [], {}
-    for row in rows:
-        try:
-            stack.method(row.method.name)
-            fine.append(row)
-        except UserError as error:
-            if strict:
-                raise
-            skipped[row.method.name] = str(error)
-    return fine, list(skipped.values())

@@ -93,6 +93,20 @@ def rows_for(names: Iterable[str], settings: dict[str, str]) -> list[Row]:
     return list({row.label: row for row in rows}.values())
 
 
+def runnable(stack: Any, rows: list[Row], strict: bool) -> tuple[list[Row], list[str]]:
+    """Rows whose trained weights are here, and why the others are not run. ``strict``: a person named the methods."""
+    fine, skipped = [], {}
+    for row in rows:
+        try:
+            stack.method(row.method.name)
+            fine.append(row)
+        except UserError as error:
+            if strict:
+                raise
+            skipped[row.method.name] = str(error)
+    return fine, list(skipped.values())
+
+
 class Evaluation:
     """Runs what is missing of (rows x cases) and keeps the records; ``table()`` sums them up."""
 
@@ -244,13 +258,12 @@ def command(args: argparse.Namespace) -> None:
     rows = rows_for((args.methods or ",".join(METHODS)).split(","), settings)
     cases = read_cases(args.list, args.limit)
     stack = load_stack(args.stack, args.device, args.dtype)
-    for row in rows:
-        stack.method(row.method.name)  # missing weights are said now, not after an hour
+    rows, skipped = runnable(stack, rows, bool(args.methods))
     judge = judges.Judges.of_checkpoint(checkpoints.resolve("nano"))
     evaluation = Evaluation(stack, cases, sampling, args.seed, Path(args.json) if args.json else None, judge)
     evaluation.run(rows)
     table = evaluation.table()
-    print(format_table(table))
+    print("\n".join([format_table(table), *(f"skipped: {line}" for line in skipped)]))
     for figure, fix in judges.missing().items():
         print(f"{figure} was not measured: {fix}.")
     figures = {"command": _command(args), "conditions": evaluation.conditions, "rows": table}
