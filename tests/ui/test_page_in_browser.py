@@ -101,6 +101,7 @@ def test_sound_starts_soon_and_the_inside_shows_the_right_text(visit, tmp_path):
     speak(page)
     wait, = page.evaluate("[TTSD.deck.soundAt - TTSD.deck.tracks[TTSD.deck.side].first]")
     assert wait < 0.5 or page.evaluate("TTSD.deck.side") == "method"  # the method waits its turn behind the baseline
+    page.locator(".panel-inside.method canvas").scroll_into_view_if_needed()
     box = page.locator(".panel-inside.method canvas").bounding_box()
     page.mouse.move(box["x"] + 90, box["y"] + 8)
     tip = page.inner_text(".panel-inside.method .tip")

@@ -88,6 +88,9 @@ def test_history_keeps_the_newest_and_finds_a_reusable_baseline():
     for n in range(1, session.KEEP + 4):
         history = session.remember(history, make_run(n, key=("text", n % 2)))
     assert len(history) == session.KEEP and history[-1].number == session.KEEP + 3
+    shapes = [r.method.attention.weights.shape[:2] for r in history]
+    assert shapes[-3:] == [(2, 3)] * 3 and set(shapes[:-3]) == {(1, 1)}
+    assert plots.pick(history[0].method.attention) == pytest.approx(plots.pick(make_run().method.attention), abs=1e-3)
     assert session.reusable(history, ("text", 0)).number == session.KEEP + 2
     assert session.reusable(history, ("other",)) is None
     stopped = dataclasses.replace(history[-1], baseline=dataclasses.replace(history[-1].baseline, stopped=True), key=("s",))

@@ -72,6 +72,7 @@ class Live:
     """One side while it is being spoken: sound not yet sent, the curve so far, the number of messages sent."""
 
     side: str
+    title: str
     run: str
     rate: int
     seq: int = 0
@@ -183,7 +184,7 @@ class Handlers:
         for side, event in self.events(requests, visitor):
             title = METHODS[form.method if side == "method" else "baseline"].title
             if isinstance(event, engine.Started):
-                live = Live(side, tag, stack.sample_rate)
+                live = Live(side, title, tag, stack.sample_rate)
                 facts = self.conditions(event, facts)
                 yield {self._player(side): live.flush("start", title=title),
                        ui.status: texts.status(f"{title} is speaking", "busy")}
@@ -228,7 +229,8 @@ class Handlers:
     @staticmethod
     def _curve(live: Live) -> dict[str, Any]:
         points = plots.thin(np.asarray(live.curve, dtype=np.float64).reshape(-1, 3), 120)
-        return {"run": live.run, "points": {live.side: points.round(4).tolist()}, "add": True}
+        return {"run": live.run, "points": {live.side: points.round(4).tolist()}, "titles": {live.side: live.title},
+                "add": True}
 
     def stop(self, request: gr.Request) -> str:
         """Ask this visitor's run to stop; other visitors are untouched."""

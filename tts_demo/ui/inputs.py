@@ -22,22 +22,33 @@ class Inputs:
     def __init__(self, handle: Handle, limits: Limits, ui: SimpleNamespace, views: Views, ears: Ears) -> None:
         self.handle, self.limits, self.ui, self.views, self.ears = handle, limits, ui, views, ears
 
-    def pick_voice(self, name: str) -> tuple[Any, ...]:
+    def pick_voice(self, name: str) -> dict[Any, Any]:
         """An example voice with its transcript; examples need no consent."""
-        example = next(e for e in voices.examples() if e.name == name)
-        return (gr.Audio(value=str(example.path)), example.text, gr.Checkbox(visible=False),
-                note(f"Example voice. {example.licence}"))
+        ui, example = self.ui, next(e for e in voices.examples() if e.name == name)
+        return {ui.voice: str(example.path), ui.prompt_text: example.text, ui.consent: gr.Checkbox(visible=False),
+                ui.voice_note: note(f"Example voice. {example.licence}"), ui.taken: ""}
 
-    def take_voice(self, path: str | None) -> tuple[Any, ...]:
-        """An upload or a recording: checked, cut to the accepted length, heard and shown as it will be used."""
-        if not path:
-            return gr.skip(), "", gr.Checkbox(visible=True), note(""), None
+    def take_voice(self, path: str | None, taken: str) -> dict[Any, Any]:
+        """A voice that was uploaded, recorded or trimmed: checked, cut to the accepted length, shown as it will be used.
+        Its old transcript goes, since it may no longer fit. ``taken``: hash of the voice this page prepared last."""
+        ui = self.ui
+        if not path or voices.fingerprint(path) == taken or voices.is_example(path):
+            return {ui.voice: gr.skip()}
+        rest = {ui.prompt_text: "", ui.voice_name: None}
         try:
             voice = voices.read(path, self.limits)
         except UserError as error:
-            return None, "", gr.Checkbox(visible=True), note(tables.escape(str(error)), "bad"), None
-        kept = voices.write(voice, self.ui.audio["method"].GRADIO_CACHE)
-        return kept, "", gr.Checkbox(value=False, visible=True), note(voices.words(voice)), None
+            return {**rest, ui.voice: None, ui.consent: gr.Checkbox(value=False, visible=True), ui.taken: "",
+                    ui.voice_note: note(tables.escape(str(error)), "bad")}
+        kept = voices.write(voice, ui.audio["method"].GRADIO_CACHE)
+        tick = gr.Checkbox(visible=True) if taken else gr.Checkbox(value=False, visible=True)  # trimming keeps the tick
+        return {**rest, ui.voice: kept, ui.consent: tick, ui.voice_note: note(voices.words(voice)),
+                ui.taken: voices.fingerprint(kept)}
+
+    def drop_voice(self) -> dict[Any, Any]:
+        ui = self.ui
+        return {ui.prompt_text: "", ui.consent: gr.Checkbox(value=False, visible=True), ui.voice_name: None, ui.taken: "",
+                ui.voice_note: note("Upload a recording or use the microphone.")}
 
     def suggest(self, path: str | None) -> tuple[str, str]:
         """A machine's guess at what the voice says. A wrong transcript harms, so it is asked for, and to be corrected."""
@@ -46,9 +57,6 @@ class Inputs:
         words = self.ears.transcribe(voices.read(path, self.limits))
         said = "A machine wrote this down: correct it, or leave it empty." if words else "Nothing was understood."
         return words, note(said)
-
-    def drop_voice(self) -> tuple[Any, ...]:
-        return "", gr.Checkbox(value=False, visible=True), note("Upload a recording or use the microphone."), None
 
     def preview(self, text: str) -> str:
         """Characters left and the sentences in which the text will be spoken."""

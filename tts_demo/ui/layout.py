@@ -32,6 +32,7 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
     fill = Inputs(handle, limits, ui, act.views, act.ears)
     with gr.Blocks(title=texts.TITLE, analytics_enabled=False, delete_cache=(600, 3600), fill_width=True) as demo:
         ui.history, ui.current = gr.State([], time_to_live=3600), gr.State(None, time_to_live=3600)
+        ui.taken = gr.State("")
         ui.mast = gr.HTML(texts.masthead(texts.facts(handle.now, handle.state)), elem_id="mast")
         with gr.Row(elem_id="desk"):
             with gr.Column(scale=4, min_width=330, elem_id="inputs"):
@@ -59,14 +60,15 @@ def _inputs(ui: SimpleNamespace, limits: Limits) -> None:
         ui.voice_note = gr.HTML("<p class='quiet'>Three to six seconds of clear speech work best.</p>",
                                 elem_id="voice-note")
         ui.consent = gr.Checkbox(False, label=texts.CONSENT, visible=not known, elem_id="consent", container=False)
-        ui.prompt_text = gr.Textbox(known[0].text if known else "", label="What the voice says (optional)", lines=1,
-                                    max_lines=3, elem_id="prompt-text", max_length=400,
-                                    placeholder="Word for word: it helps if right, harms if wrong")
-        ui.suggest = gr.Button("Let a machine write it down", size="sm", elem_id="suggest")
+        with gr.Accordion("What the voice says (optional)", open=False, elem_id="transcript", elem_classes="fold"):
+            ui.prompt_text = gr.Textbox(known[0].text if known else "", label="Transcript", show_label=False, lines=2,
+                                        container=False, max_lines=4, elem_id="prompt-text", max_length=400,
+                                        placeholder="Word for word: it helps if right, harms if wrong")
+            ui.suggest = gr.Button("Let a machine write it down", size="sm", elem_id="suggest")
     with gr.Group(elem_classes="panel"):
         gr.HTML("<h2><b>2</b> Text</h2>")
         samples = voices.texts()
-        ui.text = gr.Textbox(samples[0] if samples else DEFAULT_TEXT, show_label=False, container=False, lines=4,
+        ui.text = gr.Textbox(samples[0] if samples else DEFAULT_TEXT, show_label=False, container=False, lines=3,
                              max_lines=10, placeholder="Type what should be said", elem_id="text", label="Text to speak",
                              max_length=limits.max_characters)
         ui.count = gr.HTML("", elem_id="count")
@@ -85,12 +87,8 @@ def _inputs(ui: SimpleNamespace, limits: Limits) -> None:
         for name, method in METHODS.items():
             with gr.Column(visible=name == first, elem_classes="dials") as ui.groups[name]:
                 ui.dials[name] = [controls.dial(f) for f in controls.fields(method)]
-        with gr.Accordion("Seed and sampling", open=False, elem_id="more"):
+        with gr.Accordion("Seed and sampling", open=False, elem_id="more", elem_classes="fold"):
             _sampling(ui, limits)
-    with gr.Row(elem_id="go"):
-        ui.run = gr.Button("Speak both", variant="primary", scale=3, min_width=140, elem_id="run")
-        ui.stop = gr.Button("Stop", interactive=False, scale=1, min_width=64, elem_id="stop", variant="stop")
-        ui.link = gr.Button("Copy link", scale=1, min_width=84, elem_id="link")
 
 
 def _sampling(ui: SimpleNamespace, limits: Limits) -> None:
@@ -114,7 +112,11 @@ def _sampling(ui: SimpleNamespace, limits: Limits) -> None:
 
 
 def _stage(ui: SimpleNamespace) -> None:
-    ui.status = gr.HTML(texts.status("Ready. Press Speak both, or open a recorded run below."), elem_id="status")
+    with gr.Row(elem_id="go"):
+        ui.run = gr.Button("Speak both", variant="primary", scale=0, min_width=170, elem_id="run")
+        ui.stop = gr.Button("Stop", interactive=False, scale=0, min_width=84, elem_id="stop", variant="stop")
+        ui.status = gr.HTML(texts.status("Ready. Choose a voice, then press Speak both."), elem_id="status")
+        ui.link = gr.Button("Copy link", scale=0, min_width=104, elem_id="link")
     with gr.Row(elem_id="players"):
         ui.players, ui.audio = {}, {}
         for name in ("baseline", "method"):
@@ -179,10 +181,10 @@ def _bind(ui: SimpleNamespace, act: Handlers, fill: Inputs, demo: gr.Blocks) -> 
     ui.link.click(None, settings, None, js=f"(...a) => {{ TTSD.link({names!r}, a); }}", **QUIET)
     ui.method.change(pick_method, ui.method, [ui.card, ui.preset, ui.run, *ui.groups.values()], **QUIET)
     ui.preset.input(pick_preset, [ui.method, ui.preset], every_dial, **QUIET)
-    ui.voice_name.input(fill.pick_voice, ui.voice_name, [ui.voice, ui.prompt_text, ui.consent, ui.voice_note], **QUIET)
-    gr.on([ui.voice.upload, ui.voice.stop_recording], fill.take_voice, ui.voice,
-          [ui.voice, ui.prompt_text, ui.consent, ui.voice_note, ui.voice_name], **QUIET)
-    ui.voice.clear(fill.drop_voice, None, [ui.prompt_text, ui.consent, ui.voice_note, ui.voice_name], **QUIET)
+    heard = [ui.voice, ui.prompt_text, ui.consent, ui.voice_note, ui.voice_name, ui.taken]
+    ui.voice_name.input(fill.pick_voice, ui.voice_name, heard, **QUIET)
+    ui.voice.change(fill.take_voice, [ui.voice, ui.taken], heard, **QUIET)  # upload, recording, trimming
+    ui.voice.clear(fill.drop_voice, None, heard, **QUIET)
     ui.suggest.click(fill.suggest, ui.voice, [ui.prompt_text, ui.voice_note], api_visibility="private",
                      show_progress_on=ui.prompt_text, **DEVICE)
     ui.listen.click(act.listen, [ui.current, ui.voice], [ui.current, ui.table], api_visibility="private",

@@ -2,6 +2,7 @@
 
     python -m tts_demo.ui.record voices A.wav B.wav     # the stack re-speaks a sentence in each voice -> assets/prompts
     python -m tts_demo.ui.record runs                   # every method against the baseline -> assets/runs
+    python -m tts_demo.ui.record screenshots URL        # the page at URL, light and dark -> assets (needs Chromium)
 
 Example voices are this project's own synthesis, never somebody's recording.
 """
@@ -12,6 +13,7 @@ import argparse
 import dataclasses
 import json
 import platform
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -89,6 +91,24 @@ def record_voices(stack: Any, out: Path, sources: list[str], text: str, seed: in
     (out / "prompts.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
+def screenshots(url: str, out: Path) -> None:
+    """The page as a visitor first sees it, with a recorded run opened."""
+    from playwright.sync_api import sync_playwright
+
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        raise UserError("There is no Chromium here: install it to take screenshots.")
+    with sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        for scheme in ("light", "dark"):
+            page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme=scheme)
+            page.goto(url)
+            page.wait_for_selector("#status .status.done")
+            page.wait_for_timeout(1500)
+            page.screenshot(path=out / f"page-{scheme}.png", full_page=True)
+        browser.close()
+
+
 def _samples(path: Path) -> tuple[Any, int]:
     recording = voices.read(path, Limits())
     return recording.samples, voices.SAMPLE_RATE
@@ -96,8 +116,8 @@ def _samples(path: Path) -> tuple[Any, int]:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tts_demo.ui.record", description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("runs", "voices"))
-    parser.add_argument("sources", nargs="*", help="voices: recordings to take the voices from, FILE or FILE=transcript")
+    parser.add_argument("what", choices=("runs", "voices", "screenshots"))
+    parser.add_argument("sources", nargs="*", help="FILE or FILE=transcript: voices to copy; for screenshots, the page's address")
     parser.add_argument("--stack", default="nano")
     parser.add_argument("--device")
     parser.add_argument("--text", help="what is said")
@@ -107,6 +127,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="folder; default: assets/runs or assets/prompts")
     args = parser.parse_args(argv)
     try:
+        if args.what == "screenshots":
+            screenshots(args.sources[0] if args.sources else "http://127.0.0.1:7860", args.out or voices.ASSETS)
+            return 0
         stack = load_stack(args.stack, device=args.device)
         if args.what == "voices":
             if not args.sources:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import sys
@@ -34,22 +35,13 @@ def theme() -> gr.themes.Base:
     )
 
 
-def mcp_ready() -> bool:
-    """Whether Gradio's MCP extra is installed; without it Gradio would refuse to start when asked for MCP."""
-    try:
-        import gradio.mcp  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
 def launch(demo: gr.Blocks, host: str | None = None, port: int | None = None, share: bool = False,
            block: bool = True) -> str:
     """Serve the page; returns its address. ``block``: stay until the process is asked to end."""
     place = demo.tts
     if block:
         log_to_stderr()
-    mcp = mcp_ready()
+    mcp = importlib.util.find_spec("mcp") is not None  # without the extra Gradio stays silent about it
 
     async def answer(_: Request) -> JSONResponse:
         state = health(place.handle, place.gate)
@@ -60,7 +52,7 @@ def launch(demo: gr.Blocks, host: str | None = None, port: int | None = None, sh
         server_name=host, server_port=port, share=share, theme=theme(), css=player.css(), head=player.head(),
         footer_links=["api", "settings"], run_history=False, max_file_size=f"{place.limits.max_upload_mb}mb",
         app_kwargs={"routes": [Route("/health", answer)]}, mcp_server=mcp, prevent_thread_lock=True, quiet=not block,
-        show_error=True, ssr_mode=False)
+        show_error=True, ssr_mode=False, state_session_capacity=200)
     if block:
         if not demo.mcp_server:
             reason = demo.mcp_error or "install it with pip install 'gradio[mcp]'"

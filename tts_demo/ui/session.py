@@ -21,6 +21,7 @@ from .. import audio
 from ..config import UserError
 
 KEEP = 12  # runs kept per visitor; the oldest goes first
+WHOLE_MAPS = 3  # of them keep every layer and head of their attention, several MB a run; older ones the mean
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,20 @@ class Run:
 
 
 def remember(history: list[Run], run: Run) -> list[Run]:
-    """The history with ``run`` at its end, at most ``KEEP`` long. A new list: Gradio compares states by identity."""
-    return [*history, run][-KEEP:]
+    """The history with ``run`` at its end, at most ``KEEP`` long, with old attention maps reduced to their mean."""
+    kept = [*history, run][-KEEP:]
+    return [slim(old) for old in kept[:-WHOLE_MAPS]] + kept[-WHOLE_MAPS:]
+
+
+def slim(run: Run) -> Run:
+    """The run with each attention map averaged over layers and heads."""
+    sides = {}
+    for name, side in run.sides():
+        a = side.attention
+        if a and a.weights.shape[:2] != (1, 1):
+            mean = a.weights.astype(np.float32).mean((0, 1), keepdims=True).astype(np.float16)
+            sides[name] = dataclasses.replace(side, attention=dataclasses.replace(a, weights=mean))
+    return dataclasses.replace(run, **sides) if sides else run
 
 
 def reusable(history: Iterable[Run], key: tuple) -> Run | None:

@@ -39,8 +39,8 @@ class Views:
                 updates[ui.players[name]] = load_message(side, note, note) if side else message("clear", "shown", 0)
         side = run and (run.method or run.baseline)
         layers, heads = side.attention.weights.shape[:2] if side and side.attention else (0, 0)
-        updates[ui.layer] = gr.Dropdown(choices=choices("layer", layers), value="mean", visible=layers > 0)
-        updates[ui.head] = gr.Dropdown(choices=choices("head", heads), value="mean", visible=heads > 0)
+        updates[ui.layer] = gr.Dropdown(choices=choices("layer", layers), value="mean", visible=layers > 1)
+        updates[ui.head] = gr.Dropdown(choices=choices("head", heads), value="mean", visible=heads > 1)
         return updates
 
     def wav(self, run: Run, side: Side) -> str:

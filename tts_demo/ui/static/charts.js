@@ -75,7 +75,7 @@
     draw();
     return (m) => {
       points = m.add ? { ...points, ...m.points } : m.points;
-      titles = m.titles || (m.add ? titles : {});
+      titles = m.add ? { ...titles, ...m.titles } : m.titles || {};
       draw();
     };
   };
