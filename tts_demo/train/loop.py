@@ -55,7 +55,8 @@ class Task(Protocol):
 
 
 def learning_rate(step: int, steps: int, peak: float, warmup: int = 100) -> float:
-    """Linear warm-up, then a cosine down to 2 % of the peak."""
+    """Linear warm-up (a tenth of a short run), then a cosine down to 2 % of the peak."""
+    warmup = max(1, min(warmup, steps // 10))
     if step < warmup:
         return peak * (step + 1) / warmup
     done = (step - warmup) / max(1, steps - warmup)
