@@ -8,6 +8,7 @@ import threading
 import time
 import urllib.request
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import gradio as gr
@@ -281,3 +282,13 @@ def test_log_lines_carry_no_personal_data(methods, tmp_path, caplog):
     lines = [json.loads(r.message) for r in caplog.records if r.name == "tts_demo.ui"]
     assert lines[-1]["event"] == "speak" and lines[-1]["outcome"] == "done" and lines[-1]["characters"] == 17
     assert not any(w in json.dumps(lines) for w in ("secret", "My name", "session-1234", str(tmp_path)))
+
+
+def test_the_readmes_example_runs_as_written(service, tmp_path):
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (code,) = [block.split("```")[0] for block in readme.split("```python\n")[1:] if "gradio_client" in block.split("```")[0]]
+    assert "http://127.0.0.1:7860" in code and "me.wav" in code
+    names: dict = {}
+    exec(code.replace("http://127.0.0.1:7860", service.url).replace("me.wav", str(voice_file(tmp_path))), names)
+    assert names["record"]["method"] == "ssd" and soundfile.info(names["speech"]).duration > 0
+    assert "/gradio_api/call/methods" in readme  # test_health_and_curl makes the same two requests

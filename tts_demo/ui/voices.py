@@ -34,9 +34,9 @@ def examples(folder: Path = ASSETS / "prompts") -> list[Example]:
     return [Example(r["name"], folder / r["file"], r["text"], r.get("licence", "")) for r in rows]
 
 
-def texts(folder: Path = ASSETS) -> list[str]:
-    """Example texts, one a line of ``texts.txt``."""
-    path = folder / "texts.txt"
+def texts(folder: Path = ASSETS / "texts") -> list[str]:
+    """Example texts, one a line of ``examples.txt``."""
+    path = folder / "examples.txt"
     return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()] if path.exists() else []
 
 
