@@ -14,7 +14,7 @@ from .. import engine
 from ..config import Request, Sampling, UserError
 from ..methods import METHODS
 from . import controls, voices
-from .handlers import Handlers
+from .handlers import Handlers, Heard
 from .service import log_line
 from .session import Run, Side, describe, side_from
 
@@ -95,22 +95,22 @@ class Endpoints:
             while not job.acquire(0.2):
                 if job.stop.is_set():
                     raise UserError("The server is restarting; try again in a minute.")
-            stack = act.handle.get()
-            prompt = act.encode(recording, prompt_text)
-            base = Request(text.strip(), prompt, "baseline", METHODS["baseline"].Options(), sampling, seed, max_seconds)
+            rate = act.handle.get().sample_rate
+            base = Request(text.strip(), None, "baseline", METHODS["baseline"].Options(), sampling, seed, max_seconds)
             wanted = dataclasses.replace(base, method=method, options=chosen)
             requests = [(f"{i}", base if n == "baseline" and n != method else wanted) for i, n in enumerate(names)]
             sides, facts = [], {}
-            for place, event in act.events(requests, visitor):
-                if isinstance(event, engine.Started):
-                    facts = act.conditions(event, facts)
+            for place, event in act.events(recording, prompt_text, requests, visitor):
+                if isinstance(event, Heard):
+                    facts = {"prompt_seconds": event.seconds, "notes": list(event.notes), "consent": True}
+                elif isinstance(event, engine.Started):
+                    facts |= act.conditions(event, facts)
                 elif isinstance(event, engine.Done):
                     made = requests[int(place)][1]
-                    sides.append(side_from(event, METHODS[made.method].title, made, stack.sample_rate, []))
+                    sides.append(side_from(event, METHODS[made.method].title, made, rate, []))
             if len(sides) < len(names):
                 raise UserError("The run was stopped before it ended.")
             outcome = "done"
-            facts = {**facts, "prompt_seconds": round(float(prompt.seconds), 2), "consent": True}
             return sides, Run(0, base.text, base.seed, dataclasses.asdict(sampling), facts, None, None)
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from None

@@ -67,6 +67,25 @@ class Form:
         raise UserError(f"Unknown method {self.method!r}; choose one of {', '.join(METHODS)}.")
 
 
+@dataclass(frozen=True)
+class Heard:
+    """The first thing a run says: how much of the voice it uses, and what a person should know about it."""
+
+    seconds: float
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """requests: (side, request without its voice) in the order they are spoken; ``stored``: a run whose baseline is
+    shown instead of speaking it again."""
+
+    requests: list[tuple[str, Request]]
+    stored: Run | None
+    key: tuple
+    number: int
+
+
 @dataclass
 class Live:
     """One side while it is being spoken: sound not yet sent, the curve so far, the number of messages sent."""
@@ -80,6 +99,11 @@ class Live:
     curve: list[tuple[float, float, float]] = dataclasses.field(default_factory=list)
     snapshot: Any = None
     flushed: float = 0.0
+
+    def note(self, snapshot: Any) -> None:
+        self.snapshot = snapshot
+        if snapshot.audio_seconds > 0:
+            self.curve.append((snapshot.audio_seconds, snapshot.rtf, snapshot.kv_bytes_total))
 
     def due(self) -> bool:
         return bool(self.pending) and (self.seq <= 1 or time.monotonic() - self.flushed >= FLUSH_SECONDS)
@@ -98,13 +122,20 @@ class Handlers:
     def __init__(self, handle: Handle, gate: Gate, limits: Limits, ui: SimpleNamespace) -> None:
         self.handle, self.gate, self.limits, self.ui = handle, gate, limits, ui
         self.views, self.ears = Views(ui), Ears(handle)
-        self.events = gpu(self._events, lambda requests, visitor: 30 * len(requests))
+        self.events = gpu(self._events, lambda voice, transcript, requests, visitor: 30 * len(requests))
 
-    def _events(self, requests: list[tuple[str, Request]], visitor: str) -> Iterator[tuple[str, Any]]:
-        """One device acquisition for the whole pair. Yields plain numbers and arrays only."""
+    def _events(self, voice: audio.Recording, transcript: str, requests: list[tuple[str, Request]],
+                visitor: str) -> Iterator[tuple[str, Any]]:
+        """One device acquisition for the whole pair: the voice is encoded once, then each side is spoken. What is
+        yielded holds plain numbers and arrays only, for on ZeroGPU it comes from another process."""
+        stack, words = self.handle.get(), (transcript or "").strip()
+        # a transcript of a recording that was cut no longer fits it
+        prompt = stack.encode_prompt(voice.samples, SAMPLE_RATE, None if voice.cut else words or None)
+        yield "voice", Heard(round(float(prompt.seconds), 2), tuple(getattr(prompt, "notes", ())))
         for side, request in requests:
-            for event in engine.generate(self.handle.get(), request, lambda: self.gate.stopping(visitor)):
-                yield side, event
+            spoken = dataclasses.replace(request, prompt=prompt)
+            for event in engine.generate(stack, spoken, lambda: self.gate.stopping(visitor)):
+                yield side, dataclasses.replace(event, request=request) if isinstance(event, engine.Started) else event
             if self.gate.stopping(visitor):
                 return
 
@@ -125,8 +156,8 @@ class Handlers:
             yield from self._wait(job)
             outcome = "left"
             yield {ui.status: texts.status("Listening to the voice", "busy")}
-            prompt = self.encode(voice, form.prompt_text)
-            run = yield from self._pair(form, options, sampling, prompt, history, visitor)
+            plan = self._plan(form, options, sampling, history)
+            run = yield from self._pair(form, plan, voice, visitor)
             outcome = "stopped" if job.stop.is_set() else "done"
             history = remember(history, run)
             yield {**self.views.show(run), **self.views.listing(history), ui.history: history,
@@ -153,60 +184,57 @@ class Handlers:
             raise UserError("Tick that this is your own voice or that you may use it.")
         return voices.read(voice, self.limits)
 
-    def encode(self, voice: audio.Recording, transcript: str) -> Any:
-        """The voice encoded once for both sides. A transcript of a recording that was cut no longer fits it."""
-        words = (transcript or "").strip()
-        return self.handle.get().encode_prompt(voice.samples, SAMPLE_RATE, None if voice.cut else words or None)
-
     def _wait(self, job: Job) -> Iterator[dict[Any, Any]]:
         while not job.acquire(0.2):
             if job.stop.is_set():
                 raise UserError("Stopped before the device was free.")
             yield {self.ui.status: texts.status("Another visitor's run is on the device; yours is next", "busy")}
 
-    def _pair(self, form: Form, options: Any, sampling: Sampling, prompt: Any, history: list[Run],
-              visitor: str) -> Iterator[dict[Any, Any]]:
-        """Drive the engine for both sides; returns the finished Run."""
-        ui, stack = self.ui, self.handle.get()
-        base = Request(form.text.strip(), prompt, "baseline", METHODS["baseline"].Options(), sampling, form.seed,
+    def _plan(self, form: Form, options: Any, sampling: Sampling, history: list[Run]) -> Plan:
+        """Which sides to speak, and which finished baseline may stand in for one."""
+        stack = self.handle.get()
+        base = Request(form.text.strip(), None, "baseline", METHODS["baseline"].Options(), sampling, form.seed,
                        form.max_seconds, form.attention)
         wanted = dataclasses.replace(base, method=form.method, options=options)
-        key = (base.text, prompt.key, base.seed, sampling, base.max_seconds, stack.checkpoint_hash, str(stack.device),
-               str(stack.dtype))
+        key = (voices.fingerprint(form.voice), form.prompt_text.strip(), base.text, base.seed, sampling,
+               base.max_seconds, stack.checkpoint_hash, str(stack.device), str(stack.dtype))
         only = form.method == "baseline"
         stored = None if form.both or only else reusable(history, key)
         requests = [("baseline", base)] if form.both or only else []
         requests += [] if only else [("method", wanted)]
-        number, finished, facts = 1 + max((r.number for r in history), default=0), {}, {}
-        tag = f"{visitor}-{number}"
-        yield {ui.seed: form.seed, **self._clear(tag, form.method, stored)}
+        return Plan(requests, stored, key, 1 + max((r.number for r in history), default=0))
+
+    def _pair(self, form: Form, plan: Plan, voice: audio.Recording, visitor: str) -> Iterator[dict[Any, Any]]:
+        """Drive the engine for both sides, passing on what it says; returns the finished Run."""
+        ui, rate, tag = self.ui, self.handle.get().sample_rate, f"{visitor}-{plan.number}"
+        requests, finished, facts = dict(plan.requests), {}, {}
+        yield {ui.seed: form.seed, **self._clear(tag, form.method, plan.stored)}
         live: Live | None = None
-        for side, event in self.events(requests, visitor):
-            title = METHODS[form.method if side == "method" else "baseline"].title
-            if isinstance(event, engine.Started):
-                live = Live(side, title, tag, stack.sample_rate)
-                facts = self.conditions(event, facts)
+        for side, event in self.events(voice, form.prompt_text, plan.requests, visitor):
+            if isinstance(event, Heard):
+                facts = {"prompt_seconds": event.seconds, "notes": list(event.notes)}
+            elif isinstance(event, engine.Started):
+                title = METHODS[requests[side].method].title
+                live = Live(side, title, tag, rate)
+                facts |= self.conditions(event, facts)
                 yield {self._player(side): live.flush("start", title=title),
                        ui.status: texts.status(f"{title} is speaking", "busy")}
             elif isinstance(event, engine.Audio):
                 live.pending.append(to_int16(event.samples))
+                continue  # its figures follow at once and go along
             elif isinstance(event, engine.Stats):
-                s = live.snapshot = event.snapshot
-                if s.audio_seconds > 0:
-                    live.curve.append((s.audio_seconds, s.rtf, s.kv_bytes_total))
+                live.note(event.snapshot)
             elif isinstance(event, engine.Done):
-                request = wanted if side == "method" else base
-                finished[side] = side_from(event, title, request, stack.sample_rate, live.curve)
-                live.snapshot = event.snapshot
-                live.pending = [finished[side].audio]
+                finished[side] = side_from(event, live.title, requests[side], rate, live.curve)
+                live.snapshot, live.pending = event.snapshot, [finished[side].audio]
                 yield {self._player(side): live.flush("end"), ui.charts: self._curve(live)}
-            if live and live.due() and not isinstance(event, engine.Audio):  # its figures follow at once: send them along
+            if live and live.due():
                 yield {self._player(side): live.flush(), ui.charts: self._curve(live)}
-        if stored:
-            finished["baseline"] = stored.baseline
-        conditions = {**facts, "prompt_seconds": round(float(prompt.seconds), 2)}
-        return Run(number, base.text, base.seed, dataclasses.asdict(sampling), conditions, finished.get("baseline"),
-                   finished.get("method"), reused=stored.number if stored else 0, key=key,
+        if plan.stored:
+            finished["baseline"] = plan.stored.baseline
+        first = plan.requests[0][1]
+        return Run(plan.number, first.text, first.seed, dataclasses.asdict(first.sampling), facts, finished.get("baseline"),
+                   finished.get("method"), reused=plan.stored.number if plan.stored else 0, key=plan.key,
                    voice=voices.fingerprint(form.voice))
 
     @staticmethod

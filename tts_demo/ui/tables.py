@@ -95,6 +95,7 @@ def conditions(run: Run) -> str:
              f"prompt {c.get('prompt_seconds', 0):.1f} s"]
     if c.get("cold"):
         words.append("<b>cold: first run after loading, do not quote its times</b>")
+    words += [escape(note) for note in c.get("notes", ())]
     if run.reused:
         words.append(f"baseline taken from run {run.reused}")
     if run.recorded:
