@@ -66,7 +66,12 @@ def build_parser() -> Parser:
     bench.add_argument("--seconds", type=float, default=10.0, metavar="S", help="audio to generate per run")
     bench.add_argument("--runtime", default="eager", choices=("eager", "graph"))
     bench.add_argument("--peer", action="store_true", help="also measure transformers' own generate on the same weights")
+    bench.add_argument("--rounds", "--limit", type=int, metavar="N", help="rounds of measuring; default: 5")
     for command in (evaluate, bench):
+        command.add_argument("--all", action="store_true", help="everything in the results file: all methods and dials, then the "
+                             "analyses; kept as with --keep, and goes on where it stopped")
+        command.add_argument("--minutes", type=float, default=0.0, metavar="M",
+                             help="start nothing new after this long; what was measured by then counts")
         command.add_argument("--methods", metavar="a,b", help="default: all")
         _add_set(command, "an option for the methods that have it")
         command.add_argument("--json", metavar="F", help="also write the figures to a file")
@@ -75,10 +80,13 @@ def build_parser() -> Parser:
         command.add_argument("--seed", type=int, default=0)
         _add_stack(command)
 
-    train = commands.add_parser("train", help="train a part of the bundled stack")
+    train = commands.add_parser("train", help="train a part of the bundled stack, or a method for a released model")
     train.add_argument("recipe", metavar="RECIPE")
-    train.add_argument("--data", default="data", metavar="DIR", help="a corpus or a folder of them (metadata.csv and audio)")
-    train.add_argument("--out", default="checkpoints/nano", metavar="DIR", help="where the trained modules go")
+    train.add_argument("--data", default="data", metavar="DIR", help="a corpus or a folder of them (metadata.csv and audio), or LibriTTS")
+    train.add_argument("--stack", default="nano", metavar="S", help="nano, or a released model to train a method for: a "
+                       "folder or a Hugging Face repository")
+    train.add_argument("--out", metavar="DIR", help="where the trained modules go; default: checkpoints/nano, or the "
+                       "folder 'adapters' in the released model's")
     train.add_argument("--checkpoint", metavar="DIR", help="where modules it builds on are read; default: --out")
     train.add_argument("--work", default=".train", metavar="DIR", help="resumable state and caches")
     train.add_argument("--preset", default="full", choices=("full", "smoke"), help="smoke: a handful of steps")
@@ -281,18 +289,47 @@ def command_bench(args: argparse.Namespace) -> None:
 
 
 def command_train(args: argparse.Namespace) -> None:
-    from .runtime import pick_device
-    from .train import load_task
-    from .train.loop import TrainOptions, fit
+    import torch
 
+    from .runtime import pick_device
+    from .train import METHODS, check, load_task
+    from .train.loop import TrainOptions, fit
+    from .train.ranks import Ranks
+
+    where = pick_device(args.device or (None if args.recipe in METHODS else "cpu"))
     steps = args.steps or (5 if args.preset == "smoke" else 0)
+    out, work, stack = _training_folders(args)
     options = TrainOptions(
-        data=Path(args.data), out=Path(args.out), work=Path(args.work), checkpoint=Path(args.checkpoint or args.out),
+        data=Path(args.data), out=out, work=work, checkpoint=Path(args.checkpoint or out),
         steps=steps, batch=args.batch, lr=args.lr, seed=args.seed, minutes=args.minutes, resume=args.resume,
-        device=str(pick_device(args.device)), settings=pairs(args.set))
-    scores = fit(load_task(args.recipe, options), options)
-    for name, value in scores.items():
-        print(f"{name}: {value:.4g}")
+        device=where.type, settings=pairs(args.set), stack=stack)
+    check(args.recipe, options)
+    ranks = Ranks.join(where)
+    options = dataclasses.replace(options, device=str(ranks.device))
+    torch.manual_seed(args.seed)  # the task draws the weights it begins with
+    with ranks.first_alone():
+        task = load_task(args.recipe, options)
+    scores = fit(task, options, ranks)
+    ranks.leave()
+    if ranks.first:
+        for name, value in scores.items():
+            print(f"{name}: {value:.4g}")
+
+
+def _training_folders(args: argparse.Namespace) -> tuple[Path, Path, str]:
+    """Where modules go, where state is kept, and the released model, "" for the bundled checkpoint."""
+    from .stacks import is_cosyvoice
+
+    if not is_cosyvoice(args.stack):
+        if args.stack != "nano":
+            raise UserError(f"{args.stack} is no released CosyVoice model: to build on another checkpoint of the bundled "
+                            "kind give --checkpoint DIR.")
+        return Path(args.out or "checkpoints/nano"), Path(args.work), ""
+    from .stacks.cosyvoice import download
+    from .stacks.cosyvoice.stack import ADAPTERS
+
+    out = Path(args.out) if args.out else download.resolve(args.stack)[0] / ADAPTERS
+    return out, Path(args.work) / Path(args.stack).resolve().name, args.stack
 
 
 COMMANDS = {"say": command_say, "methods": command_methods, "encode": command_encode, "decode": command_decode,

@@ -75,7 +75,8 @@ class LMConfig:
 
     text_vocab: int = 128
     speech_codes: int = 1024
-    extra_codes: int = 1  # ids after the codes; the first of them ends speech
+    extra_codes: int = 1  # ids after the codes; each of them ends speech
+    end: int = 0  # which of them the model says for it
     hidden: int = 256
     layers: int = 12
     heads: int = 4
@@ -98,8 +99,8 @@ class LMConfig:
 
     @property
     def eos(self) -> int:
-        """The id a sampler emits to end speech (any id >= ``speech_codes`` ends it)."""
-        return self.speech_codes
+        """The id a model is taught to end speech with (any id >= ``speech_codes`` ends it)."""
+        return self.speech_codes + self.end
 
     @property
     def kv_bytes_per_token(self) -> int:

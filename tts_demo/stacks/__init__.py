@@ -10,7 +10,7 @@ from ..config import UserError
 from ..runtime import candidate_dtypes, pick_device
 from .base import Prompt, Stack, Vocoder
 
-__all__ = ["Prompt", "Stack", "Vocoder", "load_stack"]
+__all__ = ["Prompt", "Stack", "Vocoder", "is_cosyvoice", "load_stack"]
 
 
 def load_stack(name: str = "nano", device: str | torch.device | None = None,
@@ -22,7 +22,7 @@ def load_stack(name: str = "nano", device: str | torch.device | None = None,
         raise UserError("The stack needs a name: nano, a folder, or a Hugging Face repository (owner/name).")
     where = pick_device(str(device) if device is not None else None)
     precision = pick_dtype(dtype, where)
-    if _is_cosyvoice(name):
+    if is_cosyvoice(name):
         from .cosyvoice import CosyVoiceStack
 
         return CosyVoiceStack.load(name, where, precision)
@@ -43,5 +43,6 @@ def pick_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.d
     return known[dtype]
 
 
-def _is_cosyvoice(name: str) -> bool:
+def is_cosyvoice(name: str) -> bool:
+    """By the yaml file in the folder, or by the repository's owner."""
     return name.lower().startswith("funaudiollm/") or any(Path(name).glob("cosyvoice*.yaml"))

@@ -24,11 +24,23 @@ RECIPES = {
     "compressed": "compressed.CompressedTask",
     "ssd-draft": "ssd_draft.DraftTask",
 }
+# Those that need a language model, text and codes and nothing else: they also train on a released model, and on a GPU.
+METHODS = ("tldr", "tldr-no-lora", "tldr-no-speaker", "tldr-mean-pool", "tldr-parallel", "dcar-heads", "compressed",
+           "ssd-draft")
+
+
+def check(name: str, options: Any) -> None:
+    """Raises UserError for an unknown recipe, or one that cannot train where it is asked to."""
+    if name not in RECIPES:
+        raise UserError(f"Unknown recipe {name!r}; the recipes are: {', '.join(RECIPES)}.")
+    if name not in METHODS and options.stack:
+        raise UserError(f"The recipe {name!r} is for the bundled stack alone; with --stack use {', '.join(METHODS)}.")
+    if name not in METHODS and options.device != "cpu":
+        raise UserError(f"The recipe {name!r} trains on the CPU: give --device cpu.")
 
 
 def load_task(name: str, options: Any) -> Any:
     """The recipe's task, built. Raises UserError for an unknown name."""
-    if name not in RECIPES:
-        raise UserError(f"Unknown recipe {name!r}; the recipes are: {', '.join(RECIPES)}.")
+    check(name, options)
     module, task = RECIPES[name].split(".")
     return getattr(importlib.import_module(f"{__name__}.{module}"), task)(options)

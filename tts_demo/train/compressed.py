@@ -19,7 +19,7 @@ from ..lm.masks import causal_mask
 from ..methods.compressed import GROUPS, Compressor, Layout
 from .data import describe
 from .forward import train_forward
-from .load import load_lm, sequences
+from .load import load_lm, scale, sequences
 from .loop import TrainOptions
 from .sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
 
@@ -39,9 +39,10 @@ class CompressedTask:
     steps, lr = 400, 1e-3
 
     def __init__(self, options: TrainOptions) -> None:
-        self.data = sequences(options, frames=options.batch or 3000)
-        self.base = load_lm(options.checkpoint).requires_grad_(False)
-        self.lm = load_lm(options.checkpoint).requires_grad_(False)
+        self.base = load_lm(options).requires_grad_(False)
+        self.lm = load_lm(options).requires_grad_(False)
+        self.steps, self.lr, frames = scale(self, self.lm, 3000)
+        self.data = sequences(options, frames=options.batch or frames)
         self.adapter = Compressor(self.lm).requires_grad_(True)
         attach(self.lm.backbone, self.adapter.spec, self.adapter.lora)
         self.only = {key: int(options.settings[key]) for key in ("window", "group") if key in options.settings}
@@ -73,7 +74,7 @@ class CompressedTask:
         return lm.head(hidden), targets
 
     def _layout(self, batch: SpeechBatch, setting: Setting) -> Layout:
-        return Layout.of(setting.prompt, batch.codes.shape[1] - setting.prompt, setting.group)
+        return Layout.of(setting.prompt, batch.codes.shape[1] - setting.prompt, setting.group, batch.codes.device)
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
@@ -91,8 +92,8 @@ class CompressedTask:
     def _base(self, batch: SpeechBatch) -> tuple[float, int]:
         prefix, speech = prefix_batch(self.base, batch), self.base.embed_speech(batch.codes[..., 0])
         count, start = speech.shape[1], prefix.x.shape[1]
-        mask = attention_mask(prefix, causal_mask(count, count), self.base.config.bidirectional_text)
-        positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count)], 1)
+        mask = attention_mask(prefix, causal_mask(count, count, speech.device), self.base.config.bidirectional_text)
+        positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count, device=speech.device)], 1)
         hidden, _ = train_forward(self.base, torch.cat([prefix.x, speech], 1), positions, mask)
         return _entropy(self.base.head(hidden[:, start - 1:]), speech_targets(batch, self.base.config.eos))
 

@@ -1,7 +1,8 @@
 """Speech corpora: reading, the hold-out rules, and one decoded copy on disk that every recipe samples from.
 
 A corpus is a folder with ``metadata.csv`` (``id|text|seconds`` or LJSpeech's ``id|text|normalised text``) and one audio
-file per id beside it or under ``wavs/``. A data folder is one corpus or a folder of corpora.
+file per id beside it or under ``wavs/``. A data folder is one corpus, a folder of corpora, or LibriTTS as it is released
+(``<subset>/<speaker>/<chapter>/<id>.wav`` with ``<id>.normalized.txt`` beside it).
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ LICENCES = {
     "bdl": "CMU ARCTIC bdl, free to use with Carnegie Mellon's notice",
     "slt": "CMU ARCTIC slt, free to use with Carnegie Mellon's notice",
     "ljspeech": "LJ Speech, public domain",
+    **dict.fromkeys(("train-clean-100", "train-clean-360", "train-other-500"), "LibriTTS, CC BY 4.0 (H. Zen and others, 2019)"),
 }
 _SOUNDS = frozenset(IDS[s] for s in VOWELS + CONSONANTS)
 HELD_OUT_SPEAKERS = {"librispeech-32", "librispeech-669"}
+TRANSCRIPT = ".normalized.txt"
 
 
 def is_sound(symbol: int) -> bool:
@@ -61,9 +64,24 @@ def read_corpora(root: str | Path) -> list[Utterance]:
     """Every utterance under ``root``, in a fixed order. Raises UserError when there is none."""
     root = Path(root)
     folders = [root] if (root / "metadata.csv").exists() else sorted(p.parent for p in root.glob("*/metadata.csv"))
-    found = [u for folder in folders for u in _read_corpus(folder)]
+    found = [u for folder in folders for u in _read_corpus(folder)] or _read_libritts(root)
     if not found:
-        raise UserError(f"No speech under {root}: it needs a metadata.csv (id|text|...) with the audio files beside it.")
+        raise UserError(f"No speech under {root}: it needs a metadata.csv (id|text|...) with the audio files beside it, or "
+                        "LibriTTS's folders.")
+    return found
+
+
+def _read_libritts(root: Path) -> list[Utterance]:
+    """Its speakers are LibriSpeech's: the same ones are held out, and so are the subsets for development and test."""
+    found = []
+    for transcript in sorted(root.rglob(f"*{TRANSCRIPT}")):
+        name, subset = transcript.name.removesuffix(TRANSCRIPT), transcript.absolute().parents[2].name
+        path = _audio_path(transcript.parent, name)
+        if path is None:
+            raise UserError(f"There is no recording beside {transcript}: unpack the corpus again.")
+        speaker = f"librispeech-{name.split('_')[0]}"
+        held_out = speaker in HELD_OUT_SPEAKERS or subset.startswith(("dev", "test"))
+        found.append(Utterance(subset, name, transcript.read_text(encoding="utf-8").strip(), speaker, str(path), held_out))
     return found
 
 
@@ -94,21 +112,36 @@ def load_audio(path: str | Path) -> np.ndarray:
     return mono.numpy() if rate == SAMPLE_RATE else torchaudio.functional.resample(mono, rate, SAMPLE_RATE).numpy()
 
 
-class SpeechCache:
+class Corpus:
+    """Utterances, and how long each is."""
+
+    utterances: list[Utterance]
+
+    def __len__(self) -> int:
+        return len(self.utterances)
+
+    def seconds(self, index: int) -> float:
+        raise NotImplementedError
+
+    def indices(self, held_out: bool, corpora: tuple[str, ...] | None = None) -> list[int]:
+        return [i for i, u in enumerate(self.utterances)
+                if u.held_out == held_out and (corpora is None or u.corpus in corpora)]
+
+    def hours(self, indices: list[int]) -> float:
+        return sum(self.seconds(i) for i in indices) / 3600
+
+
+class SpeechCache(Corpus):
     """All utterances of a data folder decoded once into one int16 file, read through a memory map."""
 
     def __init__(self, data: str | Path, cache: str | Path) -> None:
         self.utterances = read_corpora(data)
-        key = hashlib.sha256(json.dumps([asdict(u) for u in self.utterances]).encode()).hexdigest()[:12]
-        folder = Path(cache) / f"speech-{key}"
+        folder = Path(cache) / f"speech-{listing_hash(self.utterances)}"
         if not (folder / "offsets.npy").exists():
             _decode_all(self.utterances, folder)
         self.folder = folder
         self.offsets = np.load(folder / "offsets.npy")
         self.audio = np.memmap(folder / "audio.i16", dtype=np.int16, mode="r")
-
-    def __len__(self) -> int:
-        return len(self.utterances)
 
     def samples(self, index: int) -> np.ndarray:
         """float32 [N] in -1..1."""
@@ -117,12 +150,10 @@ class SpeechCache:
     def seconds(self, index: int) -> float:
         return float(self.offsets[index + 1] - self.offsets[index]) / SAMPLE_RATE
 
-    def indices(self, held_out: bool, corpora: tuple[str, ...] | None = None) -> list[int]:
-        return [i for i, u in enumerate(self.utterances)
-                if u.held_out == held_out and (corpora is None or u.corpus in corpora)]
 
-    def hours(self, indices: list[int]) -> float:
-        return sum(self.seconds(i) for i in indices) / 3600
+def listing_hash(utterances: list[Utterance]) -> str:
+    """Twelve hex digits that name caches made of these utterances."""
+    return hashlib.sha256(json.dumps([asdict(u) for u in utterances]).encode()).hexdigest()[:12]
 
 
 def _decode_all(utterances: list[Utterance], folder: Path) -> None:
@@ -145,8 +176,6 @@ class PhonemeCache:
     """Phoneme ids of every utterance of a ``SpeechCache``, computed once."""
 
     def __init__(self, speech: SpeechCache) -> None:
-
-
         path = speech.folder / "phonemes.json"
         if not path.exists():
             _write_json(path, encode_batch(u.text for u in speech.utterances))
@@ -172,10 +201,11 @@ def pad_stack(rows: list[np.ndarray], value: float = 0) -> torch.Tensor:
     return torch.from_numpy(out)
 
 
-def describe(speech: SpeechCache, indices: list[int]) -> str:
+def describe(speech: Corpus, indices: list[int]) -> str:
     """Corpora, hours and licences, for a model card."""
     names = sorted({speech.utterances[i].corpus for i in indices})
     parts = [f"{n} ({speech.hours([i for i in indices if speech.utterances[i].corpus == n]):.2f} h; "
              f"{LICENCES.get(n, 'licence of your own data')})" for n in names]
-    return (f"{speech.hours(indices):.2f} h: " + "; ".join(parts)
-            + ". Held out: LibriSpeech speakers 32 and 669, ARCTIC prompts b0440 to b0479 in every voice.")
+    rule = "LibriSpeech speakers 32 and 669, ARCTIC prompts b0440 to b0479 in every voice"
+    held_out = rule if speech.indices(held_out=True) else "one utterance in fifty"
+    return f"{speech.hours(indices):.2f} h: " + "; ".join(parts) + f". Held out: {held_out}."

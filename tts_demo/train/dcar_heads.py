@@ -16,7 +16,7 @@ from ..methods.dcar.heads import Heads
 from .data import describe
 from .forward import train_forward
 from .lm import base_inputs
-from .load import load_lm, sequences
+from .load import load_lm, scale, sequences
 from .loop import TrainOptions
 from .sequences import SpeechBatch, prefix_batch, speech_targets
 
@@ -35,9 +35,10 @@ class HeadsTask:
     steps, lr = 500, 1e-3
 
     def __init__(self, options: TrainOptions) -> None:
-        self.data = sequences(options, frames=options.batch or 2500)
+        self.lm = load_lm(options).requires_grad_(False)
+        self.steps, self.lr, frames = scale(self, self.lm, 2500)
+        self.data = sequences(options, frames=options.batch or frames)
         self.data_summary = describe(self.data.speech, self.data.train)
-        self.lm = load_lm(options.checkpoint).requires_grad_(False)
         self.heads = Heads(self.lm)
         lora.attach(self.lm.backbone, self.heads.config.lora, self.heads.lora)
         self.modules, self.helpers = {"dcar-heads": self.heads}, {}

@@ -78,7 +78,7 @@ class PolicyTask:
         self.size = options.batch or 4  # utterances a batch
         self.data = sequences(options, frames=1)
         self.data_summary = describe(self.data.speech, self.data.train)
-        self.lm = load_lm(options.checkpoint).requires_grad_(False)
+        self.lm = load_lm(options).requires_grad_(False)
         heads = checkpoints.load_module(options.checkpoint, "dcar-heads", Heads(self.lm))
         codec, refiner = (checkpoints.load_module(options.checkpoint, name) for name in ("codec", "refiner"))
         self.errors = PhonemeErrors(codec, refiner, load_recogniser(options.checkpoint))

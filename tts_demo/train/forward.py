@@ -33,7 +33,7 @@ def train_forward(lm: LanguageModel, x: Tensor, positions: Tensor, mask: Tensor,
     """x [B, T, H], positions [B, T], mask [B, T, T] -> hidden [B, T, H] and, for each layer in ``guided``, the log
     attention weights of head 0 from ``rows`` to ``columns`` [B, R, C]."""
     c = lm.config
-    cos, sin = (t.to(torch.bfloat16 if torch.is_autocast_enabled("cpu") else x.dtype) for t in rope_table(lm, positions))
+    cos, sin = (t.to(torch.bfloat16 if torch.is_autocast_enabled(x.device.type) else x.dtype) for t in rope_table(lm, positions))
     bias = torch.zeros(mask.shape, dtype=cos.dtype, device=x.device).masked_fill_(~mask, float("-inf"))[:, None]
     weights = []
     for index, block in enumerate(lm.backbone.layers):

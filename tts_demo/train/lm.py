@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from .. import checkpoints
 from ..config import LMConfig, UserError
+from ..lm.masks import causal_mask
 from ..lm.model import LanguageModel
 from ..text import SYMBOLS
 from .data import describe
@@ -36,7 +37,7 @@ class LMTask:
         longest = int(options.settings.get("longest", 850))
         self.sequences = sequences(options, frames=options.batch or 2400, max_frames=longest)
         if options.settings.get("start") == "published":
-            self.lm = load_lm(options.checkpoint).requires_grad_(True)
+            self.lm = load_lm(options).requires_grad_(True)
         else:
             codec = checkpoints.read_config(options.checkpoint, "codec")["config"]
             self.lm = LanguageModel(shape(int(options.settings.get("width", 256)), codec["entries"]))
@@ -103,23 +104,23 @@ def add_noise(codes: Tensor, entries: int, share: float) -> Tensor:
     """Replace a random ``share`` of codes by random ones, so that the model forgives its own mistakes."""
     if not share:
         return codes
-    return torch.where(torch.rand(codes.shape) < share, torch.randint(entries, codes.shape), codes)
+    other = torch.randint(entries, codes.shape, device=codes.device)
+    return torch.where(torch.rand(codes.shape, device=codes.device) < share, other, codes)
 
 
 def base_inputs(lm: LanguageModel, prefix: PrefixBatch, codes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The baseline's teacher-forced inputs for codes [B, F]: x [B, C + F, H], positions [B, C + F], mask [B, C + F, C + F]."""
     count = codes.shape[1]
     x = torch.cat([prefix.x, lm.embed_speech(codes)], 1)
-    positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count)], 1)
-    causal = torch.ones(count, count, dtype=torch.bool).tril()
-    return x, positions, attention_mask(prefix, causal, lm.config.bidirectional_text)
+    positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count, device=codes.device)], 1)
+    return x, positions, attention_mask(prefix, causal_mask(count, count, codes.device), lm.config.bidirectional_text)
 
 
 def guided_loss(weights: list[Tensor], batch: SpeechBatch) -> Tensor:
     """weights: log attention [B, F + 1, T] per guided layer -> mean of -log(mass near the aligned phoneme), []."""
     if not weights:
         raise UserError("Guided attention needs at least one layer.")
-    place = torch.arange(batch.text.shape[1])
+    place = torch.arange(batch.text.shape[1], device=batch.text.device)
     near = (place - batch.alignment[..., None]).abs() <= NEAR  # [B, F, T]
     known = batch.alignment >= 0
     losses = [-(w[:, :-1].masked_fill(~near, float("-inf")).logsumexp(-1))[known].mean() for w in weights]

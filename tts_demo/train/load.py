@@ -8,10 +8,11 @@ from .. import checkpoints
 from ..codec.model import Codec
 from ..codec.speaker import SpeakerEncoder
 from ..lm.model import LanguageModel
+from ..methods.tldr.modules import PAPER_HIDDEN
 from ..recogniser import Recogniser
 from .alignment import Alignments
 from .data import PhonemeCache, SpeechCache
-from .loop import TrainOptions
+from .loop import Task, TrainOptions
 from .sequences import CodeCache, Sequences, tag_of
 
 
@@ -19,16 +20,37 @@ def load_recogniser(root: Path) -> Recogniser:
     return checkpoints.load_module(root, "recogniser").eval()
 
 
-def load_lm(root: Path) -> LanguageModel:
-    return checkpoints.load_module(root, "lm").eval()
+def load_lm(options: TrainOptions) -> LanguageModel:
+    """The language model to build on, float32: a released one, or the checkpoint's own."""
+    if options.stack:
+        from ..stacks.cosyvoice import download, weights
+
+        lm = weights.released_lm(*download.resolve(options.stack)).float()
+    else:
+        lm = checkpoints.load_module(options.checkpoint, "lm")
+    return lm.eval().to(options.device)
+
+
+def scale(task: Task, lm: LanguageModel, frames: int) -> tuple[int, float, int]:
+    """Steps, learning rate and frames a batch: the task's own, or those of half a billion weights and LibriTTS. The
+    papers' tables of these numbers are empty in print; the length is DCAR's, 20 epochs of 585 hours (its section C.1)."""
+    return (66_000, 2e-4, 16_000) if lm.config.hidden >= PAPER_HIDDEN else (task.steps, task.lr, frames)
 
 
 def sequences(options: TrainOptions, frames: int, **kw) -> Sequences:
-    """Training sequences over ``options.data`` with the codec, speaker encoder and recogniser of the checkpoint."""
+    """Training sequences over ``options.data``, encoded by the released model, or by the codec, speaker encoder and
+    recogniser of the checkpoint."""
+    if options.stack:
+        from .tokens import TokenCache
+
+        tokens = TokenCache(options)
+        return Sequences(tokens, tokens, tokens.alignments, tokens.codes, frames, lead=tokens.lead, joint=(),
+                         device=options.device, **kw)
     speech = SpeechCache(options.data, options.work / "cache")
     phonemes = PhonemeCache(speech)
     recogniser = load_recogniser(options.checkpoint)
     codec: Codec = checkpoints.load_module(options.checkpoint, "codec").eval()
     voice: SpeakerEncoder = checkpoints.load_module(options.checkpoint, "speaker").eval()
     alignments = Alignments(speech, phonemes, recogniser, tag_of(recogniser))
-    return Sequences(speech, phonemes, alignments, CodeCache(speech, codec, voice, tag_of(codec, voice)), frames, **kw)
+    return Sequences(speech, phonemes, alignments, CodeCache(speech, codec, voice, tag_of(codec, voice)), frames,
+                     device=options.device, **kw)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from ..config import UserError
+from .ranks import Ranks
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class TrainOptions:
     resume: bool = False
     device: str = "cpu"
     settings: dict[str, str] = field(default_factory=dict)  # --set key=value, recipe-specific
+    stack: str = ""  # a released model to train a method for (folder or Hub name); "" = the bundled checkpoint
 
 
 class Task(Protocol):
@@ -63,31 +65,37 @@ def learning_rate(step: int, steps: int, peak: float, warmup: int = 100) -> floa
     return peak * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * min(1.0, done))))
 
 
-def fit(task: Task, options: TrainOptions) -> dict[str, float]:
-    """Train to ``steps`` (or for ``minutes``), keep state under work/<name>, publish modules and cards. Returns scores."""
+def fit(task: Task, options: TrainOptions, ranks: Ranks = Ranks()) -> dict[str, float]:
+    """Train to ``steps`` (or for ``minutes``), keep state under work/<name>, publish modules and cards. Returns scores.
+    Of several processes each takes batches of its own; the first sees those of a run alone, and writes all files."""
     torch.manual_seed(options.seed)
     steps, peak = options.steps or task.steps, options.lr or task.lr
     everything = nn.ModuleDict({**{f"m_{k}": v for k, v in task.modules.items()},
-                                **{f"h_{k}": v for k, v in task.helpers.items()}})
+                                **{f"h_{k}": v for k, v in task.helpers.items()}}).to(options.device)
     parameters = [p for p in everything.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(parameters, lr=peak, betas=(0.9, 0.98), weight_decay=0.01)
-    run = _Run(options.work / task.name, everything, optimiser)
+    run = _Run(options.work / task.name, everything, optimiser, ranks.first)
     step, log, spent = run.load() if options.resume else (0, [], 0.0)
+    ranks.share(everything)
     started, saved, stop = time.monotonic(), time.monotonic(), _StopFlag()
     _train_mode(everything)
-    bar = tqdm(total=steps, initial=step, desc=task.name, unit="step", smoothing=0.02, mininterval=2.0)
+    bar = tqdm(total=steps, initial=step, desc=task.name, unit="step", smoothing=0.02, mininterval=2.0,
+               disable=not ranks.first)
     average: dict[str, float] = {}
-    while step < steps and not stop.requested:
+    kind, own = torch.device(options.device).type, (ranks.index,) if ranks.index else ()
+    late = lambda: bool(options.minutes) and time.monotonic() - started > 60 * options.minutes
+    while step < steps and not ranks.any(stop.requested or late()):
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(step, steps, peak)
-        rng = np.random.default_rng((options.seed, step))
-        torch.manual_seed(options.seed * 1_000_003 + step)
-        with torch.autocast(options.device, dtype=torch.bfloat16):
+        rng = np.random.default_rng((options.seed, step, *own))
+        torch.manual_seed((ranks.index << 40) + options.seed * 1_000_003 + step)
+        with torch.autocast(kind, dtype=torch.bfloat16):
             loss, parts = task.loss(task.batch(rng, step), step)
         if not torch.isfinite(loss):
             raise RuntimeError(f"{task.name}: loss is {loss.item()} at step {step}; resume from an earlier state or lower --lr.")
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
+        ranks.average(parameters)
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimiser.step()
         step += 1
@@ -101,8 +109,6 @@ def fit(task: Task, options: TrainOptions) -> dict[str, float]:
         if now - saved > 120:
             run.save(step, log, spent + now - started)
             saved = now
-        if options.minutes and now - started > 60 * options.minutes:
-            break
     bar.close()
     spent += time.monotonic() - started
     run.save(step, log, spent)
@@ -110,7 +116,8 @@ def fit(task: Task, options: TrainOptions) -> dict[str, float]:
     scores = task.evaluate()
     log.append({"step": step, "held_out": scores})
     run.save(step, log, spent)
-    publish(task, options, scores, step, steps, spent, log)
+    if ranks.first:
+        publish(task, options, scores, step, steps, spent, log, ranks.count)
     return scores
 
 
@@ -136,12 +143,14 @@ class _StopFlag:
 
 
 class _Run:
-    """Resumable state in one file, replaced atomically."""
+    """Resumable state in one file, replaced atomically. Of several processes one ``writes``, all read."""
 
-    def __init__(self, folder: Path, modules: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-        self.path, self.modules, self.optimiser = folder / "state.pt", modules, optimiser
+    def __init__(self, folder: Path, modules: nn.Module, optimiser: torch.optim.Optimizer, writes: bool) -> None:
+        self.path, self.modules, self.optimiser, self.writes = folder / "state.pt", modules, optimiser, writes
 
     def save(self, step: int, log: list, seconds: float) -> None:
+        if not self.writes:
+            return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         state = {"step": step, "log": json.dumps(log), "seconds": seconds, "optimiser": self.optimiser.state_dict(),
                  "modules": self.modules.state_dict()}
@@ -158,13 +167,13 @@ class _Run:
 
 
 def publish(task: Task, options: TrainOptions, scores: dict[str, float], step: int, steps: int, seconds: float,
-            log: list) -> None:
+            log: list, processes: int = 1) -> None:
     """Write every module of the task with its card, and bring the manifest up to date."""
     from .. import checkpoints
 
     facts = {
         "recipe": task.name, "steps": f"{step} of {steps}", "wall-clock hours": f"{seconds / 3600:.2f}",
-        "device": _device_name(options.device), "seed": options.seed, "data": task.data_summary,
+        "device": _device_name(options.device) + (f", {processes} processes" if processes > 1 else ""), "seed": options.seed, "data": task.data_summary,
         "command": command_line(task.name, options),
     }
     for folder, module in task.modules.items():
@@ -173,6 +182,7 @@ def publish(task: Task, options: TrainOptions, scores: dict[str, float], step: i
 
 def command_line(name: str, options: TrainOptions) -> str:
     words = [f"python -m tts_demo train {name} --data SPEECH --seed {options.seed}"]
+    words += [f"--stack {Path(options.stack).name if Path(options.stack).is_dir() else options.stack}"] * bool(options.stack)
     words += [f"--{k} {getattr(options, k):g}" for k in ("steps", "batch", "lr") if getattr(options, k)]
     words += [f"--set {k}={v}" for k, v in options.settings.items()]
     return " ".join(words)

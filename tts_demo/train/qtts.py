@@ -64,7 +64,7 @@ class QTTSTask:
 
     def __init__(self, options: TrainOptions) -> None:
         self.data = sequences(options, frames=options.batch or 2400)
-        self.lm = load_lm(options.checkpoint).requires_grad_(False)
+        self.lm = load_lm(options).requires_grad_(False)
         codec = checkpoints.load_module(options.checkpoint, "codec")
         self.books = drawn(options.settings, "codebooks", BOOKS)
         self.delays = drawn(options.settings, "delay", DELAYS)

@@ -7,7 +7,8 @@ the padding, so an item's numbers are those of decoding it alone: position of TA
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +18,12 @@ from tqdm import tqdm
 
 from ..codec.model import Codec
 from ..codec.speaker import SpeakerEncoder
-from ..config import HOP
+from ..config import HOP, UserError
+from ..lm.masks import causal_mask
 from ..lm.model import SOS, TASK, LanguageModel
 from ..text import BOUNDARY, IDS
 from .alignment import Alignments
-from .data import PhonemeCache, SpeechCache, pad_stack
+from .data import Corpus, PhonemeCache, SpeechCache, pad_stack
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,9 @@ class SpeechBatch:
     frames: Tensor  # [B] true lengths
     speaker: Tensor  # [B, E] of another utterance of the same voice
     alignment: Tensor  # [B, F] index into the item's text spoken at that frame, -1 = unknown or padding
+
+    def to(self, device: torch.device | str) -> SpeechBatch:
+        return SpeechBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
 class CodeCache:
@@ -65,17 +70,24 @@ class Sequences:
     """Deterministic batches of about ``frames`` codec frames each; ``batch(rng)`` for training, ``held_out`` to score.
 
     ``pairs``: share of short utterances that get a second one of the same voice appended, so that the model also knows
-    sequences with a prompt in front and longer than one sentence.
+    sequences with a prompt in front and longer than one sentence. ``lead``: text ids in front of every text, ``joint``:
+    those between two. Of a corpus without a hold-out rule one utterance in fifty is kept back.
     """
 
-    def __init__(self, speech: SpeechCache, phonemes: PhonemeCache, alignments: Alignments, codes: CodeCache, frames: int,
-                 pairs: float = 0.3, corpora: tuple[str, ...] | None = None, max_frames: int = 850) -> None:
+    def __init__(self, speech: Corpus, phonemes: PhonemeCache, alignments: Alignments, codes: CodeCache, frames: int,
+                 pairs: float = 0.3, corpora: tuple[str, ...] | None = None, max_frames: int = 850, *,
+                 lead: Sequence[int] = (), joint: Sequence[int] = (IDS[BOUNDARY],), device: str = "cpu") -> None:
         self.speech, self.phonemes, self.alignments, self.codes = speech, phonemes, alignments, codes
-        self.pairs, self.frames = pairs, frames
+        self.pairs, self.frames, self.device = pairs, frames, device
+        self.lead, self.joint = (np.asarray(ids, dtype=np.int64) for ids in (lead, joint))
         usable = [i for i in speech.indices(False, corpora)
                   if alignments.get(i) is not None and len(codes.get(i)) <= max_frames]
-        self.train = sorted(usable, key=lambda i: len(codes.get(i)))
         self.test = [i for i in speech.indices(True) if alignments.get(i) is not None]
+        if not self.test:
+            usable, self.test = [i for n, i in enumerate(usable) if n % 50], usable[::50]
+        if not usable:
+            raise UserError("There is too little speech to train on: at least two utterances that fit their text.")
+        self.train = sorted(usable, key=lambda i: len(codes.get(i)))
         self.by_voice: dict[str, list[int]] = {}
         for i in self.train + self.test:
             self.by_voice.setdefault(speech.utterances[i].speaker, []).append(i)
@@ -93,14 +105,15 @@ class Sequences:
         pair = length < 250 and rng.random() < self.pairs
         if pair:
             chosen = chosen[: max(1, len(chosen) // 2)]
-        return self.collate([self._item(rng, int(i), pair) for i in chosen])
+        return self.collate([self._item(rng, int(i), pair) for i in chosen]).to(self.device)
 
     def held_out(self, batches: int = 8, size: int = 12) -> list[SpeechBatch]:
         """Fixed batches of held-out speech."""
         rng = np.random.default_rng(0)
         chosen = rng.permutation(self.test)[: batches * size]
         order = sorted((int(i) for i in chosen), key=lambda i: len(self.codes.get(i)))
-        return [self.collate([self._item(rng, i, False) for i in order[k : k + size]]) for k in range(0, len(order), size)]
+        return [self.collate([self._item(rng, i, False) for i in order[k : k + size]]).to(self.device)
+                for k in range(0, len(order), size)]
 
     def _item(self, rng: np.random.Generator, index: int, pair: bool) -> tuple[np.ndarray, ...]:
         voice = self.by_voice[self.speech.utterances[index].speaker]
@@ -109,10 +122,10 @@ class Sequences:
         if pair:
             more_text, more_codes, more_align = self._single(int(rng.choice(voice)))
             if len(codes) + len(more_codes) <= 850:
-                align = np.concatenate([align, np.where(more_align < 0, -1, more_align + len(text) + 1)])
-                text = np.concatenate([text, [IDS[BOUNDARY]], more_text])
+                align = np.concatenate([align, _moved(more_align, len(text) + len(self.joint))])
+                text = np.concatenate([text, self.joint, more_text])
                 codes = np.concatenate([codes, more_codes])
-        return text, codes, align, speaker
+        return np.concatenate([self.lead, text]), codes, _moved(align, len(self.lead)), speaker
 
     def _single(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         codes, align = self.codes.get(index), self.alignments.get(index).astype(np.int64)
@@ -127,6 +140,11 @@ class Sequences:
                            pad_stack(list(align), -1))
 
 
+def _moved(alignment: np.ndarray, places: int) -> np.ndarray:
+    """Indices into a text that has got ``places`` symbols in front; what is unknown stays so."""
+    return np.where(alignment < 0, -1, alignment + places)
+
+
 @dataclass(frozen=True)
 class PrefixBatch:
     """Embedded prefixes: x [B, C, H], positions [B, C], valid [B, C] (False = text padding). Speech starts at ``next``."""
@@ -138,18 +156,18 @@ class PrefixBatch:
 
 
 def prefix_batch(lm: LanguageModel, batch: SpeechBatch) -> PrefixBatch:
-    """[speaker, SOS, text (padded), TASK] for every item."""
-    size, longest = batch.text.shape
+    """[speaker, SOS, text (padded), TASK] for every item; without the speaker where the language model takes none."""
+    (size, longest), device = batch.text.shape, batch.text.device
     marker = lm.markers.weight[:, None, None].expand(2, size, 1, -1)
     parts = [marker[SOS], lm.text_embedding(batch.text), marker[TASK]]
     head = 1
     if lm.speaker_proj is not None:
         parts.insert(0, lm.speaker_proj(batch.speaker)[:, None])
         head = 2
-    columns = torch.arange(longest)
+    columns = torch.arange(longest, device=device)
     valid = columns[None] < batch.text_lengths[:, None]
-    ones = torch.ones(size, head, dtype=torch.bool)
-    positions = torch.cat([torch.arange(head).expand(size, -1), head + columns.expand(size, -1),
+    ones = torch.ones(size, head, dtype=torch.bool, device=device)
+    positions = torch.cat([torch.arange(head, device=device).expand(size, -1), head + columns.expand(size, -1),
                            (head + batch.text_lengths)[:, None]], 1)
     return PrefixBatch(torch.cat(parts, 1), positions, torch.cat([ones, valid, ones[:, :1]], 1),
                        head + batch.text_lengths + 1)
@@ -158,24 +176,24 @@ def prefix_batch(lm: LanguageModel, batch: SpeechBatch) -> PrefixBatch:
 def attention_mask(prefix: PrefixBatch, speech_mask: Tensor, bidirectional: bool) -> Tensor:
     """Mask [B, C + S, C + S] for a prefix followed by S speech columns whose own mask is ``speech_mask`` [S, S] or
     [B, S, S]. Speech sees the whole valid prefix; padding rows see themselves so that no row is empty."""
-    size, columns = prefix.valid.shape
+    (size, columns), device = prefix.valid.shape, prefix.valid.device
     speech = speech_mask if speech_mask.dim() == 3 else speech_mask.expand(size, -1, -1)
     total = columns + speech.shape[1]
-    mask = torch.zeros(size, total, total, dtype=torch.bool)
+    mask = torch.zeros(size, total, total, dtype=torch.bool, device=device)
     inner = prefix.valid[:, None, :].expand(-1, columns, -1)
-    mask[:, :columns, :columns] = inner if bidirectional else inner & torch.ones(columns, columns).tril().bool()
+    mask[:, :columns, :columns] = inner if bidirectional else inner & causal_mask(columns, columns, device)
     mask[:, columns:, :columns] = prefix.valid[:, None, :]
     mask[:, columns:, columns:] = speech
-    return mask | torch.eye(total, dtype=torch.bool)
+    return mask | torch.eye(total, dtype=torch.bool, device=device)
 
 
 def speech_targets(batch: SpeechBatch, eos: int, ignore: int = -100) -> Tensor:
     """Targets [B, F + 1] of the first codebook: row t is what the model must say after t speech tokens; EOS at the
     item's end, ``ignore`` behind it. Row 0 is predicted at TASK."""
     size, longest = batch.codes.shape[:2]
-    targets = torch.full((size, longest + 1), ignore)
+    targets = torch.full((size, longest + 1), ignore, device=batch.codes.device)
     targets[:, :longest] = batch.codes[..., 0]
-    steps = torch.arange(longest + 1)[None]
+    steps = torch.arange(longest + 1, device=batch.codes.device)[None]
     targets = torch.where(steps == batch.frames[:, None], eos, targets)
     return torch.where(steps > batch.frames[:, None], ignore, targets)
 

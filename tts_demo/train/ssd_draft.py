@@ -22,7 +22,7 @@ from ..methods.ssd import Draft
 from .data import describe
 from .forward import train_forward
 from .lm import base_inputs
-from .load import load_lm, sequences
+from .load import load_lm, scale, sequences
 from .loop import TrainOptions
 from .sequences import SpeechBatch, prefix_batch, speech_targets
 
@@ -51,8 +51,9 @@ class DraftTask:
     steps, lr = 400, 1e-3
 
     def __init__(self, options: TrainOptions) -> None:
-        self.data = sequences(options, frames=options.batch or 3000)
-        self.lm = load_lm(options.checkpoint).requires_grad_(False)
+        self.lm = load_lm(options).requires_grad_(False)
+        self.steps, self.lr, frames = scale(self, self.lm, 3000)
+        self.data = sequences(options, frames=options.batch or frames)
         self.draft = Draft(self.lm).requires_grad_(True)
         self.shallow = ShallowLM.of(self.lm, self.draft)
         self.distil = float(options.settings.get("distil", 0.8))

@@ -17,12 +17,13 @@ from torch import Tensor
 
 from ..config import UserError
 from ..lm import lora
+from ..lm.masks import causal_mask
 from ..lm.model import LanguageModel
 from ..methods.tldr.modules import ABLATIONS, LARGEST, TLDRAdapter, TLDRConfig, cut, patch_position
 from .data import describe
 from .forward import train_forward
 from .lm import add_noise
-from .load import load_lm, sequences
+from .load import load_lm, scale, sequences
 from .loop import TrainOptions
 from .sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
 
@@ -44,8 +45,9 @@ class TLDRTask:
         if ablate not in ("none", *ABLATIONS):
             raise UserError(f"ablate must be one of {', '.join(ABLATIONS)}, not {ablate!r}.")
         self.sizes = _sizes(settings.get("patch_size", ""))
-        self.data = sequences(options, frames=options.batch or 3000)
-        self.lm = load_lm(options.checkpoint).requires_grad_(False)
+        self.lm = load_lm(options).requires_grad_(False)
+        self.steps, self.lr, frames = scale(self, self.lm, 3000)
+        self.data = sequences(options, frames=options.batch or frames)
         self.adapter = TLDRAdapter(self.lm, TLDRConfig.of(self.lm.config, ablate))
         if self.adapter.lora is not None:
             lora.attach(self.lm.backbone, self.adapter.lora.spec, self.adapter.lora)
@@ -120,8 +122,7 @@ def patch_logits(lm: LanguageModel, adapter: TLDRAdapter, batch: SpeechBatch, si
     # The last latent is never an input: patch N - 1 is decided at latent N - 2, patch 0 at TASK.
     latents = adapter.compressor(embedded[:, :-1]) if count > 1 else prefix.x[:, :0]
     places = patch_position(prefix.next[:, None], torch.arange(count - 1, device=prefix.next.device)[None], size)
-    causal = torch.ones(count - 1, count - 1, dtype=torch.bool).tril()
-    mask = attention_mask(prefix, causal, lm.config.bidirectional_text)
+    mask = attention_mask(prefix, causal_mask(count - 1, count - 1, prefix.next.device), lm.config.bidirectional_text)
     hidden, _ = train_forward(lm, torch.cat([prefix.x, latents], 1), torch.cat([prefix.positions, places], 1), mask)
     g = hidden[:, prefix.x.shape[1] - 1:].flatten(0, 1)  # [B N, H]
     speaker = batch.speaker.repeat_interleave(count, 0)

@@ -55,17 +55,17 @@ class VoiceEncoder:
         low = torch.from_numpy(recording.samples[: int(MAX_SECONDS * audio.SAMPLE_RATE)])
         wide = samples if samples.ndim == 1 else samples.mean(axis=1)
         high = torch.from_numpy(audio.resample(wide, sample_rate, SAMPLE_RATE)[: int(MAX_SECONDS * SAMPLE_RATE)])
-        tokens, mel = align(self._tokens(low), prompt_mel(high, self._config.prompt_fmax))
-        return Voice(tokens, self._embedding(low), mel[None], len(low) / audio.SAMPLE_RATE, tuple(notes), cut)
+        tokens, mel = align(self.tokens(low), prompt_mel(high, self._config.prompt_fmax))
+        return Voice(tokens, self.embedding(low), mel[None], len(low) / audio.SAMPLE_RATE, tuple(notes), cut)
 
-    def _tokens(self, wave: Tensor) -> Tensor:
+    def tokens(self, wave: Tensor) -> Tensor:
         """[N] at 16 kHz -> [F], 25 a second."""
         feats = whisper_mel(wave)[None].numpy()
         length = np.array([feats.shape[2]], dtype=np.int32)
         inputs = {node.name: value for node, value in zip(self._tokenizer.get_inputs(), (feats, length))}
         return torch.from_numpy(np.asarray(self._tokenizer.run(None, inputs)[0])).long().flatten()
 
-    def _embedding(self, wave: Tensor) -> Tensor:
+    def embedding(self, wave: Tensor) -> Tensor:
         """[N] at 16 kHz -> [1, 192]."""
         bank = kaldi_bank(wave)[None].numpy()
         (node,) = self._speaker.get_inputs()

@@ -20,7 +20,7 @@ from . import download, frontend, weights
 from .configs import CosyConfig, END_OF_PROMPT, RELEASED_SAMPLING, SAMPLE_RATE, TOKEN_RATE
 from .flow import build_flow, flow_noise
 from .hift import Hift
-from .lm import CosyLanguageModel, empty_lm
+from .lm import CosyLanguageModel
 from .prompt import VoiceEncoder
 from .tokenizer import TextTokenizer
 from .vocoder import CosyVocoder
@@ -60,9 +60,7 @@ class CosyVoiceStack:
         return cls(folder, config, device, dtype, name=str(name), adapters=adapters)
 
     def _load_lm(self, folder: Path) -> CosyLanguageModel:
-        lm = empty_lm(self.config.lm, self.config.layout)
-        weights.load_lm(lm, folder / "llm.pt")
-        return lm.to(self.device, self.dtype).eval().requires_grad_(False)
+        return weights.released_lm(folder, self.config).to(self.device, self.dtype).eval().requires_grad_(False)
 
     def _load_acoustics(self, folder: Path) -> tuple[torch.nn.Module, Hift]:
         with torch.device("meta"):
@@ -105,7 +103,8 @@ class CosyVoiceStack:
             before = self.config.system_prompt + before
         ids, labels = self.tokenize(segment)
         told = torch.tensor(self.tokenizer.encode(before), dtype=torch.long, device=self.device)
-        prefix = self.lm.prefix(torch.cat((told, ids)), labels, None, prompt.codes)
+        speaker = prompt.extra["voice"].speaker[0].to(self.device)  # not for the language model: for methods that ask
+        prefix = self.lm.prefix(torch.cat((told, ids)), labels, speaker, prompt.codes)
         return dataclasses.replace(prefix, text=slice(prefix.text.stop - len(ids), prefix.text.stop))
 
     def vocoder(self, prompt: Prompt, codebooks: int = 1) -> CosyVocoder:

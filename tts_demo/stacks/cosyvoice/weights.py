@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from ...config import UserError
-from .lm import CosyLanguageModel
+from .configs import CosyConfig
+from .lm import CosyLanguageModel, empty_lm
 
 _WEIGHT_NORM = {"weight_g": "parametrizations.weight.original0", "weight_v": "parametrizations.weight.original1"}
 
@@ -46,6 +47,13 @@ def load_flow(flow: nn.Module, path: Path) -> None:
 
 def load_hift(hift: nn.Module, path: Path) -> None:
     _strict(hift, hift_keys(read_state(path)), path, assign=False)
+
+
+def released_lm(folder: Path, config: CosyConfig) -> CosyLanguageModel:
+    """The language model of a complete model folder, on the CPU, in the precision it is stored in."""
+    lm = empty_lm(config.lm, config.layout)
+    load_lm(lm, folder / "llm.pt")
+    return lm
 
 
 def load_lm(lm: CosyLanguageModel, path: Path) -> None:
