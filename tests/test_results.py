@@ -21,8 +21,8 @@ def test_keeping_a_section_renders_it(tmp_path: Path) -> None:
     text = readme.read_text()
     assert text.startswith("a\n") and text.endswith("\nb\n") and "old" not in text
     assert "| 8 books | 0.500 | 3.00 |" in text
-    assert "| codec, 8 codebooks: STOI | ≥ 0.93 | 0.500 | **missed** |" in text
-    assert "| codec, 8 codebooks: PESQ wide band | ≥ 2.3 | 3.00 | met |" in text
+    assert "| codec, 8 codebooks: STOI | ≥ 0.94 | 0.500 | **missed** |" in text
+    assert "| codec, 8 codebooks: PESQ wide band | ≥ 2.6 | 3.00 | met |" in text
     assert "| baseline: LM-RTF | ≤ 0.2 |  | not measured |" in text
     more = figures | {"rows": {"4 books": {"stoi": 0.4, "pesq": 2.0}}}
     results.keep("codec", more, tmp_path / "results.json", readme)

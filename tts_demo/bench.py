@@ -2,7 +2,8 @@
 
 Rows come from each method's ``bench_options``. Every row first makes one long run that is not timed: it warms up and
 gives the KV bytes at 12 s and 20 s. The rounds then run all rows in turn, so that whatever else the machine does meets
-all of them alike; gains are medians of ratios within a round.
+all of them alike; gains are medians of ratios within a round. With a store, a stopped bench goes on behind its last
+whole round.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ import os
 import platform
 import resource
 import statistics
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
+from tqdm import tqdm
 
 from . import audio, engine, results
 from .bench_peer import Peer
 from .bench_stack import ShapeStack
 from .config import Request, Sampling, UserError
-from .evaluate import Row, read_cases, rows_for, runnable
+from .evaluate import EVERYTHING, ROWS_SHARE, Row, read_cases, rows_for, runnable
 from .lm.cost import Cost, probe_bandwidth
 from .lm.decoder import Decoder
 from .methods import METHODS
@@ -36,7 +39,8 @@ from .stacks import load_stack, pick_dtype
 
 ROUNDS = 5
 KV_SECONDS = (12, 20)
-FIGURES = ("ms_per_step", "lm_rtf", "rtf", "ttfa", "frames_per_step", "acceptance", "ceiling_share")
+FIGURES = ("ms_per_step", "lm_rtf", "rtf", "ttfa", "frames_per_step", "acceptance", "ceiling_share", "first_frame_ms",
+           "codes_per_second")
 TEXT = "The north wind and the sun were disputing which was the stronger, when a traveller came along in a warm cloak."
 
 
@@ -52,19 +56,55 @@ class Measured:
     ceiling_share: list[float] = field(default_factory=list)
     frames_per_step: list[float] = field(default_factory=list)
     acceptance: list[float] = field(default_factory=list)
+    first_frame_ms: list[float] = field(default_factory=list)  # prefill and steps until the first whole frame
+    codes_per_second: list[float] = field(default_factory=list)  # codebook tokens said per second of the language model
     peak_bytes: int = 0
 
 
 class Bench:
-    """Measures ``rows`` on ``stack``; ``report`` is the JSON object."""
+    """Measures ``rows`` on ``stack``; ``report`` is the JSON object. ``store``: where whole rounds are kept."""
 
-    def __init__(self, stack: Any, prompt: Any, rows: list[Row], seconds: float, seed: int) -> None:
+    def __init__(self, stack: Any, prompt: Any, rows: list[Row], seconds: float, seed: int, rounds: int = 0,
+                 store: Path | None = None) -> None:
         self.stack, self.prompt, self.rows, self.seconds, self.seed = stack, prompt, rows, seconds, seed
         config = stack.decoder.config
         self.cost = Cost.of(config, stack.decoder.dtype)
         self.bandwidth = probe_bandwidth(stack.device, self.cost.weight_bytes)
         self.measured = {row.label: Measured() for row in rows}
         self.peer: list[float] = []
+        self.rounds, self.store = rounds or ROUNDS, store
+        self._until = float("inf")
+        self._restore()
+
+    def allow(self, minutes: float) -> None:
+        """No round starts after this long from now; 0 = no limit."""
+        self._until = time.monotonic() + 60 * minutes if minutes else float("inf")
+
+    @property
+    def expired(self) -> bool:
+        return time.monotonic() > self._until
+
+    def _key(self) -> dict[str, Any]:
+        """What must be the same for stored rounds to count."""
+        return {"checkpoint": self.stack.checkpoint_hash, "stack": self.stack.name, "device": processor(self.stack.device),
+                "dtype": str(self.stack.decoder.dtype), "seconds": self.seconds, "seed": self.seed, "torch": torch.__version__,
+                "threads": torch.get_num_threads(), "rows": list(self.measured)}
+
+    def _restore(self) -> None:
+        if not (self.store and self.store.is_file()):
+            return
+        old = json.loads(self.store.read_text())
+        if old["key"] == self._key():
+            self.measured = {label: Measured(**m) for label, m in old["measured"].items()}
+            self.peer = old["peer"]
+
+    def _save(self) -> None:
+        if self.store:
+            self.store.parent.mkdir(parents=True, exist_ok=True)
+            part = self.store.with_suffix(".part")
+            measured = {label: dataclasses.asdict(m) for label, m in self.measured.items()}
+            part.write_text(json.dumps({"key": self._key(), "measured": measured, "peer": self.peer}))
+            part.rename(self.store)
 
     def frames(self, seconds: float) -> int:
         return max(2, round(seconds * self.stack.frame_rate))
@@ -73,21 +113,25 @@ class Bench:
         return Request(TEXT, self.prompt, row.method.name, row.options, Sampling(), seed,
                        forced_frames=self.frames(seconds))
 
+    @torch.inference_mode()
     def warm_up(self, row: Row) -> None:
-        """The long untimed run: KV bytes of the speech at the lengths asked for, prompt and text apart."""
-        done = engine.run(self.stack, self.request(row, KV_SECONDS[-1], self.seed))
-        method = self.stack.method(row.method.name)
-        with torch.inference_mode():
+        """KV bytes of the speech at the lengths asked for, prompt and text apart, from a long run of the language model
+        alone; then a short run of everything, not timed either."""
+        method, limit, m = self.stack.method(row.method.name), self.frames(KV_SECONDS[-1]), self.measured[row.label]
+        if not m.kv:
             state = method.prefill(self.stack.prefix(self.prompt, TEXT), row.options, Sampling(),
-                                   generator_for(self.stack.device, self.seed), 8, True)
-        before = sum(cache.nbytes for cache in state.caches.values())
-        kv, spoken = {"prompt_and_text": before}, 0
-        for step in done.trace.steps:
-            spoken += step.frames
-            for seconds in KV_SECONDS:
-                if spoken >= self.frames(seconds):
-                    kv.setdefault(f"speech_{seconds}s", step.kv_bytes - before)
-        self.measured[row.label].kv = kv
+                                   generator_for(self.stack.device, self.seed), limit, True)
+            before = sum(cache.nbytes for cache in state.caches.values())
+            kv, spoken, done = {"prompt_and_text": before}, 0, False
+            while not done:
+                step = method.step(state)
+                spoken, done = spoken + len(step.frames), step.done
+                live = sum(cache.nbytes for cache in state.caches.values()) - before
+                for seconds in KV_SECONDS:
+                    if spoken >= self.frames(seconds):
+                        kv.setdefault(f"speech_{seconds}s", live)
+            m.kv = kv
+        engine.run(self.stack, self.request(row, 1.0, self.seed))
 
     def time(self, row: Row, seed: int) -> None:
         cuda = self.stack.device.type == "cuda"
@@ -102,6 +146,12 @@ class Bench:
         if s.acceptance is not None:
             m.acceptance.append(s.acceptance)
         spent = sum(step.ms for step in steps) / 1000
+        spoken, until_frame = 0, 1000 * s.lm_seconds - sum(step.ms for step in done.trace.steps)  # the prefill
+        for step in done.trace.steps:
+            until_frame += step.ms * (not spoken)
+            spoken += step.frames
+        m.first_frame_ms.append(until_frame)
+        m.codes_per_second.append(done.codes.size / s.lm_seconds)
         m.ms_per_step.append(1000 * spent / (s.backbone_steps - 1))
         read = self.cost.weight_bytes * (s.backbone_steps - 1) + sum(step.kv_bytes for step in steps)
         m.ceiling_share.append(read / self.bandwidth / spent)
@@ -110,16 +160,22 @@ class Bench:
     def run(self, peer: bool) -> None:
         prefix = self.stack.prefix(self.prompt, TEXT)
         other = Peer(self.stack.lm) if peer else None
-        for row in self.rows:
+        for row in tqdm(self.rows, desc="warm up", unit="row", mininterval=2.0):
             self.warm_up(row)
+        self._save()
         if other:
             other.seconds_per_token(prefix, 4, Sampling(), self.seed)
-        for number in range(ROUNDS):
-            for row in self.rows:
+        finished = min(len(m.lm_rtf) for m in self.measured.values())
+        for number in range(finished, self.rounds):
+            if finished and self.expired:
+                break
+            for row in tqdm(self.rows, desc=f"round {number + 1} of {self.rounds}", unit="row", mininterval=2.0):
                 self.time(row, self.seed + number)
             if other:
                 per_token = other.seconds_per_token(prefix, self.frames(self.seconds), Sampling(), self.seed + number)
                 self.peer.append(1000 * per_token)
+            finished = number + 1
+            self._save()
 
     def batch(self, size: int) -> dict[str, Any]:
         """The baseline with ``size`` requests in one step; the other methods' bytes are ``size`` separate caches."""
@@ -170,7 +226,7 @@ class Bench:
             "random_weights": isinstance(self.stack, ShapeStack), "stack": self.stack.name, "checkpoint": self.stack.checkpoint_hash, "device": processor(device),
             "runtime": "graph" if cuda and Decoder.graphed else "eager", "threads": torch.get_num_threads(),
             "load_average": os.getloadavg(), "dtype": str(decoder.dtype).removeprefix("torch."),
-            "seconds": self.seconds, "rounds": ROUNDS, "seed": self.seed, "bandwidth_gb_s": self.bandwidth / 1e9,
+            "seconds": self.seconds, "rounds": min(len(m.lm_rtf) for m in self.measured.values()), "seed": self.seed, "bandwidth_gb_s": self.bandwidth / 1e9,
             "parameters": self.cost.parameters, "weight_bytes_per_step": self.cost.weight_bytes,
             "kv_bytes_per_token": self.cost.kv_bytes_per_token, "torch": torch.__version__,
             "ceiling_ms": 1000 * self.cost.ceiling_seconds(self.bandwidth, 0),
@@ -240,41 +296,53 @@ def ranged(row: dict[str, Any], name: str, digits: int) -> str:
 
 def command(args: argparse.Namespace) -> None:
     """``python -m tts_demo bench``: a table for people, then one JSON object as the last line."""
-    device = pick_device(args.device)
+    from . import bench_analyses
+
+    keep, device = results.check_keep(args), pick_device(args.device)
     if args.runtime == "graph" and device.type != "cuda":
         raise UserError("--runtime graph needs a CUDA device; use --runtime eager here.")
     if args.batch < 1 or not 0.5 <= args.seconds <= 120:
         raise UserError("--batch must be 1 or more and --seconds between 0.5 and 120.")
     Decoder.graphed = args.runtime == "graph"
-    names = args.methods.split(",") if args.methods else list(METHODS)
-    rows = rows_for(dict.fromkeys(["baseline", *names]), pairs(args.set))
+    names = args.methods.split(",") if args.methods else EVERYTHING if args.all else METHODS
+    rows = rows_for(dict.fromkeys(["baseline", *names]), pairs(args.set)) + (bench_analyses.extra_rows() if args.all else [])
+    rows = list({row.label: row for row in rows}.values())
     if args.shape != "nano" or args.stack == "random":
         stack = ShapeStack.of(args.shape, device, pick_dtype(args.dtype, device) if args.dtype else None)
         prompt = stack.prompt
     else:
         stack = load_stack(args.stack, args.device, args.dtype)
         case = read_cases(None, 1)[0]
-        recording = audio.read(case.prompt)
-        prompt = stack.encode_prompt(recording.samples, recording.sample_rate, case.prompt_text or None)
+        recording = audio.read(case.prompt, target=stack.sample_rate)
+        prompt = stack.encode_prompt(recording.samples, recording.rate, case.prompt_text or None)
     rows, skipped = runnable(stack, rows, bool(args.methods))
-    bench = Bench(stack, prompt, rows, args.seconds, args.seed)
-    bench.run(args.peer)
+    store = results.STORES / "bench.json" if args.all else None
+    bench = Bench(stack, prompt, rows, args.seconds, args.seed, args.rounds or 0, store)
+    bench.allow(args.minutes * (ROWS_SHARE if args.all else 1))
+    bench.run(args.peer or args.all)
     report = {"command": typed(args), **bench.report()}
     if args.batch > 1:
         report["batch"] = bench.batch(args.batch)
     report["skipped"] = skipped
     print(table(report))
+    if keep:
+        results.keep("bench", report)
+    if args.all:
+        bench.allow(args.minutes * (1 - ROWS_SHARE))
+        analyses = bench_analyses.run(bench)
+        results.keep("analyses", {"command": report["command"], "conditions": report["conditions"], "rows": analyses})
+        report["analyses"] = analyses
     if args.json:
         Path(args.json).write_text(json.dumps(report, indent=1))
-    if args.keep:
-        results.keep("bench", report)
     print(json.dumps(report))
 
 
 def typed(args: argparse.Namespace) -> str:
     """What to type to measure this again."""
-    words = ["python -m tts_demo bench"]
-    words += [f"--{key} {getattr(args, key)}" for key in ("shape", "batch", "seconds", "runtime", "methods") if getattr(args, key)]
+    words = ["python -m tts_demo bench"] + ["--all"] * args.all
+    words += [f"--{key} {getattr(args, key)}" for key in ("shape", "batch", "seconds", "runtime", "rounds", "methods")
+              if getattr(args, key)]
+    words += [f"--minutes {args.minutes:g}"] * bool(args.minutes)
     words += [f"--set {' '.join(group)}" for group in args.set]
     words += ["--stack random"] * (args.stack == "random") + ["--peer"] * args.peer
     return " ".join(words)

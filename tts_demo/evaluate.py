@@ -12,7 +12,8 @@ import dataclasses
 import json
 import os
 import platform
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,15 @@ import torch
 import torchaudio
 from tqdm import tqdm
 
-from . import audio, engine, judges
+from . import audio, engine, judges, results
 from .config import SAMPLE_RATE, Request, Sampling, UserError
-from .methods import METHODS, find
+from .methods import ABLATIONS, METHODS, PARTS, find
 from .methods.base import Method
 
 ASSETS = Path(__file__).parents[1] / "assets"
 NATURAL = "recordings"
+EVERYTHING = (*METHODS, *ABLATIONS, *PARTS)  # what --all measures, as far as its weights are here
+ROWS_SHARE = 0.7  # of the time that --minutes allows --all; the analyses have the rest
 SECONDS_PER_CHARACTER = 1 / 15  # of read English, where no recording tells the expected length
 
 
@@ -108,12 +111,14 @@ def runnable(stack: Any, rows: list[Row], strict: bool) -> tuple[list[Row], list
 
 
 class Evaluation:
-    """Runs what is missing of (rows x cases) and keeps the records; ``table()`` sums them up."""
+    """Runs what is missing of (rows x cases) and keeps the records; ``table()`` sums them up. Runs go text by text
+    through all rows, so that one that is stopped leaves rows that can be compared."""
 
     def __init__(self, stack: Any, cases: list[Case], sampling: Sampling, seed: int, store: Path | None,
                  judge: judges.Judges) -> None:
         self.stack, self.cases, self.sampling, self.seed, self.judge = stack, cases, sampling, seed, judge
         self.store = store
+        self._until = float("inf")
         self.conditions = {
             "checkpoint": stack.checkpoint_hash, "stack": stack.name, "device": str(stack.device),
             "dtype": str(stack.dtype).removeprefix("torch."), "sampling": dataclasses.asdict(sampling), "seed": seed,
@@ -121,54 +126,81 @@ class Evaluation:
             "threads": torch.get_num_threads(), "recogniser": "PocketSphinx en-us", "voice model": "Resemblyzer",
             "mos model": "DNSMOS (speechmos)",
         }
-        self.records = self._stored()
+        stored = self._stored()
+        self.records: dict[str, dict[str, Any]] = stored.get("records", {})
+        self.pieces: dict[str, dict[str, Any]] = stored.get("pieces", {})  # what analyses have measured so far
         self._prompts: dict[str, Any] = {}
         self._voices: dict[str, np.ndarray | None] = {}
 
-    def _stored(self) -> dict[str, dict[str, Any]]:
+    def allow(self, minutes: float) -> None:
+        """Nothing new starts after this long from now; 0 = no limit."""
+        self._until = time.monotonic() + 60 * minutes if minutes else float("inf")
+
+    @property
+    def expired(self) -> bool:
+        return time.monotonic() > self._until
+
+    def once(self, key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+        """What ``make`` measures, kept with the records; None when the time is up."""
+        if key not in self.pieces:
+            if self.expired:
+                return None
+            self.pieces[key] = make()
+            self.save()
+        return self.pieces[key]
+
+    def _stored(self) -> dict[str, Any]:
         if not (self.store and self.store.is_file()):
             return {}
         old = json.loads(self.store.read_text())
         same = {k: v for k, v in old.get("conditions", {}).items() if k != "threads"}
         mine = {k: v for k, v in self.conditions.items() if k != "threads"}
-        return old.get("records", {}) if json.loads(json.dumps(mine)) == same else {}
+        return old if json.loads(json.dumps(mine)) == same else {}
 
     def run(self, rows: list[Row], show: bool = True) -> None:
         jobs = [(NATURAL, None, case) for case in self.cases if case.recording]
-        jobs += [(row.label, row, case) for row in rows for case in self.cases]
+        jobs += [(row.label, row, case) for case in self.cases for row in rows]
         jobs = [job for job in jobs if self._key(job[0], job[2]) not in self.records]
         for label, row, case in tqdm(jobs, desc="evaluate", unit="run", disable=not show, mininterval=2.0):
+            if self.expired:
+                break
             record = self._natural(case) if row is None else self._speak(row, case)
             self.records[self._key(label, case)] = {"row": label, **record}
-            self._save()
-        self._save()
+            self.save()
+        self.save()
+
+    def of_row(self, label: str) -> list[dict[str, Any]]:
+        """The records of a row, over the texts of this evaluation."""
+        found = [self.records.get(self._key(label, case)) for case in self.cases]
+        return [record for record in found if record]
 
     def _key(self, label: str, case: Case) -> str:
         return f"{label} | {Path(case.prompt).stem} | {case.text}"
 
-    def _save(self) -> None:
+    def save(self) -> None:
         if self.store:
+            self.store.parent.mkdir(parents=True, exist_ok=True)
             part = self.store.with_suffix(".part")
-            part.write_text(json.dumps({"conditions": self.conditions, "records": self.records}))
+            part.write_text(json.dumps({"conditions": self.conditions, "records": self.records, "pieces": self.pieces}))
             part.rename(self.store)
 
     def _natural(self, case: Case) -> dict[str, Any]:
         samples = audio.read(case.recording).samples
-        return self._judge(samples, SAMPLE_RATE, case)
+        return self.judged(samples, SAMPLE_RATE, case)
 
     def _speak(self, row: Row, case: Case) -> dict[str, Any]:
-        request = Request(case.text, self._prompt(case), row.method.name, row.options, self.sampling, self.seed)
-        done = engine.run(self.stack, request)
+        done = engine.run(self.stack, self.request(row, case))
         s = done.snapshot
         seconds = self._expected(case)
-        return self._judge(done.audio, self.stack.sample_rate, case) | {
+        return self.judged(done.audio, self.stack.sample_rate, case) | {
             "seconds": s.audio_seconds, "expected_seconds": seconds, "truncated": done.truncated,
             "short": s.audio_seconds < 0.5 * seconds, "lm_rtf": s.lm_rtf, "rtf": s.rtf, "ttfa": s.ttfa_seconds,
             "frames_per_step": s.frames_per_step, "kv_peak": s.kv_bytes_peak, "acceptance": s.acceptance,
             "stats": {k: v for k, v in s.method_stats.items() if isinstance(v, (int, float, str, list, dict))},
         }
 
-    def _judge(self, samples: np.ndarray, rate: int, case: Case) -> dict[str, Any]:
+    def judged(self, samples: np.ndarray, rate: int, case: Case) -> dict[str, Any]:
+        """What every judge says about samples [N] that should say the case's text in its voice."""
         if rate != SAMPLE_RATE:
             samples = torchaudio.functional.resample(torch.from_numpy(samples), rate, SAMPLE_RATE).numpy()
         heard = self.judge.transcribe(samples) if len(samples) else ""
@@ -185,7 +217,11 @@ class Evaluation:
             record["sim_others"] = float(np.mean([s for p, s in scores.items() if p != case.prompt] or [0.0]))
         return record
 
-    def _prompt(self, case: Case) -> Any:
+    def request(self, row: Row, case: Case, **more: Any) -> Request:
+        return Request(case.text, self.prompt(case), row.method.name, row.options, self.sampling, self.seed, **more)
+
+    def prompt(self, case: Case) -> Any:
+        """The case's voice, encoded once."""
         key = case.prompt
         if key not in self._prompts:
             recording = audio.read(case.prompt, target=self.stack.sample_rate)
@@ -204,8 +240,9 @@ class Evaluation:
 
     def table(self) -> dict[str, dict[str, Any]]:
         """Row label -> its figures, each with a 95 % interval where it is a mean over runs."""
-        labels = list(dict.fromkeys(r["row"] for r in self.records.values()))
-        return {label: summarise([r for r in self.records.values() if r["row"] == label]) for label in labels}
+        labels = dict.fromkeys(r["row"] for r in self.records.values())
+        found = {label: self.of_row(label) for label in labels}
+        return {label: summarise(records) for label, records in found.items() if records}
 
 
 def bootstrap(values: np.ndarray, weights: np.ndarray, draws: int = 1000) -> list[float]:
@@ -249,32 +286,46 @@ def format_table(table: dict[str, dict[str, Any]]) -> str:
 
 def command(args: argparse.Namespace) -> None:
     """``python -m tts_demo evaluate``: a table for people, then one JSON object as the last line."""
-    from . import checkpoints
+    from . import checkpoints, evaluate_analyses
     from .settings import pairs, parse_settings
     from .stacks import load_stack
 
+    keep = results.check_keep(args)
     settings = pairs(args.set)
     sampling = parse_settings(METHODS["baseline"], {k: v for k, v in settings.items() if hasattr(Sampling(), k)})[1]
-    rows = rows_for((args.methods or ",".join(METHODS)).split(","), settings)
+    names = args.methods.split(",") if args.methods else EVERYTHING if args.all else METHODS
+    rows = rows_for(names, settings) + (evaluate_analyses.extra_rows() if args.all else [])
     cases = read_cases(args.list, args.limit)
     stack = load_stack(args.stack, args.device, args.dtype)
     rows, skipped = runnable(stack, rows, bool(args.methods))
     judge = judges.Judges.of_checkpoint(checkpoints.resolve("nano"))
-    evaluation = Evaluation(stack, cases, sampling, args.seed, Path(args.json) if args.json else None, judge)
+    store = Path(args.json) if args.json else results.STORES / "evaluate.json" if args.all else None
+    evaluation = Evaluation(stack, cases, sampling, args.seed, store, judge)
+    evaluation.allow(args.minutes * (ROWS_SHARE if args.all else 1))
     evaluation.run(rows)
     table = evaluation.table()
+    if not table:
+        raise UserError(f"Nothing was measured in {args.minutes:g} minutes: give --minutes more.")
+    figures: dict[str, Any] = {"command": _command(args), "conditions": evaluation.conditions, "rows": table}
     print("\n".join([format_table(table), *(f"skipped: {line}" for line in skipped)]))
     for figure, fix in judges.missing().items():
         print(f"{figure} was not measured: {fix}.")
-    figures = {"command": _command(args), "conditions": evaluation.conditions, "rows": table}
-    if args.keep:
+    if keep:
         results.keep("evaluate", figures)
+    if args.all:
+        evaluation.allow(args.minutes * (1 - ROWS_SHARE))
+        analyses = evaluate_analyses.run(evaluation)
+        print(evaluate_analyses.format_all(analyses))
+        section = {"command": figures["command"], "conditions": evaluation.conditions, "rows": analyses}
+        results.keep("analyses", section)
+        figures["analyses"] = analyses
     print(json.dumps(figures))
 
 
 def _command(args: argparse.Namespace) -> str:
     """What to type to measure this again, without the paths of this machine."""
-    words = ["python -m tts_demo evaluate"]
+    words = ["python -m tts_demo evaluate"] + ["--all"] * args.all
     words += [f"--{key} {getattr(args, key)}" for key in ("methods", "limit") if getattr(args, key)]
+    words += [f"--minutes {args.minutes:g}"] * bool(args.minutes)
     words += [f"--set {' '.join(group)}" for group in args.set]
     return " ".join(words + (["--list LIST"] if args.list else []))

@@ -1,19 +1,25 @@
 """``checkpoints/nano/results.json`` and what the README shows of it. Figures get into the README this way only.
 
-A section is what one command measured (``evaluate``, ``bench``, ``codec``), with its conditions. ``--keep`` on those
-commands writes it and renders the README anew; a test holds the two equal.
+A section is what one command measured (``evaluate``, ``bench``, ``codec``, ``analyses``), with its conditions. ``--keep``
+or ``--all`` on those commands writes it, and draws the plot and renders the README anew; a test holds them equal.
+``python -m tts_demo.results`` does the latter alone.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+import subprocess
 from pathlib import Path
 from typing import Any
 
+from . import results_analyses, results_goals, results_papers, results_plot
+from .config import UserError
+
 ROOT = Path(__file__).parents[1]
 RESULTS, README = ROOT / "checkpoints" / "nano" / "results.json", ROOT / "README.md"
+STORES = ROOT / ".train"  # where --all keeps what it has measured so far
+PLOT = "assets/quality-speed.svg"  # beside the README
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 LABELS = {"recordings": "natural recordings"}
 
@@ -23,20 +29,44 @@ def load(path: Path = RESULTS) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def keep(section: str, figures: dict[str, Any], path: Path = RESULTS, readme: Path = README) -> None:
+def check_keep(args: argparse.Namespace) -> bool:
+    """Whether the figures of this command are to be kept. Raises UserError where they would not be the bundled stack's."""
+    wanted = args.keep or args.all
+    if wanted and (args.stack != "nano" or getattr(args, "shape", "nano") != "nano"):
+        raise UserError("--all and --keep write the results of the bundled stack: leave out --stack and --shape, or name "
+                        "--methods without them.")
+    return wanted
+
+
+def keep(section: str, figures: dict[str, Any], path: Path | None = None, readme: Path | None = None) -> None:
     """Store a section (rows of an earlier one with the same checkpoint stay where they are not measured again) and
-    bring the README up to date."""
+    bring plot and README up to date."""
+    path, readme = path or RESULTS, readme or README
     results = load(path)
     old = results.get(section, {})
     same = old.get("conditions", {}).get("checkpoint") == figures.get("conditions", {}).get("checkpoint")
     if same and "rows" in figures:
         figures = figures | {"rows": old.get("rows", {}) | figures["rows"]}
-    results[section] = figures
-    path.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    results[section] = figures | {"commit": _commit()}
+    if joined := results_analyses.trade_off(results):
+        results.setdefault("analyses", {"conditions": results["bench"]["conditions"]}).setdefault("rows", {})["qtts trade-off"] = joined
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     write_readme(results, readme)
 
 
+def _commit() -> str | None:
+    """The commit that was measured, where this is a clone."""
+    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return head.stdout.strip() or None
+
+
 def write_readme(results: dict[str, Any], readme: Path = README) -> None:
+    """The part between the markers, and the plot it shows."""
+    if found := results_plot.points(results):
+        plot = readme.parent / PLOT
+        plot.parent.mkdir(parents=True, exist_ok=True)
+        plot.write_text(results_plot.draw(found), encoding="utf-8")
     text = readme.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     readme.write_text(f"{before}{BEGIN}\n{render(results)}\n{END}{rest.split(END)[1]}", encoding="utf-8")
@@ -48,11 +78,19 @@ def shown(readme: Path = README) -> str:
 
 
 def render(results: dict[str, Any]) -> str:
-    parts = [_quality(results["evaluate"])] if "evaluate" in results else []
-    parts += [_codec(results["codec"])] if "codec" in results else []
-    parts += [_speed(results["bench"])] if "bench" in results else []
-    parts += [_goals(results)] if results else []
-    return "\n\n".join(parts) or "Nothing has been measured with these weights yet."
+    """Whatever has been measured, in the order one asks for it; a section that is missing leaves no trace but in the goals."""
+    if not results:
+        return "Nothing has been measured with these weights yet."
+    parts = [show(results[section]) for section, show in
+             (("evaluate", _quality), ("bench", _speed), ("codec", _codec)) if results.get(section, {}).get("rows")]
+    if found := results_plot.points(results):
+        best = ", ".join(f"`{p.label}`" for p in results_plot.front(found))
+        parts.append(f"![Word errors against LM-RTF, a point a setting]({PLOT})\n\nNo other setting is both faster and better "
+                     f"understood than one of these (fastest first): {best}.")
+    if "evaluate" in results or "bench" in results:
+        parts.append(results_papers.render(results))
+    parts += [results_analyses.render(results.get("analyses", {})), results_goals.render(results)]
+    return "\n\n".join(filter(None, parts))
 
 
 QUALITY = (("wer", "WER %", 100, 1), ("cer", "CER %", 100, 1), ("per", "PER %", 100, 1), ("sim", "SIM", 1, 2),
@@ -130,73 +168,5 @@ def _speed(section: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class Goal:
-    """A line of the specification: ``value(results)`` is the measured figure, met when ``sign * value >= sign * bound``."""
-
-    what: str
-    bound: float
-    higher: bool
-    value: Callable[[dict[str, Any]], float]
-    digits: int = 2
-
-
-def _row(section: str, start: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """The first row of a section whose label starts so."""
-    return lambda r: next(row for label, row in r[section]["rows"].items() if label.startswith(start))
-
-
-def _figure(section: str, start: str, key: str) -> Callable[[dict[str, Any]], float]:
-    return lambda r: _row(section, start)(r)[key]
-
-
-def _over(section: str, start: str, key: str, base: str = "baseline") -> Callable[[dict[str, Any]], float]:
-    return lambda r: _row(section, start)(r)[key] / _row(section, base)(r)[key]
-
-
-def _above(start: str, key: str, scale: float = 100.0) -> Callable[[dict[str, Any]], float]:
-    return lambda r: scale * (_row("evaluate", start)(r)[key] - _row("evaluate", "baseline")(r)[key])
-
-
-GOALS = (
-    Goal("baseline: PocketSphinx WER over that of natural recordings", 1.6, False, _over("evaluate", "baseline", "wer", "recordings")),
-    Goal("baseline: share of runs cut at the limit, %", 2, False, lambda r: 100 * _row("evaluate", "baseline")(r)["truncated"]),
-    Goal("baseline: nearest of the prompt voices is the right one, %", 80, True, lambda r: 100 * _row("evaluate", "baseline")(r)["nearest"]),
-    Goal("baseline: RTF", 0.5, False, _figure("bench", "baseline", "rtf")),
-    Goal("baseline: TTFA, s", 0.6, False, _figure("bench", "baseline", "ttfa")),
-    Goal("baseline: LM-RTF", 0.2, False, _figure("bench", "baseline", "lm_rtf"), 3),
-    Goal("baseline: step time over transformers' generate", 0.75, False, lambda r: r["bench"]["peer"]["ours_over_peer"]),
-    Goal("tldr, patch 4: LM gain", 1.8, True, _figure("bench", "tldr patch_size=4", "lm_gain")),
-    Goal("tldr, patch 8: LM gain", 2.4, True, _figure("bench", "tldr patch_size=8", "lm_gain")),
-    Goal("tldr, patch 4: KV of 12 s of speech over the baseline's", 0.26, False, _over("bench", "tldr patch_size=4", "kv_speech_12s")),
-    Goal("tldr, patch 4: WER above the baseline's, points", 1, False, _above("tldr patch_size=4", "wer")),
-    Goal("tldr, patch 4: SIM below the baseline's", 0.01, False, lambda r: -_above("tldr patch_size=4", "sim", 1)(r), 3),
-    Goal("dcar, 2,3,4: LM gain", 2.4, True, _figure("bench", "dcar chunk_range=2,3,4", "lm_gain")),
-    Goal("dcar, 2,3,4: WER above the baseline's, points", 0, False, _above("dcar chunk_range=2,3,4", "wer")),
-    Goal("qtts, delay: WER above single's, points", 3, False, lambda r: 100 * (
-        _row("evaluate", "qtts strategy=delay")(r)["wer"] - _row("evaluate", "qtts strategy=single")(r)["wer"])),
-    Goal("qtts: hierarchical's LM-RTF over delay's", 1.4, True, _over("bench", "qtts strategy=hierarchical", "lm_rtf", "qtts strategy=delay")),
-    Goal("compressed, 50 and 10: KV of 20 s of speech over the baseline's", 0.35, False,
-         _over("bench", "compressed window=50 group=10", "kv_speech_20s")),
-    Goal("compressed, 50 and 10: WER above the baseline's, points", 0, False, _above("compressed window=50 group=10", "wer")),
-    Goal("ssd, tolerance 0.4: LM gain", 1.4, True, _figure("bench", "ssd tolerance=0.4", "lm_gain")),
-    Goal("ssd, tolerance 0, auto: LM gain", 1.15, True, _figure("bench", "ssd tolerance=0.0 draft_length=auto", "lm_gain")),
-    Goal("ssd, tolerance 0.4: WER above the baseline's, points", 2, False, _above("ssd tolerance=0.4", "wer")),
-    Goal("codec, 8 codebooks: STOI", 0.93, True, lambda r: r["codec"]["rows"]["8 books"]["stoi"], 3),
-    Goal("codec, 8 codebooks: PESQ wide band", 2.3, True, lambda r: r["codec"]["rows"]["8 books"]["pesq"]),
-)
-
-
-def _goals(results: dict[str, Any]) -> str:
-    lines = ["**Goals.** Each line of our specification, measured above; what misses is said.", "",
-             "| goal | wanted | measured | |", "|---|---|---|---|"]
-    for goal in GOALS:
-        try:
-            value = goal.value(results)
-        except (KeyError, StopIteration, TypeError):
-            value = None
-        sign = 1 if goal.higher else -1
-        verdict = "not measured" if value is None else "met" if sign * value >= sign * goal.bound else "**missed**"
-        shown = "" if value is None else f"{value:.{goal.digits}f}"
-        lines.append(f"| {goal.what} | {'≥' if goal.higher else '≤'} {goal.bound:g} | {shown} | {verdict} |")
-    return "\n".join(lines)
+if __name__ == "__main__":
+    write_readme(load())

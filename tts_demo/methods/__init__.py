@@ -5,6 +5,7 @@ from .base import Method
 from .baseline import Baseline
 from .compressed import Compressed
 from .dcar import Dcar
+from .draft_alone import DraftAlone
 from .qtts import QTTS
 from .ssd import SSD
 from .tldr import TLDR, MeanPooled, Parallel, WithoutLora, WithoutSpeaker
@@ -25,8 +26,13 @@ METHODS: dict[str, type[Method]] = {
 ABLATIONS: dict[str, type[Method]] = {method.name: method for method in (WithoutLora, WithoutSpeaker, MeanPooled, Parallel)}
 
 
+# Parts of a method that ``evaluate --all`` and ``bench --all`` measure by themselves; their weights are the method's.
+PARTS: dict[str, type[Method]] = {DraftAlone.name: DraftAlone}
+
+
 def find(name: str) -> type[Method]:
-    """The method or ablation of this name. Raises UserError for an unknown one."""
-    if name not in METHODS and name not in ABLATIONS:
+    """The method, ablation or part of this name. Raises UserError for an unknown one."""
+    known = METHODS | ABLATIONS | PARTS
+    if name not in known:
         raise UserError(f"Unknown method {name!r}; the methods are: {', '.join(METHODS)}.")
-    return METHODS.get(name) or ABLATIONS[name]
+    return known[name]

@@ -1,0 +1,126 @@
+"""What ``bench --all`` measures beside its rows, kept in section ``analyses`` of results.json: time and memory as speech
+gets longer, and what decides the best draft length."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from . import engine
+from .bench import Bench, median
+from .config import Sampling
+from .evaluate import Row, runnable
+from .evaluate_analyses import row
+from .lm import Decoder
+from .lm.sampling import distribution, race
+from .methods.ssd import LONGEST
+from .runtime import generator_for, synchronize
+
+LENGTHS = (10, 20, 60, 180)  # seconds
+CONTEXT = 400  # live slots while the cost of a pass is measured
+REPEATS = 20  # passes timed of each length
+TOLERANCES = (0.0, 0.1, 0.2, 0.3, 0.4)
+
+
+def extra_rows() -> list[Row]:
+    """Dials that only analyses need: every draft length (SSD), longer delays (QTTS)."""
+    return [row("ssd", {"tolerance": 0.4, "draft_length": str(n)}) for n in range(1, LONGEST + 1)] + \
+        [row("qtts", {"strategy": "delay", "delay": delay}) for delay in (3, 4)]
+
+
+def lengths(bench: Bench, seconds: tuple[int, ...] = LENGTHS) -> dict[str, Any]:
+    """Baseline and compressed speaking the longest of ``seconds`` at a stretch, in turn: LM-RTF of the first so many
+    seconds, KV bytes then, and bytes per further second from the second length on."""
+    wanted = [row("baseline", {}), row("compressed", {"window": 50, "group": 10})]
+    rows = runnable(bench.stack, wanted, False)[0]
+    rounds: dict[str, list[dict[str, dict[str, float]]]] = {each.label: [] for each in rows}
+    for number in range(min(2, bench.rounds)):
+        if number and bench.expired:
+            break
+        for each in tqdm(rows, desc="long speech", unit="run"):
+            done = engine.run(bench.stack, bench.request(each, seconds[-1], bench.seed + number))
+            rounds[each.label].append(_along(done, seconds, bench.stack.frame_rate))
+    found = {}
+    for label, runs in rounds.items():
+        curve = {str(s): {key: median([run[str(s)][key] for run in runs]) for key in ("lm_rtf", "kv_bytes")} for s in seconds}
+        first, last = (curve[str(s)]["kv_bytes"] for s in (seconds[1], seconds[-1]))
+        found[label] = {"at": curve, "rounds": len(runs), "kv_bytes_per_second": (last - first) / (seconds[-1] - seconds[1])}
+    return found
+
+
+def _along(done: Any, seconds: tuple[int, ...], rate: float) -> dict[str, dict[str, float]]:
+    """Seconds of speech -> LM-RTF until then (prefill included) and live KV bytes."""
+    steps = done.trace.steps
+    spent, spoken, found = 1000 * done.snapshot.lm_seconds - sum(step.ms for step in steps), 0, {}
+    for step in steps:
+        spent, spoken = spent + step.ms, spoken + step.frames
+        for s in seconds:
+            if spoken >= round(s * rate):
+                found.setdefault(str(s), {"lm_rtf": spent / 1000 / (spoken / rate), "kv_bytes": step.kv_bytes})
+    return found
+
+
+@torch.inference_mode()
+def pass_milliseconds(decoder: Decoder, count: int, draw: bool = False) -> float:
+    """Median time of one pass over ``count`` tokens behind ``CONTEXT`` others; ``draw``: with drawing the next token."""
+    cache, device = decoder.new_cache(CONTEXT + count), decoder.device
+    codes = torch.zeros(CONTEXT + count, dtype=torch.long, device=device)
+    decoder.forward(decoder.embed(codes[:CONTEXT])[None], cache, 0)
+    generator, spent = generator_for(device, 0), []
+    for _ in range(REPEATS + 2):
+        synchronize(device)
+        started = time.perf_counter()
+        logits = decoder.logits(decoder.forward(decoder.embed(codes[:count])[None], cache, CONTEXT)[0])
+        if draw:
+            race(distribution(logits, Sampling()), generator)
+        synchronize(device)
+        spent.append(1000 * (time.perf_counter() - started))
+        cache.rollback(count)
+    return median(spent[2:])
+
+
+def draft_lengths(bench: Bench) -> dict[str, Any] | None:
+    """The measured cost of a pass over n tokens and of a draft step, and the draft length they imply at the acceptance
+    measured for each tolerance."""
+    rows, skipped = runnable(bench.stack, [row("ssd", {})], False)
+    if skipped:
+        return None
+    method = bench.stack.method("ssd")
+    passes = {n: pass_milliseconds(method.decoder, n) for n in range(1, LONGEST + 2)}
+    draft = pass_milliseconds(method.draft, 1, draw=True)
+    found: dict[str, Any] = {"pass_ms": {str(n): ms for n, ms in passes.items()}, "draft_ms": draft, "tolerances": {}}
+    for tolerance in TOLERANCES:
+        measured = bench.measured.get(row("ssd", {"tolerance": tolerance, "draft_length": "3"}).label)
+        if measured and measured.acceptance:
+            rate = acceptance_rate(median(measured.acceptance), 3)
+            found["tolerances"][str(tolerance)] = {"rate": rate} | best_length(rate, passes, draft)
+    return found
+
+
+def acceptance_rate(share: float, length: int) -> float:
+    """Chance a that a drafted token is accepted when those before it were, from the accepted share of all drafted ones:
+    (a + a^2 + ... + a^length) / length = share, by bisection."""
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        if sum(middle ** i for i in range(1, length + 1)) / length < share:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def best_length(rate: float, passes: dict[int, float], draft: float) -> dict[str, Any]:
+    """The draft length that says most tokens a millisecond, and its gain over one token a pass; 0 = do not draft."""
+    gains = [sum(rate ** i for i in range(n + 1)) / (passes[n + 1] + n * draft) * passes[1] for n in range(LONGEST + 1)]
+    best = max(range(len(gains)), key=gains.__getitem__)
+    return {"best": best, "gain": gains[best]}
+
+
+def run(bench: Bench) -> dict[str, dict[str, Any]]:
+    """Name -> figures."""
+    found = {"draft lengths": draft_lengths(bench), "lengths": lengths(bench)}
+    return {name: figures for name, figures in found.items() if figures}

@@ -1,0 +1,243 @@
+"""The analyses that the papers make, on our stack: kept as data in results.json, section ``analyses``.
+
+Each function takes the ``Evaluation`` whose texts, voices, judges and store it shares, and returns its figures, or None
+when this stack or list cannot give them. What it measures goes through ``Evaluation.once``, so that it goes on where it
+stopped and ends when the time is up.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from rapidfuzz.distance import Levenshtein
+from tqdm import tqdm
+
+from . import audio, engine, judges
+from .config import UserError
+from .evaluate import ASSETS, Case, Evaluation, Row, runnable
+from .methods import find
+from .methods.dcar.analysis import guidance_profile, head_losses, head_preference
+from .methods.dcar.ranges import LONGEST
+
+FEW = 6  # runs an analysis makes where it needs runs of its own
+LONG_SECONDS = 120.0  # a paragraph may take this long
+ALIGNED = (("baseline", {}), ("tldr", {"patch_size": 4}), ("compressed", {"window": 50, "group": 10}))
+LONG_FORM = (ALIGNED[0], ALIGNED[2])
+
+Analysis = Callable[[Evaluation], dict[str, Any] | None]
+
+
+def row(name: str, options: dict[str, Any]) -> Row:
+    kind = find(name)
+    return Row(kind, kind.Options(**options))
+
+
+def extra_rows() -> list[Row]:
+    """Dials that only analyses need: every fixed chunk size (DCAR, appendix B.1), longer delays (QTTS)."""
+    return [row("dcar", {"chunk_range": str(size)}) for size in range(1, LONGEST + 1) if str(size) not in "234"] + \
+        [row("qtts", {"strategy": "delay", "delay": delay}) for delay in (3, 4)]
+
+
+def guidance(evaluation: Evaluation) -> dict[str, Any] | None:
+    """Error rate of every fixed chunk size, and the sizes that score best: DCAR's guidance range."""
+    table = evaluation.table()
+    rows = {size: table.get(f"dcar chunk_range={size}", {}) for size in range(1, LONGEST + 1)}
+    figure = next((f for f in ("wer", "per") if all(f in r for r in rows.values())), None)
+    if figure is None:
+        return None
+    profile = guidance_profile(lambda size: rows[size][figure])
+    return {"figure": figure, "error_rates": {str(size): rate for size, rate in profile.error_rates.items()},
+            "best": list(profile.best)}
+
+
+def chunks(evaluation: Evaluation) -> dict[str, Any] | None:
+    """Of every DCAR setting: how often each chunk size was chosen, their mean, and the policy's share of the time."""
+    found = {}
+    for label in evaluation.table():
+        stats = [r["stats"] for r in evaluation.of_row(label) if "chunk_sizes" in r.get("stats", {})]
+        counts: Counter[int] = Counter()
+        for each in stats:
+            counts.update({int(size): times for size, times in each["chunk_sizes"].items()})
+        if counts:
+            shares = [s["policy_share_of_time"] for s in stats if "policy_share_of_time" in s]
+            found[label] = {"sizes": {str(size): counts[size] for size in sorted(counts)},
+                            "mean": sum(size * times for size, times in counts.items()) / counts.total(),
+                            "policy_share_of_time": float(np.mean(shares)) if shares else None}
+    return found or None
+
+
+def heads(evaluation: Evaluation) -> dict[str, Any] | None:
+    """DCAR's figure 4: how often each head is the best and the worst predictor, under teacher forcing on the recordings
+    of the list (which should be held-out speech)."""
+    method, stack, pieces = evaluation.stack.method("dcar"), evaluation.stack, []
+    for case in [c for c in evaluation.cases if c.recording]:
+        def measure(case: Case = case) -> dict[str, Any]:
+            recording = audio.read(case.recording, target=stack.sample_rate)
+            codes = stack.encode_prompt(recording.samples, recording.rate, None).codes[:, 0]
+            return dataclasses.asdict(head_preference([head_losses(method, stack.prefix(evaluation.prompt(case), case.text), codes)]))
+        pieces.append(evaluation.once(f"heads | {case.recording.split('/')[-1]}", measure))
+    pieces = [p for p in pieces if p]
+    if not pieces:
+        return None
+    weights = [p["positions"] for p in pieces]
+    return {key: np.average([p[key] for p in pieces], axis=0, weights=weights).tolist() for key in ("best", "worst", "loss")} \
+        | {"positions": sum(weights), "recordings": len(pieces)}
+
+
+def alignment(evaluation: Evaluation) -> dict[str, Any] | None:
+    """Where each model looks in the text: a replay of a few runs, scored (lm/attention.py)."""
+    found: dict[str, Any] = {}
+    names = ("diagonality", "monotonicity", "coverage")
+    for case in tqdm(evaluation.cases[:FEW], desc="alignment", unit="text"):
+        for each in _rows(evaluation, ALIGNED):
+            def measure(each: Row = each) -> dict[str, Any]:
+                done = engine.run(evaluation.stack, evaluation.request(each, case, capture_attention=True))
+                return {name: float(getattr(done.attention, name)) for name in names} if done.attention else {}
+            found.setdefault(each.label, []).append(evaluation.once(f"alignment | {each.label} | {case.text}", measure))
+    return {label: {n: float(np.mean([p[n] for p in pieces if p])) for n in names} | {"runs": sum(map(bool, pieces))}
+            for label, pieces in found.items() if any(pieces)} or None
+
+
+def long_form(evaluation: Evaluation) -> dict[str, Any] | None:
+    """Paragraphs of a minute and more in one run, without splitting: does the last third hold what the first promised?"""
+    texts = [t.strip() for t in (ASSETS / "texts" / "paragraphs.txt").read_text(encoding="utf-8").splitlines()]
+    texts = [t for t in texts if t and not t.startswith("#")][:len(evaluation.cases)]
+    voices = list(dict.fromkeys((c.prompt, c.prompt_text) for c in evaluation.cases))
+    found: dict[str, Any] = {}
+    for number, text in enumerate(tqdm(texts, desc="long form", unit="paragraph")):
+        case = Case(text, *voices[number % len(voices)])
+        for each in _rows(evaluation, LONG_FORM):
+            piece = evaluation.once(f"long form | {each.label} | {text[:40]}", lambda: _paragraph(evaluation, each, case))
+            found.setdefault(each.label, []).append(piece)
+    return {label: _sum_thirds([p for p in pieces if p]) for label, pieces in found.items() if any(pieces)} or None
+
+
+class Unsplit:
+    """A stack that speaks any text in one go."""
+
+    def __init__(self, stack: Any) -> None:
+        self._stack = stack
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stack, name)
+
+    def split(self, text: str) -> list[str]:
+        return [text]
+
+
+def _paragraph(evaluation: Evaluation, each: Row, case: Case) -> dict[str, Any]:
+    done = engine.run(Unsplit(evaluation.stack), evaluation.request(each, case, max_seconds=LONG_SECONDS))
+    judged = evaluation.judged(done.audio, evaluation.stack.sample_rate, case)
+    return {"seconds": done.snapshot.audio_seconds, "truncated": done.truncated, "kv_peak": done.snapshot.kv_bytes_peak,
+            "thirds": thirds(case.text, judged["heard"]) if judged["heard"] is not None else None, "sim": judged["sim"]}
+
+
+def thirds(reference: str, heard: str) -> list[list[int]]:
+    """[errors, words] of the first, middle and last third of the reference's words, aligned as a whole."""
+    truth = judges.words(reference)
+    errors = Counter(min(2, 3 * op.src_pos // len(truth)) for op in Levenshtein.editops(truth, judges.words(heard)))
+    edges = [-(-len(truth) * i // 3) for i in range(4)]
+    return [[errors[i], edges[i + 1] - edges[i]] for i in range(3)]
+
+
+def _sum_thirds(pieces: list[dict[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {"runs": len(pieces), "truncated": sum(p["truncated"] for p in pieces),
+                           "seconds": [p["seconds"] for p in pieces], "kv_peak": max(p["kv_peak"] for p in pieces)}
+    counts = np.asarray([p["thirds"] for p in pieces if p["thirds"]], dtype=float)
+    if len(counts):
+        pooled = counts.sum(0)
+        out["wer_of_thirds"] = (pooled[:, 0] / pooled[:, 1]).tolist()
+        out["wer"] = float(pooled[:, 0].sum() / pooled[:, 1].sum())
+        out["last_over_first"] = out["wer_of_thirds"][2] / max(out["wer_of_thirds"][0], 1e-9)
+    return out
+
+
+def refiner_window(evaluation: Evaluation) -> dict[str, Any] | None:
+    """The refiner with and without its attention window (compressed-to-fine, section 3.3): the same spoken codes
+    refined by each, and its time per second of audio."""
+    stack = evaluation.stack
+    if not (hasattr(stack, "refiner") and hasattr(stack, "codec")):
+        return None
+    trained = stack.refiner.config
+    endless = copy.copy(stack.refiner)  # the same weights: only the mask differs
+    endless.config = dataclasses.replace(trained, left=10**6, right=10**6)
+    variants = {"no window": (endless, 0), f"{trained.left + trained.right + 1} frames, as trained": (stack.refiner, 0),
+                "30 frames": (stack.refiner, 30)}
+    found: dict[str, Any] = {}
+    for case in tqdm(evaluation.cases[:FEW], desc="refiner window", unit="text"):
+        pieces = evaluation.once(f"refiner | {', '.join(variants)} | {case.prompt.split('/')[-1]} | {case.text}",
+                                 lambda: _refined(evaluation, case, variants))
+        for label, piece in (pieces or {}).items():
+            found.setdefault(label, []).append(piece)
+    return {label: _mean_refined(pieces) for label, pieces in found.items()} or None
+
+
+@torch.no_grad()
+def _refined(evaluation: Evaluation, case: Case, variants: dict[str, tuple[Any, int]]) -> dict[str, Any]:
+    stack, prompt = evaluation.stack, evaluation.prompt(case)
+    spoken = engine.run(stack, evaluation.request(row("baseline", {}), case))
+    if not len(spoken.codes):
+        return {}
+    codes, out = torch.from_numpy(spoken.codes[None, :, 0]).to(stack.device), {}
+    for label, (refiner, window) in variants.items():
+        arguments = codes, prompt.speaker[None].float(), prompt.extra["latent"], window
+        refiner(*arguments)  # not timed: the first call is slower
+        started = time.perf_counter()
+        latent = refiner(*arguments)
+        seconds = time.perf_counter() - started
+        judged = evaluation.judged(stack.codec.decode_latent(latent)[0].cpu().numpy(), stack.sample_rate, case)
+        kept = {k: judged[k] for k in ("words", "phonemes", "sim", "mos") if judged.get(k) is not None}
+        out[label] = kept | {"ms_per_second": 1000 * seconds / (codes.shape[1] / stack.frame_rate)}
+    return out
+
+
+def _mean_refined(pieces: list[dict[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {"runs": len(pieces)}
+    for name, key in (("wer", "words"), ("per", "phonemes")):
+        counts = np.asarray([p[key] for p in pieces if key in p], dtype=float)
+        if len(counts):
+            out[name] = float(counts[:, 0].sum() / counts[:, 1].sum())
+    for key in ("sim", "mos", "ms_per_second"):
+        values = [p[key] for p in pieces if key in p]
+        if values:
+            out[key] = float(np.mean(values))
+    return out
+
+
+def _rows(evaluation: Evaluation, wanted: tuple[tuple[str, dict[str, Any]], ...]) -> list[Row]:
+    return runnable(evaluation.stack, [row(*each) for each in wanted], False)[0]
+
+
+ANALYSES: dict[str, Analysis] = {"guidance": guidance, "chunks": chunks, "heads": heads, "alignment": alignment,
+                                 "refiner window": refiner_window, "long form": long_form}  # the slowest last
+
+
+def run(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
+    """Name -> figures of every analysis that can be made here; says why of each that cannot."""
+    found = {}
+    for name, analysis in ANALYSES.items():
+        try:
+            figures = analysis(evaluation)
+        except UserError as error:  # a method without weights
+            print(f"analysis '{name}' left out: {error}")
+            continue
+        if figures is None:
+            print(f"analysis '{name}' left out: this stack, list or time does not give its figures.")
+        else:
+            found[name] = figures
+    return found
+
+
+def format_all(analyses: dict[str, dict[str, Any]]) -> str:
+    """For people: one line a row."""
+    short = lambda value: json.loads(json.dumps(value), parse_float=lambda x: float(f"{float(x):.3g}"))
+    return "\n".join(line for name, figures in analyses.items()
+                     for line in (f"{name}:", *(f"  {key}: {json.dumps(short(value))}" for key, value in figures.items())))

@@ -1,0 +1,104 @@
+"""The goal lines of our specification, each judged by the measured figures alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Results = dict[str, Any]
+LONG, PLAIN = "compressed window=50 group=10", "baseline"
+SPLIT, LEARNED = "qtts strategy=", "dcar chunk_range=2,3,4"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """``value(results)`` is the measured figure; met when ``sign * value >= sign * bound``."""
+
+    what: str
+    bound: float
+    higher: bool
+    value: Callable[[Results], float]
+    digits: int = 2
+
+
+def find_row(results: Results, section: str, start: str) -> dict[str, Any]:
+    """The row of a section with this label, else the first whose label goes on from it with another option."""
+    rows = results[section]["rows"]
+    return rows[start] if start in rows else next(row for label, row in rows.items() if label.startswith(start + " "))
+
+
+def _figure(section: str, start: str, key: str, scale: float = 1.0) -> Callable[[Results], float]:
+    return lambda r: scale * find_row(r, section, start)[key]
+
+
+def _over(section: str, start: str, key: str, base: str = PLAIN) -> Callable[[Results], float]:
+    return lambda r: find_row(r, section, start)[key] / find_row(r, section, base)[key]
+
+
+def _above(start: str, key: str, scale: float = 100.0, base: str = PLAIN) -> Callable[[Results], float]:
+    return lambda r: scale * (find_row(r, "evaluate", start)[key] - find_row(r, "evaluate", base)[key])
+
+
+def _analysis(results: Results, name: str, label: str) -> dict[str, Any]:
+    return results["analyses"]["rows"][name][label]
+
+
+def _long(seconds: int) -> Callable[[Results], float]:
+    """LM-RTF of the first so many seconds over the baseline's."""
+    return lambda r: (_analysis(r, "lengths", LONG)["at"][str(seconds)]["lm_rtf"]
+                      / _analysis(r, "lengths", PLAIN)["at"][str(seconds)]["lm_rtf"])
+
+
+GOALS = (
+    Goal("baseline: PocketSphinx WER over that of natural recordings", 1.6, False, _over("evaluate", PLAIN, "wer", "recordings")),
+    Goal("baseline: share of runs cut at the limit, %", 2, False, _figure("evaluate", PLAIN, "truncated", 100)),
+    Goal("baseline: nearest of the prompt voices is the right one, %", 80, True, _figure("evaluate", PLAIN, "nearest", 100)),
+    Goal("baseline: RTF", 0.5, False, _figure("bench", PLAIN, "rtf")),
+    Goal("baseline: TTFA, s", 0.6, False, _figure("bench", PLAIN, "ttfa")),
+    Goal("baseline: LM-RTF", 0.2, False, _figure("bench", PLAIN, "lm_rtf"), 3),
+    Goal("baseline: step time over transformers' generate", 0.75, False, lambda r: r["bench"]["peer"]["ours_over_peer"]),
+    Goal("tldr, patch 4: LM gain", 1.8, True, _figure("bench", "tldr patch_size=4", "lm_gain")),
+    Goal("tldr, patch 8: LM gain", 2.4, True, _figure("bench", "tldr patch_size=8", "lm_gain")),
+    Goal("tldr, patch 4: KV of 12 s of speech over the baseline's", 0.26, False, _over("bench", "tldr patch_size=4", "kv_speech_12s")),
+    Goal("tldr, patch 4: WER above the baseline's, points", 1, False, _above("tldr patch_size=4", "wer")),
+    Goal("tldr, patch 4: SIM below the baseline's", 0.01, False, _above("tldr patch_size=4", "sim", -1), 3),
+    Goal("dcar, 2,3,4: LM gain", 2.4, True, _figure("bench", LEARNED, "lm_gain")),
+    Goal("dcar, 2,3,4: WER above the baseline's, points", 0, False, _above(LEARNED, "wer")),
+    Goal("dcar, 2,3,4: WER above the random policy's, points", 0, False, _above(LEARNED, "wer", base="dcar chunk_range=random:2,3,4")),
+    Goal("qtts, delay: WER above single's, points", 3, False, _above(f"{SPLIT}delay", "wer", base=f"{SPLIT}single")),
+    Goal("qtts, hierarchical: WER above single's, points", 3, False, _above(f"{SPLIT}hierarchical", "wer", base=f"{SPLIT}single")),
+    Goal("qtts: hierarchical's LM-RTF over delay's", 1.4, True, _over("bench", f"{SPLIT}hierarchical", "lm_rtf", f"{SPLIT}delay")),
+    Goal("codec, 8 codebooks: STOI", 0.94, True, _figure("codec", "8 books", "stoi"), 3),
+    Goal("codec, 8 codebooks: PESQ wide band", 2.6, True, _figure("codec", "8 books", "pesq")),
+    Goal("codec, 8 codebooks: similarity to the recording", 0.95, True, _figure("codec", "8 books", "sim"), 3),
+    Goal("compressed, 50 and 10: KV of 20 s of speech over the baseline's", 0.35, False, _over("bench", LONG, "kv_speech_20s")),
+    Goal("compressed, 50 and 10: growth of KV a second over the baseline's", 0.12, False, lambda r: (
+        _analysis(r, "lengths", LONG)["kv_bytes_per_second"] / _analysis(r, "lengths", PLAIN)["kv_bytes_per_second"]), 3),
+    Goal("compressed, 50 and 10: LM-RTF of 10 s over the baseline's", 1, False, _long(10)),
+    Goal("compressed, 50 and 10: LM-RTF of 60 s over the baseline's", 1, False, _long(60)),
+    Goal("compressed, 50 and 10: LM-RTF of 180 s over the baseline's", 1, False, _long(180)),
+    Goal("compressed, 50 and 10: WER above the baseline's, points", 0, False, _above(LONG, "wer")),
+    Goal("compressed, 50 and 10: monotonicity above the baseline's", 0, True, lambda r: (
+        _analysis(r, "alignment", LONG)["monotonicity"] - _analysis(r, "alignment", PLAIN)["monotonicity"]), 3),
+    Goal("compressed, a minute in one run: WER of the last third over the first's", 1.3, False,
+         lambda r: _analysis(r, "long form", LONG)["last_over_first"]),
+    Goal("ssd, tolerance 0.4: LM gain", 1.4, True, _figure("bench", "ssd tolerance=0.4 draft_length=3", "lm_gain")),
+    Goal("ssd, tolerance 0, auto: LM gain", 1.15, True, _figure("bench", "ssd tolerance=0.0 draft_length=auto", "lm_gain")),
+    Goal("ssd, tolerance 0.4: WER above the baseline's, points", 2, False, _above("ssd tolerance=0.4 draft_length=3", "wer")),
+)
+
+
+def render(results: Results) -> str:
+    lines = ["**Goals.** Each line of our specification, measured above; what misses is said.", "",
+             "| goal | wanted | measured | |", "|---|---|---|---|"]
+    for goal in GOALS:
+        try:
+            value = goal.value(results)
+        except (KeyError, StopIteration, TypeError, ZeroDivisionError):  # a section, a row or a figure is missing
+            value = None
+        sign = 1 if goal.higher else -1
+        verdict = "not measured" if value is None else "met" if sign * value >= sign * goal.bound else "**missed**"
+        shown = "" if value is None else f"{value:.{goal.digits}f}"
+        lines.append(f"| {goal.what} | {'≥' if goal.higher else '≤'} {goal.bound:g} | {shown} | {verdict} |")
+    return "\n".join(lines)
