@@ -1,0 +1,177 @@
+"""Recipes on a tiny random released model and a tiny LibriTTS: train, resume, speak; alone and as two processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cosyvoice_tiny import speech_like, tiny, write_model
+from tts_demo import audio, checkpoints
+from tts_demo.cli import main
+from tts_demo.stacks import load_stack
+from tts_demo.train import METHODS, load_task
+from tts_demo.train.data import read_corpora
+from tts_demo.train.loop import TrainOptions
+from tts_demo.train.sequences import attention_mask, prefix_batch, speech_targets
+from tts_demo.train.tokens import TokenCache
+
+ROOT = Path(__file__).parents[2]
+WORDS = ("The king sang.", "Then the thing began.", "Nothing else.", "The singing ended.", "A thing.")
+
+
+@pytest.fixture(scope="module")
+def libritts(tmp_path_factory) -> Path:
+    """Two speakers to train on, one to test with."""
+    root = tmp_path_factory.mktemp("LibriTTS")
+    for n, text in enumerate(WORDS * 2):
+        speaker, subset = (("19", "train-clean-100"), ("26", "train-clean-100"), ("84", "dev-clean"))[n % 3]
+        name = f"{speaker}_198_000000_{n:06d}"
+        folder = root / subset / speaker / "198"
+        folder.mkdir(parents=True, exist_ok=True)
+        audio.write_wav(folder / f"{name}.wav", speech_like(1.0 + 0.1 * n, 24_000, n), 24_000)
+        (folder / f"{name}.normalized.txt").write_text(text + "\n")
+    return root
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def model(request, tmp_path_factory) -> Path:
+    return write_model(tmp_path_factory.mktemp(f"model{request.param}"), tiny(request.param))
+
+
+@pytest.fixture(scope="module")
+def third(tmp_path_factory) -> Path:
+    return write_model(tmp_path_factory.mktemp("model"), tiny(3))
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("work")
+
+
+def say(model: Path, out: Path, method: str, *settings: str) -> int:
+    voice = out.with_name("voice.wav")
+    audio.write_wav(voice, speech_like(1.4, 24_000), 24_000)
+    return main(["say", "The thing sings.", "--stack", str(model), "--prompt", str(voice), "--method", method,
+                 "--set", *settings, "--device", "cpu", "--dtype", "float32", "--max-seconds", "1", "-o", str(out),
+                 "--json", str(out.with_suffix(".json"))])
+
+
+def train(model: Path, libritts: Path, work: Path, recipe: str, steps: int, *more: str) -> None:
+    assert main(["train", recipe, "--stack", str(model), "--data", str(libritts), "--work", str(work), "--steps",
+                 str(steps), "--batch", "80", "--lr", "0.003", "--device", "cpu", *more]) == 0
+
+
+@pytest.mark.parametrize(("recipe", "method", "setting"), [("tldr", "tldr", "patch_size=4"), ("ssd-draft", "ssd", "tolerance=0.3")])
+def test_twenty_steps_a_resumption_and_speech(recipe, method, setting, third, libritts, work, tmp_path, capsys) -> None:
+    if method == "tldr":
+        assert say(third, tmp_path / "none.wav", method, setting) == 2
+        assert f"train {recipe} --stack" in capsys.readouterr().err
+    train(third, libritts, work, recipe, 12)
+    first = checkpoints.read_manifest(third / "adapters")[f"{recipe}/model.safetensors"]
+    cache = next(work.rglob("tokens-*.npz"))
+    made = cache.stat().st_mtime_ns
+    train(third, libritts, work, recipe, 20, "--resume")
+    assert checkpoints.read_manifest(third / "adapters")[f"{recipe}/model.safetensors"] != first
+    assert cache.stat().st_mtime_ns == made
+    state = torch.load(work / third.name / recipe / "state.pt", weights_only=True)
+    log = json.loads(state["log"])
+    assert state["step"] == 20 and [row["step"] for row in log if "ce" in row] == list(range(1, 21))
+    card = (third / "adapters" / recipe / "README.md").read_text()
+    assert "20 of 20" in card and "train-clean-100" in card and str(third.parent) not in card
+    assert say(third, tmp_path / "out.wav", method, setting) == 0
+    report = json.loads((tmp_path / "out.json").read_text())
+    assert report["method"] == method and report["frames"] > 0 and audio.read(tmp_path / "out.wav").seconds <= 1.1
+
+
+def test_two_processes(third, libritts, tmp_path) -> None:
+    """As people start it; the script also checks that gradients meet. gloo, one thread each."""
+    script = tmp_path / "together.py"
+    script.write_text("""
+import sys, torch
+from tts_demo.cli import main
+from tts_demo.train.ranks import Ranks
+
+ranks = Ranks.join(torch.device("cpu"))
+weights = [torch.nn.Parameter(torch.full((2, 2), float(ranks.index))), torch.nn.Parameter(torch.zeros(3))]
+weights[0].grad = torch.full((2, 2), 1.0 + 2 * ranks.index)
+if ranks.index:
+    weights[1].grad = torch.ones(3)
+ranks.average(weights)
+assert ranks.count == 2 and weights[0].grad.unique().item() == 2 and weights[1].grad.unique().item() == 0.5
+assert ranks.any(ranks.index == 1) and not ranks.any(False)
+ranks.share(torch.nn.ParameterList(weights))
+assert not weights[0].any()
+sys.exit(main(sys.argv[1:]))
+""")
+    out, work = tmp_path / "adapters", tmp_path / "work"
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2",
+               "--main_process_port", "0", str(script), "train", "tldr", "--stack", str(third), "--data", str(libritts),
+               "--out", str(out), "--work", str(work), "--steps", "20", "--batch", "60", "--device", "cpu"]
+    made = subprocess.run(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+                          capture_output=True, text=True, timeout=300)
+    assert made.returncode == 0, made.stderr[-2000:]
+    assert made.stdout.count("patch 4: top-1") == 1  # one speaks
+    card = (out / "tldr" / "README.md").read_text()
+    assert "20 of 20" in card and "2 processes" in card
+    options = TrainOptions(data=libritts, work=work / third.name, stack=str(third))
+    adapter = checkpoints.load_module(out, "tldr", load_task("tldr", options).modules["tldr"])
+    assert any(weight.any() for name, weight in adapter.named_parameters() if name.startswith("lora.b"))
+
+
+def test_training_reads_what_the_stack_speaks_from(model, libritts, work) -> None:
+    """One utterance of a batch: the prefix of a run, causal, one position a token, and this version's end of speech."""
+    stack = load_stack(str(model), "cpu", "float32")
+    task = load_task("ssd-draft", TrainOptions(data=libritts, work=work / model.name, stack=str(model)))
+    data, lm = task.data, task.lm
+    index = data.train[0]
+    batch = data.collate([data._item(np.random.default_rng(0), index, False)])
+    prompt = stack.encode_prompt(speech_like(1.2, 24_000), 24_000)
+    prefix, made = stack.prefix(prompt, read_corpora(libritts)[index].text), prefix_batch(lm, batch)
+    torch.testing.assert_close(made.x[0], prefix.x)
+    assert made.positions[0].tolist() == list(range(len(prefix.x))) and made.next.tolist() == [len(prefix.x)]
+    mask = attention_mask(made, torch.ones(2, 2, dtype=torch.bool).tril(), lm.config.bidirectional_text)
+    assert torch.equal(mask[0], torch.ones_like(mask[0]).tril())
+    end = speech_targets(batch, lm.config.eos)[0, -1].item()
+    assert end == {2: 6561, 3: 6562}[stack.config.version]
+    assert torch.equal(prefix.speaker, prompt.extra["voice"].speaker[0]) and batch.speaker.shape == (1, 192)
+
+
+def test_pairs_are_a_prompt_and_what_follows(third, libritts, work) -> None:
+    tokens = TokenCache(TrainOptions(data=libritts, work=work / third.name, stack=str(third)))
+    data = load_task("ssd-draft", TrainOptions(data=libritts, work=work / third.name, stack=str(third))).data
+    index = data.train[0]
+    text, codes, alignment, _ = data._item(np.random.default_rng(0), index, True)
+    assert text[:len(tokens.lead)].tolist() == tokens.lead and (alignment == -1).all()
+    rest = text[len(tokens.lead):].tolist()
+    assert any(rest == tokens.ids[index] + tokens.ids[other] for other in data.train)
+    assert len(codes) == len(alignment) > len(tokens.codes.get(index))
+
+
+def test_dev_and_test_are_held_out(libritts) -> None:
+    found = read_corpora(libritts)
+    assert {u.speaker for u in found if u.held_out} == {"librispeech-84"}
+    assert {u.speaker for u in found if not u.held_out} == {"librispeech-19", "librispeech-26"}
+    assert all(u.text in WORDS for u in found)
+
+
+@pytest.mark.parametrize("recipe", [name for name in METHODS if not name.startswith("tldr-")])
+def test_nothing_of_a_recipe_is_tied_to_the_cpu(recipe, third, libritts, work) -> None:
+    """With another default device, whatever is made without naming the batch's own device would not fit it."""
+    task = load_task(recipe, TrainOptions(data=libritts, work=work / third.name, batch=60, stack=str(third)))
+    batch = task.batch(np.random.default_rng(1), 0)
+    with torch.device("meta"):
+        loss, parts = task.loss(batch, 0)
+    loss.backward()
+    assert torch.isfinite(loss) and all(np.isfinite(value) for value in parts.values())
+
+
+def test_recipes_of_the_bundled_stack_refuse_a_released_model(third, libritts, capsys) -> None:
+    assert main(["train", "codec", "--stack", str(third), "--data", str(libritts)]) == 2
+    assert "bundled stack alone" in capsys.readouterr().err
