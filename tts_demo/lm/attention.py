@@ -34,16 +34,7 @@ class AttentionMap:
     @cached_property
     def alignment(self) -> np.ndarray:
         """[steps, text], rows summing to 1: the mean of the few heads whose centre of mass follows time best."""
-        w = self.weights.reshape(-1, *self.weights.shape[2:])
-        w = w / np.maximum(w.sum(-1, keepdims=True), 1e-9)
-        steps, text = w.shape[1:]
-        if steps < 2 or text < 2:
-            return w.mean(0)
-        centre = w @ np.arange(text) / (text - 1)  # [heads, steps]
-        time = np.linspace(-1, 1, steps)
-        moved = centre - centre.mean(1, keepdims=True)
-        follows = moved @ time / np.maximum(np.linalg.norm(moved, axis=1) * np.linalg.norm(time), 1e-9)
-        return w[np.argsort(-follows, kind="stable")[:HEADS]].mean(0)
+        return clearest(self.weights)
 
     @property
     def diagonality(self) -> float:
@@ -66,6 +57,21 @@ class AttentionMap:
         """Share of text tokens that receive at least half of an even share of the attention."""
         steps, text = self.alignment.shape
         return float((self.alignment.sum(0) >= 0.5 * steps / text).mean()) if text else 0.0
+
+
+def clearest(weights: np.ndarray) -> np.ndarray:
+    """weights [layers, heads, steps, text] -> [steps, text], rows summing to 1: the mean of the few heads whose centre of
+    mass follows time best. The mean of all heads hides them."""
+    w = weights.reshape(-1, *weights.shape[2:])
+    w = w / np.maximum(w.sum(-1, keepdims=True), 1e-9)
+    steps, text = w.shape[1:]
+    if steps < 2 or text < 2:
+        return w.mean(0)
+    centre = w @ np.arange(text) / (text - 1)  # [heads, steps]
+    time = np.linspace(-1, 1, steps)
+    moved = centre - centre.mean(1, keepdims=True)
+    follows = moved @ time / np.maximum(np.linalg.norm(moved, axis=1) * np.linalg.norm(time), 1e-9)
+    return w[np.argsort(-follows, kind="stable")[:HEADS]].mean(0)
 
 
 def capture(decoder: Decoder, x: Tensor, positions: Tensor, mask: Tensor, rows: Tensor, text: slice) -> np.ndarray:

@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 
 from .. import results
+from ..lm.attention import clearest
 from .session import Attention, Run, Side
+
+CLEAR = "clear"  # the layer choice that picks the heads which follow the text best
 
 COLUMNS = 480  # widest map sent to the browser
 BANDS = 64  # mel-like bands of a spectrogram
@@ -41,9 +44,11 @@ def spectrogram(audio: np.ndarray, sample_rate: int, columns: int = COLUMNS) -> 
     return (255 * np.clip(scaled, 0, 1)).astype(np.uint8).T[::-1]
 
 
-def pick(attention: Attention, layer: str = "mean", head: str = "mean") -> np.ndarray:
-    """[layers, heads, steps, text] -> [steps, text], one layer or head or their means."""
+def pick(attention: Attention, layer: str = CLEAR, head: str = "mean") -> np.ndarray:
+    """[layers, heads, steps, text] -> [steps, text]: the heads that follow the text best, or one layer or head, or means."""
     w = attention.weights.astype(np.float32)
+    if layer == CLEAR:
+        return clearest(w)
     w = w.mean(0) if layer == "mean" else w[min(int(layer), len(w) - 1)]
     return w.mean(0) if head == "mean" else w[min(int(head), len(w) - 1)]
 
@@ -114,7 +119,7 @@ def timeline(side: Side) -> list[list[Any]]:
     return rows
 
 
-def side_payload(side: Side, layer: str = "mean", head: str = "mean") -> dict[str, Any]:
+def side_payload(side: Side, layer: str = CLEAR, head: str = "mean") -> dict[str, Any]:
     return {
         "title": side.title, "seconds": round(side.seconds, 4), "rate": side.sample_rate,
         "frame": frame_seconds(side),
@@ -124,7 +129,7 @@ def side_payload(side: Side, layer: str = "mean", head: str = "mean") -> dict[st
     }
 
 
-def inspector(run: Run | None, layer: str = "mean", head: str = "mean") -> dict[str, Any]:
+def inspector(run: Run | None, layer: str = CLEAR, head: str = "mean") -> dict[str, Any]:
     """Everything the inspector draws for one run."""
     if run is None:
         return {"sides": {}}

@@ -19,6 +19,7 @@ import numpy as np
 
 from .. import audio
 from ..config import UserError
+from ..lm.attention import clearest
 
 KEEP = 12  # runs kept per visitor; the oldest goes first
 WHOLE_MAPS = 3  # of them keep every layer and head of their attention, several MB a run; older ones the mean
@@ -91,13 +92,13 @@ def remember(history: list[Run], run: Run) -> list[Run]:
 
 
 def slim(run: Run) -> Run:
-    """The run with each attention map averaged over layers and heads."""
+    """The run with each attention map reduced to its clearest heads."""
     sides = {}
     for name, side in run.sides():
         a = side.attention
         if a and a.weights.shape[:2] != (1, 1):
-            mean = a.weights.astype(np.float32).mean((0, 1), keepdims=True).astype(np.float16)
-            sides[name] = dataclasses.replace(side, attention=dataclasses.replace(a, weights=mean))
+            clear = clearest(a.weights.astype(np.float32))[None, None].astype(np.float16)
+            sides[name] = dataclasses.replace(side, attention=dataclasses.replace(a, weights=clear))
     return dataclasses.replace(run, **sides) if sides else run
 
 

@@ -39,7 +39,7 @@ class Views:
                 updates[ui.players[name]] = load_message(side, note, note) if side else message("clear", "shown", 0)
         side = run and (run.method or run.baseline)
         layers, heads = side.attention.weights.shape[:2] if side and side.attention else (0, 0)
-        updates[ui.layer] = gr.Dropdown(choices=choices("layer", layers), value="mean", visible=layers > 1)
+        updates[ui.layer] = gr.Dropdown(choices=[("clearest heads", plots.CLEAR), *choices("layer", layers)], value=plots.CLEAR, visible=layers > 1)
         updates[ui.head] = gr.Dropdown(choices=choices("head", heads), value="mean", visible=heads > 1)
         return updates
 
