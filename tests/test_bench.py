@@ -6,15 +6,17 @@ import json
 from dataclasses import replace
 
 import pytest
+import soundfile
 import torch
 from conftest import TINY
+from stacks.nano_tiny import voice
 
-from tts_demo import bench
+from tts_demo import bench, bench_analyses, results, results_analyses
 from tts_demo.bench_peer import Peer
 from tts_demo.bench_stack import SHAPES, ShapeStack
 from tts_demo.cli import main
 from tts_demo.config import Sampling
-from tts_demo.evaluate import rows_for
+from tts_demo.evaluate import Case, rows_for
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +58,79 @@ def test_table_shows_every_row_and_what_the_weights_were(measured):
     run, report = measured
     text = bench.table(report)
     assert all(row.label in text for row in run.rows) and "Random weights" in text and "transformers generate" in text
+
+
+def test_a_stopped_bench_goes_on_behind_its_last_round(tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "KV_SECONDS", (0.2, 0.4))
+    stack = ShapeStack("tiny", TINY, 50, torch.device("cpu"), torch.float32)
+    rows = rows_for(["baseline", "ssd-draft-alone"], {})
+    first = bench.Bench(stack, stack.prompt, rows, 0.4, 0, rounds=1, store=tmp_path / "bench.json")
+    first.run(peer=False)
+    again = bench.Bench(stack, stack.prompt, rows, 0.4, 0, rounds=2, store=tmp_path / "bench.json")
+    assert again.measured == first.measured
+    again.run(peer=False)
+    assert [len(m.lm_rtf) for m in again.measured.values()] == [2, 2]
+    assert again.measured["baseline"].lm_rtf[0] == first.measured["baseline"].lm_rtf[0]
+    again.rounds, again._until = 3, 0.0  # the time is up
+    again.run(peer=False)
+    assert again.conditions()["rounds"] == 2
+    other = bench.Bench(stack, stack.prompt, rows, 0.5, 0, store=tmp_path / "bench.json")
+    assert not other.measured["baseline"].lm_rtf  # another length: stored rounds do not count
+
+
+def test_first_frame_and_codes_per_second(measured):
+    base, tldr = measured[1]["rows"].values()
+    assert 0 < base["first_frame_ms"] < 1000 * base["lm_rtf"] * 0.5
+    assert base["codes_per_second"] == pytest.approx(50 / base["lm_rtf"], rel=0.2)
+
+
+def test_long_speech_costs_the_baseline_its_bytes(measured):
+    run, _ = measured
+    found = bench_analyses.lengths(run, (1, 2, 3, 4))
+    token = 2 * 2 * 2 * 16 * 4
+    assert found["baseline"]["kv_bytes_per_second"] == pytest.approx(50 * token)
+    long = found["compressed window=50 group=10"]
+    assert long["kv_bytes_per_second"] <= 0.12 * 50 * token and set(long["at"]) == set("1234")
+    assert all(at["lm_rtf"] > 0 for at in long["at"].values())
+    shown = results_analyses.render({"rows": {"lengths": found}})
+    assert "| baseline |" in shown and "KV MB 4 s" in shown
+
+
+def test_draft_length_follows_from_costs():
+    passes = {n: 1 + 0.05 * (n - 1) for n in range(1, 10)}
+    assert bench_analyses.best_length(0.95, passes, 0.1)["best"] > bench_analyses.best_length(0.5, passes, 0.1)["best"]
+    assert bench_analyses.best_length(0.3, passes, 0.9) == {"best": 0, "gain": 1.0}
+    for rate in (0.2, 0.9):
+        share = (rate + rate**2 + rate**3) / 3
+        assert bench_analyses.acceptance_rate(share, 3) == pytest.approx(rate, abs=1e-6)
+
+
+def test_passes_are_timed(measured):
+    found = bench_analyses.draft_lengths(measured[0])
+    assert set(found["pass_ms"]) == set("123456789") and found["draft_ms"] > 0 and found["tolerances"] == {}
+    found["tolerances"] = {"0.4": {"rate": 0.9, "best": 3, "gain": 1.5}}
+    assert "| 0.4 | 0.9 | 3 | 1.5 |" in results_analyses.render({"rows": {"draft lengths": found}})
+
+
+def test_everything_in_one_command(tmp_path, monkeypatch, capsys):
+    stack = ShapeStack("tiny", replace(TINY, max_positions=2048), 50, torch.device("cpu"), torch.float32)
+    stack.encode_prompt = lambda *_: stack.prompt
+    soundfile.write(tmp_path / "a.wav", voice(), 16000)
+    readme = tmp_path / "README.md"
+    readme.write_text(f"{results.BEGIN}\n{results.END}\n")
+    for module, name, value in (
+            (results, "RESULTS", tmp_path / "results.json"), (results, "README", readme), (results, "STORES", tmp_path),
+            (bench, "load_stack", lambda *_: stack), (bench, "read_cases", lambda *_: [Case("a", str(tmp_path / "a.wav"))]),
+            (bench, "EVERYTHING", ("compressed",)), (bench_analyses, "extra_rows", list),
+            (bench_analyses, "run", lambda run: {"lengths": bench_analyses.lengths(run, (1, 2, 3, 4))})):
+        monkeypatch.setattr(module, name, value)
+    assert main(["bench", "--all", "--seconds", "0.5", "--limit", "1", "--set", "window=50"]) == 0
+    kept = results.load(tmp_path / "results.json")
+    assert set(kept["bench"]["rows"]) == {"baseline", "compressed window=50 group=10"} and kept["bench"]["peer"]
+    assert kept["bench"]["conditions"]["rounds"] == 1 and kept["analyses"]["rows"]["lengths"]
+    assert results.shown(readme) == results.render(kept) and "load average" in results.shown(readme)
+    assert "bench --all --shape nano --batch 1 --seconds 0.5 --runtime eager --rounds 1" in kept["bench"]["command"]
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["analyses"]
 
 
 def test_peer_generates_with_our_weights(measured):

@@ -3,9 +3,33 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from xml.etree import ElementTree
 
-from tts_demo import results
+import pytest
+
+from tts_demo import results, results_analyses, results_goals, results_papers, results_plot
+
+CONDITIONS = {"checkpoint": "x", "recogniser": "R", "voice model": "V", "mos model": "M", "device": "cpu", "machine": "m",
+              "dtype": "float32", "threads": 1, "torch": "2", "seed": 0}
+SPEED = CONDITIONS | {"rounds": 1, "seconds": 10.0, "runtime": "eager", "load_average": [0.0], "weight_bytes_per_step": 1e6,
+                      "bandwidth_gb_s": 5.0}
+
+
+def quality(wer: float, **more: float) -> dict:
+    return {"runs": 4, "wer": wer, "wer_interval": [wer - 0.01, wer + 0.01], "sim": 0.8, **more}
+
+
+def speed(lm_rtf: float, gain: float, **more) -> dict:
+    return {"lm_rtf": lm_rtf, "lm_gain": gain, "rtf": 2 * lm_rtf, **more}
+
+
+EVALUATE = {"command": "e", "conditions": CONDITIONS, "rows": {
+    "baseline": quality(0.10), "tldr patch_size=4": quality(0.15), "qtts strategy=delay codebooks=8 delay=1": quality(0.2)}}
+BENCH = {"command": "b", "conditions": SPEED, "rows": {
+    "baseline": speed(0.2, 1.0, kv_speech_12s=100), "tldr patch_size=4": speed(0.12, 1.7, kv_speech_12s=25),
+    "qtts strategy=delay codebooks=8 delay=1": speed(0.25, 0.8, method="qtts", options={"strategy": "delay", "codebooks": 8, "delay": 1})}}
 
 
 def test_the_readme_shows_exactly_what_was_measured() -> None:
@@ -30,3 +54,68 @@ def test_keeping_a_section_renders_it(tmp_path: Path) -> None:
     changed = more | {"conditions": {"checkpoint": "y"}}
     results.keep("codec", changed, tmp_path / "results.json", readme)
     assert set(json.loads((tmp_path / "results.json").read_text())["codec"]["rows"]) == {"4 books"}
+
+
+@pytest.mark.parametrize("sections", [("evaluate",), ("bench",), ("evaluate", "bench"), ("analyses",)])
+def test_any_section_may_be_missing(sections: tuple[str, ...], tmp_path: Path) -> None:
+    readme, path = tmp_path / "README.md", tmp_path / "results.json"
+    readme.write_text(f"{results.BEGIN}\n{results.END}\n")
+    whole = {"evaluate": EVALUATE, "bench": BENCH, "analyses": {"conditions": CONDITIONS, "rows": {
+        "guidance": {"figure": "wer", "error_rates": {str(n): n / 10 for n in range(1, 8)}, "best": [1, 2, 3]}}}}
+    for section in sections:
+        results.keep(section, whole[section], path, readme)
+    shown = results.shown(readme)
+    assert shown == results.render(results.load(path)) and "not measured" in shown
+    assert ("*TLDR*" in shown) == ("analyses" not in sections) and ("fixed chunk sizes" in shown) == ("analyses" in sections)
+    assert (tmp_path / results.PLOT).is_file() == (sections == ("evaluate", "bench")) == (results.PLOT in shown)
+
+
+def test_the_sentence_under_a_table_follows_from_the_figures() -> None:
+    tldr = results_papers.PAPERS[0]
+    said = results_papers.sentence(tldr, {"evaluate": EVALUATE, "bench": BENCH})
+    assert said == ("patch 4 against CosyVoice3: speed-up 1.80 in the paper, 1.70 here, which agrees; WER changes by +0.01 points in the "
+                    "paper, by +5.00 here, which does not agree, ours is 5.0 points worse.")
+    slow = {"bench": {"rows": BENCH["rows"] | {"tldr patch_size=4": speed(0.2, 0.9)}}}
+    assert results_papers.sentence(tldr, slow).endswith("0.90 here, which does not agree, ours is 50% lower.")
+    wide = {"evaluate": {"rows": EVALUATE["rows"] | {"tldr patch_size=4": quality(0.15) | {"wer_interval": [0.0, 0.3]}}}}
+    assert "4 texts cannot tell apart (± 15.0)" in results_papers.sentence(tldr, wide)
+    assert results_papers.sentence(tldr, {}) == "Not measured here yet."
+
+
+def test_a_papers_figures_stay_in_its_columns() -> None:
+    for line in results_papers.render({"evaluate": {"rows": {}}, "bench": {"rows": {}}}).splitlines():
+        cells = line.strip("|").split("|")
+        if "`" in line and len(cells) > 4:
+            assert not any(cell.strip() for cell in cells[3::2]) and any(cell.strip() for cell in cells[2::2]), line
+
+
+def test_labels_of_the_papers_are_rows_that_are_measured() -> None:
+    from tts_demo.evaluate import EVERYTHING, rows_for
+
+    labels = [row.label for row in rows_for(EVERYTHING, {})]
+    for paper in results_papers.PAPERS:
+        for line in paper.lines:
+            assert any(label == line.label or label.startswith(line.label + " ") for label in labels), line.label
+
+
+def test_an_option_is_not_taken_for_a_longer_one() -> None:
+    rows = {"x": {"rows": {"dcar chunk_range=2,3,4": 1, "dcar chunk_range=2,3": 2, "qtts strategy=delay codebooks=8": 3}}}
+    assert results_goals.find_row(rows, "x", "dcar chunk_range=2,3") == 2
+    assert results_goals.find_row(rows, "x", "qtts strategy=delay") == 3
+    with pytest.raises(StopIteration):
+        results_goals.find_row(rows, "x", "dcar chunk_range=2")
+
+
+def test_the_plot_draws_every_setting_and_the_front() -> None:
+    found = results_plot.points({"evaluate": EVALUATE, "bench": BENCH})
+    assert [p.label for p in results_plot.front(found)] == ["tldr patch_size=4", "baseline"]
+    svg = ElementTree.fromstring(results_plot.draw(found))
+    circles = svg.findall("{http://www.w3.org/2000/svg}circle")
+    assert len(circles) == 2 * len(found)  # and one a method in the legend
+    assert results_plot.ticks(0, 0.27) == [0, 0.05, 0.1, 0.15, 0.2, 0.25] and results_plot.ticks(0, 34) == [0, 10, 20, 30]
+
+
+def test_qtts_rows_are_joined() -> None:
+    joined = results_analyses.trade_off({"evaluate": EVALUATE, "bench": BENCH})
+    assert joined == [{"strategy": "delay", "codebooks": 8, "delay": 1, "wer": 0.2, "sim": 0.8, "lm_rtf": 0.25, "rtf": 0.5}]
+    assert re.search(r"\| delay \| 8 \| 1 \| 0.25 \|", results_analyses.render({"rows": {"qtts trade-off": joined}}))

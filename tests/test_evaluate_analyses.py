@@ -1,0 +1,148 @@
+"""``evaluate --all`` on a tiny random stack: every analysis gives figures, the store goes on, what is missing is said."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from conftest import TINY, TinyStack, make_lm
+from stacks.nano_tiny import make_checkpoint, voice
+
+from tts_demo import evaluate, evaluate_analyses, judges, results, results_analyses
+from tts_demo.cli import main
+from tts_demo.config import Sampling
+from tts_demo.evaluate import Case, Evaluation, rows_for
+from tts_demo.stacks.nano import NanoStack
+
+
+class Judges:
+    """Hears the same words in everything."""
+
+    def transcribe(self, samples: np.ndarray) -> str:
+        return "the bridge was closed for"
+
+    def phoneme_errors(self, samples: np.ndarray, text: str) -> tuple[int, int]:
+        return 1, 10
+
+    def voice(self, samples: np.ndarray) -> np.ndarray:
+        return np.array([1.0, 0.0])
+
+    def mos(self, samples: np.ndarray) -> float:
+        return 3.0
+
+
+class Short(Evaluation):
+    """A random model never ends by itself."""
+
+    def request(self, *args, **more):
+        return replace(super().request(*args, **more), max_seconds=0.4)
+
+
+@pytest.fixture(scope="module")
+def roomy() -> TinyStack:
+    """A tiny stack whose positions reach to the end of a paragraph."""
+    return TinyStack(make_lm(replace(TINY, max_positions=4096)))
+
+
+@pytest.fixture
+def cases(tmp_path: Path) -> list[Case]:
+    paths = [tmp_path / "a.wav", tmp_path / "b.wav"]
+    for path, pitch in zip(paths, (120.0, 180.0)):
+        soundfile.write(path, voice(pitch=pitch), 16000)
+    return [Case("The bridge was closed", str(paths[0]), "", str(paths[1])), Case("for repairs today", str(paths[1]))]
+
+
+def evaluation(stack, cases, store=None) -> Evaluation:
+    return Short(stack, cases, Sampling(), 0, store, Judges())
+
+
+def test_guidance_and_chunks_come_from_the_rows(tiny_stack, cases):
+    run = evaluation(tiny_stack, cases[:1])
+    assert evaluate_analyses.guidance(run) is None
+    rows = rows_for(["dcar"], {"chunk_range": "2,3,4"}) + [r for n in range(1, 8) for r in rows_for(["dcar"], {"chunk_range": str(n)})]
+    run.run(rows, show=False)
+    profile = evaluate_analyses.guidance(run)
+    assert list(profile["error_rates"]) == list("1234567") and len(profile["best"]) == 3
+    assert profile["error_rates"]["3"] == run.table()["dcar chunk_range=3"]["wer"]
+    chunks = evaluate_analyses.chunks(run)
+    assert chunks["dcar chunk_range=3"]["mean"] == 3 and 2 <= chunks["dcar chunk_range=2,3,4"]["mean"] <= 4
+    assert set(chunks["dcar chunk_range=2,3,4"]["sizes"]) <= set("234")
+
+
+def test_heads_alignment_and_long_form(roomy, cases, tmp_path):
+    run = evaluation(roomy, cases, tmp_path / "store.json")
+    heads = evaluate_analyses.heads(run)
+    assert heads["recordings"] == 1 and sum(heads["best"]) == pytest.approx(1) and sum(heads["worst"]) == pytest.approx(1)
+    scores = evaluate_analyses.alignment(run)
+    assert set(scores) == {"baseline", "tldr patch_size=4", "compressed window=50 group=10"}
+    assert all(0 <= row[name] <= 1 and row["runs"] == 2 for row in scores.values() for name in ("diagonality", "monotonicity", "coverage"))
+    long = evaluate_analyses.long_form(run)
+    assert long["baseline"]["runs"] == 2 and long["baseline"]["truncated"] == 2 and len(long["baseline"]["wer_of_thirds"]) == 3
+    again = evaluation(roomy, cases, tmp_path / "store.json")
+    again.allow(1e-9)  # nothing may be measured now: everything comes from the store
+    assert (evaluate_analyses.heads(again), evaluate_analyses.alignment(again), evaluate_analyses.long_form(again)) == (heads, scores, long)
+    fresh = evaluation(roomy, cases)
+    fresh.allow(1e-9)
+    assert evaluate_analyses.alignment(fresh) is None
+
+
+def test_thirds_put_an_error_where_it_happened():
+    text = "one two three four five six seven eight nine"
+    assert evaluate_analyses.thirds(text, text) == [[0, 3], [0, 3], [0, 3]]
+    assert evaluate_analyses.thirds(text, "one two three four five six seven eight") == [[0, 3], [0, 3], [1, 3]]
+    assert evaluate_analyses.thirds(text, "one six three four five six seven ate mine") == [[1, 3], [0, 3], [2, 3]]
+    assert sum(e for e, _ in evaluate_analyses.thirds(text, "")) == 9
+
+
+def test_the_refiner_is_measured_with_and_without_its_window(cases, tmp_path):
+    stack = NanoStack.load(make_checkpoint(tmp_path / "nano"), "cpu", torch.float32)
+    before = stack.refiner.config
+    found = evaluate_analyses.refiner_window(evaluation(stack, cases[:1]))
+    assert list(found)[:2] == ["no window", "7 frames, as trained"] and stack.refiner.config == before
+    assert all(row["runs"] == 1 and row["ms_per_second"] > 0 and row["sim"] == 1 for row in found.values())
+    assert "| 7 frames, as trained |" in results_analyses.render({"rows": {"refiner window": found}})
+    codes = torch.randint(32, (1, 60))
+    endless = evaluate_analyses.copy.copy(stack.refiner)
+    endless.config = replace(before, left=10**6, right=10**6)
+    speaker = torch.randn(1, 8)
+    assert not torch.allclose(endless(codes, speaker), stack.refiner(codes, speaker))
+
+
+def test_everything_in_one_command(roomy, cases, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("tts_demo.stacks.load_stack", lambda *_: roomy)
+    monkeypatch.setattr(evaluate, "Evaluation", Short)
+    monkeypatch.setattr(evaluate, "EVERYTHING", ("baseline", "compressed", "tldr-no-lora"))
+    monkeypatch.setattr(judges.Judges, "of_checkpoint", lambda root: Judges())
+    readme = tmp_path / "README.md"
+    readme.write_text(f"{results.BEGIN}\n{results.END}\n")
+    for name, value in (("RESULTS", tmp_path / "results.json"), ("README", readme), ("STORES", tmp_path / "stores")):
+        monkeypatch.setattr(results, name, value)
+    listing = tmp_path / "list.txt"
+    listing.write_text("".join(f"{c.text}|{c.prompt}|{c.prompt_text}|{c.recording}\n" for c in cases))
+    assert main(["evaluate", "--all", "--list", str(listing), "--limit", "1"]) == 0
+    kept = json.loads((tmp_path / "results.json").read_text())
+    assert {"recordings", "baseline", "dcar chunk_range=7", "compressed window=50 group=10"} <= set(kept["evaluate"]["rows"])
+    assert {"heads", "alignment", "long form"} <= set(kept["analyses"]["rows"]) and (tmp_path / "stores" / "evaluate.json").is_file()
+    assert kept["evaluate"]["command"] == "python -m tts_demo evaluate --all --limit 1 --list LIST"
+    assert results.shown(readme) == results.render(results.load(tmp_path / "results.json"))
+    out = capsys.readouterr().out
+    assert "skipped" in out and "monotonicity" in out and json.loads(out.splitlines()[-1])["analyses"]
+
+
+def test_results_of_another_stack_are_not_kept():
+    for words in (SimpleNamespace(all=True, keep=False, stack="elsewhere"), SimpleNamespace(all=False, keep=True, stack="nano", shape="qwen2-0.5b")):
+        with pytest.raises(results.UserError, match="bundled stack"):
+            results.check_keep(words)
+    assert not results.check_keep(SimpleNamespace(all=False, keep=False, stack="elsewhere"))
+
+
+def test_the_bundled_paragraphs_take_a_minute():
+    lines = (evaluate.ASSETS / "texts" / "paragraphs.txt").read_text().splitlines()
+    texts = [line for line in lines if line and not line.startswith("#")]
+    assert len(texts) == 5 and all(len(t) * evaluate.SECONDS_PER_CHARACTER >= 60 for t in texts)
