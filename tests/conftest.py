@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tts_demo.config import LMConfig, UserError
+from tts_demo.config import LMConfig, Sampling, UserError
 from tts_demo.lm import LanguageModel, Prefix
 from tts_demo.methods import METHODS
 from tts_demo.methods.base import Method
@@ -88,7 +88,7 @@ class TinyStack:
     """Everything the engine asks of a stack, on a random tiny model: letters are tokens, sentences end at full stops."""
 
     name, sample_rate, frame_rate, checkpoint_hash = "tiny", 1000, 50, "0" * 12
-    device, dtype = torch.device("cpu"), torch.float32
+    device, dtype, sampling = torch.device("cpu"), torch.float32, Sampling()
 
     def __init__(self, lm: LanguageModel, modules: dict[str, torch.nn.Module] | None = None) -> None:
         self.lm, self.decoder, self.modules = lm, lm.decoder, modules or {}

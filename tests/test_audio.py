@@ -10,7 +10,7 @@ import pytest
 import soundfile
 
 from tts_demo import audio
-from tts_demo.config import UserError
+from tts_demo.config import SAMPLE_RATE, UserError
 
 
 def voice(seconds: float = 2.0, rate: int = 16000, level: float = 0.2) -> np.ndarray:
@@ -119,3 +119,12 @@ def test_loud_output_is_limited_not_wrapped(tmp_path: Path) -> None:
     assert soundfile.read(tmp_path / "a.wav", dtype="int16")[0].tolist() == [32767, -32767]
     with pytest.raises(UserError, match="no folder"):
         audio.write_wav(tmp_path / "none" / "a.wav", voice(), 16000)
+
+
+def test_a_prompt_keeps_the_rate_it_was_read_at() -> None:
+    """Trimmed and cut at the same moments at 24 kHz as at 16 kHz."""
+    quiet = np.zeros(SAMPLE_RATE, np.float32)
+    source = np.concatenate([quiet, voice(20), quiet])
+    low, high = (audio.prompt(audio.read((SAMPLE_RATE, source), target=rate)) for rate in (SAMPLE_RATE, 24_000))
+    assert high.rate == 24_000 and high.cut and low.cut
+    assert high.seconds == pytest.approx(low.seconds, abs=0.05) and high.seconds <= audio.KEEP_SECONDS

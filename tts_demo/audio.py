@@ -22,7 +22,6 @@ MIN_RATE, MAX_CHANNELS = 11_025, 2
 MAX_BYTES = 200_000_000
 SILENT_PEAK = 1e-3  # of full scale: below this nobody spoke
 LEVEL_RMS, LEVEL_PEAK = 0.07, 0.95  # the loudness that everything is trained on
-FRAME = SAMPLE_RATE // 50
 
 Source = str | Path | bytes | tuple[int, np.ndarray]
 
@@ -66,20 +65,19 @@ def read(source: Source, max_seconds: float = MAX_SECONDS, target: int = SAMPLE_
 
 
 def prompt(recording: Recording, keep_seconds: float = KEEP_SECONDS) -> Recording:
-    """A voice prompt: silence at the ends taken off, at most ``keep_seconds`` kept, at the level of the training data.
-    The recording must be at 16 kHz."""
-    assert recording.rate == SAMPLE_RATE
+    """A voice prompt: silence at the ends taken off, at most ``keep_seconds`` kept, at the level of the training data."""
+    rate = recording.rate
     if recording.seconds < MIN_SECONDS:
         raise UserError(f"The voice prompt is {recording.seconds:.1f} s long: record at least {MIN_SECONDS:g} s, best 3 to 10 s.")
-    samples, notes, cut = trim(recording.samples), list(recording.notes), recording.cut
-    if len(samples) < MIN_SECONDS * SAMPLE_RATE:
-        raise UserError(f"The voice prompt holds only {len(samples) / SAMPLE_RATE:.1f} s of speech: record at least "
+    samples, notes, cut = trim(recording.samples, rate=rate), list(recording.notes), recording.cut
+    if len(samples) < MIN_SECONDS * rate:
+        raise UserError(f"The voice prompt holds only {len(samples) / rate:.1f} s of speech: record at least "
                         f"{MIN_SECONDS:g} s, best 3 to 10 s.")
-    if len(samples) > keep_seconds * SAMPLE_RATE:
-        whole = len(samples) / SAMPLE_RATE
-        samples, cut = samples[: _pause_before(samples, int(keep_seconds * SAMPLE_RATE))], True
-        notes.append(f"Kept the first {len(samples) / SAMPLE_RATE:.1f} s of {whole:.1f} s.")
-    return replace(level(samples), notes=tuple(notes), cut=cut)
+    if len(samples) > keep_seconds * rate:
+        whole = len(samples) / rate
+        samples, cut = samples[: _pause_before(samples, int(keep_seconds * rate), rate)], True
+        notes.append(f"Kept the first {len(samples) / rate:.1f} s of {whole:.1f} s.")
+    return replace(level(samples), notes=tuple(notes), cut=cut, rate=rate)
 
 
 def level(samples: np.ndarray) -> Recording:
@@ -90,13 +88,14 @@ def level(samples: np.ndarray) -> Recording:
     return Recording((samples * gain).astype(np.float32), gain=gain)
 
 
-def trim(samples: np.ndarray, margin: float = 0.1) -> np.ndarray:
+def trim(samples: np.ndarray, margin: float = 0.1, rate: int = SAMPLE_RATE) -> np.ndarray:
     """Silence at both ends taken off, ``margin`` seconds of it left. samples [N]."""
-    loud = np.flatnonzero(_loudness(samples) > _speech_floor(samples))
+    frames = _loudness(samples, rate)
+    loud = np.flatnonzero(frames > _speech_floor(frames))
     if len(loud) == 0:
         return samples[:0]
-    keep = int(margin * SAMPLE_RATE)
-    return samples[max(0, loud[0] * FRAME - keep) : (loud[-1] + 1) * FRAME + keep]
+    keep, frame = int(margin * rate), rate // 50
+    return samples[max(0, loud[0] * frame - keep) : (loud[-1] + 1) * frame + keep]
 
 
 def resample(samples: np.ndarray, rate: int, target: int) -> np.ndarray:
@@ -183,19 +182,19 @@ def _mono(samples: np.ndarray) -> np.ndarray:
     return mean if np.square(mean).mean() > 0.05 * power.max() else samples[:, int(power.argmax())]
 
 
-def _loudness(samples: np.ndarray) -> np.ndarray:
-    """RMS of 20 ms frames, [N // 320]."""
-    whole = samples[: len(samples) // FRAME * FRAME].reshape(-1, FRAME)
+def _loudness(samples: np.ndarray, rate: int) -> np.ndarray:
+    """RMS of 20 ms frames, [N // (rate // 50)]."""
+    frame = rate // 50
+    whole = samples[: len(samples) // frame * frame].reshape(-1, frame)
     return np.sqrt(np.square(whole).mean(axis=1))
 
 
-def _speech_floor(samples: np.ndarray) -> float:
+def _speech_floor(frames: np.ndarray) -> float:
     """Frames louder than this hold speech: 35 dB below the loud ones."""
-    frames = _loudness(samples)
     return max(float(np.percentile(frames, 95)) * 0.018, SILENT_PEAK / 4) if len(frames) else 0.0
 
 
-def _pause_before(samples: np.ndarray, end: int) -> int:
+def _pause_before(samples: np.ndarray, end: int, rate: int) -> int:
     """The quietest place in the two seconds before ``end``, to cut there and not within a word."""
-    start = max(0, end - 2 * SAMPLE_RATE) // FRAME
-    return (start + int(_loudness(samples[:end])[start:].argmin())) * FRAME
+    start = max(0, end - 2 * rate) // (rate // 50)
+    return (start + int(_loudness(samples[:end], rate)[start:].argmin())) * (rate // 50)

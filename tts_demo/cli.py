@@ -117,7 +117,8 @@ def command_say(args: argparse.Namespace) -> None:
     from .methods import find
     from .stacks import load_stack
 
-    options, sampling = parse_settings(find(args.method), pairs(args.set))
+    found = pairs(args.set)
+    options, _ = parse_settings(find(args.method), found)
     seconds = min(LONGEST_SECONDS, 10 + 0.2 * len(args.text)) if args.max_seconds is None else args.max_seconds
     if not 0 < seconds <= LONGEST_SECONDS:
         raise UserError(f"--max-seconds must lie above 0 and at most at {LONGEST_SECONDS:g}, not {seconds:g}.")
@@ -129,6 +130,7 @@ def command_say(args: argparse.Namespace) -> None:
     audio.prompt(audio.read(path))  # complain about the recording before the models are loaded
     stack = load_stack(args.stack, args.device, args.dtype)
     stack.split(args.text)
+    sampling = parse_settings(find(args.method), found, stack.sampling)[1]  # where nothing was set, the stack's own
     recording = audio.read(path, target=stack.sample_rate)
     prompt = stack.encode_prompt(recording.samples, recording.rate, prompt_text)
     request = Request(args.text, prompt, args.method, options, sampling, args.seed, seconds, bool(args.attention))

@@ -22,8 +22,8 @@ def pairs(words: Sequence[Sequence[str]]) -> dict[str, str]:
     return found
 
 
-def parse_settings(method: type, found: dict[str, str]) -> tuple[Any, Sampling]:
-    """Words that name a field of Sampling go there, all others to the method's Options."""
+def parse_settings(method: type, found: dict[str, str], default: Sampling = Sampling()) -> tuple[Any, Sampling]:
+    """Words that name a field of Sampling change ``default``, all others go to the method's Options."""
     sampling = {}
     for key in SAMPLING_KEYS:
         if key in found:
@@ -32,4 +32,4 @@ def parse_settings(method: type, found: dict[str, str]) -> tuple[Any, Sampling]:
                 sampling[key] = kind(found[key])
             except ValueError:
                 raise UserError(f"{key} must be a {'whole ' if kind is int else ''}number, not {found[key]!r}.") from None
-    return method.Options.parse({k: v for k, v in found.items() if k not in sampling}), Sampling(**sampling)
+    return method.Options.parse({k: v for k, v in found.items() if k not in sampling}), dataclasses.replace(default, **sampling)

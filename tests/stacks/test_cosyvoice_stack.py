@@ -13,7 +13,7 @@ from tts_demo.cli import main
 from tts_demo.methods.ssd import SSDOptions
 from tts_demo.stacks import load_stack
 from tts_demo.stacks.cosyvoice import CosyVoiceStack, download
-from tts_demo.stacks.cosyvoice.configs import END_OF_PROMPT, version_2, version_3
+from tts_demo.stacks.cosyvoice.configs import END_OF_PROMPT, RELEASED_SAMPLING, version_2, version_3
 from tts_demo.stacks.cosyvoice.features import kaldi_bank, whisper_mel
 from tts_demo.stacks.cosyvoice.lm import CosyLanguageModel, empty_lm
 from tts_demo.stacks.cosyvoice.vocoder import SilenceFilter
@@ -48,7 +48,8 @@ def test_the_command_line_speaks_with_it(stack, tmp_path, capsys):
     audio.write_wav(voice, speech_like(1.5, 24_000), 24_000)
     assert main(["say", "The thing.", "--stack", stack.name, "--prompt", str(voice), "--prompt-text", "It sang.", "--device",
                  "cpu", "--dtype", "float32", "--max-seconds", "1", "-o", str(out), "--json", str(report)]) == 0
-    assert json.loads(report.read_text())["stack"] == stack.name
+    told = json.loads(report.read_text())
+    assert told["stack"] == stack.name and Sampling(**told["sampling"]) == RELEASED_SAMPLING
     assert audio.read(out).seconds <= 1.1
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from peft import LoraConfig as PeftLoraConfig
-from peft import inject_adapter_in_model
-from peft.tuners.lora import LoraLayer
 from torch import Tensor, nn
 
 ALL_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -72,9 +69,11 @@ class LoraDelta:
 def attach(backbone: nn.Module, spec: LoraSpec, factors: LoraFactors | None = None) -> LoraFactors:
     """Inject peft layers into the backbone and tie their weights to ``factors`` (new ones when None), so that training
     the backbone trains the factors. The backbone's own weights stop requiring gradients. Undo with ``detach``."""
+    from peft import LoraConfig, inject_adapter_in_model  # seconds to import, and only training needs it
+
     factors = factors or LoraFactors(backbone, spec)
     owners = _targets(backbone, spec)
-    config = PeftLoraConfig(r=spec.rank, lora_alpha=spec.alpha, target_modules=list(spec.targets), lora_dropout=0.0)
+    config = LoraConfig(r=spec.rank, lora_alpha=spec.alpha, target_modules=list(spec.targets), lora_dropout=0.0)
     inject_adapter_in_model(config, backbone, adapter_name=ADAPTER)
     for key, (owner, name) in owners.items():
         layer = getattr(owner, name)
@@ -85,6 +84,8 @@ def attach(backbone: nn.Module, spec: LoraSpec, factors: LoraFactors | None = No
 
 def detach(backbone: nn.Module) -> None:
     """Take the peft layers out again; the backbone is as it was."""
+    from peft.tuners.lora import LoraLayer
+
     for block in backbone.layers:
         for owner in (block.self_attn, block.mlp):
             for name, module in list(owner.named_children()):
@@ -94,6 +95,8 @@ def detach(backbone: nn.Module) -> None:
 
 def lora_state(backbone: nn.Module) -> dict[str, Tensor]:
     """The factors of an attached backbone, keyed as ``LoraFactors.state_dict()``."""
+    from peft.tuners.lora import LoraLayer
+
     state = {}
     for index, block in enumerate(backbone.layers):
         for owner in (block.self_attn, block.mlp):

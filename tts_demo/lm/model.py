@@ -7,20 +7,25 @@ backbone is ``transformers.Qwen2Model`` fed with embeddings only. Decoding does 
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from transformers import Qwen2Config, Qwen2Model
 
 from ..config import LMConfig
 from .decoder import Decoder
 from .prefix import Prefix
+
+if TYPE_CHECKING:
+    from transformers import Qwen2Config, Qwen2Model
 
 SOS, TASK = 0, 1  # rows of ``markers``
 
 
 def backbone_config(config: LMConfig) -> Qwen2Config:
     """The Qwen2 configuration of this shape; the vocabulary is a stub because only embeddings are fed."""
+    from transformers import Qwen2Config  # seconds to import: whoever only lists the methods does not wait for it
+
     return Qwen2Config(
         vocab_size=1, hidden_size=config.hidden, intermediate_size=config.ffn, num_hidden_layers=config.layers,
         num_attention_heads=config.heads, num_key_value_heads=config.kv_heads, rms_norm_eps=config.rms_eps,
@@ -30,13 +35,20 @@ def backbone_config(config: LMConfig) -> Qwen2Config:
     )
 
 
+def new_backbone(config: LMConfig) -> Qwen2Model:
+    """Fresh weights of this shape."""
+    from transformers import Qwen2Model
+
+    return Qwen2Model(backbone_config(config))
+
+
 class LanguageModel(nn.Module):
     """A Qwen2 backbone with text, speech and speaker inputs and a speech head of V ids (end-of-speech included)."""
 
     def __init__(self, config: LMConfig) -> None:
         super().__init__()
         self.config = config
-        self.backbone = Qwen2Model(backbone_config(config))
+        self.backbone = new_backbone(config)
         self.text_embedding = nn.Embedding(config.text_vocab, config.hidden)
         self.speech_embedding = nn.Embedding(config.vocab, config.hidden)
         self.speaker_proj = nn.Linear(config.speaker, config.hidden) if config.speaker else None

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..config import Sampling
 from ..lm import Decoder, LanguageModel, Prefix
 from ..methods import Method
 
@@ -41,6 +42,7 @@ class Stack(Protocol):
     name: str
     sample_rate: int
     frame_rate: int
+    sampling: Sampling  # how it speaks when a person sets nothing
     device: torch.device
     dtype: torch.dtype
     checkpoint_hash: str

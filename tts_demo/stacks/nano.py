@@ -20,7 +20,7 @@ from ..acoustic import Refiner
 from ..codec.model import Codec
 from ..codec.speaker import SpeakerEncoder
 from ..codec.streaming import Windowed
-from ..config import FRAME_RATE, HOP, SAMPLE_RATE, UserError
+from ..config import FRAME_RATE, HOP, SAMPLE_RATE, Sampling, UserError
 from ..lm import Decoder, LanguageModel, Prefix
 from ..methods import Method, find
 from .base import Prompt
@@ -32,6 +32,7 @@ CONTEXT_SECONDS = 6.0  # a longer prompt conditions through its speaker vector a
 class NanoStack:
     name = "nano"
     sample_rate = SAMPLE_RATE
+    sampling = Sampling()
     frame_rate = FRAME_RATE
 
     def __init__(self, lm: LanguageModel, codec: Codec, refiner: Refiner, speaker: SpeakerEncoder, *,

@@ -90,7 +90,7 @@ class Endpoints:
             seed, max_seconds = controls.limits(seed, max_seconds, act.limits.max_seconds)
             recording = act.check(text, voice, consent)
             chosen = METHODS[method].Options.parse({k: str(v) for k, v in (options or {}).items()})
-            sampling = Sampling(temperature=float(temperature))
+            sampling = dataclasses.replace(act.handle.get().sampling, temperature=float(temperature))
             job = act.gate.join(visitor)
             while not job.acquire(0.2):
                 if job.stop.is_set():

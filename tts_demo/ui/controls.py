@@ -63,8 +63,9 @@ def preset(method: type[Any], name: str) -> list[Any]:
     return [chosen.get(f.name, f.default) for f in fields(method)]
 
 
-def from_address(query: Mapping[str, str], methods: Mapping[str, type[Any]]) -> dict[str, Any]:
-    """Settings found in the address: text, voice, method, options, sampling, seed. Anything out of range raises."""
+def from_address(query: Mapping[str, str], methods: Mapping[str, type[Any]], own: Sampling = Sampling()) -> dict[str, Any]:
+    """Settings found in the address: text, voice, method, options, sampling, seed. Anything out of range raises.
+    ``own``: the stack's sampling, for what the address leaves out."""
     found: dict[str, Any] = {k: query[k] for k in ("text", "voice") if k in query}
     name = query.get("method")
     if name is not None:
@@ -77,7 +78,7 @@ def from_address(query: Mapping[str, str], methods: Mapping[str, type[Any]]) -> 
     for f in dataclasses.fields(Sampling):
         if f.name in query:
             sampling[f.name] = number(query[f.name], type(f.default), f.name)
-    found["sampling"] = Sampling(**sampling)
+    found["sampling"] = dataclasses.replace(own, **sampling)
     for name in ("seed", "max_seconds"):
         if name in query:
             found[name] = number(query[name], int, name)

@@ -15,7 +15,7 @@ import gradio as gr
 import numpy as np
 
 from .. import audio, engine
-from ..config import SAMPLE_RATE, Request, Sampling, UserError
+from ..config import Request, Sampling, UserError
 from ..methods import METHODS
 from . import controls, plots, tables, texts, voices
 from .ears import Ears
@@ -130,7 +130,7 @@ class Handlers:
         yielded holds plain numbers and arrays only, for on ZeroGPU it comes from another process."""
         stack, words = self.handle.get(), (transcript or "").strip()
         # a transcript of a recording that was cut no longer fits it
-        prompt = stack.encode_prompt(voice.samples, SAMPLE_RATE, None if voice.cut else words or None)
+        prompt = stack.encode_prompt(voice.samples, voice.rate, None if voice.cut else words or None)
         yield "voice", Heard(round(float(prompt.seconds), 2), tuple(getattr(prompt, "notes", ())))
         for side, request in requests:
             spoken = dataclasses.replace(request, prompt=prompt)
@@ -173,7 +173,7 @@ class Handlers:
                      seconds=round(time.monotonic() - started, 2))
 
     def check(self, text: str, voice: str | None, consent: bool) -> audio.Recording:
-        """Text, consent and voice, refused with a sentence; returns the voice, prepared."""
+        """Text, consent and voice, refused with a sentence; returns the voice, prepared at the stack's rate."""
         if not text or not text.strip():
             raise UserError("There is no text yet; type something to say.")
         if len(text) > self.limits.max_characters:
@@ -182,7 +182,7 @@ class Handlers:
             raise UserError("There is no voice yet; pick an example, upload a recording or use the microphone.")
         if not consent and not voices.is_example(voice):
             raise UserError("Tick that this is your own voice or that you may use it.")
-        return voices.read(voice, self.limits)
+        return voices.read(voice, self.limits, self.handle.get().sample_rate)
 
     def _wait(self, job: Job) -> Iterator[dict[Any, Any]]:
         while not job.acquire(0.2):

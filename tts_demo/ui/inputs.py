@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from ..config import UserError
+from ..config import SAMPLE_RATE, Sampling, UserError
 from ..methods import METHODS
 from . import controls, tables, texts, voices
 from .ears import Ears
@@ -36,7 +36,7 @@ class Inputs:
             return {ui.voice: gr.skip()}
         rest = {ui.prompt_text: "", ui.voice_name: None}
         try:
-            voice = voices.read(path, self.limits)
+            voice = voices.read(path, self.limits, self.handle.now.sample_rate if self.handle.now else SAMPLE_RATE)
         except UserError as error:
             return {**rest, ui.voice: None, ui.consent: gr.Checkbox(value=False, visible=True), ui.taken: "",
                     ui.voice_note: note(tables.escape(str(error)), "bad")}
@@ -78,7 +78,8 @@ class Inputs:
         if self.handle.error:
             updates[ui.status] = texts.status(self.handle.error, "error")
         try:
-            found = controls.from_address(dict(request.query_params), METHODS)
+            own = self.handle.now.sampling if self.handle.now else Sampling()
+            found = controls.from_address(dict(request.query_params), METHODS, own)
         except UserError as error:
             return {**updates, ui.status: texts.status(tables.escape(str(error)), "error")}
         updates |= self._settings(found)

@@ -111,7 +111,7 @@ def screenshots(url: str, out: Path) -> None:
 
 def _samples(path: Path) -> tuple[Any, int]:
     recording = voices.read(path, Limits())
-    return recording.samples, voices.SAMPLE_RATE
+    return recording.samples, recording.rate
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -50,11 +50,11 @@ def is_example(path: str) -> bool:
     return any(fingerprint(e.path) == mine for e in examples())
 
 
-def read(path: str | Path, limits: Limits) -> audio.Recording:
-    """A voice as it will be used: decoded, checked, silence at the ends taken off, cut to the accepted length."""
+def read(path: str | Path, limits: Limits, rate: int = SAMPLE_RATE) -> audio.Recording:
+    """A voice as it will be used: decoded to ``rate``, checked, silence at the ends taken off, cut to the accepted length."""
     if Path(path).stat().st_size > limits.max_upload_mb * 1_000_000:
         raise UserError(f"That file is too big; the limit here is {limits.max_upload_mb} MB.")
-    return audio.prompt(audio.read(Path(path).read_bytes()), limits.max_prompt_seconds)
+    return audio.prompt(audio.read(Path(path).read_bytes(), target=rate), limits.max_prompt_seconds)
 
 
 def words(recording: audio.Recording) -> str:
@@ -64,4 +64,4 @@ def words(recording: audio.Recording) -> str:
 
 def write(recording: audio.Recording, folder: str) -> str:
     """The prepared voice as a WAV file in Gradio's cache, which is emptied within the hour."""
-    return save_bytes_to_cache(wav_bytes(to_int16(recording.samples), SAMPLE_RATE), "voice.wav", folder)
+    return save_bytes_to_cache(wav_bytes(to_int16(recording.samples), recording.rate), "voice.wav", folder)

@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import Qwen2Model
 
 from ...config import LMConfig
 from ...lm.lora import LoraFactors, LoraSpec
-from ...lm.model import LanguageModel, backbone_config
+from ...lm.model import LanguageModel, new_backbone
 
 LARGEST = 8  # tokens in the largest patch
 ABLATIONS = ("no-lora", "no-speaker", "mean-pool", "parallel")
@@ -85,7 +84,7 @@ class Compressor(nn.Module):
         if config.ablate == "mean-pool":
             return
         self.local_config = replace(lm, hidden=width, layers=1, heads=config.heads, kv_heads=config.heads, ffn=config.ffn)
-        self.local = Qwen2Model(backbone_config(self.local_config))
+        self.local = new_backbone(self.local_config)
         del self.local.embed_tokens  # only embeddings are fed; a stub table would be stored for nothing
         self.place = nn.Parameter(torch.randn(LARGEST, LARGEST, width) * 0.1 * embedding_rms)  # [P - 1, place]
         self.query_norm = RMSNorm(width, config.eps)
