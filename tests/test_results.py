@@ -115,6 +115,11 @@ def test_the_plot_draws_every_setting_and_the_front() -> None:
     assert results_plot.ticks(0, 0.27) == [0, 0.05, 0.1, 0.15, 0.2, 0.25] and results_plot.ticks(0, 34) == [0, 10, 20, 30]
 
 
+def test_figures_of_different_weights_are_not_joined() -> None:
+    other = {"evaluate": EVALUATE, "bench": BENCH | {"conditions": SPEED | {"checkpoint": "y"}}}
+    assert not results_plot.points(other) and not results_analyses.trade_off(other) and results.PLOT not in results.render(other)
+
+
 def test_qtts_rows_are_joined() -> None:
     joined = results_analyses.trade_off({"evaluate": EVALUATE, "bench": BENCH})
     assert joined == [{"strategy": "delay", "codebooks": 8, "delay": 1, "wer": 0.2, "sim": 0.8, "lm_rtf": 0.25, "rtf": 0.5}]

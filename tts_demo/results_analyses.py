@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .results_goals import same_weights
+
 Figures = dict[str, Any]
 
 
 def trade_off(results: Figures) -> list[Figures]:
-    """QTTS: quality against speed for strategy x codebooks x delay, joined from the rows of evaluate and bench."""
-    quality, speed = (results.get(section, {}).get("rows", {}) for section in ("evaluate", "bench"))
+    """QTTS: quality against speed for strategy x codebooks x delay, joined from the rows of evaluate and bench
+    where they were measured with the same weights."""
+    if not same_weights(results, "evaluate", "bench"):
+        return []
+    quality, speed = (results[section]["rows"] for section in ("evaluate", "bench"))
     keys = (("wer", quality), ("per", quality), ("sim", quality), ("mos", quality), ("lm_rtf", speed), ("rtf", speed), ("ttfa", speed),
             ("first_frame_ms", speed), ("codes_per_second", speed))
     return [row["options"] | {key: rows[label][key] for key, rows in keys if rows.get(label, {}).get(key) is not None}

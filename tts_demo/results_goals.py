@@ -8,7 +8,8 @@ from typing import Any
 
 Results = dict[str, Any]
 LONG, PLAIN = "compressed window=50 group=10", "baseline"
-SPLIT, LEARNED = "qtts strategy=", "dcar chunk_range=2,3,4"
+SINGLE, DELAY, NESTED = (f"qtts strategy={name} codebooks=8 delay=1" for name in ("single", "delay", "hierarchical"))
+LEARNED = "dcar chunk_range=2,3,4"
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,12 @@ def find_row(results: Results, section: str, start: str) -> dict[str, Any]:
     """The row of a section with this label, else the first whose label goes on from it with another option."""
     rows = results[section]["rows"]
     return rows[start] if start in rows else next(row for label, row in rows.items() if label.startswith(start + " "))
+
+
+def same_weights(results: Results, *sections: str) -> bool:
+    """Whether all these sections are there and were measured with one checkpoint, so that their rows may be joined."""
+    found = [results.get(section, {}).get("conditions", {}).get("checkpoint") for section in sections]
+    return None not in found and len(set(found)) == 1
 
 
 def _figure(section: str, start: str, key: str, scale: float = 1.0) -> Callable[[Results], float]:
@@ -66,9 +73,9 @@ GOALS = (
     Goal("dcar, 2,3,4: LM gain", 2.4, True, _figure("bench", LEARNED, "lm_gain")),
     Goal("dcar, 2,3,4: WER above the baseline's, points", 0, False, _above(LEARNED, "wer")),
     Goal("dcar, 2,3,4: WER above the random policy's, points", 0, False, _above(LEARNED, "wer", base="dcar chunk_range=random:2,3,4")),
-    Goal("qtts, delay: WER above single's, points", 3, False, _above(f"{SPLIT}delay", "wer", base=f"{SPLIT}single")),
-    Goal("qtts, hierarchical: WER above single's, points", 3, False, _above(f"{SPLIT}hierarchical", "wer", base=f"{SPLIT}single")),
-    Goal("qtts: hierarchical's LM-RTF over delay's", 1.4, True, _over("bench", f"{SPLIT}hierarchical", "lm_rtf", f"{SPLIT}delay")),
+    Goal("qtts, delay: WER above single's, points", 3, False, _above(DELAY, "wer", base=SINGLE)),
+    Goal("qtts, hierarchical: WER above single's, points", 3, False, _above(NESTED, "wer", base=SINGLE)),
+    Goal("qtts: hierarchical's LM-RTF over delay's", 1.4, True, _over("bench", NESTED, "lm_rtf", DELAY)),
     Goal("codec, 8 codebooks: STOI", 0.94, True, _figure("codec", "8 books", "stoi"), 3),
     Goal("codec, 8 codebooks: PESQ wide band", 2.6, True, _figure("codec", "8 books", "pesq")),
     Goal("codec, 8 codebooks: similarity to the recording", 0.95, True, _figure("codec", "8 books", "sim"), 3),

@@ -81,9 +81,10 @@ PAPERS = (
         Line("dcar chunk_range=3,4", "[3,4]", {"wer": 2.84}),
         Line("dcar chunk_range=2,3,4,5", "[2,3,4,5]", {"wer": 3.04}),
         Line("dcar chunk_range=free", "free", {"wer": 3.30}))),
-    Paper("QTTS", "8 codebooks at 25 frames a second, H20, input of 64", ("first", "frame", "wer", "sim"), "qtts strategy=delay", (
-        Line("qtts strategy=hierarchical", "hierarchical, 200M", {"first": 7.0, "frame": 6.0}),
-        Line("qtts strategy=delay", "delay multihead, 120M", {"first": 4.0, "frame": 5.0}))),
+    Paper("QTTS", "8 codebooks at 25 frames a second, H20, input of 64", ("first", "frame", "wer", "sim"),
+          "qtts strategy=delay codebooks=8 delay=1", (
+              Line("qtts strategy=hierarchical codebooks=8 delay=1", "hierarchical, 200M", {"first": 7.0, "frame": 6.0}),
+              Line("qtts strategy=delay codebooks=8 delay=1", "delay multihead, 120M", {"first": 4.0, "frame": 5.0}))),
     Paper("Compressed-to-fine", "VALL-E on EnCodec at 50 frames a second, LibriSpeech; no window in the refiner", ("wer", "sim"),
           "compressed window=50 group=10", (
               Line("baseline", "VALL-E", {"wer": 5.23, "sim": 0.5664}),

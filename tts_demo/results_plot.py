@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from .results_goals import same_weights
+
 WIDTH, HEIGHT = 760, 460
 LEFT, RIGHT, TOP, BOTTOM = 62, 170, 24, 50
 COLOURS = ("#222222", "#1f77b4", "#d95f02", "#2a9d4b", "#8e44ad", "#c2185b", "#7f7f7f", "#b8860b")
@@ -25,8 +27,10 @@ class Point:
 
 
 def points(results: dict[str, Any]) -> list[Point]:
-    """Rows whose speed ``bench`` and whose WER ``evaluate`` has measured."""
-    quality, speed = (results.get(section, {}).get("rows", {}) for section in ("evaluate", "bench"))
+    """Rows whose speed ``bench`` and whose WER ``evaluate`` has measured with the same weights."""
+    if not same_weights(results, "evaluate", "bench"):
+        return []
+    quality, speed = (results[section]["rows"] for section in ("evaluate", "bench"))
     return [Point(speed[label]["lm_rtf"], 100 * row["wer"], label) for label, row in quality.items()
             if "wer" in row and speed.get(label, {}).get("lm_rtf")]
 
