@@ -292,11 +292,12 @@ def command(args: argparse.Namespace) -> None:
 
     keep = results.check_keep(args)
     settings = pairs(args.set)
-    sampling = parse_settings(METHODS["baseline"], {k: v for k, v in settings.items() if hasattr(Sampling(), k)})[1]
     names = args.methods.split(",") if args.methods else EVERYTHING if args.all else METHODS
     rows = rows_for(names, settings) + (evaluate_analyses.extra_rows() if args.all else [])
     cases = read_cases(args.list, args.limit)
     stack = load_stack(args.stack, args.device, args.dtype)
+    drawing = {k: v for k, v in settings.items() if hasattr(Sampling(), k)}
+    sampling = parse_settings(METHODS["baseline"], drawing, stack.sampling)[1]
     rows, skipped = runnable(stack, rows, bool(args.methods))
     judge = judges.Judges.of_checkpoint(checkpoints.resolve("nano"))
     store = Path(args.json) if args.json else results.STORES / "evaluate.json" if args.all else None
