@@ -62,6 +62,8 @@ class Judges:
         """What PocketSphinx (US English, its own language model) hears."""
         if "WER" in self._absent:
             return None
+        if not len(samples):
+            return ""  # PocketSphinx will not take an empty buffer
         decoder = self._sphinx
         decoder.start_utt()
         decoder.process_raw((np.clip(samples, -1, 1) * 32767).astype(np.int16).tobytes(), full_utt=True)
