@@ -52,5 +52,6 @@ def sequences(options: TrainOptions, frames: int, **kw) -> Sequences:
     codec: Codec = checkpoints.load_module(options.checkpoint, "codec").eval()
     voice: SpeakerEncoder = checkpoints.load_module(options.checkpoint, "speaker").eval()
     alignments = Alignments(speech, phonemes, recogniser, tag_of(recogniser))
-    return Sequences(speech, phonemes, alignments, CodeCache(speech, codec, voice, tag_of(codec, voice)), frames,
-                     device=options.device, **kw)
+    # The decoder is left out: training it further leaves every code as it is.
+    tag = tag_of(codec.encoder, codec.phonetic, codec.semantic, codec.quantizer, voice)
+    return Sequences(speech, phonemes, alignments, CodeCache(speech, codec, voice, tag), frames, device=options.device, **kw)
