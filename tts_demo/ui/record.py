@@ -86,7 +86,8 @@ def record_voices(stack: Any, out: Path, sources: list[str], text: str, seed: in
         target = out / f"voice-{chr(96 + number)}.wav"
         facts = {"method": "baseline", "seed": seed, "stack": stack.name, "checkpoint_hash": stack.checkpoint_hash}
         target.write_bytes(session.wav_bytes(side.audio, side.sample_rate, facts))
-        rows.append({"name": name, "file": target.name, "text": text, "licence": "Synthetic: made by this project."})
+        # No transcript: what a small model says is not word for word what it was given, and as context it would mislead.
+        rows.append({"name": name, "file": target.name, "text": "", "licence": "Synthetic: made by this project."})
         print(f"{target.name}: {side.seconds:.1f} s")
     (out / "prompts.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
