@@ -11,6 +11,7 @@ import pytest
 from toy import ToyStack, served, voice_file
 
 from tts_demo.methods import METHODS
+from tts_demo.ui import voices
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -30,8 +31,11 @@ def browser():
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    with served(ToyStack(), max_seconds=30) as (url, _):
-        yield url
+    with pytest.MonkeyPatch.context() as patch:  # a page that ships no voices and no runs: every test brings its own
+        patch.setattr(voices, "examples", lambda *_: [])
+        patch.setattr(voices, "ASSETS", tmp_path_factory.mktemp("assets"))
+        with served(ToyStack(), max_seconds=30) as (url, _):
+            yield url
 
 
 @pytest.fixture
