@@ -199,13 +199,16 @@ def test_a_link_brings_the_settings_back(visit):
     page.get_by_role("button", name="Seed and sampling").click()
     page.fill("#seed input", "77")
     page.locator("#seed input").blur()
-    page.click("#link")
-    page.wait_for_function("location.search.includes('Linked')")
+    # A link holds what the page knows when it is pressed; a typed number reaches the page a moment later.
+    page.wait_for_function("""() => {
+        document.querySelector('button#link, #link button').click();
+        return ['Linked', 'seed=77'].every(part => location.search.includes(part));
+    }""", polling=300)
     other = visit(page.evaluate("location.search"))
     other.wait_for_function("document.querySelector('#text textarea').value === 'Linked words & more?'")
     assert other.is_checked(f"#method input[value='{name}']")
     other.get_by_role("button", name="Seed and sampling").click()
-    assert other.input_value("#seed input") == "77"
+    other.wait_for_function("document.querySelector('#seed input').value === '77'")
     bad = visit("?method=nope")
     bad.wait_for_selector("#status .status.error:has-text('nope')")
 
