@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tts_demo.config import Sampling
-from tts_demo.lm.sampling import History, distribution, sample, special_ids
+from tts_demo.lm.sampling import Ending, History, distribution, sample, special_ids
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.5, 0.0, -1.0]])
 
@@ -47,6 +47,14 @@ def test_repetition_is_drawn_again_from_the_untruncated_distribution():
     others = torch.cat([torch.zeros(1), LOGITS[0, 1:].softmax(-1)])  # the repeated id itself is out
     torch.testing.assert_close(frequencies(sampling, history=often), others, atol=0.018, rtol=0)
     assert frequencies(sampling, history=seldom)[0] == 1
+
+
+def test_speech_may_not_end_before_its_shortest_length():
+    ending, ids = Ending(3, 5, 6, "cpu"), special_ids(3, 5, "cpu")
+    assert torch.equal(ending.forbid(0), ids) and torch.equal(ending.forbid(5), ids) and torch.equal(ending.forbid(2, 4), ids)
+    assert ending.forbid(6) is None and Ending(3, 5, 0, "cpu").forbid(0, 3) is None
+    mixed = ending.forbid(4, 3)  # frames 4 and 5 are too early, frame 6 is not
+    assert torch.equal(mixed, torch.stack([ids, ids, torch.zeros_like(ids)]))
 
 
 def test_forbidden_ids_never_appear():

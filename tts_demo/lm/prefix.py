@@ -14,10 +14,12 @@ class Prefix:
     x: [T, H] embeddings of everything before the prompt's speech. ``text`` spans the text tokens inside it.
     prompt_codes: [F, K] codec codes of the prompt's speech, empty when the LM gets none (a method embeds them in
     its own way: token by token, patchified, or over several codebooks). ``labels``: one readable label a text token.
+    ``shortest``: frames that nobody could say this text in fewer of; speech does not end before.
     """
 
     x: Tensor
     text: slice
     labels: tuple[str, ...]
     prompt_codes: Tensor
+    shortest: int = 0
     speaker: Tensor | None = None  # [speaker width], for methods that condition their own modules on it

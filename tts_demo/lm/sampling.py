@@ -85,6 +85,24 @@ def special_ids(speech_codes: int, vocab: int, device: torch.device | str) -> Te
     return torch.arange(vocab, device=device) >= speech_codes
 
 
+class Ending:
+    """When speech may end: not before ``shortest`` frames are out. Models leave out the end of a text now and then by
+    saying too early that they are through."""
+
+    def __init__(self, speech_codes: int, vocab: int, shortest: int, device: torch.device | str) -> None:
+        self.shortest = shortest
+        self.ids = special_ids(speech_codes, vocab, device) if shortest else None
+
+    def forbid(self, frames: int, draws: int = 1) -> Tensor | None:
+        """What the next ``draws`` tokens behind ``frames`` frames must not be: [V] or [draws, V] bool, or None."""
+        early = self.shortest - frames
+        if early <= 0:
+            return None
+        if early >= draws:
+            return self.ids
+        return self.ids & (torch.arange(draws, device=self.ids.device) < early)[:, None]
+
+
 class History:
     """The last W tokens of each row, for repetition-aware sampling. A ring: their order does not matter."""
 

@@ -137,7 +137,8 @@ class Method(abc.ABC):
     @abc.abstractmethod
     def prefill(self, prefix: Prefix, options: Any, sampling: Sampling, generator: torch.Generator,
                 max_frames: int, forced: bool = False) -> State:
-        """Run the prefix through the backbone once. ``forced``: end-of-speech is never drawn."""
+        """Run the prefix through the backbone once. End of speech is not drawn before
+        ``prefix.shortest`` frames; ``forced``: never."""
 
     @abc.abstractmethod
     def step(self, state: State) -> Step:

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..config import Sampling
 from ..lm.cache import KVCache
 from ..lm.masks import prefix_mask
-from ..lm.sampling import History, sample, special_ids
+from ..lm.sampling import Ending, History, sample
 from .base import Method, Options, Prefix, Replay, State, Step
 
 
@@ -21,7 +21,7 @@ class BaselineState(State):
     sampling: Sampling
     generator: torch.Generator
     history: History
-    forbid: Tensor | None  # [V] bool
+    ending: Ending
     max_frames: int
     hidden: Tensor  # [1, 1, H] backbone output that decides the next token
     token: Tensor | None = None  # [1] drawn, but not yet fed back
@@ -44,9 +44,9 @@ class Baseline(Method):
         mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, x.device)
         cache = decoder.new_cache(x.shape[1] + max_frames)
         hidden = decoder.forward(x, cache, 0, mask)[:, -1:]
-        forbid = special_ids(config.speech_codes, config.vocab, x.device) if forced else None
+        ending = Ending(config.speech_codes, config.vocab, max_frames if forced else prefix.shortest, x.device)
         return BaselineState(prefix, {"backbone": cache}, sampling, generator,
-                             History(sampling.repeat_window, device=x.device), forbid, max_frames, hidden)
+                             History(sampling.repeat_window, device=x.device), ending, max_frames, hidden)
 
     def step(self, state: BaselineState) -> Step:
         decoder, cache = self.decoder, state.caches["backbone"]
@@ -57,7 +57,8 @@ class Baseline(Method):
     def _say(self, state: BaselineState) -> Step:
         """Draw the token that ``state.hidden`` decides."""
         logits = self.decoder.logits(state.hidden[:, -1])
-        token = sample(logits, state.sampling, state.generator, state.history.tokens, state.forbid)
+        token = sample(logits, state.sampling, state.generator, state.history.tokens,
+                       state.ending.forbid(len(state.tokens)))
         if int(token) >= self.lm.config.speech_codes:
             state.done = True
             return Step(frames=token.new_empty(0, 1), done=True)

@@ -23,6 +23,7 @@ class Batch:
 
     cache: KVCache
     padding: Tensor  # [B] unused slots in front of each row
+    shortest: Tensor  # [B] frames before which a row may not end
     hidden: Tensor  # [B, H] what decides each row's next token
     history: History
     alive: Tensor  # [B] bool, rows that have not ended
@@ -40,9 +41,8 @@ class BatchedBaseline:
     """Token-by-token decoding of B prefixes at once."""
 
     def __init__(self, decoder: Decoder, sampling: Sampling, generator: torch.Generator, forced: bool = False) -> None:
-        self.decoder, self.sampling, self.generator = decoder, sampling, generator
-        c = decoder.config
-        self.forbid = special_ids(c.speech_codes, c.vocab, decoder.device) if forced else None
+        self.decoder, self.sampling, self.generator, self.forced = decoder, sampling, generator, forced
+        self.ends = special_ids(decoder.config.speech_codes, decoder.config.vocab, decoder.device)
 
     @torch.inference_mode()
     def prefill(self, prefixes: Sequence[Prefix], max_frames: int) -> Batch:
@@ -59,7 +59,8 @@ class BatchedBaseline:
         cache = decoder.new_cache(longest + max_frames, batch=len(rows))
         hidden = decoder.forward(x, cache, positions, mask)[:, -1]
         history = History(self.sampling.repeat_window, len(rows), decoder.device)
-        return Batch(cache, padding, hidden, history, torch.ones(len(rows), dtype=torch.bool, device=decoder.device))
+        shortest = torch.tensor([max_frames if self.forced else p.shortest for p in prefixes], device=decoder.device)
+        return Batch(cache, padding, shortest, hidden, history, torch.ones(len(rows), dtype=torch.bool, device=decoder.device))
 
     @torch.inference_mode()
     def step(self, batch: Batch) -> Tensor:
@@ -70,7 +71,8 @@ class BatchedBaseline:
             seen = torch.arange(slot + 1, device=decoder.device) >= batch.padding[:, None]
             positions = (slot - batch.padding)[:, None]
             batch.hidden = decoder.forward(decoder.embed(batch.token)[:, None], cache, positions, seen[:, None])[:, 0]
-        token = sample(decoder.logits(batch.hidden), self.sampling, self.generator, batch.history.tokens, self.forbid)
+        forbid = self.ends & (batch.frames < batch.shortest)[:, None]
+        token = sample(decoder.logits(batch.hidden), self.sampling, self.generator, batch.history.tokens, forbid)
         batch.alive &= token < decoder.config.speech_codes
         batch.token = token.where(batch.alive, 0)
         batch.history.push(batch.token)

@@ -23,7 +23,7 @@ from ..lm.lora import LoraDelta, LoraFactors, LoraSpec
 from ..lm.masks import prefix_mask
 from ..lm.model import LanguageModel
 from ..lm.ring import RingCache
-from ..lm.sampling import History, special_ids
+from ..lm.sampling import Ending, History
 from .base import Options, Prefix, Replay, Step, dial
 from .baseline import Baseline, BaselineState
 
@@ -156,9 +156,9 @@ class Compressed(Baseline):
         cache = RingCache(config.layers, 1, config.kv_heads, config.head_dim, x.shape[1], options.window, options.group,
                           max_frames, decoder.dtype, x.device)
         hidden = decoder.forward(x, cache, 0, mask)[:, -1:]
-        forbid = special_ids(config.speech_codes, config.vocab, x.device) if forced else None
+        ending = Ending(config.speech_codes, config.vocab, max_frames if forced else prefix.shortest, x.device)
         return BaselineState(prefix, {"backbone": cache}, sampling, generator,
-                             History(sampling.repeat_window, device=x.device), forbid, max_frames, hidden)
+                             History(sampling.repeat_window, device=x.device), ending, max_frames, hidden)
 
     def step(self, state: BaselineState) -> Step:
         cache = state.caches["backbone"]

@@ -26,7 +26,7 @@ from ..lm.cache import KVCache
 from ..lm.decoder import Decoder, fuse
 from ..lm.masks import prefix_mask
 from ..lm.model import LanguageModel
-from ..lm.sampling import distribution, race, special_ids
+from ..lm.sampling import Ending, distribution, race
 from .base import Method, Options, Prefix, Replay, State, Step, dial
 
 LONGEST = 8  # drafted tokens a pass
@@ -145,7 +145,7 @@ class SSDState(State):
     options: SSDOptions
     sampling: Sampling
     generator: torch.Generator
-    forbid: Tensor | None  # [V] bool
+    ending: Ending
     max_frames: int
     hidden: Tensor  # [1, 1, H] of the base, for the first token
     draft_hidden: Tensor  # [1, 1, H] of the draft
@@ -194,7 +194,7 @@ class SSD(Method):
         length = DraftLength(len(self.draft.layers) / len(base.layers) + drawing, jump, slope)
         return SSDState(
             prefix, caches, options, sampling, generator,
-            special_ids(config.speech_codes, config.vocab, x.device) if forced else None, max_frames,
+            Ending(config.speech_codes, config.vocab, max_frames if forced else prefix.shortest, x.device), max_frames,
             hidden=base.forward(x, caches["backbone"], 0, mask)[:, -1:],
             draft_hidden=self.draft.forward(x, caches["draft"], 0, mask)[:, -1:],
             recent=none.new_full((sampling.repeat_window,), -1), length=length, last=none, behind=none)
@@ -233,7 +233,8 @@ class SSD(Method):
             if len(feed):
                 hidden = draft.forward(draft.embed(feed)[None], cache, cache.next_position)
             history = recent[None, i:] if recent is not None else None
-            laws.append(distribution(draft.logits(hidden[:, -1]), sampling, state.forbid, history))
+            forbid = state.ending.forbid(len(state.tokens) + i)
+            laws.append(distribution(draft.logits(hidden[:, -1]), sampling, forbid, history))
             feed = race(laws[-1], state.generator)
             drafted.append(feed)
             if recent is not None:
@@ -260,7 +261,8 @@ class SSD(Method):
         if not len(state.last):  # the first step: the prefill has decided the first token already
             hidden = torch.cat([state.hidden, hidden], 1)
         history = recent.unfold(0, state.sampling.repeat_window, 1) if recent is not None else None
-        return distribution(base.logits(hidden[0]), state.sampling, state.forbid, history)
+        forbid = state.ending.forbid(len(state.tokens), len(drafted) + 1)
+        return distribution(base.logits(hidden[0]), state.sampling, forbid, history)
 
     def _settle(self, state: SSDState, drafted: Tensor, token: Tensor, accepted: int) -> None:
         """Roll both caches back to the accepted tokens and note what neither has seen. token [1]: the one behind them."""

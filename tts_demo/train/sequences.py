@@ -69,16 +69,16 @@ def _encode_all(speech: SpeechCache, codec: Codec, voice: SpeakerEncoder, path: 
 class Sequences:
     """Deterministic batches of about ``frames`` codec frames each; ``batch(rng)`` for training, ``held_out`` to score.
 
-    ``pairs``: share of short utterances that get a second one of the same voice appended, so that the model also knows
+    ``pairs``: share of utterances under half of ``max_frames`` that get a second one of the same voice appended, so that the model also knows
     sequences with a prompt in front and longer than one sentence. ``lead``: text ids in front of every text, ``joint``:
     those between two. Of a corpus without a hold-out rule one utterance in fifty is kept back.
     """
 
     def __init__(self, speech: Corpus, phonemes: PhonemeCache, alignments: Alignments, codes: CodeCache, frames: int,
-                 pairs: float = 0.3, corpora: tuple[str, ...] | None = None, max_frames: int = 850, *,
+                 pairs: float = 0.4, corpora: tuple[str, ...] | None = None, max_frames: int = 850, *,
                  lead: Sequence[int] = (), joint: Sequence[int] = (IDS[BOUNDARY],), device: str = "cpu") -> None:
         self.speech, self.phonemes, self.alignments, self.codes = speech, phonemes, alignments, codes
-        self.pairs, self.frames, self.device = pairs, frames, device
+        self.pairs, self.frames, self.longest, self.device = pairs, frames, max_frames, device
         self.lead, self.joint = (np.asarray(ids, dtype=np.int64) for ids in (lead, joint))
         usable = [i for i in speech.indices(False, corpora)
                   if alignments.get(i) is not None and len(codes.get(i)) <= max_frames]
@@ -102,7 +102,7 @@ class Sequences:
         low = max(0, min(centre - 2 * count, len(self.train) - 4 * count))
         pool = self.train[low : low + max(count, 4 * count)]
         chosen = rng.choice(pool, size=min(count, len(pool)), replace=False)
-        pair = length < 250 and rng.random() < self.pairs
+        pair = 2 * length < self.longest and rng.random() < self.pairs
         if pair:
             chosen = chosen[: max(1, len(chosen) // 2)]
         return self.collate([self._item(rng, int(i), pair) for i in chosen]).to(self.device)
@@ -121,7 +121,7 @@ class Sequences:
         text, codes, align = self._single(index)
         if pair:
             more_text, more_codes, more_align = self._single(int(rng.choice(voice)))
-            if len(codes) + len(more_codes) <= 850:
+            if len(codes) + len(more_codes) <= self.longest:
                 align = np.concatenate([align, _moved(more_align, len(text) + len(self.joint))])
                 text = np.concatenate([text, self.joint, more_text])
                 codes = np.concatenate([codes, more_codes])

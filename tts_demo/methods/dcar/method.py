@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ...config import Sampling, UserError
 from ...lm import Decoder, KVCache, LanguageModel, LoraDelta, Prefix, sample
 from ...lm.masks import prefix_mask
-from ...lm.sampling import race, special_ids
+from ...lm.sampling import Ending, race
 from ..base import Method, Options, Replay, State, Step, dial
 from .heads import Heads
 from .policy import Policy, PolicyRunner
@@ -45,7 +45,7 @@ class DcarState(State):
     chunks: ChunkRange
     allowed: Tensor  # [1, 7] bool
     context: Tensor | None  # [1, width] the policy's view of its range
-    forbid: Tensor | None  # [V] bool
+    ending: Ending
     recent: Tensor  # [1, W] the last tokens, -1 = none
     max_frames: int
     hidden: Tensor  # [1, 1, H] backbone output that decides the next chunk
@@ -103,9 +103,9 @@ class Dcar(Method):
             context = self.policy.policy.range_embedding(allowed).detach()
         mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, device)
         hidden = decoder.forward(x, caches["backbone"], 0, mask)[:, -1:]
-        forbid = special_ids(config.speech_codes, config.vocab, device) if forced else None
+        ending = Ending(config.speech_codes, config.vocab, max_frames if forced else prefix.shortest, device)
         recent = torch.full((1, sampling.repeat_window), -1, device=device)
-        return DcarState(prefix, caches, sampling, generator, chunks, allowed, context, forbid, recent, max_frames, hidden)
+        return DcarState(prefix, caches, sampling, generator, chunks, allowed, context, ending, recent, max_frames, hidden)
 
     def step(self, state: DcarState) -> Step:
         started = time.perf_counter()
@@ -119,7 +119,7 @@ class Dcar(Method):
         logits = decoder.logits(hidden)
         if size > 1:
             logits = torch.cat([logits, self.heads(hidden, size - 1)[:, 0].float()])
-        tokens = sample(logits, state.sampling, state.generator, state.recent, state.forbid)
+        tokens = sample(logits, state.sampling, state.generator, state.recent, state.ending.forbid(state.count, size))
         values = tokens.tolist()
         ends = next((i for i, v in enumerate(values) if v >= self.lm.config.speech_codes), None)
         tokens = tokens[:min(size if ends is None else ends, state.max_frames - state.count)]

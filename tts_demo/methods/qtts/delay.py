@@ -18,7 +18,7 @@ from ...lm.decoder import Decoder
 from ...lm.lora import LoraDelta, LoraFactors
 from ...lm.masks import prefix_mask
 from ...lm.model import LanguageModel
-from ...lm.sampling import History, sample, special_ids
+from ...lm.sampling import Ending, History, sample
 from ..base import Prefix, Replay, State, Step
 from .books import Books, QTTSConfig
 from .pattern import delay
@@ -72,7 +72,7 @@ class DelayState(State):
     sampling: Sampling
     generator: torch.Generator
     history: History  # of the first book
-    forbid: Tensor | None  # [V] bool
+    ending: Ending
     table: Tensor  # [K, entries + 1, 2 H]
     tag: Tensor  # [H]
     d: int
@@ -129,10 +129,11 @@ class DelayStrategy:
         mask = prefix_mask(len(prefix.x), x.shape[1], self.lm.config.bidirectional_text, device)
         cache = decoder.new_cache(x.shape[1] + max_frames + tail)
         hidden = decoder.forward(x, cache, 0, mask)[0, -1:]
-        forbid = special_ids(self.lm.config.speech_codes, self.lm.config.vocab, device) if forced else None
+        config = self.lm.config
+        ending = Ending(config.speech_codes, config.vocab, max_frames if forced else prefix.shortest, device)
         known = self._known(adapter.books.look_up(table, spoken)[1], books, d)
         return DelayState(
-            prefix, {"backbone": cache}, sampling, generator, History(sampling.repeat_window, device=device), forbid,
+            prefix, {"backbone": cache}, sampling, generator, History(sampling.repeat_window, device=device), ending,
             table, tag, d, grid[:count], torch.where(open_, -1, grid[count:]), known,
             torch.full((max_frames + tail, books), pad, device=device), hidden, max_frames)
 
@@ -178,7 +179,8 @@ class DelayStrategy:
     def _draw(self, state: DelayState) -> Tensor:
         """Codes [K] of this step, all heads at once."""
         rest = self.adapter.scores(state.hidden, state.known[state.steps % state.d][None, :-1])[:, 0].float()
-        first = sample(self.decoder.logits(state.hidden), state.sampling, state.generator, state.history.tokens, state.forbid)
+        first = sample(self.decoder.logits(state.hidden), state.sampling, state.generator, state.history.tokens,
+                       state.ending.forbid(state.steps))
         return torch.cat([first, sample(rest, state.sampling, state.generator)])
 
     def replay(self, state: DelayState) -> Replay:

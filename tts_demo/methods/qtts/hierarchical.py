@@ -17,7 +17,7 @@ from ...lm.linear import Projection
 from ...lm.lora import LoraDelta, LoraFactors
 from ...lm.masks import prefix_mask
 from ...lm.model import LanguageModel
-from ...lm.sampling import History, sample, special_ids
+from ...lm.sampling import Ending, History, sample
 from ..base import Prefix, Replay, State, Step
 from .books import Books, QTTSConfig
 from .depth import DepthDecoder, StackedDepth
@@ -56,7 +56,7 @@ class HierarchicalState(State):
     sampling: Sampling
     generator: torch.Generator
     history: History  # of the first book
-    forbid: Tensor | None  # [V] bool
+    ending: Ending
     table: Tensor  # [K, entries + 1, H + W]
     tag: Tensor  # [H]
     prompt: Tensor  # [F', K]
@@ -107,9 +107,10 @@ class HierarchicalStrategy:
         cache = decoder.new_cache(x.shape[1] + max_frames)
         hidden = decoder.forward(x, cache, 0, mask)[0, -1:]
         caches = {"backbone": cache, "depth": self.stacked.new_block(books)}
-        forbid = special_ids(self.lm.config.speech_codes, self.lm.config.vocab, x.device) if forced else None
+        config = self.lm.config
+        ending = Ending(config.speech_codes, config.vocab, max_frames if forced else prefix.shortest, x.device)
         return HierarchicalState(prefix, caches, sampling, generator, History(sampling.repeat_window, device=x.device),
-                                 forbid, table, tag, prompt, max_frames, hidden)
+                                 ending, table, tag, prompt, max_frames, hidden)
 
     @torch.no_grad()
     def step(self, state: HierarchicalState) -> Step:
@@ -133,7 +134,8 @@ class HierarchicalStrategy:
         def draw(k: int, row: Tensor) -> Tensor:
             if k == 0:
                 logits = self.decoder.logits(state.hidden + self.adapter.correct(row))
-                return sample(logits, state.sampling, state.generator, state.history.tokens, state.forbid)
+                forbid = state.ending.forbid(len(state.spoken))
+                return sample(logits, state.sampling, state.generator, state.history.tokens, forbid)
             return sample(self.heads[k - 1](row).float(), state.sampling, state.generator)
 
         return self.stacked.unroll(state.hidden, state.caches["depth"], draw)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
@@ -15,7 +16,7 @@ from ...lm.decoder import Decoder
 from ...lm.lora import LoraDelta
 from ...lm.masks import prefix_mask
 from ...lm.model import LanguageModel
-from ...lm.sampling import History, sample, special_ids
+from ...lm.sampling import Ending, History, sample
 from ..base import Method, Options, Prefix, Replay, State, Step, dial
 from .local import PatchDecoder, PatchEncoder
 from .modules import LARGEST, TLDRAdapter, TLDRConfig, patch_position
@@ -34,7 +35,7 @@ class TLDRState(State):
     sampling: Sampling
     generator: torch.Generator
     history: History
-    forbid: Tensor | None  # [V] bool
+    ending: Ending
     max_frames: int
     size: int  # P
     prompt: Tensor  # [N P] prompt tokens, cut to whole patches
@@ -95,8 +96,8 @@ class TLDR(Method):
         caches = {"backbone": cache, "extractor": self.extractor.new_cache()}
         if local is not None:
             caches["compressor"] = local
-        forbid = special_ids(config.speech_codes, config.vocab, device) if forced else None
-        return TLDRState(prefix, caches, sampling, generator, History(sampling.repeat_window, device=device), forbid,
+        ending = Ending(config.speech_codes, config.vocab, max_frames if forced else prefix.shortest, device)
+        return TLDRState(prefix, caches, sampling, generator, History(sampling.repeat_window, device=device), ending,
                          max_frames, size, prompt, self.extractor.speak_as(prefix.speaker), hidden)
 
     def step(self, state: TLDRState) -> Step:
@@ -107,8 +108,11 @@ class TLDR(Method):
             position = patch_position(len(state.prefix.x), index, size)
             state.hidden = self.decoder.forward(z[None], caches["backbone"], position)[:, -1]
 
+        frames = itertools.count(state.emitted)
+
         def draw(logits: Tensor) -> Tensor:
-            token = sample(logits, state.sampling, state.generator, state.history.tokens, state.forbid)
+            forbid = state.ending.forbid(next(frames))
+            token = sample(logits, state.sampling, state.generator, state.history.tokens, forbid)
             state.history.push(token)
             return token
 

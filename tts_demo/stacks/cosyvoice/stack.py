@@ -105,7 +105,8 @@ class CosyVoiceStack:
         told = torch.tensor(self.tokenizer.encode(before), dtype=torch.long, device=self.device)
         speaker = prompt.extra["voice"].speaker[0].to(self.device)  # not for the language model: for methods that ask
         prefix = self.lm.prefix(torch.cat((told, ids)), labels, speaker, prompt.codes)
-        return dataclasses.replace(prefix, text=slice(prefix.text.stop - len(ids), prefix.text.stop))
+        # The released code's floor: two speech tokens a text token.
+        return dataclasses.replace(prefix, text=slice(prefix.text.stop - len(ids), prefix.text.stop), shortest=2 * len(ids))
 
     def vocoder(self, prompt: Prompt, codebooks: int = 1) -> CosyVocoder:
         if codebooks != 1:
