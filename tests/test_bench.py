@@ -50,6 +50,7 @@ def test_kv_bytes_are_exact(measured):
     assert base["kv_prompt_and_text"] == (63 + 150) * token
     assert (base["kv_speech_12s"], base["kv_speech_20s"]) == (599 * token, 999 * token)
     assert tldr["kv_speech_20s"] < 0.27 * base["kv_speech_20s"]
+    assert base["kv_small_12s"] == 0 and tldr["kv_speech_12s"] - tldr["kv_small_12s"] == 149 * token  # the last patch is not fed back
     batch = report["batch"]
     assert batch["kv_bytes_live"] == 2 * (63 + 150 + 24) * token and batch["size"] == 2
 

@@ -121,15 +121,16 @@ class Bench:
         if not m.kv:
             state = method.prefill(self.stack.prefix(self.prompt, TEXT), row.options, Sampling(),
                                    generator_for(self.stack.device, self.seed), limit, True)
-            before = sum(cache.nbytes for cache in state.caches.values())
-            kv, spoken, done = {"prompt_and_text": before}, 0, False
+            start = {name: cache.nbytes for name, cache in state.caches.items()}
+            kv, spoken, done = {"prompt_and_text": sum(start.values())}, 0, False
             while not done:
                 step = method.step(state)
                 spoken, done = spoken + len(step.frames), step.done
-                live = sum(cache.nbytes for cache in state.caches.values()) - before
+                live = {name: cache.nbytes - start[name] for name, cache in state.caches.items()}
                 for seconds in KV_SECONDS:
                     if spoken >= self.frames(seconds):
-                        kv.setdefault(f"speech_{seconds}s", live)
+                        kv.setdefault(f"speech_{seconds}s", sum(live.values()))
+                        kv.setdefault(f"small_{seconds}s", sum(live.values()) - live["backbone"])
             m.kv = kv
         engine.run(self.stack, self.request(row, 1.0, self.seed))
 
