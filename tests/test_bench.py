@@ -9,9 +9,10 @@ import pytest
 import soundfile
 import torch
 from conftest import TINY
+from stacks import cosyvoice_tiny
 from stacks.nano_tiny import voice
 
-from tts_demo import bench, bench_analyses, results, results_analyses
+from tts_demo import bench, bench_analyses, bench_stack, results, results_analyses
 from tts_demo.bench_peer import Peer
 from tts_demo.bench_stack import SHAPES, ShapeStack
 from tts_demo.cli import main
@@ -160,3 +161,18 @@ def test_paper_shape():
 def test_mistakes_are_one_sentence(words, said, capsys):
     assert main(["bench", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_whole_released_model_of_random_weights_is_timed_by_part(monkeypatch, capsys):
+    monkeypatch.setitem(bench_stack.RELEASED, "cosyvoice3", lambda: cosyvoice_tiny.tiny(3))
+    assert main(["bench", "--shape", "cosyvoice3", "--device", "cpu", "--seconds", "1", "--rounds", "1", "--methods",
+                 "baseline,ssd,qtts"]) == 2  # a person named a method that this model cannot speak with
+    assert "several codebooks" in capsys.readouterr().err
+    assert main(["bench", "--shape", "cosyvoice3", "--device", "cpu", "--seconds", "1", "--rounds", "1", "--methods", "ssd",
+                 "--set", "tolerance=0", "draft_length=2"]) == 0
+    out = capsys.readouterr().out
+    report = json.loads(out.splitlines()[-1])
+    assert report["conditions"]["random_weights"] and "seconds a second of audio: lm" in out
+    for row in report["rows"].values():
+        assert row["parts"].keys() == {"lm", "flow", "other acoustics"} and min(row["parts"].values()) > 0
+        assert row["parts"]["flow"] + row["parts"]["other acoustics"] + row["parts"]["lm"] < row["rtf"]

@@ -26,7 +26,9 @@ from tqdm import tqdm
 
 from . import audio, engine, results
 from .bench_peer import Peer
-from .bench_stack import ShapeStack
+from .bench_parts import PartClock
+from .bench_stack import RANDOM, shape_stack
+from .bench_table import table
 from .config import Request, Sampling, UserError
 from .evaluate import EVERYTHING, ROWS_SHARE, Row, read_cases, rows_for, runnable
 from .lm.cost import Cost, probe_bandwidth
@@ -58,6 +60,7 @@ class Measured:
     acceptance: list[float] = field(default_factory=list)
     first_frame_ms: list[float] = field(default_factory=list)  # prefill and steps until the first whole frame
     codes_per_second: list[float] = field(default_factory=list)  # codebook tokens said per second of the language model
+    parts: dict[str, list[float]] = field(default_factory=dict)  # seconds a second of audio, by part of the stack
     peak_bytes: int = 0
 
 
@@ -138,7 +141,8 @@ class Bench:
         cuda = self.stack.device.type == "cuda"
         if cuda:
             torch.cuda.reset_peak_memory_stats(self.stack.device)
-        done = engine.run(self.stack, self.request(row, self.seconds, seed))
+        with PartClock(getattr(self.stack, "parts", {}), self.stack.device) as clock:
+            done = engine.run(self.stack, self.request(row, self.seconds, seed))
         m, s, steps = self.measured[row.label], done.snapshot, done.trace.steps[1:]  # the first step had no pass to make
         m.lm_rtf.append(s.lm_rtf)
         m.rtf.append(s.rtf)
@@ -146,6 +150,9 @@ class Bench:
         m.frames_per_step.append(s.frames_per_step)
         if s.acceptance is not None:
             m.acceptance.append(s.acceptance)
+        rest = s.vocoder_seconds - sum(clock.seconds.values())
+        for part, seconds in {"lm": s.lm_seconds, **clock.seconds, "other acoustics": rest}.items():
+            m.parts.setdefault(part, []).append(seconds / s.audio_seconds)
         spent = sum(step.ms for step in steps) / 1000
         spoken, until_frame = 0, 1000 * s.lm_seconds - sum(step.ms for step in done.trace.steps)  # the prefill
         for step in done.trace.steps:
@@ -209,6 +216,7 @@ class Bench:
             rows[row.label] = {
                 **{name: median(values) for name, values in numbers.items()},
                 **{f"kv_{name}": value for name, value in m.kv.items()}, "peak_device_bytes": m.peak_bytes or None,
+                "parts": {part: median(values) for part, values in m.parts.items()},
                 "spread": {name: extent(values) for name, values in numbers.items()},
                 "method": row.method.name, "options": dataclasses.asdict(row.options),
             }
@@ -224,7 +232,7 @@ class Bench:
         device, decoder = self.stack.device, self.stack.decoder
         cuda = device.type == "cuda"
         return {
-            "random_weights": isinstance(self.stack, ShapeStack), "stack": self.stack.name, "checkpoint": self.stack.checkpoint_hash, "device": processor(device),
+            "random_weights": self.stack.checkpoint_hash == RANDOM, "stack": self.stack.name, "checkpoint": self.stack.checkpoint_hash, "device": processor(device),
             "runtime": "graph" if cuda and Decoder.graphed else "eager", "threads": torch.get_num_threads(),
             "load_average": os.getloadavg(), "dtype": str(decoder.dtype).removeprefix("torch."),
             "seconds": self.seconds, "rounds": min(len(m.lm_rtf) for m in self.measured.values()), "seed": self.seed, "bandwidth_gb_s": self.bandwidth / 1e9,
@@ -254,47 +262,6 @@ def processor(device: torch.device) -> str:
     return f"{names[0] if names else platform.processor() or platform.machine()}, {os.cpu_count()} cores"
 
 
-def table(report: dict[str, Any]) -> str:
-    """The report for people."""
-    c = report["conditions"]
-    lines = [f"{c['stack']} on {c['device']}, {c['dtype']}, {c['runtime']}, {c['threads']} threads, torch {c['torch']}; "
-             f"{c['seconds']:g} s of speech, {c['rounds']} interleaved rounds, medians (range).",
-             f"A step reads {c['weight_bytes_per_step'] / 1e6:.1f} MB of weights; at {c['bandwidth_gb_s']:.1f} GB/s that is "
-             f"{c['ceiling_ms']:.3f} ms. The share of that ceiling counts the backbone's bytes only. Load average "
-             f"{c['load_average'][0]:.1f}.", ""]
-    head = ("", "ms/step", "LM-RTF", "gain", "RTF", "TTFA s", "frames/step", "KV 12 s", "KV 20 s", "+ prompt", "ceiling")
-    body = []
-    for label, r in report["rows"].items():
-        kv = [f"{r[k] / 1e6:.2f} MB" for k in ("kv_speech_12s", "kv_speech_20s", "kv_prompt_and_text")]
-        shown = (("ms_per_step", 2), ("lm_rtf", 3), ("lm_gain", 2), ("rtf", 3), ("ttfa", 3), ("frames_per_step", 2))
-        body.append((label, *(ranged(r, name, digits) for name, digits in shown),
-                     *kv, f"{100 * r['ceiling_share']:.0f} %"))
-    widths = [max(len(row[i]) for row in (head, *body)) for i in range(len(head))]
-    lines += ["  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in (head, *body)]
-    if c["random_weights"]:
-        lines += ["", "Random weights and a forced length: speed and memory depend on shapes, not on weights, except where a "
-                      "policy or a draft decides how many frames a step emits; there the frames per step mean nothing."]
-    if "peer" in report:
-        p = report["peer"]
-        lines += ["", f"{p['name']}: {ranged(p, 'ms_per_token', 2)} ms per token; our baseline step takes "
-                      f"{ranged(p, 'ours_over_peer', 2)} of that."]
-    if "batch" in report:
-        b = report["batch"]
-        lines += ["", f"Batch of {b['size']}, baseline: {b['ms_per_step']:.2f} ms/step, LM-RTF {b['lm_rtf_each']:.4f} each, KV "
-                      f"{b['kv_bytes_live'] / 1e6:.1f} MB live, {b['kv_bytes_allocated'] / 1e6:.1f} MB allocated."]
-        lines += [f"  {label}: KV {kv['speech_12s'] / 1e6:.1f} MB at 12 s, {kv['speech_20s'] / 1e6:.1f} MB at 20 s"
-                  for label, kv in b["kv_bytes_of"].items()]
-    return "\n".join(lines + [f"skipped: {line}" for line in report.get("skipped", ())])
-
-
-def ranged(row: dict[str, Any], name: str, digits: int) -> str:
-    """Median and range in one cell."""
-    if row[name] is None:
-        return "-"
-    low, high = row["spread"][name]
-    return f"{row[name]:.{digits}f} ({low:.{digits}f}-{high:.{digits}f})"
-
-
 def command(args: argparse.Namespace) -> None:
     """``python -m tts_demo bench``: a table for people, then one JSON object as the last line."""
     from . import bench_analyses
@@ -309,7 +276,7 @@ def command(args: argparse.Namespace) -> None:
     rows = rows_for(dict.fromkeys(["baseline", *names]), pairs(args.set)) + (bench_analyses.extra_rows() if args.all else [])
     rows = list({row.label: row for row in rows}.values())
     if args.shape != "nano" or args.stack == "random":
-        stack = ShapeStack.of(args.shape, device, pick_dtype(args.dtype, device) if args.dtype else None)
+        stack = shape_stack(args.shape, device, pick_dtype(args.dtype, device) if args.dtype else None)
         prompt = stack.prompt
     else:
         stack = load_stack(args.stack, args.device, args.dtype)

@@ -1,18 +1,31 @@
-"""A stack of random weights in a given shape, for speed and memory: no text, no codec, a fixed prefix and silence."""
+"""Stacks of random weights in a given shape, for speed and memory: a fixed prefix, no text.
+
+``nano`` and ``qwen2-0.5b`` are language models alone, their vocoder is silence; ``cosyvoice2`` and ``cosyvoice3`` are the
+released models whole, flow and vocoder included.
+"""
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .config import LMConfig
+from .config import LMConfig, UserError
 from .lm import Decoder, LanguageModel, Prefix
 from .lm.cost import fastest_dtype
 from .methods import Method, find
+from .stacks.base import Prompt
+from .stacks.cosyvoice.configs import MEL_PER_TOKEN, MELS, CosyConfig, version_2, version_3
+from .stacks.cosyvoice.flow import build_flow, flow_noise
+from .stacks.cosyvoice.hift import Hift
+from .stacks.cosyvoice.lm import CosyLanguageModel
+from .stacks.cosyvoice.prompt import Voice
+from .stacks.cosyvoice.stack import CosyVoiceStack
 
+RANDOM = "random weights"  # in place of a checkpoint's hash
 TEXT_TOKENS, PROMPT_SECONDS = 60, 3
 SHAPES = {
     "nano": (LMConfig(), 50),
@@ -20,6 +33,7 @@ SHAPES = {
     "qwen2-0.5b": (LMConfig(text_vocab=TEXT_TOKENS, speech_codes=6561, extra_codes=3, hidden=896, layers=24, heads=14,
                             kv_heads=2, ffn=4864, rope_theta=1e6, max_positions=8192, bidirectional_text=False), 25),
 }
+RELEASED = {"cosyvoice2": version_2, "cosyvoice3": version_3}
 
 
 @dataclass(frozen=True)
@@ -45,7 +59,7 @@ class Silence:
 class ShapeStack:
     """``stacks.Stack`` as far as the engine asks."""
 
-    sample_rate, checkpoint_hash = 24_000, "random weights"
+    sample_rate, checkpoint_hash = 24_000, RANDOM
 
     def __init__(self, name: str, config: LMConfig, frame_rate: int, device: torch.device, dtype: torch.dtype) -> None:
         torch.manual_seed(0)
@@ -55,12 +69,6 @@ class ShapeStack:
                                   torch.randn(config.speaker, device=device))
         self.text = torch.randint(config.text_vocab, (TEXT_TOKENS,), device=device)
         self._methods: dict[str, Method] = {}
-
-    @classmethod
-    def of(cls, shape: str, device: torch.device, dtype: torch.dtype | None = None) -> ShapeStack:
-        """dtype None: the fastest here, measured."""
-        config, frame_rate = SHAPES[shape]
-        return cls(shape, config, frame_rate, device, dtype or fastest_dtype(config, device))
 
     @property
     def decoder(self) -> Decoder:
@@ -82,3 +90,44 @@ class ShapeStack:
 
     def vocoder(self, prompt: ShapePrompt, codebooks: int) -> Silence:
         return Silence(self.sample_rate // self.frame_rate)
+
+
+class RandomCosyVoice(CosyVoiceStack):
+    """The released model of ``config`` with random weights, on a prompt of random tokens: no file is needed."""
+
+    checkpoint_hash = RANDOM
+
+    def __init__(self, name: str, config: CosyConfig, device: torch.device, dtype: torch.dtype) -> None:
+        torch.manual_seed(0)
+        self.name, self.config, self.device, self.dtype = name, config, device, dtype
+        self.lm = CosyLanguageModel(config.lm, config.layout).to(device, dtype).eval().requires_grad_(False)
+        self._flow = build_flow(config.flow).to(device, dtype).eval().requires_grad_(False)
+        self._hift = Hift(config.hift).prepare().to(device)
+        self._noise = flow_noise().to(device)
+        self._methods, self._loading = {}, threading.Lock()
+        tokens = torch.randint(config.flow.tokens, (PROMPT_SECONDS * self.frame_rate,))
+        voice = Voice(tokens, torch.randn(1, config.flow.speaker), torch.randn(1, MELS, MEL_PER_TOKEN * len(tokens)),
+                      PROMPT_SECONDS, (), False)
+        self.prompt = Prompt(tokens[:, None].to(device), None, "", PROMPT_SECONDS, RANDOM, {"voice": voice})
+        self.text = torch.randint(config.lm.text_vocab, (TEXT_TOKENS,), device=device)
+
+    def split(self, text: str) -> list[str]:
+        return [text]
+
+    def prefix(self, prompt: Prompt, segment: str) -> Prefix:
+        speaker = prompt.extra["voice"].speaker[0].to(self.device)
+        return self.lm.prefix(self.text, tuple(map(str, range(TEXT_TOKENS))), speaker, prompt.codes)
+
+    def _trained(self, method: str, part: str, module: torch.nn.Module) -> torch.nn.Module:
+        if method == "qtts":
+            raise UserError("qtts needs several codebooks, and this model speaks one.")
+        return module.to(self.device, self.dtype).eval().requires_grad_(False)
+
+
+def shape_stack(shape: str, device: torch.device, dtype: torch.dtype | None = None) -> ShapeStack | RandomCosyVoice:
+    """The stack of a shape. dtype None: the fastest here, measured; of a whole released model, float32 on a CPU."""
+    if shape in SHAPES:
+        config, frame_rate = SHAPES[shape]
+        return ShapeStack(shape, config, frame_rate, device, dtype or fastest_dtype(config, device))
+    usual = torch.float32 if device.type == "cpu" else torch.bfloat16
+    return RandomCosyVoice(shape, RELEASED[shape](), device, dtype or usual)

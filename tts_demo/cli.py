@@ -61,7 +61,7 @@ def build_parser() -> Parser:
     evaluate.add_argument("--list", metavar="FILE", help="texts and voices to use; default: the bundled ones")
     evaluate.add_argument("--limit", type=int, metavar="N", help="use the first N texts")
     bench = commands.add_parser("bench", help="speed and memory per method")
-    bench.add_argument("--shape", default="nano", choices=("nano", "qwen2-0.5b"))
+    bench.add_argument("--shape", default="nano", choices=("nano", "qwen2-0.5b", "cosyvoice2", "cosyvoice3"))
     bench.add_argument("--batch", type=int, default=1, metavar="N")
     bench.add_argument("--seconds", type=float, default=10.0, metavar="S", help="audio to generate per run")
     bench.add_argument("--runtime", default="eager", choices=("eager", "graph"))

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from tokenizers import pre_tokenizers
 
-from tiny_onnx import write_speaker_encoder, write_speech_tokenizer
+from stacks.tiny_onnx import write_speaker_encoder, write_speech_tokenizer
 from tts_demo.stacks.cosyvoice.configs import (ConformerFlowConfig, CosyConfig, DiTFlowConfig, HiftConfig, version_2,
                                                version_3, with_sizes)
 from tts_demo.stacks.cosyvoice.flow import build_flow
@@ -67,8 +67,8 @@ def released_lm_state(lm: CosyLanguageModel) -> dict[str, torch.Tensor]:
     return state | {TEXT_HEAD: state["llm.model.model.embed_tokens.weight"]}
 
 
-def write_model(folder: Path, config: CosyConfig, seed: int = 0) -> Path:
-    """A complete model folder with random weights."""
+def write_model(folder: Path, config: CosyConfig, seed: int = 0, released: bool = False) -> Path:
+    """A complete model folder with random weights. ``released``: ``config`` has the released sizes."""
     torch.manual_seed(seed)
     lm = CosyLanguageModel(config.lm, config.layout)
     with torch.no_grad():
@@ -81,7 +81,8 @@ def write_model(folder: Path, config: CosyConfig, seed: int = 0) -> Path:
     write_speech_tokenizer(folder / config.speech_tokenizer)
     write_speaker_encoder(folder / "campplus.onnx")
     (folder / config.yaml).write_text("sample_rate: 24000\n")
-    (folder / "sizes.json").write_text(json.dumps(tiny_sizes(config.version)))
+    if not released:
+        (folder / "sizes.json").write_text(json.dumps(tiny_sizes(config.version)))
     write_vocabulary(folder / "CosyVoice-BlankEN")
     return folder
 

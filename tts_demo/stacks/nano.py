@@ -58,6 +58,11 @@ class NanoStack:
     def decoder(self) -> Decoder:
         return self.lm.decoder
 
+    @property
+    def parts(self) -> dict[str, torch.nn.Module]:
+        """What ``bench`` times apart."""
+        return {"refiner": self.refiner, "decoder": self.codec.decoder}
+
     def tokenize(self, words: str) -> tuple[Tensor, tuple[str, ...]]:
         """-> phoneme ids [T], one label each."""
         ids, labels = text.encode(words)

@@ -74,6 +74,11 @@ class CosyVoiceStack:
         return flow, hift.prepare().to(self.device)
 
     @property
+    def parts(self) -> dict[str, torch.nn.Module]:
+        """What ``bench`` times apart; the rest of the acoustics is the vocoder's."""
+        return {"flow": self._flow}
+
+    @property
     def decoder(self) -> Decoder:
         return self.lm.decoder
 
