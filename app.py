@@ -14,6 +14,8 @@ def arguments() -> argparse.Namespace:
     env = os.environ.get
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--stack", default=env("TTS_DEMO_STACK", "nano"), help="nano, or a CosyVoice repository or folder")
+    parser.add_argument("--adapters", default=env("TTS_DEMO_ADAPTERS"), help="methods trained for a released model: folder "
+                        "or repository")
     parser.add_argument("--device", default=env("TTS_DEMO_DEVICE"), help="cpu, cuda; default: what is there")
     parser.add_argument("--dtype", default=env("TTS_DEMO_DTYPE"), help="float32, bfloat16; default: what suits the device")
     parser.add_argument("--host", default=env("GRADIO_SERVER_NAME", "127.0.0.1"))
@@ -30,7 +32,7 @@ def main() -> int:
     args = arguments()
     try:
         # The page opens at once, with its recorded runs; the model is loaded behind it.
-        demo = build_app(lambda: load_stack(args.stack, device=args.device, dtype=args.dtype))
+        demo = build_app(lambda: load_stack(args.stack, args.device, args.dtype, args.adapters))
         launch(demo, args.host, args.port, args.share)
     except UserError as error:
         print(error, file=sys.stderr)

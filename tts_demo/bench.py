@@ -279,7 +279,7 @@ def command(args: argparse.Namespace) -> None:
         stack = shape_stack(args.shape, device, pick_dtype(args.dtype, device) if args.dtype else None)
         prompt = stack.prompt
     else:
-        stack = load_stack(args.stack, args.device, args.dtype)
+        stack = load_stack(args.stack, args.device, args.dtype, args.adapters)
         case = read_cases(None, 1)[0]
         recording = audio.read(case.prompt, target=stack.sample_rate)
         prompt = stack.encode_prompt(recording.samples, recording.rate, case.prompt_text or None)

@@ -107,6 +107,7 @@ def _add_set(parser: argparse.ArgumentParser, words: str) -> None:
 
 def _add_stack(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stack", default="nano", metavar="S", help="nano, a folder, or a Hugging Face repository")
+    parser.add_argument("--adapters", metavar="A", help="methods trained for a released model: a folder or a repository")
     parser.add_argument("--device", metavar="D", help="cpu, cuda; default: what is there")
     parser.add_argument("--dtype", metavar="T", help="float32, bfloat16; default: what suits the device")
 
@@ -128,7 +129,7 @@ def command_say(args: argparse.Namespace) -> None:
         _check_writable(path)
     path, prompt_text = (args.prompt, args.prompt_text) if args.prompt else example_prompt(args.prompt_text)
     audio.prompt(audio.read(path))  # complain about the recording before the models are loaded
-    stack = load_stack(args.stack, args.device, args.dtype)
+    stack = load_stack(args.stack, args.device, args.dtype, args.adapters)
     stack.split(args.text)
     sampling = parse_settings(find(args.method), found, stack.sampling)[1]  # where nothing was set, the stack's own
     recording = audio.read(path, target=stack.sample_rate)

@@ -295,7 +295,7 @@ def command(args: argparse.Namespace) -> None:
     names = args.methods.split(",") if args.methods else EVERYTHING if args.all else METHODS
     rows = rows_for(names, settings) + (evaluate_analyses.extra_rows() if args.all else [])
     cases = read_cases(args.list, args.limit)
-    stack = load_stack(args.stack, args.device, args.dtype)
+    stack = load_stack(args.stack, args.device, args.dtype, args.adapters)
     drawing = {k: v for k, v in settings.items() if hasattr(Sampling(), k)}
     sampling = parse_settings(METHODS["baseline"], drawing, stack.sampling)[1]
     rows, skipped = runnable(stack, rows, bool(args.methods))

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from cosyvoice_tiny import released_lm_state, speech_like, tiny, write_model
-from tts_demo import audio, engine
+from tts_demo import audio, checkpoints, engine
 from tts_demo.config import Request, Sampling, UserError
 from tts_demo.cli import main
+from tts_demo.methods import METHODS
 from tts_demo.methods.ssd import SSDOptions
 from tts_demo.stacks import load_stack
 from tts_demo.stacks.cosyvoice import CosyVoiceStack, download
@@ -176,6 +177,15 @@ def test_bad_prompts_and_requests(stack, prompt):
         stack.method("tldr")
     with pytest.raises(UserError, match="baseline"):
         stack.method("nonsense")
+
+
+def test_adapters_come_from_elsewhere(stack, prompt, tmp_path):
+    trained = METHODS["tldr"].build_modules(stack.lm)["tldr"]
+    checkpoints.save_module(tmp_path, "tldr", trained)
+    with_it = load_stack(str(stack._adapters.parent), "cpu", "float32", str(tmp_path))
+    assert len(engine.run(with_it, Request("The thing.", prompt, method="tldr", forced_frames=8)).codes) == 8
+    with pytest.raises(UserError, match="released model"):
+        load_stack("nano", "cpu", "float32", str(tmp_path))
 
 
 def test_a_prompt_is_cut_at_30_seconds_and_its_transcript_dropped(stack):

@@ -14,10 +14,11 @@ __all__ = ["Prompt", "Stack", "Vocoder", "is_cosyvoice", "load_stack"]
 
 
 def load_stack(name: str = "nano", device: str | torch.device | None = None,
-               dtype: str | torch.dtype | None = None) -> Stack:
+               dtype: str | torch.dtype | None = None, adapters: str | None = None) -> Stack:
     """The stack ``name``: ``nano``, a folder, or a Hugging Face repository (``owner/name[@revision]``). A folder or a
     repository with a ``cosyvoice*.yaml`` or named FunAudioLLM/... is CosyVoice, any other must be laid out like
-    ``checkpoints/nano``. ``device`` and ``dtype``: None = what this machine does best."""
+    ``checkpoints/nano``. ``device`` and ``dtype``: None = what this machine does best. ``adapters``: where a released
+    model's trained methods are, a folder or a repository; None: the folder ``adapters`` inside the model's."""
     if not name.strip():
         raise UserError("The stack needs a name: nano, a folder, or a Hugging Face repository (owner/name).")
     where = pick_device(str(device) if device is not None else None)
@@ -25,7 +26,9 @@ def load_stack(name: str = "nano", device: str | torch.device | None = None,
     if is_cosyvoice(name):
         from .cosyvoice import CosyVoiceStack
 
-        return CosyVoiceStack.load(name, where, precision)
+        return CosyVoiceStack.load(name, where, precision, adapters)
+    if adapters:
+        raise UserError("--adapters goes with a released model; a stack like nano holds its methods itself.")
     from .nano import NanoStack
 
     return NanoStack.load(name, where, precision)
