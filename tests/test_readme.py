@@ -52,3 +52,11 @@ def test_requirements_are_bounded() -> None:
 
 def test_the_place_for_figures_is_marked_once() -> None:
     assert README.count("<!-- results:begin -->") == README.count("<!-- results:end -->") == 1
+
+
+def test_the_licence_of_every_package_is_named():
+    section = README.split("## Licences of what it uses")[1].split("## ")[0]
+    for file in ("requirements.txt", "tts_demo/requirements-quality.txt"):
+        for line in (ROOT / file).read_text().splitlines():
+            if name := re.match(r"[\w-]+", line):
+                assert name[0] in section, name[0]

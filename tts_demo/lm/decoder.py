@@ -164,8 +164,10 @@ class Decoder:
         rotation = rotation.unsqueeze(-2)
         rotation = torch.cat([rotation.expand(*rotation.shape[:-2], heads, -1),
                               self._still.expand(*rotation.shape[:-2], -1, -1)], -2)  # [(B,) T, A + 2 kv, D/2]
-        if mask is not None:  # heads that share a KV head are rows of one query: [B or 1, 1, groups T, S]
-            mask = (mask if mask.dim() == 3 else mask[None]).repeat(1, c.heads // c.kv_heads, 1)[:, None]
+        if mask is not None:  # heads that share a KV head are rows of one query: [B or 1, 1, T groups, S]
+            mask = (mask if mask.dim() == 3 else mask[None]).repeat_interleave(c.heads // c.kv_heads, 1)[:, None]
+            # as what is added to scores: made once here, not in every layer
+            mask = x.new_zeros(mask.shape).masked_fill_(~mask, float("-inf"))
         keys, values = live.narrow(2, 0, c.kv_heads).unbind(0), live.narrow(2, c.kv_heads, c.kv_heads).unbind(0)
         x = x.reshape(batch * n, -1)
         for layer, into, key, value in zip(self.layers, target.unbind(0), keys, values):
@@ -189,9 +191,9 @@ class Decoder:
         if n == 1:
             query = query.reshape(batch, kv_heads, -1, dim)
             return F.scaled_dot_product_attention(query, key, value, attn_mask=mask).view(batch, -1)
-        query = query.reshape(batch, n, kv_heads, -1, dim).permute(0, 2, 3, 1, 4).reshape(batch, kv_heads, -1, dim)
+        query = query.reshape(batch, n, kv_heads, -1, dim).transpose(1, 2).reshape(batch, kv_heads, -1, dim)
         y = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        return y.view(batch, kv_heads, -1, n, dim).permute(0, 3, 1, 2, 4).reshape(batch * n, heads * dim)
+        return y.view(batch, kv_heads, n, -1, dim).transpose(1, 2).reshape(batch * n, heads * dim)
 
     def _feed_forward(self, layer: Layer, x: Tensor) -> Tensor:
         gate, up = layer.gate_up(unit_rms(x, self.config.rms_eps)).chunk(2, -1)

@@ -7,6 +7,8 @@ usual [out, in]; bf16 packed by oneDNN 1.9 times as fast as a plain bf16 ``F.lin
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -42,9 +44,18 @@ class Projection:
 
 
 def unit_rms(x: Tensor, eps: float) -> Tensor:
-    """x [R, H] over its root mean square; a norm's weight is folded into what follows. For one row on the CPU a norm and
-    a product are a quarter of the cost of ``rms_norm``, which is seven operators there."""
+    """x [R, H] over its root mean square; a norm's weight is folded into what follows. On the CPU ``rms_norm`` is seven
+    operators; these four take half of its time."""
+    if x.dtype == torch.float32 and x.device.type == "cpu":
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        return x / torch.hypot(length.mul_(x.shape[-1] ** -0.5), _root(eps))
     if x.shape[0] == 1 and x.device.type == "cpu":
         norm = torch.linalg.vector_norm(x, dtype=torch.float32).item()
         return x * (norm * norm / x.shape[1] + eps) ** -0.5
     return F.rms_norm(x, x.shape[-1:], None, eps)
+
+
+@cache
+@torch.inference_mode(False)
+def _root(eps: float) -> Tensor:
+    return torch.tensor(eps**0.5)
