@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..config import Sampling
+from ..config import LMConfig, Sampling
+from .prefix import Prefix
 
 
 def _truncated(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
@@ -92,6 +93,11 @@ class Ending:
     def __init__(self, speech_codes: int, vocab: int, shortest: int, device: torch.device | str) -> None:
         self.shortest = shortest
         self.ids = special_ids(speech_codes, vocab, device) if shortest else None
+
+    @classmethod
+    def of(cls, config: LMConfig, prefix: Prefix, max_frames: int, forced: bool) -> Ending:
+        """Of a run from ``prefix``; ``forced``: not before ``max_frames``."""
+        return cls(config.speech_codes, config.vocab, max_frames if forced else prefix.shortest, prefix.x.device)
 
     def forbid(self, frames: int, draws: int = 1) -> Tensor | None:
         """What the next ``draws`` tokens behind ``frames`` frames must not be: [V] or [draws, V] bool, or None."""

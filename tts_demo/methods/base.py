@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from ..config import Sampling, UserError
 from ..lm.prefix import Prefix
+from ..lm.sampling import Ending
 
 
 def dial(default: Any, label: str, help: str, *, min=None, max=None, step=None, choices=None, unit: str = "") -> Any:
@@ -99,11 +100,16 @@ class Replay:
     decoder: Any = None
 
 
+@dataclass
 class State:
-    """Everything about one run. Subclasses add fields; the engine reads only what is declared here."""
+    """Everything about one run. Subclasses add fields; the engine reads ``prefix`` and ``caches`` alone."""
 
-    caches: dict[str, Any]  # name -> KVCache, the backbone's under "backbone"
     prefix: Prefix
+    caches: dict[str, Any]  # name -> KVCache, the backbone's under "backbone"
+    sampling: Sampling
+    generator: torch.Generator
+    ending: Ending
+    max_frames: int
 
 
 class Method(abc.ABC):

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from ..config import Sampling
-from ..lm.cache import KVCache
 from ..lm.masks import prefix_mask
 from ..lm.sampling import Ending, History, sample
 from .base import Method, Options, Prefix, Replay, State, Step
@@ -16,13 +15,7 @@ from .base import Method, Options, Prefix, Replay, State, Step
 
 @dataclass
 class BaselineState(State):
-    prefix: Prefix
-    caches: dict[str, KVCache]
-    sampling: Sampling
-    generator: torch.Generator
     history: History
-    ending: Ending
-    max_frames: int
     hidden: Tensor  # [1, 1, H] backbone output that decides the next token
     token: Tensor | None = None  # [1] drawn, but not yet fed back
     tokens: list[Tensor] = field(default_factory=list)  # each [1]
@@ -44,9 +37,8 @@ class Baseline(Method):
         mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, x.device)
         cache = decoder.new_cache(x.shape[1] + max_frames)
         hidden = decoder.forward(x, cache, 0, mask)[:, -1:]
-        ending = Ending(config.speech_codes, config.vocab, max_frames if forced else prefix.shortest, x.device)
-        return BaselineState(prefix, {"backbone": cache}, sampling, generator,
-                             History(sampling.repeat_window, device=x.device), ending, max_frames, hidden)
+        return BaselineState(prefix, {"backbone": cache}, sampling, generator, Ending.of(config, prefix, max_frames, forced),
+                             max_frames, History(sampling.repeat_window, device=x.device), hidden)
 
     def step(self, state: BaselineState) -> Step:
         decoder, cache = self.decoder, state.caches["backbone"]

@@ -156,9 +156,8 @@ class Compressed(Baseline):
         cache = RingCache(config.layers, 1, config.kv_heads, config.head_dim, x.shape[1], options.window, options.group,
                           max_frames, decoder.dtype, x.device)
         hidden = decoder.forward(x, cache, 0, mask)[:, -1:]
-        ending = Ending(config.speech_codes, config.vocab, max_frames if forced else prefix.shortest, x.device)
-        return BaselineState(prefix, {"backbone": cache}, sampling, generator,
-                             History(sampling.repeat_window, device=x.device), ending, max_frames, hidden)
+        return BaselineState(prefix, {"backbone": cache}, sampling, generator, Ending.of(config, prefix, max_frames, forced),
+                             max_frames, History(sampling.repeat_window, device=x.device), hidden)
 
     def step(self, state: BaselineState) -> Step:
         cache = state.caches["backbone"]

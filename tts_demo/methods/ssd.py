@@ -22,7 +22,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import LMConfig, Sampling
-from ..lm.cache import KVCache
 from ..lm.decoder import Decoder, fuse
 from ..lm.masks import prefix_mask
 from ..lm.model import LanguageModel
@@ -140,13 +139,7 @@ def judge(drafted: Tensor, p: Tensor, q: Tensor, tolerance: float, generator: to
 
 @dataclass
 class SSDState(State):
-    prefix: Prefix
-    caches: dict[str, KVCache]
     options: SSDOptions
-    sampling: Sampling
-    generator: torch.Generator
-    ending: Ending
-    max_frames: int
     hidden: Tensor  # [1, 1, H] of the base, for the first token
     draft_hidden: Tensor  # [1, 1, H] of the draft
     recent: Tensor  # [W] last tokens, -1 = none
@@ -193,8 +186,7 @@ class SSD(Method):
         drawing, jump, slope = (0.08, 0.3, 0.04) if x.device.type == "cpu" else (0.0, 0.05, 0.02)
         length = DraftLength(len(self.draft.layers) / len(base.layers) + drawing, jump, slope)
         return SSDState(
-            prefix, caches, options, sampling, generator,
-            Ending(config.speech_codes, config.vocab, max_frames if forced else prefix.shortest, x.device), max_frames,
+            prefix, caches, sampling, generator, Ending.of(config, prefix, max_frames, forced), max_frames, options,
             hidden=base.forward(x, caches["backbone"], 0, mask)[:, -1:],
             draft_hidden=self.draft.forward(x, caches["draft"], 0, mask)[:, -1:],
             recent=none.new_full((sampling.repeat_window,), -1), length=length, last=none, behind=none)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ...config import Sampling, UserError
-from ...lm import Decoder, KVCache, LanguageModel, LoraDelta, Prefix, sample
+from ...lm import Decoder, LanguageModel, LoraDelta, Prefix, sample
 from ...lm.masks import prefix_mask
 from ...lm.sampling import Ending, race
 from ..base import Method, Options, Replay, State, Step, dial
@@ -38,16 +38,10 @@ class DcarOptions(Options):
 
 @dataclass
 class DcarState(State):
-    prefix: Prefix
-    caches: dict[str, KVCache]
-    sampling: Sampling
-    generator: torch.Generator
     chunks: ChunkRange
     allowed: Tensor  # [1, 7] bool
     context: Tensor | None  # [1, width] the policy's view of its range
-    ending: Ending
     recent: Tensor  # [1, W] the last tokens, -1 = none
-    max_frames: int
     hidden: Tensor  # [1, 1, H] backbone output that decides the next chunk
     chunk: Tensor | None = None  # [c] drawn, but not yet fed back
     taken: list[Tensor] = field(default_factory=list)  # tokens of each step, each [n]
@@ -103,9 +97,9 @@ class Dcar(Method):
             context = self.policy.policy.range_embedding(allowed).detach()
         mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, device)
         hidden = decoder.forward(x, caches["backbone"], 0, mask)[:, -1:]
-        ending = Ending(config.speech_codes, config.vocab, max_frames if forced else prefix.shortest, device)
         recent = torch.full((1, sampling.repeat_window), -1, device=device)
-        return DcarState(prefix, caches, sampling, generator, chunks, allowed, context, ending, recent, max_frames, hidden)
+        return DcarState(prefix, caches, sampling, generator, Ending.of(config, prefix, max_frames, forced), max_frames, chunks,
+                         allowed, context, recent, hidden)
 
     def step(self, state: DcarState) -> Step:
         started = time.perf_counter()

@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...config import Sampling
-from ...lm.cache import KVCache
 from ...lm.decoder import Decoder
 from ...lm.lora import LoraDelta, LoraFactors
 from ...lm.masks import prefix_mask
@@ -67,12 +66,7 @@ class DelayAdapter(nn.Module):
 
 @dataclass
 class DelayState(State):
-    prefix: Prefix
-    caches: dict[str, KVCache]
-    sampling: Sampling
-    generator: torch.Generator
     history: History  # of the first book
-    ending: Ending
     table: Tensor  # [K, entries + 1, 2 H]
     tag: Tensor  # [H]
     d: int
@@ -129,12 +123,10 @@ class DelayStrategy:
         mask = prefix_mask(len(prefix.x), x.shape[1], self.lm.config.bidirectional_text, device)
         cache = decoder.new_cache(x.shape[1] + max_frames + tail)
         hidden = decoder.forward(x, cache, 0, mask)[0, -1:]
-        config = self.lm.config
-        ending = Ending(config.speech_codes, config.vocab, max_frames if forced else prefix.shortest, device)
         known = self._known(adapter.books.look_up(table, spoken)[1], books, d)
         return DelayState(
-            prefix, {"backbone": cache}, sampling, generator, History(sampling.repeat_window, device=device), ending,
-            table, tag, d, grid[:count], torch.where(open_, -1, grid[count:]), known,
+            prefix, {"backbone": cache}, sampling, generator, Ending.of(self.lm.config, prefix, max_frames, forced), max_frames,
+            History(sampling.repeat_window, device=device), table, tag, d, grid[:count], torch.where(open_, -1, grid[count:]), known,
             torch.full((max_frames + tail, books), pad, device=device), hidden, max_frames)
 
     def _known(self, contexts: Tensor, books: int, d: int) -> list[Tensor]:

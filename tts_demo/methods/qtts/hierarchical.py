@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from ...config import Sampling
-from ...lm.cache import KVCache
 from ...lm.decoder import Decoder
 from ...lm.linear import Projection
 from ...lm.lora import LoraDelta, LoraFactors
@@ -51,16 +50,10 @@ class HierarchicalAdapter(nn.Module):
 
 @dataclass
 class HierarchicalState(State):
-    prefix: Prefix
-    caches: dict[str, KVCache]
-    sampling: Sampling
-    generator: torch.Generator
     history: History  # of the first book
-    ending: Ending
     table: Tensor  # [K, entries + 1, H + W]
     tag: Tensor  # [H]
     prompt: Tensor  # [F', K]
-    max_frames: int
     hidden: Tensor  # [1, H] backbone output that decides the next frame
     spoken: list[Tensor] = field(default_factory=list)  # each [K]
     ended: bool = False  # end of speech was drawn
@@ -107,10 +100,8 @@ class HierarchicalStrategy:
         cache = decoder.new_cache(x.shape[1] + max_frames)
         hidden = decoder.forward(x, cache, 0, mask)[0, -1:]
         caches = {"backbone": cache, "depth": self.stacked.new_block(books)}
-        config = self.lm.config
-        ending = Ending(config.speech_codes, config.vocab, max_frames if forced else prefix.shortest, x.device)
-        return HierarchicalState(prefix, caches, sampling, generator, History(sampling.repeat_window, device=x.device),
-                                 ending, table, tag, prompt, max_frames, hidden)
+        return HierarchicalState(prefix, caches, sampling, generator, Ending.of(self.lm.config, prefix, max_frames, forced),
+                                 max_frames, History(sampling.repeat_window, device=x.device), table, tag, prompt, hidden)
 
     @torch.no_grad()
     def step(self, state: HierarchicalState) -> Step:

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from ...config import Sampling
-from ...lm.cache import KVCache
 from ...lm.decoder import Decoder
 from ...lm.lora import LoraDelta
 from ...lm.masks import prefix_mask
@@ -30,13 +29,7 @@ class TLDROptions(Options):
 
 @dataclass
 class TLDRState(State):
-    prefix: Prefix
-    caches: dict[str, KVCache]
-    sampling: Sampling
-    generator: torch.Generator
     history: History
-    ending: Ending
-    max_frames: int
     size: int  # P
     prompt: Tensor  # [N P] prompt tokens, cut to whole patches
     voice: Tensor  # [1, H] the speaker's part of every patch context
@@ -96,9 +89,8 @@ class TLDR(Method):
         caches = {"backbone": cache, "extractor": self.extractor.new_cache()}
         if local is not None:
             caches["compressor"] = local
-        ending = Ending(config.speech_codes, config.vocab, max_frames if forced else prefix.shortest, device)
-        return TLDRState(prefix, caches, sampling, generator, History(sampling.repeat_window, device=device), ending,
-                         max_frames, size, prompt, self.extractor.speak_as(prefix.speaker), hidden)
+        return TLDRState(prefix, caches, sampling, generator, Ending.of(config, prefix, max_frames, forced), max_frames,
+                         History(sampling.repeat_window, device=device), size, prompt, self.extractor.speak_as(prefix.speaker), hidden)
 
     def step(self, state: TLDRState) -> Step:
         size, caches = state.size, state.caches
