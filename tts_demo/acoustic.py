@@ -1,7 +1,8 @@
 """Refiner: first codebook + voice -> everything the codec's decoder needs, in one non-autoregressive pass.
 
 One-pass prediction of the decoder's latent, trained through the decoder, instead of VALL-E's level-by-level code
-prediction: it needs less data and one pass instead of seven. Its attention is limited to the prompt and a local window
+prediction: it needs less data and one pass instead of seven. A semantic code leaves the pitch open, and the mean of all
+pitches is a mumble; so pitch is guessed first, and the latent for that pitch (FastSpeech 2, section 2.3). Its attention is limited to the prompt and a local window
 (compressed-to-fine, section 3.3: the NAR model's window), which also bounds what a stream must recompute.
 """
 
@@ -13,6 +14,9 @@ from torch import Tensor, nn
 
 from .config import RefinerConfig
 from .codec.layers import ShiftedConv
+
+
+PITCH_LOW, PITCH_HIGH = 60.0, 420.0  # Hz, centres of the lowest and the highest class
 
 
 def rotate(x: Tensor, positions: Tensor) -> Tensor:
@@ -60,6 +64,29 @@ class RefinerLayer(nn.Module):
         return x + self.shrink(F.gelu(self.grow(normed[2](x)), approximate="tanh"))
 
 
+class Pitch(nn.Module):
+    """Guesses the pitch of each frame and says it on: class 0 is unvoiced, 1 to ``classes`` are log-spaced."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.head = nn.Linear(width, classes + 1)
+        self.table = nn.Embedding(classes + 1, width)
+        nn.init.zeros_(self.table.weight)
+
+    def guess(self, x: Tensor) -> Tensor:
+        """x [..., width] -> logits [..., classes + 1]."""
+        return self.head(F.layer_norm(x, x.shape[-1:]))
+
+    def forward(self, logits: Tensor) -> Tensor:
+        """logits [..., classes + 1] -> [..., width] of the expected pitch, between the two nearest classes."""
+        chance = logits.float().softmax(-1)
+        voiced = chance[..., 1:]
+        place = (voiced * torch.arange(voiced.shape[-1], device=logits.device)).sum(-1) / voiced.sum(-1).clamp(min=1e-6)
+        low = place.long().clamp(max=voiced.shape[-1] - 2)
+        tone = torch.lerp(self.table(low + 1), self.table(low + 2), (place - low)[..., None].to(self.table.weight.dtype))
+        return torch.where((chance[..., :1] < 0.5), tone, self.table.weight[0])
+
+
 class Refiner(nn.Module):
     def __init__(self, config: RefinerConfig = RefinerConfig()) -> None:
         super().__init__()
@@ -69,6 +96,9 @@ class Refiner(nn.Module):
         self.prompt_in = nn.Linear(c.latent, c.width)
         self.no_prompt = nn.Parameter(torch.zeros(1, 1, c.width))
         self.layers = nn.ModuleList(RefinerLayer(c) for _ in range(c.layers))
+        self.pitch = Pitch(c.width, c.pitch_classes)
+        self.base = nn.Embedding(c.entries, c.latent)  # what the first book itself says: the rest is added to it
+        nn.init.normal_(self.base.weight, std=0.02)
         self.norm = nn.LayerNorm(c.width)
         self.out = nn.Linear(c.width, c.latent)
 
@@ -87,6 +117,12 @@ class Refiner(nn.Module):
 
         window: 0 = the trained window; else at most this many frames in all are attended in each layer.
         """
+        return self.refine(codes, speaker, prompt, window)[0]
+
+    def refine(self, codes: Tensor, speaker: Tensor, prompt: Tensor | None = None, window: int = 0,
+               pitch: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """-> decoder latent [B, F, latent], pitch logits [B, F, classes + 1]; the latent is for ``pitch`` [B, F], a class
+        a frame, where it is given (training), else for the guessed one."""
         c, count = self.config, codes.shape[1]
         x = self.stem(self.embedding(codes).transpose(1, 2)).transpose(1, 2)
         memory = self.no_prompt.expand(len(x), -1, -1)
@@ -96,6 +132,9 @@ class Refiner(nn.Module):
         offset = torch.arange(count, device=codes.device)
         offset = offset[None, :] - offset[:, None]
         mask = (offset >= -left) & (offset <= c.right)
-        for layer in self.layers:
+        x = self.layers[0](x, memory, speaker, mask)
+        logits = self.pitch.guess(x)
+        x = x + (self.pitch(logits) if pitch is None else self.pitch.table(pitch))
+        for layer in self.layers[1:]:
             x = layer(x, memory, speaker, mask)
-        return self.out(self.norm(x))
+        return self.base(codes) + self.out(self.norm(x)), logits

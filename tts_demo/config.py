@@ -66,6 +66,7 @@ class RefinerConfig:
     ffn: int = 768
     left: int = 45
     right: int = 2
+    pitch_classes: int = 48  # log-spaced from 60 to 420 Hz, and one for unvoiced frames
     prompt_frames: int = 150  # at most this many prompt frames are attended (3 s)
 
 

@@ -104,6 +104,21 @@ def test_refiner_stream_equals_whole(refiner: Refiner, sizes: list[int]) -> None
     assert (stream(fn, refiner.left, refiner.right, codes, sizes) - whole).abs().max() < 1e-5
 
 
+def test_the_refiner_speaks_at_the_pitch_it_is_given_or_guesses_one(refiner: Refiner) -> None:
+    codes, speaker = torch.randint(32, (1, 20)), torch.randn(1, 16)
+    torch.nn.init.normal_(refiner.pitch.table.weight)
+    low, logits = refiner.refine(codes, speaker, pitch=torch.full((1, 20), 3))
+    high, same = refiner.refine(codes, speaker, pitch=torch.full((1, 20), 40))
+    assert torch.equal(logits, same) and not torch.allclose(low, high)
+    certain = torch.full((1, 2, 49), -50.0)
+    certain[0, 0, 7], certain[0, 1, 0] = 50.0, 50.0
+    assert torch.allclose(refiner.pitch(certain)[0], refiner.pitch.table.weight[[7, 0]], atol=1e-5)
+    between = torch.full((1, 1, 49), -50.0)
+    between[0, 0, 7:9] = 50.0
+    assert torch.allclose(refiner.pitch(between)[0, 0], refiner.pitch.table.weight[7:9].mean(0), atol=1e-4)
+    torch.nn.init.zeros_(refiner.pitch.table.weight)
+
+
 def test_refiner_window_bounds_its_reach(refiner: Refiner) -> None:
     codes, speaker = torch.randint(32, (1, 60)), torch.randn(1, 16)
     changed = codes.clone()

@@ -1,11 +1,13 @@
 """Recipe ``codec``: encoder, quantizer and decoder, with the refiner and the speaker encoder trained along.
 
-Each batch is random crops. Two thirds of it go through the quantizer with a random number of books; one third goes
-first book -> refiner (with the voice of another crop) -> the same decoder, so that the decoder learns to speak from
+Each batch is random crops. Half of it goes through the quantizer with a random number of books; half goes first book ->
+refiner (with the voice of another crop and its own pitch) -> the same decoder, so that the decoder learns to speak from
 both. The first book alone feeds the semantic probe. ``--set semantic=0`` trains without it, for the comparison in QTTS.
+``--set start=published`` goes on from the published codec with first book and voice frozen: whatever was trained on the
+first book stays valid, the strategies of QTTS that read the others do not.
 
-Recipe ``codec-decoder`` goes on from the published codec with encoder, quantizer and voice frozen: decoder and refiner
-improve while every code, and so every model trained on codes, stays valid.
+Recipe ``codec-decoder`` goes on with the whole encoder and quantizer frozen: decoder and refiner improve while every code
+stays valid.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from .. import checkpoints
 from ..acoustic import Refiner
 from ..codec.model import Codec
 from ..codec.speaker import SpeakerEncoder
-from ..config import HOP, CodecConfig
+from ..config import FRAME_RATE, HOP, CodecConfig, UserError
 from ..recogniser import Recogniser
 from ..text import SYMBOLS
 from .alignment import Alignments, PhoneticCache
@@ -29,6 +31,7 @@ from .data import PhonemeCache, SpeechCache, describe, pad_stack
 from .load import load_recogniser
 from .losses import SemanticProbe, SpectralLoss
 from .loop import TrainOptions
+from .pitch import PitchCache
 from .sequences import tag_of
 
 CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
@@ -41,6 +44,7 @@ class CodecBatch:
     voice: Tensor  # [B, VOICE_CROP * HOP], the same speaker elsewhere
     voice_phonetic: Tensor  # [B, VOICE_CROP, semantic width]
     labels: Tensor  # [B, CROP] phoneme id per frame
+    pitch: Tensor  # [B, CROP] class of pitch.py
     sounds: Tensor  # [B, T] phoneme ids of the crop, 0 = padding
     speakers: Tensor  # [B]
 
@@ -48,6 +52,7 @@ class CodecBatch:
 class CodecTask:
     name = "codec"
     steps, lr = 9000, 8e-4
+    goes_on = False  # from the published codec, whose first book and voice stay
 
     def __init__(self, options: TrainOptions) -> None:
         self.speech = SpeechCache(options.data, options.work / "cache")
@@ -55,13 +60,19 @@ class CodecTask:
         recogniser = load_recogniser(options.checkpoint)
         self.alignments = Alignments(self.speech, self.phonemes, recogniser, tag_of(recogniser))
         self.size = options.batch or 8
+        self.goes_on |= options.settings.get("start") == "published"
         self.semantic = float(options.settings.get("semantic", 1.0))
         self.audio_gradient = float(options.settings.get("audio_gradient", 0.15)) if self.semantic else 1.0
         self.codec, self.refiner, self.voice = self._networks(options, recogniser)
+        self.pitch = PitchCache(self.speech, self.refiner.config.pitch_classes)
         self.phonetic = PhoneticCache(self.speech, self.codec.phonetic, tag_of(self.codec.phonetic))
         self.modules = {"codec": self.codec, "refiner": self.refiner, "speaker": self.voice}
-        self.train = [i for i in self.speech.indices(held_out=False) if _usable(self, i)]
-        self.test = [i for i in self.speech.indices(held_out=True) if _usable(self, i)]
+        self.train, self.test = ([i for i in self.speech.indices(held_out) if _usable(self, i)] for held_out in (False, True))
+        if not self.test:
+            self.train, self.test = [i for n, i in enumerate(self.train) if n % 50], self.train[::50]
+        if not self.train:
+            raise UserError(f"There is too little speech to train on: at least two recordings over {CROP / FRAME_RATE:g} s "
+                            "that fit their text.")
         self.voices = sorted({self.speech.utterances[i].speaker for i in self.train})
         self.by_voice = {v: [i for i in self.train if self.speech.utterances[i].speaker == v] for v in self.voices}
         self.probe = SemanticProbe(self.codec.config.latent, len(SYMBOLS))
@@ -73,6 +84,12 @@ class CodecTask:
         self.data_summary = describe(self.speech, self.train)
 
     def _networks(self, options: TrainOptions, recogniser: Recogniser) -> tuple[Codec, Refiner, SpeakerEncoder]:
+        if self.goes_on:
+            codec, refiner, voice = _published(options)
+            for part in (codec.encoder, codec.quantizer, codec.decoder):
+                part.requires_grad_(True)
+            codec.quantizer.books[0].requires_grad_(False)
+            return codec, refiner, voice
         c = recogniser.config
         codec = Codec(CodecConfig(semantic_mels=c.mels, semantic_width=c.width))
         wanted = codec.phonetic.state_dict().keys()
@@ -84,7 +101,7 @@ class CodecTask:
         return self._make(rng, rng.choice(self.train, size=self.size, p=self.weights))
 
     def _make(self, rng: np.random.Generator, chosen: np.ndarray) -> CodecBatch:
-        audio, phonetic, voice, voice_phonetic, labels, sounds, speakers = [], [], [], [], [], [], []
+        audio, phonetic, voice, voice_phonetic, labels, pitch, sounds, speakers = [], [], [], [], [], [], [], []
         for i in chosen:
             samples, row = self.speech.samples(i), self.alignments.get(i)
             start = int(rng.integers(len(row) - CROP + 1))
@@ -93,6 +110,7 @@ class CodecTask:
             audio.append(samples[start * HOP : (start + CROP) * HOP])
             phonetic.append(self.phonetic.get(i)[start : start + CROP])
             labels.append(ids[spoken])
+            pitch.append(self.pitch.get(i)[start : start + CROP].astype(np.int64))
             sounds.append(ids[spoken[np.r_[True, spoken[1:] != spoken[:-1]]]][:MAX_SOUNDS])
             speaker = self.speech.utterances[i].speaker
             other = int(rng.choice(self.by_voice.get(speaker, [i])))
@@ -101,7 +119,7 @@ class CodecTask:
             voice_phonetic.append(self.phonetic.get(other)[frames])
             speakers.append(self.voices.index(speaker) if speaker in self.voices else 0)
         return CodecBatch(pad_stack(audio), pad_stack(phonetic).float(), pad_stack(voice), pad_stack(voice_phonetic).float(),
-                          torch.from_numpy(np.stack(labels)), pad_stack(sounds), torch.tensor(speakers))
+                          torch.from_numpy(np.stack(labels)), torch.from_numpy(np.stack(pitch)), pad_stack(sounds), torch.tensor(speakers))
 
     def _codes(self, audio: Tensor, phonetic: Tensor) -> Tensor:
         """Codec.encode with the phonetic features already there: -> codes [B, F, K]."""
@@ -109,26 +127,35 @@ class CodecTask:
             return self.codec.quantizer.encode(self.codec.encoder(audio), self.codec.semantic(phonetic))
 
     def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
-        codec, third = self.codec, max(1, self.size // 3)
+        codec, half = self.codec, max(1, self.size // 2)  # the refined voice is what most people hear
         keep = _random_books(len(batch.audio), codec.config.codebooks)
-        keep[:third] = codec.config.codebooks  # their full latent is the refiner's target
+        keep[:half] = codec.config.codebooks  # their full latent is the refiner's target
         latent, semantic = codec.encoder(batch.audio), codec.semantic(batch.phonetic)
         quantised, first, codes, vq = codec.quantizer(latent, semantic, keep, self.audio_gradient)
         speaker = self.voice(batch.voice)
-        with torch.no_grad():
-            prompt = codec.quantizer.decode(self._codes(batch.voice[:third], batch.voice_phonetic[:third]))
-        refined = self.refiner(codes[:third, :, 0], speaker[:third], prompt)
-        regression = F.l1_loss(refined, quantised[:third].detach())
-        decoded = codec.decoder(torch.cat([refined, quantised[third:]]))
-        spectral = self.spectral(decoded, batch.audio)
-        loss = spectral.mean() + 0.25 * vq + 0.3 * regression
-        parts = {"refined": spectral[:third].mean().item(), "coded": spectral[third:].mean().item(), "vq": vq.item(),
-                 "reg": regression.item()}
+        loss, parts = self._speak(batch, quantised, codes, speaker, half)
+        loss, parts = loss + 0.25 * vq, parts | {"vq": vq.item()}
+        if self.goes_on:  # the first book and the voice are finished: nothing more to teach them
+            return loss, parts
         frame = self.probe.frame_loss(first if self.semantic else first.detach(), batch.labels)
         spoken = self.probe.decoder_loss(first if self.semantic else first.detach(), batch.sounds)
         voice = F.cross_entropy(self.classify(speaker).float(), batch.speakers)
         loss = loss + max(self.semantic, 1.0) * (0.4 * frame + 0.2 * spoken) + 0.05 * voice
         return loss, parts | {"frame": frame.item(), "asr": spoken.item(), "voice": voice.item()}
+
+    def _speak(self, batch: CodecBatch, quantised: Tensor, codes: Tensor, speaker: Tensor,
+               half: int) -> tuple[Tensor, dict[str, float]]:
+        """The first ``half`` of the items through the refiner, the others from their books, all through one decoder."""
+        codec = self.codec
+        with torch.no_grad():
+            prompt = codec.quantizer.decode(self._codes(batch.voice[:half], batch.voice_phonetic[:half]))
+        refined, pitch = self.refiner.refine(codes[:half, :, 0], speaker[:half], prompt, pitch=batch.pitch[:half])
+        spectral = self.spectral(codec.decoder(torch.cat([refined, quantised[half:]])), batch.audio)
+        regression = F.l1_loss(refined, quantised[:half].detach())
+        guessed = F.cross_entropy(pitch.float().transpose(1, 2), batch.pitch[:half])
+        parts = {"refined": spectral[:half].mean().item(), "coded": spectral[half:].mean().item(), "reg": regression.item(),
+                 "pitch": guessed.item()}
+        return spectral.mean() + 0.3 * regression + 0.1 * guessed, parts
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
@@ -145,37 +172,37 @@ class CodecTask:
                            self.spectral(self.codec.decoder(refined), batch.audio).mean().item(),
                            self.probe.frame_error(first, batch.labels)])
         names = ("spectral distance, 8 books", "spectral distance, first book refined", "first book, frame phoneme error")
-        return dict(zip(names, np.mean(scores, axis=0).tolist()))
+        found = dict(zip(names, np.mean(scores, axis=0).tolist()))
+        if self.goes_on:
+            del found[names[2]]  # the probe is not trained
+        return found
 
 
 class CodecDecoderTask(CodecTask):
     name = "codec-decoder"
     steps, lr = 6000, 5e-4
+    goes_on = True
 
     def _networks(self, options: TrainOptions, recogniser: Recogniser) -> tuple[Codec, Refiner, SpeakerEncoder]:
-        codec, refiner, voice = (checkpoints.load_module(options.checkpoint, n) for n in ("codec", "refiner", "speaker"))
+        codec, refiner, voice = _published(options)
         codec.decoder.requires_grad_(True)
-        return codec, refiner.requires_grad_(True), voice
+        return codec, refiner, voice
 
     def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
-        codec, half = self.codec, max(1, self.size // 2)  # the refined voice is what most people hear
+        codec, half = self.codec, max(1, self.size // 2)
         with torch.no_grad():
             codes = self._codes(batch.audio, batch.phonetic)
-            prompt = codec.quantizer.decode(self._codes(batch.voice[:half], batch.voice_phonetic[:half]))
             keep = _random_books(len(codes), codec.config.codebooks).tolist()
-            full = codec.quantizer.decode(codes)
-            coded = torch.cat([codec.quantizer.decode(codes[i : i + 1, :, : keep[i]]) for i in range(half, len(codes))])
-            speaker = self.voice(batch.voice[:half])
-        refined = self.refiner(codes[:half, :, 0], speaker, prompt)
-        spectral = self.spectral(codec.decoder(torch.cat([refined, coded])), batch.audio)
-        regression = F.l1_loss(refined, full[:half])
-        parts = {"refined": spectral[:half].mean().item(), "coded": spectral[half:].mean().item(), "reg": regression.item()}
-        return spectral.mean() + 0.3 * regression, parts
+            keep[:half] = [codec.config.codebooks] * half
+            latent = torch.cat([codec.quantizer.decode(codes[i : i + 1, :, :k]) for i, k in enumerate(keep)])
+            speaker = self.voice(batch.voice)
+        return self._speak(batch, latent, codes, speaker, half)
 
-    @torch.no_grad()
-    def evaluate(self) -> dict[str, float]:
-        """The codec's scores, less the probe's: it is not trained here."""
-        return {name: score for name, score in super().evaluate().items() if name.startswith("spectral")}
+
+def _published(options: TrainOptions) -> tuple[Codec, Refiner, SpeakerEncoder]:
+    """Codec, refiner and voice as they are published, frozen but for the refiner."""
+    codec, refiner, voice = (checkpoints.load_module(options.checkpoint, n) for n in ("codec", "refiner", "speaker"))
+    return codec, refiner.requires_grad_(True), voice
 
 
 def _usable(task: CodecTask, index: int) -> bool:

@@ -1,0 +1,77 @@
+"""The codec's recipes on a second of buzzing: what is frozen stays, what is trained moves, scores are finite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from tts_demo import checkpoints
+from tts_demo.config import SAMPLE_RATE, CodecConfig, UserError
+from tts_demo.recogniser import Recogniser, RecogniserConfig
+from tts_demo.train.codec import CodecDecoderTask, CodecTask
+from tts_demo.train.loop import TrainOptions, fit
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus of three recordings, and a checkpoint with a recogniser and a codec after one step."""
+    root = tmp_path_factory.mktemp("codec")
+    data, rows = root / "buzz", []
+    data.mkdir()
+    for i in range(3):
+        time = np.arange(2 * SAMPLE_RATE) / SAMPLE_RATE
+        wave = sum(np.sin(2 * np.pi * (100 + 20 * i) * k * time) / k for k in range(1, 6)) * (0.1 + 0.05 * np.sin(20 * time))
+        soundfile.write(data / f"b{i}.wav", wave.astype(np.float32), SAMPLE_RATE)
+        rows.append(f"b{i}|a bee|2.0")
+    (data / "metadata.csv").write_text("\n".join(rows) + "\n")
+    torch.manual_seed(0)
+    c = CodecConfig()
+    checkpoints.save_module(root / "out", "recogniser", Recogniser(RecogniserConfig(mels=c.semantic_mels, width=c.semantic_width)))
+    train(CodecTask, root, 1)
+    return root
+
+
+def options(root: Path, steps: int, **settings: str) -> TrainOptions:
+    return TrainOptions(data=root / "buzz", out=root / "out", checkpoint=root / "out", work=root / "work", steps=steps, batch=2,
+                        settings=settings)
+
+
+def train(task: type, root: Path, steps: int, **settings: str) -> dict[str, float]:
+    return fit(task(options(root, steps, **settings)), options(root, steps, **settings))
+
+
+def test_going_on_keeps_what_language_models_were_trained_on(place: Path) -> None:
+    before = checkpoints.load_module(place / "out", "codec")
+    voice = checkpoints.load_module(place / "out", "speaker")
+    scores = train(CodecTask, place, 2, start="published")
+    after = checkpoints.load_module(place / "out", "codec")
+    wave, semantic = torch.randn(1, 20 * before.config.hop), torch.randn(1, 20, before.config.latent)
+    assert torch.equal(before.quantizer.books[0].encode(semantic), after.quantizer.books[0].encode(semantic))
+    assert torch.equal(before.phonetic(wave), after.phonetic(wave))
+    assert torch.equal(voice(wave), checkpoints.load_module(place / "out", "speaker")(wave))
+    assert not torch.equal(before.encoder(wave), after.encoder(wave))
+    assert set(scores) == {"spectral distance, 8 books", "spectral distance, first book refined"}
+    assert all(np.isfinite(v) for v in scores.values())
+
+
+def test_the_decoders_recipe_keeps_every_code(place: Path) -> None:
+    before = checkpoints.load_module(place / "out", "codec")
+    train(CodecDecoderTask, place, 2)
+    after = checkpoints.load_module(place / "out", "codec")
+    wave = torch.randn(1, 20 * before.config.hop)
+    codes = before.encode(wave)
+    assert torch.equal(codes, after.encode(wave)) and not torch.equal(before.decode_codes(codes), after.decode_codes(codes))
+
+
+def test_too_little_speech_is_said(place: Path) -> None:
+    rows = (place / "buzz" / "metadata.csv").read_text().splitlines()
+    alone = place / "alone"
+    alone.mkdir()
+    (alone / "metadata.csv").write_text(rows[0] + "\n")
+    (alone / "b0.wav").write_bytes((place / "buzz" / "b0.wav").read_bytes())
+    with pytest.raises(UserError, match="too little speech"):
+        CodecTask(TrainOptions(data=alone, checkpoint=place / "out", work=place / "work"))

@@ -1,0 +1,89 @@
+"""Pitch of the training speech, a class per codec frame: what the refiner learns to guess before it guesses the rest.
+
+Normalised autocorrelation of 64 ms windows, and the path through it that jumps least (P. Boersma, "Accurate short-term
+analysis of the fundamental frequency", 1993).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from ..acoustic import PITCH_HIGH, PITCH_LOW
+from ..config import HOP, SAMPLE_RATE
+from .data import SpeechCache
+
+WINDOW, FINER = 1024, 3  # samples; lags looked at per class
+UNVOICED, OCTAVE, JUMP, SWITCH = 0.45, 0.02, 0.5, 0.15  # Praat's kind of costs, as shares of a perfect correlation
+
+
+def pitch_classes(samples: np.ndarray, classes: int) -> np.ndarray:
+    """samples [F * HOP + n] at 16 kHz -> int8 [F]: 0 = unvoiced, 1 to ``classes`` = log-spaced from 60 to 420 Hz."""
+    strength = _strengths(torch.from_numpy(samples[: len(samples) // HOP * HOP]), classes).numpy()
+    octaves = np.arange(classes) * np.log2(PITCH_HIGH / PITCH_LOW) / (classes - 1)
+    strength = strength + np.r_[0.0, OCTAVE * octaves]  # of two octaves that fit, the higher: the lower always fits too
+    cost = np.full((classes + 1, classes + 1), SWITCH)
+    cost[0, 0], cost[1:, 1:] = 0.0, JUMP * np.abs(octaves[:, None] - octaves)
+    return _best_path(strength, cost).astype(np.int8)
+
+
+def _strengths(samples: Tensor, classes: int) -> Tensor:
+    """samples [F * HOP] -> [F, 1 + classes]: how well each class explains each frame, about 0 to 1."""
+    padded = torch.nn.functional.pad(samples, ((WINDOW - HOP) // 2, WINDOW))
+    frames = padded.unfold(0, WINDOW, HOP)[: len(samples) // HOP]
+    window = torch.hann_window(WINDOW)
+    frames = (frames - frames.mean(1, keepdim=True)) * window
+    own, of_window = _autocorrelation(frames), _autocorrelation(window[None])[0]
+    normal = own / own[:, :1].clamp(min=1e-6) / (of_window / of_window[0]).clamp(min=1e-3)
+    steps = torch.linspace(-0.5, classes - 0.5, FINER * classes)
+    lags = SAMPLE_RATE / (PITCH_LOW * (PITCH_HIGH / PITCH_LOW) ** (steps / (classes - 1)))
+    low = lags.floor().long()
+    between = torch.lerp(normal[:, low], normal[:, low + 1], lags - low)
+    loud = own[:, 0].sqrt()
+    silent = (1 - loud / (0.05 * loud.max()).clamp(min=1e-3)).clamp(min=0)
+    return torch.cat([UNVOICED + silent[:, None], between.unflatten(1, (classes, FINER)).amax(2)], 1)
+
+
+def _autocorrelation(frames: Tensor) -> Tensor:
+    """[F, WINDOW] -> [F, WINDOW // 2], lag 0 first."""
+    spectrum = torch.fft.rfft(frames, 2 * WINDOW)
+    return torch.fft.irfft(spectrum.real.square() + spectrum.imag.square())[:, : WINDOW // 2]
+
+
+def _best_path(score: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """score [F, C], cost of a step from row to column [C, C] -> the path [F] with the largest sum of score less cost."""
+    best, came = score[0], np.zeros(score.shape, dtype=np.int64)
+    for t in range(1, len(score)):
+        reach = best[:, None] - cost
+        came[t] = reach.argmax(0)
+        best = reach[came[t], np.arange(len(best))] + score[t]
+    path = np.zeros(len(score), dtype=np.int64)
+    path[-1] = best.argmax()
+    for t in range(len(score) - 1, 0, -1):
+        path[t - 1] = came[t, path[t]]
+    return path
+
+
+class PitchCache:
+    """Pitch classes of every utterance, computed once."""
+
+    def __init__(self, speech: SpeechCache, classes: int) -> None:
+        path = speech.folder / f"pitch-{classes}.npz"
+        if not path.exists():
+            _measure_all(speech, classes, path)
+        stored = np.load(path)
+        self.offsets, self.rows = stored["offsets"], stored["rows"]
+
+    def get(self, index: int) -> np.ndarray:
+        """int8 [F]."""
+        return self.rows[self.offsets[index] : self.offsets[index + 1]]
+
+
+def _measure_all(speech: SpeechCache, classes: int, path: Path) -> None:
+    rows = [pitch_classes(speech.samples(i), classes)
+            for i in tqdm(range(len(speech)), desc="pitch", unit="utt", mininterval=2.0)]
+    np.savez(path, rows=np.concatenate(rows), offsets=np.cumsum([0, *map(len, rows)]))
