@@ -118,8 +118,8 @@ class RandomCosyVoice(CosyVoiceStack):
         speaker = prompt.extra["voice"].speaker[0].to(self.device)
         return self.lm.prefix(self.text, tuple(map(str, range(TEXT_TOKENS))), speaker, prompt.codes)
 
-    def _trained(self, method: str, part: str, module: torch.nn.Module) -> torch.nn.Module:
-        if method == "qtts":
+    def _trained(self, kind: type[Method], part: str, module: torch.nn.Module) -> torch.nn.Module:
+        if kind.name == "qtts":
             raise UserError("qtts needs several codebooks, and this model speaks one.")
         return module.to(self.device, self.dtype).eval().requires_grad_(False)
 

@@ -184,6 +184,11 @@ def test_adapters_come_from_elsewhere(stack, prompt, tmp_path):
     checkpoints.save_module(tmp_path, "tldr", trained)
     with_it = load_stack(str(stack._adapters.parent), "cpu", "float32", str(tmp_path))
     assert len(engine.run(with_it, Request("The thing.", prompt, method="tldr", forced_frames=8)).codes) == 8
+    checkpoints.save_module(tmp_path, "dcar-heads", METHODS["dcar"].build_modules(stack.lm)["dcar-heads"])
+    speak = lambda word: engine.run(with_it, Request("The thing.", prompt, "dcar", METHODS["dcar"].Options(word), forced_frames=8))
+    assert len(speak("3").codes) == len(speak("random:2,3").codes) == 8  # the heads are enough for these
+    with pytest.raises(UserError, match="needs the trained policy"):
+        speak("2,3,4")
     with pytest.raises(UserError, match="released model"):
         load_stack("nano", "cpu", "float32", str(tmp_path))
 

@@ -123,14 +123,17 @@ class CosyVoiceStack:
         kind = find(name)
         with self._loading:
             if name not in self._methods:
-                modules = kind.build_modules(self.lm)
-                self._methods[name] = kind(self.lm, {part: self._trained(name, part, modules[part]) for part in modules})
+                found = {part: self._trained(kind, part, module) for part, module in kind.build_modules(self.lm).items()}
+                self._methods[name] = kind(self.lm, {part: module for part, module in found.items() if module is not None})
         return self._methods[name]
 
-    def _trained(self, method: str, part: str, module: torch.nn.Module) -> torch.nn.Module:
+    def _trained(self, kind: type[Method], part: str, module: torch.nn.Module) -> torch.nn.Module | None:
+        """The trained module; None where it is missing and the method can do without."""
         if checkpoints.available(self._adapters, part):
             module = checkpoints.load_module(self._adapters, part, module)
-        elif method not in UNTRAINED:
-            raise UserError(f"The method {method!r} has no trained weights for this model: make them with 'python -m tts_demo "
+        elif part in kind.needs_weights and kind.name not in UNTRAINED:
+            raise UserError(f"The method {kind.name!r} has no trained weights for this model: make them with 'python -m tts_demo "
                             f"train {part} --stack {self.name} --out {self._adapters}'.")
+        elif kind.name not in UNTRAINED:
+            return None
         return module.to(self.device, self.dtype).eval().requires_grad_(False)
