@@ -45,13 +45,13 @@ class Projection:
 
 def unit_rms(x: Tensor, eps: float) -> Tensor:
     """x [R, H] over its root mean square; a norm's weight is folded into what follows. On the CPU ``rms_norm`` is seven
-    operators; these four take half of its time."""
-    if x.dtype == torch.float32 and x.device.type == "cpu":
-        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-        return x / torch.hypot(length.mul_(x.shape[-1] ** -0.5), _root(eps))
+    operators: a norm and a product serve for one row, four operators, half of its time, for several."""
     if x.shape[0] == 1 and x.device.type == "cpu":
         norm = torch.linalg.vector_norm(x, dtype=torch.float32).item()
         return x * (norm * norm / x.shape[1] + eps) ** -0.5
+    if x.dtype == torch.float32 and x.device.type == "cpu":
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        return x / torch.hypot(length.mul_(x.shape[-1] ** -0.5), _root(eps))
     return F.rms_norm(x, x.shape[-1:], None, eps)
 
 
