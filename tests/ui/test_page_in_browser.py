@@ -127,7 +127,7 @@ def test_keyboard_alone_runs_a_blind_test(visit, tmp_path):
     assert page.is_disabled(".votes button >> nth=0") and "blind-on" in page.get_attribute("body", "class")
     for key in ("1", "2"):
         page.keyboard.press(key)
-        page.wait_for_function("k => parseFloat(document.querySelectorAll('.ab .bar')[k].style.width) >= 100", arg=int(key) - 1)
+        page.wait_for_function("k => parseFloat(document.querySelectorAll('.ab .bar')[k]?.style.width) >= 100", arg=int(key) - 1)
     page.wait_for_function("!document.querySelector('.votes button').disabled")
     page.keyboard.press("b")
     page.wait_for_selector(".reveal:has-text('A was')")
@@ -150,10 +150,10 @@ def test_a_link_brings_the_settings_back(visit):
         return ['Linked', 'seed=77'].every(part => location.search.includes(part));
     }""", polling=300)
     other = visit(page.evaluate("location.search"))
-    other.wait_for_function("document.querySelector('#text textarea').value === 'Linked words & more?'")
+    other.wait_for_function("document.querySelector('#text textarea')?.value === 'Linked words & more?'")
     assert other.is_checked(f"#method input[value='{name}']")
     other.get_by_role("button", name="Seed and sampling").click()
-    other.wait_for_function("document.querySelector('#seed input').value === '77'")
+    other.wait_for_function("document.querySelector('#seed input')?.value === '77'")
     bad = visit("?method=nope")
     bad.wait_for_selector("#status .status.error:has-text('nope')")
 
