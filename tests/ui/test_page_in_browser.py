@@ -128,7 +128,7 @@ def test_keyboard_alone_runs_a_blind_test(visit, tmp_path):
     for key in ("1", "2"):
         page.keyboard.press(key)
         page.wait_for_function("k => parseFloat(document.querySelectorAll('.ab .bar')[k]?.style.width) >= 100", arg=int(key) - 1)
-    page.wait_for_function("!document.querySelector('.votes button').disabled")
+    page.wait_for_function("document.querySelector('.votes button')?.disabled === false")
     page.keyboard.press("b")
     page.wait_for_selector(".reveal:has-text('A was')")
     vote, = page.evaluate("JSON.parse(localStorage.getItem('tts-demo-blind-votes'))")
