@@ -128,3 +128,12 @@ def test_a_prompt_keeps_the_rate_it_was_read_at() -> None:
     low, high = (audio.prompt(audio.read((SAMPLE_RATE, source), target=rate)) for rate in (SAMPLE_RATE, 24_000))
     assert high.rate == 24_000 and high.cut and low.cut
     assert high.seconds == pytest.approx(low.seconds, abs=0.05) and high.seconds <= audio.KEEP_SECONDS
+
+
+def test_an_odd_rate_costs_no_gigabytes() -> None:
+    """16,001 Hz shares no factor with 16 kHz: an exact filter would have 16,000 phases of 32,000 taps."""
+    wave = np.sin(2 * np.pi * 200 * np.arange(32_002) / 16_001).astype(np.float32)
+    before = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
+    made = audio.resample(wave, 16_001, 16_000)
+    assert abs(len(made) - 32_000) <= 3 and int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) < before + 300_000
+    assert len(audio.resample(wave, 44_100, 16_000)) == -(-32_002 * 160 // 441)

@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,8 +19,9 @@ import torchaudio
 from .config import SAMPLE_RATE, UserError
 
 MIN_SECONDS, KEEP_SECONDS, MAX_SECONDS = 1.0, 15.0, 300.0  # a prompt: refused below, cut to, refused above
-MIN_RATE, MAX_CHANNELS = 11_025, 2
+MIN_RATE, MAX_RATE, MAX_CHANNELS = 11_025, 192_000, 2
 MAX_BYTES = 200_000_000
+MOST_PHASES = 640  # of the resampling filter: 11,025 Hz to 16 kHz needs as many, every usual rate is exact
 SILENT_PEAK = 1e-3  # of full scale: below this nobody spoke
 LEVEL_RMS, LEVEL_PEAK = 0.07, 0.95  # the loudness that everything is trained on
 
@@ -99,9 +101,11 @@ def trim(samples: np.ndarray, margin: float = 0.1, rate: int = SAMPLE_RATE) -> n
 
 
 def resample(samples: np.ndarray, rate: int, target: int) -> np.ndarray:
-    """samples [N] at ``rate`` -> float32 [N'] at ``target``."""
+    """samples [N] at ``rate`` -> float32 [N'] at ``target``. The filter has a phase for each of the smaller terms of the
+    ratio: odd rates, which a damaged header makes up, are taken for the nearest ratio that costs no gigabytes."""
     wave = torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32))
-    return wave.numpy() if rate == target else torchaudio.functional.resample(wave, rate, target).numpy()
+    ratio = Fraction(rate, target).limit_denominator(MOST_PHASES if rate < 44_100 else MOST_PHASES // 4)
+    return wave.numpy() if ratio == 1 else torchaudio.functional.resample(wave, ratio.numerator, ratio.denominator).numpy()
 
 
 def write_wav(target: str | Path | BinaryIO, samples: np.ndarray, rate: int,
@@ -156,6 +160,8 @@ def _file_size(path: Path) -> int:
 
 
 def _check_shape(rate: int, channels: int, count: int, max_seconds: float) -> None:
+    if rate > MAX_RATE:
+        raise UserError(f"The recording says it has {rate} samples a second: save it again, at most at {MAX_RATE // 1000} kHz.")
     if rate < MIN_RATE:
         raise UserError(f"The recording has {rate / 1000:g} kHz, telephone quality: give one recorded at 16 kHz or more.")
     if channels > MAX_CHANNELS:
