@@ -48,9 +48,11 @@ def test_keeping_a_section_renders_it(tmp_path: Path) -> None:
     assert "| codec, 8 codebooks: STOI | ≥ 0.94 | 0.500 | **missed** |" in text
     assert "| codec, 8 codebooks: PESQ wide band | ≥ 2.6 | 3.00 | met |" in text
     assert "| baseline: LM-RTF | ≤ 0.2 |  | not measured |" in text
-    more = figures | {"rows": {"4 books": {"stoi": 0.4, "pesq": 2.0}}}
-    results.keep("codec", more, tmp_path / "results.json", readme)
-    assert set(json.loads((tmp_path / "results.json").read_text())["codec"]["rows"]) == {"8 books", "4 books"}
+    more = figures | {"rows": {"4 books": {"stoi": 0.4, "pesq": 2.0}}, "command": "another"}
+    for _ in range(2):
+        results.keep("codec", more, tmp_path / "results.json", readme)
+    kept = json.loads((tmp_path / "results.json").read_text())["codec"]
+    assert set(kept["rows"]) == {"8 books", "4 books"} and kept["command"] == "python -m tts_demo.evaluate_codec && another"
     changed = more | {"conditions": {"checkpoint": "y"}}
     results.keep("codec", changed, tmp_path / "results.json", readme)
     assert set(json.loads((tmp_path / "results.json").read_text())["codec"]["rows"]) == {"4 books"}

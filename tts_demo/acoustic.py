@@ -2,8 +2,9 @@
 
 One-pass prediction of the decoder's latent, trained through the decoder, instead of VALL-E's level-by-level code
 prediction: it needs less data and one pass instead of seven. A semantic code leaves the pitch open, and the mean of all
-pitches is a mumble; so pitch is guessed first, and the latent for that pitch (FastSpeech 2, section 2.3). Its attention is limited to the prompt and a local window
-(compressed-to-fine, section 3.3: the NAR model's window), which also bounds what a stream must recompute.
+pitches is a mumble; so pitch is guessed first, and the latent for that pitch (FastSpeech 2, section 2.3). Its attention
+is limited to the prompt and a local window (compressed-to-fine, section 3.3: the NAR model's window), which also bounds
+what a stream must recompute.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class Pitch(nn.Module):
         place = (voiced * torch.arange(voiced.shape[-1], device=logits.device)).sum(-1) / voiced.sum(-1).clamp(min=1e-6)
         low = place.long().clamp(max=voiced.shape[-1] - 2)
         tone = torch.lerp(self.table(low + 1), self.table(low + 2), (place - low)[..., None].to(self.table.weight.dtype))
-        return torch.where((chance[..., :1] < 0.5), tone, self.table.weight[0])
+        return torch.where(chance[..., :1] < 0.5, tone, self.table.weight[0])
 
 
 class Refiner(nn.Module):

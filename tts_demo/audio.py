@@ -21,7 +21,7 @@ from .config import SAMPLE_RATE, UserError
 MIN_SECONDS, KEEP_SECONDS, MAX_SECONDS = 1.0, 15.0, 300.0  # a prompt: refused below, cut to, refused above
 MIN_RATE, MAX_RATE, MAX_CHANNELS = 11_025, 192_000, 2
 MAX_BYTES = 200_000_000
-MOST_PHASES = 640  # of the resampling filter: 11,025 Hz to 16 kHz needs as many, every usual rate is exact
+MOST_PHASES = 640  # either term of a resampling ratio: 11,025 Hz to 16 kHz is 441 to 640, every usual rate is exact
 SILENT_PEAK = 1e-3  # of full scale: below this nobody spoke
 LEVEL_RMS, LEVEL_PEAK = 0.07, 0.95  # the loudness that everything is trained on
 
@@ -101,10 +101,10 @@ def trim(samples: np.ndarray, margin: float = 0.1, rate: int = SAMPLE_RATE) -> n
 
 
 def resample(samples: np.ndarray, rate: int, target: int) -> np.ndarray:
-    """samples [N] at ``rate`` -> float32 [N'] at ``target``. The filter has a phase for each of the smaller terms of the
-    ratio: odd rates, which a damaged header makes up, are taken for the nearest ratio that costs no gigabytes."""
+    """samples [N] at ``rate`` -> float32 [N'] at ``target``. The filter grows with both terms of the ratio: odd rates,
+    which a damaged header makes up, are taken for the nearest ratio that costs no gigabytes."""
     wave = torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32))
-    ratio = Fraction(rate, target).limit_denominator(MOST_PHASES if rate < 44_100 else MOST_PHASES // 4)
+    ratio = Fraction(rate, target).limit_denominator(MOST_PHASES * target // max(rate, target))
     return wave.numpy() if ratio == 1 else torchaudio.functional.resample(wave, ratio.numerator, ratio.denominator).numpy()
 
 

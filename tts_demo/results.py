@@ -21,6 +21,7 @@ RESULTS, README = ROOT / "checkpoints" / "nano" / "results.json", ROOT / "README
 STORES = ROOT / ".train"  # where --all keeps what it has measured so far
 PLOT = "assets/quality-speed.svg"  # beside the README
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+SEPARATOR = " && "  # between the commands that made one section
 LABELS = {"recordings": "natural recordings"}
 
 
@@ -39,14 +40,15 @@ def check_keep(args: argparse.Namespace) -> bool:
 
 
 def keep(section: str, figures: dict[str, Any], path: Path | None = None, readme: Path | None = None) -> None:
-    """Store a section (rows of an earlier one with the same checkpoint stay where they are not measured again) and
-    bring plot and README up to date."""
+    """Store a section (rows of an earlier one with the same checkpoint stay where they are not measured again, and so does
+    the command that made them) and bring plot and README up to date."""
     path, readme = path or RESULTS, readme or README
     results = load(path)
     old = results.get(section, {})
     same = old.get("conditions", {}).get("checkpoint") == figures.get("conditions", {}).get("checkpoint")
     if same and "rows" in figures:
-        figures = figures | {"rows": old.get("rows", {}) | figures["rows"]}
+        commands = dict.fromkeys([*old.get("command", "").split(SEPARATOR), figures["command"]])
+        figures = figures | {"rows": old.get("rows", {}) | figures["rows"], "command": SEPARATOR.join(filter(None, commands))}
     results[section] = figures | {"commit": _commit()}
     if joined := results_analyses.trade_off(results):
         results.setdefault("analyses", {"conditions": results["bench"]["conditions"]}).setdefault("rows", {})["qtts trade-off"] = joined

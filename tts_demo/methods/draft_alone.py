@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from torch import nn
-
 from ..lm.decoder import Decoder
-from ..lm.model import LanguageModel
 from .baseline import Baseline
-from .ssd import Draft, draft_decoder
+from .ssd import SSD, draft_decoder
 
 
 class DraftAlone(Baseline):
@@ -19,9 +16,7 @@ class DraftAlone(Baseline):
     idea = "The shallow draft model speaks token by token, and nobody checks it."
     needs_weights = ("ssd-draft",)
 
-    @classmethod
-    def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
-        return {"ssd-draft": Draft(lm)}
+    build_modules = SSD.build_modules
 
     @cached_property
     def decoder(self) -> Decoder:

@@ -69,9 +69,9 @@ def _encode_all(speech: SpeechCache, codec: Codec, voice: SpeakerEncoder, path: 
 class Sequences:
     """Deterministic batches of about ``frames`` codec frames each; ``batch(rng)`` for training, ``held_out`` to score.
 
-    ``pairs``: share of utterances under half of ``max_frames`` that get a second one of the same voice appended, so that the model also knows
-    sequences with a prompt in front and longer than one sentence. ``lead``: text ids in front of every text, ``joint``:
-    those between two. Of a corpus without a hold-out rule one utterance in fifty is kept back.
+    ``pairs``: share of utterances under half of ``max_frames`` that get a second one of the same voice appended, so that
+    the model also knows sequences with a prompt in front and longer than one sentence. ``lead``: text ids in front of every
+    text, ``joint``: those between two. Of a corpus without a hold-out rule one utterance in fifty is kept back.
     """
 
     def __init__(self, speech: Corpus, phonemes: PhonemeCache, alignments: Alignments, codes: CodeCache, frames: int,
