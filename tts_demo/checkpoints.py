@@ -183,6 +183,17 @@ def _stored(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return small.clone() if torch.isfinite(small).all() else value.float().clone()
 
 
+def how_it_was_made(root: str | Path, name: str) -> str:
+    """The commands on the module's card, those before it first, with their steps and hours; "" where the card has none."""
+    card = resolve(root) / name / CARD
+    lines = card.read_text(encoding="utf-8").splitlines() if card.exists() else []
+    facts = dict(line[4:].split("**: ", 1) for line in lines if line.startswith("- **") and "**: " in line)
+    if "command" not in facts:
+        return ""
+    last = f"{facts['command']} ({facts.get('steps', '?')} steps, {facts.get('wall-clock hours', '?')} h)"
+    return "; ".join(filter(None, (facts.get("begun with", ""), last)))
+
+
 def _update_manifest(root: Path, name: str) -> None:
     path = root / MANIFEST
     files = read_manifest(root) if path.exists() else {}

@@ -13,6 +13,7 @@ from tts_demo import checkpoints
 from tts_demo.config import SAMPLE_RATE, CodecConfig, UserError
 from tts_demo.recogniser import Recogniser, RecogniserConfig
 from tts_demo.train.codec import CodecDecoderTask, CodecTask
+from tts_demo.train.first_book import FirstBookTask
 from tts_demo.train.loop import TrainOptions, fit
 
 
@@ -65,6 +66,27 @@ def test_the_decoders_recipe_keeps_every_code(place: Path) -> None:
     wave = torch.randn(1, 20 * before.config.hop)
     codes = before.encode(wave)
     assert torch.equal(codes, after.encode(wave)) and not torch.equal(before.decode_codes(codes), after.decode_codes(codes))
+
+
+def test_a_new_first_book_leaves_the_rest_and_begins_with_the_old_numbering(place: Path) -> None:
+    before = checkpoints.load_module(place / "out", "codec")
+    first = FirstBookTask(options(place, 1, start="published"))
+    batch = first.batch(np.random.default_rng(0), 0)
+    assert torch.equal(batch.old, before.quantizer.books[0].encode(before.semantic(batch.phonetic)))  # same recogniser
+    scores = train(FirstBookTask, place, 12, start="published")
+    after = checkpoints.load_module(place / "out", "codec")
+    semantic, wave = torch.randn(1, 20, before.config.latent), torch.randn(1, 20 * before.config.hop)
+    assert torch.equal(before.encoder(wave), after.encoder(wave)) and torch.equal(before.phonetic(wave), after.phonetic(wave))
+    assert not torch.equal(before.quantizer.books[0].lookup(torch.arange(9)), after.quantizer.books[0].lookup(torch.arange(9)))
+    assert torch.equal(before.quantizer.books[1].encode(semantic), after.quantizer.books[1].encode(semantic))
+    assert 0 <= scores["codes as before"] <= 1 and 0 <= scores["first book, frame phoneme error"] <= 1
+
+
+def test_a_first_book_can_be_the_first_thing_trained(place: Path, tmp_path: Path) -> None:
+    checkpoints.save_module(tmp_path, "recogniser", checkpoints.load_module(place / "out", "recogniser"))
+    told = TrainOptions(data=place / "buzz", out=tmp_path, checkpoint=tmp_path, work=place / "work", steps=2, batch=2)
+    scores = fit(FirstBookTask(told), told)
+    assert "codes as before" not in scores and checkpoints.load_module(tmp_path, "codec").config.entries == 1024
 
 
 def test_too_little_speech_is_said(place: Path) -> None:

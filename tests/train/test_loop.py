@@ -81,6 +81,22 @@ def test_what_is_published_loads_and_its_card_tells_how_it_was_made(tmp_path: Pa
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["files"]
 
 
+def test_a_run_that_begins_with_published_weights_says_what_made_them(tmp_path: Path) -> None:
+    told = dict(data=tmp_path, out=tmp_path / "out", checkpoint=tmp_path / "out", work=tmp_path / "work")
+    fit(LineTask(), TrainOptions(**told))
+    made = checkpoints.load_module(tmp_path / "out", "speaker").state_dict()
+    task, seen = LineTask(), []
+    watched = task.loss
+    task.loss = lambda batch, step: (seen.append({k: v.clone() for k, v in task.model.state_dict().items()}), watched(batch, step))[1]
+    fit(task, TrainOptions(**told, steps=2, settings={"start": "published"}))
+    assert all(torch.equal(seen[0][key], made[key]) for key in made)
+    assert all(p.requires_grad for p in task.model.parameters())
+    fit(LineTask(), TrainOptions(**told, steps=3, settings={"start": "published"}))
+    fit(LineTask(), TrainOptions(**told, steps=3, settings={"start": "published"}, resume=True))
+    history = checkpoints.how_it_was_made(tmp_path / "out", "speaker")
+    assert [part.split("(")[1].split(",")[0] for part in history.split("; ")] == ["12 of 12 steps", "2 of 2 steps", "3 of 3 steps"]
+
+
 def test_frozen_statistics_stand_still(tmp_path: Path) -> None:
     task = LineTask()
     before = task.helpers["norm"].running_mean.clone()

@@ -34,8 +34,15 @@ class Codebook(nn.Module):
         narrow = self.project_in(x).float()
         return F.normalize(self.spread(narrow.flatten(0, -2)).view_as(narrow), dim=-1)
 
+    def similarity(self, x: Tensor) -> Tensor:
+        """[..., width] -> cosine to each entry [..., entries]."""
+        return self._cosines(self._unit(x))
+
+    def _cosines(self, unit: Tensor) -> Tensor:
+        return unit.float() @ F.normalize(self.entries, dim=-1).float().t()
+
     def _nearest(self, unit: Tensor) -> Tensor:
-        return (unit.float() @ F.normalize(self.entries, dim=-1).float().t()).argmax(-1)
+        return self._cosines(unit).argmax(-1)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """[B, F, width] -> quantised [B, F, width] (straight-through), codes [B, F], loss [B] (codebook + 0.25 commitment)."""

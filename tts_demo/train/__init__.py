@@ -9,6 +9,7 @@ from ..config import UserError
 
 RECIPES = {
     "recogniser": "recogniser.RecogniserTask",
+    "first-book": "first_book.FirstBookTask",
     "codec": "codec.CodecTask",
     "codec-decoder": "codec.CodecDecoderTask",
     "lm": "lm.LMTask",

@@ -53,6 +53,7 @@ class CodecTask:
     name = "codec"
     steps, lr = 9000, 8e-4
     goes_on = False  # from the published codec, whose first book and voice stay
+    loads_published = True
 
     def __init__(self, options: TrainOptions) -> None:
         self.speech = SpeechCache(options.data, options.work / "cache")

@@ -32,6 +32,7 @@ NEAR = 2  # symbols either side of the aligned one that count as aligned
 class LMTask:
     name = "lm"
     steps, lr = 4000, 1.5e-3
+    loads_published = True  # in its own width
 
     def __init__(self, options: TrainOptions) -> None:
         longest = int(options.settings.get("longest", 850))

@@ -2,6 +2,8 @@
 
 A recipe is a ``Task``: what it trains, how it makes batch number ``step`` (a pure function of seed and step, so that a
 resumed run sees what an unbroken one would), its loss and its held-out scores. ``fit`` does the rest.
+
+``--set start=published`` begins with the published weights of what the recipe trains, and the card tells what made them.
 """
 
 from __future__ import annotations
@@ -70,12 +72,14 @@ def fit(task: Task, options: TrainOptions, ranks: Ranks = Ranks()) -> dict[str, 
     Of several processes each takes batches of its own; the first sees those of a run alone, and writes all files."""
     torch.manual_seed(options.seed)
     steps, peak = options.steps or task.steps, options.lr or task.lr
+    began = _begin(task, options) if options.settings.get("start") == "published" else {}
     everything = nn.ModuleDict({**{f"m_{k}": v for k, v in task.modules.items()},
                                 **{f"h_{k}": v for k, v in task.helpers.items()}}).to(options.device)
     parameters = [p for p in everything.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(parameters, lr=peak, betas=(0.9, 0.98), weight_decay=0.01)
     run = _Run(options.work / task.name, everything, optimiser, ranks.first)
     step, log, spent = run.load() if options.resume else (0, [], 0.0)
+    began = run.began = run.began or began
     ranks.share(everything)
     started, saved, stop = time.monotonic(), time.monotonic(), _StopFlag()
     _train_mode(everything)
@@ -117,8 +121,21 @@ def fit(task: Task, options: TrainOptions, ranks: Ranks = Ranks()) -> dict[str, 
     log.append({"step": step, "held_out": scores})
     run.save(step, log, spent)
     if ranks.first:
-        publish(task, options, scores, step, steps, spent, log, ranks.count)
+        publish(task, options, scores, step, steps, spent, log, ranks.count, began)
     return scores
+
+
+def _begin(task: Task, options: TrainOptions) -> dict[str, str]:
+    """Give the modules of the task their published weights, if it has not done so itself. Returns what made those, by module."""
+    from .. import checkpoints
+
+    for name, module in task.modules.items():
+        if not getattr(task, "loads_published", False):
+            learns = [p.requires_grad for p in module.parameters()]
+            checkpoints.load_module(options.checkpoint, name, module)
+            for parameter, wanted in zip(module.parameters(), learns):
+                parameter.requires_grad_(wanted)
+    return {name: checkpoints.how_it_was_made(options.checkpoint, name) for name in task.modules}
 
 
 def _train_mode(module: nn.Module) -> None:
@@ -147,13 +164,14 @@ class _Run:
 
     def __init__(self, folder: Path, modules: nn.Module, optimiser: torch.optim.Optimizer, writes: bool) -> None:
         self.path, self.modules, self.optimiser, self.writes = folder / "state.pt", modules, optimiser, writes
+        self.began: dict[str, str] = {}  # what had made the weights a run began with, by module
 
     def save(self, step: int, log: list, seconds: float) -> None:
         if not self.writes:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         state = {"step": step, "log": json.dumps(log), "seconds": seconds, "optimiser": self.optimiser.state_dict(),
-                 "modules": self.modules.state_dict()}
+                 "modules": self.modules.state_dict(), "began": self.began}
         torch.save(state, self.path.with_suffix(".part"))
         os.replace(self.path.with_suffix(".part"), self.path)
 
@@ -163,11 +181,12 @@ class _Run:
         state = torch.load(self.path, weights_only=True, map_location="cpu")
         self.modules.load_state_dict(state["modules"])
         self.optimiser.load_state_dict(state["optimiser"])
+        self.began = state["began"]
         return state["step"], json.loads(state["log"]), state["seconds"]
 
 
 def publish(task: Task, options: TrainOptions, scores: dict[str, float], step: int, steps: int, seconds: float,
-            log: list, processes: int = 1) -> None:
+            log: list, processes: int = 1, began: dict[str, str] | None = None) -> None:
     """Write every module of the task with its card, and bring the manifest up to date."""
     from .. import checkpoints
 
@@ -177,7 +196,8 @@ def publish(task: Task, options: TrainOptions, scores: dict[str, float], step: i
         "command": command_line(task.name, options),
     }
     for folder, module in task.modules.items():
-        checkpoints.save_module(options.out, folder, module, facts=facts, scores=scores, log=log)
+        before = {"begun with": began[folder]} if began and began.get(folder) else {}
+        checkpoints.save_module(options.out, folder, module, facts=facts | before, scores=scores, log=log)
 
 
 def command_line(name: str, options: TrainOptions) -> str:

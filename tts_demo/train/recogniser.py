@@ -1,4 +1,5 @@
-"""Recipe ``recogniser``: CTC over phonemes on whole utterances, with SpecAugment."""
+"""Recipe ``recogniser``: CTC over phonemes on whole utterances, each batch a little faster or slower, its voices higher
+or lower, with bands and stretches masked (SpecAugment): there are few voices to learn from."""
 
 from __future__ import annotations
 
@@ -40,7 +41,10 @@ class RecogniserTask:
     def loss(self, batch: tuple[Tensor, ...], step: int) -> tuple[Tensor, dict[str, float]]:
         samples, frames, targets, lengths = batch
         with torch.no_grad():
-            features = _mask_bands(self.model.features(samples))
+            features = self.model.features(samples)
+            pace, pitch = torch.empty(2).uniform_(-1, 1).tolist()
+            features = _mask_bands(_warp(features, 1 + 0.12 * pace, 1 + 0.1 * pitch))
+            frames = (frames * (features.shape[1] // 2)).div(samples.shape[1] // HOP, rounding_mode="floor")
         scores = self.model.scores(features)
         loss = F.ctc_loss(scores.transpose(0, 1), targets, frames, lengths, blank=0, zero_infinity=True)
         return loss, {"ctc": loss.item()}
@@ -65,6 +69,14 @@ def _buckets(speech: SpeechCache, indices: list[int], seconds: float) -> list[li
         current.append(i)
         total += speech.seconds(i)
     return buckets + [current]
+
+
+def _warp(features: Tensor, pace: float, pitch: float) -> Tensor:
+    """[B, 2 * F, mels] -> [B, 2 * F', mels], F' = F * pace; spectra stretched by ``pitch`` along the bands."""
+    mels = features.shape[2]
+    size = 2 * round(features.shape[1] / 2 * pace), round(mels * pitch)
+    warped = F.interpolate(features[:, None], size=size, mode="bilinear", align_corners=False)[:, 0, :, :mels]
+    return F.pad(warped, (0, mels - warped.shape[2]), mode="replicate")
 
 
 def _mask_bands(features: Tensor) -> Tensor:
