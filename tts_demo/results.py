@@ -95,15 +95,14 @@ def render(results: dict[str, Any]) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-QUALITY = (("wer", "WER %", 100, 1), ("cer", "CER %", 100, 1), ("per", "PER %", 100, 1), ("sim", "SIM", 1, 2),
+QUALITY = (("runs", "texts", 1, 0), ("wer", "WER %", 100, 1), ("cer", "CER %", 100, 1), ("per", "PER %", 100, 1), ("sim", "SIM", 1, 2),
            ("mos", "MOS", 1, 2), ("lm_rtf", "LM-RTF", 1, 3), ("rtf", "RTF", 1, 3), ("ttfa", "TTFA s", 1, 2),
            ("frames_per_step", "frames a step", 1, 2), ("kv_peak", "KV peak MB", 1e-6, 2), ("truncated", "cut %", 100, 0))
 
 
 def _quality(section: dict[str, Any]) -> str:
     c, rows = section["conditions"], section["rows"]
-    runs = max(r["runs"] for r in rows.values())
-    head = (f"**Quality.** `{section['command']}`: {runs} texts a row; WER and CER by {c['recogniser']}, PER (phonemes) by the "
+    head = (f"**Quality.** `{section['command']}`: every row speaks the same texts in the same voices, a row of fewer texts the first of them; WER and CER by {c['recogniser']}, PER (phonemes) by the "
             f"bundled recogniser, SIM by {c['voice model']}, MOS by {c['mos model']} (higher is better for these two, lower for "
             f"all others); ± is half of a 95 % bootstrap interval. {_hardware(c)}. RTF here is while the judges share the "
             f"machine: compare speeds in the speed table.")

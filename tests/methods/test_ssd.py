@@ -231,7 +231,8 @@ def test_replay_rows_decide_every_token(tiny_lm, tiny_prefix):
     hidden, _ = method.decoder.full(replay.x[None], replay.positions, replay.mask)
     logits = method.decoder.logits(hidden[0, replay.rows])
     logits[:, tiny_lm.config.speech_codes:] = float("-inf")
-    torch.testing.assert_close(logits.softmax(-1), stepwise, atol=1e-5, rtol=1e-3)
+    assert len(stepwise) in (19, 20)  # a last token that needs no draft is not judged
+    torch.testing.assert_close(logits.softmax(-1)[:len(stepwise)], stepwise, atol=1e-5, rtol=1e-3)
     assert sum(replay.frames_of) == len(tokens) == 20 and replay.first_frame == tuple(range(20))
 
 

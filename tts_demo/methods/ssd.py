@@ -25,7 +25,7 @@ from ..config import LMConfig, Sampling
 from ..lm.decoder import Decoder, fuse
 from ..lm.masks import prefix_mask
 from ..lm.model import LanguageModel
-from ..lm.sampling import Ending, distribution, race
+from ..lm.sampling import Ending, distribution, race, sample
 from .base import Method, Options, Prefix, Replay, State, Step, dial
 
 LONGEST = 8  # drafted tokens a pass
@@ -195,9 +195,7 @@ class SSD(Method):
         left = state.max_frames - len(state.tokens) - 1  # the pass itself says one token
         auto = state.options.draft_length == "auto"
         length = min(left, state.length.best() if auto else int(state.options.draft_length))
-        drafted, p, recent = self._draft(state, length)
-        q = self._judging_laws(state, drafted, recent)
-        verdict = judge(drafted[None], p[None], q[None], state.options.tolerance, state.generator)[:, 0]
+        drafted, verdict = self._speculate(state, length) if length else self._one(state)
         accepted, *tokens = torch.cat([verdict[:1], drafted, verdict[1:]]).tolist()  # the one host sync of a step
         new = tokens[:accepted] + tokens[-1:]
         marks = ["accepted"] * accepted + ["bonus" if accepted == length else "resampled"]
@@ -213,6 +211,21 @@ class SSD(Method):
             marks[0] += "|"
         return Step(frames=drafted.new_tensor(new)[:, None], done=state.ended or len(state.tokens) >= state.max_frames,
                     marks=tuple(marks), proposed=length, accepted=accepted, stats=self._stats(state, length))
+
+    def _speculate(self, state: SSDState, length: int) -> tuple[Tensor, Tensor]:
+        """Draft and judge: the drafted tokens [L]; how many of them are accepted, and the token behind those [2]."""
+        drafted, p, recent = self._draft(state, length)
+        q = self._judging_laws(state, drafted, recent)
+        return drafted, judge(drafted[None], p[None], q[None], state.options.tolerance, state.generator)[:, 0]
+
+    def _one(self, state: SSDState) -> tuple[Tensor, Tensor]:
+        """The same for no draft at all, at the baseline's price: the token is drawn straight from the base model."""
+        base, cache, hidden = self.decoder, state.caches["backbone"], state.hidden
+        if len(state.last):
+            hidden = base.forward(base.embed(state.last)[None], cache, cache.next_position)
+        token = sample(base.logits(hidden[:, -1]), state.sampling, state.generator, state.recent[None],
+                       state.ending.forbid(len(state.tokens)))
+        return state.last[:0], torch.cat([token.new_zeros(1), token])
 
     def _draft(self, state: SSDState, length: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """Draft ``length`` tokens: tokens [L], the laws they were drawn from [L, V], and the recent tokens before and with
@@ -231,10 +244,8 @@ class SSD(Method):
             drafted.append(feed)
             if recent is not None:
                 recent = torch.cat([recent, feed])
-        if length:
-            state.behind = feed  # in the cache is all but the last of them
-        laws = torch.cat(laws) if laws else torch.zeros(0, self.lm.config.vocab, device=feed.device)
-        return torch.cat(drafted), laws, recent
+        state.behind = feed  # in the cache is all but the last of them
+        return torch.cat(drafted), torch.cat(laws), recent
 
     def _may_repeat(self, state: SSDState, length: int) -> bool:
         """Whether any token could reach the redraw threshold within this pass. Known on the host, and seldom true: most

@@ -2,7 +2,9 @@
 
 Each batch is random crops. Half of it goes through the quantizer with a random number of books; half goes first book ->
 refiner (with the voice of another crop and its own pitch) -> the same decoder, so that the decoder learns to speak from
-both. The first book alone feeds the semantic probe. ``--set semantic=0`` trains without it, for the comparison in QTTS.
+both. Besides spectra, what the frozen lower blocks of the recogniser hear in the result must be what they hear in the
+recording: spectra alone forgive a mumble. The first book alone feeds the semantic probe. ``--set semantic=0`` trains
+without it, for the comparison in QTTS.
 ``--set start=published`` goes on from the published codec with first book and voice frozen: whatever was trained on the
 first book stays valid, the strategies of QTTS that read the others do not.
 
@@ -151,12 +153,19 @@ class CodecTask:
         with torch.no_grad():
             prompt = codec.quantizer.decode(self._codes(batch.voice[:half], batch.voice_phonetic[:half]))
         refined, pitch = self.refiner.refine(codes[:half, :, 0], speaker[:half], prompt, pitch=batch.pitch[:half])
-        spectral = self.spectral(codec.decoder(torch.cat([refined, quantised[half:]])), batch.audio)
+        made = codec.decoder(torch.cat([refined, quantised[half:]]))
+        spectral, heard = self.spectral(made, batch.audio), self._heard(made, batch.audio)
         regression = F.l1_loss(refined, quantised[:half].detach())
         guessed = F.cross_entropy(pitch.float().transpose(1, 2), batch.pitch[:half])
         parts = {"refined": spectral[:half].mean().item(), "coded": spectral[half:].mean().item(), "reg": regression.item(),
-                 "pitch": guessed.item()}
-        return spectral.mean() + 0.3 * regression + 0.1 * guessed, parts
+                 "pitch": guessed.item(), "heard": heard.item()}
+        return spectral.mean() + heard + 0.3 * regression + 0.1 * guessed, parts
+
+    def _heard(self, made: Tensor, real: Tensor) -> Tensor:
+        """Distance of the phonetic features of ``made`` from those of ``real`` [B, N], over the size of the latter -> []."""
+        with torch.no_grad():
+            target = self.codec.phonetic(real)
+        return (self.codec.phonetic(made) - target).abs().mean() / target.abs().mean()
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
