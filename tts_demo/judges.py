@@ -65,6 +65,7 @@ class Judges:
         if not len(samples):
             return ""  # PocketSphinx will not take an empty buffer
         decoder = self._sphinx
+        decoder.reinit_feat()  # else it remembers the level of what it heard before, and words depend on the order of runs
         decoder.start_utt()
         decoder.process_raw((np.clip(samples, -1, 1) * 32767).astype(np.int16).tobytes(), full_utt=True)
         decoder.end_utt()
