@@ -190,8 +190,10 @@ def test_kill_9_leaves_nothing_behind_that_hinders_the_next_start(tmp_path, voic
     assert starting.kill() == -signal.SIGKILL  # while it starts
     running = Server(tmp_path)
     running.wait()
-    job = Client(running.url, verbose=False, download_files=str(tmp_path / "killed")).submit(**ask(voice, 1) | {"max_seconds": 30})
-    time.sleep(1.0)
+    long = {"text": " ".join(TEXTS), "max_seconds": 30}  # takes seconds to say
+    job = Client(running.url, verbose=False, download_files=str(tmp_path / "killed")).submit(**ask(voice, 1) | long)
+    while not httpx.get(f"{running.url}/health", timeout=5).json()["jobs"]:
+        assert not job.done()
     assert running.kill() == -signal.SIGKILL  # while it speaks
     with pytest.raises(Exception):
         job.result(timeout=30)
