@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-WIDENS = 4  # times as many columns as rows from which several rows go through the packed matrix
+WIDENS = 4  # times as many outputs as inputs from which several rows go through the packed matrix,
+SMALL = 1 << 20  # where it has at most so many weights: they are then kept twice
 
 
 class Projection:
@@ -30,7 +31,8 @@ class Projection:
         self.rows: Tensor | None = None  # [out, in]
         if weight.device.type == "cpu" and weight.dtype == torch.float32:
             self.columns = weight.t().contiguous()
-            if self.out_features >= WIDENS * self.in_features and torch.backends.mkldnn.is_available():
+            wide = self.out_features >= WIDENS * self.in_features and weight.numel() <= SMALL
+            if wide and torch.backends.mkldnn.is_available():
                 self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), 1)
         elif weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and torch.backends.mkldnn.is_available():
             self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), 1)

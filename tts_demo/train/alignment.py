@@ -47,6 +47,11 @@ def _align_all(speech: SpeechCache, phonemes: PhonemeCache, recogniser: Recognis
     np.savez(path, rows=np.concatenate(rows), offsets=np.asarray(offsets, dtype=np.int64))
 
 
+def sounds_of(spoken: np.ndarray, most: int) -> np.ndarray:
+    """The symbols of a stretch of frames, each once: spoken [F] -> at most ``most`` of them."""
+    return spoken[np.r_[True, spoken[1:] != spoken[:-1]]][:most]
+
+
 class PhoneticCache:
     """Features of the frozen phonetic encoder for every utterance, float16 on disk: crops of them see whole utterances."""
 

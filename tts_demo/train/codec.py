@@ -4,7 +4,7 @@ Each batch is random crops. Half of it goes through the quantizer with a random 
 refiner (with the voice of another crop and its own pitch) -> the same decoder, so that the decoder learns to speak from
 both. Besides spectra, what the frozen lower blocks of the recogniser hear in the result must be what they hear in the
 recording: spectra alone forgive a mumble. The first book alone feeds the semantic probe. ``--set semantic=0`` trains
-without it, for the comparison in QTTS.
+without either, for the comparison in QTTS.
 ``--set start=published`` goes on from the published codec with first book and voice frozen: whatever was trained on the
 first book stays valid, the strategies of QTTS that read the others do not.
 
@@ -28,9 +28,9 @@ from ..codec.speaker import SpeakerEncoder
 from ..config import FRAME_RATE, HOP, CodecConfig, UserError
 from ..recogniser import Recogniser
 from ..text import SYMBOLS
-from .alignment import Alignments, PhoneticCache
+from .alignment import Alignments, PhoneticCache, sounds_of
 from .data import PhonemeCache, SpeechCache, describe, pad_stack
-from .load import load_recogniser
+from .load import hear_with, load_recogniser
 from .losses import SemanticProbe, SpectralLoss
 from .loop import TrainOptions
 from .pitch import PitchCache
@@ -70,9 +70,7 @@ class CodecTask:
         self.pitch = PitchCache(self.speech, self.refiner.config.pitch_classes)
         self.phonetic = PhoneticCache(self.speech, self.codec.phonetic, tag_of(self.codec.phonetic))
         self.modules = {"codec": self.codec, "refiner": self.refiner, "speaker": self.voice}
-        self.train, self.test = ([i for i in self.speech.indices(held_out) if _usable(self, i)] for held_out in (False, True))
-        if not self.test:
-            self.train, self.test = [i for n, i in enumerate(self.train) if n % 50], self.train[::50]
+        self.train, self.test = self.speech.split(lambda i: _usable(self, i))
         if not self.train:
             raise UserError(f"There is too little speech to train on: at least two recordings over {CROP / FRAME_RATE:g} s "
                             "that fit their text.")
@@ -95,9 +93,7 @@ class CodecTask:
             return codec, refiner, voice
         c = recogniser.config
         codec = Codec(CodecConfig(semantic_mels=c.mels, semantic_width=c.width))
-        wanted = codec.phonetic.state_dict().keys()
-        codec.phonetic.load_state_dict({k: v for k, v in recogniser.state_dict().items() if k in wanted})
-        codec.phonetic.requires_grad_(False)
+        hear_with(codec, recogniser)
         return codec, Refiner(), SpeakerEncoder()
 
     def batch(self, rng: np.random.Generator, step: int) -> CodecBatch:
@@ -114,7 +110,7 @@ class CodecTask:
             phonetic.append(self.phonetic.get(i)[start : start + CROP])
             labels.append(ids[spoken])
             pitch.append(self.pitch.get(i)[start : start + CROP].astype(np.int64))
-            sounds.append(ids[spoken[np.r_[True, spoken[1:] != spoken[:-1]]]][:MAX_SOUNDS])
+            sounds.append(ids[sounds_of(spoken, MAX_SOUNDS)])
             speaker = self.speech.utterances[i].speaker
             other = int(rng.choice(self.by_voice.get(speaker, [i])))
             frames = _span(rng, len(self.phonetic.get(other)))
@@ -159,7 +155,7 @@ class CodecTask:
         guessed = F.cross_entropy(pitch.float().transpose(1, 2), batch.pitch[:half])
         parts = {"refined": spectral[:half].mean().item(), "coded": spectral[half:].mean().item(), "reg": regression.item(),
                  "pitch": guessed.item(), "heard": heard.item()}
-        return spectral.mean() + heard + 0.3 * regression + 0.1 * guessed, parts
+        return spectral.mean() + min(1.0, self.semantic) * heard + 0.3 * regression + 0.1 * guessed, parts
 
     def _heard(self, made: Tensor, real: Tensor) -> Tensor:
         """Distance of the phonetic features of ``made`` from those of ``real`` [B, N], over the size of the latter -> []."""

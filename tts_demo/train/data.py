@@ -11,6 +11,7 @@ import csv
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -126,6 +127,11 @@ class Corpus:
     def indices(self, held_out: bool, corpora: tuple[str, ...] | None = None) -> list[int]:
         return [i for i, u in enumerate(self.utterances)
                 if u.held_out == held_out and (corpora is None or u.corpus in corpora)]
+
+    def split(self, usable: Callable[[int], bool]) -> tuple[list[int], list[int]]:
+        """Usable utterances to train on and to test with; without a hold-out rule one in fifty is kept back."""
+        train, test = ([i for i in self.indices(held_out) if usable(i)] for held_out in (False, True))
+        return (train, test) if test else ([i for n, i in enumerate(train) if n % 50], train[::50])
 
     def hours(self, indices: list[int]) -> float:
         return sum(self.seconds(i) for i in indices) / 3600

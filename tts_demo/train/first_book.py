@@ -21,9 +21,9 @@ from ..codec.model import Codec
 from ..codec.quantizer import Codebook
 from ..config import CodecConfig, UserError
 from ..text import SYMBOLS
-from .alignment import Alignments, PhoneticCache
+from .alignment import Alignments, PhoneticCache, sounds_of
 from .data import PhonemeCache, SpeechCache, describe, pad_stack
-from .load import load_recogniser
+from .load import hear_with, load_recogniser
 from .loop import TrainOptions
 from .losses import SemanticProbe
 from .sequences import tag_of
@@ -50,8 +50,7 @@ class FirstBookTask:
         phonemes = PhonemeCache(speech)
         recogniser = load_recogniser(options.checkpoint)
         self.codec, self.old = _networks(options, recogniser.config.mels, recogniser.config.width)
-        wanted = self.codec.phonetic.state_dict().keys()
-        self.codec.phonetic.load_state_dict({k: v for k, v in recogniser.state_dict().items() if k in wanted})
+        hear_with(self.codec, recogniser)
         self.codec.requires_grad_(False)
         self.book: Codebook = self.codec.quantizer.books[0]
         for part in (self.codec.semantic, self.book):
@@ -60,9 +59,7 @@ class FirstBookTask:
         self.phonetic = PhoneticCache(speech, self.codec.phonetic, tag_of(self.codec.phonetic))
         self.heard = PhoneticCache(speech, self.old.phonetic, tag_of(self.old.phonetic)) if self.old else None
         self.ids = [np.asarray(ids, dtype=np.int64) for ids in phonemes.ids]
-        self.train, self.test = ([i for i in speech.indices(held) if self._usable(i)] for held in (False, True))
-        if not self.test:
-            self.train, self.test = [i for n, i in enumerate(self.train) if n % 50], self.train[::50]
+        self.train, self.test = speech.split(self._usable)
         if not self.train:
             raise UserError("There is too little speech to train on: at least two recordings over 2 s that fit their text.")
         seconds = np.asarray([speech.seconds(i) for i in self.train])
@@ -86,10 +83,11 @@ class FirstBookTask:
             spoken = row[start : start + CROP]
             phonetic.append(self.phonetic.get(i)[start : start + CROP])
             labels.append(ids[spoken])
-            sounds.append(ids[spoken[np.r_[True, spoken[1:] != spoken[:-1]]]][:MAX_SOUNDS])
+            sounds.append(ids[sounds_of(spoken, MAX_SOUNDS)])
             if self.heard and numbering:
                 old.append(self.heard.get(i)[start : start + CROP])
-        return BookBatch(pad_stack(phonetic).float(), torch.from_numpy(np.stack(labels)), pad_stack(sounds), self._numbers(old, len(labels)))
+        return BookBatch(pad_stack(phonetic).float(), torch.from_numpy(np.stack(labels)), pad_stack(sounds),
+                         self._numbers(old, len(labels)))
 
     @torch.no_grad()
     def _numbers(self, heard: list[np.ndarray], count: int) -> Tensor:

@@ -20,6 +20,13 @@ def load_recogniser(root: Path) -> Recogniser:
     return checkpoints.load_module(root, "recogniser").eval()
 
 
+def hear_with(codec: Codec, recogniser: Recogniser) -> None:
+    """Give the codec's first book the recogniser's lower blocks to listen with, frozen."""
+    wanted = codec.phonetic.state_dict().keys()
+    codec.phonetic.load_state_dict({k: v for k, v in recogniser.state_dict().items() if k in wanted})
+    codec.phonetic.requires_grad_(False)
+
+
 def load_lm(options: TrainOptions) -> LanguageModel:
     """The language model to build on, float32: a released one, or the checkpoint's own."""
     if options.stack:
