@@ -65,3 +65,15 @@ def speak(page, press=True):
 def choose(page, name):
     page.click(f"#method label:has(input[value='{name}'])")
     page.wait_for_function("name => document.querySelector('#card').textContent.includes(name)", arg=METHODS[name].cached[:20])
+
+
+def write_number(page, selector, value):
+    """Type a number where a fold has just opened. Gradio draws the field first and gives it the page's value up to some
+    50 ms later, over whatever a script (no person is that fast) has written by then: write until it stays."""
+    for _ in range(20):
+        page.fill(selector, value)
+        page.locator(selector).blur()
+        page.wait_for_timeout(250)
+        if page.input_value(selector) == value:
+            return
+    raise AssertionError(f"{selector} does not keep {value}")

@@ -9,7 +9,7 @@ import re
 import zipfile
 
 import pytest
-from pages import browser, choose, needs_chromium, speak, upload, visit  # noqa: F401 (fixtures)
+from pages import browser, choose, needs_chromium, speak, upload, visit, write_number  # noqa: F401 (fixtures)
 from toy import ToyStack, served, voice_file
 
 from tts_demo.methods import METHODS
@@ -152,8 +152,7 @@ def test_a_link_brings_the_settings_back(visit):
     choose(page, name)
     page.fill("#text textarea", "Linked words & more?")
     page.get_by_role("button", name="Seed and sampling").click()
-    page.fill("#seed input", "77")
-    page.locator("#seed input").blur()
+    write_number(page, "#seed input", "77")
     # A link holds what the page knows when it is pressed; a typed number reaches the page a moment later.
     page.wait_for_function("""() => {
         document.querySelector('button#link, #link button').click();

@@ -195,8 +195,8 @@ def _bind(ui: SimpleNamespace, act: Handlers, fill: Inputs, demo: gr.Blocks) -> 
     ui.two.click(act.views.compare_two, [ui.history, ui.left, ui.right], [*shown, ui.status], **QUIET)
     ui.recorded.input(act.views.open_recorded, ui.recorded, [*shown, ui.status], **QUIET)
     ui.zip.click(act.views.export, ui.current, ui.file, **QUIET).success(None, js="() => TTSD.press('zip-file')", **QUIET)
-    demo.load(fill.arrive, None, [ui.mast, *settings, ui.voice, ui.prompt_text, *shown, ui.status], **QUIET)
-    demo.load(fill.preview, ui.text, ui.count, **QUIET)
+    here = demo.load(fill.arrive, None, [ui.mast, *settings, ui.voice, ui.prompt_text, *shown, ui.status], **QUIET)
+    here.then(fill.preview, ui.text, ui.count, **QUIET)  # after it: the count is of the text that a link brought
     demo.unload(act.leave)
 
 
