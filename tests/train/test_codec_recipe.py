@@ -12,7 +12,8 @@ import torch
 from tts_demo import checkpoints
 from tts_demo.config import SAMPLE_RATE, CodecConfig, UserError
 from tts_demo.recogniser import Recogniser, RecogniserConfig
-from tts_demo.train.codec import CodecDecoderTask, CodecTask
+from tts_demo.train.codec import CodecTask
+from tts_demo.train.codec_decoder import CodecDecoderTask
 from tts_demo.train.first_book import FirstBookTask
 from tts_demo.train.loop import TrainOptions, fit
 
@@ -66,6 +67,17 @@ def test_the_decoders_recipe_keeps_every_code(place: Path) -> None:
     wave = torch.randn(1, 20 * before.config.hop)
     codes = before.encode(wave)
     assert torch.equal(codes, after.encode(wave)) and not torch.equal(before.decode_codes(codes), after.decode_codes(codes))
+    moved = {name for name, weight in after.decoder.named_parameters() if not torch.equal(weight, before.decoder.state_dict()[name])}
+    assert {"tone.out.weight", "head.shape.weight", "head.project.weight"} <= moved
+
+
+def test_discriminators_are_trained_along_and_not_published(place: Path) -> None:
+    asked = options(place, 2, adversarial="1")
+    task = CodecDecoderTask(asked)
+    before = [weight.clone() for weight in task.discriminators.parameters()]
+    fit(task, asked)
+    assert not all(map(torch.equal, before, task.discriminators.parameters())) and set(task.modules) == {"codec", "refiner", "speaker"}
+    assert not CodecDecoderTask(options(place, 2)).helpers
 
 
 def test_a_new_first_book_leaves_the_rest_and_begins_with_the_old_numbering(place: Path) -> None:

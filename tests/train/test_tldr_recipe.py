@@ -153,9 +153,9 @@ def make_task(monkeypatch):
     monkeypatch.setattr(tldr, "load_lm", lambda root: make_lm(seed=2))
     monkeypatch.setattr(tldr, "describe", lambda *_: "none")
 
-    def make(**settings):
+    def make(kind=TLDRTask, **settings):
         torch.manual_seed(0)
-        return TLDRTask(TrainOptions(data=Path("unused"), settings=settings))
+        return kind(TrainOptions(data=Path("unused"), settings=settings))
 
     return make
 
@@ -197,7 +197,10 @@ def test_ablations_store_under_their_own_name_and_bad_settings_are_refused(make_
     assert set(TLDRTask(TrainOptions(data=Path("unused"))).sizes) == set(range(1, 9))
     for name, kind in ABLATIONS.items():
         module, recipe = RECIPES[name].split(".")
-        assert module == "tldr" and f"tldr-{getattr(tldr, recipe).ablate}" == name == kind.needs_weights[0]
+        task = getattr(tldr, recipe)
+        assert module == "tldr" and name == kind.needs_weights[0] and task.ablate == kind.ablate
+        assert name in (task.name, f"tldr-{task.ablate}")
+    assert set(make_task(kind=tldr.Short).modules) == {"tldr-short"}
     for settings in ({"ablate": "head"}, {"patch_size": "9"}, {"patch_size": "x"}):
         with pytest.raises(UserError):
             make_task(**settings)

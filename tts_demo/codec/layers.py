@@ -77,7 +77,8 @@ class ConvNeXtBlock(nn.Module):
 
 
 class InverseSTFTHead(nn.Module):
-    """[B, F, C] -> samples [B, F * hop]: log-magnitude and phase per bin, windowed overlap-add (as in Vocos).
+    """[B, F, C] and a voiced source -> samples [B, F * hop]: log-magnitude and phase per bin, windowed overlap-add (as in
+    Vocos), and the source's bins louder or softer than that magnitude and turned.
 
     Frame t is centred on the middle of its own hop, so a sample depends on at most ``reach`` frames on either side.
     """
@@ -87,13 +88,22 @@ class InverseSTFTHead(nn.Module):
         self.n_fft, self.hop = n_fft, hop
         self.reach = (n_fft // 2 + hop // 2 - 1) // hop
         self.project = nn.Linear(width, n_fft + 2)
+        self.shape = nn.Linear(width, n_fft + 2)  # of the source: log-gain over the magnitude, and phase
+        nn.init.zeros_(self.shape.weight)
+        nn.init.zeros_(self.shape.bias)
+        nn.init.constant_(self.shape.bias[: n_fft // 2 + 1], -1.5)
         self.register_buffer("window", torch.hann_window(n_fft), persistent=False)
 
-    def forward(self, x: Tensor) -> Tensor:
-        log_magnitude, phase = self.project(x).float().chunk(2, dim=-1)
-        magnitude = torch.exp(log_magnitude.clamp(max=6.0))
-        frames = torch.fft.irfft(torch.polar(magnitude, phase), n=self.n_fft) * self.window
+    def forward(self, x: Tensor, source: Tensor) -> Tensor:
+        """x [B, F, C], source [B, F * hop], cosines of amplitude 1."""
         count, side = x.shape[1], (self.n_fft - self.hop) // 2
+        log_magnitude, phase = self.project(x).float().chunk(2, dim=-1)
+        gain, turn = self.shape(x).float().chunk(2, dim=-1)
+        pieces = F.pad(source, (side, side)).unfold(-1, self.n_fft, self.hop) * self.window
+        voiced = torch.fft.rfft(pieces) * (2 / self.window.sum())  # 1 in the bin of a cosine
+        made = torch.polar(torch.exp(log_magnitude.clamp(max=6.0)), phase)
+        made = made + voiced * torch.polar(torch.exp((log_magnitude + gain).clamp(max=6.0)), turn)
+        frames = torch.fft.irfft(made, n=self.n_fft) * self.window
         samples = self._overlap_add(frames)
         envelope = self._overlap_add(self.window.square().expand(1, count, -1))
         return (samples / envelope.clamp(min=1e-4))[:, side : side + count * self.hop]

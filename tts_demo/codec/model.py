@@ -2,7 +2,7 @@
 
 Encoder: log-mel frames at the codec's rate plus four finer ones per frame, ConvNeXt blocks. The first book reads the
 recogniser's own lower blocks through a small network that a recogniser's loss shapes: on a few hours of speech a codec
-alone does not learn to hear phonemes in time. Decoder: ConvNeXt blocks with bounded look-ahead and an
+alone does not learn to hear phonemes in time. Decoder: ConvNeXt blocks with bounded look-ahead, a voiced source and an
 inverse STFT. It knows nothing of text, language models or streams (``streaming.py`` does the latter).
 """
 
@@ -16,6 +16,7 @@ from ..config import CodecConfig
 from .layers import ConvNeXtBlock, InverseSTFTHead, MelFeatures, ShiftedConv
 from .quantizer import ResidualQuantizer
 from .semantic import PhoneticEncoder
+from .source import Tone, harmonics, run
 
 FINE_STEPS, FINE_MELS, FINE_FFT = 4, 40, 256
 
@@ -44,10 +45,14 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """latent [B, F, latent] -> samples [B, F * hop]; ``left`` and ``right`` frames bound what a sample can depend on."""
+    """latent [B, F, latent] -> samples [B, F * hop] in three steps that a stream can take one behind the other: ``tune``
+    puts a tone beside the latent, ``run`` sums its phase up, the call makes sound of both; ``whole`` is all three. ``left``
+    and ``right`` frames bound what a sample of the last step can depend on, ``tone.left`` and ``tone.right`` a frame of the
+    first."""
 
     def __init__(self, c: CodecConfig) -> None:
         super().__init__()
+        self.hop, self.sample_rate, self.tone = c.hop, c.sample_rate, Tone(c.latent, c.hop, c.sample_rate)
         ahead = [1 if i < c.decoder_lookahead else 0 for i in range(c.decoder_layers + 1)]
         self.stem = ShiftedConv(c.latent, c.decoder_width, 7, ahead[0])
         self.norm = nn.LayerNorm(c.decoder_width)
@@ -55,14 +60,25 @@ class Decoder(nn.Module):
         self.final_norm = nn.LayerNorm(c.decoder_width)
         self.head = InverseSTFTHead(c.decoder_width, c.n_fft, c.hop)
         convolutions = [self.stem] + [b.depthwise for b in self.blocks]
-        self.left = sum(conv.left for conv in convolutions) + self.head.reach
-        self.right = sum(conv.right for conv in convolutions) + self.head.reach
+        swing = self.head.reach + 1  # frames around one that its piece of the source is made of
+        self.left = max(swing, sum(conv.left for conv in convolutions)) + self.head.reach
+        self.right = max(swing, sum(conv.right for conv in convolutions)) + self.head.reach
 
-    def forward(self, latent: Tensor) -> Tensor:
+    def tune(self, latent: Tensor) -> Tensor:
+        """-> [B, F, latent + 3]: the tone behind the latent."""
+        return torch.cat([latent, self.tone(latent)], -1)
+
+    def forward(self, tuned: Tensor) -> Tensor:
+        """What ``tune`` and ``run`` made -> samples [B, F * hop]."""
+        latent, tone = tuned[..., :-3], tuned[..., -3:]
         x = self.norm(self.stem(latent.transpose(1, 2)).transpose(1, 2))
         for block in self.blocks:
             x = block(x)
-        return self.head(self.final_norm(x))
+        return self.head(self.final_norm(x), harmonics(tone, self.hop, self.sample_rate))
+
+    def whole(self, latent: Tensor) -> Tensor:
+        """latent [B, F, latent] -> samples [B, F * hop]."""
+        return self(run(self.tune(latent)))
 
 
 class Codec(nn.Module):
@@ -81,17 +97,19 @@ class Codec(nn.Module):
         return F.pad(samples, (0, -samples.shape[-1] % self.config.hop))
 
     @torch.no_grad()
-    def encode(self, samples: Tensor) -> Tensor:
-        """samples [B, N] at 16 kHz -> codes [B, F, K], F = ceil(N / hop)."""
+    def encode(self, samples: Tensor, phonetic: Tensor | None = None) -> Tensor:
+        """samples [B, N] at 16 kHz -> codes [B, F, K], F = ceil(N / hop). ``phonetic`` [B, F, semantic width]: what the
+        phonetic encoder makes of them, where that is there already."""
         whole = self.pad(samples)
-        return self.quantizer.encode(self.encoder(whole), self.semantic(self.phonetic(whole)))
+        heard = self.phonetic(whole) if phonetic is None else phonetic
+        return self.quantizer.encode(self.encoder(whole), self.semantic(heard))
 
     @torch.no_grad()
     def decode_codes(self, codes: Tensor) -> Tensor:
         """codes [B, F, k], any prefix of the books -> samples [B, F * hop]."""
-        return self.decoder(self.quantizer.decode(codes))
+        return self.decoder.whole(self.quantizer.decode(codes))
 
     @torch.no_grad()
     def decode_latent(self, latent: Tensor) -> Tensor:
         """latent [B, F, latent] -> samples [B, F * hop]."""
-        return self.decoder(latent)
+        return self.decoder.whole(latent)

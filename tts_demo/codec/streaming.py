@@ -7,6 +7,29 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from .source import run
+
+
+class Running:
+    """Streams ``source.run``: the phase at the end of what was pushed is all it remembers."""
+
+    def __init__(self) -> None:
+        self._turns = 0.0
+        self._none: Tensor | None = None  # no frames, of the shape of those that came
+
+    def push(self, frames: Tensor) -> Tensor:
+        """frames [n, ...] -> [n, ...]."""
+        done = run(frames, self._turns)
+        self._turns = (self._turns + float(frames[:, -3].double().sum())) % 1.0
+        self._none = done[:0]
+        return done
+
+    def finish(self) -> Tensor:
+        """Nothing: no frame waits for a later one."""
+        if self._none is None:
+            raise RuntimeError("finish() before any push()")
+        return self._none
+
 
 class Windowed:
     """Streams a function of frames whose output frame t depends on inputs t - left .. t + right only.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,9 @@ from torch import Tensor
 from .. import audio, checkpoints, text
 from ..acoustic import Refiner
 from ..codec.model import Codec
+from ..codec.model import Decoder as SpeechDecoder
 from ..codec.speaker import SpeakerEncoder
-from ..codec.streaming import Windowed
+from ..codec.streaming import Running, Windowed
 from ..config import FRAME_RATE, HOP, SAMPLE_RATE, Sampling, UserError
 from ..lm import Decoder, LanguageModel, Prefix
 from ..methods import Method, find
@@ -61,7 +63,7 @@ class NanoStack:
     @property
     def parts(self) -> dict[str, torch.nn.Module]:
         """What ``bench`` times apart."""
-        return {"refiner": self.refiner, "decoder": self.codec.decoder}
+        return {"refiner": self.refiner, "tone": self.codec.decoder.tone, "decoder": self.codec.decoder}
 
     def tokenize(self, words: str) -> tuple[Tensor, tuple[str, ...]]:
         """-> phoneme ids [T], one label each."""
@@ -125,18 +127,23 @@ class NanoStack:
         """codebooks 1: the refiner fills in the rest; more: that many codebooks are decoded as they are."""
         decoder = self.codec.decoder
         if codebooks > 1:
-            decode = lambda codes: decoder(self.codec.quantizer.decode(codes))
-            return NanoVocoder([Windowed(decode, decoder.left, decoder.right, HOP)], self.device)
+            decode = self.codec.quantizer.decode
+            return NanoVocoder(speech_stages(decoder, decode), self.device)
         speaker, latents = prompt.speaker[None].float(), prompt.extra["latent"]
         refine = lambda codes: self.refiner(codes[..., 0], speaker, latents)
-        return NanoVocoder([Windowed(refine, self.refiner.left, self.refiner.right),
-                            Windowed(decoder, decoder.left, decoder.right, HOP)], self.device)
+        return NanoVocoder([Windowed(refine, self.refiner.left, self.refiner.right), *speech_stages(decoder)], self.device)
+
+
+def speech_stages(decoder: SpeechDecoder, latent: Callable[[Tensor], Tensor] = lambda x: x) -> list[Windowed | Running]:
+    """The decoder's steps as stages of a stream; ``latent`` makes its input of each frame."""
+    return [Windowed(lambda x: decoder.tune(latent(x)), decoder.tone.left, decoder.tone.right), Running(),
+            Windowed(decoder, decoder.left, decoder.right, HOP)]
 
 
 class NanoVocoder:
     """Frames through refiner and decoder, each of which streams exactly (codec/streaming.py)."""
 
-    def __init__(self, stages: list[Windowed], device: torch.device) -> None:
+    def __init__(self, stages: list[Windowed | Running], device: torch.device) -> None:
         self._stages, self._device = stages, device
         self._started = False
 

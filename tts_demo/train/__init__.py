@@ -11,9 +11,10 @@ RECIPES = {
     "recogniser": "recogniser.RecogniserTask",
     "first-book": "first_book.FirstBookTask",
     "codec": "codec.CodecTask",
-    "codec-decoder": "codec.CodecDecoderTask",
+    "codec-decoder": "codec_decoder.CodecDecoderTask",
     "lm": "lm.LMTask",
     "tldr": "tldr.TLDRTask",
+    "tldr-short": "tldr.Short",
     "tldr-no-lora": "tldr.WithoutLora",
     "tldr-no-speaker": "tldr.WithoutSpeaker",
     "tldr-mean-pool": "tldr.MeanPooled",
@@ -26,8 +27,8 @@ RECIPES = {
     "ssd-draft": "ssd_draft.DraftTask",
 }
 # Those that need a language model, text and codes and nothing else: they also train on a released model, and on a GPU.
-METHODS = ("tldr", "tldr-no-lora", "tldr-no-speaker", "tldr-mean-pool", "tldr-parallel", "dcar-heads", "compressed",
-           "ssd-draft")
+METHODS = ("tldr", "tldr-short", "tldr-no-lora", "tldr-no-speaker", "tldr-mean-pool", "tldr-parallel", "dcar-heads",
+           "compressed", "ssd-draft")
 
 
 def check(name: str, options: Any) -> None:

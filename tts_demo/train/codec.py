@@ -6,14 +6,13 @@ both. Besides spectra, what the frozen lower blocks of the recogniser hear in th
 recording: spectra alone forgive a mumble. The first book alone feeds the semantic probe. ``--set semantic=0`` trains
 without either, for the comparison in QTTS.
 ``--set start=published`` goes on from the published codec with first book and voice frozen: whatever was trained on the
-first book stays valid, the strategies of QTTS that read the others do not.
-
-Recipe ``codec-decoder`` goes on with the whole encoder and quantizer frozen: decoder and refiner improve while every code
-stays valid.
+first book stays valid, the strategies of QTTS that read the others do not. The recipe in ``codec_decoder.py`` keeps every
+code.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +23,7 @@ from torch import Tensor, nn
 from .. import checkpoints
 from ..acoustic import Refiner
 from ..codec.model import Codec
+from ..codec.source import HIGHEST, LOWEST, run
 from ..codec.speaker import SpeakerEncoder
 from ..config import FRAME_RATE, HOP, CodecConfig, UserError
 from ..recogniser import Recogniser
@@ -33,10 +33,11 @@ from .data import PhonemeCache, SpeechCache, describe, pad_stack
 from .load import hear_with, load_recogniser
 from .losses import SemanticProbe, SpectralLoss
 from .loop import TrainOptions
-from .pitch import PitchCache
+from .pitch import PitchCache, pitch_of_class
 from .sequences import tag_of
 
 CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
+FINER_PITCH = 120  # classes
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class CodecBatch:
     voice_phonetic: Tensor  # [B, VOICE_CROP, semantic width]
     labels: Tensor  # [B, CROP] phoneme id per frame
     pitch: Tensor  # [B, CROP] class of pitch.py
+    tone: Tensor  # [B, CROP] finer class of pitch.py, for the decoder's source
     sounds: Tensor  # [B, T] phoneme ids of the crop, 0 = padding
     speakers: Tensor  # [B]
 
@@ -68,6 +70,7 @@ class CodecTask:
         self.audio_gradient = float(options.settings.get("audio_gradient", 0.15)) if self.semantic else 1.0
         self.codec, self.refiner, self.voice = self._networks(options, recogniser)
         self.pitch = PitchCache(self.speech, self.refiner.config.pitch_classes)
+        self.finer = PitchCache(self.speech, FINER_PITCH)
         self.phonetic = PhoneticCache(self.speech, self.codec.phonetic, tag_of(self.codec.phonetic))
         self.modules = {"codec": self.codec, "refiner": self.refiner, "speaker": self.voice}
         self.train, self.test = self.speech.split(lambda i: _usable(self, i))
@@ -86,7 +89,7 @@ class CodecTask:
 
     def _networks(self, options: TrainOptions, recogniser: Recogniser) -> tuple[Codec, Refiner, SpeakerEncoder]:
         if self.goes_on:
-            codec, refiner, voice = _published(options)
+            codec, refiner, voice = published(options)
             for part in (codec.encoder, codec.quantizer, codec.decoder):
                 part.requires_grad_(True)
             codec.quantizer.books[0].requires_grad_(False)
@@ -100,7 +103,7 @@ class CodecTask:
         return self._make(rng, rng.choice(self.train, size=self.size, p=self.weights))
 
     def _make(self, rng: np.random.Generator, chosen: np.ndarray) -> CodecBatch:
-        audio, phonetic, voice, voice_phonetic, labels, pitch, sounds, speakers = [], [], [], [], [], [], [], []
+        audio, phonetic, voice, voice_phonetic, labels, pitch, tone, sounds, speakers = ([] for _ in range(9))
         for i in chosen:
             samples, row = self.speech.samples(i), self.alignments.get(i)
             start = int(rng.integers(len(row) - CROP + 1))
@@ -110,6 +113,7 @@ class CodecTask:
             phonetic.append(self.phonetic.get(i)[start : start + CROP])
             labels.append(ids[spoken])
             pitch.append(self.pitch.get(i)[start : start + CROP].astype(np.int64))
+            tone.append(self.finer.get(i)[start : start + CROP].astype(np.int64))
             sounds.append(ids[sounds_of(spoken, MAX_SOUNDS)])
             speaker = self.speech.utterances[i].speaker
             other = int(rng.choice(self.by_voice.get(speaker, [i])))
@@ -118,21 +122,17 @@ class CodecTask:
             voice_phonetic.append(self.phonetic.get(other)[frames])
             speakers.append(self.voices.index(speaker) if speaker in self.voices else 0)
         return CodecBatch(pad_stack(audio), pad_stack(phonetic).float(), pad_stack(voice), pad_stack(voice_phonetic).float(),
-                          torch.from_numpy(np.stack(labels)), torch.from_numpy(np.stack(pitch)), pad_stack(sounds), torch.tensor(speakers))
-
-    def _codes(self, audio: Tensor, phonetic: Tensor) -> Tensor:
-        """Codec.encode with the phonetic features already there: -> codes [B, F, K]."""
-        with torch.no_grad():
-            return self.codec.quantizer.encode(self.codec.encoder(audio), self.codec.semantic(phonetic))
+                          torch.from_numpy(np.stack(labels)), torch.from_numpy(np.stack(pitch)), torch.from_numpy(np.stack(tone)),
+                          pad_stack(sounds), torch.tensor(speakers))
 
     def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
         codec, half = self.codec, max(1, self.size // 2)  # the refined voice is what most people hear
-        keep = _random_books(len(batch.audio), codec.config.codebooks)
+        keep = random_books(len(batch.audio), codec.config.codebooks)
         keep[:half] = codec.config.codebooks  # their full latent is the refiner's target
         latent, semantic = codec.encoder(batch.audio), codec.semantic(batch.phonetic)
         quantised, first, codes, vq = codec.quantizer(latent, semantic, keep, self.audio_gradient)
         speaker = self.voice(batch.voice)
-        loss, parts = self._speak(batch, quantised, codes, speaker, half)
+        _, loss, parts = self.speak(batch, quantised, codes, speaker, half)
         loss, parts = loss + 0.25 * vq, parts | {"vq": vq.item()}
         if self.goes_on:  # the first book and the voice are finished: nothing more to teach them
             return loss, parts
@@ -142,20 +142,37 @@ class CodecTask:
         loss = loss + max(self.semantic, 1.0) * (0.4 * frame + 0.2 * spoken) + 0.05 * voice
         return loss, parts | {"frame": frame.item(), "asr": spoken.item(), "voice": voice.item()}
 
-    def _speak(self, batch: CodecBatch, quantised: Tensor, codes: Tensor, speaker: Tensor,
-               half: int) -> tuple[Tensor, dict[str, float]]:
-        """The first ``half`` of the items through the refiner, the others from their books, all through one decoder."""
+    def speak(self, batch: CodecBatch, quantised: Tensor, codes: Tensor, speaker: Tensor,
+              half: int) -> tuple[Tensor, Tensor, dict[str, float]]:
+        """The first ``half`` of the items through the refiner, the others from their books, all through one decoder:
+        -> what it says [B, CROP * HOP], loss [], its parts."""
         codec = self.codec
         with torch.no_grad():
-            prompt = codec.quantizer.decode(self._codes(batch.voice[:half], batch.voice_phonetic[:half]))
+            prompt = codec.quantizer.decode(codec.encode(batch.voice[:half], batch.voice_phonetic[:half]))
         refined, pitch = self.refiner.refine(codes[:half, :, 0], speaker[:half], prompt, pitch=batch.pitch[:half])
-        made = codec.decoder(torch.cat([refined, quantised[half:]]))
+        latent = torch.cat([refined, quantised[half:]])
+        tone, tuning = self._tone(latent.detach(), batch.tone)
+        made = codec.decoder(torch.cat([latent, run(tone)], -1))
         spectral, heard = self.spectral(made, batch.audio), self._heard(made, batch.audio)
         regression = F.l1_loss(refined, quantised[:half].detach())
         guessed = F.cross_entropy(pitch.float().transpose(1, 2), batch.pitch[:half])
         parts = {"refined": spectral[:half].mean().item(), "coded": spectral[half:].mean().item(), "reg": regression.item(),
-                 "pitch": guessed.item(), "heard": heard.item()}
-        return spectral.mean() + min(1.0, self.semantic) * heard + 0.3 * regression + 0.1 * guessed, parts
+                 "pitch": guessed.item(), "heard": heard.item(), "tone": tuning.item()}
+        return made, spectral.mean() + min(1.0, self.semantic) * heard + 0.3 * regression + 0.1 * guessed + tuning, parts
+
+    def _tone(self, latent: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
+        """The tone [B, CROP, 3] of the recording, from its classes [B, CROP], and what the decoder's own guess lacks, [].
+        What is unvoiced takes its pitch, which nobody hears, from that guess."""
+        place, voicing = self.codec.decoder.tone.guess(latent)
+        voiced = (classes > 0).float()
+        true = torch.log(pitch_of_class(classes.clamp(min=1), FINER_PITCH) / LOWEST) / math.log(HIGHEST / LOWEST)
+        # Classes lie 1.6 % apart, too coarse for the tenth harmonic: the mean over five voiced frames is finer.
+        near = F.avg_pool1d(torch.stack([true * voiced, voiced], 1), 5, 1, 2, count_include_pad=False)
+        true = torch.where(classes > 0, near[:, 0] / near[:, 1].clamp(min=1e-6), true)
+        apart = ((place - true).abs() * voiced).sum() / voiced.sum().clamp(min=1)
+        loss = 4 * apart + 0.2 * F.binary_cross_entropy_with_logits(voicing, voiced)
+        hertz = LOWEST * (HIGHEST / LOWEST) ** torch.where(classes > 0, true, place.detach())
+        return self.codec.decoder.tone.of(hertz, voiced), loss
 
     def _heard(self, made: Tensor, real: Tensor) -> Tensor:
         """Distance of the phonetic features of ``made`` from those of ``real`` [B, N], over the size of the latter -> []."""
@@ -169,13 +186,13 @@ class CodecTask:
         rng, scores = np.random.default_rng(0), []
         for start in range(0, min(len(self.test), 96), 12):
             batch = self._make(rng, np.asarray(self.test[start : start + 12]))
-            codes = self._codes(batch.audio, batch.phonetic)
+            codes = self.codec.encode(batch.audio, batch.phonetic)
             latent = self.codec.quantizer.decode(codes)
-            prompt = self.codec.quantizer.decode(self._codes(batch.voice, batch.voice_phonetic))
+            prompt = self.codec.quantizer.decode(self.codec.encode(batch.voice, batch.voice_phonetic))
             refined = self.refiner(codes[..., 0], self.voice(batch.voice), prompt)
             first = self.codec.quantizer.books[0].lookup(codes[..., 0])
-            scores.append([self.spectral(self.codec.decoder(latent), batch.audio).mean().item(),
-                           self.spectral(self.codec.decoder(refined), batch.audio).mean().item(),
+            scores.append([self.spectral(self.codec.decoder.whole(latent), batch.audio).mean().item(),
+                           self.spectral(self.codec.decoder.whole(refined), batch.audio).mean().item(),
                            self.probe.frame_error(first, batch.labels)])
         names = ("spectral distance, 8 books", "spectral distance, first book refined", "first book, frame phoneme error")
         found = dict(zip(names, np.mean(scores, axis=0).tolist()))
@@ -184,28 +201,7 @@ class CodecTask:
         return found
 
 
-class CodecDecoderTask(CodecTask):
-    name = "codec-decoder"
-    steps, lr = 6000, 5e-4
-    goes_on = True
-
-    def _networks(self, options: TrainOptions, recogniser: Recogniser) -> tuple[Codec, Refiner, SpeakerEncoder]:
-        codec, refiner, voice = _published(options)
-        codec.decoder.requires_grad_(True)
-        return codec, refiner, voice
-
-    def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
-        codec, half = self.codec, max(1, self.size // 2)
-        with torch.no_grad():
-            codes = self._codes(batch.audio, batch.phonetic)
-            keep = _random_books(len(codes), codec.config.codebooks).tolist()
-            keep[:half] = [codec.config.codebooks] * half
-            latent = torch.cat([codec.quantizer.decode(codes[i : i + 1, :, :k]) for i, k in enumerate(keep)])
-            speaker = self.voice(batch.voice)
-        return self._speak(batch, latent, codes, speaker, half)
-
-
-def _published(options: TrainOptions) -> tuple[Codec, Refiner, SpeakerEncoder]:
+def published(options: TrainOptions) -> tuple[Codec, Refiner, SpeakerEncoder]:
     """Codec, refiner and voice as they are published, frozen but for the refiner."""
     codec, refiner, voice = (checkpoints.load_module(options.checkpoint, n) for n in ("codec", "refiner", "speaker"))
     return codec, refiner.requires_grad_(True), voice
@@ -222,6 +218,6 @@ def _span(rng: np.random.Generator, frames: int) -> np.ndarray:
     return (start + np.arange(VOICE_CROP)) % frames
 
 
-def _random_books(count: int, books: int) -> Tensor:
+def random_books(count: int, books: int) -> Tensor:
     """Half of the items use all books, the rest 1 to K - 1 at random."""
     return torch.where(torch.rand(count) < 0.5, books, torch.randint(1, books, (count,)))

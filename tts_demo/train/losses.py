@@ -9,11 +9,13 @@ from torch import Tensor, nn
 
 from ..config import SAMPLE_RATE
 
+HARMONIC, HARMONIC_TOP = 1024, 5000  # the smallest n_fft that tells harmonics apart, Hz up to which they are looked at
 RESOLUTIONS = ((256, 40), (512, 64), (1024, 100), (2048, 128))  # n_fft (hop = n_fft / 4), mels
 
 
 class SpectralLoss(nn.Module):
-    """Mean over resolutions of L1 between log-mels plus L1 between compressed magnitudes, per item: [B, N] x 2 -> [B]."""
+    """Mean over resolutions of L1 between log-mels plus L1 between compressed magnitudes, and where harmonics are resolved
+    between log-magnitudes, which count the valleys between them as much: [B, N] x 2 -> [B], per item."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +33,10 @@ class SpectralLoss(nn.Module):
             power = spectrum.real.square() + spectrum.imag.square() + 1e-9
             mel = torch.log(torch.matmul(power.transpose(1, 2), bank).clamp(min=1e-5))
             root = power.pow(0.25)
-            for x, weight in ((mel, 1.0), (root, 0.5)):
+            compared = [(mel, 1.0), (root, 0.5)]
+            if n_fft >= HARMONIC:
+                compared.append((power[:, : n_fft * HARMONIC_TOP // SAMPLE_RATE].clamp(min=1e-6).log(), 0.5))
+            for x, weight in compared:
                 a, b = x.chunk(2)
                 total = total + weight * (a - b).abs().flatten(1).mean(1)
         return total / len(RESOLUTIONS)

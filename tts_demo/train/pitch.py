@@ -31,6 +31,11 @@ def pitch_classes(samples: np.ndarray, classes: int) -> np.ndarray:
     return _best_path(strength, cost).astype(np.int8)
 
 
+def pitch_of_class(number: Tensor, classes: int) -> Tensor:
+    """Classes 1 to ``classes`` -> Hz."""
+    return PITCH_LOW * (PITCH_HIGH / PITCH_LOW) ** ((number - 1) / (classes - 1))
+
+
 def _strengths(samples: Tensor, classes: int) -> Tensor:
     """samples [F * HOP] -> [F, 1 + classes]: how well each class explains each frame, about 0 to 1."""
     padded = torch.nn.functional.pad(samples, ((WINDOW - HOP) // 2, WINDOW))

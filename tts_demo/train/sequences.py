@@ -22,7 +22,7 @@ from ..config import HOP, UserError
 from ..lm.masks import causal_mask
 from ..lm.model import SOS, TASK, LanguageModel
 from ..text import BOUNDARY, IDS
-from .alignment import Alignments
+from .alignment import Alignments, PhoneticCache
 from .data import Corpus, PhonemeCache, SpeechCache, pad_stack
 
 
@@ -56,11 +56,12 @@ class CodeCache:
 
 def _encode_all(speech: SpeechCache, codec: Codec, voice: SpeakerEncoder, path: Path) -> None:
     codes, speakers, offsets = [], [], [0]
+    heard = PhoneticCache(speech, codec.phonetic, tag_of(codec.phonetic))  # most of the work, and the codec's recipes share it
     with torch.no_grad():
         for i in tqdm(range(len(speech)), desc="encoding speech", unit="utt", mininterval=2.0):
             samples = speech.samples(i)
             whole = torch.from_numpy(samples[: len(samples) // HOP * HOP])[None]
-            codes.append(codec.encode(whole)[0].numpy().astype(np.uint16))
+            codes.append(codec.encode(whole, torch.from_numpy(heard.get(i)).float()[None])[0].numpy().astype(np.uint16))
             speakers.append(voice(whole)[0].numpy())
             offsets.append(offsets[-1] + len(codes[-1]))
     np.savez(path, codes=np.concatenate(codes), offsets=np.asarray(offsets), speakers=np.stack(speakers))

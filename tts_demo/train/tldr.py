@@ -5,7 +5,7 @@ per batch and is the same for its items. The context of patch k is the backbone'
 its own latent is never seen. Some input tokens are replaced at random, as in the base model's recipe.
 
 ``--set ablate=`` no-lora, no-speaker, mean-pool or parallel trains a comparison model of the paper into a folder of its
-own (``tldr-no-lora`` ...), which is also a recipe's name; ``--set patch_size=4`` trains that size alone.
+own (``tldr-no-lora`` ...), which is also a recipe's name; ``tldr-short`` is what they are compared with; ``--set patch_size=4`` trains that size alone.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class TLDRTask:
         self.adapter = TLDRAdapter(self.lm, TLDRConfig.of(self.lm.config, ablate))
         if self.adapter.lora is not None:
             lora.attach(self.lm.backbone, self.adapter.lora.spec, self.adapter.lora)
-        self.name = TLDRTask.name if ablate == "none" else f"{TLDRTask.name}-{ablate}"
+        self.name = type(self).name if ablate == "none" else f"{TLDRTask.name}-{ablate}"
         self.modules, self.helpers = {self.name: self.adapter}, {}
         self.data_summary = describe(self.data.speech, self.data.train)
 
@@ -84,6 +84,10 @@ class TLDRTask:
             scores |= {f"patch {size}: cross-entropy, nats": entropy / count, f"patch {size}: top-1": hits / count,
                        f"patch {size}: cross-entropy of the first token": first / firsts}
         return scores
+
+
+class Short(TLDRTask):
+    name = "tldr-short"  # the whole method, for as many steps as its comparison models
 
 
 class WithoutLora(TLDRTask):
