@@ -84,10 +84,20 @@ def test_the_sentence_under_a_table_follows_from_the_figures() -> None:
     assert results_papers.sentence(tldr, {}) == "Not measured here yet."
 
 
+def test_what_an_ablation_changes_is_told_with_its_direction() -> None:
+    tldr, rows = results_papers.PAPERS[0], {"tldr-short patch_size=4": quality(0.5), "tldr-no-lora patch_size=4": quality(0.4),
+                                            "tldr-mean-pool patch_size=4": quality(0.6)}
+    said = results_papers.ablations(tldr, {"evaluate": {"rows": rows}})
+    assert "no LoRA: WER % +5.63 in the paper, -10.00 here (the other direction); mean pool" in said
+    assert "+0.63 in the paper, +10.00 here (the same direction)" in said and "no speaker" not in said
+    assert results_papers.ablations(tldr, {}) == results_papers.ablations(results_papers.PAPERS[1], {"evaluate": {"rows": rows}}) == ""
+
+
 def test_a_papers_figures_stay_in_its_columns() -> None:
+    unpublished = [line.name for paper in results_papers.PAPERS for line in paper.lines if not line.published]
     for line in results_papers.render({"evaluate": {"rows": {}}, "bench": {"rows": {}}}).splitlines():
         cells = line.strip("|").split("|")
-        if "`" in line and len(cells) > 4:
+        if "`" in line and len(cells) > 4 and cells[0].strip() not in unpublished:
             assert not any(cell.strip() for cell in cells[3::2]) and any(cell.strip() for cell in cells[2::2]), line
 
 

@@ -2,7 +2,8 @@
 
 Rows come from each method's ``bench_options``. Every row first makes one long run that is not timed: it warms up and
 gives the KV bytes at 12 s and 20 s. The rounds then run all rows in turn, so that whatever else the machine does meets
-all of them alike; gains are medians of ratios within a round. With a store, a stopped bench goes on behind its last
+all of them alike; gains are medians of ratios within a round, and the bandwidth that a run is held against is probed
+right before it, because a shared machine's changes by the minute. With a store, a stopped bench goes on behind its last
 whole round.
 """
 
@@ -40,9 +41,10 @@ from .settings import pairs
 from .stacks import load_stack, pick_dtype
 
 ROUNDS = 5
+PROBE_SECONDS = 0.15
 KV_SECONDS = (12, 20)
-FIGURES = ("ms_per_step", "lm_rtf", "rtf", "ttfa", "frames_per_step", "acceptance", "ceiling_share", "first_frame_ms",
-           "codes_per_second")
+FIGURES = ("ms_per_step", "ceiling_ms", "lm_rtf", "rtf", "ttfa", "frames_per_step", "acceptance", "ceiling_share",
+           "first_frame_ms", "codes_per_second")
 TEXT = "The north wind and the sun were disputing which was the stronger, when a traveller came along in a warm cloak."
 
 
@@ -55,6 +57,8 @@ class Measured:
     rtf: list[float] = field(default_factory=list)
     ttfa: list[float] = field(default_factory=list)
     ms_per_step: list[float] = field(default_factory=list)
+    ceiling_ms: list[float] = field(default_factory=list)  # the shortest time these steps could take
+    bandwidth: list[float] = field(default_factory=list)  # bytes a second, probed before the run
     ceiling_share: list[float] = field(default_factory=list)
     frames_per_step: list[float] = field(default_factory=list)
     acceptance: list[float] = field(default_factory=list)
@@ -72,7 +76,6 @@ class Bench:
         self.stack, self.prompt, self.rows, self.seconds, self.seed = stack, prompt, rows, seconds, seed
         config = stack.decoder.config
         self.cost = Cost.of(config, stack.decoder.dtype)
-        self.bandwidth = probe_bandwidth(stack.device, self.cost.weight_bytes)
         self.measured = {row.label: Measured() for row in rows}
         self.peer: list[float] = []
         self.rounds, self.store = rounds or ROUNDS, store
@@ -141,6 +144,7 @@ class Bench:
         cuda = self.stack.device.type == "cuda"
         if cuda:
             torch.cuda.reset_peak_memory_stats(self.stack.device)
+        bandwidth = probe_bandwidth(self.stack.device, self.cost.weight_bytes, PROBE_SECONDS)
         with PartClock(getattr(self.stack, "parts", {}), self.stack.device) as clock:
             done = engine.run(self.stack, self.request(row, self.seconds, seed))
         m, s, steps = self.measured[row.label], done.snapshot, done.trace.steps[1:]  # the first step had no pass to make
@@ -162,7 +166,9 @@ class Bench:
         m.codes_per_second.append(done.codes.size / s.lm_seconds)
         m.ms_per_step.append(1000 * spent / (s.backbone_steps - 1))
         read = self.cost.weight_bytes * (s.backbone_steps - 1) + sum(step.kv_bytes for step in steps)
-        m.ceiling_share.append(read / self.bandwidth / spent)
+        m.bandwidth.append(bandwidth)
+        m.ceiling_ms.append(1000 * read / bandwidth / (s.backbone_steps - 1))
+        m.ceiling_share.append(read / bandwidth / spent)
         m.peak_bytes = torch.cuda.max_memory_allocated(self.stack.device) if cuda else 0
 
     def run(self, peer: bool) -> None:
@@ -184,6 +190,11 @@ class Bench:
                 self.peer.append(1000 * per_token)
             finished = number + 1
             self._save()
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes a second, the median of all probes."""
+        return statistics.median(b for m in self.measured.values() for b in m.bandwidth)
 
     def batch(self, size: int) -> dict[str, Any]:
         """The baseline with ``size`` requests in one step; the other methods' bytes are ``size`` separate caches."""

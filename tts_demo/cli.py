@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .config import UserError
-from .settings import SAMPLING_KEYS, pairs, parse_settings
+from .settings import SAMPLING_KEYS, exit_code, pairs, parse_settings
 
 PROMPTS = Path(__file__).parents[1] / "assets" / "prompts"
 LONGEST_SECONDS = 600.0
@@ -341,12 +341,8 @@ COMMANDS = {"say": command_say, "methods": command_methods, "encode": command_en
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: 0, 2 for a mistake in the request, 130 when interrupted."""
-    try:
+    def run() -> None:
         args = build_parser().parse_args(argv)
         COMMANDS[args.command](args)
-    except UserError as error:
-        print(" ".join(str(error).split()), file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    return 0
+
+    return exit_code(run)

@@ -22,6 +22,7 @@ import torch.nn.functional as F
 
 from . import audio, judges, results
 from .config import SAMPLE_RATE, UserError
+from .settings import exit_code
 
 BOOKS = (1, 2, 4, 8)
 REFINED = "first book, refined"
@@ -181,8 +182,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except UserError as error:
-        print(error, file=sys.stderr)
-        raise SystemExit(2) from None
+    sys.exit(exit_code(lambda: main(sys.argv[1:])))

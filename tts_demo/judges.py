@@ -97,7 +97,9 @@ class Judges:
         from speechmos import dnsmos
 
         peak = max(1.0, float(np.abs(samples).max()))
-        return float(dnsmos.run(samples / peak, sr=SAMPLE_RATE)["ovrl_mos"])
+        # It doubles what is short until it is long enough, and then judges the surplus again, window by window.
+        enough = max(len(samples), int(dnsmos.INPUT_LENGTH * SAMPLE_RATE))
+        return float(dnsmos.run(np.resize(samples / peak, enough), sr=SAMPLE_RATE)["ovrl_mos"])
 
 
 def word_errors(reference: str, heard: str) -> tuple[int, int]:

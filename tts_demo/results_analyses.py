@@ -88,6 +88,14 @@ def _draft(f: Figures) -> str:
         "tolerance", "a token is accepted", "best length", "gain it implies"], rows)
 
 
+def _semantic(f: Figures) -> str:
+    rows = [[label, _percent(each["phoneme_error"]), each["perplexity"], f"`{each['made_by'].split(' (')[0]}`"
+             if label != "the published codec" else "see its card"] for label, each in f.items()]
+    return table(f"*QTTS, the semantic loss on the first codebook*: share of {next(iter(f.values()))['frames']} held-out frames whose "
+                 f"phoneme a small probe gets wrong (lower is better)", ["codec", "phoneme error %", "perplexity of the codes", "trained by"],
+                 rows)
+
+
 def _trade(rows: list[Figures]) -> str:
     keys = ("strategy", "codebooks", "delay", "lm_rtf", "first_frame_ms", "codes_per_second", "wer", "sim", "mos")
     heads = ["strategy", "codebooks", "delay", "LM-RTF", "first frame ms", "codes a second", "WER %", "SIM", "MOS"]
@@ -95,7 +103,7 @@ def _trade(rows: list[Figures]) -> str:
 
 
 SECTIONS: dict[str, Callable[[Any], str]] = {
-    "guidance": _guidance, "chunks": _chunks, "heads": _heads, "qtts trade-off": _trade, "alignment": _alignment,
+    "guidance": _guidance, "chunks": _chunks, "heads": _heads, "semantic loss": _semantic, "qtts trade-off": _trade, "alignment": _alignment,
     "lengths": _lengths, "long form": _long_form, "refiner window": _refiner, "draft lengths": _draft}
 
 

@@ -19,11 +19,13 @@ POINTS = 1.0  # changes of WER within so many points of each other agree
 
 @dataclass(frozen=True)
 class Line:
-    """``label``: our row; ``name``: the paper's; ``published``: its figures, by key of MEASURES."""
+    """``label``: our row; ``name``: the paper's; ``published``: its figures, by key of MEASURES. ``lacks``: the line of an
+    ablation, by the labels of what the paper and what we compare it with."""
 
     label: str
     name: str
     published: Figures
+    lacks: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ MEASURES = {
     "sim": Measure("SIM", 3, _of("evaluate", "sim")),
 }
 
+WHOLE = ("tldr patch_size=4", "tldr-short patch_size=4")  # the paper's whole model, and ours trained like the ablations
 PAPERS = (
     Paper("TLDR", "CosyVoice3 0.5B at 25 tokens a second, A100, SeedTTS-EN; patches of 4 and two larger sizes, which the published "
           "text lost and we read as 6 and 8", ("rtf", "kv", "wer", "sim"), "tldr patch_size=4", (
@@ -67,10 +70,11 @@ PAPERS = (
               Line("tldr patch_size=4", "patch 4", {"rtf": 0.336, "wer": 2.03, "sim": 0.684, "kv": 0.26}),
               Line("tldr patch_size=6", "larger", {"rtf": 0.278, "wer": 2.10, "sim": 0.686}),
               Line("tldr patch_size=8", "largest", {"rtf": 0.248, "wer": 2.49, "sim": 0.688}),
-              Line("tldr-no-lora patch_size=4", "no LoRA", {"wer": 7.66}),
-              Line("tldr-no-speaker patch_size=4", "no speaker", {"wer": 1.77, "sim": 0.580}),
-              Line("tldr-mean-pool patch_size=4", "mean pool", {"wer": 2.66}),
-              Line("tldr-parallel patch_size=4", "parallel heads", {"wer": 4.85, "sim": 0.631}))),
+              Line("tldr-short patch_size=4", "patch 4, trained as briefly as the next four", {}),
+              Line("tldr-no-lora patch_size=4", "no LoRA", {"wer": 7.66}, WHOLE),
+              Line("tldr-no-speaker patch_size=4", "no speaker", {"wer": 1.77, "sim": 0.580}, WHOLE),
+              Line("tldr-mean-pool patch_size=4", "mean pool", {"wer": 2.66}, WHOLE),
+              Line("tldr-parallel patch_size=4", "parallel heads", {"wer": 4.85, "sim": 0.631}, WHOLE))),
     Paper("DCAR", "HuBERT tokens at 50 a second", ("gain", "step", "wer", "sim"), "dcar chunk_range=2,3,4", (
         Line("baseline", "FAR", {"gain": 1.0, "step": 1.0, "wer": 9.99, "sim": 0.885}),
         Line("dcar chunk_range=2", "fixed 2", {"gain": 1.89, "step": 2.0, "wer": 3.04, "sim": 0.886}),
@@ -131,7 +135,22 @@ def _table(paper: Paper, results: Results) -> str:
         cells = [f"{side[key]:.{MEASURES[key].digits}f}" if key in side else "" for key in paper.columns
                  for side in (line.published, mine)]
         lines.append(f"| {line.name} | `{line.label}` | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", sentence(paper, results)])
+    without = ablations(paper, results)
+    return "\n".join([*lines, "", sentence(paper, results), *(["", without] if without else [])])
+
+
+def ablations(paper: Paper, results: Results) -> str:
+    """What each ablation changes, in the paper and here, and whether in the same direction; "" where nothing was measured."""
+    published, parts = {line.label: line.published for line in paper.lines}, []
+    for line in paper.lines:
+        theirs, mine = (({key: row[key] - whole[key] for key in ("wer", "sim") if key in row and key in whole}) for row, whole in (
+            (line.published, published.get(line.lacks[0], {})), (ours(results, line.label), ours(results, line.lacks[1]))))
+        said = [f"{MEASURES[key].head} {theirs[key]:+.{MEASURES[key].digits}f} in the paper, {mine[key]:+.{MEASURES[key].digits}f} here "
+                f"({'the same direction' if theirs[key] * mine[key] > 0 else 'the other direction'})" for key in theirs if key in mine]
+        parts += [f"{line.name}: {', '.join(said)}"] if said else []
+    if not parts:
+        return ""
+    return f"What an ablation changes against the whole model, trained alike: {'; '.join(parts)}. Chance here: see the intervals above."
 
 
 def sentence(paper: Paper, results: Results) -> str:

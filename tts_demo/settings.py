@@ -1,14 +1,27 @@
-"""``key=value`` words from a command line to a method's Options and the Sampling."""
+"""What commands share: ``key=value`` words to a method's Options and the Sampling, and how a mistake ends."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .config import Sampling, UserError
 
 SAMPLING_KEYS = tuple(f.name for f in dataclasses.fields(Sampling))
+
+
+def exit_code(command: Callable[[], object]) -> int:
+    """Run it: 0, 2 for a mistake in the request (said in one line on stderr), 130 when interrupted."""
+    try:
+        command()
+    except UserError as error:
+        print(" ".join(str(error).split()), file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
 
 
 def pairs(words: Sequence[Sequence[str]]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from .dcar import Dcar
 from .draft_alone import DraftAlone
 from .qtts import QTTS
 from .ssd import SSD
-from .tldr import TLDR, MeanPooled, Parallel, WithoutLora, WithoutSpeaker
+from .tldr import TLDR, MeanPooled, Parallel, Short, WithoutLora, WithoutSpeaker
 
 METHODS: dict[str, type[Method]] = {
     method.name: method
@@ -23,7 +23,8 @@ METHODS: dict[str, type[Method]] = {
 }
 
 # Comparison models of the papers: trained and evaluated by name like the methods, but no choice on the page.
-ABLATIONS: dict[str, type[Method]] = {method.name: method for method in (WithoutLora, WithoutSpeaker, MeanPooled, Parallel)}
+ABLATIONS: dict[str, type[Method]] = {
+    method.name: method for method in (Short, WithoutLora, WithoutSpeaker, MeanPooled, Parallel)}
 
 
 # Parts of a method that ``evaluate --all`` and ``bench --all`` measure by themselves; their weights are the method's.

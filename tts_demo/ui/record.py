@@ -23,6 +23,7 @@ import torch
 from .. import engine
 from ..config import Request, Sampling, UserError
 from ..methods import METHODS
+from ..settings import exit_code
 from ..stacks import load_stack
 from . import session, voices
 from .service import Limits
@@ -127,28 +128,27 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--methods", default=",".join(n for n in METHODS if n != "baseline"))
     parser.add_argument("--out", type=Path, help="folder; default: assets/runs or assets/prompts")
     args = parser.parse_args(argv)
-    try:
-        if args.what == "screenshots":
-            screenshots(args.sources[0] if args.sources else "http://127.0.0.1:7860", args.out or voices.ASSETS)
-            return 0
-        stack = load_stack(args.stack, device=args.device)
-        if args.what == "voices":
-            if not args.sources:
-                raise UserError("Give at least one recording to take a voice from.")
-            record_voices(stack, args.out or voices.ASSETS / "prompts", args.sources, args.text or SENTENCE, args.seed)
-            return 0
-        known = voices.examples()
-        if args.sources:
-            path, _, words = args.sources[0].partition("=")
-            known = [voices.Example("given", Path(path), words)]
-        if not known:
-            raise UserError("There is no example voice yet: give a recording, or run 'record voices' first.")
-        record_runs(stack, args.out or voices.ASSETS / "runs", known[0], args.text or voices.texts()[0], args.seed,
-                    args.max_seconds, args.methods.split(","))
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    return exit_code(lambda: _record(args))
+
+
+def _record(args: argparse.Namespace) -> None:
+    if args.what == "screenshots":
+        screenshots(args.sources[0] if args.sources else "http://127.0.0.1:7860", args.out or voices.ASSETS)
+        return
+    stack = load_stack(args.stack, device=args.device)
+    if args.what == "voices":
+        if not args.sources:
+            raise UserError("Give at least one recording to take a voice from.")
+        record_voices(stack, args.out or voices.ASSETS / "prompts", args.sources, args.text or SENTENCE, args.seed)
+        return
+    known = voices.examples()
+    if args.sources:
+        path, _, words = args.sources[0].partition("=")
+        known = [voices.Example("given", Path(path), words)]
+    if not known:
+        raise UserError("There is no example voice yet: give a recording, or run 'record voices' first.")
+    record_runs(stack, args.out or voices.ASSETS / "runs", known[0], args.text or voices.texts()[0], args.seed,
+                args.max_seconds, args.methods.split(","))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """TLDR, patch-level decoding: modules.py is what is trained, local.py decodes inside a patch, method.py runs it all."""
 
-from .method import TLDR, MeanPooled, Parallel, TLDROptions, WithoutLora, WithoutSpeaker
+from .method import TLDR, MeanPooled, Parallel, Short, TLDROptions, WithoutLora, WithoutSpeaker
 from .modules import TLDRAdapter, TLDRConfig
 
-__all__ = ["TLDR", "MeanPooled", "Parallel", "TLDRAdapter", "TLDRConfig", "TLDROptions", "WithoutLora", "WithoutSpeaker"]
+__all__ = ["TLDR", "MeanPooled", "Parallel", "Short", "TLDRAdapter", "TLDRConfig", "TLDROptions", "WithoutLora", "WithoutSpeaker"]
