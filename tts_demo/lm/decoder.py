@@ -176,7 +176,7 @@ class Decoder:
             into.copy_(new) if slots is None else into.index_copy_(2, slots, new)
             x = layer.out(self._attend(turned[:, :, :c.heads], key, value, mask), x)
             x = self._feed_forward(layer, x)
-        return F.rms_norm(x, self.norm.shape, self.norm, c.rms_eps).view(batch, n, -1)
+        return (unit_rms(x, c.rms_eps) * self.norm).view(batch, n, -1)
 
     def _rotate(self, y: Tensor, rotation: Tensor) -> Tensor:
         """Rotary embedding of y [B, T, heads, D] by complex rotation [(B,) T, heads, D/2]."""
