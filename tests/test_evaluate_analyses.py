@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ import torch
 from conftest import TINY, TinyStack, make_lm
 from stacks.nano_tiny import make_checkpoint, voice
 
-from tts_demo import evaluate, evaluate_analyses, judges, results, results_analyses
+from tts_demo import evaluate, evaluate_analyses, evaluate_processes, judges, results, results_analyses
 from tts_demo.cli import main
 from tts_demo.config import Sampling
 from tts_demo.evaluate import Case, Evaluation, rows_for
@@ -146,3 +147,34 @@ def test_the_bundled_paragraphs_take_a_minute():
     lines = (evaluate.ASSETS / "texts" / "paragraphs.txt").read_text().splitlines()
     texts = [line for line in lines if line and not line.startswith("#")]
     assert len(texts) == 5 and all(len(t) * evaluate.SECONDS_PER_CHARACTER >= 60 for t in texts)
+
+
+def build(cases: list[Case]) -> Evaluation:
+    """In another process."""
+    return evaluation(TinyStack(make_lm()), cases)
+
+
+def test_several_processes_measure_what_one_does(tiny_stack, cases, tmp_path):
+    rows, store = rows_for(["baseline", "tldr"], {}), tmp_path / "store.json"
+    alone, dealt = evaluation(tiny_stack, cases), evaluation(tiny_stack, cases, store)
+    alone.run(rows, show=False)
+    dealt.records = dict(list(alone.records.items())[:3])  # these are there already
+    evaluate_processes.run(dealt, rows, 2, partial(build, cases), show=False)
+    assert set(dealt.records) == set(alone.records) and len(alone.records) == 2 * len(rows) + 1
+    figures = ("row", "heard", "words", "seconds", "frames_per_step", "kv_peak")
+    assert all(dealt.records[k].get(f) == alone.records[k].get(f) for k in alone.records for f in figures)
+    assert evaluation(tiny_stack, cases, store).records == json.loads(json.dumps(dealt.records))  # goes on from its store
+    assert dealt.conditions["processes"] == 2
+
+
+def broken(cases: list[Case]) -> Evaluation:
+    raise SystemExit(3)
+
+
+def test_a_process_that_dies_is_said_and_time_that_is_up_stops_all(tiny_stack, cases):
+    with pytest.raises(RuntimeError, match="has died"):
+        evaluate_processes.run(evaluation(tiny_stack, cases), rows_for(["baseline"], {}), 2, partial(broken, cases), show=False)
+    late = evaluation(tiny_stack, cases)
+    late.allow(1e-9)
+    evaluate_processes.run(late, rows_for(["baseline"], {}), 2, partial(build, cases), show=False)
+    assert not late.records

@@ -60,6 +60,8 @@ def build_parser() -> Parser:
     evaluate = commands.add_parser("evaluate", help="error rates, voice similarity, quality and speed per method")
     evaluate.add_argument("--list", metavar="FILE", help="texts and voices to use; default: the bundled ones")
     evaluate.add_argument("--limit", type=int, metavar="N", help="use the first N texts")
+    evaluate.add_argument("--processes", type=int, default=1, metavar="N", help="deal the texts to N processes; speeds are then "
+                          "those of a busy machine")
     bench = commands.add_parser("bench", help="speed and memory per method")
     bench.add_argument("--shape", default="nano", choices=("nano", "qwen2-0.5b", "cosyvoice2", "cosyvoice3"))
     bench.add_argument("--batch", type=int, default=1, metavar="N")

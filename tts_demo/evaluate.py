@@ -25,6 +25,7 @@ from tqdm import tqdm
 
 from . import audio, engine, judges, results
 from .config import SAMPLE_RATE, Request, Sampling, UserError
+from .evaluate_table import format_table, summarise
 from .methods import ABLATIONS, METHODS, PARTS, find
 from .methods.base import Method
 
@@ -55,6 +56,15 @@ class Row:
     def label(self) -> str:
         changed = [f"{f.name}={getattr(self.options, f.name)}" for f in dataclasses.fields(self.options)]
         return " ".join([self.method.name, *changed])
+
+
+@dataclass(frozen=True)
+class Job:
+    """One text through one row; without a row: its natural recording."""
+
+    label: str
+    row: Row | None
+    case: Case
 
 
 def read_cases(path: str | None, limit: int | None) -> list[Case]:
@@ -153,28 +163,34 @@ class Evaluation:
         if not (self.store and self.store.is_file()):
             return {}
         old = json.loads(self.store.read_text())
-        same = {k: v for k, v in old.get("conditions", {}).items() if k != "threads"}
-        mine = {k: v for k, v in self.conditions.items() if k != "threads"}
+        same, mine = ({k: v for k, v in c.items() if k not in ("threads", "processes")}
+                      for c in (old.get("conditions", {}), self.conditions))
         return old if json.loads(json.dumps(mine)) == same else {}
 
     def run(self, rows: list[Row], show: bool = True) -> None:
-        jobs = [(NATURAL, None, case) for case in self.cases if case.recording]
-        jobs += [(row.label, row, case) for case in self.cases for row in rows]
-        jobs = [job for job in jobs if self._key(job[0], job[2]) not in self.records]
-        for label, row, case in tqdm(jobs, desc="evaluate", unit="run", disable=not show, mininterval=2.0):
+        for job in tqdm(self.missing(rows), desc="evaluate", unit="run", disable=not show, mininterval=2.0):
             if self.expired:
                 break
-            record = self._natural(case) if row is None else self._speak(row, case)
-            self.records[self._key(label, case)] = {"row": label, **record}
+            self.records[self.key(job.label, job.case)] = self.measure(job)
             self.save()
         self.save()
 
+    def missing(self, rows: list[Row]) -> list[Job]:
+        """What is still to be measured, text by text."""
+        jobs = []
+        for case in self.cases:
+            jobs += [Job(NATURAL, None, case)] * bool(case.recording) + [Job(row.label, row, case) for row in rows]
+        return [job for job in jobs if self.key(job.label, job.case) not in self.records]
+
+    def measure(self, job: Job) -> dict[str, Any]:
+        return {"row": job.label, **(self._natural(job.case) if job.row is None else self._speak(job.row, job.case))}
+
     def of_row(self, label: str) -> list[dict[str, Any]]:
         """The records of a row, over the texts of this evaluation."""
-        found = [self.records.get(self._key(label, case)) for case in self.cases]
+        found = [self.records.get(self.key(label, case)) for case in self.cases]
         return [record for record in found if record]
 
-    def _key(self, label: str, case: Case) -> str:
+    def key(self, label: str, case: Case) -> str:
         return f"{label} | {Path(case.prompt).stem} | {case.text}"
 
     def save(self) -> None:
@@ -245,65 +261,49 @@ class Evaluation:
         return {label: summarise(records) for label, records in found.items() if records}
 
 
-def bootstrap(values: np.ndarray, weights: np.ndarray, draws: int = 1000) -> list[float]:
-    """95 % interval of sum(values) / sum(weights), resampling runs."""
-    index = np.random.default_rng(0).integers(len(values), size=(draws, len(values)))
-    ratios = values[index].sum(1) / np.maximum(weights[index].sum(1), 1e-9)
-    return [float(q) for q in np.quantile(ratios, (0.025, 0.975))]
+@dataclass(frozen=True)
+class Setup:
+    """What an evaluation is made of, in this process or another."""
 
+    stack: str
+    device: str | None
+    dtype: str | None
+    adapters: str | None
+    cases: list[Case]
+    drawing: dict[str, str]  # what is asked of the sampling
+    seed: int
 
-def summarise(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Error rates pool errors over words; everything else is a mean over runs."""
-    out: dict[str, Any] = {"runs": len(records)}
-    for name, key in (("wer", "words"), ("cer", "characters"), ("per", "phonemes")):
-        counts = np.asarray([r[key] for r in records if r.get(key)], dtype=float)
-        if len(counts):
-            out[name] = float(counts[:, 0].sum() / counts[:, 1].sum())
-            out[f"{name}_interval"] = bootstrap(counts[:, 0], counts[:, 1])
-    names = ("sim", "sim_others", "nearest", "mos", "lm_rtf", "rtf", "ttfa", "frames_per_step", "kv_peak", "acceptance", "seconds",
-             "truncated", "short")
-    for name in names:
-        values = np.asarray([float(r[name]) for r in records if r.get(name) is not None])
-        if len(values):
-            out[name] = float(values.mean())
-            out[f"{name}_interval"] = bootstrap(values, np.ones_like(values))
-    return out
+    def build(self, store: Path | None = None) -> Evaluation:
+        from . import checkpoints
+        from .settings import parse_settings
+        from .stacks import load_stack
 
-
-COLUMNS = (("wer", "WER %", 100), ("cer", "CER %", 100), ("per", "PER %", 100), ("sim", "SIM", 1), ("nearest", "voice %", 100),
-           ("mos", "MOS", 1), ("lm_rtf", "LM-RTF", 1), ("rtf", "RTF", 1), ("ttfa", "TTFA s", 1), ("frames_per_step", "frames/step", 1),
-           ("kv_peak", "KV MB", 1e-6), ("truncated", "cut %", 100), ("short", "short %", 100))
-
-
-def format_table(table: dict[str, dict[str, Any]]) -> str:
-    width = max(len(label) for label in table)
-    lines = [" " * width + "".join(f"{head:>12}" for _, head, _ in COLUMNS)]
-    for label, row in table.items():
-        cells = [f"{row[k] * scale:12.3g}" if k in row else f"{'-':>12}" for k, _, scale in COLUMNS]
-        lines.append(f"{label:<{width}}" + "".join(cells))
-    return "\n".join(lines)
+        stack = load_stack(self.stack, self.device, self.dtype, self.adapters)
+        sampling = parse_settings(METHODS["baseline"], self.drawing, stack.sampling)[1]
+        judge = judges.Judges.of_checkpoint(checkpoints.resolve("nano"))
+        return Evaluation(stack, self.cases, sampling, self.seed, store, judge)
 
 
 def command(args: argparse.Namespace) -> None:
     """``python -m tts_demo evaluate``: a table for people, then one JSON object as the last line."""
-    from . import checkpoints, evaluate_analyses
-    from .settings import pairs, parse_settings
-    from .stacks import load_stack
+    from . import evaluate_analyses, evaluate_processes
+    from .settings import pairs
 
     keep = results.check_keep(args)
+    if args.processes < 1:
+        raise UserError(f"--processes must be 1 or more, not {args.processes}.")
     settings = pairs(args.set)
     names = args.methods.split(",") if args.methods else EVERYTHING if args.all else METHODS
     rows = rows_for(names, settings) + (evaluate_analyses.extra_rows() if args.all else [])
-    cases = read_cases(args.list, args.limit)
-    stack = load_stack(args.stack, args.device, args.dtype, args.adapters)
     drawing = {k: v for k, v in settings.items() if hasattr(Sampling(), k)}
-    sampling = parse_settings(METHODS["baseline"], drawing, stack.sampling)[1]
-    rows, skipped = runnable(stack, rows, bool(args.methods))
-    judge = judges.Judges.of_checkpoint(checkpoints.resolve("nano"))
-    store = Path(args.json) if args.json else results.STORES / "evaluate.json" if args.all else None
-    evaluation = Evaluation(stack, cases, sampling, args.seed, store, judge)
+    setup = Setup(args.stack, args.device, args.dtype, args.adapters, read_cases(args.list, args.limit), drawing, args.seed)
+    evaluation = setup.build(Path(args.json) if args.json else results.STORES / "evaluate.json" if args.all else None)
+    rows, skipped = runnable(evaluation.stack, rows, bool(args.methods))
     evaluation.allow(args.minutes * (ROWS_SHARE if args.all else 1))
-    evaluation.run(rows)
+    if args.processes > 1:
+        evaluate_processes.run(evaluation, rows, args.processes, setup.build)
+    else:
+        evaluation.run(rows)
     table = evaluation.table()
     if not table:
         raise UserError(f"Nothing was measured in {args.minutes:g} minutes: give --minutes more.")
@@ -327,6 +327,7 @@ def _command(args: argparse.Namespace) -> str:
     """What to type to measure this again, without the paths of this machine."""
     words = ["python -m tts_demo evaluate"] + ["--all"] * args.all
     words += [f"--{key} {getattr(args, key)}" for key in ("methods", "limit") if getattr(args, key)]
+    words += [f"--processes {args.processes}"] * (args.processes > 1)
     words += [f"--minutes {args.minutes:g}"] * bool(args.minutes)
     words += [f"--set {' '.join(group)}" for group in args.set]
     return " ".join(words + (["--list LIST"] if args.list else []))
