@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from tts_demo.acoustic import Refiner
 from tts_demo.codec.layers import InverseSTFTHead
 from tts_demo.codec.model import Codec
 from tts_demo.codec.quantizer import Codebook
-from tts_demo.codec.source import TOP, Tone, harmonics, run
+from tts_demo.codec.source import TOP, Tone, harmonics, hiss, run
 from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.codec.streaming import Running, Windowed
 from tts_demo.config import HOP, SAMPLE_RATE, CodecConfig, RefinerConfig, SpeakerConfig
@@ -124,7 +126,23 @@ def test_the_phase_of_a_stream_is_the_wholes() -> None:
     made = tone.of(60 + 300 * torch.rand(1, 50), torch.rand(1, 50))
     parts = torch.cat([running.push(made[0, a:b]) for a, b in ((0, 7), (7, 7), (7, 30), (30, 50))] + [running.finish()])
     apart = (parts[:, 0] - run(made)[0, :, 0]).abs()
-    assert torch.minimum(apart, 1 - apart).max() < 1e-5 and torch.equal(parts[:, 1:], made[0, :, 1:])
+    assert torch.minimum(apart, 1 - apart).max() < 1e-5 and torch.equal(parts[:, 1:], run(made)[0, :, 1:])
+    assert torch.equal(parts[:, 1:3], made[0, :, 1:]) and torch.equal(parts[:, 3], torch.arange(50.0))
+
+
+def test_breath_is_noise_as_loud_as_it_should_be_and_no_click_a_frame() -> None:
+    torch.manual_seed(0)
+    head, frames = InverseSTFTHead(8, 1280, HOP), 400
+    with torch.no_grad():
+        head.project.weight.zero_()
+        head.project.bias.fill_(0.5)
+        breath = hiss(HOP)[None, :frames]
+        wave = head(torch.randn(1, frames, 8), torch.zeros(1, frames * HOP), breath)[0]
+    inner = wave[4 * HOP : -4 * HOP]
+    spectra = torch.fft.rfft(inner.unfold(0, 1280, HOP) * head.window).abs() / head.window.square().sum().sqrt()
+    assert spectra.square().mean().item() == pytest.approx(math.e / head.window.square().sum().item(), rel=0.05)
+    envelope = inner.square().unflatten(0, (-1, HOP)).mean(0)  # over the hop: a click a frame would be a peak
+    assert envelope.unflatten(0, (8, -1)).mean(1).std() < 0.1 * envelope.mean()
 
 
 @pytest.mark.parametrize("sizes", [[1] * 50, [20, 31]])
@@ -161,17 +179,27 @@ def test_refiner_window_bounds_its_reach(refiner: Refiner) -> None:
         assert moved[20 : 20 + reach].any()
 
 
-def test_inverse_stft_reconstructs_a_matching_spectrum() -> None:
-    """Analysis with the same window and centring, put back through the head's overlap-add, gives the signal again."""
-    head = InverseSTFTHead(4, 64, 16)
-    signal = torch.randn(1, 20 * 16)
-    padded = torch.nn.functional.pad(signal, (24, 24))
-    spectrum = torch.fft.rfft(padded.unfold(-1, 64, 16) * head.window)
-    both = torch.cat([spectrum.abs().clamp(min=1e-8).log(), spectrum.angle()], -1)
-    head.project = torch.nn.Identity()
-    head.shape = torch.nn.Linear(66, 66)
-    out = head(both, torch.zeros_like(signal))
+@pytest.mark.parametrize("side", ["voiced", "noise"])
+def test_a_source_at_its_own_level_comes_out_as_it_went_in(side: str) -> None:
+    head, signal = InverseSTFTHead(4, 64, 16), torch.randn(1, 20 * 16)
+    level = head.window.square().sum().sqrt().log() if side == "noise" else torch.tensor(-30.0)
+    with torch.no_grad():
+        head.project.weight.zero_()
+        head.project.bias.fill_(level)
+        head.shape.bias[:33] = (head.window.sum() / 2).log() - level if side == "voiced" else -60.0
+    out = head(torch.randn(1, 20, 4), signal if side == "voiced" else torch.zeros_like(signal), signal.unflatten(-1, (20, 16)))
     assert out.shape == signal.shape and torch.allclose(out, signal, atol=1e-3)
+
+
+def test_breath_can_begin_within_a_frame() -> None:
+    head = InverseSTFTHead(1, 1280, HOP)
+    with torch.no_grad():
+        head.burst.weight[5:] = 4.0  # the last parts of a hop, where the feature is there
+        head.burst.bias.fill_(-4.0)
+    x = torch.zeros(1, 9, 1)
+    x[0, 4] = 2.0
+    loud = head(x, torch.zeros(1, 9 * HOP), hiss(HOP)[None, :9])[0].detach().square().unflatten(0, (-1, HOP // 8)).mean(1)
+    assert loud.argmax() // 8 == 4 and loud[37:40].mean() > 8 * loud[32:36].mean()
 
 
 def test_speaker_vector_has_one_length_and_hears_the_voice() -> None:

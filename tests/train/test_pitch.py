@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tts_demo.config import SAMPLE_RATE
-from tts_demo.train.pitch import _best_path, pitch_classes, pitch_of_class
+from tts_demo.train.pitch import _best_path, pitch_classes, pitch_in_hertz, pitch_of_class
 
 TIME = np.arange(SAMPLE_RATE) / SAMPLE_RATE
 
@@ -22,6 +22,13 @@ def test_a_buzz_has_its_pitch(hertz: float) -> None:
     assert len(classes) == 50 and (classes[2:-2] > 0).all()
     heard = pitch_of_class(torch.from_numpy(classes[2:-2].astype(int)), 48).numpy()
     assert np.abs(np.log2(heard / hertz)).max() < 0.06  # within a class
+
+
+@pytest.mark.parametrize("hertz", [75.3, 118.7, 191.3, 263.1, 377.7])
+def test_its_pitch_in_hertz_is_near_enough_for_the_tenth_harmonic(hertz: float) -> None:
+    heard = pitch_in_hertz(buzz(hertz))
+    assert heard.dtype == np.float32 and np.abs(heard[2:-2] / hertz - 1).max() < 0.003
+    assert not pitch_in_hertz(np.zeros(SAMPLE_RATE, np.float32)).any()
 
 
 def test_noise_and_silence_have_none() -> None:

@@ -1,11 +1,12 @@
-"""The voiced source of the decoder: how fast the vocal folds swing, and the harmonics that follow from it.
+"""The two sources of the decoder: harmonics of the vocal folds, and the noise of breath.
 
 A frame of 20 ms cannot know the phase that earlier frames have led to, and a network that must guess it makes speech
-hoarse. So the decoder reads a pitch off its latent, the phase is the running sum of that pitch, and its harmonics are
-given to the inverse STFT to be shaped (X. Wang and others, "Neural source-filter waveform models", 2019, section II).
+hoarse. So the decoder reads a pitch off its latent, the phase is the running sum of that pitch, and its harmonics and a
+noise are given to the inverse STFT to be shaped (X. Wang and others, "Neural source-filter waveform models", 2019,
+section II).
 
-A *tone* is [B, F, 3]: turns since the start at the frame's first sample, pitch in Hz, voicing from 0 to 1. Before
-``run`` its first column holds the turns of that frame alone.
+A *tone* is [B, F, 3]: turns that the frame adds, pitch in Hz, voicing from 0 to 1. ``run`` makes it [B, F, 4]: turns since
+the start at the frame's first sample, pitch, voicing, and the frame's number, by which it finds its noise.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from .layers import ShiftedConv
 
 LOWEST, HIGHEST = 50.0, 500.0  # Hz
 TOP = 7600.0  # Hz, of the highest harmonic
+HISS = 512  # frames until the noise repeats, 10 s
 
 
 class Tone(nn.Module):
@@ -53,29 +55,36 @@ class Tone(nn.Module):
         return torch.stack([turns, hertz, voicing], -1)
 
 
-def run(tone: Tensor, start: Tensor | float = 0.0) -> Tensor:
-    """Replace the turns of each frame by those of all frames before it, from ``start`` on. tone [..., F, n], its three
-    columns the last of n."""
-    turns = tone[..., -3].double()
-    before = (turns.cumsum(-1) - turns + start).remainder(1.0)
-    return torch.cat([tone[..., :-3], before[..., None].to(tone.dtype), tone[..., -2:]], -1)
+def run(tone: Tensor, turns: Tensor | float = 0.0, number: Tensor | int = 0) -> Tensor:
+    """From what each frame adds to what it starts from: tone [..., F, n], its three columns the last of n, to
+    [..., F, n + 1]. ``turns`` and ``number`` are those of the first frame."""
+    added = tone[..., -3].double()
+    before = (added.cumsum(-1) - added + turns).remainder(1.0)
+    numbers = (torch.arange(tone.shape[-2], device=tone.device) + number) % HISS
+    columns = [before[..., None].to(tone.dtype), tone[..., -2:], numbers.expand(before.shape)[..., None].to(tone.dtype)]
+    return torch.cat([tone[..., :-3], *columns], -1)
 
 
 def harmonics(tone: Tensor, hop: int, sample_rate: int) -> Tensor:
-    """tone [B, F, 3] after ``run`` -> samples [B, F * hop]: all harmonics below TOP, each a cosine of amplitude 1, faded by
-    the voicing."""
+    """tone [B, F, 4] -> samples [B, F * hop]: all harmonics below TOP, each a cosine of amplitude 1, faded by the
+    voicing."""
     tau = torch.arange(hop, device=tone.device, dtype=torch.float64) / hop  # the closed form divides by what is nearly 0
     early, late = tau.clamp(max=0.5), (tau - 0.5).clamp(min=0)
     ahead = torch.stack([early / 2 - early.square() / 2, early / 2 + early.square() / 2 + late - late.square() / 2,
                          late.square() / 2])  # [3, hop]: turns since the frame's start, per Hz of the last, this and the next frame
     weight = torch.stack([(0.5 - tau).clamp(min=0), 1 - (tau - 0.5).abs(), (tau - 0.5).clamp(min=0)])
-    start, hertz, voicing = tone.double().unbind(-1)
+    start, hertz, voicing, _ = tone.double().unbind(-1)
     turns = (start[..., None] + hop / sample_rate * _neighbours(hertz) @ ahead).remainder(1.0)
     count = (TOP / hertz).floor()[..., None]
     sine = torch.sin(math.pi * turns)
     kernel = torch.sin(math.pi * (2 * count + 1) * turns) / torch.where(sine.abs() < 1e-7, 1.0, sine)
     pulses = (torch.where(sine.abs() < 1e-7, 2 * count + 1, kernel) - 1) / 2  # Dirichlet: the sum of cosines in closed form
     return (pulses * (_neighbours(voicing) @ weight)).flatten(-2).float()
+
+
+def hiss(hop: int) -> Tensor:
+    """White noise of power 1, [HISS, hop], always the same: a stream must come out as the whole does."""
+    return torch.randn(HISS, hop, generator=torch.Generator().manual_seed(0))
 
 
 def _neighbours(x: Tensor) -> Tensor:

@@ -11,16 +11,17 @@ from .source import run
 
 
 class Running:
-    """Streams ``source.run``: the phase at the end of what was pushed is all it remembers."""
+    """Streams ``source.run``: the phase and the frame's number at the end of what was pushed are all it remembers."""
 
     def __init__(self) -> None:
-        self._turns = 0.0
+        self._turns, self._number = 0.0, 0
         self._none: Tensor | None = None  # no frames, of the shape of those that came
 
     def push(self, frames: Tensor) -> Tensor:
-        """frames [n, ...] -> [n, ...]."""
-        done = run(frames, self._turns)
+        """frames [n, m] -> [n, m + 1]."""
+        done = run(frames, self._turns, self._number)
         self._turns = (self._turns + float(frames[:, -3].double().sum())) % 1.0
+        self._number += len(frames)
         self._none = done[:0]
         return done
 

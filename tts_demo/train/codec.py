@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from .. import checkpoints
 from ..acoustic import Refiner
 from ..codec.model import Codec
-from ..codec.source import HIGHEST, LOWEST, run
+from ..codec.source import HIGHEST, HISS, LOWEST, run
 from ..codec.speaker import SpeakerEncoder
 from ..config import FRAME_RATE, HOP, CodecConfig, UserError
 from ..recogniser import Recogniser
@@ -33,11 +33,10 @@ from .data import PhonemeCache, SpeechCache, describe, pad_stack
 from .load import hear_with, load_recogniser
 from .losses import SemanticProbe, SpectralLoss
 from .loop import TrainOptions
-from .pitch import PitchCache, pitch_of_class
+from .pitch import PitchCache
 from .sequences import tag_of
 
 CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
-FINER_PITCH = 120  # classes
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class CodecBatch:
     voice_phonetic: Tensor  # [B, VOICE_CROP, semantic width]
     labels: Tensor  # [B, CROP] phoneme id per frame
     pitch: Tensor  # [B, CROP] class of pitch.py
-    tone: Tensor  # [B, CROP] finer class of pitch.py, for the decoder's source
+    hertz: Tensor  # [B, CROP] pitch for the decoder's source, 0 = unvoiced
     sounds: Tensor  # [B, T] phoneme ids of the crop, 0 = padding
     speakers: Tensor  # [B]
 
@@ -70,7 +69,7 @@ class CodecTask:
         self.audio_gradient = float(options.settings.get("audio_gradient", 0.15)) if self.semantic else 1.0
         self.codec, self.refiner, self.voice = self._networks(options, recogniser)
         self.pitch = PitchCache(self.speech, self.refiner.config.pitch_classes)
-        self.finer = PitchCache(self.speech, FINER_PITCH)
+        self.hertz = PitchCache(self.speech)
         self.phonetic = PhoneticCache(self.speech, self.codec.phonetic, tag_of(self.codec.phonetic))
         self.modules = {"codec": self.codec, "refiner": self.refiner, "speaker": self.voice}
         self.train, self.test = self.speech.split(lambda i: _usable(self, i))
@@ -103,7 +102,7 @@ class CodecTask:
         return self._make(rng, rng.choice(self.train, size=self.size, p=self.weights))
 
     def _make(self, rng: np.random.Generator, chosen: np.ndarray) -> CodecBatch:
-        audio, phonetic, voice, voice_phonetic, labels, pitch, tone, sounds, speakers = ([] for _ in range(9))
+        audio, phonetic, voice, voice_phonetic, labels, pitch, hertz, sounds, speakers = ([] for _ in range(9))
         for i in chosen:
             samples, row = self.speech.samples(i), self.alignments.get(i)
             start = int(rng.integers(len(row) - CROP + 1))
@@ -113,7 +112,7 @@ class CodecTask:
             phonetic.append(self.phonetic.get(i)[start : start + CROP])
             labels.append(ids[spoken])
             pitch.append(self.pitch.get(i)[start : start + CROP].astype(np.int64))
-            tone.append(self.finer.get(i)[start : start + CROP].astype(np.int64))
+            hertz.append(self.hertz.get(i)[start : start + CROP])
             sounds.append(ids[sounds_of(spoken, MAX_SOUNDS)])
             speaker = self.speech.utterances[i].speaker
             other = int(rng.choice(self.by_voice.get(speaker, [i])))
@@ -122,7 +121,7 @@ class CodecTask:
             voice_phonetic.append(self.phonetic.get(other)[frames])
             speakers.append(self.voices.index(speaker) if speaker in self.voices else 0)
         return CodecBatch(pad_stack(audio), pad_stack(phonetic).float(), pad_stack(voice), pad_stack(voice_phonetic).float(),
-                          torch.from_numpy(np.stack(labels)), torch.from_numpy(np.stack(pitch)), torch.from_numpy(np.stack(tone)),
+                          torch.from_numpy(np.stack(labels)), torch.from_numpy(np.stack(pitch)), torch.from_numpy(np.stack(hertz)),
                           pad_stack(sounds), torch.tensor(speakers))
 
     def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
@@ -151,28 +150,26 @@ class CodecTask:
             prompt = codec.quantizer.decode(codec.encode(batch.voice[:half], batch.voice_phonetic[:half]))
         refined, pitch = self.refiner.refine(codes[:half, :, 0], speaker[:half], prompt, pitch=batch.pitch[:half])
         latent = torch.cat([refined, quantised[half:]])
-        tone, tuning = self._tone(latent.detach(), batch.tone)
-        made = codec.decoder(torch.cat([latent, run(tone)], -1))
-        spectral, heard = self.spectral(made, batch.audio), self._heard(made, batch.audio)
+        tone, tuning = self._tone(latent.detach(), batch.hertz)
+        features, numbers = codec.decoder.features(latent), torch.randint(HISS, (2, len(latent), 1))
+        made, again = (codec.decoder.sound(features, run(tone, number=number)) for number in numbers)  # noises apart
+        (spectral, spread), heard = self.spectral.energy(made, again, batch.audio), self._heard(made, batch.audio)
         regression = F.l1_loss(refined, quantised[:half].detach())
         guessed = F.cross_entropy(pitch.float().transpose(1, 2), batch.pitch[:half])
         parts = {"refined": spectral[:half].mean().item(), "coded": spectral[half:].mean().item(), "reg": regression.item(),
-                 "pitch": guessed.item(), "heard": heard.item(), "tone": tuning.item()}
+                 "pitch": guessed.item(), "heard": heard.item(), "tone": tuning.item(), "spread": spread.mean().item()}
         return made, spectral.mean() + min(1.0, self.semantic) * heard + 0.3 * regression + 0.1 * guessed + tuning, parts
 
-    def _tone(self, latent: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
-        """The tone [B, CROP, 3] of the recording, from its classes [B, CROP], and what the decoder's own guess lacks, [].
+    def _tone(self, latent: Tensor, hertz: Tensor) -> tuple[Tensor, Tensor]:
+        """The tone [B, CROP, 3] of the recording, from its pitch [B, CROP], and what the decoder's own guess lacks, [].
         What is unvoiced takes its pitch, which nobody hears, from that guess."""
         place, voicing = self.codec.decoder.tone.guess(latent)
-        voiced = (classes > 0).float()
-        true = torch.log(pitch_of_class(classes.clamp(min=1), FINER_PITCH) / LOWEST) / math.log(HIGHEST / LOWEST)
-        # Classes lie 1.6 % apart, too coarse for the tenth harmonic: the mean over five voiced frames is finer.
-        near = F.avg_pool1d(torch.stack([true * voiced, voiced], 1), 5, 1, 2, count_include_pad=False)
-        true = torch.where(classes > 0, near[:, 0] / near[:, 1].clamp(min=1e-6), true)
+        voiced = (hertz > 0).float()
+        true = torch.log(hertz.clamp(min=LOWEST) / LOWEST) / math.log(HIGHEST / LOWEST)
         apart = ((place - true).abs() * voiced).sum() / voiced.sum().clamp(min=1)
         loss = 4 * apart + 0.2 * F.binary_cross_entropy_with_logits(voicing, voiced)
-        hertz = LOWEST * (HIGHEST / LOWEST) ** torch.where(classes > 0, true, place.detach())
-        return self.codec.decoder.tone.of(hertz, voiced), loss
+        known = LOWEST * (HIGHEST / LOWEST) ** torch.where(hertz > 0, true, place.detach())
+        return self.codec.decoder.tone.of(known, voiced), loss
 
     def _heard(self, made: Tensor, real: Tensor) -> Tensor:
         """Distance of the phonetic features of ``made`` from those of ``real`` [B, N], over the size of the latter -> []."""
