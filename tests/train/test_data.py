@@ -83,6 +83,14 @@ def test_batches_are_a_function_of_the_seed_and_never_hold_held_out_speech(seque
     assert a.codes.shape[:2] == a.alignment.shape and a.text.shape[0] == len(a.frames)
 
 
+def test_the_second_half_of_a_pair_is_not_held_out_either(sequences: Sequences, speech: SpeechCache) -> None:
+    held, = speech.indices(held_out=True)
+    shared = [i for i in sequences.train if speech.utterances[i].speaker == speech.utterances[held].speaker]
+    assert shared and all(held not in sequences.same_voice(i) for i in sequences.train) and sequences.same_voice(held) == [held]
+    said = {tuple(sequences._item(np.random.default_rng(seed), shared[0], True)[1][-5:, 0]) for seed in range(40)}
+    assert tuple(sequences.codes.get(held)[-5:, 0]) not in said and len(said) > 1
+
+
 def test_layout_equals_decoding_alone(sequences: Sequences) -> None:
     """A padded batch through the training forward gives each item what it gets by itself through ``lm.prefix``."""
     torch.manual_seed(0)

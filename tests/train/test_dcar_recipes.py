@@ -186,7 +186,10 @@ class TinyCorpus:
     def __init__(self, lm) -> None:
         batch = counting_batch(lm, 6, seed=8)
         self.codes, self.phonemes, self.speech = self.Codes(batch), self.Phonemes(batch), self.Speech()
-        self.train, self.test, self.by_voice = [0, 1, 2, 3], [4, 5], {"voice": list(range(6))}
+        self.train, self.test = [0, 1, 2, 3], [4, 5]
+
+    def same_voice(self, index: int) -> list[int]:
+        return self.train if index in self.train else self.test
 
     @staticmethod
     def collate(items) -> SpeechBatch:

@@ -177,7 +177,7 @@ class PolicyTask:
         """What to say, and another utterance of the same voice to sound like."""
         items, prompts = [], []
         for i in chosen:
-            other = int(rng.choice(self.data.by_voice[self.data.speech.utterances[i].speaker]))
+            other = int(rng.choice(self.data.same_voice(i)))
             codes, voice = self.data.codes.get(i), self.data.codes.get(other)
             prompts.append(torch.from_numpy(np.resize(voice[:PROMPT_FRAMES], (PROMPT_FRAMES, voice.shape[1]))))
             items.append((np.asarray(self.data.phonemes.ids[i], dtype=np.int64), codes, np.full(len(codes), -1),

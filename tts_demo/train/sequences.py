@@ -89,11 +89,20 @@ class Sequences:
         if not usable:
             raise UserError("There is too little speech to train on: at least two utterances that fit their text.")
         self.train = sorted(usable, key=lambda i: len(codes.get(i)))
-        self.by_voice: dict[str, list[int]] = {}
+        self._tested = set(self.test)
+        self._voices: dict[tuple[str, bool], list[int]] = {}
         for i in self.train + self.test:
-            self.by_voice.setdefault(speech.utterances[i].speaker, []).append(i)
+            self._voices.setdefault(self._side(i), []).append(i)
         lengths = np.asarray([len(codes.get(i)) for i in self.train])
         self._share = np.cumsum(lengths) / lengths.sum()
+
+    def _side(self, index: int) -> tuple[str, bool]:
+        return self.speech.utterances[index].speaker, index in self._tested
+
+    def same_voice(self, index: int) -> list[int]:
+        """Utterances of the same voice on the same side of the hold-out: what is held out is never said in training, not
+        even as the second half of a pair."""
+        return self._voices[self._side(index)]
 
     def batch(self, rng: np.random.Generator) -> SpeechBatch:
         """One training batch: utterances around a random length, drawn in proportion to their frames."""
@@ -117,7 +126,7 @@ class Sequences:
                 for k in range(0, len(order), size)]
 
     def _item(self, rng: np.random.Generator, index: int, pair: bool) -> tuple[np.ndarray, ...]:
-        voice = self.by_voice[self.speech.utterances[index].speaker]
+        voice = self.same_voice(index)
         speaker = self.codes.speakers[int(rng.choice(voice))]
         text, codes, align = self._single(index)
         if pair:
