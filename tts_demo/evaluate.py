@@ -185,9 +185,9 @@ class Evaluation:
     def measure(self, job: Job) -> dict[str, Any]:
         return {"row": job.label, **(self._natural(job.case) if job.row is None else self._speak(job.row, job.case))}
 
-    def of_row(self, label: str) -> list[dict[str, Any]]:
-        """The records of a row, over the texts of this evaluation."""
-        found = [self.records.get(self.key(label, case)) for case in self.cases]
+    def of_row(self, label: str, cases: Iterable[Case] | None = None) -> list[dict[str, Any]]:
+        """The records of a row, over the texts of this evaluation or some of them."""
+        found = [self.records.get(self.key(label, case)) for case in (self.cases if cases is None else cases)]
         return [record for record in found if record]
 
     def key(self, label: str, case: Case) -> str:
@@ -255,10 +255,17 @@ class Evaluation:
         return len(case.text) * SECONDS_PER_CHARACTER
 
     def table(self) -> dict[str, dict[str, Any]]:
-        """Row label -> its figures, each with a 95 % interval where it is a mean over runs."""
+        """Row label -> its figures, each with a 95 % interval where it is a mean over runs. ``wer_recorded`` is the word error
+        rate over the texts that have a recording: what that of the recordings may be compared with."""
         labels = dict.fromkeys(r["row"] for r in self.records.values())
         found = {label: self.of_row(label) for label in labels}
-        return {label: summarise(records) for label, records in found.items() if records}
+        table = {label: summarise(records) for label, records in found.items() if records}
+        recorded = [case for case in self.cases if case.recording]
+        for label, row in table.items():
+            of_recorded = summarise(self.of_row(label, recorded))
+            if "wer" in of_recorded:
+                row["wer_recorded"] = of_recorded["wer"]
+        return table
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ QUALITY = (("runs", "texts", 1, 0), ("wer", "WER %", 100, 1), ("cer", "CER %", 1
 def _quality(section: dict[str, Any]) -> str:
     c, rows = section["conditions"], section["rows"]
     head = (f"**Quality.** `{section['command']}`: every row speaks the same texts in the same voices, a row of fewer texts "
-            f"the first of them; WER and CER by {c['recogniser']}, PER (phonemes) by the bundled recogniser, SIM by {c['voice model']}, MOS by {c['mos model']} (higher is better for these two, lower for "
+            f"the first of them, the recordings those that have one; WER and CER by {c['recogniser']}, PER (phonemes) by the bundled recogniser, SIM by {c['voice model']}, MOS by {c['mos model']} (higher is better for these two, lower for "
             f"all others); ± is half of a 95 % bootstrap interval. {_hardware(c)}. RTF here is while the judges share the "
             f"machine: compare speeds in the speed table.")
     lines = [head, "", "| method | " + " | ".join(h for _, h, _, _ in QUALITY) + " |", "|---" * (len(QUALITY) + 1) + "|"]
