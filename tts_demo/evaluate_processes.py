@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -48,7 +48,7 @@ def run(evaluation: Evaluation, rows: list[Row], processes: int, build: Callable
             worker.join()
 
 
-def _records(found: Any, workers: list[Any], watch: Callable[[], None]) -> Any:
+def _records(found: Any, workers: list[Any], watch: Callable[[], None]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Keys and records as they come, until every worker has said that it is through."""
     working = len(workers)
     while working:
