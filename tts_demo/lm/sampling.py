@@ -1,4 +1,4 @@
-"""Drawing tokens on the device: temperature, top-k, top-p, repetition-aware sampling; no host sync anywhere."""
+"""Drawing tokens on the device: temperature, top-k, top-p, repetition-aware sampling; on a GPU without any host sync."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ def _truncated(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     that top-p counts is that of the whole distribution, tokens beyond top-k included, as CosyVoice does it."""
     size = logits.shape[-1]
     k = 1 if sampling.temperature == 0 else min(sampling.top_k or size, size)
-    values, ids = logits.topk(k, dim=-1)
     if k == 1:
-        return torch.ones_like(values), ids
-    total = (logits / sampling.temperature).logsumexp(-1, keepdim=True)
-    probs = (values / sampling.temperature - total).exp()
+        ids = logits.argmax(-1, keepdim=True)
+        return logits.new_ones(ids.shape), ids
+    probs, ids = (logits / sampling.temperature).softmax(-1).topk(k, dim=-1)
     if sampling.top_p < 1:
         before = probs.cumsum(-1) - probs  # mass of the likelier tokens; the first token always stays
         probs = probs * (before < sampling.top_p)
@@ -56,7 +55,8 @@ def sample(logits: Tensor, sampling: Sampling, generator: torch.Generator | None
 
     history: [B, W] recent tokens, -1 = none. A draw that fills at least ``repeat_ratio`` of the window is drawn again
     from the untruncated distribution (VALL-E 2, section 3.2) of the other tokens (CosyVoice since 2026: without it the
-    redraw often is the same token); greedy never redraws. forbid: [V] bool.
+    redraw often is the same token); greedy never redraws. forbid: [V] bool. A GPU makes the second draw always, because
+    asking would wait for it; a CPU makes it where it is needed, which is seldom, and saves half of a draw's time.
     """
     logits = _without(logits, forbid)
     probs, ids = _truncated(logits, sampling)
@@ -64,9 +64,11 @@ def sample(logits: Tensor, sampling: Sampling, generator: torch.Generator | None
         return ids[:, 0]
     token = ids.gather(-1, race(probs, generator)[:, None])
     if history is not None and sampling.repeat_window:
+        repeats = (history == token).sum(-1) >= sampling.repeat_ratio * sampling.repeat_window
+        if token.device.type == "cpu" and not repeats.any():
+            return token[:, 0]
         others = (logits / sampling.temperature).scatter(-1, token, float("-inf"))
         again = race(others.softmax(-1), generator)
-        repeats = (history == token).sum(-1) >= sampling.repeat_ratio * sampling.repeat_window
         return torch.where(repeats, again, token[:, 0])
     return token[:, 0]
 
