@@ -53,12 +53,12 @@ def test_voices_begin_with_the_unknown_ones_and_are_never_a_held_out_take_of_a_k
 
 
 def test_recordings_for_the_codec_are_held_out_and_have_other_speech_of_their_voice(speech: Path) -> None:
-    lines = [line.split("|") for line in listing.recordings(read_corpora(speech))]
-    assert [(Path(r).parent.name, Path(r).stem) for _, _, _, r in lines] == [
+    found = listing.recordings(read_corpora(speech))
+    assert [(Path(c.recording).parent.name, Path(c.recording).stem) for c in found] == [
         ("librispeech", "32-1-0001"), ("librispeech", "669-1-0001"), ("bdl", "arctic_b0440"), ("slt", "arctic_b0441")]
-    for _, voice, _, recording in lines:
-        assert is_held_out(Path(recording).parent.name, Path(recording).stem)
-        assert voice != recording and Path(voice).parent == Path(recording).parent
+    for c in found:
+        assert is_held_out(Path(c.recording).parent.name, Path(c.recording).stem)
+        assert c.prompt != c.recording and Path(c.prompt).parent == Path(c.recording).parent
 
 
 def test_too_few_sentences_are_said_so(speech: Path) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 import soundfile
 
 from ..config import UserError
+from ..evaluate import Case
 from ..judges import words
 from .data import HELD_OUT_SPEAKERS, Utterance, read_corpora
 
@@ -28,8 +29,8 @@ LONGEST, PROMPT_SECONDS = 12.0, 5.0  # of a recording that is spoken again; of a
 SENTENCE = re.compile(r"[A-Z][A-Za-z ,'-]{38,73}\.")  # one whole sentence of 40 to 75 characters, without figures
 
 
-def cases(utterances: Sequence[Utterance], sentences: Sequence[str], count: int = COUNT, voices: int = VOICES) -> list[str]:
-    """Lines ``text|voice|its words|recording`` for ``evaluate --list``; the voices take turns, their words are left out.
+def cases(utterances: Sequence[Utterance], sentences: Sequence[str], count: int = COUNT, voices: int = VOICES) -> list[Case]:
+    """What ``evaluate --list`` reads; the voices take turns, their words are left out.
     Raises UserError where there is too little to say."""
     prompts = [prompt.path for prompt in voices_of(utterances, voices)]
     natural = [(u.text, u.path) for u in utterances
@@ -40,11 +41,11 @@ def cases(utterances: Sequence[Utterance], sentences: Sequence[str], count: int 
     if wanted > len(free):
         raise UserError(f"{count} texts are wanted, but {len(natural)} recordings and {len(free)} sentences fit: give more sentences.")
     spread = [(free[i * len(free) // max(1, wanted)], "") for i in range(wanted)]
-    return [f"{text}|{prompts[i % len(prompts)]}||{recording}" for i, (text, recording) in enumerate([*natural[:count], *spread])]
+    return [Case(text, prompts[i % len(prompts)], recording=recording) for i, (text, recording) in enumerate([*natural[:count], *spread])]
 
 
-def recordings(utterances: Sequence[Utterance]) -> list[str]:
-    """The same lines for ``evaluate_codec``: held-out recordings that are not too long, with other speech of their voice.
+def recordings(utterances: Sequence[Utterance]) -> list[Case]:
+    """The same for ``evaluate_codec``: held-out recordings that are not too long, with other speech of their voice.
     Of a sentence that several voices read one takes its turn."""
     voices = {prompt.speaker: prompt.path for prompt in voices_of(utterances, len(utterances))}
     held_out = [u for u in utterances if u.held_out and seconds(u) <= LONGEST and u.path != voices[u.speaker]]
@@ -52,7 +53,7 @@ def recordings(utterances: Sequence[Utterance]) -> list[str]:
     for u in sorted(held_out, key=lambda u: u.speaker not in HELD_OUT_SPEAKERS):  # unknown voices first
         readings[tuple(words(u.text))].append(u)
     chosen = [group[i % len(group)] for i, group in enumerate(readings.values())]
-    return [f"{u.text}|{voices[u.speaker]}||{u.path}" for u in chosen]
+    return [Case(u.text, voices[u.speaker], recording=u.path) for u in chosen]
 
 
 def voices_of(utterances: Sequence[Utterance], count: int) -> list[Utterance]:
@@ -83,15 +84,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         utterances = read_corpora(args.data)
         sentences = Path(args.sentences).read_text(encoding="utf-8").splitlines() if args.sentences else []
-        lines = recordings(utterances) if args.recordings else cases(utterances, sentences, args.count)
+        found = recordings(utterances) if args.recordings else cases(utterances, sentences, args.count)
     except (UserError, OSError) as error:
         sys.exit(str(error))
     args.out.parent.mkdir(parents=True, exist_ok=True)
     here = args.out.parent.resolve()
     relative = lambda path: path and os.path.relpath(Path(path).resolve(), here)  # the list's paths are relative to it
-    split = [line.split("|") for line in lines]
-    args.out.write_text("".join(f"{t}|{relative(v)}|{w}|{relative(r)}\n" for t, v, w, r in split), encoding="utf-8")
-    print(f"{len(lines)} lines in {args.out}")
+    args.out.write_text("".join(f"{c.text}|{relative(c.prompt)}|{c.prompt_text}|{relative(c.recording)}\n" for c in found), encoding="utf-8")
+    print(f"{len(found)} lines in {args.out}")
 
 
 if __name__ == "__main__":
