@@ -38,10 +38,28 @@ def test_report_is_json_and_complete(measured):
     again = json.loads(json.dumps(report))
     assert {"device", "dtype", "runtime", "bandwidth_gb_s", "torch", "load_average"} <= again["conditions"].keys()
     base, tldr = again["rows"].values()
-    assert base["lm_gain"] == 1 and base["frames_per_step"] == 1 and again["conditions"]["random_weights"]
+    assert base["lm_gain"] > 0 and base["frames_per_step"] == 1 and again["conditions"]["random_weights"]
     assert tldr["frames_per_step"] > 3.5 and 0 < base["ceiling_share"] < 1.5
     low, high = tldr["spread"]["lm_gain"]
     assert 0 < low <= tldr["lm_gain"] <= high and again["peer"]["ours_over_peer"] > 0
+
+
+def test_a_gain_is_over_the_baselines_runs_before_and_after(monkeypatch):
+    """On a machine that gets slower by a tenth with every run, a row as fast as the baseline still gains nothing."""
+    stack = ShapeStack("tiny", TINY, 50, torch.device("cpu"), torch.float32)
+    rows = rows_for(["baseline", "dcar"], {"chunk_range": "2"}) + rows_for(["ssd-draft-alone"], {})
+    run, clock = bench.Bench(stack, stack.prompt, rows, 0.4, 0), [1.0]
+
+    def slower() -> float:
+        clock[0] *= 1.1
+        return clock[0]
+
+    monkeypatch.setattr(bench, "NEIGHBOURS", 1)
+    monkeypatch.setattr(run, "yardstick", lambda seed: slower())
+    monkeypatch.setattr(run, "time", lambda row, seed: run.measured[row.label].lm_rtf.append(slower() / (2 if row is rows[1] else 1)))
+    run.round(0)
+    gains = [m.lm_gain[0] for m in run.measured.values()]
+    assert gains == pytest.approx([1, 2, 1], rel=0.01)
 
 
 def test_kv_bytes_are_exact(measured):

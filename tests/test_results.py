@@ -53,6 +53,8 @@ def test_keeping_a_section_renders_it(tmp_path: Path) -> None:
         results.keep("codec", more, tmp_path / "results.json", readme)
     kept = json.loads((tmp_path / "results.json").read_text())["codec"]
     assert set(kept["rows"]) == {"8 books", "4 books"} and kept["command"] == "python -m tts_demo.evaluate_codec && another"
+    results.keep("codec", more | {"rows": kept["rows"], "command": "all of it"}, tmp_path / "results.json", readme)
+    assert json.loads((tmp_path / "results.json").read_text())["codec"]["command"] == "all of it"
     changed = more | {"conditions": {"checkpoint": "y"}}
     results.keep("codec", changed, tmp_path / "results.json", readme)
     assert set(json.loads((tmp_path / "results.json").read_text())["codec"]["rows"]) == {"4 books"}
@@ -79,9 +81,16 @@ def test_the_sentence_under_a_table_follows_from_the_figures() -> None:
                     "paper, by +5.00 here, which does not agree, ours is 5.0 points worse.")
     slow = {"bench": {"rows": BENCH["rows"] | {"tldr patch_size=4": speed(0.2, 0.9)}}}
     assert results_papers.sentence(tldr, slow).endswith("0.90 here, which does not agree, ours is 50% lower.")
-    wide = {"evaluate": {"rows": EVALUATE["rows"] | {"tldr patch_size=4": quality(0.15) | {"wer_interval": [0.0, 0.3]}}}}
-    assert "4 texts cannot tell apart (± 15.0)" in results_papers.sentence(tldr, wide)
+    wide = {"evaluate": {"rows": EVALUATE["rows"] | {"tldr patch_size=4": quality(0.15, wer_above_baseline=0.04, wer_above_baseline_interval=[-0.1, 0.2])}}}
+    assert "by +4.00 here, which 4 texts cannot tell apart (± 15.0)" in results_papers.sentence(tldr, wide)
     assert results_papers.sentence(tldr, {}) == "Not measured here yet."
+
+
+def test_a_change_in_errors_stands_with_its_interval() -> None:
+    row = quality(0.15, wer_above_baseline=0.03, wer_above_baseline_interval=[-0.01, 0.07])
+    found = {"evaluate": EVALUATE | {"rows": {"baseline": quality(0.12), "tldr patch_size=4": row}}}
+    assert "| tldr, patch 4: WER above the baseline's, points | ≤ 1 | 3.00 (-1.00 to 7.00) | **missed** |" in results_goals.render(found)
+    assert "| tldr patch_size=4 | 4 | 15.0 ± 1.0 | +3.0 ± 4.0 |" in results.render(found)
 
 
 def test_what_an_ablation_changes_is_told_with_its_direction() -> None:

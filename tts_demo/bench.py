@@ -2,15 +2,16 @@
 
 Rows come from each method's ``bench_options``. Every row first makes one long run that is not timed: it warms up and
 gives the KV bytes at 12 s and 20 s. The rounds then run all rows in turn, so that whatever else the machine does meets
-all of them alike; gains are medians of ratios within a round, and the bandwidth that a run is held against is probed
-right before it, because a shared machine's changes by the minute. With a store, a stopped bench goes on behind its last
-whole round.
+all of them alike. A shared machine's speed changes by the minute, so a run is compared with its neighbours: its gain is
+over the baseline's runs shortly before and after it (the baseline is run again every few rows), and the bandwidth it is
+held against is probed right before it. With a store, a stopped bench goes on behind its last whole round.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import json
 import os
 import platform
@@ -41,9 +42,10 @@ from .settings import pairs
 from .stacks import load_stack, pick_dtype
 
 ROUNDS = 5
+NEIGHBOURS = 4  # rows that are run between two runs of the baseline
 PROBE_SECONDS = 0.15
 KV_SECONDS = (12, 20)
-FIGURES = ("ms_per_step", "ceiling_ms", "lm_rtf", "rtf", "ttfa", "frames_per_step", "acceptance", "ceiling_share",
+FIGURES = ("ms_per_step", "ceiling_ms", "lm_rtf", "lm_gain", "rtf", "ttfa", "frames_per_step", "acceptance", "ceiling_share",
            "first_frame_ms", "codes_per_second")
 TEXT = "The north wind and the sun were disputing which was the stronger, when a traveller came along in a warm cloak."
 
@@ -54,6 +56,7 @@ class Measured:
 
     kv: dict[str, int] = field(default_factory=dict)
     lm_rtf: list[float] = field(default_factory=list)
+    lm_gain: list[float] = field(default_factory=list)  # over the baseline's runs before and after
     rtf: list[float] = field(default_factory=list)
     ttfa: list[float] = field(default_factory=list)
     ms_per_step: list[float] = field(default_factory=list)
@@ -77,6 +80,7 @@ class Bench:
         config = stack.decoder.config
         self.cost = Cost.of(config, stack.decoder.dtype)
         self.measured = {row.label: Measured() for row in rows}
+        self.baseline = next((row for row in rows if row.method.name == "baseline"), None)
         self.peer: list[float] = []
         self.rounds, self.store = rounds or ROUNDS, store
         self._until = float("inf")
@@ -183,13 +187,31 @@ class Bench:
         for number in range(finished, self.rounds):
             if finished and self.expired:
                 break
-            for row in tqdm(self.rows, desc=f"round {number + 1} of {self.rounds}", unit="row", mininterval=2.0):
-                self.time(row, self.seed + number)
+            self.round(number)
             if other:
                 per_token = other.seconds_per_token(prefix, self.frames(self.seconds), Sampling(), self.seed + number)
                 self.peer.append(1000 * per_token)
             finished = number + 1
             self._save()
+
+    def round(self, number: int) -> None:
+        """Every row once, and the baseline again between every few of them."""
+        seed, remaining = self.seed + number, iter(self.rows)
+        before = self.yardstick(seed)
+        with tqdm(total=len(self.rows), desc=f"round {number + 1} of {self.rounds}", unit="row", mininterval=2.0) as bar:
+            while rows := list(itertools.islice(remaining, NEIGHBOURS)):
+                for row in rows:
+                    self.time(row, seed)
+                    bar.update()
+                after = self.yardstick(seed)
+                for m in (self.measured[row.label] for row in rows):
+                    if before and after:
+                        m.lm_gain.append((before + after) / 2 / m.lm_rtf[-1])
+                before = after
+
+    def yardstick(self, seed: int) -> float | None:
+        """The baseline's LM-RTF here and now; None without a baseline among the rows."""
+        return engine.run(self.stack, self.request(self.baseline, self.seconds, seed)).snapshot.lm_rtf if self.baseline else None
 
     @property
     def bandwidth(self) -> float:
@@ -218,12 +240,11 @@ class Bench:
 
     def report(self) -> dict[str, Any]:
         """Medians of every row by its label, with the range of the rounds under ``spread``."""
-        base = next((m for label, m in self.measured.items() if label.split()[0] == "baseline"), None)
+        base = self.measured[self.baseline.label] if self.baseline else None
         rows = {}
         for row in self.rows:
             m = self.measured[row.label]
             numbers = {name: getattr(m, name) for name in FIGURES}
-            numbers["lm_gain"] = [b / a for a, b in zip(m.lm_rtf, base.lm_rtf)] if base else []
             rows[row.label] = {
                 **{name: median(values) for name, values in numbers.items()},
                 **{f"kv_{name}": value for name, value in m.kv.items()}, "peak_device_bytes": m.peak_bytes or None,

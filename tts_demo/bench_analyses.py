@@ -20,6 +20,7 @@ from .methods.ssd import LONGEST
 from .runtime import generator_for, synchronize
 
 LENGTHS = (10, 20, 60, 180)  # seconds
+LONG_ROUNDS = 2  # rounds that speak the longest
 CONTEXT = 400  # live slots while the cost of a pass is measured
 REPEATS = 20  # passes timed of each length
 TOLERANCES = (0.0, 0.1, 0.2, 0.3, 0.4)
@@ -32,23 +33,31 @@ def extra_rows() -> list[Row]:
 
 
 def lengths(bench: Bench, seconds: tuple[int, ...] = LENGTHS) -> dict[str, Any]:
-    """Baseline and compressed speaking the longest of ``seconds`` at a stretch, in turn: LM-RTF of the first so many
-    seconds, KV bytes then, and bytes per further second from the second length on."""
+    """Baseline and compressed in turn, speaking the longest of ``seconds`` at a stretch twice and the second of them in the
+    other rounds: LM-RTF of the first so many seconds and over the baseline's in the same round, KV bytes then, and bytes
+    per further second from the second length on."""
     wanted = [row("baseline", {}), row("compressed", {"window": 50, "group": 10})]
     rows = runnable(bench.stack, wanted, False)[0]
     rounds: dict[str, list[dict[str, dict[str, float]]]] = {each.label: [] for each in rows}
-    for number in range(min(2, bench.rounds)):
+    for number in range(bench.rounds):
         if number and bench.expired:
             break
-        for each in tqdm(rows, desc="long speech", unit="run"):
-            done = engine.run(bench.stack, bench.request(each, seconds[-1], bench.seed + number))
+        spoken = seconds[-1] if number < LONG_ROUNDS else seconds[1]
+        for each in tqdm(rows, desc=f"{spoken} s of speech", unit="run"):
+            done = engine.run(bench.stack, bench.request(each, spoken, bench.seed + number))
             rounds[each.label].append(_along(done, seconds, bench.stack.frame_rate))
-    found = {}
-    for label, runs in rounds.items():
-        curve = {str(s): {key: median([run[str(s)][key] for run in runs]) for key in ("lm_rtf", "kv_bytes")} for s in seconds}
-        first, last = (curve[str(s)]["kv_bytes"] for s in (seconds[1], seconds[-1]))
-        found[label] = {"at": curve, "rounds": len(runs), "kv_bytes_per_second": (last - first) / (seconds[-1] - seconds[1])}
-    return found
+    return {label: _curve(runs, rounds[rows[0].label], seconds) for label, runs in rounds.items()}
+
+
+def _curve(runs: list[dict[str, Any]], baseline: list[dict[str, Any]], seconds: tuple[int, ...]) -> dict[str, Any]:
+    """Medians of the runs that lasted so long."""
+    curve = {}
+    for s in map(str, seconds):
+        pairs = [(run[s], base[s]) for run, base in zip(runs, baseline) if s in run]
+        curve[s] = {key: median([run[key] for run, _ in pairs]) for key in ("lm_rtf", "kv_bytes")}
+        curve[s]["lm_rtf_over_baseline"] = median([run["lm_rtf"] / base["lm_rtf"] for run, base in pairs])
+    first, last = (curve[str(s)]["kv_bytes"] for s in (seconds[1], seconds[-1]))
+    return {"at": curve, "rounds": len(runs), "kv_bytes_per_second": (last - first) / (seconds[-1] - seconds[1])}
 
 
 def _along(done: Any, seconds: tuple[int, ...], rate: float) -> dict[str, dict[str, float]]:

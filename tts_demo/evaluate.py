@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from . import audio, engine, judges, results
 from .config import SAMPLE_RATE, Request, Sampling, UserError
-from .evaluate_table import format_table, summarise
+from .evaluate_table import compare, format_table, summarise
 from .methods import ABLATIONS, METHODS, PARTS, find
 from .methods.base import Method
 
@@ -190,6 +190,11 @@ class Evaluation:
         found = [self.records.get(self.key(label, case)) for case in (self.cases if cases is None else cases)]
         return [record for record in found if record]
 
+    def _pairs(self, label: str, other: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """The records of two rows, text by text, where both have one."""
+        pairs = ((self.records.get(self.key(label, case)), self.records.get(self.key(other, case))) for case in self.cases)
+        return [(mine, its) for mine, its in pairs if mine and its]
+
     def key(self, label: str, case: Case) -> str:
         return f"{label} | {Path(case.prompt).stem} | {case.text}"
 
@@ -257,6 +262,7 @@ class Evaluation:
     def table(self) -> dict[str, dict[str, Any]]:
         """Row label -> its figures, each with a 95 % interval where it is a mean over runs. ``wer_recorded`` is the word error
         rate over the texts that have a recording: what that of the recordings may be compared with."""
+        baseline = rows_for(["baseline"], {})[0].label
         labels = dict.fromkeys(r["row"] for r in self.records.values())
         found = {label: self.of_row(label) for label in labels}
         table = {label: summarise(records) for label, records in found.items() if records}
@@ -265,6 +271,8 @@ class Evaluation:
             of_recorded = summarise(self.of_row(label, recorded))
             if "wer" in of_recorded:
                 row["wer_recorded"] = of_recorded["wer"]
+            if label != baseline:
+                row |= compare(self._pairs(label, baseline))
         return table
 
 

@@ -32,6 +32,23 @@ def summarise(records: list[dict[str, Any]]) -> dict[str, Any]:
     return out
 
 
+def compare(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, Any]:
+    """Records of a row and the baseline's of the same texts: how much higher WER and SIM are. Resampled in pairs, because
+    a hard text is hard for both: an interval from the two rows' own would be too wide."""
+    out: dict[str, Any] = {}
+    counts = np.asarray([(*mine["words"], *base["words"]) for mine, base in pairs if mine.get("words") and base.get("words")], dtype=float)
+    if len(counts):
+        out["wer_above_baseline"], out["wer_above_baseline_interval"] = _apart(counts[:, 0] - counts[:, 2], counts[:, 1])
+    sims = np.asarray([mine["sim"] - base["sim"] for mine, base in pairs if None not in (mine.get("sim"), base.get("sim"))])
+    if len(sims):
+        out["sim_above_baseline"], out["sim_above_baseline_interval"] = _apart(sims, np.ones_like(sims))
+    return out
+
+
+def _apart(values: np.ndarray, weights: np.ndarray) -> tuple[float, list[float]]:
+    return float(values.sum() / weights.sum()), bootstrap(values, weights)
+
+
 COLUMNS = (("wer", "WER %", 100), ("cer", "CER %", 100), ("per", "PER %", 100), ("sim", "SIM", 1), ("nearest", "voice %", 100),
            ("mos", "MOS", 1), ("lm_rtf", "LM-RTF", 1), ("rtf", "RTF", 1), ("ttfa", "TTFA s", 1), ("frames_per_step", "frames/step", 1),
            ("kv_peak", "KV MB", 1e-6), ("truncated", "cut %", 100), ("short", "short %", 100))

@@ -46,7 +46,7 @@ def keep(section: str, figures: dict[str, Any], path: Path | None = None, readme
     results = load(path)
     old = results.get(section, {})
     same = old.get("conditions", {}).get("checkpoint") == figures.get("conditions", {}).get("checkpoint")
-    if same and "rows" in figures:
+    if same and "rows" in figures and old.get("rows", {}).keys() - figures["rows"].keys():
         commands = dict.fromkeys([*old.get("command", "").split(SEPARATOR), figures["command"]])
         figures = figures | {"rows": old.get("rows", {}) | figures["rows"], "command": SEPARATOR.join(filter(None, commands))}
     results[section] = figures | {"commit": _commit()}
@@ -95,16 +95,18 @@ def render(results: dict[str, Any]) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-QUALITY = (("runs", "texts", 1, 0), ("wer", "WER %", 100, 1), ("cer", "CER %", 100, 1), ("per", "PER %", 100, 1), ("sim", "SIM", 1, 2),
+QUALITY = (("runs", "texts", 1, 0), ("wer", "WER %", 100, 1), ("wer_above_baseline", "WER over the baseline", 100, 1), ("cer", "CER %", 100, 1), ("per", "PER %", 100, 1), ("sim", "SIM", 1, 2),
            ("mos", "MOS", 1, 2), ("lm_rtf", "LM-RTF", 1, 3), ("rtf", "RTF", 1, 3), ("ttfa", "TTFA s", 1, 2),
            ("frames_per_step", "frames a step", 1, 2), ("kv_peak", "KV peak MB", 1e-6, 2), ("truncated", "cut %", 100, 0))
+DIFFERENCES = ("wer_above_baseline",)  # shown with their sign
 
 
 def _quality(section: dict[str, Any]) -> str:
     c, rows = section["conditions"], section["rows"]
     head = (f"**Quality.** `{section['command']}`: every row speaks the same texts in the same voices, a row of fewer texts "
             f"the first of them, the recordings those that have one; WER and CER by {c['recogniser']}, PER (phonemes) by the bundled recogniser, SIM by {c['voice model']}, MOS by {c['mos model']} (higher is better for these two, lower for "
-            f"all others); ± is half of a 95 % bootstrap interval. {_hardware(c)}. RTF here is while the judges share the "
+            f"all others); ± is half of a 95 % bootstrap interval, WER over the baseline is that of the same texts in points, resampled in "
+            f"pairs. {_hardware(c)}. RTF here is while the judges share the "
             f"machine: compare speeds in the speed table.")
     lines = [head, "", "| method | " + " | ".join(h for _, h, _, _ in QUALITY) + " |", "|---" * (len(QUALITY) + 1) + "|"]
     for label, row in rows.items():
@@ -116,8 +118,8 @@ def _quality(section: dict[str, Any]) -> str:
 def _cell(row: dict[str, Any], key: str, scale: float, digits: int) -> str:
     if key not in row:
         return ""
-    text = f"{row[key] * scale:.{digits}f}"
-    if key in ("wer", "per", "sim", "mos") and f"{key}_interval" in row:
+    text = f"{row[key] * scale:{'+' if key in DIFFERENCES else ''}.{digits}f}"
+    if key in ("wer", "per", "sim", "mos", *DIFFERENCES) and f"{key}_interval" in row:
         low, high = row[f"{key}_interval"]
         text += f" ± {(high - low) / 2 * scale:.{digits}f}"
     return text
@@ -154,7 +156,7 @@ SPEED = (("ms_per_step", "ms a step", 1, 2), ("lm_rtf", "LM-RTF", 1, 3), ("lm_ga
 def _speed(section: dict[str, Any]) -> str:
     c = section["conditions"]
     lines = [f"**Speed and memory.** `{section['command']}`: {c['rounds']} interleaved rounds of {c['seconds']:g} s of speech in one "
-             f"process, medians; LM gain is over the baseline in the same round (higher is better, all times lower). "
+             f"process, medians; LM gain is over the baseline's runs shortly before and after (higher is better, all times lower). "
              f"{c['device']}, {c['dtype']}, {c['runtime']}, {c['threads']} threads, torch {c['torch']}, checkpoint {c['checkpoint']}, "
              f"load average {c['load_average'][0]:.1f} at the end. A step reads {c['weight_bytes_per_step'] / 1e6:.1f} MB; at the measured "
              f"{c['bandwidth_gb_s']:.0f} GB/s that is the ceiling.", "",

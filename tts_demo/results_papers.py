@@ -162,8 +162,9 @@ def sentence(paper: Paper, results: Results) -> str:
     if "gain" in published and "gain" in measured:
         parts.append(_speed(published["gain"], measured["gain"]))
     if "wer" in published and "wer" in measured:
-        row = find_row(results, "evaluate", line.label)
-        parts.append(_errors(published["wer"], measured["wer"], row.get("wer_interval"), row["runs"]))
+        row = find_row(results, "evaluate", line.label)  # where the first row is the baseline the same texts count
+        change = 100 * row["wer_above_baseline"] if "wer_above_baseline" in row else measured["wer"]
+        parts.append(_errors(published["wer"], change, row.get("wer_above_baseline_interval"), row["runs"]))
     return f"{line.name} against {first.name}: {'; '.join(parts)}." if parts else "Not measured here yet."
 
 
