@@ -73,8 +73,9 @@ def draft_decoder(lm: LanguageModel, draft: Draft) -> Decoder:
 
 @dataclass(frozen=True)
 class SSDOptions(Options):
-    tolerance: float = dial(0.4, "Tolerance", "How much likelier than exact a drafted token is accepted. 0 keeps the "
-                            "base model's distribution exactly.", min=0.0, max=1.0, step=0.05)
+    tolerance: float = dial(0.1, "Tolerance", "How much likelier than exact a drafted token is accepted: the higher, the faster "
+                            "and the less like the base model. 0 keeps its distribution exactly, the paper goes up to 0.4.",
+                            min=0.0, max=1.0, step=0.05)
     draft_length: str = dial("3", "Draft length", "Tokens drafted for each pass of the base model; auto follows the "
                              "acceptance rate.", choices=("auto", *map(str, range(1, LONGEST + 1))), unit="tokens")
 

@@ -20,7 +20,7 @@ PRESETS: dict[str, tuple[dict[str, Any], ...]] = {  # fast, balanced, faithful; 
     "qtts": ({"strategy": "delay", "codebooks": 4}, {"strategy": "delay", "codebooks": 8},
              {"strategy": "hierarchical", "codebooks": 8}),
     "compressed": ({"window": 30, "group": 15}, {"window": 50, "group": 10}, {"window": 100, "group": 5}),
-    "ssd": ({"tolerance": 0.6}, {"tolerance": 0.4}, {"tolerance": 0.0}),
+    "ssd": ({"tolerance": 0.4}, {"tolerance": 0.1}, {"tolerance": 0.0}),
 }
 SAMPLING_FIELDS = tuple(f.name for f in dataclasses.fields(Sampling))
 
