@@ -53,6 +53,9 @@ def test_keeping_a_section_renders_it(tmp_path: Path) -> None:
         results.keep("codec", more, tmp_path / "results.json", readme)
     kept = json.loads((tmp_path / "results.json").read_text())["codec"]
     assert set(kept["rows"]) == {"8 books", "4 books"} and kept["command"] == "python -m tts_demo.evaluate_codec && another"
+    results.keep("codec", more | {"command": "a third"}, tmp_path / "results.json", readme)
+    again = json.loads((tmp_path / "results.json").read_text())["codec"]
+    assert again["command"] == "python -m tts_demo.evaluate_codec && a third" and again["made_by"]["4 books"] == "a third"
     results.keep("codec", more | {"rows": kept["rows"], "command": "all of it"}, tmp_path / "results.json", readme)
     assert json.loads((tmp_path / "results.json").read_text())["codec"]["command"] == "all of it"
     changed = more | {"conditions": {"checkpoint": "y"}}

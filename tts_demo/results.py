@@ -40,21 +40,27 @@ def check_keep(args: argparse.Namespace) -> bool:
 
 
 def keep(section: str, figures: dict[str, Any], path: Path | None = None, readme: Path | None = None) -> None:
-    """Store a section (rows of an earlier one with the same checkpoint stay where they are not measured again, and so does
-    the command that made them) and bring plot and README up to date."""
+    """Store a section and bring plot and README up to date. Rows of an earlier one with the same checkpoint stay where they
+    are not measured again, and so do the commands that made them."""
     path, readme = path or RESULTS, readme or README
     results = load(path)
-    old = results.get(section, {})
-    same = old.get("conditions", {}).get("checkpoint") == figures.get("conditions", {}).get("checkpoint")
-    if same and "rows" in figures and old.get("rows", {}).keys() - figures["rows"].keys():
-        commands = dict.fromkeys([*old.get("command", "").split(SEPARATOR), figures["command"]])
-        figures = figures | {"rows": old.get("rows", {}) | figures["rows"], "command": SEPARATOR.join(filter(None, commands))}
-    results[section] = figures | {"commit": _commit()}
+    results[section] = _joined(results.get(section, {}), figures) | {"commit": _commit()}
     if joined := results_analyses.trade_off(results):
         results.setdefault("analyses", {"conditions": results["bench"]["conditions"]}).setdefault("rows", {})["qtts trade-off"] = joined
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     write_readme(results, readme)
+
+
+def _joined(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """``new`` with what it leaves of ``old``; ``made_by`` names the command of each row where there is more than one."""
+    same = old.get("conditions", {}).get("checkpoint") == new.get("conditions", {}).get("checkpoint")
+    if not (same and old.get("rows", {}).keys() - new.get("rows", {}).keys()):
+        return new
+    made_by = old.get("made_by") or dict.fromkeys(old["rows"], old.get("command", ""))
+    made_by = made_by | dict.fromkeys(new["rows"], new["command"])
+    return new | {"conditions": old["conditions"] | new["conditions"], "rows": old["rows"] | new["rows"], "made_by": made_by,
+                  "command": SEPARATOR.join(dict.fromkeys(filter(None, made_by.values())))}
 
 
 def _commit() -> str | None:
