@@ -12,12 +12,12 @@ from conftest import TINY
 from stacks import cosyvoice_tiny
 from stacks.nano_tiny import voice
 
-from tts_demo import bench, bench_analyses, bench_stack, results, results_analyses
+from tts_demo import bench, bench_analyses, bench_command, bench_stack, bench_table, results, results_analyses
 from tts_demo.bench_peer import Peer
 from tts_demo.bench_stack import SHAPES, ShapeStack
 from tts_demo.cli import main
 from tts_demo.config import Sampling
-from tts_demo.evaluate import Case, rows_for
+from tts_demo.evaluate_rows import Case, rows_for
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_kv_bytes_are_exact(measured):
 
 def test_table_shows_every_row_and_what_the_weights_were(measured):
     run, report = measured
-    text = bench.table(report)
+    text = bench_table.table(report)
     assert all(row.label in text for row in run.rows) and "Random weights" in text and "transformers generate" in text
 
 
@@ -140,8 +140,8 @@ def test_everything_in_one_command(tmp_path, monkeypatch, capsys):
     readme.write_text(f"{results.BEGIN}\n{results.END}\n")
     for module, name, value in (
             (results, "RESULTS", tmp_path / "results.json"), (results, "README", readme), (results, "STORES", tmp_path),
-            (bench, "load_stack", lambda *_: stack), (bench, "read_cases", lambda *_: [Case("a", str(tmp_path / "a.wav"))]),
-            (bench, "EVERYTHING", ("compressed",)), (bench_analyses, "extra_rows", list),
+            (bench_command, "load_stack", lambda *_: stack), (bench_command, "read_cases", lambda *_: [Case("a", str(tmp_path / "a.wav"))]),
+            (bench_command, "EVERYTHING", ("compressed",)), (bench_analyses, "extra_rows", list),
             (bench_analyses, "run", lambda run: {"lengths": bench_analyses.lengths(run, (1, 2, 3, 4))})):
         monkeypatch.setattr(module, name, value)
     assert main(["bench", "--all", "--seconds", "0.5", "--limit", "1", "--set", "window=50"]) == 0

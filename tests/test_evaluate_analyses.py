@@ -15,10 +15,11 @@ import torch
 from conftest import TINY, TinyStack, make_lm
 from stacks.nano_tiny import make_checkpoint, voice
 
-from tts_demo import evaluate, evaluate_analyses, evaluate_processes, judges, results, results_analyses
+from tts_demo import evaluate, evaluate_analyses, evaluate_processes, evaluate_rows, judges, results, results_analyses
 from tts_demo.cli import main
 from tts_demo.config import Sampling
-from tts_demo.evaluate import Case, Evaluation, rows_for
+from tts_demo.evaluate import Evaluation
+from tts_demo.evaluate_rows import Case, rows_for
 from tts_demo.stacks.nano import NanoStack
 
 
@@ -144,7 +145,7 @@ def test_results_of_another_stack_are_not_kept():
 
 
 def test_the_bundled_paragraphs_take_a_minute():
-    lines = (evaluate.ASSETS / "texts" / "paragraphs.txt").read_text().splitlines()
+    lines = (evaluate_rows.ASSETS / "texts" / "paragraphs.txt").read_text().splitlines()
     texts = [line for line in lines if line and not line.startswith("#")]
     assert len(texts) == 5 and all(len(t) * evaluate.SECONDS_PER_CHARACTER >= 60 for t in texts)
 

@@ -114,7 +114,7 @@ def test_a_papers_figures_stay_in_its_columns() -> None:
 
 
 def test_labels_of_the_papers_are_rows_that_are_measured() -> None:
-    from tts_demo.evaluate import EVERYTHING, rows_for
+    from tts_demo.evaluate_rows import EVERYTHING, rows_for
 
     labels = [row.label for row in rows_for(EVERYTHING, {})]
     for paper in results_papers.PAPERS:

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from . import engine
 from .bench import Bench, median
 from .config import Sampling
-from .evaluate import Row, runnable
+from .evaluate_rows import Row, runnable
 from .evaluate_analyses import row
 from .lm import Decoder
 from .lm.sampling import distribution, race

@@ -288,9 +288,9 @@ def command_evaluate(args: argparse.Namespace) -> None:
 
 
 def command_bench(args: argparse.Namespace) -> None:
-    from . import bench
+    from . import bench_command
 
-    bench.command(args)
+    bench_command.command(args)
 
 
 def command_train(args: argparse.Namespace) -> None:

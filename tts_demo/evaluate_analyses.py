@@ -22,7 +22,8 @@ from tqdm import tqdm
 
 from . import audio, engine, judges
 from .config import UserError
-from .evaluate import ASSETS, Case, Evaluation, Row, runnable
+from .evaluate import Evaluation
+from .evaluate_rows import ASSETS, Case, Row, runnable
 from .methods import find
 from .methods.dcar.analysis import guidance_profile, head_losses, head_preference
 from .methods.dcar.ranges import LONGEST

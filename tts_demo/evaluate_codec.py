@@ -141,7 +141,7 @@ def format_table(table: dict[str, dict[str, float]]) -> str:
 
 def read_recordings(path: str, limit: int | None) -> list[Speech]:
     """The recordings of an ``evaluate`` list. Without its last column, a line's prompt and its words are the recording."""
-    from .evaluate import read_cases
+    from .evaluate_rows import read_cases
 
     found = []
     for case in read_cases(path, limit):

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from .evaluate import Evaluation, Job, Row
+from .evaluate import Evaluation, Job
+from .evaluate_rows import Row
 
 SAVE_SECONDS = 5.0
 

@@ -10,7 +10,7 @@ import soundfile
 
 from tts_demo.train import listing
 from tts_demo.config import SAMPLE_RATE, UserError
-from tts_demo.evaluate import read_cases
+from tts_demo.evaluate_rows import read_cases
 from tts_demo.train.data import is_held_out, read_corpora
 
 SENTENCES = ["The floor was on the level of the river, and very damp.", "too short.", "Nobody in the whole village had ever heard of it.",

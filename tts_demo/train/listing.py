@@ -20,7 +20,7 @@ from pathlib import Path
 import soundfile
 
 from ..config import UserError
-from ..evaluate import Case
+from ..evaluate_rows import Case
 from ..judges import words
 from .data import HELD_OUT_SPEAKERS, Utterance, read_corpora
 

@@ -13,7 +13,7 @@ import gradio as gr
 from .. import engine
 from ..config import Request, Sampling, UserError
 from ..methods import METHODS
-from . import controls, voices
+from . import controls
 from .handlers import Handlers, Heard
 from .service import log_line
 from .session import Run, Side, describe, side_from
