@@ -137,8 +137,8 @@ def test_keyboard_alone_runs_a_blind_test(visit, tmp_path):
     assert page.is_disabled(".votes button >> nth=0") and "blind-on" in page.get_attribute("body", "class")
     for key in ("1", "2"):
         page.keyboard.press(key)
-        page.wait_for_function("k => parseFloat(document.querySelectorAll('.ab .bar')[k]?.style.width) >= 100", arg=int(key) - 1)
-    page.wait_for_function("document.querySelector('.votes button')?.disabled === false")
+        page.wait_for_function("k => document.querySelectorAll('.ab .bar')[k]?.style.width === '100%'", arg=int(key) - 1, polling=100)
+    assert page.is_enabled(".votes button >> nth=0"), page.evaluate("[TTSD.deck.side, document.querySelector('#blind').innerHTML]")
     page.keyboard.press("b")
     page.wait_for_selector(".reveal:has-text('A was')")
     vote, = page.evaluate("JSON.parse(localStorage.getItem('tts-demo-blind-votes'))")

@@ -10,7 +10,7 @@
   TTSD.wilson = wilson;
 
   TTSD.mounts.blind = (root) => {
-    let value = null, order = null, heard = { A: 0, B: 0 }, voted = null, last = 0;
+    let value = null, order = null, heard = { A: 0, B: 0 }, need = { A: 0, B: 0 }, voted = null, last = null;
     root.className = "card blind";
     const start = h("button", { type: "button", class: "start" }, "Start a blind test of the shown run");
     const words = h("p", { class: "lead" }), buttons = {}, votesRow = h("div", { class: "votes" }), reveal = h("p", { class: "reveal", role: "status" }), tally = h("div", { class: "tally" });
@@ -34,7 +34,7 @@
     };
     root.append(words, start, row, votesRow, reveal, tally, h("div", { class: "plain-row" }, save, wipe));
 
-    const need = (k) => Math.min(3, deck.tracks[order[k]].seconds * 0.9);
+    const enough = (k) => heard[k] >= need[k];
     const refresh = () => {
       const on = !!order && !voted, ready = value && value.ready;
       words.textContent = !ready ? "Speak both sides first, or open a recorded run: then you can compare them without knowing which is which."
@@ -47,15 +47,16 @@
         const mine = order && deck.playing && deck.side === order[k];
         buttons[k].querySelector("span").textContent = mine ? "pause" : "play";
         buttons[k].classList.toggle("audible", !!mine);
-        if (order) buttons[k].querySelector(".bar").style.width = `${Math.min(100, 100 * heard[k] / need(k))}%`;
+        if (order) buttons[k].querySelector(".bar").style.width = enough(k) ? "100%" : `${Math.floor(100 * heard[k] / need[k])}%`;
       }
-      const able = on && heard.A >= need("A") && heard.B >= need("B");
+      const able = on && enough("A") && enough("B");
       Object.values(cast).forEach((b) => { b.disabled = !able; });
     };
     start.onclick = () => {
       const swap = Math.random() < 0.5;
       order = swap ? { A: "method", B: "baseline" } : { A: "baseline", B: "method" };
-      heard = { A: 0, B: 0 }; voted = null; last = 0; reveal.textContent = "";
+      heard = { A: 0, B: 0 }; voted = null; last = null; reveal.textContent = "";
+      for (const k of ["A", "B"]) need[k] = Math.min(3, deck.tracks[order[k]].seconds * 0.9);   // of the clips as they are now
       deck.quiet(); deck.matched = true; deck.side = null;
       for (const [n, s] of Object.entries(value.sides)) deck.tracks[n].gain = s.gain;
       refresh();
@@ -81,10 +82,10 @@
     };
     deck.on((kind, m) => {
       if (!order || voted) return;
-      if (kind === "time" && deck.playing) {
-        const t = performance.now() / 1000, k = order.A === m.side ? "A" : "B";
-        if (last && t - last < 0.3) heard[k] += t - last;
-        last = t;
+      if (kind === "state" && !deck.playing) last = null;
+      if (kind === "time" && deck.playing) {   // heard: seconds of the clip, however seldom the page draws; a jump passes through "state"
+        if (last) heard[order.A === m.side ? "A" : "B"] += Math.max(0, m.t - last.t);
+        last = m;
       }
       if (kind === "time" || kind === "state") refresh();
     });

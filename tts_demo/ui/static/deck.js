@@ -103,7 +103,7 @@ window.TTSD = window.TTSD || {};
     ended() {
       const side = this.side;
       this.at = this.tracks[side].seconds;
-      this.quiet(); this.tell("time", { side, t: this.at, ended: true });
+      this.tell("time", { side, t: this.at }); this.quiet();
       const follow = this.queue.shift();
       if (follow) { this.play(follow, 0); this.live = !this.tracks[follow].complete; }
     },
