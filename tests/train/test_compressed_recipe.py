@@ -39,6 +39,9 @@ class TinyData:
     def held_out(self, batches: int) -> list[SpeechBatch]:
         return [self.batch(np.random.default_rng(99))]
 
+    def held_out_chains(self) -> list[SpeechBatch]:
+        return [self.batch(np.random.default_rng(98), 1)]
+
 
 @pytest.fixture
 def task(tiny_lm):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import numpy as np
 import pytest
 import soundfile
@@ -87,15 +88,33 @@ def test_the_second_half_of_a_pair_is_not_held_out_either(sequences: Sequences, 
     held, = speech.indices(held_out=True)
     shared = [i for i in sequences.train if speech.utterances[i].speaker == speech.utterances[held].speaker]
     assert shared and all(held not in sequences.same_voice(i) for i in sequences.train) and sequences.same_voice(held) == [held]
-    said = {tuple(sequences._item(np.random.default_rng(seed), shared[0], True)[1][-5:, 0]) for seed in range(40)}
+    said = {tuple(sequences._item(np.random.default_rng(seed), shared[0], 400, 10**6)[1][-5:, 0]) for seed in range(40)}
     assert tuple(sequences.codes.get(held)[-5:, 0]) not in said and len(said) > 1
+
+
+def test_chains_are_one_voice_in_a_row_and_as_long_as_asked(sequences: Sequences) -> None:
+    for seed in range(6):
+        index = sequences.train[seed % len(sequences.train)]
+        text, codes, align, _ = sequences._item(np.random.default_rng(seed), index, 500, 600)
+        step = max(len(sequences.codes.get(i)) for i in sequences.same_voice(index))
+        assert min(500, 600 - step) <= len(codes) <= 600 and len(align) == len(codes)
+        own = sequences.codes.get(index)
+        assert np.array_equal(codes[: len(own)], own)
+        assert (text == sequences.joint[0]).any() and align.max() < len(text)
+    chained = copy.copy(sequences)
+    chained.chains, chained.chained, chained.frames = 1.0, 300, 700
+    batches = [chained.batch(np.random.default_rng(seed)) for seed in range(5)]
+    assert all(int(b.frames.max()) <= 300 for b in batches) and max(int(b.frames.max()) for b in batches) > 150
+    assert len({len(b.frames) for b in batches}) > 1  # the longer the chains, the fewer
+    minutes = chained.held_out_chains(1)
+    assert torch.equal(minutes[0].codes, chained.held_out_chains(1)[0].codes)
 
 
 def test_layout_equals_decoding_alone(sequences: Sequences) -> None:
     """A padded batch through the training forward gives each item what it gets by itself through ``lm.prefix``."""
     torch.manual_seed(0)
     lm = LanguageModel(LMConfig(text_vocab=128, speech_codes=32, hidden=32, layers=2, heads=2, kv_heads=1, ffn=48, speaker=8)).eval()
-    batch = sequences.collate([sequences._item(np.random.default_rng(i), i, False) for i in (0, 1, 3)])
+    batch = sequences.collate([sequences._item(np.random.default_rng(i), i) for i in (0, 1, 3)])
     prefix = prefix_batch(lm, batch)
     count = batch.codes.shape[1]
     x = torch.cat([prefix.x, lm.embed_speech(batch.codes[..., 0])], 1)
@@ -115,7 +134,7 @@ def test_layout_equals_decoding_alone(sequences: Sequences) -> None:
 
 
 def test_targets_end_with_end_of_speech(sequences: Sequences) -> None:
-    batch = sequences.collate([sequences._item(np.random.default_rng(i), i, False) for i in (0, 1)])
+    batch = sequences.collate([sequences._item(np.random.default_rng(i), i) for i in (0, 1)])
     targets = speech_targets(batch, eos=32)
     for b in range(2):
         n = int(batch.frames[b])

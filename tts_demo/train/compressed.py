@@ -3,6 +3,7 @@
 The mask of section 3.3 in one teacher-forced pass: summaries stand behind their spans, carry no loss, and everything
 else attends as it will when decoding. Window, group and how much of the speech counts as prompt are drawn for every
 batch, so that the dials are live on one adapter. ``--set window=50`` or ``group=10`` train one setting, as the paper.
+``--set chains=0.5``: half of the batches are up to a minute of one voice in a row, which the base model never saw.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class CompressedTask:
         self.base = load_lm(options).requires_grad_(False)
         self.lm = load_lm(options).requires_grad_(False)
         self.steps, self.lr, frames = scale(self, self.lm, 3000)
-        self.data = sequences(options, frames=options.batch or frames)
+        self.data = sequences(options, frames=options.batch or frames, chains=float(options.settings.get("chains", 0.0)))
         self.adapter = Compressor(self.lm).requires_grad_(True)
         attach(self.lm.backbone, self.adapter.spec, self.adapter.lora)
         self.only = {key: int(options.settings[key]) for key in ("window", "group") if key in options.settings}
@@ -79,15 +80,16 @@ class CompressedTask:
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
         """Cross-entropy on held-out speech, the base model's with all of the past beside each setting of the dials."""
-        held_out = self.data.held_out(batches=4)
+        held_out, minutes = self.data.held_out(batches=4), self.data.held_out_chains()
         scores = {"base, everything seen": _mean([self._base(batch) for batch in held_out])}
         for window, group in SCORED:
-            sums = []
-            for batch in held_out:
-                logits, targets = self.logits(batch, Setting(window, group, 0))
-                sums.append(_entropy(logits, targets))
-            scores[f"window {window}, group {group}"] = _mean(sums)
+            scores[f"window {window}, group {group}"] = self._entropy(held_out, window, group)
+        scores["a minute, base, everything seen"] = _mean([self._base(batch) for batch in minutes])
+        scores["a minute, window 50, group 10"] = self._entropy(minutes, 50, 10)
         return {f"cross-entropy, {key}": value for key, value in scores.items()}
+
+    def _entropy(self, batches: list[SpeechBatch], window: int, group: int) -> float:
+        return _mean([_entropy(*self.logits(batch, Setting(window, group, 0))) for batch in batches])
 
     def _base(self, batch: SpeechBatch) -> tuple[float, int]:
         prefix, speech = prefix_batch(self.base, batch), self.base.embed_speech(batch.codes[..., 0])

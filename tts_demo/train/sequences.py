@@ -71,15 +71,17 @@ class Sequences:
     """Deterministic batches of about ``frames`` codec frames each; ``batch(rng)`` for training, ``held_out`` to score.
 
     ``pairs``: share of utterances under half of ``max_frames`` that get a second one of the same voice appended, so that
-    the model also knows sequences with a prompt in front and longer than one sentence. ``lead``: text ids in front of every
+    the model also knows sequences with a prompt in front and longer than one sentence. ``chains``: share of batches whose
+    items are several utterances of one voice in a row, up to ``chained`` frames: what is spoken in one go may be long. ``lead``: text ids in front of every
     text, ``joint``: those between two. Of a corpus without a hold-out rule one utterance in fifty is kept back.
     """
 
     def __init__(self, speech: Corpus, phonemes: PhonemeCache, alignments: Alignments, codes: CodeCache, frames: int,
                  pairs: float = 0.4, corpora: tuple[str, ...] | None = None, max_frames: int = 850, *,
-                 lead: Sequence[int] = (), joint: Sequence[int] = (IDS[BOUNDARY],), device: str = "cpu") -> None:
+                 chains: float = 0.0, chained: int = 3000, lead: Sequence[int] = (), joint: Sequence[int] = (IDS[BOUNDARY],), device: str = "cpu") -> None:
         self.speech, self.phonemes, self.alignments, self.codes = speech, phonemes, alignments, codes
         self.pairs, self.frames, self.longest, self.device = pairs, frames, max_frames, device
+        self.chains, self.chained = chains, chained
         self.lead, self.joint = (np.asarray(ids, dtype=np.int64) for ids in (lead, joint))
         usable = [i for i in speech.indices(False, corpora)
                   if alignments.get(i) is not None and len(codes.get(i)) <= max_frames]
@@ -112,29 +114,43 @@ class Sequences:
         low = max(0, min(centre - 2 * count, len(self.train) - 4 * count))
         pool = self.train[low : low + max(count, 4 * count)]
         chosen = rng.choice(pool, size=min(count, len(pool)), replace=False)
+        if self.chains and rng.random() < self.chains:
+            goal = int(rng.integers(self.chained // 3, self.chained + 1))
+            chosen = chosen[: max(1, self.frames // goal)]
+            return self.collate([self._item(rng, int(i), goal, self.chained) for i in chosen]).to(self.device)
         pair = 2 * length < self.longest and rng.random() < self.pairs
         if pair:
             chosen = chosen[: max(1, len(chosen) // 2)]
-        return self.collate([self._item(rng, int(i), pair) for i in chosen]).to(self.device)
+        goals = [len(self.codes.get(int(i))) + 1 if pair else 0 for i in chosen]
+        return self.collate([self._item(rng, int(i), goal, self.longest) for i, goal in zip(chosen, goals)]).to(self.device)
+
+    def held_out_chains(self, count: int = 4) -> list[SpeechBatch]:
+        """Fixed stretches of ``chained`` frames of held-out speech, each of one voice."""
+        rng = np.random.default_rng(0)
+        chosen = rng.permutation(self.test)[:count]
+        return [self.collate([self._item(rng, int(i), self.chained, self.chained)]).to(self.device) for i in chosen]
 
     def held_out(self, batches: int = 8, size: int = 12) -> list[SpeechBatch]:
         """Fixed batches of held-out speech."""
         rng = np.random.default_rng(0)
         chosen = rng.permutation(self.test)[: batches * size]
         order = sorted((int(i) for i in chosen), key=lambda i: len(self.codes.get(i)))
-        return [self.collate([self._item(rng, i, False) for i in order[k : k + size]]).to(self.device)
+        return [self.collate([self._item(rng, i) for i in order[k : k + size]]).to(self.device)
                 for k in range(0, len(order), size)]
 
-    def _item(self, rng: np.random.Generator, index: int, pair: bool) -> tuple[np.ndarray, ...]:
+    def _item(self, rng: np.random.Generator, index: int, goal: int = 0, longest: int = 0) -> tuple[np.ndarray, ...]:
+        """An utterance, followed by others of its voice while there are fewer than ``goal`` frames and the next fits into
+        ``longest``."""
         voice = self.same_voice(index)
         speaker = self.codes.speakers[int(rng.choice(voice))]
         text, codes, align = self._single(index)
-        if pair:
+        while len(codes) < goal:
             more_text, more_codes, more_align = self._single(int(rng.choice(voice)))
-            if len(codes) + len(more_codes) <= self.longest:
-                align = np.concatenate([align, _moved(more_align, len(text) + len(self.joint))])
-                text = np.concatenate([text, self.joint, more_text])
-                codes = np.concatenate([codes, more_codes])
+            if len(codes) + len(more_codes) > longest:
+                break
+            align = np.concatenate([align, _moved(more_align, len(text) + len(self.joint))])
+            text = np.concatenate([text, self.joint, more_text])
+            codes = np.concatenate([codes, more_codes])
         return np.concatenate([self.lead, text]), codes, _moved(align, len(self.lead)), speaker
 
     def _single(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
