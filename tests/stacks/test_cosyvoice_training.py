@@ -131,7 +131,7 @@ def test_training_reads_what_the_stack_speaks_from(model, libritts, work) -> Non
     task = load_task("ssd-draft", TrainOptions(data=libritts, work=work / model.name, stack=str(model)))
     data, lm = task.data, task.lm
     index = data.train[0]
-    batch = data.collate([data._item(np.random.default_rng(0), index, False)])
+    batch = data.collate([data._item(np.random.default_rng(0), index)])
     prompt = stack.encode_prompt(speech_like(1.2, 24_000), 24_000)
     prefix, made = stack.prefix(prompt, read_corpora(libritts)[index].text), prefix_batch(lm, batch)
     torch.testing.assert_close(made.x[0], prefix.x)
@@ -147,7 +147,7 @@ def test_pairs_are_a_prompt_and_what_follows(third, libritts, work) -> None:
     tokens = TokenCache(TrainOptions(data=libritts, work=work / third.name, stack=str(third)))
     data = load_task("ssd-draft", TrainOptions(data=libritts, work=work / third.name, stack=str(third))).data
     index = data.train[0]
-    text, codes, alignment, _ = data._item(np.random.default_rng(0), index, True)
+    text, codes, alignment, _ = data._item(np.random.default_rng(0), index, len(tokens.codes.get(index)) + 1, data.longest)
     assert text[:len(tokens.lead)].tolist() == tokens.lead and (alignment == -1).all()
     rest = text[len(tokens.lead):].tolist()
     assert any(rest == tokens.ids[index] + tokens.ids[other] for other in data.train)
