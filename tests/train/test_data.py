@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+
 import numpy as np
 import pytest
 import soundfile

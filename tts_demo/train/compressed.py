@@ -3,7 +3,7 @@
 The mask of section 3.3 in one teacher-forced pass: summaries stand behind their spans, carry no loss, and everything
 else attends as it will when decoding. Window, group and how much of the speech counts as prompt are drawn for every
 batch, so that the dials are live on one adapter. ``--set window=50`` or ``group=10`` train one setting, as the paper.
-``--set chains=0.5``: half of the batches are up to a minute of one voice in a row, which the base model never saw.
+``--set chains=0.5``: half of the batches are up to 3,000 frames of one voice in a row, which the base model never saw.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ class CompressedTask:
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
         """Cross-entropy on held-out speech, the base model's with all of the past beside each setting of the dials."""
-        held_out, minutes = self.data.held_out(batches=4), self.data.held_out_chains()
+        held_out, chains = self.data.held_out(batches=4), self.data.held_out_chains()
         scores = {"base, everything seen": _mean([self._base(batch) for batch in held_out])}
         for window, group in SCORED:
             scores[f"window {window}, group {group}"] = self._entropy(held_out, window, group)
-        scores["a minute, base, everything seen"] = _mean([self._base(batch) for batch in minutes])
-        scores["a minute, window 50, group 10"] = self._entropy(minutes, 50, 10)
+        scores["utterances in a row, base, everything seen"] = _mean([self._base(batch) for batch in chains])
+        scores["utterances in a row, window 50, group 10"] = self._entropy(chains, 50, 10)
         return {f"cross-entropy, {key}": value for key, value in scores.items()}
 
     def _entropy(self, batches: list[SpeechBatch], window: int, group: int) -> float:

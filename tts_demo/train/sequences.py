@@ -72,13 +72,15 @@ class Sequences:
 
     ``pairs``: share of utterances under half of ``max_frames`` that get a second one of the same voice appended, so that
     the model also knows sequences with a prompt in front and longer than one sentence. ``chains``: share of batches whose
-    items are several utterances of one voice in a row, up to ``chained`` frames: what is spoken in one go may be long. ``lead``: text ids in front of every
-    text, ``joint``: those between two. Of a corpus without a hold-out rule one utterance in fifty is kept back.
+    items are several utterances of one voice in a row, up to ``chained`` frames: what is spoken in one go may be long.
+    ``lead``: text ids in front of every text, ``joint``: those between two. Of a corpus without a hold-out rule one utterance
+    in fifty is kept back.
     """
 
     def __init__(self, speech: Corpus, phonemes: PhonemeCache, alignments: Alignments, codes: CodeCache, frames: int,
                  pairs: float = 0.4, corpora: tuple[str, ...] | None = None, max_frames: int = 850, *,
-                 chains: float = 0.0, chained: int = 3000, lead: Sequence[int] = (), joint: Sequence[int] = (IDS[BOUNDARY],), device: str = "cpu") -> None:
+                 chains: float = 0.0, chained: int = 3000, lead: Sequence[int] = (),
+                 joint: Sequence[int] = (IDS[BOUNDARY],), device: str = "cpu") -> None:
         self.speech, self.phonemes, self.alignments, self.codes = speech, phonemes, alignments, codes
         self.pairs, self.frames, self.longest, self.device = pairs, frames, max_frames, device
         self.chains, self.chained = chains, chained
