@@ -78,6 +78,7 @@ def test_a_press_speaks_both_sides_with_one_seed_and_streams_them_whole(methods,
     assert run.conditions["cold"] and run.method.attention.labels == tuple("Hello there")
     first = next(i for i, u in enumerate(updates) if act.ui.seed in u)
     assert updates[first][act.ui.seed] == 5  # written back before anything is spoken
+    assert any("toy stack" in u.get(act.ui.mast, "") for u in updates)  # a page that came while the model loaded says so no more
     for side in ("baseline", "method"):
         sent = [u[act.ui.players[side]] for u in updates if act.ui.players[side] in u]
         kinds = [m["kind"] for m in sent]

@@ -155,7 +155,8 @@ class Handlers:
             yield {ui.status: texts.status("Waiting for the device", "busy"), ui.stop: gr.Button(interactive=True)}
             yield from self._wait(job)
             outcome = "left"
-            yield {ui.status: texts.status("Listening to the voice", "busy")}
+            mast = texts.masthead(texts.facts(self.handle.now, self.handle.state))  # it may have come while the model loaded
+            yield {ui.status: texts.status("Listening to the voice", "busy"), ui.mast: mast}
             plan = self._plan(form, options, sampling, history)
             run = yield from self._pair(form, plan, voice, visitor)
             outcome = "stopped" if job.stop.is_set() else "done"

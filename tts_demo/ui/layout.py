@@ -172,7 +172,7 @@ def _bind(ui: SimpleNamespace, act: Handlers, fill: Inputs, demo: gr.Blocks) -> 
              *ui.players.values(), ui.layer, ui.head]
     listed = [ui.left, ui.right, ui.runs]
     ui.run.click(None, js="() => { TTSD.deck.arm(); }", **QUIET)
-    ui.run.click(act.speak, [ui.history, *inputs], [*shown, *listed, ui.history, ui.status, ui.stop, ui.seed],
+    ui.run.click(act.speak, [ui.history, *inputs], [*shown, *listed, ui.history, ui.status, ui.mast, ui.stop, ui.seed],
                  show_progress="minimal", show_progress_on=ui.status, api_visibility="private", **DEVICE)
     ui.stop.click(None, js="() => { TTSD.deck.halt(); }", **QUIET)
     ui.stop.click(act.stop, None, ui.status, **QUIET)
