@@ -297,11 +297,11 @@ def command_train(args: argparse.Namespace) -> None:
     import torch
 
     from .runtime import pick_device
-    from .train import METHODS, check, load_task
+    from .train import CPU_ONLY, check, load_task
     from .train.loop import TrainOptions, fit
     from .train.ranks import Ranks
 
-    where = pick_device(args.device or (None if args.recipe in METHODS else "cpu"))
+    where = pick_device("cpu" if args.recipe in CPU_ONLY and not args.device else args.device)
     steps = args.steps or (5 if args.preset == "smoke" else 0)
     out, work, stack = _training_folders(args)
     options = TrainOptions(

@@ -12,10 +12,11 @@ import torch
 from tts_demo import checkpoints
 from tts_demo.config import SAMPLE_RATE, CodecConfig, UserError
 from tts_demo.recogniser import Recogniser, RecogniserConfig
-from tts_demo.train.codec import CodecTask
+from tts_demo.train.codec import CodecTask, published
 from tts_demo.train.codec_decoder import CodecDecoderTask
-from tts_demo.train.first_book import FirstBookTask
+from tts_demo.train.first_book import OPEN, WINDOW, FirstBookTask
 from tts_demo.train.loop import TrainOptions, fit
+from tts_demo.train.recogniser import warp
 
 
 @pytest.fixture(scope="module")
@@ -74,24 +75,26 @@ def test_the_decoders_recipe_keeps_every_code(place: Path) -> None:
 def test_discriminators_are_trained_along_and_not_published(place: Path) -> None:
     asked = options(place, 2, adversarial="1")
     task = CodecDecoderTask(asked)
-    before = [weight.clone() for weight in task.discriminators.parameters()]
+    judges = task.helpers["discriminators"]
+    before = [weight.clone() for weight in judges.parameters()]
     fit(task, asked)
-    assert not all(map(torch.equal, before, task.discriminators.parameters())) and set(task.modules) == {"codec", "refiner", "speaker"}
+    assert not all(map(torch.equal, before, judges.parameters())) and set(task.modules) == {"codec", "refiner", "speaker"}
     assert not CodecDecoderTask(options(place, 2)).helpers
 
 
-def test_a_new_first_book_leaves_the_rest_and_begins_with_the_old_numbering(place: Path) -> None:
+def test_a_better_first_book_leaves_the_rest_and_its_readers_learn_first(place: Path) -> None:
     before = checkpoints.load_module(place / "out", "codec")
-    first = FirstBookTask(options(place, 1, start="published"))
-    batch = first.batch(np.random.default_rng(0), 0)
-    assert torch.equal(batch.old, before.quantizer.books[0].encode(before.semantic(batch.phonetic)))  # same recogniser
-    scores = train(FirstBookTask, place, 12, start="published")
+    wave, semantic = torch.randn(1, 20 * before.config.hop), torch.randn(1, 20, before.config.latent)
+    scores = train(FirstBookTask, place, 3, start="published")
     after = checkpoints.load_module(place / "out", "codec")
-    semantic, wave = torch.randn(1, 20, before.config.latent), torch.randn(1, 20 * before.config.hop)
     assert torch.equal(before.encoder(wave), after.encoder(wave)) and torch.equal(before.phonetic(wave), after.phonetic(wave))
-    assert not torch.equal(before.quantizer.books[0].lookup(torch.arange(9)), after.quantizer.books[0].lookup(torch.arange(9)))
+    assert scores["codes as before"] == 1 and 0 <= scores["first book, frame phoneme error"] <= 1
+    task = FirstBookTask(options(place, 3, start="published"))
+    task.loss(task.batch(np.random.default_rng(0), OPEN), OPEN)[0].backward()  # from then on
+    for part, learns in ((task.codec.phonetic, True), (task.codec.semantic, True), (task.book, True), (task.codec.encoder, False),
+                         (task.codec.quantizer.books[1], False), (task.codec.decoder, False)):
+        assert any(weight.grad is not None and weight.grad.any() for weight in part.parameters()) == learns
     assert torch.equal(before.quantizer.books[1].encode(semantic), after.quantizer.books[1].encode(semantic))
-    assert 0 <= scores["codes as before"] <= 1 and 0 <= scores["first book, frame phoneme error"] <= 1
 
 
 def test_a_first_book_can_be_the_first_thing_trained(place: Path, tmp_path: Path) -> None:
@@ -99,6 +102,26 @@ def test_a_first_book_can_be_the_first_thing_trained(place: Path, tmp_path: Path
     told = TrainOptions(data=place / "buzz", out=tmp_path, checkpoint=tmp_path, work=place / "work", steps=2, batch=2)
     scores = fit(FirstBookTask(told), told)
     assert "codes as before" not in scores and checkpoints.load_module(tmp_path, "codec").config.entries == 1024
+
+
+@pytest.mark.parametrize("pace", [0.9, 1.0, 1.1])
+def test_the_phoneme_of_each_frame_keeps_pace_with_the_sound(place: Path, pace: float) -> None:
+    task = FirstBookTask(options(place, 1))
+    batch = task._make(np.random.default_rng(0), task.test + task.test, pace)
+    row = task.ids[task.test[0]][task.alignments.get(task.test[0])]
+    assert batch.labels.shape == (2, round(len(row) * pace)) and (batch.frames == batch.labels.shape[1]).all()
+    middle = (np.arange(batch.labels.shape[1]) / pace).astype(int).clip(max=len(row) - 1)
+    assert np.mean(row[middle] == batch.labels[0].numpy()) > 0.9
+    assert (batch.starts + WINDOW <= batch.frames).all()
+    features = warp(task.codec.phonetic.features(batch.samples), pace, 1.0)
+    assert features.shape[1] == 2 * batch.labels.shape[1]
+
+
+def test_an_added_block_of_the_decoder_changes_nothing_at_first(place: Path) -> None:
+    plain, deeper = (published(options(place, 1, **told))[0] for told in ({}, {"decoder_layers": "8"}))
+    latent = torch.randn(1, 12, plain.config.latent)
+    assert torch.allclose(plain.decode_latent(latent), deeper.decode_latent(latent), atol=1e-6)
+    assert len(deeper.decoder.blocks) == 8 and deeper.config.decoder_layers == 8
 
 
 def test_too_little_speech_is_said(place: Path) -> None:

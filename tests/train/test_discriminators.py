@@ -40,3 +40,8 @@ def test_they_learn_to_tell_noise_from_a_tone() -> None:
         optimiser.step()
         told.append(loss.item())
     assert told[-1] < 0.5 * told[0]
+
+
+def test_wider_ones_have_more_channels_and_the_same_layers() -> None:
+    plain, wider = ([layer.shape for layer in d(torch.randn(1, 4000))[0]] for d in (Discriminators(), Discriminators(3)))
+    assert [(b, 3 * c, *rest) for b, c, *rest in plain[:-1]] == [tuple(shape) for shape in wider[:-1]] and plain[-1] == wider[-1]

@@ -14,7 +14,7 @@ from tts_demo import checkpoints
 from tts_demo.config import SpeakerConfig, UserError
 from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.train.forward import train_forward
-from tts_demo.train.loop import TrainOptions, fit, learning_rate
+from tts_demo.train.loop import TrainOptions, _Batches, fit, learning_rate
 
 from conftest import make_lm
 
@@ -124,3 +124,28 @@ def test_training_forward_equals_the_models_own() -> None:
         mine, weights = train_forward(lm, x, positions, mask, (1,), slice(6, 14), slice(2, 6))
         assert torch.allclose(mine, lm(x, positions, mask), atol=1e-4)
     assert weights[0].shape == (2, 8, 4) and bool((weights[0].exp().sum(-1) <= 1 + 1e-5).all())
+
+
+def test_batches_made_ahead_are_those_made_in_turn() -> None:
+    made: list[int] = []
+    batches = _Batches(lambda step: made.append(step) or step * step, ahead=True)
+    assert [batches.take(step) for step in (4, 5, 6)] == [16, 25, 36]
+    batches.close()
+    assert sorted(made)[:3] == [4, 5, 6] and len(made) == len(set(made))
+
+
+def test_what_fails_while_made_ahead_is_raised_where_it_is_needed() -> None:
+    batches = _Batches(lambda step: 1 // step, ahead=True)
+    with pytest.raises(ZeroDivisionError):
+        batches.take(0)
+    batches.close()
+
+
+def test_dropout_leaves_out_what_blocks_add() -> None:
+    lm = make_lm()
+    x, positions = torch.randn(1, 6, lm.config.hidden), torch.arange(6)[None]
+    mask = torch.ones(1, 6, 6, dtype=torch.bool).tril()
+    plain, all_out = (train_forward(lm, x, positions, mask, dropout=share)[0] for share in (0.0, 1.0))
+    norm = lm.backbone.norm
+    assert torch.allclose(all_out, torch.nn.functional.rms_norm(x, x.shape[-1:], norm.weight, lm.config.rms_eps), atol=1e-6)
+    assert not torch.allclose(plain, all_out, atol=1e-2)

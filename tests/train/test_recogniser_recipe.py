@@ -10,18 +10,19 @@ import torch
 
 from tts_demo.config import SAMPLE_RATE
 from tts_demo.train.loop import TrainOptions, fit
-from tts_demo.train.recogniser import RecogniserTask, _warp
+from tts_demo.recogniser import Recogniser, RecogniserConfig
+from tts_demo.train.recogniser import RecogniserTask, noisy, warp
 
 
 def test_warping_stretches_time_and_bands() -> None:
     features = torch.zeros(2, 200, 80)
     features[:, 100, 40] = 1.0
-    slow, low = _warp(features, 1.1, 1.0), _warp(features, 1.0, 0.9)
+    slow, low = warp(features, 1.1, 1.0), warp(features, 1.0, 0.9)
     assert slow.shape == (2, 220, 80) and low.shape == features.shape
     assert abs(int(slow[0].sum(1).argmax()) - 110) <= 1 and int(slow[0].sum(0).argmax()) == 40
     assert int(low[0].sum(1).argmax()) == 100 and abs(int(low[0].sum(0).argmax()) - 36) <= 1
-    assert torch.equal(_warp(features, 1.0, 1.0), features)
-    assert _warp(features, 0.88, 1.1).shape == (2, 176, 80)
+    assert torch.equal(warp(features, 1.0, 1.0), features)
+    assert warp(features, 0.88, 1.1).shape == (2, 176, 80)
 
 
 def test_a_step_on_speech_of_unequal_lengths(tmp_path: Path) -> None:
@@ -39,3 +40,21 @@ def test_a_step_on_speech_of_unequal_lengths(tmp_path: Path) -> None:
     scores = fit(task, options)
     assert len(seen) == 3 and all(0 < loss.item() < 1000 for loss, _ in seen)
     assert scores["phoneme error rate, held-out"] >= 0
+
+
+def test_blocks_are_left_out_in_training_alone() -> None:
+    torch.manual_seed(0)
+    model = Recogniser(RecogniserConfig(width=16, layers=3))
+    features = torch.randn(4, 40, model.config.mels)
+    model.skip = 1.0 - 1e-9  # all but surely
+    stem = model.stem(features.transpose(1, 2)).transpose(1, 2)
+    assert torch.allclose(model.train().hidden(features), stem)
+    assert not torch.allclose(model.eval().hidden(features), stem, atol=1e-2)
+
+
+def test_noise_is_below_the_speech() -> None:
+    torch.manual_seed(0)
+    speech = torch.randn(64, 16000) * torch.rand(64, 1)
+    added = noisy(speech) - speech
+    below = 10 * torch.log10(speech.square().mean(1) / added.square().mean(1))
+    assert (below > 9.5).all() and (below < 60.5).all() and below.std() > 5

@@ -25,6 +25,10 @@ class Codebook(nn.Module):
         """codes [...] -> [..., width]."""
         return self.project_out(F.embedding(codes, F.normalize(self.entries, dim=-1)))
 
+    def open(self, x: Tensor) -> Tensor:
+        """[..., width] -> [..., width], as if there were an entry for every vector."""
+        return self.project_out(self._unit(x))
+
     def encode(self, x: Tensor) -> Tensor:
         """[..., width] -> codes [...]."""
         return self._nearest(self._unit(x))

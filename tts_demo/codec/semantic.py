@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from ..config import HOP, SAMPLE_RATE
@@ -16,6 +17,7 @@ class PhoneticEncoder(nn.Module):
         self.mel = MelFeatures(SAMPLE_RATE, 512, HOP // 2, mels)
         self.stem = nn.Conv1d(mels, width, 6, stride=2, padding=2)
         self.blocks = nn.ModuleList(ConvNeXtBlock(width, kernel=9, dilation=(1, 1, 2)[i % 3]) for i in range(layers))
+        self.skip = 0.0  # chance that a block is left out of one item in training (stochastic depth; G. Huang and others, 2016)
 
     def features(self, samples: Tensor) -> Tensor:
         """[B, F * hop] -> [B, 2 * F, mels], each utterance at zero mean per band (takes the channel away)."""
@@ -26,7 +28,10 @@ class PhoneticEncoder(nn.Module):
         """[B, 2 * F, mels] -> [B, F, width]."""
         x = self.stem(features.transpose(1, 2)).transpose(1, 2)
         for block in self.blocks:
-            x = block(x)
+            if self.training and self.skip:
+                x = x + (block(x) - x) * (torch.rand(len(x), 1, 1, device=x.device) >= self.skip) / (1 - self.skip)
+            else:
+                x = block(x)
         return x
 
     def forward(self, samples: Tensor) -> Tensor:

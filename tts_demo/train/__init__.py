@@ -26,7 +26,8 @@ RECIPES = {
     "compressed": "compressed.CompressedTask",
     "ssd-draft": "ssd_draft.DraftTask",
 }
-# Those that need a language model, text and codes and nothing else: they also train on a released model, and on a GPU.
+# Those that need a language model, text and codes and nothing else: they also train on a released model.
+CPU_ONLY = ("dcar-policy",)
 METHODS = ("tldr", "tldr-short", "tldr-no-lora", "tldr-no-speaker", "tldr-mean-pool", "tldr-parallel", "dcar-heads",
            "compressed", "ssd-draft")
 
@@ -37,7 +38,7 @@ def check(name: str, options: Any) -> None:
         raise UserError(f"Unknown recipe {name!r}; the recipes are: {', '.join(RECIPES)}.")
     if name not in METHODS and options.stack:
         raise UserError(f"The recipe {name!r} is for the bundled stack alone; with --stack use {', '.join(METHODS)}.")
-    if name not in METHODS and options.device != "cpu":
+    if name in CPU_ONLY and options.device != "cpu":
         raise UserError(f"The recipe {name!r} trains on the CPU: give --device cpu.")
 
 

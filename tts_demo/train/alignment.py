@@ -74,7 +74,7 @@ def _encode_all(speech: SpeechCache, encoder: PhoneticEncoder, path) -> None:
     with open(path.with_suffix(".f16"), "wb") as out:
         for i in tqdm(range(len(speech)), desc="phonetic features", unit="utt", mininterval=2.0):
             samples = torch.from_numpy(speech.samples(i))
-            row = encoder(samples[: len(samples) // HOP * HOP][None])[0]
-            out.write(row.numpy().astype(np.float16).tobytes())
+            row = encoder(samples[: len(samples) // HOP * HOP][None].to(encoder.stem.weight.device))[0]
+            out.write(row.cpu().numpy().astype(np.float16).tobytes())
             offsets.append(offsets[-1] + len(row))
     np.save(path.with_suffix(".npy"), np.asarray(offsets))

@@ -13,7 +13,7 @@ code.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from ..recogniser import Recogniser
 from ..text import SYMBOLS
 from .alignment import Alignments, PhoneticCache, sounds_of
 from .data import PhonemeCache, SpeechCache, describe, pad_stack
+from .discriminators import Discriminators
 from .load import hear_with, load_recogniser
 from .losses import SemanticProbe, SpectralLoss
 from .loop import TrainOptions
@@ -37,6 +38,9 @@ from .pitch import PitchCache
 from .sequences import tag_of
 
 CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
+
+
+JUDGED, BY_DEGREES = 32, 300  # frames of each crop that the discriminators hear; steps until they count in full
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,9 @@ class CodecBatch:
     sounds: Tensor  # [B, T] phoneme ids of the crop, 0 = padding
     speakers: Tensor  # [B]
 
+    def to(self, device: torch.device | str) -> CodecBatch:
+        return CodecBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
+
 
 class CodecTask:
     name = "codec"
@@ -63,11 +70,12 @@ class CodecTask:
         self.phonemes = PhonemeCache(self.speech)
         recogniser = load_recogniser(options.checkpoint)
         self.alignments = Alignments(self.speech, self.phonemes, recogniser, tag_of(recogniser))
-        self.size = options.batch or 8
+        self.size, self.device = options.batch or 8, options.device
         self.goes_on |= options.settings.get("start") == "published"
         self.semantic = float(options.settings.get("semantic", 1.0))
         self.audio_gradient = float(options.settings.get("audio_gradient", 0.15)) if self.semantic else 1.0
         self.codec, self.refiner, self.voice = self._networks(options, recogniser)
+        self.codec.phonetic.to(self.device)
         self.pitch = PitchCache(self.speech, self.refiner.config.pitch_classes)
         self.hertz = PitchCache(self.speech)
         self.phonetic = PhoneticCache(self.speech, self.codec.phonetic, tag_of(self.codec.phonetic))
@@ -81,7 +89,10 @@ class CodecTask:
         self.probe = SemanticProbe(self.codec.config.latent, len(SYMBOLS))
         self.classify = nn.Linear(self.voice.config.embedding, len(self.voices))
         self.helpers = {"probe": self.probe, "classify": self.classify}
-        self.spectral = SpectralLoss()
+        self.adversarial = float(options.settings.get("adversarial", 0.0))
+        if self.adversarial:
+            self.helpers["discriminators"] = Discriminators(int(options.settings.get("wider", 1)))
+        self.spectral = SpectralLoss().to(self.device)
         seconds = np.asarray([self.speech.seconds(i) for i in self.train])
         self.weights = seconds / seconds.sum()
         self.data_summary = describe(self.speech, self.train)
@@ -125,13 +136,14 @@ class CodecTask:
                           pad_stack(sounds), torch.tensor(speakers))
 
     def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
+        batch = batch.to(self.device)
         codec, half = self.codec, max(1, self.size // 2)  # the refined voice is what most people hear
-        keep = random_books(len(batch.audio), codec.config.codebooks)
+        keep = random_books(len(batch.audio), codec.config.codebooks).to(self.device)
         keep[:half] = codec.config.codebooks  # their full latent is the refiner's target
         latent, semantic = codec.encoder(batch.audio), codec.semantic(batch.phonetic)
         quantised, first, codes, vq = codec.quantizer(latent, semantic, keep, self.audio_gradient)
         speaker = self.voice(batch.voice)
-        _, loss, parts = self.speak(batch, quantised, codes, speaker, half)
+        loss, parts = self.speak(batch, quantised, codes, speaker, half, step)
         loss, parts = loss + 0.25 * vq, parts | {"vq": vq.item()}
         if self.goes_on:  # the first book and the voice are finished: nothing more to teach them
             return loss, parts
@@ -142,23 +154,34 @@ class CodecTask:
         return loss, parts | {"frame": frame.item(), "asr": spoken.item(), "voice": voice.item()}
 
     def speak(self, batch: CodecBatch, quantised: Tensor, codes: Tensor, speaker: Tensor,
-              half: int) -> tuple[Tensor, Tensor, dict[str, float]]:
+              half: int, step: int) -> tuple[Tensor, dict[str, float]]:
         """The first ``half`` of the items through the refiner, the others from their books, all through one decoder:
-        -> what it says [B, CROP * HOP], loss [], its parts."""
+        -> loss [], its parts."""
         codec = self.codec
         with torch.no_grad():
             prompt = codec.quantizer.decode(codec.encode(batch.voice[:half], batch.voice_phonetic[:half]))
         refined, pitch = self.refiner.refine(codes[:half, :, 0], speaker[:half], prompt, pitch=batch.pitch[:half])
         latent = torch.cat([refined, quantised[half:]])
         tone, tuning = self._tone(latent.detach(), batch.hertz)
-        features, numbers = codec.decoder.features(latent), torch.randint(HISS, (2, len(latent), 1))
+        features, numbers = codec.decoder.features(latent), torch.randint(HISS, (2, len(latent), 1), device=latent.device)
         made, again = (codec.decoder.sound(features, run(tone, number=number)) for number in numbers)  # noises apart
         (spectral, spread), heard = self.spectral.energy(made, again, batch.audio), self._heard(made, batch.audio)
         regression = F.l1_loss(refined, quantised[:half].detach())
         guessed = F.cross_entropy(pitch.float().transpose(1, 2), batch.pitch[:half])
         parts = {"refined": spectral[:half].mean().item(), "coded": spectral[half:].mean().item(), "reg": regression.item(),
                  "pitch": guessed.item(), "heard": heard.item(), "tone": tuning.item(), "spread": spread.mean().item()}
-        return made, spectral.mean() + min(1.0, self.semantic) * heard + 0.3 * regression + 0.1 * guessed + tuning, parts
+        loss = spectral.mean() + min(1.0, self.semantic) * heard + 0.3 * regression + 0.1 * guessed + tuning
+        return self._judged(made, batch.audio, step, loss, parts) if self.adversarial else (loss, parts)
+
+    def _judged(self, made: Tensor, real: Tensor, step: int, loss: Tensor,
+                parts: dict[str, float]) -> tuple[Tensor, dict[str, float]]:
+        """What the discriminators say of a stretch of each crop [B, CROP * HOP], added to the loss."""
+        start = int(torch.randint(CROP - JUDGED + 1, ())) * HOP
+        stretch = slice(start, start + JUDGED * HOP)
+        told, fooled, apart = self.helpers["discriminators"].losses(made[:, stretch], real[:, stretch])
+        weight = self.adversarial * min(1.0, step / BY_DEGREES)
+        return (loss + told + weight * (fooled + 2 * apart),
+                parts | {"told": told.item(), "fooled": fooled.item(), "apart": apart.item()})
 
     def _tone(self, latent: Tensor, hertz: Tensor) -> tuple[Tensor, Tensor]:
         """The tone [B, CROP, 3] of the recording, from its pitch [B, CROP], and what the decoder's own guess lacks, [].
@@ -182,7 +205,7 @@ class CodecTask:
         """Spectral losses and the first book's phoneme error on fixed crops of held-out speech."""
         rng, scores = np.random.default_rng(0), []
         for start in range(0, min(len(self.test), 96), 12):
-            batch = self._make(rng, np.asarray(self.test[start : start + 12]))
+            batch = self._make(rng, np.asarray(self.test[start : start + 12])).to(self.device)
             codes = self.codec.encode(batch.audio, batch.phonetic)
             latent = self.codec.quantizer.decode(codes)
             prompt = self.codec.quantizer.decode(self.codec.encode(batch.voice, batch.voice_phonetic))
@@ -199,8 +222,16 @@ class CodecTask:
 
 
 def published(options: TrainOptions) -> tuple[Codec, Refiner, SpeakerEncoder]:
-    """Codec, refiner and voice as they are published, frozen but for the refiner."""
+    """Codec, refiner and voice as they are published, frozen but for the refiner. ``--set decoder_layers=8`` makes the
+    decoder deeper: blocks that are added begin by changing nothing."""
     codec, refiner, voice = (checkpoints.load_module(options.checkpoint, n) for n in ("codec", "refiner", "speaker"))
+    layers = int(options.settings.get("decoder_layers", 0))
+    if layers > codec.config.decoder_layers:
+        deeper = Codec(replace(codec.config, decoder_layers=layers))
+        for block in deeper.decoder.blocks[codec.config.decoder_layers:]:
+            nn.init.zeros_(block.scale)
+        deeper.load_state_dict(codec.state_dict(), strict=False)
+        codec = deeper.requires_grad_(False)
     return codec, refiner.requires_grad_(True), voice
 
 

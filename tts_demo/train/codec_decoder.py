@@ -11,16 +11,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..acoustic import Refiner
 from ..codec.model import Codec
 from ..codec.speaker import SpeakerEncoder
-from ..acoustic import Refiner
-from ..config import HOP
 from ..recogniser import Recogniser
-from .codec import CROP, CodecBatch, CodecTask, published, random_books
-from .discriminators import Discriminators
+from .codec import CodecBatch, CodecTask, published, random_books
 from .loop import TrainOptions
-
-JUDGED, BY_DEGREES = 32, 300  # frames of each crop that the discriminators hear; steps until they count in full
 
 
 class CodecDecoderTask(CodecTask):
@@ -30,9 +26,7 @@ class CodecDecoderTask(CodecTask):
 
     def __init__(self, options: TrainOptions) -> None:
         super().__init__(options)
-        self.adversarial = float(options.settings.get("adversarial", 0.0))
-        self.discriminators = Discriminators()
-        self.helpers = {"discriminators": self.discriminators} if self.adversarial else {}
+        self.helpers = {name: part for name, part in self.helpers.items() if name == "discriminators"}
 
     def _networks(self, options: TrainOptions, recogniser: Recogniser) -> tuple[Codec, Refiner, SpeakerEncoder]:
         codec, refiner, voice = published(options)
@@ -40,22 +34,11 @@ class CodecDecoderTask(CodecTask):
         return codec, refiner, voice
 
     def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
-        codec, half = self.codec, max(1, self.size // 2)
+        batch, codec, half = batch.to(self.device), self.codec, max(1, self.size // 2)
         with torch.no_grad():
             codes = codec.encode(batch.audio, batch.phonetic)
-            keep = random_books(len(codes), codec.config.codebooks).tolist()
-            keep[:half] = [codec.config.codebooks] * half
-            latent = torch.cat([codec.quantizer.decode(codes[i : i + 1, :, :k]) for i, k in enumerate(keep)])
+            keep = random_books(len(codes), codec.config.codebooks).to(self.device)
+            keep[:half] = codec.config.codebooks
+            latent = sum(book.lookup(codes[..., k]) * (keep > k)[:, None, None] for k, book in enumerate(codec.quantizer.books))
             speaker = self.voice(batch.voice)
-        made, loss, parts = self.speak(batch, latent, codes, speaker, half)
-        return self._judged(made, batch.audio, step, loss, parts) if self.adversarial else (loss, parts)
-
-    def _judged(self, made: Tensor, real: Tensor, step: int, loss: Tensor,
-                parts: dict[str, float]) -> tuple[Tensor, dict[str, float]]:
-        """What the discriminators say of a stretch of each crop [B, CROP * HOP], added to the loss."""
-        start = int(torch.randint(CROP - JUDGED + 1, ())) * HOP
-        stretch = slice(start, start + JUDGED * HOP)
-        told, fooled, apart = self.discriminators.losses(made[:, stretch], real[:, stretch])
-        weight = self.adversarial * min(1.0, step / BY_DEGREES)
-        return (loss + told + weight * (fooled + 2 * apart),
-                parts | {"told": told.item(), "fooled": fooled.item(), "apart": apart.item()})
+        return self.speak(batch, latent, codes, speaker, half, step)

@@ -1,6 +1,6 @@
 """Discriminators that tell recorded speech from decoded: what makes a decoder choose one voice instead of the mean of all.
 
-Two families, small enough for a CPU: one folds the waveform by a period and hears pitch pulses (HiFi-GAN, J. Kong and
+Two families, small enough for a CPU and made wider on a GPU: one folds the waveform by a period and hears pitch pulses (HiFi-GAN, J. Kong and
 others, 2020, section 2.3), one reads complex spectrograms at a resolution (as in Vocos). Losses are least squares with
 feature matching (HiFi-GAN, section 2.4).
 """
@@ -14,12 +14,13 @@ from torch.func import functional_call
 from torch.nn.utils.parametrizations import weight_norm
 
 PERIODS, RESOLUTIONS = (2, 3, 5, 7), (512, 1024)  # samples; n_fft (hop = n_fft / 4)
+WIDTHS, WIDTH = (16, 64, 128), 16  # channels of the layers of a period, and of the first of a resolution
 
 
 class PeriodDiscriminator(nn.Module):
     """samples [B, N] -> maps of every layer, the last of them the verdict."""
 
-    def __init__(self, period: int, widths: tuple[int, ...] = (16, 64, 128)) -> None:
+    def __init__(self, period: int, widths: tuple[int, ...]) -> None:
         super().__init__()
         self.period = period
         layers, inputs = [], 1
@@ -37,7 +38,7 @@ class PeriodDiscriminator(nn.Module):
 class SpectrumDiscriminator(nn.Module):
     """samples [B, N] -> maps of every layer over real and imaginary parts, magnitudes compressed."""
 
-    def __init__(self, n_fft: int, width: int = 16) -> None:
+    def __init__(self, n_fft: int, width: int) -> None:
         super().__init__()
         self.n_fft = n_fft
         self.register_buffer("window", torch.hann_window(n_fft), persistent=False)
@@ -62,9 +63,12 @@ def _maps(part: nn.Module, x: Tensor) -> list[Tensor]:
 
 
 class Discriminators(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, wider: int = 1) -> None:
+        """wider: how many times the channels of every layer."""
         super().__init__()
-        self.parts = nn.ModuleList([PeriodDiscriminator(p) for p in PERIODS] + [SpectrumDiscriminator(n) for n in RESOLUTIONS])
+        widths = tuple(wider * width for width in WIDTHS)
+        self.parts = nn.ModuleList([PeriodDiscriminator(p, widths) for p in PERIODS]
+                                   + [SpectrumDiscriminator(n, wider * WIDTH) for n in RESOLUTIONS])
 
     def forward(self, samples: Tensor) -> list[list[Tensor]]:
         """samples [B, N] -> maps of every layer of every discriminator."""

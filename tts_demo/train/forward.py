@@ -29,9 +29,9 @@ def _norm(x: Tensor, norm: nn.Module, eps: float) -> Tensor:
 
 
 def train_forward(lm: LanguageModel, x: Tensor, positions: Tensor, mask: Tensor, guided: tuple[int, ...] = (),
-                  rows: slice = slice(0), columns: slice = slice(0)) -> tuple[Tensor, list[Tensor]]:
+                  rows: slice = slice(0), columns: slice = slice(0), dropout: float = 0.0) -> tuple[Tensor, list[Tensor]]:
     """x [B, T, H], positions [B, T], mask [B, T, T] -> hidden [B, T, H] and, for each layer in ``guided``, the log
-    attention weights of head 0 from ``rows`` to ``columns`` [B, R, C]."""
+    attention weights of head 0 from ``rows`` to ``columns`` [B, R, C]. ``dropout``: share of what a block adds that is left out."""
     c = lm.config
     cos, sin = (t.to(torch.bfloat16 if torch.is_autocast_enabled(x.device.type) else x.dtype) for t in rope_table(lm, positions))
     bias = torch.zeros(mask.shape, dtype=cos.dtype, device=x.device).masked_fill_(~mask, float("-inf"))[:, None]
@@ -49,7 +49,7 @@ def train_forward(lm: LanguageModel, x: Tensor, positions: Tensor, mask: Tensor,
         k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
         # Written out: with a mask, the CPU's fused attention takes twice the time in training.
         y = torch.softmax(q * c.head_dim**-0.5 @ k.transpose(-1, -2) + bias, -1).to(v.dtype) @ v
-        x = x + attention.o_proj(y.transpose(1, 2).flatten(2))
+        x = x + F.dropout(attention.o_proj(y.transpose(1, 2).flatten(2)), dropout)
         h = _norm(x, block.post_attention_layernorm, c.rms_eps)
-        x = x + mlp.down_proj(F.silu(mlp.gate_proj(h)) * mlp.up_proj(h))
+        x = x + F.dropout(mlp.down_proj(F.silu(mlp.gate_proj(h)) * mlp.up_proj(h)), dropout)
     return _norm(x, lm.backbone.norm, c.rms_eps), weights

@@ -44,6 +44,7 @@ class LMTask:
             self.lm = LanguageModel(shape(int(options.settings.get("width", 256)), codec["entries"]))
         self.guide = float(options.settings.get("guide", 0.3))
         self.noise = float(options.settings.get("noise", 0.08))
+        self.dropout = float(options.settings.get("dropout", 0.0))
         self.probe = nn.Linear(self.lm.config.hidden, self.lm.config.text_vocab)
         self.modules, self.helpers = {"lm": self.lm}, {"probe": self.probe}
         self.data_summary = describe(self.sequences.speech, self.sequences.train)
@@ -52,21 +53,22 @@ class LMTask:
         return self.sequences.batch(rng)
 
     def loss(self, batch: SpeechBatch, step: int) -> tuple[Tensor, dict[str, float]]:
-        hidden, targets, guided = self._forward(batch, self.noise, GUIDED)
+        hidden, targets, guided = self._forward(batch, self.noise, GUIDED, self.dropout)
         entropy = F.cross_entropy(self.lm.head(hidden).float().flatten(0, 1), targets.flatten(), ignore_index=-100)
         guide, probe = guided_loss(guided, batch), F.cross_entropy(self.probe(hidden[:, :-1]).float().transpose(1, 2),
                                                                    spoken(batch), ignore_index=-100)
         loss = entropy + self.guide * (guide + probe)
         return loss, {"ce": entropy.item(), "guide": guide.item(), "probe": probe.item()}
 
-    def _forward(self, batch: SpeechBatch, noise: float, guided: tuple[int, ...]) -> tuple[Tensor, Tensor, list[Tensor]]:
+    def _forward(self, batch: SpeechBatch, noise: float, guided: tuple[int, ...],
+                 dropout: float = 0.0) -> tuple[Tensor, Tensor, list[Tensor]]:
         """-> hidden [B, F + 1, H] that decides each frame, targets [B, F + 1], log attention on the text of each guided layer [B, F + 1, T]."""
         lm, prefix = self.lm, prefix_batch(self.lm, batch)
         codes = add_noise(batch.codes[..., 0], lm.config.speech_codes, noise)
         x, positions, mask = base_inputs(lm, prefix, codes)
         start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
         first = prefix.x.shape[1] - 1 - text
-        hidden, weights = train_forward(lm, x, positions, mask, guided, slice(start, None), slice(first, first + text))
+        hidden, weights = train_forward(lm, x, positions, mask, guided, slice(start, None), slice(first, first + text), dropout)
         return hidden[:, start:], speech_targets(batch, lm.config.eos), weights
 
     @torch.no_grad()

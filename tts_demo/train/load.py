@@ -56,8 +56,8 @@ def sequences(options: TrainOptions, frames: int, **kw) -> Sequences:
     speech = SpeechCache(options.data, options.work / "cache")
     phonemes = PhonemeCache(speech)
     recogniser = load_recogniser(options.checkpoint)
-    codec: Codec = checkpoints.load_module(options.checkpoint, "codec").eval()
-    voice: SpeakerEncoder = checkpoints.load_module(options.checkpoint, "speaker").eval()
+    codec: Codec = checkpoints.load_module(options.checkpoint, "codec").eval().to(options.device)
+    voice: SpeakerEncoder = checkpoints.load_module(options.checkpoint, "speaker").eval().to(options.device)
     alignments = Alignments(speech, phonemes, recogniser, tag_of(recogniser))
     # The decoder is left out: training it further leaves every code as it is.
     tag = tag_of(codec.encoder, codec.phonetic, codec.semantic, codec.quantizer, voice)

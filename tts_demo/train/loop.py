@@ -13,6 +13,8 @@ import math
 import os
 import signal
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -38,7 +40,7 @@ class TrainOptions:
     batch: int = 0
     lr: float = 0.0
     seed: int = 0
-    minutes: float = 0.0  # stop (and publish) after this long; the schedule still ends at ``steps``
+    minutes: float = 0.0  # stop (and publish) after this long; the schedule ends with it, or at ``steps`` if that is sooner
     resume: bool = False
     device: str = "cpu"
     settings: dict[str, str] = field(default_factory=dict)  # --set key=value, recipe-specific
@@ -87,14 +89,15 @@ def fit(task: Task, options: TrainOptions, ranks: Ranks = Ranks()) -> dict[str, 
                disable=not ranks.first)
     average: dict[str, float] = {}
     kind, own = torch.device(options.device).type, (ranks.index,) if ranks.index else ()
-    late = lambda: bool(options.minutes) and time.monotonic() - started > 60 * options.minutes
-    while step < steps and not ranks.any(stop.requested or late()):
+    batches = _Batches(lambda step: task.batch(np.random.default_rng((options.seed, step, *own)), step), ahead=kind != "cpu")
+    used = lambda: (time.monotonic() - started) / (60 * options.minutes) if options.minutes else 0.0  # share of the time
+    while step < steps and not ranks.any(stop.requested or used() > 1):
         for group in optimiser.param_groups:
-            group["lr"] = learning_rate(step, steps, peak)
-        rng = np.random.default_rng((options.seed, step, *own))
+            group["lr"] = learning_rate(max(step, int(used() * steps)), steps, peak)
+        batch = batches.take(step)
         torch.manual_seed((ranks.index << 40) + options.seed * 1_000_003 + step)
         with torch.autocast(kind, dtype=torch.bfloat16):
-            loss, parts = task.loss(task.batch(rng, step), step)
+            loss, parts = task.loss(batch, step)
         if not torch.isfinite(loss):
             raise RuntimeError(f"{task.name}: loss is {loss.item()} at step {step}; resume from an earlier state or lower --lr.")
         optimiser.zero_grad(set_to_none=True)
@@ -114,6 +117,7 @@ def fit(task: Task, options: TrainOptions, ranks: Ranks = Ranks()) -> dict[str, 
             run.save(step, log, spent + now - started)
             saved = now
     bar.close()
+    batches.close()
     spent += time.monotonic() - started
     run.save(step, log, spent)
     everything.eval()
@@ -145,6 +149,24 @@ def _train_mode(module: nn.Module) -> None:
         weights = list(part.parameters())
         if weights and not any(w.requires_grad for w in weights):
             part.eval()
+
+
+class _Batches:
+    """Batch number ``step`` of a task. ``ahead``: the next one is made while the device works on this one."""
+
+    def __init__(self, make: Callable[[int], Any], ahead: bool) -> None:
+        self.make, self.pool, self.waiting = make, ThreadPoolExecutor(1) if ahead else None, {}
+
+    def take(self, step: int) -> Any:
+        if self.pool is None:
+            return self.make(step)
+        ready = self.waiting.pop(step, None) or self.pool.submit(self.make, step)
+        self.waiting[step + 1] = self.pool.submit(self.make, step + 1)
+        return ready.result()
+
+    def close(self) -> None:
+        if self.pool is not None:
+            self.pool.shutdown(cancel_futures=True)
 
 
 class _StopFlag:

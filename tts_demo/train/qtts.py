@@ -119,5 +119,5 @@ def drawn(settings: dict[str, str], key: str, default: tuple[int, ...]) -> tuple
 def noisy_codes(batch: SpeechBatch, books: int, pad: int, noise: float) -> tuple[Tensor, Tensor]:
     """-> input codes [B, F, K], some replaced, ``pad`` behind an item's end; targets [B, F, K], ``IGNORE`` there."""
     codes = batch.codes[..., :books]
-    spoken = (torch.arange(codes.shape[1]) < batch.frames[:, None])[..., None]
+    spoken = (torch.arange(codes.shape[1], device=codes.device) < batch.frames[:, None])[..., None]
     return torch.where(spoken, add_noise(codes, pad, noise), pad), torch.where(spoken, codes, IGNORE)

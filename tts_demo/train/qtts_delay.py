@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..lm.masks import causal_mask
 from ..lm.model import LanguageModel
 from ..methods.qtts.delay import DelayAdapter
 from ..methods.qtts.pattern import delay
@@ -36,14 +37,14 @@ def delay_rows(lm: LanguageModel, adapter: DelayAdapter, batch: SpeechBatch, dia
     codes, targets = noisy_codes(batch, dials.books, pad, noise)
     steps = delay(codes, dials.d, pad)
     targets = delay(targets, dials.d, IGNORE)
-    ends = torch.arange(targets.shape[1]) == batch.frames[:, None]  # after its last frame, book 1 must end speech
+    ends = torch.arange(targets.shape[1], device=targets.device) == batch.frames[:, None]  # after its last frame, book 1 must end speech
     targets[..., 0] = torch.where(ends, lm.config.eos, targets[..., 0])
     table = adapter.table(lm.speech_embedding.weight, dials.books)
     prefix = prefix_batch(lm, batch)
     inputs = adapter.books.look_up(table, steps[:, :-1])[0] + adapter.tag(dials.books, dials.d)
     count = inputs.shape[1]
-    positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count)], 1)
-    causal = torch.ones(count, count, dtype=torch.bool).tril()
+    positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count, device=codes.device)], 1)
+    causal = causal_mask(count, count, codes.device)
     mask = attention_mask(prefix, causal, lm.config.bidirectional_text)
     hidden, _ = train_forward(lm, torch.cat([prefix.x, inputs], 1), positions, mask)
     below = adapter.below(adapter.books.look_up(table, codes)[1], dials.d)

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..lm.masks import causal_mask
 from ..lm.model import LanguageModel
 from ..methods.qtts.hierarchical import HierarchicalAdapter
 from .forward import train_forward
@@ -41,8 +42,8 @@ def frame_rows(lm: LanguageModel, adapter: HierarchicalAdapter, batch: SpeechBat
     inputs, contexts = adapter.books.look_up(table, codes)
     prefix = prefix_batch(lm, batch)
     count = inputs.shape[1]
-    positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count)], 1)
-    causal = torch.ones(count, count, dtype=torch.bool).tril()
+    positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count, device=codes.device)], 1)
+    causal = causal_mask(count, count, codes.device)
     mask = attention_mask(prefix, causal, lm.config.bidirectional_text)
     hidden, _ = train_forward(lm, torch.cat([prefix.x, inputs + adapter.tag(books)], 1), positions, mask)
     return (hidden[:, prefix.x.shape[1] - 1:], F.pad(contexts, (0, 0, 0, 0, 0, 1)),

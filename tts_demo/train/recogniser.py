@@ -1,5 +1,6 @@
 """Recipe ``recogniser``: CTC over phonemes on whole utterances, each batch a little faster or slower, its voices higher
-or lower, with bands and stretches masked (SpecAugment): there are few voices to learn from."""
+or lower, with noise, with bands and stretches masked (SpecAugment) and blocks left out: there are few voices to learn from.
+``--set width=256 layers=10`` makes another size than the default."""
 
 from __future__ import annotations
 
@@ -23,10 +24,12 @@ class RecogniserTask:
     def __init__(self, options: TrainOptions) -> None:
         self.speech = SpeechCache(options.data, options.work / "cache")
         self.phonemes = PhonemeCache(self.speech)
-        self.model = Recogniser(RecogniserConfig(symbols=len(SYMBOLS)))
+        sizes = {key: int(options.settings[key]) for key in ("width", "layers") if key in options.settings}
+        self.model, self.device = Recogniser(RecogniserConfig(symbols=len(SYMBOLS), **sizes)), options.device
+        self.model.skip = float(options.settings.get("skip", 0.1))
         self.modules, self.helpers = {"recogniser": self.model}, {}
         train = self.speech.indices(held_out=False)
-        self.buckets = _buckets(self.speech, train, seconds=options.batch or 90)
+        self.buckets = buckets(self.speech, train, seconds=options.batch or 90)
         self.test = self.speech.indices(held_out=True)
         self.data_summary = describe(self.speech, train)
 
@@ -40,10 +43,11 @@ class RecogniserTask:
 
     def loss(self, batch: tuple[Tensor, ...], step: int) -> tuple[Tensor, dict[str, float]]:
         samples, frames, targets, lengths = batch
+        samples, targets = samples.to(self.device), targets.to(self.device)
         with torch.no_grad():
-            features = self.model.features(samples)
+            features = self.model.features(noisy(samples))
             pace, pitch = torch.empty(2).uniform_(-1, 1).tolist()
-            features = _mask_bands(_warp(features, 1 + 0.12 * pace, 1 + 0.1 * pitch))
+            features = mask_bands(warp(features, 1 + 0.12 * pace, 1 + 0.1 * pitch))
             frames = (frames * (features.shape[1] // 2)).div(samples.shape[1] // HOP, rounding_mode="floor")
         scores = self.model.scores(features)
         loss = F.ctc_loss(scores.transpose(0, 1), targets, frames, lengths, blank=0, zero_infinity=True)
@@ -54,12 +58,12 @@ class RecogniserTask:
         errors = length = 0
         for i in self.test:
             truth = self.phonemes.sounds(i)
-            errors += Levenshtein.distance(self.model.phonemes(torch.from_numpy(self.speech.samples(i))), truth)
+            errors += Levenshtein.distance(self.model.phonemes(torch.from_numpy(self.speech.samples(i)).to(self.device)), truth)
             length += len(truth)
         return {"phoneme error rate, held-out": errors / length}
 
 
-def _buckets(speech: SpeechCache, indices: list[int], seconds: float) -> list[list[int]]:
+def buckets(speech: SpeechCache, indices: list[int], seconds: float) -> list[list[int]]:
     """Utterances of like length together, about ``seconds`` of audio a batch."""
     buckets, current, total = [], [], 0.0
     for i in sorted(indices, key=speech.seconds):
@@ -71,7 +75,13 @@ def _buckets(speech: SpeechCache, indices: list[int], seconds: float) -> list[li
     return buckets + [current]
 
 
-def _warp(features: Tensor, pace: float, pitch: float) -> Tensor:
+def noisy(samples: Tensor) -> Tensor:
+    """[B, N] with white noise 10 to 60 dB below each utterance."""
+    below = 10 ** (-torch.empty(len(samples), 1, device=samples.device).uniform_(10, 60) / 20)
+    return samples + below * samples.square().mean(1, keepdim=True).sqrt() * torch.randn_like(samples)
+
+
+def warp(features: Tensor, pace: float, pitch: float) -> Tensor:
     """[B, 2 * F, mels] -> [B, 2 * F', mels], F' = F * pace; spectra stretched by ``pitch`` along the bands."""
     mels = features.shape[2]
     size = 2 * round(features.shape[1] / 2 * pace), round(mels * pitch)
@@ -79,15 +89,15 @@ def _warp(features: Tensor, pace: float, pitch: float) -> Tensor:
     return F.pad(warped, (0, mels - warped.shape[2]), mode="replicate")
 
 
-def _mask_bands(features: Tensor) -> Tensor:
-    """SpecAugment: two bands of mels and three stretches of time set to the mean, per utterance [B, F, mels]."""
+def mask_bands(features: Tensor, stretches: int = 3) -> Tensor:
+    """SpecAugment: two bands of mels and some stretches of time set to the mean, per utterance [B, F, mels]."""
     batch, count, mels = features.shape
     keep = torch.ones_like(features)
     for b in range(batch):
         for _ in range(2):
             low = int(torch.randint(mels - 16, ()))
             keep[b, :, low : low + int(torch.randint(1, 16, ()))] = 0
-        for _ in range(3):
+        for _ in range(stretches):
             start = int(torch.randint(max(1, count - 30), ()))
             keep[b, start : start + int(torch.randint(1, 30, ()))] = 0
     return features * keep

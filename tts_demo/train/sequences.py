@@ -57,12 +57,14 @@ class CodeCache:
 def _encode_all(speech: SpeechCache, codec: Codec, voice: SpeakerEncoder, path: Path) -> None:
     codes, speakers, offsets = [], [], [0]
     heard = PhoneticCache(speech, codec.phonetic, tag_of(codec.phonetic))  # most of the work, and the codec's recipes share it
+    device = codec.encoder.to_latent.weight.device
     with torch.no_grad():
         for i in tqdm(range(len(speech)), desc="encoding speech", unit="utt", mininterval=2.0):
             samples = speech.samples(i)
-            whole = torch.from_numpy(samples[: len(samples) // HOP * HOP])[None]
-            codes.append(codec.encode(whole, torch.from_numpy(heard.get(i)).float()[None])[0].numpy().astype(np.uint16))
-            speakers.append(voice(whole)[0].numpy())
+            whole = torch.from_numpy(samples[: len(samples) // HOP * HOP])[None].to(device)
+            phonetic = torch.from_numpy(heard.get(i)).to(device).float()[None]
+            codes.append(codec.encode(whole, phonetic)[0].cpu().numpy().astype(np.uint16))
+            speakers.append(voice(whole)[0].cpu().numpy())
             offsets.append(offsets[-1] + len(codes[-1]))
     np.savez(path, codes=np.concatenate(codes), offsets=np.asarray(offsets), speakers=np.stack(speakers))
 
