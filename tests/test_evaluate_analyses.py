@@ -26,6 +26,8 @@ from tts_demo.stacks.nano import NanoStack
 class Judges:
     """Hears the same words in everything."""
 
+    made_of = "ears"
+
     def transcribe(self, samples: np.ndarray) -> str:
         return "the bridge was closed for"
 
@@ -166,6 +168,20 @@ def test_several_processes_measure_what_one_does(tiny_stack, cases, tmp_path):
     assert all(dealt.records[k].get(f) == alone.records[k].get(f) for k in alone.records for f in figures)
     assert evaluation(tiny_stack, cases, store).records == json.loads(json.dumps(dealt.records))  # goes on from its store
     assert dealt.conditions["processes"] == 2
+
+
+def test_a_module_trained_anew_is_measured_anew_and_nothing_else_is(cases, tmp_path):
+    stack, rows, store = TinyStack(make_lm()), rows_for(["baseline", "tldr"], {}), tmp_path / "store.json"
+    first = evaluation(stack, cases, store)
+    first.run(rows, show=False)
+    first.once("piece", lambda: {"figure": 1}, "tldr"), first.once("other", lambda: {"figure": 1})
+    stack.made_of = lambda name: f"{name}, trained further" if name == "tldr" else name
+    again = evaluation(stack, cases, store)
+    assert {job.row.method.name for job in again.missing(rows)} == {"tldr"} and len(again.table()) == 2  # recordings, baseline
+    assert again.once("piece", lambda: {"figure": 2}, "tldr") == {"figure": 2}
+    assert again.once("other", lambda: {"figure": 2}) == {"figure": 1}
+    again.judge.made_of = "other ears"
+    assert not Evaluation(stack, cases, Sampling(), 0, store, again.judge).records
 
 
 def broken(cases: list[Case]) -> Evaluation:

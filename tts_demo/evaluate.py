@@ -1,6 +1,7 @@
 """Quality tables: every method and dial on the same texts, voices and seeds, judged by the same judges.
 
-One record a run is kept, so that an interrupted evaluation goes on where it stopped (``--json FILE``), and every figure
+One record a run is kept with a hash of the weights it was made with, so that an interrupted evaluation goes on where it
+stopped (``--json FILE``), and one after a module was trained anew measures again only what speaks with it. Every figure
 has a bootstrap interval over the runs it is made of. Natural recordings go through the same judges where the list names
 them. It drives ``engine.generate`` like everyone else and knows no method by name.
 """
@@ -49,7 +50,7 @@ class Evaluation:
     def __init__(self, stack: Any, cases: list[Case], sampling: Sampling, seed: int, store: Path | None,
                  judge: judges.Judges) -> None:
         self.stack, self.cases, self.sampling, self.seed, self.judge = stack, cases, sampling, seed, judge
-        self.store = store
+        self.store, self._made_of = store, {}
         self._until = float("inf")
         self.conditions = {
             "checkpoint": stack.checkpoint_hash, "stack": stack.name, "device": str(stack.device),
@@ -59,7 +60,8 @@ class Evaluation:
             "mos model": "DNSMOS (speechmos)",
         }
         stored = self._stored()
-        self.records: dict[str, dict[str, Any]] = stored.get("records", {})
+        fresh = lambda record: record.get("weights") == self.made_of(record["row"].split()[0])
+        self.records: dict[str, dict[str, Any]] = {k: r for k, r in stored.get("records", {}).items() if fresh(r)}
         self.pieces: dict[str, dict[str, Any]] = stored.get("pieces", {})  # what analyses have measured so far
         self._prompts: dict[str, Any] = {}
         self._voices: dict[str, np.ndarray | None] = {}
@@ -72,20 +74,31 @@ class Evaluation:
     def expired(self) -> bool:
         return time.monotonic() > self._until
 
-    def once(self, key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
-        """What ``make`` measures, kept with the records; None when the time is up."""
-        if key not in self.pieces:
+    def made_of(self, name: str) -> str:
+        """Hash of the weights behind a record of the method, the judging recogniser's counted; "" where it has none here."""
+        if name not in self._made_of:
+            try:
+                spoken = "" if name == NATURAL else self.stack.made_of(name)
+                self._made_of[name] = f"{spoken} {self.judge.made_of}".strip()
+            except UserError:
+                self._made_of[name] = ""
+        return self._made_of[name]
+
+    def once(self, key: str, make: Callable[[], dict[str, Any]], method: str = "baseline") -> dict[str, Any] | None:
+        """What ``make`` measures of a method, kept with the records; None when the time is up."""
+        weights = self.made_of(method)
+        if self.pieces.get(key, {}).get("weights") != weights:
             if self.expired:
                 return None
-            self.pieces[key] = make()
+            self.pieces[key] = {"weights": weights, "figures": make()}
             self.save()
-        return self.pieces[key]
+        return self.pieces[key]["figures"]
 
     def _stored(self) -> dict[str, Any]:
         if not (self.store and self.store.is_file()):
             return {}
         old = json.loads(self.store.read_text())
-        same, mine = ({k: v for k, v in c.items() if k not in ("threads", "processes")}
+        same, mine = ({k: v for k, v in c.items() if k not in ("threads", "processes", "checkpoint")}
                       for c in (old.get("conditions", {}), self.conditions))
         return old if json.loads(json.dumps(mine)) == same else {}
 
@@ -105,7 +118,8 @@ class Evaluation:
         return [job for job in jobs if self.key(job.label, job.case) not in self.records]
 
     def measure(self, job: Job) -> dict[str, Any]:
-        return {"row": job.label, **(self._natural(job.case) if job.row is None else self._speak(job.row, job.case))}
+        name = job.row.method.name if job.row else NATURAL
+        return {"row": job.label, "weights": self.made_of(name), **(self._natural(job.case) if job.row is None else self._speak(job.row, job.case))}
 
     def of_row(self, label: str, cases: Iterable[Case] | None = None) -> list[dict[str, Any]]:
         """The records of a row, over the texts of this evaluation or some of them."""

@@ -84,7 +84,7 @@ def heads(evaluation: Evaluation) -> dict[str, Any] | None:
             recording = audio.read(case.recording, target=stack.sample_rate)
             codes = stack.encode_prompt(recording.samples, recording.rate, None).codes[:, 0]
             return dataclasses.asdict(head_preference([head_losses(method, stack.prefix(evaluation.prompt(case), case.text), codes)]))
-        pieces.append(evaluation.once(f"heads | {case.recording.split('/')[-1]}", measure))
+        pieces.append(evaluation.once(f"heads | {case.recording.split('/')[-1]}", measure, "dcar"))
     pieces = [p for p in pieces if p]
     if not pieces:
         return None
@@ -102,7 +102,7 @@ def alignment(evaluation: Evaluation) -> dict[str, Any] | None:
             def measure(each: Row = each) -> dict[str, Any]:
                 done = engine.run(evaluation.stack, evaluation.request(each, case, capture_attention=True))
                 return {name: float(getattr(done.attention, name)) for name in names} if done.attention else {}
-            found.setdefault(each.label, []).append(evaluation.once(f"alignment | {each.label} | {case.text}", measure))
+            found.setdefault(each.label, []).append(evaluation.once(f"alignment | {each.label} | {case.text}", measure, each.method.name))
     return {label: {n: float(np.mean([p[n] for p in pieces if p])) for n in names} | {"runs": sum(map(bool, pieces))}
             for label, pieces in found.items() if any(pieces)} or None
 
@@ -116,7 +116,8 @@ def long_form(evaluation: Evaluation) -> dict[str, Any] | None:
     for number, text in enumerate(tqdm(texts, desc="long form", unit="paragraph")):
         case = Case(text, *voices[number % len(voices)])
         for each in _rows(evaluation, LONG_FORM):
-            piece = evaluation.once(f"long form | {each.label} | {text[:40]}", lambda: _paragraph(evaluation, each, case))
+            piece = evaluation.once(f"long form | {each.label} | {text[:40]}", lambda: _paragraph(evaluation, each, case),
+                                    each.method.name)
             found.setdefault(each.label, []).append(piece)
     return {label: _sum_thirds([p for p in pieces if p]) for label, pieces in found.items() if any(pieces)} or None
 

@@ -34,17 +34,18 @@ def missing() -> dict[str, str]:
 
 
 class Judges:
-    """samples are float32 [N] at 16 kHz throughout. ``recogniser``: the bundled one, or None."""
+    """samples are float32 [N] at 16 kHz throughout. ``recogniser``: the bundled one, or None; ``made_of``: its hash."""
 
-    def __init__(self, recogniser: Any | None = None) -> None:
-        self.recogniser, self._absent = recogniser, missing()
+    def __init__(self, recogniser: Any | None = None, made_of: str = "") -> None:
+        self.recogniser, self.made_of, self._absent = recogniser, made_of, missing()
 
     @classmethod
     def of_checkpoint(cls, root: Path) -> "Judges":
         from . import checkpoints
 
-        have = checkpoints.available(root, "recogniser")
-        return cls(checkpoints.load_module(root, "recogniser").eval() if have else None)
+        if not checkpoints.available(root, "recogniser"):
+            return cls()
+        return cls(checkpoints.load_module(root, "recogniser").eval(), checkpoints.checkpoint_hash(root, ("recogniser",)))
 
     @cached_property
     def _sphinx(self) -> Any:

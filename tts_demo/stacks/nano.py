@@ -27,6 +27,7 @@ from ..lm import Decoder, LanguageModel, Prefix
 from ..methods import Method, find
 from .base import Prompt
 
+PARTS = ("lm", "codec", "refiner", "speaker")  # folders of what every method speaks with
 SEGMENT_CHARACTERS = 160  # about 12 s of speech: what the language model has seen in training
 FASTEST = 2.0  # frames a symbol of text: of 5,525 recordings none is spoken faster
 CONTEXT_SECONDS = 6.0  # a longer prompt conditions through its speaker vector and the refiner alone
@@ -53,7 +54,7 @@ class NanoStack:
     @classmethod
     def load(cls, root: str | Path, device: torch.device | str, dtype: torch.dtype) -> "NanoStack":
         folder = checkpoints.resolve(root)
-        parts = {name: checkpoints.load_module(folder, name) for name in ("lm", "codec", "refiner", "speaker")}
+        parts = {name: checkpoints.load_module(folder, name) for name in PARTS}
         return cls(**parts, root=folder, checkpoint_hash=checkpoints.checkpoint_hash(folder), device=device, dtype=dtype)
 
     @property
@@ -111,6 +112,12 @@ class NanoStack:
             if name not in self._methods:
                 self._methods[name] = kind(self.lm, self._adapters(kind))
         return self._methods[name]
+
+    def made_of(self, name: str) -> str:
+        """Hash of all weights that a run of the method reads: a module trained anew leaves the others' figures valid."""
+        if self.root is None:
+            return self.checkpoint_hash
+        return checkpoints.checkpoint_hash(self.root, (*PARTS, *self.method(name).modules))
 
     def _adapters(self, kind: type[Method]) -> dict[str, torch.nn.Module]:
         """The method's trained modules by folder. One that it can run without may be absent."""

@@ -118,6 +118,11 @@ class CosyVoiceStack:
             raise UserError(f"This model speaks one codebook; a method with {codebooks} needs the stack nano.")
         return CosyVocoder(self.config, self._flow, self._hift, self._noise, prompt.extra["voice"])
 
+    def made_of(self, name: str) -> str:
+        """Hash of all weights that a run of the method reads."""
+        trained = [part for part in self.method(name).modules if checkpoints.available(self._adapters, part)]
+        return " ".join([self.checkpoint_hash] + [checkpoints.checkpoint_hash(self._adapters, trained)] * bool(trained))
+
     def method(self, name: str) -> Method:
         """The method, with its trained modules loaded the first time it is asked for."""
         kind = find(name)
