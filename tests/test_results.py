@@ -142,6 +142,8 @@ def test_the_plot_draws_every_setting_and_the_front() -> None:
 def test_figures_of_different_weights_are_not_joined() -> None:
     other = {"evaluate": EVALUATE, "bench": BENCH | {"conditions": SPEED | {"checkpoint": "y"}}}
     assert not results_plot.points(other) and not results_analyses.trade_off(other) and results.PLOT not in results.render(other)
+    same_pace = {section: figures | {"conditions": figures["conditions"] | {"pace": "z"}} for section, figures in other.items()}
+    assert results_plot.points(same_pace) and results_analyses.trade_off(same_pace)
 
 
 def test_qtts_rows_are_joined() -> None:

@@ -30,7 +30,7 @@ from .bench_peer import Peer
 from .bench_parts import PartClock
 from .bench_stack import RANDOM
 from .config import Request, Sampling
-from .evaluate_rows import Row
+from .evaluate_rows import Row, pace_of
 from .lm.cost import Cost, probe_bandwidth
 from .lm.decoder import Decoder
 from .methods.batched import BatchedBaseline
@@ -259,7 +259,8 @@ class Bench:
         device, decoder = self.stack.device, self.stack.decoder
         cuda = device.type == "cuda"
         return {
-            "random_weights": self.stack.checkpoint_hash == RANDOM, "stack": self.stack.name, "checkpoint": self.stack.checkpoint_hash, "device": processor(device),
+            "random_weights": self.stack.checkpoint_hash == RANDOM, "stack": self.stack.name, "checkpoint": self.stack.checkpoint_hash,
+            "pace": pace_of(self.stack), "device": processor(device),
             "runtime": "graph" if cuda and Decoder.graphed else "eager", "threads": torch.get_num_threads(),
             "load_average": os.getloadavg(), "dtype": str(decoder.dtype).removeprefix("torch."),
             "seconds": self.seconds, "rounds": min(len(m.lm_rtf) for m in self.measured.values()), "seed": self.seed, "bandwidth_gb_s": self.bandwidth / 1e9,

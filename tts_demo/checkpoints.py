@@ -94,6 +94,16 @@ def checkpoint_hash(root: Path, modules: Iterable[str] | None = None) -> str:
     files = {k: v for k, v in read_manifest(root).items() if not k.endswith(CARD)}
     if modules is not None:
         files = {k: v for k, v in files.items() if k.split("/")[0] in set(modules)}
+    return _digest(files)
+
+
+def pace_hash(root: Path, modules: Iterable[str]) -> str:
+    """Twelve hex digits that change with the configuration of any module, and with the weights of ``modules`` alone."""
+    return _digest({k: v for k, v in read_manifest(root).items()
+                    if k.endswith(CONFIG) or (k.split("/")[0] in set(modules) and not k.endswith(CARD))})
+
+
+def _digest(files: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:12]
 
 

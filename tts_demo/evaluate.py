@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 from . import audio, engine, judges, results
 from .config import SAMPLE_RATE, Request, Sampling, UserError
-from .evaluate_rows import EVERYTHING, ROWS_SHARE, Case, Row, read_cases, rows_for, runnable
+from .evaluate_rows import EVERYTHING, ROWS_SHARE, Case, Row, pace_of, read_cases, rows_for, runnable
 from .evaluate_table import compare, format_table, summarise
 from .methods import METHODS
 
@@ -53,7 +53,7 @@ class Evaluation:
         self.store, self._made_of = store, {}
         self._until = float("inf")
         self.conditions = {
-            "checkpoint": stack.checkpoint_hash, "stack": stack.name, "device": str(stack.device),
+            "checkpoint": stack.checkpoint_hash, "pace": pace_of(stack), "stack": stack.name, "device": str(stack.device),
             "dtype": str(stack.dtype).removeprefix("torch."), "sampling": dataclasses.asdict(sampling), "seed": seed,
             "machine": f"{platform.machine()}, {os.cpu_count()} cores", "torch": torch.__version__,
             "threads": torch.get_num_threads(), "recogniser": "PocketSphinx en-us", "voice model": "Resemblyzer",
@@ -98,7 +98,7 @@ class Evaluation:
         if not (self.store and self.store.is_file()):
             return {}
         old = json.loads(self.store.read_text())
-        same, mine = ({k: v for k, v in c.items() if k not in ("threads", "processes", "checkpoint")}
+        same, mine = ({k: v for k, v in c.items() if k not in ("threads", "processes", "checkpoint", "pace")}
                       for c in (old.get("conditions", {}), self.conditions))
         return old if json.loads(json.dumps(mine)) == same else {}
 

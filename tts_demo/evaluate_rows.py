@@ -78,6 +78,11 @@ def rows_for(names: Iterable[str], settings: dict[str, str]) -> list[Row]:
     return list({row.label: row for row in rows}.values())
 
 
+def pace_of(stack: Any) -> str:
+    """Hash of what the speed of its methods follows from; that of all its weights where the stack knows no better."""
+    return getattr(stack, "pace", stack.checkpoint_hash)
+
+
 def runnable(stack: Any, rows: list[Row], strict: bool) -> tuple[list[Row], list[str]]:
     """Rows whose trained weights are here, and why the others are not run. ``strict``: a person named the methods."""
     fine, skipped = [], {}

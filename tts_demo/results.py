@@ -102,7 +102,7 @@ def render(results: dict[str, Any]) -> str:
 
 
 QUALITY = (("runs", "texts", 1, 0), ("wer", "WER %", 100, 1), ("wer_above_baseline", "WER over the baseline", 100, 1), ("cer", "CER %", 100, 1), ("per", "PER %", 100, 1), ("sim", "SIM", 1, 2),
-           ("mos", "MOS", 1, 2), ("lm_rtf", "LM-RTF", 1, 3), ("rtf", "RTF", 1, 3), ("ttfa", "TTFA s", 1, 2),
+           ("mos", "MOS", 1, 2),
            ("frames_per_step", "frames a step", 1, 2), ("kv_peak", "KV peak MB", 1e-6, 2), ("truncated", "cut %", 100, 0))
 DIFFERENCES = ("wer_above_baseline",)  # shown with their sign
 
@@ -112,8 +112,7 @@ def _quality(section: dict[str, Any]) -> str:
     head = (f"**Quality.** `{section['command']}`: every row speaks the same texts in the same voices, a row of fewer texts "
             f"the first of them, the recordings those that have one; WER and CER by {c['recogniser']}, PER (phonemes) by the bundled recogniser, SIM by {c['voice model']}, MOS by {c['mos model']} (higher is better for these two, lower for "
             f"all others); ± is half of a 95 % bootstrap interval, WER over the baseline is that of the same texts in points, resampled in "
-            f"pairs. {_hardware(c)}. RTF here is while the judges share the "
-            f"machine: compare speeds in the speed table.")
+            f"pairs. {_hardware(c)}. Speeds stand in the speed table: these rows were not measured side by side.")
     lines = [head, "", "| method | " + " | ".join(h for _, h, _, _ in QUALITY) + " |", "|---" * (len(QUALITY) + 1) + "|"]
     for label, row in rows.items():
         cells = [_cell(row, key, scale, digits) for key, _, scale, digits in QUALITY]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .results_goals import same_weights
+from .results_goals import comparable
 
 Figures = dict[str, Any]
 
@@ -13,7 +13,7 @@ Figures = dict[str, Any]
 def trade_off(results: Figures) -> list[Figures]:
     """QTTS: quality against speed for strategy x codebooks x delay, joined from the rows of evaluate and bench
     where they were measured with the same weights."""
-    if not same_weights(results, "evaluate", "bench"):
+    if not comparable(results, "evaluate", "bench"):
         return []
     quality, speed = (results[section]["rows"] for section in ("evaluate", "bench"))
     keys = (("wer", quality), ("per", quality), ("sim", quality), ("mos", quality), ("lm_rtf", speed), ("rtf", speed), ("ttfa", speed),

@@ -30,10 +30,11 @@ def find_row(results: Results, section: str, start: str) -> dict[str, Any]:
     return rows[start] if start in rows else next(row for label, row in rows.items() if label.startswith(start + " "))
 
 
-def same_weights(results: Results, *sections: str) -> bool:
-    """Whether all these sections are there and were measured with one checkpoint, so that their rows may be joined."""
-    found = [results.get(section, {}).get("conditions", {}).get("checkpoint") for section in sections]
-    return None not in found and len(set(found)) == 1
+def comparable(results: Results, *sections: str) -> bool:
+    """Whether the rows of these sections may be joined: all are there, measured with one checkpoint, or with two that differ
+    only in weights that no speed follows from (``NanoStack.pace``)."""
+    found = [results.get(section, {}).get("conditions", {}) for section in sections]
+    return any(all(c.get(key) for c in found) and len({c[key] for c in found}) == 1 for key in ("checkpoint", "pace"))
 
 
 def _figure(section: str, start: str, key: str, scale: float = 1.0) -> Callable[[Results], float]:

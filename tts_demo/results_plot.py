@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from .results_goals import same_weights
+from .results_goals import comparable
 
 WIDTH, HEIGHT = 760, 460
 LEFT, RIGHT, TOP, BOTTOM = 62, 170, 24, 50
@@ -29,7 +29,7 @@ class Point:
 
 def points(results: dict[str, Any]) -> list[Point]:
     """Rows whose speed ``bench`` and whose WER ``evaluate`` has measured with the same weights."""
-    if not same_weights(results, "evaluate", "bench"):
+    if not comparable(results, "evaluate", "bench"):
         return []
     quality, speed = (results[section]["rows"] for section in ("evaluate", "bench"))
     return [Point(speed[label]["lm_rtf"], 100 * row["wer"], label) for label, row in quality.items()

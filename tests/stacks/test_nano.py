@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nano_tiny import ENTRIES, SPEAKER, make_checkpoint, voice
-from tts_demo import engine
+from tts_demo import checkpoints, engine
 from tts_demo.config import HOP, Request, UserError
 from tts_demo.methods import METHODS
 from tts_demo.stacks import load_stack, pick_dtype
@@ -114,3 +114,21 @@ def test_precisions() -> None:
     assert pick_dtype(None, cpu) == torch.float32 and pick_dtype("bfloat16", cpu) == torch.bfloat16
     with pytest.raises(UserError, match="float16"):
         pick_dtype("float16", cpu)
+
+
+def test_speed_follows_shapes_and_the_weights_that_choose_steps(tmp_path: Path) -> None:
+    root = make_checkpoint(tmp_path / "nano")
+    stack = NanoStack.load(root, "cpu", torch.float32)
+
+    def train(name: str) -> None:
+        for folder, module in METHODS[name].build_modules(stack.lm).items():
+            for weight in module.parameters():
+                torch.nn.init.normal_(weight)
+            checkpoints.save_module(root, folder, module)
+
+    train("tldr"), train("ssd")
+    pace, made = stack.pace, {name: stack.made_of(name) for name in ("baseline", "tldr", "ssd")}
+    train("tldr")
+    assert stack.pace == pace and {name for name in made if stack.made_of(name) != made[name]} == {"tldr"}
+    train("ssd")
+    assert stack.pace != pace and {name for name in made if stack.made_of(name) != made[name]} == {"tldr", "ssd"}

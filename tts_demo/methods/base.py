@@ -122,6 +122,7 @@ class Method(abc.ABC):
     Options: ClassVar[type[Options]] = Options
     needs_weights: ClassVar[tuple[str, ...]] = ()  # folders under the checkpoint this method cannot run without
     bench_options: ClassVar[tuple[dict[str, Any], ...]] = ({},)  # dials worth a row in bench and evaluate
+    pace_follows_weights: ClassVar[bool] = False  # whether what is said decides how many frames a step commits
     warm: bool = False  # set by the engine once a run of this object has finished; the first run is marked cold
 
     def __init__(self, lm: Any, modules: dict[str, nn.Module] | None = None) -> None:

@@ -163,6 +163,7 @@ class SSD(Method):
     cached = "every text, prompt and speech token, in both models"
     emits = "the accepted tokens and 1 more"
     Options = SSDOptions
+    pace_follows_weights = True
     needs_weights = ("ssd-draft",)
     bench_options = (*({"tolerance": t, "draft_length": "3"} for t in (0.0, 0.1, 0.2, 0.3, 0.4)),
                      {"tolerance": 0.0, "draft_length": "auto"}, {"tolerance": 0.4, "draft_length": "auto"})

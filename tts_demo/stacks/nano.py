@@ -24,7 +24,7 @@ from ..codec.speaker import SpeakerEncoder
 from ..codec.streaming import Running, Windowed
 from ..config import FRAME_RATE, HOP, SAMPLE_RATE, Sampling, UserError
 from ..lm import Decoder, LanguageModel, Prefix
-from ..methods import Method, find
+from ..methods import METHODS, Method, find
 from .base import Prompt
 
 PARTS = ("lm", "codec", "refiner", "speaker")  # folders of what every method speaks with
@@ -118,6 +118,15 @@ class NanoStack:
         if self.root is None:
             return self.checkpoint_hash
         return checkpoints.checkpoint_hash(self.root, (*PARTS, *self.method(name).modules))
+
+    @property
+    def pace(self) -> str:
+        """Hash of what speed follows from: the shapes of all modules, and the weights behind the steps of the methods that
+        let what is said decide how far each goes."""
+        if self.root is None:
+            return self.checkpoint_hash
+        follow = [folder for kind in METHODS.values() if kind.pace_follows_weights for folder in kind.build_modules(self.lm)]
+        return checkpoints.pace_hash(self.root, ("lm", *follow))
 
     def _adapters(self, kind: type[Method]) -> dict[str, torch.nn.Module]:
         """The method's trained modules by folder. One that it can run without may be absent."""

@@ -3,7 +3,8 @@
 The mask of section 3.3 in one teacher-forced pass: summaries stand behind their spans, carry no loss, and everything
 else attends as it will when decoding. Window, group and how much of the speech counts as prompt are drawn for every
 batch, so that the dials are live on one adapter. ``--set window=50`` or ``group=10`` train one setting, as the paper.
-``--set chains=0.5``: half of the batches are up to 3,000 frames of one voice in a row, which the base model never saw.
+``--set chains=0.5``: half of the batches are up to 3,000 frames of one voice in a row, which the base model never saw. (560
+steps of 0.6 on the published adapter: paragraphs of a minute 112 -> 83 % WER, single sentences 31.6 -> 42.8 %; not published.)
 """
 
 from __future__ import annotations

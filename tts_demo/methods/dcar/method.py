@@ -61,6 +61,7 @@ class Dcar(Method):
     cached = "every text, prompt and speech token, and one slot of the small policy per chunk"
     emits = "a chunk of 1 to 7 tokens"
     Options = DcarOptions
+    pace_follows_weights = True
     needs_weights = ("dcar-heads",)  # a learned range needs dcar-policy as well
     bench_options = tuple({"chunk_range": word} for word in (
         "2,3,4", "2,3", "3,4", "2,3,4,5", "free", "2", "3", "4", "random:2,3,4"))
