@@ -1,8 +1,9 @@
 """Quality tables: every method and dial on the same texts, voices and seeds, judged by the same judges.
 
 One record a run is kept with a hash of the weights it was made with, so that an interrupted evaluation goes on where it
-stopped (``--json FILE``), and one after a module was trained anew measures again only what speaks with it. Every figure
-has a bootstrap interval over the runs it is made of. Natural recordings go through the same judges where the list names
+stopped (``--json FILE``), and one after a module was trained anew measures again only what speaks with it (a change of
+code that changes what is said it does not notice: remove the store then). Every figure has a bootstrap interval over the
+runs it is made of. Natural recordings go through the same judges where the list names
 them. It drives ``engine.generate`` like everyone else and knows no method by name.
 """
 
