@@ -26,8 +26,8 @@ RECIPES = {
     "compressed": "compressed.CompressedTask",
     "ssd-draft": "ssd_draft.DraftTask",
 }
+CPU_ONLY = ("dcar-policy",)  # its rollouts and their judge are written for the CPU
 # Those that need a language model, text and codes and nothing else: they also train on a released model.
-CPU_ONLY = ("dcar-policy",)
 METHODS = ("tldr", "tldr-short", "tldr-no-lora", "tldr-no-speaker", "tldr-mean-pool", "tldr-parallel", "dcar-heads",
            "compressed", "ssd-draft")
 
