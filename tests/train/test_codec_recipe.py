@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,9 @@ import soundfile
 import torch
 
 from tts_demo import checkpoints
-from tts_demo.config import SAMPLE_RATE, CodecConfig, UserError
+from tts_demo.config import HOP, SAMPLE_RATE, CodecConfig, UserError
 from tts_demo.recogniser import Recogniser, RecogniserConfig
-from tts_demo.train.codec import CodecTask, published
+from tts_demo.train.codec import VOICE_CROP, CodecTask, published
 from tts_demo.train.codec_decoder import CodecDecoderTask
 from tts_demo.train.first_book import OPEN, WINDOW, FirstBookTask
 from tts_demo.train.loop import TrainOptions, fit
@@ -102,6 +103,38 @@ def test_a_first_book_can_be_the_first_thing_trained(place: Path, tmp_path: Path
     told = TrainOptions(data=place / "buzz", out=tmp_path, checkpoint=tmp_path, work=place / "work", steps=2, batch=2)
     scores = fit(FirstBookTask(told), told)
     assert "codes as before" not in scores and checkpoints.load_module(tmp_path, "codec").config.entries == 1024
+
+
+def test_new_ears_leave_the_rest_of_the_codec(place: Path, tmp_path: Path) -> None:
+    checkpoints.save_module(tmp_path, "codec", checkpoints.load_module(place / "out", "codec"), facts={"command": "train codec"})
+    wider = Recogniser(RecogniserConfig(mels=CodecConfig().semantic_mels, width=CodecConfig().semantic_width + 32))
+    checkpoints.save_module(tmp_path, "recogniser", wider)
+    told = TrainOptions(data=place / "buzz", out=tmp_path / "new", checkpoint=tmp_path, work=place / "work", steps=2, batch=2,
+                        settings={"start": "published", "ears": "new"})
+    scores = fit(FirstBookTask(told), told)
+    old, new = checkpoints.load_module(tmp_path, "codec"), checkpoints.load_module(tmp_path / "new", "codec")
+    wave, latent = torch.randn(1, 20 * old.config.hop), torch.randn(1, 20, old.config.latent)
+    assert new.config.semantic_width == old.config.semantic_width + 32 and "codes as before" not in scores
+    assert torch.equal(old.encoder(wave), new.encoder(wave)) and torch.equal(old.decode_latent(latent), new.decode_latent(latent))
+    assert torch.equal(old.quantizer.books[1].encode(latent), new.quantizer.books[1].encode(latent))
+    assert not torch.equal(old.quantizer.books[0].encode(latent), new.quantizer.books[0].encode(latent))
+    assert "train codec" in (tmp_path / "new" / "codec" / "README.md").read_text()  # what made the rest
+
+
+def test_the_refiners_share_of_a_batch(place: Path) -> None:
+    count = lambda size, **told: CodecDecoderTask(replace(options(place, 1, **told), batch=size)).refined
+    assert [count(8), count(8, refined="0.75"), count(8, refined="1"), count(2), count(1)] == [4, 6, 7, 1, 1]
+
+
+def test_a_short_voice_is_repeated_and_a_long_one_cut(place: Path) -> None:
+    task = CodecDecoderTask(options(place, 1))
+    rows, samples = task.phonetic.get(0), task.speech.samples(0)
+    heard, told = task._voice(np.random.default_rng(0), 0)
+    assert len(rows) < VOICE_CROP or len(heard) == VOICE_CROP * HOP
+    assert heard.shape == (VOICE_CROP * HOP,) and told.shape == (VOICE_CROP, rows.shape[1])
+    start = next(k for k in range(len(rows)) if np.array_equal(rows[k], told[0]))
+    assert np.array_equal(heard[:HOP], samples[start * HOP : (start + 1) * HOP])
+    assert np.array_equal(task.speech.samples(0, 3 * HOP, 2 * HOP), samples[3 * HOP : 5 * HOP])
 
 
 @pytest.mark.parametrize("pace", [0.9, 1.0, 1.1])

@@ -14,7 +14,7 @@ from tts_demo import checkpoints
 from tts_demo.config import SpeakerConfig, UserError
 from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.train.forward import train_forward
-from tts_demo.train.loop import TrainOptions, _Batches, fit, learning_rate
+from tts_demo.train.loop import TrainOptions, _Batches, command_line, fit, learning_rate
 
 from conftest import make_lm
 
@@ -95,6 +95,25 @@ def test_a_run_that_begins_with_published_weights_says_what_made_them(tmp_path: 
     fit(LineTask(), TrainOptions(**told, steps=3, settings={"start": "published"}, resume=True))
     history = checkpoints.how_it_was_made(tmp_path / "out", "speaker")
     assert [part.split("(")[1].split(",")[0] for part in history.split("; ")] == ["12 of 12 steps", "2 of 2 steps", "3 of 3 steps"]
+
+
+def test_a_batch_without_a_finite_gradient_is_left_out(tmp_path: Path) -> None:
+    """The square root of nothing: a loss that is finite, and a gradient that is not."""
+    task, spoilt = LineTask(), 5
+    original = task.loss
+
+    def loss(batch, step):
+        value, parts = original(batch, step)
+        return value + ((task.model.project.weight.sum() * 0).sqrt() if step == spoilt else 0), parts
+
+    task.loss = loss
+    scores = fit(task, TrainOptions(data=tmp_path, out=tmp_path / "out", work=tmp_path / "work"))
+    assert np.isfinite(scores["first weight"]) and all(torch.isfinite(p).all() for p in task.model.parameters())
+
+
+def test_the_command_on_a_card_tells_the_time_limit() -> None:
+    told = TrainOptions(data=Path("d"), minutes=2.5, batch=240, settings={"start": "published"})
+    assert command_line("lm", told) == "python -m tts_demo train lm --data SPEECH --seed 0 --minutes 2.5 --batch 240 --set start=published"
 
 
 def test_frozen_statistics_stand_still(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 from tts_demo.config import SAMPLE_RATE
 from tts_demo.train.loop import TrainOptions, fit
 from tts_demo.recogniser import Recogniser, RecogniserConfig
-from tts_demo.train.recogniser import RecogniserTask, noisy, warp
+from tts_demo.train.recogniser import RecogniserTask, mask_bands, noisy, warp
 
 
 def test_warping_stretches_time_and_bands() -> None:
@@ -58,3 +58,13 @@ def test_noise_is_below_the_speech() -> None:
     added = noisy(speech) - speech
     below = 10 * torch.log10(speech.square().mean(1) / added.square().mean(1))
     assert (below > 9.5).all() and (below < 60.5).all() and below.std() > 5
+
+
+def test_bands_and_stretches_are_cut_out_of_every_utterance() -> None:
+    torch.manual_seed(0)
+    cut = mask_bands(torch.ones(200, 120, 80))
+    bands, times = (cut == 0).all(1).sum(1), (cut == 0).all(2).sum(1)  # per utterance
+    assert bands.max() <= 32 and 10 < bands.float().mean() < 20 and times.max() <= 90 and 25 < times.float().mean() < 50
+    assert ((cut == 0).any(0).float().mean() > 0.9) and len({tuple(row.flatten().tolist()) for row in cut[:20]}) == 20
+    assert (mask_bands(torch.ones(50, 40, 80), stretches=0) == 0).all(2).sum() == 0
+    assert mask_bands(torch.ones(3, 10, 80)).shape == (3, 10, 80)  # shorter than the longest stretch

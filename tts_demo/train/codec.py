@@ -1,13 +1,14 @@
 """Recipe ``codec``: encoder, quantizer and decoder, with the refiner and the speaker encoder trained along.
 
-Each batch is random crops. Half of it goes through the quantizer with a random number of books; half goes first book ->
+Each batch is random crops. Some go through the quantizer with a random number of books; the others go first book ->
 refiner (with the voice of another crop and its own pitch) -> the same decoder, so that the decoder learns to speak from
 both. Besides spectra, what the frozen lower blocks of the recogniser hear in the result must be what they hear in the
 recording: spectra alone forgive a mumble. The first book alone feeds the semantic probe. ``--set semantic=0`` trains
 without either, for the comparison in QTTS.
 ``--set start=published`` goes on from the published codec with first book and voice frozen: whatever was trained on the
-first book stays valid, the strategies of QTTS that read the others do not. The recipe in ``codec_decoder.py`` keeps every
-code.
+first book stays valid, the strategies of QTTS that read the others do not. ``--set refined=0.75`` gives the refiner three
+quarters of each batch instead of half, for a first book that is new to it. The recipe in ``codec_decoder.py`` keeps
+every code.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ class CodecTask:
         recogniser = load_recogniser(options.checkpoint)
         self.alignments = Alignments(self.speech, self.phonemes, recogniser, tag_of(recogniser))
         self.size, self.device = options.batch or 8, options.device
+        share = float(options.settings.get("refined", 0.5))  # of a batch: that voice is what most people hear
+        self.refined = min(self.size - 1, max(1, round(self.size * share))) if self.size > 1 else 1
         self.goes_on |= options.settings.get("start") == "published"
         self.semantic = float(options.settings.get("semantic", 1.0))
         self.audio_gradient = float(options.settings.get("audio_gradient", 0.15)) if self.semantic else 1.0
@@ -115,11 +118,11 @@ class CodecTask:
     def _make(self, rng: np.random.Generator, chosen: np.ndarray) -> CodecBatch:
         audio, phonetic, voice, voice_phonetic, labels, pitch, hertz, sounds, speakers = ([] for _ in range(9))
         for i in chosen:
-            samples, row = self.speech.samples(i), self.alignments.get(i)
+            row = self.alignments.get(i)
             start = int(rng.integers(len(row) - CROP + 1))
             ids = np.asarray(self.phonemes.ids[i], dtype=np.int64)
             spoken = row[start : start + CROP]
-            audio.append(samples[start * HOP : (start + CROP) * HOP])
+            audio.append(self.speech.samples(i, start * HOP, CROP * HOP))
             phonetic.append(self.phonetic.get(i)[start : start + CROP])
             labels.append(ids[spoken])
             pitch.append(self.pitch.get(i)[start : start + CROP].astype(np.int64))
@@ -127,23 +130,30 @@ class CodecTask:
             sounds.append(ids[sounds_of(spoken, MAX_SOUNDS)])
             speaker = self.speech.utterances[i].speaker
             other = int(rng.choice(self.by_voice.get(speaker, [i])))
-            frames = _span(rng, len(self.phonetic.get(other)))
-            voice.append(self.speech.samples(other).reshape(-1)[: len(self.phonetic.get(other)) * HOP].reshape(-1, HOP)[frames].ravel())
-            voice_phonetic.append(self.phonetic.get(other)[frames])
+            heard, told = self._voice(rng, other)
+            voice.append(heard)
+            voice_phonetic.append(told)
             speakers.append(self.voices.index(speaker) if speaker in self.voices else 0)
         return CodecBatch(pad_stack(audio), pad_stack(phonetic).float(), pad_stack(voice), pad_stack(voice_phonetic).float(),
                           torch.from_numpy(np.stack(labels)), torch.from_numpy(np.stack(pitch)), torch.from_numpy(np.stack(hertz)),
                           pad_stack(sounds), torch.tensor(speakers))
 
+    def _voice(self, rng: np.random.Generator, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """VOICE_CROP frames of an utterance: samples [VOICE_CROP * HOP] and features. A shorter recording is repeated."""
+        rows = self.phonetic.get(index)
+        start, count = int(rng.integers(max(1, len(rows) - VOICE_CROP + 1))), min(len(rows), VOICE_CROP)
+        return (np.resize(self.speech.samples(index, start * HOP, count * HOP), VOICE_CROP * HOP),
+                np.resize(rows[start : start + count], (VOICE_CROP, rows.shape[1])))
+
     def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
         batch = batch.to(self.device)
-        codec, half = self.codec, max(1, self.size // 2)  # the refined voice is what most people hear
+        codec, count = self.codec, self.refined
         keep = random_books(len(batch.audio), codec.config.codebooks).to(self.device)
-        keep[:half] = codec.config.codebooks  # their full latent is the refiner's target
+        keep[:count] = codec.config.codebooks  # their full latent is the refiner's target
         latent, semantic = codec.encoder(batch.audio), codec.semantic(batch.phonetic)
         quantised, first, codes, vq = codec.quantizer(latent, semantic, keep, self.audio_gradient)
         speaker = self.voice(batch.voice)
-        loss, parts = self.speak(batch, quantised, codes, speaker, half, step)
+        loss, parts = self.speak(batch, quantised, codes, speaker, count, step)
         loss, parts = loss + 0.25 * vq, parts | {"vq": vq.item()}
         if self.goes_on:  # the first book and the voice are finished: nothing more to teach them
             return loss, parts
@@ -154,21 +164,21 @@ class CodecTask:
         return loss, parts | {"frame": frame.item(), "asr": spoken.item(), "voice": voice.item()}
 
     def speak(self, batch: CodecBatch, quantised: Tensor, codes: Tensor, speaker: Tensor,
-              half: int, step: int) -> tuple[Tensor, dict[str, float]]:
-        """The first ``half`` of the items through the refiner, the others from their books, all through one decoder:
+              count: int, step: int) -> tuple[Tensor, dict[str, float]]:
+        """The first ``count`` of the items through the refiner, the others from their books, all through one decoder:
         -> loss [], its parts."""
         codec = self.codec
         with torch.no_grad():
-            prompt = codec.quantizer.decode(codec.encode(batch.voice[:half], batch.voice_phonetic[:half]))
-        refined, pitch = self.refiner.refine(codes[:half, :, 0], speaker[:half], prompt, pitch=batch.pitch[:half])
-        latent = torch.cat([refined, quantised[half:]])
+            prompt = codec.quantizer.decode(codec.encode(batch.voice[:count], batch.voice_phonetic[:count]))
+        refined, pitch = self.refiner.refine(codes[:count, :, 0], speaker[:count], prompt, pitch=batch.pitch[:count])
+        latent = torch.cat([refined, quantised[count:]])
         tone, tuning = self._tone(latent.detach(), batch.hertz)
         features, numbers = codec.decoder.features(latent), torch.randint(HISS, (2, len(latent), 1), device=latent.device)
         made, again = (codec.decoder.sound(features, run(tone, number=number)) for number in numbers)  # noises apart
         (spectral, spread), heard = self.spectral.energy(made, again, batch.audio), self._heard(made, batch.audio)
-        regression = F.l1_loss(refined, quantised[:half].detach())
-        guessed = F.cross_entropy(pitch.float().transpose(1, 2), batch.pitch[:half])
-        parts = {"refined": spectral[:half].mean().item(), "coded": spectral[half:].mean().item(), "reg": regression.item(),
+        regression = F.l1_loss(refined, quantised[:count].detach())
+        guessed = F.cross_entropy(pitch.float().transpose(1, 2), batch.pitch[:count])
+        parts = {"refined": spectral[:count].mean().item(), "coded": spectral[count:].mean().item(), "reg": regression.item(),
                  "pitch": guessed.item(), "heard": heard.item(), "tone": tuning.item(), "spread": spread.mean().item()}
         loss = spectral.mean() + min(1.0, self.semantic) * heard + 0.3 * regression + 0.1 * guessed + tuning
         return self._judged(made, batch.audio, step, loss, parts) if self.adversarial else (loss, parts)
@@ -210,15 +220,14 @@ class CodecTask:
             latent = self.codec.quantizer.decode(codes)
             prompt = self.codec.quantizer.decode(self.codec.encode(batch.voice, batch.voice_phonetic))
             refined = self.refiner(codes[..., 0], self.voice(batch.voice), prompt)
-            first = self.codec.quantizer.books[0].lookup(codes[..., 0])
-            scores.append([self.spectral(self.codec.decoder.whole(latent), batch.audio).mean().item(),
-                           self.spectral(self.codec.decoder.whole(refined), batch.audio).mean().item(),
-                           self.probe.frame_error(first, batch.labels)])
-        names = ("spectral distance, 8 books", "spectral distance, first book refined", "first book, frame phoneme error")
-        found = dict(zip(names, np.mean(scores, axis=0).tolist()))
-        if self.goes_on:
-            del found[names[2]]  # the probe is not trained
-        return found
+            found = {"spectral distance, 8 books": self.spectral(self.codec.decoder.whole(latent), batch.audio).mean().item(),
+                     "spectral distance, first book refined":
+                         self.spectral(self.codec.decoder.whole(refined), batch.audio).mean().item()}
+            if not self.goes_on:  # else the probe is not trained
+                first = self.codec.quantizer.books[0].lookup(codes[..., 0])
+                found["first book, frame phoneme error"] = self.probe.frame_error(first, batch.labels)
+            scores.append(found)
+        return {name: float(np.mean([found[name] for found in scores])) for name in scores[0]}
 
 
 def published(options: TrainOptions) -> tuple[Codec, Refiner, SpeakerEncoder]:
@@ -238,12 +247,6 @@ def published(options: TrainOptions) -> tuple[Codec, Refiner, SpeakerEncoder]:
 def _usable(task: CodecTask, index: int) -> bool:
     row = task.alignments.get(index)
     return row is not None and CROP < len(row) <= len(task.speech.samples(index)) // HOP
-
-
-def _span(rng: np.random.Generator, frames: int) -> np.ndarray:
-    """VOICE_CROP consecutive frame numbers; a shorter recording is repeated."""
-    start = int(rng.integers(max(1, frames - VOICE_CROP + 1)))
-    return (start + np.arange(VOICE_CROP)) % frames
 
 
 def random_books(count: int, books: int) -> Tensor:

@@ -34,11 +34,11 @@ class CodecDecoderTask(CodecTask):
         return codec, refiner, voice
 
     def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
-        batch, codec, half = batch.to(self.device), self.codec, max(1, self.size // 2)
+        batch, codec, count = batch.to(self.device), self.codec, self.refined
         with torch.no_grad():
             codes = codec.encode(batch.audio, batch.phonetic)
             keep = random_books(len(codes), codec.config.codebooks).to(self.device)
-            keep[:half] = codec.config.codebooks
+            keep[:count] = codec.config.codebooks
             latent = sum(book.lookup(codes[..., k]) * (keep > k)[:, None, None] for k, book in enumerate(codec.quantizer.books))
             speaker = self.voice(batch.voice)
-        return self.speak(batch, latent, codes, speaker, half, step)
+        return self.speak(batch, latent, codes, speaker, count, step)

@@ -149,9 +149,10 @@ class SpeechCache(Corpus):
         self.offsets = np.load(folder / "offsets.npy")
         self.audio = np.memmap(folder / "audio.i16", dtype=np.int16, mode="r")
 
-    def samples(self, index: int) -> np.ndarray:
-        """float32 [N] in -1..1."""
-        return self.audio[self.offsets[index] : self.offsets[index + 1]].astype(np.float32) / 32768.0
+    def samples(self, index: int, start: int = 0, count: int | None = None) -> np.ndarray:
+        """float32 [N] in -1..1: the whole utterance, or ``count`` samples of it from ``start`` on."""
+        first, end = int(self.offsets[index]) + start, int(self.offsets[index + 1])
+        return self.audio[first : end if count is None else min(end, first + count)].astype(np.float32) / 32768.0
 
     def seconds(self, index: int) -> float:
         return float(self.offsets[index + 1] - self.offsets[index]) / SAMPLE_RATE

@@ -8,7 +8,8 @@ between its peaks empty. Each batch is varied as in the recogniser's recipe.
 
 For the first ``OPEN`` steps a new book lets everything pass. ``--set start=published`` goes on from the published codec,
 whose readers learn alone for as long; most entries keep their meaning, so that a language model has little to learn anew.
-``codec --set start=published`` then fits the rest to the book.
+``codec --set start=published`` then fits the rest to the book. ``--set start=published ears=new`` keeps of the published
+codec all but the book and what listens for it, which begin anew with the recogniser's lower blocks.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class Reader(nn.Module):
 class FirstBookTask:
     name = "first-book"
     steps, lr = 2400, 8e-4
+    any_length = True
     loads_published = True
 
     def __init__(self, options: TrainOptions) -> None:
@@ -87,8 +89,8 @@ class FirstBookTask:
         recogniser = load_recogniser(options.checkpoint)
         self.alignments = Alignments(self.speech, self.phonemes, recogniser, tag_of(recogniser))
         self.device, self.checkpoint = options.device, options.checkpoint
-        self.goes_on = options.settings.get("start") == "published"
-        self.codec = _network(options, recogniser, self.goes_on).requires_grad_(False)
+        self.goes_on = options.settings.get("start") == "published" and options.settings.get("ears") != "new"
+        self.codec = _network(options, recogniser).requires_grad_(False)
         self.book: Codebook = self.codec.quantizer.books[0]
         for part in (self.codec.phonetic, self.codec.semantic, self.book):
             part.requires_grad_(True)
@@ -175,11 +177,17 @@ class FirstBookTask:
         return scores | ({"codes as before": float(np.mean(kept))} if old else {})
 
 
-def _network(options: TrainOptions, recogniser: Recogniser, goes_on: bool) -> Codec:
-    """The published codec, or a new one that listens with the recogniser's lower blocks."""
-    if goes_on:
-        return checkpoints.load_module(options.checkpoint, "codec")
+def _network(options: TrainOptions, recogniser: Recogniser) -> Codec:
+    """The published codec, one with new ears and a new first book in it, or one that is new altogether. New ears begin as the
+    recogniser's lower blocks."""
+    published = options.settings.get("start") == "published"
+    old = checkpoints.load_module(options.checkpoint, "codec") if published else None
+    if old and options.settings.get("ears") != "new":
+        return old
     c = recogniser.config
-    codec = Codec(CodecConfig(semantic_mels=c.mels, semantic_width=c.width))
+    codec = Codec(replace(old.config if old else CodecConfig(), semantic_mels=c.mels, semantic_width=c.width))
+    if old:
+        anew = ("phonetic.", "semantic.", "quantizer.books.0.")
+        codec.load_state_dict({k: v for k, v in old.state_dict().items() if not k.startswith(anew)}, strict=False)
     hear_with(codec, recogniser)
     return codec

@@ -4,7 +4,8 @@ Next-token cross-entropy on the first codebook, text seen both ways, 8 % of the 
 data the text-speech alignment fails first, so one head in each of a few layers is guided: the share of its attention
 that falls on the phoneme being spoken (forced alignment, two symbols either side) is a second loss, and a linear probe
 on the hidden state must name that phoneme. ``--set width=192
-longest=500`` makes a smaller model on utterances of at most 10 s, which two CPU cores train in an hour.
+longest=500`` makes a smaller model on utterances of at most 10 s, which two CPU cores train in an hour; ``chains=0.2``
+makes a fifth of the batches of several utterances in a row, up to a minute, for what is to speak that long in one go.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class LMTask:
 
     def __init__(self, options: TrainOptions) -> None:
         longest = int(options.settings.get("longest", 850))
-        self.sequences = sequences(options, frames=options.batch or 2400, max_frames=longest)
+        self.sequences = sequences(options, frames=options.batch or 2400, max_frames=longest,
+                                   chains=float(options.settings.get("chains", 0.0)))
         if options.settings.get("start") == "published":
             self.lm = load_lm(options).requires_grad_(True)
         else:

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
 from ..config import UserError
@@ -54,6 +55,7 @@ class Task(Protocol):
     steps: int
     lr: float
     data_summary: str  # corpora, hours, licences: for the model card
+    # any_length = True, where it is so: convolutions over batches of which no two are equally long
 
     def batch(self, rng: np.random.Generator, step: int) -> Any: ...
     def loss(self, batch: Any, step: int) -> tuple[Tensor, dict[str, float]]: ...
@@ -72,6 +74,13 @@ def learning_rate(step: int, steps: int, peak: float, warmup: int = 100) -> floa
 def fit(task: Task, options: TrainOptions, ranks: Ranks = Ranks()) -> dict[str, float]:
     """Train to ``steps`` (or for ``minutes``), keep state under work/<name>, publish modules and cards. Returns scores.
     Of several processes each takes batches of its own; the first sees those of a run alone, and writes all files."""
+    # cuDNN plans every operation anew for each length it has not seen: half a second a step where all batches differ.
+    with (torch.backends.cudnn.flags(enabled=not getattr(task, "any_length", False)),
+          sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])):
+        return _fit(task, options, ranks)
+
+
+def _fit(task: Task, options: TrainOptions, ranks: Ranks) -> dict[str, float]:
     torch.manual_seed(options.seed)
     steps, peak = options.steps or task.steps, options.lr or task.lr
     began = _begin(task, options) if options.settings.get("start") == "published" else {}
@@ -103,8 +112,8 @@ def fit(task: Task, options: TrainOptions, ranks: Ranks = Ranks()) -> dict[str, 
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         ranks.average(parameters)
-        nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimiser.step()
+        if torch.isfinite(nn.utils.clip_grad_norm_(parameters, 1.0)):  # else a batch that would spoil every weight: left out
+            optimiser.step()
         step += 1
         for key, value in parts.items():
             average[key] = 0.95 * average.get(key, value) + 0.05 * value
@@ -225,7 +234,7 @@ def publish(task: Task, options: TrainOptions, scores: dict[str, float], step: i
 def command_line(name: str, options: TrainOptions) -> str:
     words = [f"python -m tts_demo train {name} --data SPEECH --seed {options.seed}"]
     words += [f"--stack {Path(options.stack).name if Path(options.stack).is_dir() else options.stack}"] * bool(options.stack)
-    words += [f"--{k} {getattr(options, k):g}" for k in ("steps", "batch", "lr") if getattr(options, k)]
+    words += [f"--{k} {getattr(options, k):g}" for k in ("steps", "minutes", "batch", "lr") if getattr(options, k)]
     words += [f"--set {k}={v}" for k, v in options.settings.items()]
     return " ".join(words)
 

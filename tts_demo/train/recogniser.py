@@ -20,6 +20,7 @@ from .loop import TrainOptions
 class RecogniserTask:
     name = "recogniser"
     steps, lr = 3000, 2e-3
+    any_length = True
 
     def __init__(self, options: TrainOptions) -> None:
         self.speech = SpeechCache(options.data, options.work / "cache")
@@ -92,12 +93,11 @@ def warp(features: Tensor, pace: float, pitch: float) -> Tensor:
 def mask_bands(features: Tensor, stretches: int = 3) -> Tensor:
     """SpecAugment: two bands of mels and some stretches of time set to the mean, per utterance [B, F, mels]."""
     batch, count, mels = features.shape
-    keep = torch.ones_like(features)
-    for b in range(batch):
-        for _ in range(2):
-            low = int(torch.randint(mels - 16, ()))
-            keep[b, :, low : low + int(torch.randint(1, 16, ()))] = 0
-        for _ in range(stretches):
-            start = int(torch.randint(max(1, count - 30), ()))
-            keep[b, start : start + int(torch.randint(1, 30, ()))] = 0
-    return features * keep
+
+    def pieces(number: int, length: int, longest: int) -> Tensor:  # [B, length]
+        size, place = (torch.rand(2, batch, number, 1, device=features.device) * longest).unbind()
+        place = place / longest * max(1, length - longest)
+        at = torch.arange(length, device=features.device)
+        return ((at >= place) & (at < place + size)).any(1)
+
+    return features.masked_fill(pieces(2, mels, 16)[:, None] | pieces(stretches, count, 30)[..., None], 0)
