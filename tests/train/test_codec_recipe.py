@@ -13,6 +13,7 @@ import torch
 from tts_demo import checkpoints
 from tts_demo.config import HOP, SAMPLE_RATE, CodecConfig, UserError
 from tts_demo.recogniser import Recogniser, RecogniserConfig
+from tts_demo.train import refiner
 from tts_demo.train.codec import VOICE_CROP, CodecTask, published
 from tts_demo.train.codec_decoder import CodecDecoderTask
 from tts_demo.train.first_book import OPEN, WINDOW, FirstBookTask
@@ -119,6 +120,23 @@ def test_new_ears_leave_the_rest_of_the_codec(place: Path, tmp_path: Path) -> No
     assert torch.equal(old.quantizer.books[1].encode(latent), new.quantizer.books[1].encode(latent))
     assert not torch.equal(old.quantizer.books[0].encode(latent), new.quantizer.books[0].encode(latent))
     assert "train codec" in (tmp_path / "new" / "codec" / "README.md").read_text()  # what made the rest
+
+
+def test_the_refiner_learns_on_latents_alone(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refiner, "CROP", 60)
+    told = TrainOptions(data=place / "buzz", out=tmp_path, checkpoint=place / "out", work=place / "work", steps=12, batch=3, lr=3e-3,
+                        settings={"start": "published"})
+    task, seen = refiner.RefinerTask(told), []
+    watched = task.loss
+    task.loss = lambda batch, step: (seen.append(watched(batch, step)), seen[-1])[1]
+    scores = fit(task, told)
+    assert np.mean([parts["reg"] for _, parts in seen[-3:]]) < np.mean([parts["reg"] for _, parts in seen[:3]])
+    assert list(task.modules) == ["refiner"] and all(np.isfinite(v) for v in scores.values()) and len(scores) == 3
+    batch = task._make(np.random.default_rng(0), np.asarray([0, 0]))
+    assert batch.codes.shape[:2] == batch.pitch.shape == (2, 60)
+    assert batch.prompt.shape[1] == task.refiner.config.prompt_frames and batch.speaker.shape[0] == 2
+    assert any(torch.equal(batch.codes[0, :, 0], torch.from_numpy(row[k : k + 60, 0]))
+               for row in [task.data.codes.get(0)] for k in range(len(row) - 59))
 
 
 def test_the_refiners_share_of_a_batch(place: Path) -> None:

@@ -12,6 +12,7 @@ RECIPES = {
     "first-book": "first_book.FirstBookTask",
     "codec": "codec.CodecTask",
     "codec-decoder": "codec_decoder.CodecDecoderTask",
+    "refiner": "refiner.RefinerTask",
     "lm": "lm.LMTask",
     "tldr": "tldr.TLDRTask",
     "tldr-short": "tldr.Short",

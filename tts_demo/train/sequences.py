@@ -62,7 +62,7 @@ def _encode_all(speech: SpeechCache, codec: Codec, voice: SpeakerEncoder, path: 
         for i in tqdm(range(len(speech)), desc="encoding speech", unit="utt", mininterval=2.0):
             samples = speech.samples(i)
             whole = torch.from_numpy(samples[: len(samples) // HOP * HOP])[None].to(device)
-            phonetic = torch.from_numpy(heard.get(i)).to(device).float()[None]
+            phonetic = torch.from_numpy(heard.get(i).astype(np.float32)).to(device)[None]
             codes.append(codec.encode(whole, phonetic)[0].cpu().numpy().astype(np.uint16))
             speakers.append(voice(whole)[0].cpu().numpy())
             offsets.append(offsets[-1] + len(codes[-1]))
