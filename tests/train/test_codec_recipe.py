@@ -144,6 +144,18 @@ def test_the_refiners_share_of_a_batch(place: Path) -> None:
     assert [count(8), count(8, refined="0.75"), count(8, refined="1"), count(2), count(1)] == [4, 6, 7, 1, 1]
 
 
+def test_what_is_said_counts_once_the_first_book_is_finished(place: Path) -> None:
+    new, going_on = CodecTask(options(place, 1)), CodecDecoderTask(options(place, 1))
+    batch = going_on.batch(np.random.default_rng(0), 0)
+    other = torch.randn_like(batch.audio) * 0.1
+    assert float(new._heard(other, batch.audio)[1]) == 0
+    (alike, same), (apart, wrong) = (going_on._heard(made, batch.audio) for made in (batch.audio, other))
+    assert float(alike) == 0 < float(apart) and float(same) < float(wrong)
+    sounding = other.clone().requires_grad_()
+    going_on._heard(sounding, batch.audio)[1].backward()
+    assert sounding.grad.abs().max() > 0 and all(w.grad is None for w in going_on.codec.quantizer.books[0].parameters())
+
+
 def test_a_short_voice_is_repeated_and_a_long_one_cut(place: Path) -> None:
     task = CodecDecoderTask(options(place, 1))
     rows, samples = task.phonetic.get(0), task.speech.samples(0)

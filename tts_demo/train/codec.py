@@ -3,7 +3,7 @@
 Each batch is random crops. Some go through the quantizer with a random number of books; the others go first book ->
 refiner (with the voice of another crop and its own pitch) -> the same decoder, so that the decoder learns to speak from
 both. Besides spectra, what the frozen lower blocks of the recogniser hear in the result must be what they hear in the
-recording: spectra alone forgive a mumble. The first book alone feeds the semantic probe. ``--set semantic=0`` trains
+recording, and a finished first book must take it for the same codes: spectra alone forgive a mumble. The first book alone feeds the semantic probe. ``--set semantic=0`` trains
 without either, for the comparison in QTTS.
 ``--set start=published`` goes on from the published codec with first book and voice frozen: whatever was trained on the
 first book stays valid, the strategies of QTTS that read the others do not. ``--set refined=0.75`` gives the refiner three
@@ -41,6 +41,7 @@ from .sequences import tag_of
 CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
 
 
+SAID, SHARPNESS = 0.3, 0.1  # weight of the codes that are taken for what was said; of cosines, as a temperature
 JUDGED, BY_DEGREES = 32, 300  # frames of each crop that the discriminators hear; steps until they count in full
 
 
@@ -175,12 +176,13 @@ class CodecTask:
         tone, tuning = self._tone(latent.detach(), batch.hertz)
         features, numbers = codec.decoder.features(latent), torch.randint(HISS, (2, len(latent), 1), device=latent.device)
         made, again = (codec.decoder.sound(features, run(tone, number=number)) for number in numbers)  # noises apart
-        (spectral, spread), heard = self.spectral.energy(made, again, batch.audio), self._heard(made, batch.audio)
+        (spectral, spread), (heard, said) = self.spectral.energy(made, again, batch.audio), self._heard(made, batch.audio)
         regression = F.l1_loss(refined, quantised[:count].detach())
         guessed = F.cross_entropy(pitch.float().transpose(1, 2), batch.pitch[:count])
         parts = {"refined": spectral[:count].mean().item(), "coded": spectral[count:].mean().item(), "reg": regression.item(),
-                 "pitch": guessed.item(), "heard": heard.item(), "tone": tuning.item(), "spread": spread.mean().item()}
-        loss = spectral.mean() + min(1.0, self.semantic) * heard + 0.3 * regression + 0.1 * guessed + tuning
+                 "pitch": guessed.item(), "heard": heard.item(), "said": said.item(), "tone": tuning.item(),
+                 "spread": spread.mean().item()}
+        loss = spectral.mean() + min(1.0, self.semantic) * (heard + SAID * said) + 0.3 * regression + 0.1 * guessed + tuning
         return self._judged(made, batch.audio, step, loss, parts) if self.adversarial else (loss, parts)
 
     def _judged(self, made: Tensor, real: Tensor, step: int, loss: Tensor,
@@ -204,11 +206,18 @@ class CodecTask:
         known = LOWEST * (HIGHEST / LOWEST) ** torch.where(hertz > 0, true, place.detach())
         return self.codec.decoder.tone.of(known, voiced), loss
 
-    def _heard(self, made: Tensor, real: Tensor) -> Tensor:
-        """Distance of the phonetic features of ``made`` from those of ``real`` [B, N], over the size of the latter -> []."""
+    def _heard(self, made: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+        """made, real [B, N] -> distance of the phonetic features of one from those of the other, over the size of the latter,
+        and, once there is a finished first book, how surely the one is taken for the other's codes: cross-entropy, each []."""
+        told = self.codec.phonetic(made)
         with torch.no_grad():
             target = self.codec.phonetic(real)
-        return (self.codec.phonetic(made) - target).abs().mean() / target.abs().mean()
+        heard = (told - target).abs().mean() / target.abs().mean()
+        if not self.goes_on:
+            return heard, heard.new_zeros(())
+        book = self.codec.quantizer.books[0]
+        alike = book.similarity(self.codec.semantic(told)).float() / SHARPNESS
+        return heard, F.cross_entropy(alike.flatten(0, 1), book.encode(self.codec.semantic(target)).flatten())
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
