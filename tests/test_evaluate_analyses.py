@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -195,3 +198,32 @@ def test_a_process_that_dies_is_said_and_time_that_is_up_stops_all(tiny_stack, c
     late.allow(1e-9)
     evaluate_processes.run(late, rows_for(["baseline"], {}), 2, partial(build, cases), show=False)
     assert not late.records
+
+
+ORPHAN = """
+import multiprocessing, sys, time
+from tts_demo.evaluate_processes import end_with_parent
+
+def work(ready):
+    end_with_parent()
+    ready.set()
+    time.sleep(120)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    worker = context.Process(target=work, args=(ready,), daemon=True)
+    worker.start()
+    ready.wait(120)
+    print("ready", flush=True)
+    time.sleep(120)
+"""
+
+
+def test_a_worker_ends_when_its_parent_is_killed(tmp_path):
+    (tmp_path / "orphan.py").write_text(ORPHAN)
+    search = os.pathsep.join([str(Path(evaluate.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    parent = subprocess.Popen([sys.executable, str(tmp_path / "orphan.py")], stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": search})
+    assert parent.stdout.readline() == b"ready\n"
+    parent.kill()
+    assert parent.communicate(timeout=60)[0] == b""  # the pipe ends with the last who could write to it: the worker

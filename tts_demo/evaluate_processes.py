@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import queue
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -66,7 +67,14 @@ def _records(found: Any, workers: list[Any], watch: Callable[[], None]) -> Itera
             yield got
 
 
+def end_with_parent() -> None:
+    """Make this process end when the one that began it does, killed or not: a daemon outlives a parent that was killed."""
+    parent = multiprocessing.parent_process()
+    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+
+
 def _work(build: Callable[[], Evaluation], threads: int, texts: Any, found: Any, stop: Any) -> None:
+    end_with_parent()
     torch.set_num_threads(threads)
     evaluation = build()
     for jobs in iter(texts.get, None):

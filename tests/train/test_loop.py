@@ -14,12 +14,12 @@ from tts_demo import checkpoints
 from tts_demo.config import SpeakerConfig, UserError
 from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.train.forward import train_forward
-from tts_demo.train.loop import TrainOptions, _Batches, command_line, fit, learning_rate
+from tts_demo.train.loop import SPOILT, Task, TrainOptions, _Batches, command_line, fit, learning_rate
 
 from conftest import make_lm
 
 
-class LineTask:
+class LineTask(Task):
     """Fits a speaker encoder's projection to a constant; small enough to run in a moment."""
 
     name, steps, lr, data_summary = "speaker", 12, 1e-2, "made here"
@@ -109,6 +109,15 @@ def test_a_batch_without_a_finite_gradient_is_left_out(tmp_path: Path) -> None:
     task.loss = loss
     scores = fit(task, TrainOptions(data=tmp_path, out=tmp_path / "out", work=tmp_path / "work"))
     assert np.isfinite(scores["first weight"]) and all(torch.isfinite(p).all() for p in task.model.parameters())
+
+
+def test_gradients_that_stay_infinite_end_the_run(tmp_path: Path) -> None:
+    task = LineTask()
+    original = task.loss
+    task.loss = lambda batch, step: (original(batch, step)[0] + (task.model.project.weight.sum() * 0).sqrt(), {})
+    with pytest.raises(RuntimeError, match="no finite gradient"):
+        fit(task, TrainOptions(data=tmp_path, out=tmp_path / "out", work=tmp_path / "work", steps=SPOILT + 5))
+    assert len(task.seen) == SPOILT and not (tmp_path / "out").exists()
 
 
 def test_the_command_on_a_card_tells_the_time_limit() -> None:

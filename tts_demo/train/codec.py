@@ -3,8 +3,9 @@
 Each batch is random crops. Some go through the quantizer with a random number of books; the others go first book ->
 refiner (with the voice of another crop and its own pitch) -> the same decoder, so that the decoder learns to speak from
 both. Besides spectra, what the frozen lower blocks of the recogniser hear in the result must be what they hear in the
-recording, and a finished first book must take it for the same codes: spectra alone forgive a mumble. The first book alone feeds the semantic probe. ``--set semantic=0`` trains
-without either, for the comparison in QTTS.
+recording, and a finished first book must take it for the same codes: spectra alone forgive a mumble. The first book
+alone feeds the semantic probe. ``--set semantic=0`` trains without either, for the comparison in QTTS.
+
 ``--set start=published`` goes on from the published codec with first book and voice frozen: whatever was trained on the
 first book stays valid, the strategies of QTTS that read the others do not. ``--set refined=0.75`` gives the refiner three
 quarters of each batch instead of half, for a first book that is new to it. The recipe in ``codec_decoder.py`` keeps
@@ -34,7 +35,7 @@ from .data import PhonemeCache, SpeechCache, describe, pad_stack
 from .discriminators import Discriminators
 from .load import hear_with, load_recogniser
 from .losses import SemanticProbe, SpectralLoss
-from .loop import TrainOptions
+from .loop import Task, TrainOptions
 from .pitch import PitchCache
 from .sequences import tag_of
 
@@ -61,7 +62,7 @@ class CodecBatch:
         return CodecBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
-class CodecTask:
+class CodecTask(Task):
     name = "codec"
     steps, lr = 9000, 8e-4
     goes_on = False  # from the published codec, whose first book and voice stay

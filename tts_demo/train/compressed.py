@@ -22,7 +22,7 @@ from ..methods.compressed import GROUPS, Compressor, Layout
 from .data import describe
 from .forward import train_forward
 from .load import load_lm, scale, sequences
-from .loop import TrainOptions
+from .loop import Task, TrainOptions
 from .sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
 
 WINDOWS = (30, 40, 50, 50, 80, 120, 200)  # the paper's own counts twice
@@ -36,7 +36,7 @@ class Setting:
     prompt: int  # frames at the start of every item that are reference speech: always seen, never said
 
 
-class CompressedTask:
+class CompressedTask(Task):
     name = "compressed"
     steps, lr = 400, 1e-3
 

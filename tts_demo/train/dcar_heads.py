@@ -17,7 +17,7 @@ from .data import describe
 from .forward import train_forward
 from .lm import base_inputs
 from .load import load_lm, scale, sequences
-from .loop import TrainOptions
+from .loop import Task, TrainOptions
 from .sequences import SpeechBatch, prefix_batch, speech_targets
 
 IGNORE = -100
@@ -30,7 +30,7 @@ def head_targets(targets: Tensor, heads: int) -> Tensor:
     return torch.stack(shifted)
 
 
-class HeadsTask:
+class HeadsTask(Task):
     name = "dcar-heads"
     steps, lr = 500, 1e-3
 

@@ -30,7 +30,7 @@ from .dcar_reward import PhonemeErrors
 from .dcar_rollouts import Rollouts, Schedule, roll_out
 from .dcpo import advantages, kl_weight, policy_loss, rewards
 from .load import load_lm, load_recogniser, sequences
-from .loop import TrainOptions
+from .loop import Task, TrainOptions
 from .sequences import SpeechBatch, prefix_batch
 
 GROUP = 8  # rollouts an utterance
@@ -69,7 +69,7 @@ class Experience:
     error: Tensor
 
 
-class PolicyTask:
+class PolicyTask(Task):
     name = "dcar-policy"
     steps, lr = 240, 1e-3
 

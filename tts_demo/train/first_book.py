@@ -32,7 +32,7 @@ from ..text import SYMBOLS
 from .alignment import Alignments, sounds_of
 from .data import PhonemeCache, SpeechCache, describe, pad_stack
 from .load import hear_with, load_recogniser
-from .loop import TrainOptions
+from .loop import Task, TrainOptions
 from .losses import SemanticProbe
 from .recogniser import buckets, mask_bands, noisy, warp
 from .sequences import tag_of
@@ -77,7 +77,7 @@ class Reader(nn.Module):
         return F.log_softmax(self.head(self.norm(x)).float(), -1)
 
 
-class FirstBookTask:
+class FirstBookTask(Task):
     name = "first-book"
     steps, lr = 2400, 8e-4
     any_length = True

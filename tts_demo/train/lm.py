@@ -23,14 +23,14 @@ from ..text import SYMBOLS
 from .data import describe
 from .forward import train_forward
 from .load import load_lm, sequences
-from .loop import TrainOptions
+from .loop import Task, TrainOptions
 from .sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
 
 GUIDED = (4, 5, 6, 7)
 NEAR = 2  # symbols either side of the aligned one that count as aligned
 
 
-class LMTask:
+class LMTask(Task):
     name = "lm"
     steps, lr = 4000, 1.5e-3
     loads_published = True  # in its own width

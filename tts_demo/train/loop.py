@@ -17,7 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +27,8 @@ from tqdm import tqdm
 
 from ..config import UserError
 from .ranks import Ranks
+
+SPOILT = 20  # so many steps in a row without a finite gradient are a fault, not a bad batch
 
 
 @dataclass(frozen=True)
@@ -48,18 +50,26 @@ class TrainOptions:
     stack: str = ""  # a released model to train a method for (folder or Hub name); "" = the bundled checkpoint
 
 
-class Task(Protocol):
+class Task:
+    """What a recipe is: it sets these and overrides the three methods."""
+
     name: str
     modules: dict[str, nn.Module]  # published, by folder name
     helpers: dict[str, nn.Module]  # trained along but not published (probes, discriminators)
     steps: int
     lr: float
     data_summary: str  # corpora, hours, licences: for the model card
-    # any_length = True, where it is so: convolutions over batches of which no two are equally long
+    any_length = False  # convolutions over batches of which no two are equally long
+    loads_published = False  # sees to ``--set start=published`` itself
 
-    def batch(self, rng: np.random.Generator, step: int) -> Any: ...
-    def loss(self, batch: Any, step: int) -> tuple[Tensor, dict[str, float]]: ...
-    def evaluate(self) -> dict[str, float]: ...
+    def batch(self, rng: np.random.Generator, step: int) -> Any:
+        raise NotImplementedError
+
+    def loss(self, batch: Any, step: int) -> tuple[Tensor, dict[str, float]]:
+        raise NotImplementedError
+
+    def evaluate(self) -> dict[str, float]:
+        raise NotImplementedError
 
 
 def learning_rate(step: int, steps: int, peak: float, warmup: int = 100) -> float:
@@ -75,7 +85,7 @@ def fit(task: Task, options: TrainOptions, ranks: Ranks = Ranks()) -> dict[str, 
     """Train to ``steps`` (or for ``minutes``), keep state under work/<name>, publish modules and cards. Returns scores.
     Of several processes each takes batches of its own; the first sees those of a run alone, and writes all files."""
     # cuDNN plans every operation anew for each length it has not seen: half a second a step where all batches differ.
-    with (torch.backends.cudnn.flags(enabled=not getattr(task, "any_length", False)),
+    with (torch.backends.cudnn.flags(enabled=not task.any_length),
           sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])):
         return _fit(task, options, ranks)
 
@@ -97,6 +107,7 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks) -> dict[str, float]:
     bar = tqdm(total=steps, initial=step, desc=task.name, unit="step", smoothing=0.02, mininterval=2.0,
                disable=not ranks.first)
     average: dict[str, float] = {}
+    spoilt = 0  # steps without a finite gradient, in a row
     kind, own = torch.device(options.device).type, (ranks.index,) if ranks.index else ()
     batches = _Batches(lambda step: task.batch(np.random.default_rng((options.seed, step, *own)), step), ahead=kind != "cpu")
     used = lambda: (time.monotonic() - started) / (60 * options.minutes) if options.minutes else 0.0  # share of the time
@@ -112,8 +123,11 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks) -> dict[str, float]:
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         ranks.average(parameters)
-        if torch.isfinite(nn.utils.clip_grad_norm_(parameters, 1.0)):  # else a batch that would spoil every weight: left out
+        spoilt = 0 if torch.isfinite(nn.utils.clip_grad_norm_(parameters, 1.0)) else spoilt + 1
+        if not spoilt:  # else a batch that would spoil every weight: left out
             optimiser.step()
+        elif spoilt == SPOILT:
+            raise RuntimeError(f"{task.name}: no finite gradient for {SPOILT} steps up to {step}; resume from an earlier state or lower --lr.")
         step += 1
         for key, value in parts.items():
             average[key] = 0.95 * average.get(key, value) + 0.05 * value
@@ -143,7 +157,7 @@ def _begin(task: Task, options: TrainOptions) -> dict[str, str]:
     from .. import checkpoints
 
     for name, module in task.modules.items():
-        if not getattr(task, "loads_published", False):
+        if not task.loads_published:
             learns = [p.requires_grad for p in module.parameters()]
             checkpoints.load_module(options.checkpoint, name, module)
             for parameter, wanted in zip(module.parameters(), learns):

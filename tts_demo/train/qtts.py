@@ -22,7 +22,7 @@ from ..lm.model import LanguageModel
 from .data import describe
 from .lm import add_noise
 from .load import load_lm, sequences
-from .loop import TrainOptions
+from .loop import Task, TrainOptions
 from .sequences import SpeechBatch
 
 IGNORE = -100
@@ -57,7 +57,7 @@ class Prediction:
                                 reduction=reduction))
 
 
-class QTTSTask:
+class QTTSTask(Task):
     name: ClassVar[str]
     lr = 1.5e-3
     scored: ClassVar[tuple[Dials, ...]]

@@ -14,10 +14,10 @@ from ..config import HOP
 from ..recogniser import Recogniser, RecogniserConfig
 from ..text import SYMBOLS
 from .data import PhonemeCache, SpeechCache, describe, pad_stack
-from .loop import TrainOptions
+from .loop import Task, TrainOptions
 
 
-class RecogniserTask:
+class RecogniserTask(Task):
     name = "recogniser"
     steps, lr = 3000, 2e-3
     any_length = True

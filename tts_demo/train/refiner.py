@@ -19,7 +19,7 @@ from ..acoustic import Refiner
 from ..config import FRAME_RATE, UserError
 from .data import describe
 from .load import sequences
-from .loop import TrainOptions
+from .loop import Task, TrainOptions
 from .pitch import PitchCache
 
 CROP = 200  # frames
@@ -37,7 +37,7 @@ class RefinerBatch:
         return RefinerBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
-class RefinerTask:
+class RefinerTask(Task):
     name = "refiner"
     steps, lr = 6000, 1e-3
 

@@ -23,7 +23,7 @@ from .data import describe
 from .forward import train_forward
 from .lm import base_inputs
 from .load import load_lm, scale, sequences
-from .loop import TrainOptions
+from .loop import Task, TrainOptions
 from .sequences import SpeechBatch, prefix_batch, speech_targets
 
 
@@ -46,7 +46,7 @@ class ShallowLM:
         return cls(replace(lm.config, layers=len(blocks)), _Blocks(blocks, lm.backbone.norm))
 
 
-class DraftTask:
+class DraftTask(Task):
     name = "ssd-draft"
     steps, lr = 400, 1e-3
 

@@ -24,7 +24,7 @@ from .data import describe
 from .forward import train_forward
 from .lm import add_noise
 from .load import load_lm, scale, sequences
-from .loop import TrainOptions
+from .loop import Task, TrainOptions
 from .sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
 
 IGNORE = -100
@@ -34,7 +34,7 @@ DRAWN = (1, 2, 2, 3, 3, 4, 4, 4, 4, 5, 5, 6, 6, 6, 7, 7, 8, 8, 8, 8)
 SCORED = (1, 2, 4, 6, 8)
 
 
-class TLDRTask:
+class TLDRTask(Task):
     name = "tldr"
     steps, lr = 600, 1e-3
     ablate = "none"
