@@ -18,6 +18,7 @@ from tts_demo.cli import main
 from tts_demo.stacks import load_stack
 from tts_demo.train import METHODS, load_task
 from tts_demo.train.data import read_corpora
+from tts_demo.train.load import sequences
 from tts_demo.train.loop import TrainOptions
 from tts_demo.train.sequences import attention_mask, prefix_batch, speech_targets
 from tts_demo.train.tokens import TokenCache
@@ -88,6 +89,15 @@ def test_twenty_steps_a_resumption_and_speech(recipe, method, setting, third, li
     assert say(third, tmp_path / "out.wav", method, setting) == 0
     report = json.loads((tmp_path / "out.json").read_text())
     assert report["method"] == method and report["frames"] > 0 and audio.read(tmp_path / "out.wav").seconds <= 1.1
+
+
+def test_how_long_chains_are_is_a_setting_of_every_recipe(third, libritts, work) -> None:
+    told = dict(data=libritts, stack=str(third), work=work)
+    plain, chained = (sequences(TrainOptions(**told, settings=settings), frames=100)
+                      for settings in ({}, {"chains": "1", "chained": "120"}))
+    assert not plain.chains and (chained.chains, chained.chained) == (1.0, 120)
+    longest = max(len(plain.codes.get(i)) for i in plain.train)
+    assert longest < max(int(chained.batch(np.random.default_rng(seed)).frames.max()) for seed in range(8)) <= 120
 
 
 def test_two_processes(third, libritts, tmp_path) -> None:

@@ -3,8 +3,7 @@
 The mask of section 3.3 in one teacher-forced pass: summaries stand behind their spans, carry no loss, and everything
 else attends as it will when decoding. Window, group and how much of the speech counts as prompt are drawn for every
 batch, so that the dials are live on one adapter. ``--set window=50`` or ``group=10`` train one setting, as the paper.
-``--set chains=0.5``: half of the batches are up to 3,000 frames of one voice in a row, which the base model never saw. (560
-steps of 0.6 on the published adapter: paragraphs of a minute 112 -> 83 % WER, single sentences 31.6 -> 42.8 %; not published.)
+``--set chains=0.5 chained=4500``: half of the batches are up to 4,500 frames of one voice in a row, for long speech.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class CompressedTask(Task):
         self.base = load_lm(options).requires_grad_(False)
         self.lm = load_lm(options).requires_grad_(False)
         self.steps, self.lr, frames = scale(self, self.lm, 3000)
-        self.data = sequences(options, frames=options.batch or frames, chains=float(options.settings.get("chains", 0.0)))
+        self.data = sequences(options, frames=options.batch or frames)
         self.adapter = Compressor(self.lm).requires_grad_(True)
         attach(self.lm.backbone, self.adapter.spec, self.adapter.lora)
         self.only = {key: int(options.settings[key]) for key in ("window", "group") if key in options.settings}

@@ -37,8 +37,7 @@ class LMTask(Task):
 
     def __init__(self, options: TrainOptions) -> None:
         longest = int(options.settings.get("longest", 850))
-        self.sequences = sequences(options, frames=options.batch or 2400, max_frames=longest,
-                                   chains=float(options.settings.get("chains", 0.0)))
+        self.sequences = sequences(options, frames=options.batch or 2400, max_frames=longest)
         if options.settings.get("start") == "published":
             self.lm = load_lm(options).requires_grad_(True)
         else:

@@ -46,7 +46,8 @@ def scale(task: Task, lm: LanguageModel, frames: int) -> tuple[int, float, int]:
 
 def sequences(options: TrainOptions, frames: int, **kw) -> Sequences:
     """Training sequences over ``options.data``, encoded by the released model, or by the codec, speaker encoder and
-    recogniser of the checkpoint."""
+    recogniser of the checkpoint. ``--set chains=0.3 chained=4500``: see ``Sequences``."""
+    kw |= {name: kind(options.settings[name]) for name, kind in (("chains", float), ("chained", int)) if name in options.settings}
     if options.stack:
         from .tokens import TokenCache
 
