@@ -3,9 +3,9 @@ window.TTSD = window.TTSD || {};
 (() => {
   const now = () => performance.now() / 1000;
 
-  // Pieces come doubling in length (0.24, 0.48, 0.96 s), so at a real-time factor r the third is late by 1.44 r - 0.72 s:
+  // Pieces come doubling in length (0.24, 0.48, 0.96, 1.92 s), so at a real-time factor r the fourth is late by 3.36 r - 1.68 s:
   // that long the first must wait for playing to go on without a gap, but never so long that the wait is felt.
-  const leadFor = (rtf) => Math.min(0.45, Math.max(0.05, 1.44 * (rtf || 0.5) - 0.67));
+  const leadFor = (rtf) => Math.min(0.45, Math.max(0.05, 3.36 * (rtf || 0.5) - 1.63));
 
   class Track {
     constructor(name) { this.name = name; this.reset(); }
