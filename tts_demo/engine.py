@@ -21,8 +21,9 @@ from .metrics import Meter, Snapshot, StepRecord
 from .runtime import generator_for, synchronize
 
 # Seconds of audio per vocoder call: the first comes early, then they double, up to what a listener on a slow machine can wait
-# for. A call has a cost of its own, and it drives the language model's weights out of the caches: several steps after it are
-# slower. Calls of at most 2.5 s instead of 1 s took a tenth (baseline) to a sixth (DCAR) off the RTF, 2 to 6 % off the LM-RTF.
+# for. A call has a cost of its own, and several steps after it are slower (probably because it drives the language model's
+# weights out of the caches). Calls of at most 2.5 s instead of 1 s, in turn: a tenth (baseline) to a sixth (DCAR) off the RTF,
+# 1 to 5 % off the LM-RTF of TLDR and DCAR, nothing certain off the baseline's.
 FIRST_CHUNK, LONGEST_CHUNK = 0.24, 2.5
 STATS_EVERY = 0.2  # seconds of compute between two Stats where no audio came
 LOOP_SECONDS = 2.0  # this much exact repetition of at most LOOP_PERIOD frames ends a segment
