@@ -100,9 +100,12 @@ class TinyStack:
     def split(self, text: str) -> list[str]:
         return [part.strip() for part in text.split(".") if part.strip()]
 
-    def made_of(self, name: str) -> str:
+    def reads(self, name: str, options: object) -> tuple[str, ...]:
         self.method(name)
-        return name
+        return "lm", name
+
+    def made_of(self, name: str, options: object) -> str:
+        return " ".join(self.reads(name, options))
 
     def encode_prompt(self, samples: np.ndarray, sample_rate: int, text: str | None = None) -> TinyPrompt:
         frames = max(1, len(samples) * self.frame_rate // sample_rate)

@@ -122,6 +122,12 @@ def test_the_refiner_is_measured_with_and_without_its_window(cases, tmp_path):
 
 
 def test_everything_in_one_command(roomy, cases, tmp_path, monkeypatch, capsys):
+    write_manifest(tmp_path, lm="1", recogniser="1")
+    run_everything(roomy, cases, tmp_path, monkeypatch, capsys)
+
+
+def run_everything(roomy, cases, tmp_path, monkeypatch, capsys) -> Path:
+    """Measures all there is of two methods and checks what was kept; -> the list of texts."""
     monkeypatch.setattr("tts_demo.stacks.load_stack", lambda *_: roomy)
     monkeypatch.setattr(evaluate, "Evaluation", Short)
     monkeypatch.setattr(evaluate, "EVERYTHING", ("baseline", "compressed", "tldr-no-lora"))
@@ -140,6 +146,34 @@ def test_everything_in_one_command(roomy, cases, tmp_path, monkeypatch, capsys):
     assert results.shown(readme) == results.render(results.load(tmp_path / "results.json"))
     out = capsys.readouterr().out
     assert "skipped" in out and "monotonicity" in out and json.loads(out.splitlines()[-1])["analyses"]
+    return listing
+
+
+def write_manifest(folder: Path, **modules: str) -> None:
+    (folder / "manifest.json").write_text(json.dumps({"files": {f"{name}/model.safetensors": sha for name, sha in modules.items()}}))
+
+
+def test_without_the_store_only_what_changed_is_measured_again(roomy, cases, tmp_path, monkeypatch, capsys):
+    write_manifest(tmp_path, lm="1", recogniser="1", compressed="1", dcar="1")
+    listing = run_everything(roomy, cases, tmp_path, monkeypatch, capsys)
+    before = json.loads((tmp_path / "results.json").read_text())
+    (tmp_path / "stores" / "evaluate.json").unlink()
+    write_manifest(tmp_path, lm="1", recogniser="1", compressed="2", dcar="1")
+    measured = []
+    monkeypatch.setattr(Short, "measure", lambda self, job, measure=Short.measure: measured.append(job.label) or measure(self, job))
+    assert main(["evaluate", "--all", "--changed", "--list", str(listing), "--limit", "1"]) == 0
+    after = json.loads((tmp_path / "results.json").read_text())
+    assert {label.split()[0] for label in measured} == {"recordings", "baseline", "compressed"}
+    assert after["evaluate"]["rows"].keys() == before["evaluate"]["rows"].keys()
+    held = "dcar chunk_range=7"
+    assert after["evaluate"]["rows"][held] == before["evaluate"]["rows"][held]
+    assert "--changed" not in after["evaluate"]["made_by"][held] and "--changed" in after["evaluate"]["made_by"]["baseline"]
+    assert after["analyses"]["rows"].keys() == before["analyses"]["rows"].keys()
+    assert "--changed" in after["analyses"]["made_by"]["long form"] and "--changed" not in after["analyses"]["made_by"]["heads"]
+    assert after["analyses"]["rows"]["chunks"] == before["analyses"]["rows"]["chunks"]  # from rows, kept or measured
+    write_manifest(tmp_path, lm="2", recogniser="1", compressed="2", dcar="1")
+    assert not results.unchanged("evaluate")["recordings"].keys() - before["evaluate"]["rows"]["recordings"].keys()
+    assert set(results.unchanged("evaluate")) == {"recordings"} and not results.unchanged("evaluate", lambda conditions: False)
 
 
 def test_results_of_another_stack_are_not_kept():
@@ -178,7 +212,7 @@ def test_a_module_trained_anew_is_measured_anew_and_nothing_else_is(cases, tmp_p
     first = evaluation(stack, cases, store)
     first.run(rows, show=False)
     first.once("piece", lambda: {"figure": 1}, "tldr"), first.once("other", lambda: {"figure": 1})
-    stack.made_of = lambda name: f"{name}, trained further" if name == "tldr" else name
+    made_of, stack.made_of = stack.made_of, lambda name, options: made_of(name, options) + ", trained further" * (name == "tldr")
     again = evaluation(stack, cases, store)
     assert {job.row.method.name for job in again.missing(rows)} == {"tldr"} and len(again.table()) == 2  # recordings, baseline
     assert again.once("piece", lambda: {"figure": 2}, "tldr") == {"figure": 2}

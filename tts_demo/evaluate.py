@@ -2,7 +2,8 @@
 
 One record a run is kept with a hash of the weights it was made with, so that an interrupted evaluation goes on where it
 stopped (``--json FILE``), and one after a module was trained anew measures again only what speaks with it (a change of
-code that changes what is said it does not notice: remove the store then). Every figure has a bootstrap interval over the
+code that changes what is said it does not notice: remove the store then). Where the store is gone, ``--changed`` leaves
+out what the published results hold of the same weights. Every figure has a bootstrap interval over the
 runs it is made of. Natural recordings go through the same judges where the list names
 them. It drives ``engine.generate`` like everyone else and knows no method by name.
 """
@@ -31,7 +32,7 @@ from .evaluate_rows import EVERYTHING, ROWS_SHARE, Case, Row, pace_of, read_case
 from .evaluate_table import compare, format_table, summarise
 from .methods import METHODS
 
-NATURAL = "recordings"
+NATURAL, BASELINE = "recordings", "baseline"
 SECONDS_PER_CHARACTER = 1 / 15  # of read English, where no recording tells the expected length
 
 
@@ -61,9 +62,10 @@ class Evaluation:
             "mos model": "DNSMOS (speechmos)",
         }
         stored = self._stored()
-        fresh = lambda record: record.get("weights") == self.made_of(record["row"].split()[0])
+        fresh = lambda record: record.get("weights") == self.made_of(record["row"])
         self.records: dict[str, dict[str, Any]] = {k: r for k, r in stored.get("records", {}).items() if fresh(r)}
         self.pieces: dict[str, dict[str, Any]] = stored.get("pieces", {})  # what analyses have measured so far
+        self.published: dict[str, dict[str, Any]] = {}  # rows that are not measured here because they still hold
         self._prompts: dict[str, Any] = {}
         self._voices: dict[str, np.ndarray | None] = {}
 
@@ -75,19 +77,26 @@ class Evaluation:
     def expired(self) -> bool:
         return time.monotonic() > self._until
 
-    def made_of(self, name: str) -> str:
-        """Hash of the weights behind a record of the method, the judging recogniser's counted; "" where it has none here."""
-        if name not in self._made_of:
+    def made_of(self, label: str) -> str:
+        """Hash of the weights behind a record of the row (or method), the judging recogniser's counted; "" where it has none
+        here."""
+        if label not in self._made_of:
             try:
-                spoken = "" if name == NATURAL else self.stack.made_of(name)
-                self._made_of[name] = f"{spoken} {self.judge.made_of}".strip()
+                row = None if label == NATURAL else Row.of(label)
+                spoken = self.stack.made_of(row.method.name, row.options) if row else ""
+                self._made_of[label] = f"{spoken} {self.judge.made_of}".strip()
             except UserError:
-                self._made_of[name] = ""
-        return self._made_of[name]
+                self._made_of[label] = ""
+        return self._made_of[label]
 
-    def once(self, key: str, make: Callable[[], dict[str, Any]], method: str = "baseline") -> dict[str, Any] | None:
-        """What ``make`` measures of a method, kept with the records; None when the time is up."""
-        weights = self.made_of(method)
+    def reads(self, *labels: str) -> list[str]:
+        """Folders of all modules, the judge's among them, that the figures of these rows come from."""
+        rows = [Row.of(label) for label in labels if label != NATURAL]
+        return sorted({"recogniser"}.union(*(self.stack.reads(row.method.name, row.options) for row in rows)))
+
+    def once(self, key: str, make: Callable[[], dict[str, Any]], label: str = "baseline") -> dict[str, Any] | None:
+        """What ``make`` measures of a row or method, kept with the records; None when the time is up."""
+        weights = self.made_of(label)
         if self.pieces.get(key, {}).get("weights") != weights:
             if self.expired:
                 return None
@@ -99,9 +108,14 @@ class Evaluation:
         if not (self.store and self.store.is_file()):
             return {}
         old = json.loads(self.store.read_text())
-        same, mine = ({k: v for k, v in c.items() if k not in ("threads", "processes", "checkpoint", "pace")}
-                      for c in (old.get("conditions", {}), self.conditions))
-        return old if json.loads(json.dumps(mine)) == same else {}
+        return old if self.alike(old.get("conditions", {})) else {}
+
+    def alike(self, conditions: dict[str, Any]) -> bool:
+        """Whether what was measured under these conditions may stand beside what is measured here: they differ at most in
+        the weights, which every record and row knows of its own."""
+        other, mine = ({k: v for k, v in c.items() if k not in ("threads", "processes", "checkpoint", "pace")}
+                       for c in (conditions, self.conditions))
+        return json.loads(json.dumps(mine)) == other
 
     def run(self, rows: list[Row], show: bool = True) -> None:
         for job in tqdm(self.missing(rows), desc="evaluate", unit="run", disable=not show, mininterval=2.0):
@@ -119,8 +133,7 @@ class Evaluation:
         return [job for job in jobs if self.key(job.label, job.case) not in self.records]
 
     def measure(self, job: Job) -> dict[str, Any]:
-        name = job.row.method.name if job.row else NATURAL
-        return {"row": job.label, "weights": self.made_of(name), **(self._natural(job.case) if job.row is None else self._speak(job.row, job.case))}
+        return {"row": job.label, "weights": self.made_of(job.label), **(self._natural(job.case) if job.row is None else self._speak(job.row, job.case))}
 
     def of_row(self, label: str, cases: Iterable[Case] | None = None) -> list[dict[str, Any]]:
         """The records of a row, over the texts of this evaluation or some of them."""
@@ -199,7 +212,6 @@ class Evaluation:
     def table(self) -> dict[str, dict[str, Any]]:
         """Row label -> its figures, each with a 95 % interval where it is a mean over runs. ``wer_recorded`` is the word error
         rate over the texts that have a recording: what that of the recordings may be compared with."""
-        baseline = rows_for(["baseline"], {})[0].label
         labels = dict.fromkeys(r["row"] for r in self.records.values())
         found = {label: self.of_row(label) for label in labels}
         table = {label: summarise(records) for label, records in found.items() if records}
@@ -208,9 +220,13 @@ class Evaluation:
             of_recorded = summarise(self.of_row(label, recorded))
             if "wer" in of_recorded:
                 row["wer_recorded"] = of_recorded["wer"]
-            if label != baseline:
-                row |= compare(self._pairs(label, baseline))
+            if label != BASELINE:
+                row |= compare(self._pairs(label, BASELINE))
         return table
+
+    def figures(self) -> dict[str, dict[str, Any]]:
+        """What was measured here and what still holds of the published rows, by label."""
+        return self.published | self.table()
 
 
 @dataclass(frozen=True)
@@ -251,6 +267,9 @@ def command(args: argparse.Namespace) -> None:
     setup = Setup(args.stack, args.device, args.dtype, args.adapters, read_cases(args.list, args.limit), drawing, args.seed)
     evaluation = setup.build(Path(args.json) if args.json else results.STORES / "evaluate.json" if args.all else None)
     rows, skipped = runnable(evaluation.stack, rows, bool(args.methods))
+    if args.changed:
+        evaluation.published = results.unchanged("evaluate", evaluation.alike)
+        rows = [row for row in rows if row.label not in evaluation.published or row.label == BASELINE]
     evaluation.allow(args.minutes * (ROWS_SHARE if args.all else 1))
     if args.processes > 1:
         evaluate_processes.run(evaluation, rows, args.processes, setup.build)
@@ -264,12 +283,14 @@ def command(args: argparse.Namespace) -> None:
     for figure, fix in judges.missing().items():
         print(f"{figure} was not measured: {fix}.")
     if keep:
-        results.keep("evaluate", figures)
+        results.keep("evaluate", figures | {"made_of": {label: results.made_of(evaluation.reads(label)) for label in table}})
     if args.all:
         evaluation.allow(args.minutes * (1 - ROWS_SHARE))
-        analyses = evaluate_analyses.run(evaluation)
+        holds = results.unchanged("analyses") if evaluation.published else {}
+        analyses = evaluate_analyses.run(evaluation, holds)
         print(evaluate_analyses.format_all(analyses))
-        section = {"command": figures["command"], "conditions": evaluation.conditions, "rows": analyses}
+        section = {"command": figures["command"], "conditions": evaluation.conditions, "rows": analyses,
+                   "made_of": {name: results.made_of(evaluation.reads(*evaluate_analyses.ANALYSES[name].rows)) for name in analyses}}
         results.keep("analyses", section)
         figures["analyses"] = analyses
     print(json.dumps(figures))
@@ -277,7 +298,7 @@ def command(args: argparse.Namespace) -> None:
 
 def _command(args: argparse.Namespace) -> str:
     """What to type to measure this again, without the paths of this machine."""
-    words = ["python -m tts_demo evaluate"] + ["--all"] * args.all
+    words = ["python -m tts_demo evaluate"] + ["--all"] * args.all + ["--changed"] * args.changed
     words += [f"--{key} {getattr(args, key)}" for key in ("methods", "limit") if getattr(args, key)]
     words += [f"--processes {args.processes}"] * (args.processes > 1)
     words += [f"--minutes {args.minutes:g}"] * bool(args.minutes)

@@ -12,7 +12,8 @@ import dataclasses
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,13 @@ LONG_SECONDS = 120.0  # a paragraph may take this long
 ALIGNED = (("baseline", {}), ("tldr", {"patch_size": 4}), ("compressed", {"window": 50, "group": 10}))
 LONG_FORM = (ALIGNED[0], ALIGNED[2])
 
-Analysis = Callable[[Evaluation], dict[str, Any] | None]
+
+@dataclass(frozen=True)
+class Analysis:
+    """What makes the figures, and the rows whose weights they come from."""
+
+    make: Callable[[Evaluation], dict[str, Any] | None]
+    rows: tuple[str, ...] = ("baseline",)
 
 
 def row(name: str, options: dict[str, Any]) -> Row:
@@ -49,7 +56,7 @@ def extra_rows() -> list[Row]:
 
 def guidance(evaluation: Evaluation) -> dict[str, Any] | None:
     """Error rate of every fixed chunk size, and the sizes that score best: DCAR's guidance range."""
-    table = evaluation.table()
+    table = evaluation.figures()
     rows = {size: table.get(f"dcar chunk_range={size}", {}) for size in range(1, LONGEST + 1)}
     figure = next((f for f in ("wer", "per") if all(f in r for r in rows.values())), None)
     if figure is None:
@@ -62,16 +69,10 @@ def guidance(evaluation: Evaluation) -> dict[str, Any] | None:
 def chunks(evaluation: Evaluation) -> dict[str, Any] | None:
     """Of every DCAR setting: how often each chunk size was chosen, their mean, and the policy's share of the time."""
     found = {}
-    for label in evaluation.table():
-        stats = [r["stats"] for r in evaluation.of_row(label) if "chunk_sizes" in r.get("stats", {})]
-        counts: Counter[int] = Counter()
-        for each in stats:
-            counts.update({int(size): times for size, times in each["chunk_sizes"].items()})
-        if counts:
-            shares = [s["policy_share_of_time"] for s in stats if "policy_share_of_time" in s]
-            found[label] = {"sizes": {str(size): counts[size] for size in sorted(counts)},
-                            "mean": sum(size * times for size, times in counts.items()) / counts.total(),
-                            "policy_share_of_time": float(np.mean(shares)) if shares else None}
+    for label, row in evaluation.figures().items():
+        if sizes := row.get("chunk_sizes"):
+            mean = sum(int(size) * times for size, times in sizes.items()) / sum(sizes.values())
+            found[label] = {"sizes": sizes, "mean": mean, "policy_share_of_time": row.get("policy_share_of_time")}
     return found or None
 
 
@@ -219,16 +220,25 @@ def _rows(evaluation: Evaluation, wanted: tuple[tuple[str, dict[str, Any]], ...]
     return runnable(evaluation.stack, [row(*each) for each in wanted], False)[0]
 
 
-ANALYSES: dict[str, Analysis] = {"guidance": guidance, "chunks": chunks, "heads": heads, "alignment": alignment,
-                                 "refiner window": refiner_window, "long form": long_form}  # the slowest last
+def _labels(rows: tuple[tuple[str, dict[str, Any]], ...]) -> tuple[str, ...]:
+    return tuple(row(*each).label for each in rows)
 
 
-def run(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
-    """Name -> figures of every analysis that can be made here; says why of each that cannot."""
+ANALYSES = {
+    "guidance": Analysis(guidance, ("dcar chunk_range=1",)), "chunks": Analysis(chunks, ("dcar",)),
+    "heads": Analysis(heads, ("dcar chunk_range=1",)), "alignment": Analysis(alignment, _labels(ALIGNED)),
+    "refiner window": Analysis(refiner_window), "long form": Analysis(long_form, _labels(LONG_FORM))}  # the slowest last
+
+
+def run(evaluation: Evaluation, holds: Container[str] = ()) -> dict[str, dict[str, Any]]:
+    """Name -> figures of every analysis that can be made here, those that hold already left out; says why of each that
+    cannot."""
     found = {}
     for name, analysis in ANALYSES.items():
+        if name in holds:
+            continue
         try:
-            figures = analysis(evaluation)
+            figures = analysis.make(evaluation)
         except UserError as error:  # a method without weights
             print(f"analysis '{name}' left out: {error}")
             continue

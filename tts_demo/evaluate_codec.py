@@ -175,7 +175,8 @@ def main(words: list[str]) -> None:
     result = {"command": "python -m tts_demo.evaluate_codec --list LIST" + (f" --limit {args.limit}" if args.limit else ""),
               "conditions": {"checkpoint": checkpoints.checkpoint_hash(root)}, "recordings": len(recordings), "rows": table}
     if args.keep:
-        results.keep("codec", result)
+        made_of = results.made_of(("codec", "refiner", "speaker", "recogniser"))
+        results.keep("codec", result | {"made_of": dict.fromkeys(table, made_of)})
     if args.json:
         Path(args.json).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(result))

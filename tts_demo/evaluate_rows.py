@@ -38,6 +38,13 @@ class Row:
         changed = [f"{f.name}={getattr(self.options, f.name)}" for f in dataclasses.fields(self.options)]
         return " ".join([self.method.name, *changed])
 
+    @classmethod
+    def of(cls, label: str) -> Row:
+        """The row of a label; of a method's name alone, with its default options. Raises UserError where there is none."""
+        name, *words = label.split()
+        kind = find(name)
+        return cls(kind, kind.Options.parse(dict(word.split("=", 1) for word in words)))
+
 
 def read_cases(path: str | None, limit: int | None) -> list[Case]:
     """Lines ``text|prompt file|its words|recording of the text`` (the last two may be empty or absent; paths are relative

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,17 @@ def summarise(records: list[dict[str, Any]]) -> dict[str, Any]:
         if len(values):
             out[name] = float(values.mean())
             out[f"{name}_interval"] = bootstrap(values, np.ones_like(values))
-    return out
+    return out | _chosen([r["stats"] for r in records if "chunk_sizes" in r.get("stats", {})])
+
+
+def _chosen(stats: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of rows that take several tokens a step: how often each number was chosen, and the chooser's share of the time."""
+    counts: Counter[str] = Counter()
+    for each in stats:
+        counts.update(each["chunk_sizes"])
+    shares = [each["policy_share_of_time"] for each in stats if "policy_share_of_time" in each]
+    return ({"chunk_sizes": {size: counts[size] for size in sorted(counts)}} if stats else {}) | \
+        ({"policy_share_of_time": float(np.mean(shares))} if shares else {})
 
 
 def compare(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import Any
 
-from . import results_analyses, results_goals, results_papers, results_plot
+from . import checkpoints, results_analyses, results_goals, results_papers, results_plot
 from .config import UserError
 
 ROOT = Path(__file__).parents[1]
@@ -40,11 +41,11 @@ def check_keep(args: argparse.Namespace) -> bool:
 
 
 def keep(section: str, figures: dict[str, Any], path: Path | None = None, readme: Path | None = None) -> None:
-    """Store a section and bring plot and README up to date. Rows of an earlier one with the same checkpoint stay where they
-    are not measured again, and so do the commands that made them."""
+    """Store a section and bring plot and README up to date. Rows of an earlier one stay where they are not measured again
+    and nothing that made them has changed (``unchanged``), and so do the commands that made them."""
     path, readme = path or RESULTS, readme or README
     results = load(path)
-    results[section] = _joined(results.get(section, {}), figures) | {"commit": _commit()}
+    results[section] = _joined(results.get(section, {}), figures, unchanged(section, path=path)) | {"commit": _commit()}
     if joined := results_analyses.trade_off(results):
         results.setdefault("analyses", {"conditions": results["bench"]["conditions"]}).setdefault("rows", {})["qtts trade-off"] = joined
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,15 +53,34 @@ def keep(section: str, figures: dict[str, Any], path: Path | None = None, readme
     write_readme(results, readme)
 
 
-def _joined(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+def made_of(modules: Iterable[str], root: Path | None = None) -> dict[str, Any]:
+    """What a row was made with: folders of modules, and the hash of their weights."""
+    return {"modules": sorted(modules), "hash": checkpoints.checkpoint_hash(root or RESULTS.parent, modules)}
+
+
+def unchanged(section: str, alike: Callable[[dict[str, Any]], bool] = lambda conditions: True,
+              path: Path | None = None) -> dict[str, dict[str, Any]]:
+    """Rows of a section whose modules are still as they were, label -> figures; none where its conditions are not ``alike``.
+    Rows that do not say what they were made with (speeds: they need one machine and hour) are not among them."""
+    path = path or RESULTS
+    old = load(path).get(section, {})
+    if not alike(old.get("conditions", {})):
+        return {}
+    holds = {label for label, made in old.get("made_of", {}).items() if made == made_of(made["modules"], path.parent)}
+    return {label: row for label, row in old.get("rows", {}).items() if label in holds}
+
+
+def _joined(old: dict[str, Any], new: dict[str, Any], unchanged: Container[str]) -> dict[str, Any]:
     """``new`` with what it leaves of ``old``; ``made_by`` names the command of each row where there is more than one."""
     same = old.get("conditions", {}).get("checkpoint") == new.get("conditions", {}).get("checkpoint")
-    if not (same and old.get("rows", {}).keys() - new.get("rows", {}).keys()):
+    stays = {label: row for label, row in old.get("rows", {}).items() if same or label in unchanged}
+    if not stays.keys() - new.get("rows", {}).keys():
         return new
     made_by = old.get("made_by") or dict.fromkeys(old["rows"], old.get("command", ""))
-    made_by = made_by | dict.fromkeys(new["rows"], new["command"])
-    return new | {"conditions": old["conditions"] | new["conditions"], "rows": old["rows"] | new["rows"], "made_by": made_by,
-                  "command": SEPARATOR.join(dict.fromkeys(filter(None, made_by.values())))}
+    made_by = {label: made_by.get(label, "") for label in stays} | dict.fromkeys(new["rows"], new["command"])
+    made_of = {label: made for label, made in old.get("made_of", {}).items() if label in stays} | new.get("made_of", {})
+    return new | {"conditions": old["conditions"] | new["conditions"], "rows": stays | new["rows"], "made_by": made_by,
+                  "command": SEPARATOR.join(dict.fromkeys(filter(None, made_by.values())))} | ({"made_of": made_of} if made_of else {})
 
 
 def _commit() -> str | None:

@@ -127,8 +127,24 @@ def test_speed_follows_shapes_and_the_weights_that_choose_steps(tmp_path: Path) 
             checkpoints.save_module(root, folder, module)
 
     train("tldr"), train("ssd")
-    pace, made = stack.pace, {name: stack.made_of(name) for name in ("baseline", "tldr", "ssd")}
+    def made_of(name: str) -> str:
+        return stack.made_of(name, METHODS[name].Options())
+
+    pace, made = stack.pace, {name: made_of(name) for name in ("baseline", "tldr", "ssd")}
     train("tldr")
-    assert stack.pace == pace and {name for name in made if stack.made_of(name) != made[name]} == {"tldr"}
+    assert stack.pace == pace and {name for name in made if made_of(name) != made[name]} == {"tldr"}
     train("ssd")
-    assert stack.pace != pace and {name for name in made if stack.made_of(name) != made[name]} == {"tldr", "ssd"}
+    assert stack.pace != pace and {name for name in made if made_of(name) != made[name]} == {"tldr", "ssd"}
+
+
+def test_what_a_setting_does_not_read_does_not_count(tmp_path: Path) -> None:
+    root = make_checkpoint(tmp_path / "nano")
+    stack = NanoStack.load(root, "cpu", torch.float32)
+    for name in ("dcar", "qtts"):
+        for folder, module in METHODS[name].build_modules(stack.lm).items():
+            checkpoints.save_module(root, folder, module)
+    read = lambda name, **options: set(stack.reads(name, METHODS[name].Options(**options))) - set(stack.reads("baseline", METHODS["baseline"].Options()))
+    assert read("dcar", chunk_range="2,3") == {"dcar-heads", "dcar-policy"}
+    assert read("dcar", chunk_range="3") == read("dcar", chunk_range="random:2,3") == {"dcar-heads"}
+    assert read("qtts", strategy="single") == set() and read("qtts", strategy="delay") == {"qtts-delay"}
+    assert read("qtts", strategy="hierarchical") == {"qtts-hierarchical"}

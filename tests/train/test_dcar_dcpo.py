@@ -26,6 +26,8 @@ def test_reward_is_the_error_over_the_recordings_and_the_penalty():
     mask = torch.tensor([[True, True, True, False]])
     found = rewards(torch.tensor([0.5]), torch.tensor([0.2]), actions, mask, allowed(2, 3, 4), torch.tensor([11]))
     assert found.item() == pytest.approx(-0.3 - 0.1 * (1 + 0 + 3) / 11)
+    priced = rewards(torch.tensor([0.5]), torch.tensor([0.2]), actions, mask, allowed(2, 3, 4), torch.tensor([11]), price=0.2)
+    assert priced.item() == pytest.approx(found.item() - 0.2 * 3 / 11)  # three steps
 
 
 def test_advantages_are_normalised_within_each_group():

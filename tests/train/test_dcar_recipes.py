@@ -151,7 +151,7 @@ def task(tiny_lm) -> PolicyTask:
     """The recipe on four made-up utterances whose 'phonemes' are their codes."""
     torch.manual_seed(0)
     task = PolicyTask.__new__(PolicyTask)
-    task.lm, task.size, task.total, task.errors = tiny_lm, 2, 42, ToyErrors()
+    task.lm, task.size, task.price, task.total, task.errors = tiny_lm, 2, 0.0, 42, ToyErrors()
     task.data = TinyCorpus(tiny_lm)
     task.prepare(Heads(tiny_lm).requires_grad_(False))
     return task

@@ -179,6 +179,24 @@ def test_training_helps_every_patch_size_and_leaves_the_base_alone(make_task):
     assert all(id(p) in trained for p in task.lm.parameters() if p.requires_grad)  # only the adapter's own factors
 
 
+@pytest.mark.parametrize("size", (1, 3))
+def test_the_base_teaches_every_token_it_would_have_drawn(make_task, size):
+    """The loss by hand, item by item: every token of every patch against the law of the base at that very place."""
+    task = make_task(distil="1")
+    batch = speech()
+    with torch.no_grad():
+        law = tldr.base_logits(task.base, batch, batch.codes[..., 0])
+        logits, _ = patch_logits(task.lm, task.adapter, batch, size)
+        assert law.shape[:2] == (3, max(LENGTHS) + 1)
+        each = [-(law[i, :n + 1].softmax(-1) * logits[i].flatten(0, 1)[:n + 1].log_softmax(-1)).sum(-1) for i, n in enumerate(LENGTHS)]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tldr, "NOISE", 0.0)
+            loss, parts = task.loss((batch, size), 0)
+    assert set(parts) == {"ce", "distil"} and loss.item() == pytest.approx(parts["distil"])
+    torch.testing.assert_close(loss, torch.cat(each).mean(), atol=1e-4, rtol=1e-4)
+    assert all(not p.requires_grad for p in task.base.parameters()) and make_task().base is None
+
+
 def test_every_weight_of_every_kind_is_trained(make_task):
     for ablate in ("none", "no-lora", "no-speaker", "mean-pool", "parallel"):
         task = make_task(ablate=ablate)

@@ -1,7 +1,7 @@
 """The one registry of decoding methods, by name, in the order people see them."""
 
 from ..config import UserError
-from .base import Method
+from .base import Method, Options
 from .baseline import Baseline
 from .compressed import Compressed
 from .dcar import Dcar

@@ -141,6 +141,11 @@ class Method(abc.ABC):
         """Fresh (untrained) modules for this LM's shape, by folder name. Weights are loaded into these."""
         return {}
 
+    def reads(self, options: Any) -> tuple[str, ...]:
+        """Folders of the trained modules that a run with these options reads: what was measured of it holds while those stay
+        as they are."""
+        return tuple(self.modules)
+
     @abc.abstractmethod
     def prefill(self, prefix: Prefix, options: Any, sampling: Sampling, generator: torch.Generator,
                 max_frames: int, forced: bool = False) -> State:

@@ -24,7 +24,7 @@ from ..codec.speaker import SpeakerEncoder
 from ..codec.streaming import Running, Windowed
 from ..config import FRAME_RATE, HOP, SAMPLE_RATE, Sampling, UserError
 from ..lm import Decoder, LanguageModel, Prefix
-from ..methods import METHODS, Method, find
+from ..methods import METHODS, Method, Options, find
 from .base import Prompt
 
 PARTS = ("lm", "codec", "refiner", "speaker")  # folders of what every method speaks with
@@ -113,11 +113,15 @@ class NanoStack:
                 self._methods[name] = kind(self.lm, self._adapters(kind))
         return self._methods[name]
 
-    def made_of(self, name: str) -> str:
-        """Hash of all weights that a run of the method reads: a module trained anew leaves the others' figures valid."""
+    def reads(self, name: str, options: Options) -> tuple[str, ...]:
+        """Folders of all modules that a run of the method with these options reads."""
+        return *PARTS, *self.method(name).reads(options)
+
+    def made_of(self, name: str, options: Options) -> str:
+        """Hash of all weights that such a run reads: a module trained anew leaves the others' figures valid."""
         if self.root is None:
             return self.checkpoint_hash
-        return checkpoints.checkpoint_hash(self.root, (*PARTS, *self.method(name).modules))
+        return checkpoints.checkpoint_hash(self.root, self.reads(name, options))
 
     @property
     def pace(self) -> str:

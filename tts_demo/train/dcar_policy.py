@@ -5,6 +5,7 @@ range, the other half the policy's own. Every group draws a range, so that one p
 draw the guidance range, the fixed sizes that scored best when profiled first, or a part of it; the others any sizes.
 Each batch of rollouts serves several updates, which is what the clipped ratio is for. The voice conditions through its
 vector and the refiner's prompt, not through prompt speech in front, as the demo does without a transcript.
+``--set price=0.2``: what a step costs beside errors (``dcpo.rewards``; the paper's policy is not told that steps cost).
 """
 
 from __future__ import annotations
@@ -76,6 +77,7 @@ class PolicyTask(Task):
     def __init__(self, options: TrainOptions) -> None:
         self.total = options.steps or self.steps
         self.size = options.batch or 4  # utterances a batch
+        self.price = float(options.settings.get("price", 0.0))
         self.data = sequences(options, frames=1)
         self.data_summary = describe(self.data.speech, self.data.train)
         self.lm = load_lm(options).requires_grad_(False)
@@ -118,7 +120,8 @@ class PolicyTask(Task):
         rows = [(sizes, sizes[i % len(sizes)] if i < GROUP // 2 else 0) for sizes in ranges for i in range(GROUP)]
         schedule = Schedule(allowed_sizes([sizes for sizes, _ in rows]), torch.tensor([fixed for _, fixed in rows]))
         rollouts, error = self.speak(spoken, schedule, int(rng.integers(2**31)))
-        reward = rewards(error, spoken.recorded, rollouts.actions, rollouts.mask, schedule.allowed, rollouts.frames)
+        reward = rewards(error, spoken.recorded, rollouts.actions, rollouts.mask, schedule.allowed, rollouts.frames,
+                         self.price)
         return Experience(rollouts, schedule.allowed, advantages(reward, GROUP), reward, error)
 
     def speak(self, spoken: Utterances, schedule: Schedule, seed: int, learned: bool = True) -> tuple[Rollouts, Tensor]:

@@ -22,11 +22,13 @@ def range_distance(actions: Tensor, allowed: Tensor) -> Tensor:
     return gaps.amin(-1).gather(1, actions)
 
 
-def rewards(errors: Tensor, recorded: Tensor, actions: Tensor, mask: Tensor, allowed: Tensor, frames: Tensor) -> Tensor:
+def rewards(errors: Tensor, recorded: Tensor, actions: Tensor, mask: Tensor, allowed: Tensor, frames: Tensor,
+            price: float = 0.0) -> Tensor:
     """Equation 5, [R]: errors of the rollouts and of their recordings [R], actions and mask (True = a chunk was scheduled)
-    [R, S], allowed [R, 7], frames [R] = tokens spoken."""
-    outside = (range_distance(actions, allowed) * mask).sum(1)
-    return -(errors - recorded) - PENALTY * outside / frames.clamp(min=1)
+    [R, S], allowed [R, 7], frames [R] = tokens spoken. ``price`` of a step for every token, which the paper has not: what
+    is understood equally well should take fewer steps."""
+    outside, steps = (range_distance(actions, allowed) * mask).sum(1), mask.sum(1)
+    return -(errors - recorded) - (PENALTY * outside + price * steps) / frames.clamp(min=1)
 
 
 def advantages(rewards: Tensor, group: int) -> Tensor:

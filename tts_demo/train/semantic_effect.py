@@ -114,7 +114,8 @@ def main(words: list[str]) -> None:
     if args.keep:
         results.keep("analyses", {
             "command": "python -m tts_demo.train.semantic_effect --data SPEECH --with DIR --without DIR",
-            "conditions": {"checkpoint": checkpoints.checkpoint_hash(root)}, "rows": {"semantic loss": rows}})
+            "conditions": {"checkpoint": checkpoints.checkpoint_hash(root)}, "rows": {"semantic loss": rows},
+            "made_of": {"semantic loss": results.made_of(("codec", "recogniser"))}})
     print(json.dumps(rows))
 
 

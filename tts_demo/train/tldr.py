@@ -2,7 +2,9 @@
 
 Teacher-forced cross-entropy of every valid token, end of speech included, padding left out (section 3.4). P is drawn
 per batch and is the same for its items. The context of patch k is the backbone's output at patch k - 1 (section A.2), so
-its own latent is never seen. Some input tokens are replaced at random, as in the base model's recipe.
+its own latent is never seen. Some input tokens are replaced at random, as in the base model's recipe. ``--set distil=0.7``
+mixes in cross-entropy to the frozen base's own distribution of every token: on few hours of speech it says more than the
+one token that was spoken, and it is what patches are to lose nothing against.
 
 ``--set ablate=`` no-lora, no-speaker, mean-pool or parallel trains a comparison model of the paper into a folder of its
 own (``tldr-no-lora`` ...), which is also a recipe's name; ``tldr-short`` is what they are compared with; ``--set patch_size=4`` trains that size alone.
@@ -22,7 +24,7 @@ from ..lm.model import LanguageModel
 from ..methods.tldr.modules import ABLATIONS, LARGEST, TLDRAdapter, TLDRConfig, cut, patch_position
 from .data import describe
 from .forward import train_forward
-from .lm import add_noise
+from .lm import add_noise, base_inputs
 from .load import load_lm, scale, sequences
 from .loop import Task, TrainOptions
 from .sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
@@ -49,6 +51,8 @@ class TLDRTask(Task):
         self.steps, self.lr, frames = scale(self, self.lm, 3000)
         self.data = sequences(options, frames=options.batch or frames)
         self.adapter = TLDRAdapter(self.lm, TLDRConfig.of(self.lm.config, ablate))
+        self.distil = float(settings.get("distil", 0.0))
+        self.base = load_lm(options).requires_grad_(False) if self.distil else None  # without the LoRA
         if self.adapter.lora is not None:
             lora.attach(self.lm.backbone, self.adapter.lora.spec, self.adapter.lora)
         self.name = type(self).name if ablate == "none" else f"{TLDRTask.name}-{ablate}"
@@ -60,10 +64,18 @@ class TLDRTask(Task):
 
     def loss(self, batch: tuple[SpeechBatch, int], step: int) -> tuple[Tensor, dict[str, float]]:
         speech, size = batch
-        logits, targets = patch_logits(self.lm, self.adapter, speech, size, NOISE)
-        logits, targets = logits.flatten(0, 2).float(), targets.flatten()
-        loss = F.cross_entropy(logits, targets, ignore_index=IGNORE)
-        return loss, {"ce": loss.item()}
+        spoken = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, NOISE)
+        logits, targets = patch_logits(self.lm, self.adapter, speech, size, spoken)
+        valid = targets != IGNORE
+        logits, targets = logits[valid].float(), targets[valid]
+        truth = F.cross_entropy(logits, targets)
+        if self.base is None:
+            return truth, {"ce": truth.item()}
+        with torch.no_grad():
+            teacher = base_logits(self.base, speech, spoken)
+        teacher = F.pad(teacher, (0, 0, 0, valid.shape[1] * size - teacher.shape[1])).view(*valid.shape, -1)[valid]
+        base = F.cross_entropy(logits, teacher.float().softmax(-1))
+        return (1 - self.distil) * truth + self.distil * base, {"ce": truth.item(), "distil": base.item()}
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
@@ -74,7 +86,7 @@ class TLDRTask(Task):
         for size in sizes:
             entropy = hits = count = first = firsts = 0.0
             for speech in batches:
-                logits, targets = patch_logits(self.lm, self.adapter, speech, size, 0.0)
+                logits, targets = patch_logits(self.lm, self.adapter, speech, size)
                 logits, valid = logits.float(), targets != IGNORE
                 each = F.cross_entropy(logits.flatten(0, 2), targets.flatten(), ignore_index=IGNORE, reduction="none")
                 each = each.view(targets.shape)
@@ -115,12 +127,12 @@ def _sizes(word: str) -> tuple[int, ...]:
 
 
 def patch_logits(lm: LanguageModel, adapter: TLDRAdapter, batch: SpeechBatch, size: int,
-                 noise: float = 0.0) -> tuple[Tensor, Tensor]:
+                 spoken: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Teacher-forced logits [B, N, P, V] of a batch cut into patches of ``size``, and targets [B, N, P] (``IGNORE`` =
-    padding). LoRA must be attached to ``lm.backbone``."""
+    padding). ``spoken`` [B, F]: the tokens heard instead of the true ones. LoRA must be attached to ``lm.backbone``."""
     targets = cut(speech_targets(batch, lm.config.eos, IGNORE), size, IGNORE)  # [B, N, P]
     items, count, _ = targets.shape
-    spoken = add_noise(batch.codes[..., 0], lm.config.speech_codes, noise)
+    spoken = batch.codes[..., 0] if spoken is None else spoken
     embedded = lm.embed_speech(cut(F.pad(spoken, (0, 1), value=lm.config.eos), size, lm.config.eos))  # [B, N, P, H]
     prefix = prefix_batch(lm, batch)
     # The last latent is never an input: patch N - 1 is decided at latent N - 2, patch 0 at TASK.
@@ -132,3 +144,10 @@ def patch_logits(lm: LanguageModel, adapter: TLDRAdapter, batch: SpeechBatch, si
     speaker = batch.speaker.repeat_interleave(count, 0)
     logits = adapter.extractor(g, speaker, embedded.flatten(0, 1))
     return logits.view(items, count, size, -1), targets
+
+
+def base_logits(lm: LanguageModel, batch: SpeechBatch, spoken: Tensor) -> Tensor:
+    """The base model's logits [B, F + 1, V] after each of the tokens ``spoken`` [B, F], and before the first."""
+    prefix = prefix_batch(lm, batch)
+    hidden, _ = train_forward(lm, *base_inputs(lm, prefix, spoken))
+    return lm.head(hidden[:, prefix.x.shape[1] - 1:])

@@ -70,6 +70,9 @@ class Dcar(Method):
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         return {"dcar-heads": Heads(lm), "dcar-policy": Policy(lm)}
 
+    def reads(self, options: DcarOptions) -> tuple[str, ...]:
+        return tuple(name for name in self.modules if name != "dcar-policy" or options.chunks.chooser == "policy")
+
     @property
     def heads(self) -> Heads:
         return self.modules["dcar-heads"]

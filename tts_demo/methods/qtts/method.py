@@ -48,6 +48,9 @@ class QTTS(Method):
     def build_modules(cls, lm: Any) -> dict[str, nn.Module]:
         return {DELAY: DelayAdapter(lm), HIERARCHICAL: HierarchicalAdapter(lm)}
 
+    def reads(self, options: QTTSOptions) -> tuple[str, ...]:
+        return tuple(name for name in self.modules if name == f"qtts-{options.strategy}")
+
     @cached_property
     def strategies(self) -> dict[type[State], Any]:
         """By the state each one makes and steps. One whose modules are absent is absent too."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from ... import checkpoints
 from ...config import UserError
 from ...lm import Decoder, Prefix
-from ...methods import Method, find
+from ...methods import Method, Options, find
 from ..base import Prompt
 from . import download, frontend, weights
 from .configs import CosyConfig, END_OF_PROMPT, RELEASED_SAMPLING, SAMPLE_RATE, TOKEN_RATE
@@ -118,9 +118,9 @@ class CosyVoiceStack:
             raise UserError(f"This model speaks one codebook; a method with {codebooks} needs the stack nano.")
         return CosyVocoder(self.config, self._flow, self._hift, self._noise, prompt.extra["voice"])
 
-    def made_of(self, name: str) -> str:
-        """Hash of all weights that a run of the method reads."""
-        trained = [part for part in self.method(name).modules if checkpoints.available(self._adapters, part)]
+    def made_of(self, name: str, options: Options) -> str:
+        """Hash of all weights that a run of the method with these options reads."""
+        trained = [part for part in self.method(name).reads(options) if checkpoints.available(self._adapters, part)]
         return " ".join([self.checkpoint_hash] + [checkpoints.checkpoint_hash(self._adapters, trained)] * bool(trained))
 
     def method(self, name: str) -> Method:
