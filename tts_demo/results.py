@@ -79,7 +79,9 @@ def _joined(old: dict[str, Any], new: dict[str, Any], unchanged: Container[str])
     made_by = old.get("made_by") or dict.fromkeys(old["rows"], old.get("command", ""))
     made_by = {label: made_by.get(label, "") for label in stays} | dict.fromkeys(new["rows"], new["command"])
     made_of = {label: made for label, made in old.get("made_of", {}).items() if label in stays} | new.get("made_of", {})
-    return new | {"conditions": old["conditions"] | new["conditions"], "rows": stays | new["rows"], "made_by": made_by,
+    rows = stays | new["rows"]
+    rows = {label: rows[label] for label in dict.fromkeys([*old["rows"], *rows]) if label in rows}  # in the order people know
+    return new | {"conditions": old["conditions"] | new["conditions"], "rows": rows, "made_by": made_by,
                   "command": SEPARATOR.join(dict.fromkeys(filter(None, made_by.values())))} | ({"made_of": made_of} if made_of else {})
 
 

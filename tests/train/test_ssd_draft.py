@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from conftest import TINY, make_lm
 
-from tts_demo.methods.ssd import Draft
+from tts_demo.methods.ssd import Draft, DraftConfig
 from tts_demo.train import RECIPES
+from tts_demo.train.lm import GUIDED
 from tts_demo.train.sequences import SpeechBatch
 from tts_demo.train.ssd_draft import DraftTask, ShallowLM
 
@@ -36,7 +40,7 @@ class TinyData:
 def task(tiny_lm):
     torch.manual_seed(0)
     task = DraftTask.__new__(DraftTask)  # without speech on disk
-    task.lm, task.distil = tiny_lm, 0.8
+    task.lm, task.distil, task.guide = tiny_lm, 0.8, 0.0
     task.draft = Draft(tiny_lm).requires_grad_(True)
     task.shallow = ShallowLM.of(tiny_lm, task.draft)
     task.data = TinyData(tiny_lm.config.text_vocab, tiny_lm.config.speech_codes, tiny_lm.config.speaker)
@@ -48,7 +52,7 @@ def test_recipe_is_registered():
 
 
 def test_an_untouched_draft_of_all_layers_is_the_base(task):
-    student, teacher, targets = task.logits(task.data.held_out()[0])
+    student, teacher, targets, _ = task.logits(task.data.held_out()[0])
     torch.testing.assert_close(student, teacher)
     assert targets.shape == teacher.shape[:2] and (targets == task.lm.config.eos).sum() == 16
     assert task.evaluate()["acceptance at tolerance 0"] == pytest.approx(1, abs=1e-4)
@@ -83,3 +87,33 @@ def test_training_moves_only_the_drafts_parts(task, distil, score, sign):
     assert all(torch.equal(v, base[k]) for k, v in task.lm.state_dict().items())
     assert all(p.grad is not None for p in task.draft.parameters())
     assert set(parts) == {"ce", "distil", "agree"}
+
+
+def test_its_blocks_are_a_third_of_the_bases_and_its_own_begin_as_those_asked_for(task):
+    shapes = [DraftConfig.of(replace(task.lm.config, layers=layers)) for layers in (2, 12, 24)]
+    assert [(c.trained, c.shared) for c in shapes] == [(1, 1), (2, 2), (2, 6)]
+    lm = make_lm(replace(TINY, layers=12))
+    for draft, starts in ((Draft(lm), (0, 1)), (Draft(lm, (0, GUIDED[1])), (0, 5))):
+        assert all(torch.equal(draft.layers[i].mlp.up_proj.weight, lm.backbone.layers[s].mlp.up_proj.weight) for i, s in enumerate(starts))
+        assert [id(b) for b in draft.blocks(lm)[2:]] == [id(b) for b in lm.backbone.layers[10:]]
+
+
+def test_the_last_own_block_is_guided_to_the_text_where_it_is_aligned(task):
+    """What the guide loss sees is that block's attention on the text, and only it pulls there."""
+    batch = task.data.batch(np.random.default_rng(3))
+    place = torch.arange(14).clamp(max=5).expand(len(batch.text), -1).minimum(batch.text_lengths[:, None] - 1)
+    aligned = replace(batch, alignment=torch.where(torch.arange(14) < batch.frames[:, None], place, -1))
+    *_, guided = task.logits(aligned)
+    assert [w.shape for w in guided] == [(6, 15, 6)] and guided[0].exp().sum(-1).max().item() <= 1 + 1e-5
+    task.guide = 1.0
+    optimiser = torch.optim.AdamW(task.draft.parameters(), lr=3e-3)
+    seen = []
+    for step in range(25):
+        torch.manual_seed(step)
+        loss, parts = task.loss(aligned, step)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        seen.append(parts["guide"])
+    assert seen[-1] < 0.8 * seen[0]
+    assert "guide" not in task.loss(replace(batch, alignment=torch.full((6, 14), -1)), 0)[1]  # nothing is aligned
