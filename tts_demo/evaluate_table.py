@@ -30,7 +30,8 @@ def summarise(records: list[dict[str, Any]]) -> dict[str, Any]:
         if len(values):
             out[name] = float(values.mean())
             out[f"{name}_interval"] = bootstrap(values, np.ones_like(values))
-    return out | _chosen([r["stats"] for r in records if "chunk_sizes" in r.get("stats", {})])
+    stats = [r["stats"] for r in records if "chunk_sizes" in r.get("stats", {})]
+    return out | _chosen(stats) if stats else out
 
 
 def _chosen(stats: list[dict[str, Any]]) -> dict[str, Any]:
@@ -39,8 +40,8 @@ def _chosen(stats: list[dict[str, Any]]) -> dict[str, Any]:
     for each in stats:
         counts.update(each["chunk_sizes"])
     shares = [each["policy_share_of_time"] for each in stats if "policy_share_of_time" in each]
-    return ({"chunk_sizes": {size: counts[size] for size in sorted(counts)}} if stats else {}) | \
-        ({"policy_share_of_time": float(np.mean(shares))} if shares else {})
+    chosen = {"chunk_sizes": {size: counts[size] for size in sorted(counts)}}
+    return chosen | {"policy_share_of_time": float(np.mean(shares))} if shares else chosen
 
 
 def compare(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, Any]:

@@ -70,10 +70,10 @@ def unchanged(section: str, alike: Callable[[dict[str, Any]], bool] = lambda con
     return {label: row for label, row in old.get("rows", {}).items() if label in holds}
 
 
-def _joined(old: dict[str, Any], new: dict[str, Any], unchanged: Container[str]) -> dict[str, Any]:
-    """``new`` with what it leaves of ``old``; ``made_by`` names the command of each row where there is more than one."""
+def _joined(old: dict[str, Any], new: dict[str, Any], holds: Container[str]) -> dict[str, Any]:
+    """``new`` with what it leaves of ``old`` and still holds; ``made_by`` names the command of each row where there is more than one."""
     same = old.get("conditions", {}).get("checkpoint") == new.get("conditions", {}).get("checkpoint")
-    stays = {label: row for label, row in old.get("rows", {}).items() if same or label in unchanged}
+    stays = {label: row for label, row in old.get("rows", {}).items() if same or label in holds}
     if not stays.keys() - new.get("rows", {}).keys():
         return new
     made_by = old.get("made_by") or dict.fromkeys(old["rows"], old.get("command", ""))
@@ -81,8 +81,8 @@ def _joined(old: dict[str, Any], new: dict[str, Any], unchanged: Container[str])
     made_of = {label: made for label, made in old.get("made_of", {}).items() if label in stays} | new.get("made_of", {})
     rows = stays | new["rows"]
     rows = {label: rows[label] for label in dict.fromkeys([*old["rows"], *rows]) if label in rows}  # in the order people know
-    return new | {"conditions": old["conditions"] | new["conditions"], "rows": rows, "made_by": made_by,
-                  "command": SEPARATOR.join(dict.fromkeys(filter(None, made_by.values())))} | ({"made_of": made_of} if made_of else {})
+    return new | {"conditions": old["conditions"] | new["conditions"], "rows": rows, "made_of": made_of, "made_by": made_by,
+                  "command": SEPARATOR.join(dict.fromkeys(filter(None, made_by.values())))}
 
 
 def _commit() -> str | None:

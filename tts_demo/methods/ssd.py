@@ -95,7 +95,7 @@ class DraftLength:
 
     Costs are in passes of the base model over one token: a drafted token costs ``draft``, judging more than one token
     costs ``jump`` and each of them ``slope``. They are constants, not clock readings, so that a seed gives the same
-    tokens twice. On a two-core CPU, 12 layers of 192 in float32 and a draft of 4, ``bench --all`` measured a step that drafts
+    tokens twice. On a two-core Xeon, 12 layers of 192 in float32 and a draft of 4, ``bench --all`` measured a step that drafts
     1, 2, 3, 4, 8 tokens at 1.90, 2.50, 2.98, 3.51, 5.97 steps of the baseline. On an accelerator, where reading the weights
     dominates, a further token is assumed to be nearly free: not yet measured.
     """

@@ -5,7 +5,7 @@ range, the other half the policy's own. Every group draws a range, so that one p
 draw the guidance range, the fixed sizes that scored best when profiled first, or a part of it; the others any sizes.
 Each batch of rollouts serves several updates, which is what the clipped ratio is for. The voice conditions through its
 vector and the refiner's prompt, not through prompt speech in front, as the demo does without a transcript.
-``--set price=0.2``: what a step costs beside errors (``dcpo.rewards``; the paper's policy is not told that steps cost).
+``--set price=0.3``: what a step costs beside errors (``dcpo.rewards``; the paper's policy is not told that steps cost).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Teacher-forced cross-entropy of every valid token, end of speech included, padding left out (section 3.4). P is drawn
 per batch and is the same for its items. The context of patch k is the backbone's output at patch k - 1 (section A.2), so
-its own latent is never seen. Some input tokens are replaced at random, as in the base model's recipe. ``--set distil=0.7``
+its own latent is never seen. Some input tokens are replaced at random, as in the base model's recipe. ``--set distil=0.6``
 mixes in cross-entropy to the frozen base's own distribution of every token: on few hours of speech it says more than the
 one token that was spoken, and it is what patches are to lose nothing against.
 
