@@ -13,6 +13,7 @@ from tts_demo.config import Sampling
 from tts_demo.lm.lora import attach
 from tts_demo.methods.compressed import Compressed, Compressor
 from tts_demo.train import RECIPES
+from tts_demo.train import compressed as recipe
 from tts_demo.train.compressed import CompressedTask, Setting
 from tts_demo.train.sequences import SpeechBatch
 
@@ -47,7 +48,7 @@ class TinyData:
 def task(tiny_lm):
     torch.manual_seed(0)
     task = CompressedTask.__new__(CompressedTask)  # without speech on disk
-    task.base, task.lm, task.only = tiny_lm, copy.deepcopy(tiny_lm), {}
+    task.base, task.lm, task.only, task.guide = tiny_lm, copy.deepcopy(tiny_lm), {}, 0.0
     task.lm.__dict__.pop("decoder", None)
     task.adapter = Compressor(task.lm).requires_grad_(True)
     with torch.no_grad():
@@ -67,7 +68,7 @@ def test_training_logits_are_decoding_logits(task, tiny_lm, group, prompt):
     """Each item of a padded batch, fed token by token to the evicting decoder, gets the logits it was trained on."""
     batch = task.data.batch(np.random.default_rng(1))
     with torch.no_grad():
-        trained, targets = task.logits(batch, Setting(30, group, prompt))
+        trained, targets, _ = task.logits(batch, Setting(30, group, prompt))
     assert (targets[:, :prompt] == -100).all() and (targets[:, prompt:] >= 0).sum() == (batch.frames + 1 - prompt).sum()
     method = Compressed(tiny_lm, {"compressed": task.adapter})
     for i in range(2):
@@ -107,3 +108,26 @@ def test_only_the_adapter_learns_and_it_does(task):
     assert all(torch.equal(v, frozen[k]) for k, v in task.lm.state_dict().items() if "lora" not in k)
     assert task.adapter.summary.grad.abs().sum() > 0  # rows after the window learn from summaries
     assert set(task.adapter.state_dict()) == {"summary", *(f"lora.{k}" for k in task.adapter.lora.state_dict())}
+
+
+def test_guiding_pulls_the_attention_of_speech_rows_to_the_spoken_phoneme(task, monkeypatch):
+    """What the guide loss sees are the rows that say speech, summaries left out; without it nothing is looked at."""
+    monkeypatch.setattr(recipe, "GUIDED", (1,))
+    batch, setting = task.data.batch(np.random.default_rng(3)), Setting(30, 5, 4)
+    place = torch.arange(FRAMES).div(8, rounding_mode="floor").expand(len(batch.text), -1).minimum(batch.text_lengths[:, None] - 1)
+    aligned = replace(batch, alignment=torch.where(torch.arange(FRAMES) < batch.frames[:, None], place, -1))
+    assert set(task.loss((aligned, setting), 0)[1]) == {"ce"} and not task.logits(aligned, setting)[2]
+    *_, guided = task.logits(aligned, setting, (1,))
+    assert [w.shape for w in guided] == [(4, FRAMES + 1, 6)] and guided[0].exp().sum(-1).max().item() <= 1 + 1e-5
+    attended = guided[0].exp().sum(-1)[0, :FRAMES]
+    assert (attended > 0).all()  # a summary's row would have none on the text
+    task.guide, seen = 1.0, []
+    optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=1e-2)
+    for step in range(15):
+        loss, parts = task.loss((aligned, setting), step)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        seen.append(parts["guide"])
+    assert seen[-1] < 0.8 * seen[0]
+    assert "guide" not in task.loss((replace(batch, alignment=torch.full((4, FRAMES), -1)), setting), 0)[1]

@@ -4,6 +4,8 @@ The mask of section 3.3 in one teacher-forced pass: summaries stand behind their
 else attends as it will when decoding. Window, group and how much of the speech counts as prompt are drawn for every
 batch, so that the dials are live on one adapter. ``--set window=50`` or ``group=10`` train one setting, as the paper.
 ``--set chains=0.5 chained=4500``: half of the batches are up to 4,500 frames of one voice in a row, for long speech.
+``--set guide=0.3``: the heads that ``lm.py`` guided to the spoken phoneme stay guided while LoRA moves them, because in
+long speech losing one's place in the text is what goes wrong.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from ..lm.masks import causal_mask
 from ..methods.compressed import GROUPS, Compressor, Layout
 from .data import describe
 from .forward import train_forward
+from .lm import GUIDED, guided_loss
 from .load import load_lm, scale, sequences
 from .loop import Task, TrainOptions
 from .sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
@@ -47,6 +50,7 @@ class CompressedTask(Task):
         self.adapter = Compressor(self.lm).requires_grad_(True)
         attach(self.lm.backbone, self.adapter.spec, self.adapter.lora)
         self.only = {key: int(options.settings[key]) for key in ("window", "group") if key in options.settings}
+        self.guide = float(options.settings.get("guide", 0.0))
         self.modules, self.helpers = {"compressed": self.adapter}, {}
         self.data_summary = describe(self.data.speech, self.data.train)
 
@@ -58,21 +62,27 @@ class CompressedTask(Task):
         return batch, Setting(**drawn, prompt=prompt)
 
     def loss(self, batch: tuple[SpeechBatch, Setting], step: int) -> tuple[Tensor, dict[str, float]]:
-        logits, targets = self.logits(*batch)
+        logits, targets, guided = self.logits(*batch, GUIDED if self.guide else ())
         entropy = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
-        return entropy, {"ce": entropy.item()}
+        if not self.guide or not bool((batch[0].alignment >= 0).any()):
+            return entropy, {"ce": entropy.item()}
+        guide = guided_loss(guided, batch[0])
+        return entropy + self.guide * guide, {"ce": entropy.item(), "guide": guide.item()}
 
-    def logits(self, batch: SpeechBatch, setting: Setting) -> tuple[Tensor, Tensor]:
-        """Logits [B, F + 1, V] of the rows that say speech, and their targets; summaries are not among the rows."""
+    def logits(self, batch: SpeechBatch, setting: Setting,
+               guided: tuple[int, ...] = ()) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Logits [B, F + 1, V] of the rows that say speech, their targets, and their log attention on the text in each
+        ``guided`` layer [B, F + 1, T]; summaries are not among the rows."""
         lm, prefix, layout = self.lm, prefix_batch(self.lm, batch), self._layout(batch, setting)
         codes = batch.codes[:, layout.index + setting.prompt, 0]
         speech = torch.where(layout.summary[:, None], self.adapter.summary, lm.embed_speech(codes))
-        hidden, _ = train_forward(lm, *inputs(prefix, speech, layout, setting, lm.config.bidirectional_text))
-        start = prefix.x.shape[1]
-        hidden = torch.cat([hidden[:, start - 1:start], hidden[:, start:][:, ~layout.summary]], 1)
+        start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
+        hidden, weights = train_forward(lm, *inputs(prefix, speech, layout, setting, lm.config.bidirectional_text),
+                                        guided, slice(start, None), slice(start - text, start))
+        speaks = F.pad(~layout.summary, (1, 0), value=True)
         targets = speech_targets(batch, lm.config.eos)
         targets[:, :setting.prompt] = -100
-        return lm.head(hidden), targets
+        return lm.head(hidden[:, start:][:, speaks]), targets, [w[:, speaks] for w in weights]
 
     def _layout(self, batch: SpeechBatch, setting: Setting) -> Layout:
         return Layout.of(setting.prompt, batch.codes.shape[1] - setting.prompt, setting.group, batch.codes.device)
@@ -89,7 +99,7 @@ class CompressedTask(Task):
         return {f"cross-entropy, {key}": value for key, value in scores.items()}
 
     def _entropy(self, batches: list[SpeechBatch], window: int, group: int) -> float:
-        return _mean([_entropy(*self.logits(batch, Setting(window, group, 0))) for batch in batches])
+        return _mean([_entropy(*self.logits(batch, Setting(window, group, 0))[:2]) for batch in batches])
 
     def _base(self, batch: SpeechBatch) -> tuple[float, int]:
         prefix, speech = prefix_batch(self.base, batch), self.base.embed_speech(batch.codes[..., 0])
