@@ -131,3 +131,18 @@ def test_guiding_pulls_the_attention_of_speech_rows_to_the_spoken_phoneme(task, 
         seen.append(parts["guide"])
     assert seen[-1] < 0.8 * seen[0]
     assert "guide" not in task.loss((replace(batch, alignment=torch.full((4, FRAMES), -1)), setting), 0)[1]
+
+
+def test_input_tokens_are_replaced_in_training_alone(task, monkeypatch):
+    """The share that ``NOISE`` says, and no target with them; held-out scores hear what was spoken."""
+    shares, add = [], recipe.add_noise
+    monkeypatch.setattr(recipe, "add_noise", lambda codes, entries, share: shares.append(share) or add(codes, entries, share))
+    batch, setting = task.data.batch(np.random.default_rng(3)), Setting(30, 5, 4)
+    task.loss((batch, setting), 0)
+    assert shares == [recipe.NOISE] and recipe.NOISE > 0
+    heard, _, _ = task.logits(batch, setting, noise=1.0)
+    plain, targets, _ = task.logits(batch, setting)
+    assert not torch.allclose(heard, plain) and torch.equal(task.logits(batch, setting, noise=1.0)[1], targets)
+    shares.clear()
+    task.evaluate()
+    assert set(shares) == {0.0}

@@ -4,8 +4,9 @@ The mask of section 3.3 in one teacher-forced pass: summaries stand behind their
 else attends as it will when decoding. Window, group and how much of the speech counts as prompt are drawn for every
 batch, so that the dials are live on one adapter. ``--set window=50`` or ``group=10`` train one setting, as the paper.
 ``--set chains=0.5 chained=4500``: half of the batches are up to 4,500 frames of one voice in a row, for long speech.
-``--set guide=0.3``: the heads that ``lm.py`` guided to the spoken phoneme stay guided while LoRA moves them, because in
-long speech losing one's place in the text is what goes wrong.
+Some input tokens are replaced at random, as in the base model's recipe. ``--set guide=0.3``: the heads that ``lm.py`` guided
+to the spoken phoneme stay guided while LoRA moves them, because in long speech losing one's place in the text is what
+goes wrong.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from ..lm.masks import causal_mask
 from ..methods.compressed import GROUPS, Compressor, Layout
 from .data import describe
 from .forward import train_forward
-from .lm import GUIDED, guided_loss
+from .lm import GUIDED, add_noise, guided_loss
 from .load import load_lm, scale, sequences
 from .loop import Task, TrainOptions
 from .sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
 
 WINDOWS = (30, 40, 50, 50, 80, 120, 200)  # the paper's own counts twice
+NOISE = 0.08  # share of input tokens replaced
 SCORED = ((50, 0), (50, 5), (50, 10), (50, 15), (30, 10), (120, 10))
 
 
@@ -62,7 +64,7 @@ class CompressedTask(Task):
         return batch, Setting(**drawn, prompt=prompt)
 
     def loss(self, batch: tuple[SpeechBatch, Setting], step: int) -> tuple[Tensor, dict[str, float]]:
-        logits, targets, guided = self.logits(*batch, GUIDED if self.guide else ())
+        logits, targets, guided = self.logits(*batch, GUIDED if self.guide else (), NOISE)
         entropy = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
         if not self.guide or not bool((batch[0].alignment >= 0).any()):
             return entropy, {"ce": entropy.item()}
@@ -70,11 +72,11 @@ class CompressedTask(Task):
         return entropy + self.guide * guide, {"ce": entropy.item(), "guide": guide.item()}
 
     def logits(self, batch: SpeechBatch, setting: Setting,
-               guided: tuple[int, ...] = ()) -> tuple[Tensor, Tensor, list[Tensor]]:
+               guided: tuple[int, ...] = (), noise: float = 0.0) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Logits [B, F + 1, V] of the rows that say speech, their targets, and their log attention on the text in each
         ``guided`` layer [B, F + 1, T]; summaries are not among the rows."""
         lm, prefix, layout = self.lm, prefix_batch(self.lm, batch), self._layout(batch, setting)
-        codes = batch.codes[:, layout.index + setting.prompt, 0]
+        codes = add_noise(batch.codes[..., 0], lm.config.speech_codes, noise)[:, layout.index + setting.prompt]
         speech = torch.where(layout.summary[:, None], self.adapter.summary, lm.embed_speech(codes))
         start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
         hidden, weights = train_forward(lm, *inputs(prefix, speech, layout, setting, lm.config.bidirectional_text),
