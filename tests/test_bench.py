@@ -125,11 +125,19 @@ def test_draft_length_follows_from_costs():
         assert bench_analyses.acceptance_rate(share, 3) == pytest.approx(rate, abs=1e-6)
 
 
+def test_drafts_are_timed_between_the_passes_that_judge_them(measured):
+    """Caches are as before after every repeat, and a step without a draft has no draft's time."""
+    method = measured[0].stack.method("ssd")
+    drafts, judged = bench_analyses.step_milliseconds(method, 3)
+    assert len(drafts) == 3 * bench_analyses.REPEATS and min(drafts) > 0 and judged > 0
+    assert bench_analyses.step_milliseconds(method, 0)[0] == []
+
+
 def test_passes_are_timed(measured):
     found = bench_analyses.draft_lengths(measured[0])
     assert set(found["pass_ms"]) == set("123456789") and found["draft_ms"] > 0 and found["tolerances"] == {}
-    found["tolerances"] = {"0.4": {"rate": 0.9, "best": 3, "gain": 1.5}}
-    assert "| 0.4 | 0.9 | 3 | 1.5 |" in results_analyses.render({"rows": {"draft lengths": found}})
+    found["tolerances"] = {"0.4": {"rate": 0.9, "best": 3, "gain": 1.5, "gain_if_even": 1.75}}
+    assert "| 0.4 | 0.9 | 3 | 1.5 | 1.75 |" in results_analyses.render({"rows": {"draft lengths": found}})
 
 
 def test_everything_in_one_command(tmp_path, monkeypatch, capsys):

@@ -15,7 +15,8 @@ from .config import Sampling
 from .evaluate_rows import Row, runnable
 from .evaluate_analyses import row
 from .lm import Decoder
-from .lm.sampling import distribution, race
+from .lm.cache import KVCache
+from .lm.sampling import distribution, race, sample
 from .methods.ssd import LONGEST
 from .runtime import generator_for, synchronize
 
@@ -73,39 +74,58 @@ def _along(done: Any, seconds: tuple[int, ...], rate: float) -> dict[str, dict[s
 
 
 @torch.inference_mode()
-def pass_milliseconds(decoder: Decoder, count: int, draw: bool = False) -> float:
-    """Median time of one pass over ``count`` tokens behind ``CONTEXT`` others; ``draw``: with drawing the next token."""
-    cache, device = decoder.new_cache(CONTEXT + count), decoder.device
-    codes = torch.zeros(CONTEXT + count, dtype=torch.long, device=device)
-    decoder.forward(decoder.embed(codes[:CONTEXT])[None], cache, 0)
-    generator, spent = generator_for(device, 0), []
-    for _ in range(REPEATS + 2):
-        synchronize(device)
+def step_milliseconds(method: Any, drafted: int) -> tuple[list[float], float]:
+    """What a step of ``drafted`` tokens is made of, behind ``CONTEXT`` others: times of the draft's passes, each with its
+    drawing, and the median of the base model's pass over them and the token before, with the laws that judge them; without
+    a draft, with drawing. They are timed in turn, as in a run, because each model drives the other out of the caches."""
+    draft, base = method.draft, method.decoder
+    codes = torch.zeros(CONTEXT + LONGEST + 1, dtype=torch.long, device=base.device)
+    caches = [decoder.new_cache(len(codes)) for decoder in (draft, base)]
+    for decoder, cache in zip((draft, base), caches):
+        decoder.forward(decoder.embed(codes[:CONTEXT])[None], cache, 0)
+    generator, drafts, passes = generator_for(base.device, 0), [], []
+
+    def timed(decoder: Decoder, cache: KVCache, count: int, draw: bool) -> float:
+        synchronize(base.device)
         started = time.perf_counter()
-        logits = decoder.logits(decoder.forward(decoder.embed(codes[:count])[None], cache, CONTEXT)[0])
-        if draw:
-            race(distribution(logits, Sampling()), generator)
-        synchronize(device)
-        spent.append(1000 * (time.perf_counter() - started))
-        cache.rollback(count)
-    return median(spent[2:])
+        logits = decoder.logits(decoder.forward(decoder.embed(codes[:count])[None], cache, cache.next_position)[0])
+        if drafted:
+            law = distribution(logits, Sampling())
+            if draw:
+                race(law, generator)
+        else:
+            sample(logits, Sampling(), generator)
+        synchronize(base.device)
+        return 1000 * (time.perf_counter() - started)
+
+    for repeat in range(REPEATS + 2):
+        spent = [timed(draft, caches[0], 1, True) for _ in range(drafted)]
+        judged = timed(base, caches[1], drafted + 1, False)
+        caches[0].rollback(drafted)
+        caches[1].rollback(drafted + 1)
+        if repeat > 1:
+            drafts += spent
+            passes.append(judged)
+    return drafts, median(passes)
 
 
 def draft_lengths(bench: Bench) -> dict[str, Any] | None:
     """The measured cost of a pass over n tokens and of a draft step, and the draft length they imply at the acceptance
-    measured for each tolerance."""
+    measured for each tolerance; beside it what drafts would gain if n tokens were judged at the price of one."""
     rows, skipped = runnable(bench.stack, [row("ssd", {})], False)
     if skipped:
         return None
     method = bench.stack.method("ssd")
-    passes = {n: pass_milliseconds(method.decoder, n) for n in range(1, LONGEST + 2)}
-    draft = pass_milliseconds(method.draft, 1, draw=True)
+    parts = {n: step_milliseconds(method, n) for n in range(LONGEST + 1)}
+    passes = {n + 1: judged for n, (_, judged) in parts.items()}
+    draft = median([ms for drafts, _ in parts.values() for ms in drafts])
     found: dict[str, Any] = {"pass_ms": {str(n): ms for n, ms in passes.items()}, "draft_ms": draft, "tolerances": {}}
     for tolerance in TOLERANCES:
         measured = bench.measured.get(row("ssd", {"tolerance": tolerance, "draft_length": "3"}).label)
         if measured and measured.acceptance:
             rate = acceptance_rate(median(measured.acceptance), 3)
-            found["tolerances"][str(tolerance)] = {"rate": rate} | best_length(rate, passes, draft)
+            even = best_length(rate, dict.fromkeys(passes, passes[1]), draft)
+            found["tolerances"][str(tolerance)] = {"rate": rate} | best_length(rate, passes, draft) | {"gain_if_even": even["gain"]}
     return found
 
 
