@@ -4,9 +4,11 @@ gets longer, and what decides the best draft length."""
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 from tqdm import tqdm
 
 from . import engine
@@ -84,23 +86,20 @@ def step_milliseconds(method: Any, drafted: int) -> tuple[list[float], float]:
     for decoder, cache in zip((draft, base), caches):
         decoder.forward(decoder.embed(codes[:CONTEXT])[None], cache, 0)
     generator, drafts, passes = generator_for(base.device, 0), [], []
+    law = lambda logits: distribution(logits, Sampling())
+    drawn = lambda logits: race(law(logits), generator)
+    plain = lambda logits: sample(logits, Sampling(), generator)
 
-    def timed(decoder: Decoder, cache: KVCache, count: int, draw: bool) -> float:
+    def timed(decoder: Decoder, cache: KVCache, count: int, then: Callable[[Tensor], Tensor]) -> float:
         synchronize(base.device)
         started = time.perf_counter()
-        logits = decoder.logits(decoder.forward(decoder.embed(codes[:count])[None], cache, cache.next_position)[0])
-        if drafted:
-            law = distribution(logits, Sampling())
-            if draw:
-                race(law, generator)
-        else:
-            sample(logits, Sampling(), generator)
+        then(decoder.logits(decoder.forward(decoder.embed(codes[:count])[None], cache, cache.next_position)[0]))
         synchronize(base.device)
         return 1000 * (time.perf_counter() - started)
 
     for repeat in range(REPEATS + 2):
-        spent = [timed(draft, caches[0], 1, True) for _ in range(drafted)]
-        judged = timed(base, caches[1], drafted + 1, False)
+        spent = [timed(draft, caches[0], 1, drawn) for _ in range(drafted)]
+        judged = timed(base, caches[1], drafted + 1, law if drafted else plain)
         caches[0].rollback(drafted)
         caches[1].rollback(drafted + 1)
         if repeat > 1:
