@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from tts_demo.config import Sampling
 from tts_demo.lm.lora import attach
@@ -48,7 +49,7 @@ class TinyData:
 def task(tiny_lm):
     torch.manual_seed(0)
     task = CompressedTask.__new__(CompressedTask)  # without speech on disk
-    task.base, task.lm, task.only, task.guide = tiny_lm, copy.deepcopy(tiny_lm), {}, 0.0
+    task.base, task.lm, task.only, task.guide, task.distil = tiny_lm, copy.deepcopy(tiny_lm), {}, 0.0, 0.0
     task.lm.__dict__.pop("decoder", None)
     task.adapter = Compressor(task.lm).requires_grad_(True)
     with torch.no_grad():
@@ -68,7 +69,7 @@ def test_training_logits_are_decoding_logits(task, tiny_lm, group, prompt):
     """Each item of a padded batch, fed token by token to the evicting decoder, gets the logits it was trained on."""
     batch = task.data.batch(np.random.default_rng(1))
     with torch.no_grad():
-        trained, targets, _ = task.logits(batch, Setting(30, group, prompt))
+        trained, targets, _ = task.logits(batch, Setting(30, group, prompt), batch.codes[..., 0])
     assert (targets[:, :prompt] == -100).all() and (targets[:, prompt:] >= 0).sum() == (batch.frames + 1 - prompt).sum()
     method = Compressed(tiny_lm, {"compressed": task.adapter})
     for i in range(2):
@@ -116,8 +117,9 @@ def test_guiding_pulls_the_attention_of_speech_rows_to_the_spoken_phoneme(task, 
     batch, setting = task.data.batch(np.random.default_rng(3)), Setting(30, 5, 4)
     place = torch.arange(FRAMES).div(8, rounding_mode="floor").expand(len(batch.text), -1).minimum(batch.text_lengths[:, None] - 1)
     aligned = replace(batch, alignment=torch.where(torch.arange(FRAMES) < batch.frames[:, None], place, -1))
-    assert set(task.loss((aligned, setting), 0)[1]) == {"ce"} and not task.logits(aligned, setting)[2]
-    *_, guided = task.logits(aligned, setting, (1,))
+    spoken = batch.codes[..., 0]
+    assert set(task.loss((aligned, setting), 0)[1]) == {"ce"} and not task.logits(aligned, setting, spoken)[2]
+    *_, guided = task.logits(aligned, setting, spoken, (1,))
     assert [w.shape for w in guided] == [(4, FRAMES + 1, 6)] and guided[0].exp().sum(-1).max().item() <= 1 + 1e-5
     attended = guided[0].exp().sum(-1)[0, :FRAMES]
     assert (attended > 0).all()  # a summary's row would have none on the text
@@ -140,9 +142,38 @@ def test_input_tokens_are_replaced_in_training_alone(task, monkeypatch):
     batch, setting = task.data.batch(np.random.default_rng(3)), Setting(30, 5, 4)
     task.loss((batch, setting), 0)
     assert shares == [recipe.NOISE] and recipe.NOISE > 0
-    heard, _, _ = task.logits(batch, setting, noise=1.0)
-    plain, targets, _ = task.logits(batch, setting)
-    assert not torch.allclose(heard, plain) and torch.equal(task.logits(batch, setting, noise=1.0)[1], targets)
+    spoken = batch.codes[..., 0]
+    plain, targets, _ = task.logits(batch, setting, spoken)
+    other, same, _ = task.logits(batch, setting, add(spoken, 32, 1.0))
+    assert not torch.allclose(other, plain) and torch.equal(same, targets)
     shares.clear()
     task.evaluate()
-    assert set(shares) == {0.0}
+    assert not shares
+
+
+def test_distillation_goes_to_the_base_models_law(task):
+    """``distil``: what the base says with all of the past is what is learnt, whatever was recorded."""
+    setting = Setting(30, 5, 4)
+    batch = task.data.batch(np.random.default_rng(3))
+    said = torch.arange(FRAMES + 1) <= batch.frames[:, None]
+    said[:, :setting.prompt] = False
+
+    @torch.no_grad()
+    def apart() -> float:
+        """KL divergence in nats, every frame of the batch."""
+        mine = task.logits(batch, setting, batch.codes[..., 0])[0][said].log_softmax(-1)
+        law = recipe.base_logits(task.base, batch, batch.codes[..., 0])[said].log_softmax(-1)
+        return F.kl_div(mine, law, log_target=True, reduction="batchmean").item()
+
+    task.distil, before = 1.0, apart()
+    optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=1e-2)
+    for step in range(15):
+        loss, parts = task.loss((batch, setting), step)
+        assert loss.item() == pytest.approx(parts["distil"])
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    assert apart() < 0.8 * before
+    task.distil = 0.25
+    loss, parts = task.loss((batch, setting), 0)
+    assert loss.item() == pytest.approx(0.75 * parts["ce"] + 0.25 * parts["distil"], rel=1e-5)

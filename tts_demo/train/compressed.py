@@ -6,7 +6,8 @@ batch, so that the dials are live on one adapter. ``--set window=50`` or ``group
 ``--set chains=0.5 chained=4500``: half of the batches are up to 4,500 frames of one voice in a row, for long speech.
 Some input tokens are replaced at random, as in the base model's recipe. ``--set guide=0.3``: the heads that ``lm.py`` guided
 to the spoken phoneme stay guided while LoRA moves them, because in long speech losing one's place in the text is what
-goes wrong.
+goes wrong. ``--set distil=0.6``: that share of the loss is the cross-entropy to the distribution of the base model, which sees
+all of the past, so that the adapter learns to do without it and nothing else.
 """
 
 from __future__ import annotations
@@ -19,11 +20,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..lm.lora import attach
-from ..lm.masks import causal_mask
 from ..methods.compressed import GROUPS, Compressor, Layout
 from .data import describe
 from .forward import train_forward
-from .lm import GUIDED, add_noise, guided_loss
+from .lm import GUIDED, add_noise, base_logits, guided_loss
 from .load import load_lm, scale, sequences
 from .loop import Task, TrainOptions
 from .sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
@@ -53,6 +53,7 @@ class CompressedTask(Task):
         attach(self.lm.backbone, self.adapter.spec, self.adapter.lora)
         self.only = {key: int(options.settings[key]) for key in ("window", "group") if key in options.settings}
         self.guide = float(options.settings.get("guide", 0.0))
+        self.distil = float(options.settings.get("distil", 0.0))
         self.modules, self.helpers = {"compressed": self.adapter}, {}
         self.data_summary = describe(self.data.speech, self.data.train)
 
@@ -64,20 +65,29 @@ class CompressedTask(Task):
         return batch, Setting(**drawn, prompt=prompt)
 
     def loss(self, batch: tuple[SpeechBatch, Setting], step: int) -> tuple[Tensor, dict[str, float]]:
-        logits, targets, guided = self.logits(*batch, GUIDED if self.guide else (), NOISE)
-        entropy = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
-        if not self.guide or not bool((batch[0].alignment >= 0).any()):
-            return entropy, {"ce": entropy.item()}
-        guide = guided_loss(guided, batch[0])
-        return entropy + self.guide * guide, {"ce": entropy.item(), "guide": guide.item()}
+        speech, setting = batch
+        codes = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, NOISE)
+        logits, targets, guided = self.logits(speech, setting, codes, GUIDED if self.guide else ())
+        loss = entropy = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
+        parts = {"ce": entropy.item()}
+        if self.distil:
+            said = targets != -100
+            with torch.no_grad():
+                law = base_logits(self.base, speech, codes)[said].float().softmax(-1)
+            base = F.cross_entropy(logits[said].float(), law)
+            loss, parts = (1 - self.distil) * entropy + self.distil * base, parts | {"distil": base.item()}
+        if self.guide and bool((speech.alignment >= 0).any()):
+            guide = guided_loss(guided, speech)
+            loss, parts = loss + self.guide * guide, parts | {"guide": guide.item()}
+        return loss, parts
 
-    def logits(self, batch: SpeechBatch, setting: Setting,
-               guided: tuple[int, ...] = (), noise: float = 0.0) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Logits [B, F + 1, V] of the rows that say speech, their targets, and their log attention on the text in each
-        ``guided`` layer [B, F + 1, T]; summaries are not among the rows."""
+    def logits(self, batch: SpeechBatch, setting: Setting, heard: Tensor,
+               guided: tuple[int, ...] = ()) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Logits [B, F + 1, V] of the rows that say speech after the tokens ``heard`` [B, F], their targets, and their log
+        attention on the text in each ``guided`` layer [B, F + 1, T]; summaries are not among the rows."""
         lm, prefix, layout = self.lm, prefix_batch(self.lm, batch), self._layout(batch, setting)
-        codes = add_noise(batch.codes[..., 0], lm.config.speech_codes, noise)[:, layout.index + setting.prompt]
-        speech = torch.where(layout.summary[:, None], self.adapter.summary, lm.embed_speech(codes))
+        heard = lm.embed_speech(heard[:, layout.index + setting.prompt])
+        speech = torch.where(layout.summary[:, None], self.adapter.summary, heard)
         start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
         hidden, weights = train_forward(lm, *inputs(prefix, speech, layout, setting, lm.config.bidirectional_text),
                                         guided, slice(start, None), slice(start - text, start))
@@ -101,15 +111,10 @@ class CompressedTask(Task):
         return {f"cross-entropy, {key}": value for key, value in scores.items()}
 
     def _entropy(self, batches: list[SpeechBatch], window: int, group: int) -> float:
-        return _mean([_entropy(*self.logits(batch, Setting(window, group, 0))[:2]) for batch in batches])
+        return _mean([_entropy(*self.logits(batch, Setting(window, group, 0), batch.codes[..., 0])[:2]) for batch in batches])
 
     def _base(self, batch: SpeechBatch) -> tuple[float, int]:
-        prefix, speech = prefix_batch(self.base, batch), self.base.embed_speech(batch.codes[..., 0])
-        count, start = speech.shape[1], prefix.x.shape[1]
-        mask = attention_mask(prefix, causal_mask(count, count, speech.device), self.base.config.bidirectional_text)
-        positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count, device=speech.device)], 1)
-        hidden, _ = train_forward(self.base, torch.cat([prefix.x, speech], 1), positions, mask)
-        return _entropy(self.base.head(hidden[:, start - 1:]), speech_targets(batch, self.base.config.eos))
+        return _entropy(base_logits(self.base, batch, batch.codes[..., 0]), speech_targets(batch, self.base.config.eos))
 
 
 def inputs(prefix: PrefixBatch, speech: Tensor, layout: Layout, setting: Setting,

@@ -120,6 +120,13 @@ def base_inputs(lm: LanguageModel, prefix: PrefixBatch, codes: Tensor) -> tuple[
     return x, positions, attention_mask(prefix, causal_mask(count, count, codes.device), lm.config.bidirectional_text)
 
 
+def base_logits(lm: LanguageModel, batch: SpeechBatch, spoken: Tensor) -> Tensor:
+    """The base model's logits [B, F + 1, V] after each of the tokens ``spoken`` [B, F], and before the first."""
+    prefix = prefix_batch(lm, batch)
+    hidden, _ = train_forward(lm, *base_inputs(lm, prefix, spoken))
+    return lm.head(hidden[:, prefix.x.shape[1] - 1:])
+
+
 def guided_loss(weights: list[Tensor], batch: SpeechBatch) -> Tensor:
     """weights: log attention [B, F + 1, T] per guided layer -> mean of -log(mass near the aligned phoneme), []."""
     if not weights:

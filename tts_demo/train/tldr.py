@@ -24,7 +24,7 @@ from ..lm.model import LanguageModel
 from ..methods.tldr.modules import ABLATIONS, LARGEST, TLDRAdapter, TLDRConfig, cut, patch_position
 from .data import describe
 from .forward import train_forward
-from .lm import add_noise, base_inputs
+from .lm import add_noise, base_logits
 from .load import load_lm, scale, sequences
 from .loop import Task, TrainOptions
 from .sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
@@ -144,10 +144,3 @@ def patch_logits(lm: LanguageModel, adapter: TLDRAdapter, batch: SpeechBatch, si
     speaker = batch.speaker.repeat_interleave(count, 0)
     logits = adapter.extractor(g, speaker, embedded.flatten(0, 1))
     return logits.view(items, count, size, -1), targets
-
-
-def base_logits(lm: LanguageModel, batch: SpeechBatch, spoken: Tensor) -> Tensor:
-    """The base model's logits [B, F + 1, V] after each of the tokens ``spoken`` [B, F], and before the first."""
-    prefix = prefix_batch(lm, batch)
-    hidden, _ = train_forward(lm, *base_inputs(lm, prefix, spoken))
-    return lm.head(hidden[:, prefix.x.shape[1] - 1:])
