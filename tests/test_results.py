@@ -63,6 +63,21 @@ def test_keeping_a_section_renders_it(tmp_path: Path) -> None:
     assert set(json.loads((tmp_path / "results.json").read_text())["codec"]["rows"]) == {"4 books"}
 
 
+def test_speeds_stay_while_the_weights_do_that_they_follow_from(tmp_path: Path) -> None:
+    """Quality that other weights had goes; what ``bench`` measured stays beside it, unless the pace is another."""
+    path, readme = tmp_path / "results.json", tmp_path / "README.md"
+    readme.write_text(f"{results.BEGIN}\n{results.END}")
+    (tmp_path / "manifest.json").write_text(json.dumps({"files": {"lm/model.safetensors": "0" * 64}}))
+    old = {"command": "bench", "conditions": {"checkpoint": "x", "pace": "p"}, "rows": {"lengths": {}, "heads": {}},
+           "made_of": {"heads": {"modules": ["lm"], "hash": "other"}}}
+    new = {"command": "evaluate", "conditions": {"checkpoint": "y", "pace": "p"}, "rows": {"long form": {}}, "made_of": {}}
+    for pace, left in (("p", {"lengths", "long form"}), ("q", {"long form"})):
+        path.write_text(json.dumps({"analyses": old}))
+        results.keep("analyses", new | {"conditions": new["conditions"] | {"pace": pace}}, path, readme)
+        kept = json.loads(path.read_text())["analyses"]
+        assert set(kept["rows"]) == left and kept["command"] == ("bench && evaluate" if pace == "p" else "evaluate")
+
+
 @pytest.mark.parametrize("sections", [("evaluate",), ("bench",), ("evaluate", "bench"), ("analyses",)])
 def test_any_section_may_be_missing(sections: tuple[str, ...], tmp_path: Path) -> None:
     readme, path = tmp_path / "README.md", tmp_path / "results.json"

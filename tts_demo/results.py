@@ -71,9 +71,12 @@ def unchanged(section: str, alike: Callable[[dict[str, Any]], bool] = lambda con
 
 
 def _joined(old: dict[str, Any], new: dict[str, Any], holds: Container[str]) -> dict[str, Any]:
-    """``new`` with what it leaves of ``old`` and still holds; ``made_by`` names the command of each row where there is more than one."""
-    same = old.get("conditions", {}).get("checkpoint") == new.get("conditions", {}).get("checkpoint")
-    stays = {label: row for label, row in old.get("rows", {}).items() if same or label in holds}
+    """``new`` with what it leaves of ``old`` and still holds; ``made_by`` names the command of each row where there is more than one.
+    A row that does not say what it was made with is a speed: it holds as long as the weights do that speeds follow from."""
+    before, now = old.get("conditions", {}), new.get("conditions", {})
+    same = before.get("checkpoint") == now.get("checkpoint")
+    speeds = old.get("rows", {}).keys() - old.get("made_of", {}).keys() if before.get("pace") and before["pace"] == now.get("pace") else ()
+    stays = {label: row for label, row in old.get("rows", {}).items() if same or label in holds or label in speeds}
     if not stays.keys() - new.get("rows", {}).keys():
         return new
     made_by = old.get("made_by") or dict.fromkeys(old["rows"], old.get("command", ""))
