@@ -109,7 +109,7 @@ def test_long_speech_costs_the_baseline_its_bytes(measured):
     found = bench_analyses.lengths(run, (1, 2, 3, 4))
     token = 2 * 2 * 2 * 16 * 4
     assert found["baseline"]["kv_bytes_per_second"] == pytest.approx(50 * token)
-    long = found["compressed window=50 group=10"]
+    long = found["compressed window=50 group=10 text=0"]
     assert long["kv_bytes_per_second"] <= 0.12 * 50 * token and set(long["at"]) == set("1234")
     assert all(at["lm_rtf"] > 0 for at in long["at"].values())
     shown = results_analyses.render({"rows": {"lengths": found}})
@@ -154,7 +154,7 @@ def test_everything_in_one_command(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(module, name, value)
     assert main(["bench", "--all", "--seconds", "0.5", "--limit", "1", "--set", "window=50"]) == 0
     kept = results.load(tmp_path / "results.json")
-    assert set(kept["bench"]["rows"]) == {"baseline", "compressed window=50 group=10"} and kept["bench"]["peer"]
+    assert set(kept["bench"]["rows"]) == {"baseline", "compressed window=50 group=10 text=0"} and kept["bench"]["peer"]
     assert kept["bench"]["conditions"]["rounds"] == 1 and kept["analyses"]["rows"]["lengths"]
     assert results.shown(readme) == results.render(kept) and "load average" in results.shown(readme)
     assert "bench --all --shape nano --batch 1 --seconds 0.5 --runtime eager --rounds 1" in kept["bench"]["command"]

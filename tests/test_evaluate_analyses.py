@@ -87,7 +87,7 @@ def test_heads_alignment_and_long_form(roomy, cases, tmp_path):
     heads = evaluate_analyses.heads(run)
     assert heads["recordings"] == 1 and sum(heads["best"]) == pytest.approx(1) and sum(heads["worst"]) == pytest.approx(1)
     scores = evaluate_analyses.alignment(run)
-    assert set(scores) == {"baseline", "tldr patch_size=4", "compressed window=50 group=10"}
+    assert set(scores) == {"baseline", "tldr patch_size=4", "compressed window=50 group=10 text=0"}
     assert all(0 <= row[name] <= 1 and row["runs"] == 2 for row in scores.values() for name in ("diagonality", "monotonicity", "coverage"))
     long = evaluate_analyses.long_form(run)
     assert long["baseline"]["runs"] == 2 and long["baseline"]["truncated"] == 2 and len(long["baseline"]["wer_of_thirds"]) == 3
@@ -140,7 +140,7 @@ def run_everything(roomy, cases, tmp_path, monkeypatch, capsys) -> Path:
     listing.write_text("".join(f"{c.text}|{c.prompt}|{c.prompt_text}|{c.recording}\n" for c in cases))
     assert main(["evaluate", "--all", "--list", str(listing), "--limit", "1"]) == 0
     kept = json.loads((tmp_path / "results.json").read_text())
-    assert {"recordings", "baseline", "dcar chunk_range=7", "compressed window=50 group=10"} <= set(kept["evaluate"]["rows"])
+    assert {"recordings", "baseline", "dcar chunk_range=7", "compressed window=50 group=10 text=0"} <= set(kept["evaluate"]["rows"])
     assert {"heads", "alignment", "long form"} <= set(kept["analyses"]["rows"]) and (tmp_path / "stores" / "evaluate.json").is_file()
     assert kept["evaluate"]["command"] == "python -m tts_demo evaluate --all --limit 1 --list LIST"
     assert results.shown(readme) == results.render(results.load(tmp_path / "results.json"))

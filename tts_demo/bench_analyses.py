@@ -39,7 +39,7 @@ def lengths(bench: Bench, seconds: tuple[int, ...] = LENGTHS) -> dict[str, Any]:
     """Baseline and compressed in turn, speaking the longest of ``seconds`` at a stretch twice and the second of them in the
     other rounds: LM-RTF of the first so many seconds and over the baseline's in the same round, KV bytes then, and bytes
     per further second from the second length on."""
-    wanted = [row("baseline", {}), row("compressed", {"window": 50, "group": 10})]
+    wanted = [row("baseline", {})] + [row("compressed", {"window": 50, "group": 10, "text": text}) for text in (0, 30)]
     rows = runnable(bench.stack, wanted, False)[0]
     rounds: dict[str, list[dict[str, dict[str, float]]]] = {each.label: [] for each in rows}
     for number in range(bench.rounds):

@@ -31,8 +31,9 @@ from .methods.dcar.ranges import LONGEST
 
 FEW = 6  # runs an analysis makes where it needs runs of its own
 LONG_SECONDS = 120.0  # a paragraph may take this long
-ALIGNED = (("baseline", {}), ("tldr", {"patch_size": 4}), ("compressed", {"window": 50, "group": 10}))
-LONG_FORM = (ALIGNED[0], ALIGNED[2])
+COMPRESSED = (("compressed", {"window": 50, "group": 10}), ("compressed", {"window": 50, "group": 10, "text": 30}))
+ALIGNED = (("baseline", {}), ("tldr", {"patch_size": 4}), *COMPRESSED)
+LONG_FORM = (ALIGNED[0], *COMPRESSED)
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def alignment(evaluation: Evaluation) -> dict[str, Any] | None:
             def measure(each: Row = each) -> dict[str, Any]:
                 done = engine.run(evaluation.stack, evaluation.request(each, case, capture_attention=True))
                 return {name: float(getattr(done.attention, name)) for name in names} if done.attention else {}
-            found.setdefault(each.label, []).append(evaluation.once(f"alignment | {each.label} | {case.text}", measure, each.method.name))
+            found.setdefault(each.label, []).append(evaluation.once(f"alignment | {each.label} | {case.text}", measure, each.label))
     return {label: {n: float(np.mean([p[n] for p in pieces if p])) for n in names} | {"runs": sum(map(bool, pieces))}
             for label, pieces in found.items() if any(pieces)} or None
 
@@ -118,7 +119,7 @@ def long_form(evaluation: Evaluation) -> dict[str, Any] | None:
         case = Case(text, *voices[number % len(voices)])
         for each in _rows(evaluation, LONG_FORM):
             piece = evaluation.once(f"long form | {each.label} | {text[:40]}", lambda: _paragraph(evaluation, each, case),
-                                    each.method.name)
+                                    each.label)
             found.setdefault(each.label, []).append(piece)
     return {label: _sum_thirds([p for p in pieces if p]) for label, pieces in found.items() if any(pieces)} or None
 

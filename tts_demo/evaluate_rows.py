@@ -95,7 +95,7 @@ def runnable(stack: Any, rows: list[Row], strict: bool) -> tuple[list[Row], list
     fine, skipped = [], {}
     for row in rows:
         try:
-            stack.method(row.method.name)
+            stack.method(row.method.name).check(row.options)
             fine.append(row)
         except UserError as error:
             if strict:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Results = dict[str, Any]
-LONG, PLAIN = "compressed window=50 group=10", "baseline"
+LONG, SIGHT, PLAIN = "compressed window=50 group=10 text=0", "compressed window=50 group=10 text=30", "baseline"
 DELAY, NESTED = (f"qtts strategy={name} codebooks=8 delay=1" for name in ("delay", "hierarchical"))
 LEARNED, RANDOM = "dcar chunk_range=2,3,4", "dcar chunk_range=random:2,3,4"
 
@@ -97,6 +97,8 @@ GOALS = (
         _analysis(r, "alignment", LONG)["monotonicity"] - _analysis(r, "alignment", PLAIN)["monotonicity"]), 3),
     Goal("compressed, a minute in one run: WER of the last third over the first's", 1.3, False,
          lambda r: _analysis(r, "long form", LONG)["last_over_first"]),
+    Goal("compressed, the same with 30 symbols of text in sight", 1.3, False,
+         lambda r: _analysis(r, "long form", SIGHT)["last_over_first"]),
     Goal("ssd, tolerance 0.4: LM gain", 1.4, True, _figure("bench", "ssd tolerance=0.4 draft_length=3", "lm_gain")),
     Goal("ssd, tolerance 0, auto: LM gain", 1.15, True, _figure("bench", "ssd tolerance=0.0 draft_length=auto", "lm_gain")),
     _points("ssd, tolerance 0.4", 2, "ssd tolerance=0.4 draft_length=3"),

@@ -90,14 +90,14 @@ PAPERS = (
               Line("qtts strategy=hierarchical codebooks=8 delay=1", "hierarchical, 200M", {"first": 7.0, "frame": 6.0}),
               Line("qtts strategy=delay codebooks=8 delay=1", "delay multihead, 120M", {"first": 4.0, "frame": 5.0}))),
     Paper("Compressed-to-fine", "VALL-E on EnCodec at 50 frames a second, LibriSpeech; no window in the refiner", ("wer", "sim"),
-          "compressed window=50 group=10", (
+          "compressed window=50 group=10 text=0", (
               Line("baseline", "VALL-E", {"wer": 5.23, "sim": 0.5664}),
-              Line("compressed window=50 group=0", "window 50 alone", {"wer": 4.07, "sim": 0.5742}),
-              Line("compressed window=50 group=5", "50, G 5", {"wer": 3.30, "sim": 0.5798}),
-              Line("compressed window=50 group=10", "50, G 10", {"wer": 2.87, "sim": 0.5776}),
-              Line("compressed window=50 group=15", "50, G 15", {"wer": 3.84, "sim": 0.5662}),
-              Line("compressed window=30 group=10", "30, G 10", {"wer": 2.95, "sim": 0.5741}),
-              Line("compressed window=120 group=10", "120, G 10", {"wer": 4.66, "sim": 0.5727}))),
+              Line("compressed window=50 group=0 text=0", "window 50 alone", {"wer": 4.07, "sim": 0.5742}),
+              Line("compressed window=50 group=5 text=0", "50, G 5", {"wer": 3.30, "sim": 0.5798}),
+              Line("compressed window=50 group=10 text=0", "50, G 10", {"wer": 2.87, "sim": 0.5776}),
+              Line("compressed window=50 group=15 text=0", "50, G 15", {"wer": 3.84, "sim": 0.5662}),
+              Line("compressed window=30 group=10 text=0", "30, G 10", {"wer": 2.95, "sim": 0.5741}),
+              Line("compressed window=120 group=10 text=0", "120, G 10", {"wer": 4.66, "sim": 0.5727}))),
     Paper("SSD", "CosyVoice2 at 25 tokens a second, A100, draft of 3", ("rtf", "wer", "sim"), "ssd tolerance=0.4 draft_length=3", (
         Line("baseline", "CosyVoice2", {"rtf": 0.504, "wer": 3.67, "sim": 0.62}),
         Line("ssd tolerance=0.0 draft_length=3", "tolerance 0", {"rtf": 0.509, "wer": 6.34}),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 
 import pytest
 import torch
+from conftest import make_prefix
 
 from tts_demo.config import Sampling, UserError
+from tts_demo.lm import decoder as lean
 from tts_demo.lm.ring import RingCache
-from tts_demo.methods import METHODS
+from tts_demo.methods import METHODS, compressed
 from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.compressed import Compressed, Layout, decode_masked, masks
 
@@ -20,8 +23,9 @@ GREEDY, HOT = Sampling(temperature=0), Sampling(1.0, 0, 1.0)
 def method(tiny_lm):
     torch.manual_seed(7)
     modules = Compressed.build_modules(tiny_lm)
-    for weight in modules["compressed"].requires_grad_(False).parameters():
-        weight.add_(torch.randn_like(weight) * 0.05)  # an adapter that does something
+    for adapter in modules.values():
+        for weight in adapter.requires_grad_(False).parameters():
+            weight.add_(torch.randn_like(weight) * 0.05)  # an adapter that does something
     return Compressed(tiny_lm, modules)
 
 
@@ -179,3 +183,72 @@ def test_two_runs_interleaved_are_two_runs_apart(method, tiny_prefix):
         for state in states:
             method.step(state)
     assert [torch.cat(s.tokens).tolist() for s in states] == apart and apart[0] != apart[1]
+
+
+@pytest.fixture
+def windowed(method, monkeypatch):
+    """The method led by a layer that the tiny model has."""
+    for module in (lean, compressed):
+        monkeypatch.setattr(module, "GUIDED", (1,))
+    text = next(f for f in dataclasses.fields(Compressed.Options) if f.name == "text")
+    monkeypatch.setattr(text, "metadata", text.metadata | {"choices": (0, 4, 40)})  # as short as the texts here
+    return method
+
+
+def long_prefix(lm, symbols=24):
+    return make_prefix(lm, text=symbols)
+
+
+@pytest.mark.parametrize("group", [10, 0])
+def test_text_through_a_window_evicting_equals_masking(windowed, tiny_lm, group):
+    """The replay hides from every row what its step could not see, and gives the same hidden states."""
+    prefix = long_prefix(tiny_lm)
+    state = start(windowed, prefix, max_frames=150, window=30, group=group, text=4)
+    tokens, hidden = finish(windowed, state)
+    replay = windowed.replay(state)
+    full = replay.decoder.full(replay.x[None], replay.positions, replay.mask)[0][0, replay.rows]
+    torch.testing.assert_close(full, hidden, atol=1e-4, rtol=1e-4)
+    text = prefix.text
+    assert len(state.places) == 149 and sorted(set(state.places))[0] == 0 and len(set(state.places)) > 1
+    for place, row in zip(state.places, replay.rows[1:]):  # the first step reads the prefill, which sees all
+        seen = replay.mask[row, text].nonzero()[:, 0]
+        assert seen.tolist() == [i for i in range(24) if abs(i - place) <= 4]
+    assert replay.mask[replay.rows[0], text].all() and replay.mask[:, :text.start].any(1).sum() > 100
+    whole = finish(windowed, start(windowed, prefix, max_frames=150, window=30, group=group))[0]
+    assert whole != tokens
+
+
+def test_a_window_longer_than_the_text_is_the_whole_text(windowed, tiny_lm, tiny_prefix):
+    same = Compressed(tiny_lm, dict.fromkeys(("compressed", "compressed-text"), windowed.modules["compressed"]))
+    runs = [finish(same, start(same, tiny_prefix, forced=False, seed=3, text=text))[0] for text in (0, 40)]
+    assert runs[0] == runs[1]
+    other = finish(windowed, start(windowed, tiny_prefix, forced=False, seed=3, text=40))[0]
+    assert other != runs[0]  # it has an adapter of its own
+
+
+def test_speech_does_not_end_before_the_end_of_the_text_is_in_sight(windowed, tiny_lm, monkeypatch):
+    def runs() -> list[tuple[int, bool]]:
+        states = [start(windowed, long_prefix(tiny_lm, 60), Sampling(2.0, 0, 1.0), seed, forced=False, max_frames=200, text=4)
+                  for seed in range(12)]
+        return [(len(finish(windowed, state)[0]), state.place.sees_the_end) for state in states]
+
+    assert all(length == 200 or sees for length, sees in runs())
+    monkeypatch.setattr(Compressed, "_forbidden", Baseline._forbidden)
+    assert not all(length == 200 or sees for length, sees in runs())  # what would be said without the rule
+
+
+def test_a_model_without_guided_layers_says_so(method, tiny_prefix):
+    with pytest.raises(UserError, match="no layers that follow the text"):
+        start(method, tiny_prefix, text=20)
+
+
+def test_a_window_on_the_text_needs_weights_of_its_own(windowed, tiny_lm, tiny_prefix):
+    method = windowed
+    alone = Compressed(tiny_lm, {"compressed": method.modules["compressed"]})
+    assert alone.reads(alone.Options()) == ("compressed",) and method.reads(method.Options(text=40)) == ("compressed-text",)
+    finish(alone, start(alone, tiny_prefix))
+    with pytest.raises(UserError, match="set text to 0"):
+        start(alone, tiny_prefix, text=40)
+    for bad in ({"text": "5"}, {"text": "many"}, {"text": "-20"}):
+        with pytest.raises(UserError):
+            Compressed.Options.parse(bad)

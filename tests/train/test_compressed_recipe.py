@@ -11,7 +11,9 @@ import torch
 import torch.nn.functional as F
 
 from tts_demo.config import Sampling
+from tts_demo.lm.decoder import Decoder
 from tts_demo.lm.lora import attach
+from tts_demo.lm.place import Place
 from tts_demo.methods.compressed import Compressed, Compressor
 from tts_demo.train import RECIPES
 from tts_demo.train import compressed as recipe
@@ -49,7 +51,7 @@ class TinyData:
 def task(tiny_lm):
     torch.manual_seed(0)
     task = CompressedTask.__new__(CompressedTask)  # without speech on disk
-    task.base, task.lm, task.only, task.guide, task.distil = tiny_lm, copy.deepcopy(tiny_lm), {}, 0.0, 0.0
+    task.base, task.lm, task.only, task.guide, task.distil, task.text, task.later = tiny_lm, copy.deepcopy(tiny_lm), {}, 0.0, 0.0, 0.0, 0
     task.lm.__dict__.pop("decoder", None)
     task.adapter = Compressor(task.lm).requires_grad_(True)
     with torch.no_grad():
@@ -62,6 +64,7 @@ def task(tiny_lm):
 
 def test_recipe_is_registered():
     assert RECIPES["compressed"] == "compressed.CompressedTask" and CompressedTask.name == "compressed"
+    assert RECIPES["compressed-text"] == "compressed.TextWindowTask" and recipe.TextWindowTask.name == "compressed-text"
 
 
 @pytest.mark.parametrize("group, prompt", [(5, 7), (10, 0), (0, 3)])
@@ -177,3 +180,67 @@ def test_distillation_goes_to_the_base_models_law(task):
     task.distil = 0.25
     loss, parts = task.loss((batch, setting), 0)
     assert loss.item() == pytest.approx(0.75 * parts["ce"] + 0.25 * parts["distil"], rel=1e-5)
+
+
+class Aligned:
+    """A place in the text that is known beforehand."""
+
+    def __init__(self, text: slice, reach: int, places: torch.Tensor) -> None:
+        self.text, self.reach, self._places, self.fed = text, reach, places.tolist(), 0
+
+    @property
+    def now(self) -> int:
+        return self._places[self.fed]
+
+    def look(self, query: torch.Tensor, key: torch.Tensor) -> None:
+        pass
+
+    seen = Place.seen
+
+
+@pytest.mark.parametrize("prompt, later", [(0, 0), (9, 0), (9, 200)])
+def test_text_windows_are_those_of_decoding(task, tiny_lm, monkeypatch, prompt, later):
+    """Led by the alignment, the decoder gets the logits that the recipe trains on; the prompt's text is always in sight."""
+    batch = task.data.batch(np.random.default_rng(1))
+    place = torch.arange(FRAMES).div(9, rounding_mode="floor").expand(len(batch.text), -1).minimum(batch.text_lengths[:, None] - 1)
+    batch = replace(batch, alignment=place)
+    with torch.no_grad():
+        trained, *_ = task.logits(batch, Setting(30, 5, prompt, 1, later), batch.codes[..., 0])
+        whole, *_ = task.logits(batch, Setting(30, 5, prompt), batch.codes[..., 0])
+    assert (trained - whole).abs().max() > 0.1
+    method = Compressed(tiny_lm, dict.fromkeys(("compressed", "compressed-text"), task.adapter))
+    codes, before = batch.codes[0, :int(batch.frames[0])], int(place[0, prompt]) if prompt else 0
+    prefix = tiny_lm.prefix(batch.text[0, :int(batch.text_lengths[0])], (), batch.speaker[0], codes[:prompt])
+    prefix = replace(prefix, x=prefix.x.detach(), text=slice(prefix.text.start + before, prefix.text.stop))
+    state = method.prefill(prefix, method.Options(30, 5), Sampling(), torch.Generator(), len(codes))
+    forward = Decoder.forward
+    monkeypatch.setattr(Decoder, "forward", lambda self, x, cache, positions, *rest: forward(
+        self, x, cache, torch.as_tensor(positions).reshape(-1) + later, *rest))  # as if so much had gone before
+    known, hidden = Aligned(prefix.text, 1, place[0, prompt:] - before), [state.hidden[0]]
+    for code in codes[prompt:, 0]:
+        hidden.append(method._feed(code[None], state.caches["backbone"], known)[0])
+        known.fed += 1
+    decoded = method.decoder.logits(torch.cat(hidden))
+    torch.testing.assert_close(decoded, trained[0, prompt:len(codes) + 1], atol=1e-3, rtol=1e-3)
+
+
+def test_a_text_window_goes_astray_by_a_little_now_and_then(task):
+    batch = task.data.batch(np.random.default_rng(1))
+    size, symbols = len(batch.text), 200
+    place = (torch.arange(FRAMES) * 3 + 20).expand(size, -1)
+    batch = replace(batch, text=torch.ones(size, symbols).long(), text_lengths=torch.full((size,), symbols), alignment=place)
+    exact = recipe.text_window(batch, Setting(30, 5, 0, 10), 0)
+    near = (torch.arange(symbols) - place[..., None]).abs() <= 10
+    assert torch.equal(exact, near)
+    off = recipe.text_window(batch, Setting(30, 5, 0, 10), 6).float().argmax(-1) - (place - 10)
+    assert off.abs().max() <= 6 and len(off.unique()) > 2 and (off[:, 0] == off[:, 30]).all()
+    unknown = replace(batch, alignment=torch.where(torch.arange(FRAMES) % 2 == 0, place, -1))
+    held = recipe.text_window(unknown, Setting(30, 5, 0, 10), 0)
+    assert torch.equal(held[:, 1::2], exact[:, ::2])
+
+
+def test_text_windows_are_drawn_in_their_share_of_the_batches(task):
+    assert not any(task.batch(np.random.default_rng(i), i)[1].text for i in range(20))
+    task.text = 0.5
+    drawn = [task.batch(np.random.default_rng(i), i)[1].text for i in range(100)]
+    assert set(drawn) == {0, *recipe.TEXTS} and 30 < sum(map(bool, drawn)) < 70

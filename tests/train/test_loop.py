@@ -97,6 +97,17 @@ def test_a_run_that_begins_with_published_weights_says_what_made_them(tmp_path: 
     assert [part.split("(")[1].split(",")[0] for part in history.split("; ")] == ["12 of 12 steps", "2 of 2 steps", "3 of 3 steps"]
 
 
+def test_a_module_may_begin_with_another_until_it_has_been_published_itself(tmp_path: Path) -> None:
+    told = dict(data=tmp_path, out=tmp_path / "out", checkpoint=tmp_path / "out", work=tmp_path / "work")
+    fit(LineTask(), TrainOptions(**told))
+    for steps in (2, 3):
+        task = LineTask()
+        task.name, task.modules, task.follows = "second", {"second": task.model}, {"second": "speaker"}
+        fit(task, TrainOptions(**told, steps=steps, settings={"start": "published"}))
+    history = checkpoints.how_it_was_made(tmp_path / "out", "second")
+    assert [part.split("(")[1].split(",")[0] for part in history.split("; ")] == ["12 of 12 steps", "2 of 2 steps", "3 of 3 steps"]
+
+
 def test_a_batch_without_a_finite_gradient_is_left_out(tmp_path: Path) -> None:
     """The square root of nothing: a loss that is finite, and a gradient that is not."""
     task, spoilt = LineTask(), 5

@@ -20,10 +20,12 @@ from .cache import KVCache
 from .graphs import GraphPool
 from .linear import Projection, unit_rms
 from .masks import causal_mask
+from .place import GUIDED
 
 if TYPE_CHECKING:
     from .lora import LoraDelta
     from .model import LanguageModel
+    from .place import Place
 
 
 @dataclass(frozen=True)
@@ -122,11 +124,13 @@ class Decoder:
         return self.to_vocabulary(hidden.reshape(-1, hidden.shape[-1])).float().view(*hidden.shape[:-1], -1)
 
     @torch.no_grad()
-    def forward(self, x: Tensor, cache: KVCache, positions: Tensor | int, mask: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, cache: KVCache, positions: Tensor | int, mask: Tensor | None = None,
+                place: Place | None = None) -> Tensor:
         """x [B, T, H] -> hidden [B, T, H] after the final norm; T slots are appended to the cache.
 
         positions [T] logical, or an int: consecutive from there. mask [T, live + T] bool, or [B, T, live + T] for rows
         of unequal length (positions [B, T]); None: new tokens are causal among themselves and see every live slot.
+        place: shown where the first token of the first row looks (never with a CUDA graph).
         """
         n = x.shape[1]
         if isinstance(positions, int):
@@ -142,8 +146,8 @@ class Decoder:
             mask = causal_mask(n, cache.attended, self.device)
         live = cache.kv.narrow(3, 0, cache.attended)
         if isinstance(slots, Tensor):  # apart from each other
-            return self._blocks(x, rotation, cache.kv, slots, live, mask)
-        return self._blocks(x, rotation, cache.kv.narrow(3, slots.start, n), None, live, mask)
+            return self._blocks(x, rotation, cache.kv, slots, live, mask, place)
+        return self._blocks(x, rotation, cache.kv.narrow(3, slots.start, n), None, live, mask, place)
 
     @torch.no_grad()
     def forward_static(self, x: Tensor, cache: KVCache, slots: Tensor, positions: Tensor,
@@ -156,7 +160,7 @@ class Decoder:
         return self._blocks(x, self.rotation[positions], cache.kv, slots, cache.kv, mask)
 
     def _blocks(self, x: Tensor, rotation: Tensor, target: Tensor, slots: Tensor | None, live: Tensor,
-                mask: Tensor | None) -> Tensor:
+                mask: Tensor | None, place: Place | None = None) -> Tensor:
         """All blocks and the final norm. rotation [T, D/2] or [B, T, D/2]; target: the buffer [layers, B, 2 kv, T, D] that
         takes the new keys and values (or, with ``slots``, the whole buffer); live: what is attended to."""
         c, (batch, n, _) = self.config, x.shape
@@ -170,10 +174,12 @@ class Decoder:
             mask = x.new_zeros(mask.shape).masked_fill_(~mask, float("-inf"))
         keys, values = live.narrow(2, 0, c.kv_heads).unbind(0), live.narrow(2, c.kv_heads, c.kv_heads).unbind(0)
         x = x.reshape(batch * n, -1)
-        for layer, into, key, value in zip(self.layers, target.unbind(0), keys, values):
+        for index, (layer, into, key, value) in enumerate(zip(self.layers, target.unbind(0), keys, values)):
             turned = self._rotate(layer.qkv(unit_rms(x, c.rms_eps)).view(batch, n, heads + c.kv_heads, -1), rotation)
             new = turned[:, :, c.heads:].transpose(1, 2)
             into.copy_(new) if slots is None else into.index_copy_(2, slots, new)
+            if place is not None and index in GUIDED:
+                place.look(turned[0, 0, 0], key[0, 0])
             x = layer.out(self._attend(turned[:, :, :c.heads], key, value, mask), x)
             x = self._feed_forward(layer, x)
         return (unit_rms(x, c.rms_eps) * self.norm).view(batch, n, -1)

@@ -75,6 +75,8 @@ class RingCache(KVCache):
         """[1 + count, slots] for a pass of a token and ``count`` summaries: the token sees what it would see alone,
         each summary the tokens of its span and itself."""
         spoken, first = self.spoken + 1, self.fixed + self.window + self.summaries
+        if not count:
+            return torch.ones(1, self.visible(spoken), dtype=torch.bool, device=self.k.device)
         mask = torch.zeros(1 + count, first + count, dtype=torch.bool)
         mask[0, :self.visible(spoken)] = True
         spans = torch.arange(spoken - count * self.group, spoken) % self.window + self.fixed

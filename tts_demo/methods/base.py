@@ -146,6 +146,9 @@ class Method(abc.ABC):
         as they are."""
         return tuple(self.modules)
 
+    def check(self, options: Any) -> None:
+        """Raises UserError where the trained weights at hand cannot serve these options."""
+
     @abc.abstractmethod
     def prefill(self, prefix: Prefix, options: Any, sampling: Sampling, generator: torch.Generator,
                 max_frames: int, forced: bool = False) -> State:

@@ -49,8 +49,7 @@ class Baseline(Method):
     def _say(self, state: BaselineState) -> Step:
         """Draw the token that ``state.hidden`` decides."""
         logits = self.decoder.logits(state.hidden[:, -1])
-        token = sample(logits, state.sampling, state.generator, state.history.tokens,
-                       state.ending.forbid(len(state.tokens)))
+        token = sample(logits, state.sampling, state.generator, state.history.tokens, self._forbidden(state))
         if int(token) >= self.lm.config.speech_codes:
             state.done = True
             return Step(frames=token.new_empty(0, 1), done=True)
@@ -59,6 +58,10 @@ class Baseline(Method):
         state.history.push(token)
         state.done = len(state.tokens) >= state.max_frames
         return Step(frames=token[:, None], done=state.done, marks=("token",))
+
+    def _forbidden(self, state: BaselineState) -> Tensor | None:
+        """[V] what the next token must not be, or None."""
+        return state.ending.forbid(len(state.tokens))
 
     def replay(self, state: BaselineState) -> Replay:
         decoder, prefix = self.decoder, state.prefix

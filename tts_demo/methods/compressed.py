@@ -7,11 +7,15 @@ W of every span that lies wholly before its window, and y_{t-N} .. y_{t-1}: k = 
 Positions are logical. W takes the position of the last token of its span, so that speech keeps the positions the frozen
 base model knows, whatever N and G are. ``masks`` states the definition once; training and replay use it, and
 ``decode_masked`` is the paper's vanilla inference. Decoding evicts instead (``lm.ring``), with equal logits.
+
+The text is seen whole, as in the paper, or (``text``, which the paper has not) through a window that follows the place
+being spoken (``lm.place``), with an adapter trained for it: in a minute spoken in one go it is the text that grows
+confusing, more than the speech.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -22,13 +26,16 @@ from ..lm.decoder import Decoder
 from ..lm.lora import LoraDelta, LoraFactors, LoraSpec
 from ..lm.masks import prefix_mask
 from ..lm.model import LanguageModel
+from ..lm.place import GUIDED, Place
 from ..lm.ring import RingCache
-from ..lm.sampling import Ending, History
+from ..lm.sampling import Ending, History, special_ids
 from .base import Options, Prefix, Replay, Step, dial
 from .baseline import Baseline, BaselineState
 
 WINDOWS = (30, 200)  # shortest and longest
 GROUPS = (0, 5, 10, 15)
+TEXTS = (0, 20, 30, 40, 60)
+WHOLE, SIGHT = "compressed", "compressed-text"  # adapters: sees the whole text, sees it through a window
 
 
 @dataclass(frozen=True)
@@ -108,11 +115,19 @@ class CompressedOptions(Options):
                        max=WINDOWS[1], step=10, unit="tokens")
     group: int = dial(10, "Group", "Older speech is summarised, this many tokens to one. 0 forgets it.", choices=GROUPS,
                       unit="tokens")
+    text: int = dial(0, "Text in sight", "Symbols of the text seen either side of the one being spoken. 0 shows all of it.",
+                     choices=TEXTS, unit="symbols")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if 0 < self.window < WINDOWS[0]:
             raise UserError(f"window must be 0 (off) or lie between {WINDOWS[0]} and {WINDOWS[1]}, not {self.window}.")
+
+
+@dataclass
+class CompressedState(BaselineState):
+    place: Place | None = None  # where in the text, if that is seen through a window
+    places: list[int] = field(default_factory=list)  # it, when each token was fed
 
 
 class Compressed(Baseline):
@@ -124,9 +139,10 @@ class Compressed(Baseline):
     cached = "every text and prompt token, a summary of each older span, the last tokens"
     emits = "1 token"
     Options = CompressedOptions
-    needs_weights = ("compressed",)
+    needs_weights = (WHOLE,)  # a window on the text needs the other adapter as well
     bench_options = tuple({"window": window, "group": group} for window, group in
-                          ((50, 0), (50, 5), (50, 10), (50, 15), (30, 10), (120, 10)))
+                          ((50, 0), (50, 5), (50, 10), (50, 15), (30, 10), (120, 10))) + (
+        {"window": 50, "group": 10, "text": 30},)
 
     def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:
         super().__init__(lm, modules)
@@ -134,58 +150,97 @@ class Compressed(Baseline):
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
-        return {"compressed": Compressor(lm)}
+        return {WHOLE: Compressor(lm), SIGHT: Compressor(lm)}
+
+    def reads(self, options: CompressedOptions) -> tuple[str, ...]:
+        return tuple(name for name in self.modules if name == (SIGHT if options.text else WHOLE))
 
     @cached_property
     def decoder(self) -> Decoder:
-        adapter = self.modules["compressed"]
-        return Decoder.from_model(self.lm, LoraDelta(adapter.lora.state_dict(), adapter.spec))
+        return self._merged(WHOLE)
 
     @cached_property
-    def summary(self) -> Tensor:
+    def sighted(self) -> Decoder:
+        """With the adapter that sees the text through a window."""
+        return self._merged(SIGHT)
+
+    def _merged(self, name: str) -> Decoder:
+        adapter = self.modules[name]
+        return Decoder.from_model(self.lm, LoraDelta(adapter.lora.state_dict(), adapter.spec))
+
+    def _summary(self, decoder: Decoder) -> Tensor:
         """[1, H] what W looks like going in."""
-        return self.modules["compressed"].summary.detach()[None].to(self.decoder.device, self.decoder.dtype)
+        adapter = self.modules[WHOLE if decoder is self.decoder else SIGHT]
+        return adapter.summary.detach()[None].to(decoder.device, decoder.dtype)
+
+    def check(self, options: CompressedOptions) -> None:
+        if not (options.window and options.text):
+            return
+        if self.lm.config.layers <= max(GUIDED):
+            raise UserError("This language model has no layers that follow the text: set text to 0.")
+        if SIGHT not in self.modules:
+            raise UserError(f"A window on the text has no trained weights ({SIGHT}) here: make them with "
+                            f"'python -m tts_demo train {SIGHT}', or set text to 0.")
 
     def prefill(self, prefix: Prefix, options: CompressedOptions, sampling: Sampling, generator: torch.Generator,
                 max_frames: int, forced: bool = False) -> BaselineState:
+        self.check(options)
         if not options.window:
             return self.plain.prefill(prefix, options, sampling, generator, max_frames, forced)
-        decoder, config = self.decoder, self.lm.config
+        decoder, config = self.sighted if options.text else self.decoder, self.lm.config
         x = torch.cat([prefix.x.to(decoder.dtype), decoder.embed(prefix.prompt_codes[:, 0])])[None]
         mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, x.device)
         cache = RingCache(config.layers, 1, config.kv_heads, config.head_dim, x.shape[1], options.window, options.group,
                           max_frames, decoder.dtype, x.device)
         hidden = decoder.forward(x, cache, 0, mask)[:, -1:]
-        return BaselineState(prefix, {"backbone": cache}, sampling, generator, Ending.of(config, prefix, max_frames, forced),
-                             max_frames, History(sampling.repeat_window, device=x.device), hidden)
+        return CompressedState(prefix, {"backbone": cache}, sampling, generator,
+                               Ending.of(config, prefix, max_frames, forced), max_frames,
+                               History(sampling.repeat_window, device=x.device), hidden,
+                               place=Place(prefix.text, options.text) if options.text else None)
 
     def step(self, state: BaselineState) -> Step:
         cache = state.caches["backbone"]
         if not isinstance(cache, RingCache):
             return self.plain.step(state)
         if state.token is not None:
-            state.hidden = self._feed(state.token, cache)
+            state.hidden = self._feed(state.token, cache, state.place)
+            if state.place is not None:
+                state.places.append(state.place.now)
+                state.place.move()
         return replace(self._say(state), stats={"summaries": cache.summaries, "slots": cache.length})
 
-    def _feed(self, token: Tensor, cache: RingCache) -> Tensor:
+    def _feed(self, token: Tensor, cache: RingCache, place: Place | None = None) -> Tensor:
         """The drawn token [1] goes in, and with it, now and then, a few summaries in the same pass -> hidden [1, 1, H]."""
-        decoder, position, due = self.decoder, cache.fixed + cache.spoken, cache.due
+        decoder, position, due = self.sighted if place else self.decoder, cache.fixed + cache.spoken, cache.due
+        mask = cache.mask(due) if due or place else None
+        if place is not None:
+            mask[0, place.text] = False
+            mask[0, place.seen(place.now)] = True
         x = decoder.embed(token)
         if not due:
-            return decoder.forward(x[None], cache, position)
+            return decoder.forward(x[None], cache, position, mask, place)
         ends = torch.arange(position - (due - 1) * cache.group, position + 1, cache.group)
         positions = torch.cat([torch.tensor([position]), ends]).to(x.device)
-        x = torch.cat([x, self.summary.expand(due, -1)])
-        return decoder.forward(x[None], cache, positions, cache.mask(due))[:, :1]
+        x = torch.cat([x, self._summary(decoder).expand(due, -1)])
+        return decoder.forward(x[None], cache, positions, mask, place)[:, :1]
+
+    def _forbidden(self, state: BaselineState) -> Tensor | None:
+        """Where the place in the text is known, it says when speech may end: not before the end of the text is in sight,
+        and then no later than a while after it has been reached."""
+        early, place = super()._forbidden(state), getattr(state, "place", None)
+        if early is not None or place is None or (place.sees_the_end and not place.through):
+            return early
+        special = special_ids(self.lm.config.speech_codes, self.lm.config.vocab, state.hidden.device)
+        return ~special if place.through else special
 
     def replay(self, state: BaselineState) -> Replay:
         cache = state.caches["backbone"]
         if not isinstance(cache, RingCache):
             return replace(self.plain.replay(state), decoder=self.plain.decoder)
-        decoder, prefix, prompt = self.decoder, state.prefix, len(state.prefix.prompt_codes)
+        decoder, prefix, prompt = self.sighted if state.place else self.decoder, state.prefix, len(state.prefix.prompt_codes)
         layout = Layout.of(prompt, cache.spoken, cache.group, prefix.x.device)
         codes = torch.cat([prefix.prompt_codes[:, 0], *state.tokens[:cache.spoken]])
-        speech = torch.where(layout.summary[:, None], self.summary, decoder.embed(codes)[layout.index + prompt])
+        speech = torch.where(layout.summary[:, None], self._summary(decoder), decoder.embed(codes)[layout.index + prompt])
         first, steps = len(prefix.x), len(state.tokens) + (state.done and len(state.tokens) < state.max_frames)
         deciding = (~layout.summary & (layout.index >= -1)).nonzero(as_tuple=True)[0] + first
         if not prompt:  # TASK decides the first token
@@ -193,6 +248,18 @@ class Compressed(Baseline):
         return Replay(
             x=torch.cat([prefix.x.to(decoder.dtype), speech]),
             positions=torch.cat([torch.arange(first, device=codes.device), layout.index + cache.fixed]),
-            mask=masks(first, layout, cache.window, cache.group, self.lm.config.bidirectional_text),
+            mask=self._mask(state, layout),
             rows=deciding[:steps], first_frame=tuple(range(steps)),
-            frames_of=tuple(int(i < len(state.tokens)) for i in range(steps)))
+            frames_of=tuple(int(i < len(state.tokens)) for i in range(steps)),
+            decoder=decoder)
+
+    def _mask(self, state: CompressedState, layout: Layout) -> Tensor:
+        """[T, T] of a finished run."""
+        cache, first = state.caches["backbone"], len(state.prefix.x)
+        mask = masks(first, layout, cache.window, cache.group, self.lm.config.bidirectional_text)
+        if state.place is not None:
+            fed = (~layout.summary & (layout.index >= 0)).nonzero(as_tuple=True)[0] + first
+            for row, place in zip(fed.tolist(), state.places):
+                mask[row, state.place.text] = False
+                mask[row, state.place.seen(place)] = True
+        return mask

@@ -25,6 +25,7 @@ RECIPES = {
     "qtts-delay": "qtts_delay.QTTSDelayTask",
     "qtts-hierarchical": "qtts_hierarchical.QTTSHierarchicalTask",
     "compressed": "compressed.CompressedTask",
+    "compressed-text": "compressed.TextWindowTask",
     "ssd-draft": "ssd_draft.DraftTask",
 }
 CPU_ONLY = ("dcar-policy",)  # its rollouts and their judge are written for the CPU

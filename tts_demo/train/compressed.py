@@ -8,6 +8,11 @@ Some input tokens are replaced at random, as in the base model's recipe. ``--set
 to the spoken phoneme stay guided while LoRA moves them, because in long speech losing one's place in the text is what
 goes wrong. ``--set distil=0.6``: that share of the loss is the cross-entropy to the distribution of the base model, which sees
 all of the past, so that the adapter learns to do without it and nothing else.
+
+Recipe ``compressed-text`` trains another adapter, from that one on, for which the text too is seen through a window, around
+the phoneme being spoken (``lm/place.py``), in most batches (``--set text=0.8``). Most of these are spoken as if up to
+``--set later=3600`` frames had gone before: late in a long run the text and its speech lie far apart, and a model that
+finds its place by that distance loses it. It is guided and taught by the base unless it is told otherwise.
 """
 
 from __future__ import annotations
@@ -20,16 +25,20 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..lm.lora import attach
-from ..methods.compressed import GROUPS, Compressor, Layout
+from ..lm.place import GUIDED
+from ..methods.compressed import GROUPS, SIGHT, WHOLE, Compressor, Layout
 from .data import describe
 from .forward import train_forward
-from .lm import GUIDED, add_noise, base_logits, guided_loss
+from .lm import add_noise, base_logits, guided_loss
 from .load import load_lm, scale, sequences
 from .loop import Task, TrainOptions
 from .sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
 
 WINDOWS = (30, 40, 50, 50, 80, 120, 200)  # the paper's own counts twice
+TEXTS = (16, 24, 30, 30, 40, 60)  # symbols of the text seen to either side of the spoken one
+LATE = 0.75  # share of the batches with a window on the text that are spoken late in a run
 NOISE = 0.08  # share of input tokens replaced
+ASTRAY, ASTRAY_FRAMES = 6, 40  # a decoder does not know the spoken place exactly: it is this far off at most, for so long
 SCORED = ((50, 0), (50, 5), (50, 10), (50, 15), (30, 10), (120, 10))
 
 
@@ -38,11 +47,14 @@ class Setting:
     window: int
     group: int
     prompt: int  # frames at the start of every item that are reference speech: always seen, never said
+    text: int = 0  # symbols seen to either side of the spoken one, 0 = the whole text
+    later: int = 0  # positions between the prompt and what is said, as if so much speech had been forgotten
 
 
 class CompressedTask(Task):
     name = "compressed"
     steps, lr = 400, 1e-3
+    settings: dict[str, float] = {}  # what ``--set`` may change
 
     def __init__(self, options: TrainOptions) -> None:
         self.base = load_lm(options).requires_grad_(False)
@@ -52,9 +64,10 @@ class CompressedTask(Task):
         self.adapter = Compressor(self.lm).requires_grad_(True)
         attach(self.lm.backbone, self.adapter.spec, self.adapter.lora)
         self.only = {key: int(options.settings[key]) for key in ("window", "group") if key in options.settings}
-        self.guide = float(options.settings.get("guide", 0.0))
-        self.distil = float(options.settings.get("distil", 0.0))
-        self.modules, self.helpers = {"compressed": self.adapter}, {}
+        given = {"guide": 0.0, "distil": 0.0, "text": 0.0, "later": 3600} | self.settings | options.settings
+        self.guide, self.distil, self.text = (float(given[key]) for key in ("guide", "distil", "text"))
+        self.later = int(given["later"])
+        self.modules, self.helpers = {self.name: self.adapter}, {}
         self.data_summary = describe(self.data.speech, self.data.train)
 
     def batch(self, rng: np.random.Generator, step: int) -> tuple[SpeechBatch, Setting]:
@@ -62,12 +75,14 @@ class CompressedTask(Task):
         drawn = {"window": int(rng.choice(WINDOWS)), "group": int(rng.choice(GROUPS))} | self.only
         shortest = int(batch.frames.min())
         prompt = int(rng.integers(0, min(150, shortest // 2) + 1)) if rng.random() < 0.5 else 0
-        return batch, Setting(**drawn, prompt=prompt)
+        text = int(rng.choice(TEXTS)) if rng.random() < self.text else 0
+        later = int(rng.integers(0, self.later + 1)) if text and rng.random() < LATE else 0
+        return batch, Setting(**drawn, prompt=prompt, text=text, later=later)
 
     def loss(self, batch: tuple[SpeechBatch, Setting], step: int) -> tuple[Tensor, dict[str, float]]:
         speech, setting = batch
         codes = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, NOISE)
-        logits, targets, guided = self.logits(speech, setting, codes, GUIDED if self.guide else ())
+        logits, targets, guided = self.logits(speech, setting, codes, GUIDED if self.guide else (), ASTRAY)
         loss = entropy = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
         parts = {"ce": entropy.item()}
         if self.distil:
@@ -81,16 +96,21 @@ class CompressedTask(Task):
             loss, parts = loss + self.guide * guide, parts | {"guide": guide.item()}
         return loss, parts
 
-    def logits(self, batch: SpeechBatch, setting: Setting, heard: Tensor,
-               guided: tuple[int, ...] = ()) -> tuple[Tensor, Tensor, list[Tensor]]:
+    def logits(self, batch: SpeechBatch, setting: Setting, heard: Tensor, guided: tuple[int, ...] = (),
+               astray: int = 0) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Logits [B, F + 1, V] of the rows that say speech after the tokens ``heard`` [B, F], their targets, and their log
-        attention on the text in each ``guided`` layer [B, F + 1, T]; summaries are not among the rows."""
+        attention on the text in each ``guided`` layer [B, F + 1, T]; summaries are not among the rows. A window on the text
+        lies up to ``astray`` symbols off."""
         lm, prefix, layout = self.lm, prefix_batch(self.lm, batch), self._layout(batch, setting)
         heard = lm.embed_speech(heard[:, layout.index + setting.prompt])
         speech = torch.where(layout.summary[:, None], self.adapter.summary, heard)
         start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
-        hidden, weights = train_forward(lm, *inputs(prefix, speech, layout, setting, lm.config.bidirectional_text),
-                                        guided, slice(start, None), slice(start - text, start))
+        x, positions, mask = inputs(prefix, speech, layout, setting, lm.config.bidirectional_text)
+        if setting.text:
+            seen = text_window(batch, setting, astray)[:, layout.index + setting.prompt]
+            mask[:, start + 1:, start - text:start] &= seen | (layout.index < 0)[:, None]
+        hidden, weights = train_forward(lm, x, positions, mask, guided, slice(start, None),
+                                        slice(start - text, start))
         speaks = F.pad(~layout.summary, (1, 0), value=True)
         targets = speech_targets(batch, lm.config.eos)
         targets[:, :setting.prompt] = -100
@@ -108,13 +128,39 @@ class CompressedTask(Task):
             scores[f"window {window}, group {group}"] = self._entropy(held_out, window, group)
         scores["utterances in a row, base, everything seen"] = _mean([self._base(batch) for batch in chains])
         scores["utterances in a row, window 50, group 10"] = self._entropy(chains, 50, 10)
+        if self.text:
+            scores["window 50, group 10, text 30"] = self._entropy(held_out, 50, 10, 30)
+            scores["window 50, group 10, text 30, a minute later"] = self._entropy(held_out, 50, 10, 30, 3000)
+            scores["utterances in a row, window 50, group 10, text 30"] = self._entropy(chains, 50, 10, 30)
         return {f"cross-entropy, {key}": value for key, value in scores.items()}
 
-    def _entropy(self, batches: list[SpeechBatch], window: int, group: int) -> float:
-        return _mean([_entropy(*self.logits(batch, Setting(window, group, 0), batch.codes[..., 0])[:2]) for batch in batches])
+    def _entropy(self, batches: list[SpeechBatch], window: int, group: int, text: int = 0, later: int = 0) -> float:
+        setting = Setting(window, group, 0, text, later)
+        return _mean([_entropy(*self.logits(batch, setting, batch.codes[..., 0])[:2]) for batch in batches])
 
     def _base(self, batch: SpeechBatch) -> tuple[float, int]:
         return _entropy(base_logits(self.base, batch, batch.codes[..., 0]), speech_targets(batch, self.base.config.eos))
+
+
+class TextWindowTask(CompressedTask):
+    name = SIGHT
+    settings = {"guide": 0.3, "distil": 0.5, "text": 0.8}
+    follows = {SIGHT: WHOLE}
+
+
+def text_window(batch: SpeechBatch, setting: Setting, astray: int) -> Tensor:
+    """[B, F, T]: the text of the prompt, and the symbols at most ``setting.text`` places from the one spoken at each frame,
+    or rather from a place that is up to ``astray`` off, by an amount that changes every now and then."""
+    size, frames = batch.alignment.shape
+    device = batch.alignment.device
+    spoken = batch.alignment.cummax(1).values.clamp(min=0)  # where unknown: the last one known
+    place = spoken
+    if astray:
+        off = torch.randint(-astray, astray + 1, (size, -(-frames // ASTRAY_FRAMES)), device=device)
+        place = (place + off.repeat_interleave(ASTRAY_FRAMES, 1)[:, :frames]).clamp(min=0).minimum(batch.text_lengths[:, None] - 1)
+    symbols = torch.arange(batch.text.shape[1], device=device)
+    seen = (symbols - place[..., None]).abs() <= setting.text
+    return seen | (symbols < spoken[:, setting.prompt, None])[:, None] if setting.prompt else seen
 
 
 def inputs(prefix: PrefixBatch, speech: Tensor, layout: Layout, setting: Setting,
@@ -123,7 +169,8 @@ def inputs(prefix: PrefixBatch, speech: Tensor, layout: Layout, setting: Setting
     mask = attention_mask(prefix, layout.mask(setting.window, setting.group), bidirectional)
     start = prefix.x.shape[1]
     mask[:, start:, :start] &= ~layout.summary[:, None]  # a summary sees its span, not the text
-    positions = torch.cat([prefix.positions, prefix.next[:, None] + setting.prompt + layout.index], 1)
+    later = torch.where(layout.index >= 0, setting.later, 0)
+    positions = torch.cat([prefix.positions, prefix.next[:, None] + setting.prompt + layout.index + later], 1)
     return torch.cat([prefix.x, speech], 1), positions, mask
 
 

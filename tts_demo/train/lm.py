@@ -19,6 +19,7 @@ from .. import checkpoints
 from ..config import LMConfig, UserError
 from ..lm.masks import causal_mask
 from ..lm.model import LanguageModel
+from ..lm.place import GUIDED
 from ..text import SYMBOLS
 from .data import describe
 from .forward import train_forward
@@ -26,7 +27,6 @@ from .load import load_lm, sequences
 from .loop import Task, TrainOptions
 from .sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
 
-GUIDED = (4, 5, 6, 7)
 NEAR = 2  # symbols either side of the aligned one that count as aligned
 
 

@@ -61,6 +61,7 @@ class Task:
     data_summary: str  # corpora, hours, licences: for the model card
     any_length = False  # convolutions over batches of which no two are equally long
     loads_published = False  # sees to ``--set start=published`` itself
+    follows: dict[str, str] = {}  # a module -> the published one it begins with while it has not been published itself
 
     def batch(self, rng: np.random.Generator, step: int) -> Any:
         raise NotImplementedError
@@ -156,13 +157,15 @@ def _begin(task: Task, options: TrainOptions) -> dict[str, str]:
     """Give the modules of the task their published weights, if it has not done so itself. Returns what made those, by module."""
     from .. import checkpoints
 
+    here = {name: checkpoints.available(options.checkpoint, name) for name in task.modules}
+    sources = {name: name if here[name] else task.follows.get(name, name) for name in task.modules}
     for name, module in task.modules.items():
         if not task.loads_published:
             learns = [p.requires_grad for p in module.parameters()]
-            checkpoints.load_module(options.checkpoint, name, module)
+            checkpoints.load_module(options.checkpoint, sources[name], module)
             for parameter, wanted in zip(module.parameters(), learns):
                 parameter.requires_grad_(wanted)
-    return {name: checkpoints.how_it_was_made(options.checkpoint, name) for name in task.modules}
+    return {name: checkpoints.how_it_was_made(options.checkpoint, source) for name, source in sources.items()}
 
 
 def _train_mode(module: nn.Module) -> None:
