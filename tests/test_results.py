@@ -78,6 +78,16 @@ def test_speeds_stay_while_the_weights_do_that_they_follow_from(tmp_path: Path) 
         assert set(kept["rows"]) == left and kept["command"] == ("bench && evaluate" if pace == "p" else "evaluate")
 
 
+def test_an_analysis_that_has_got_a_row_of_other_modules_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    (tmp_path / "manifest.json").write_text(json.dumps({"files": {f"{name}/model.safetensors": name for name in ("lm", "tldr")}}))
+    made = {"long form": results.made_of(["lm"], tmp_path), "semantic loss": results.made_of(["lm"], tmp_path)}
+    path.write_text(json.dumps({"analyses": {"rows": dict.fromkeys(made, {}), "made_of": made}}))
+    assert set(results.unchanged("analyses", path=path)) == set(made)
+    assert set(results.unchanged("analyses", path=path, reads={"long form": ["lm"]}.get)) == set(made)
+    assert set(results.unchanged("analyses", path=path, reads={"long form": ["lm", "tldr"]}.get)) == {"semantic loss"}
+
+
 @pytest.mark.parametrize("sections", [("evaluate",), ("bench",), ("evaluate", "bench"), ("analyses",)])
 def test_any_section_may_be_missing(sections: tuple[str, ...], tmp_path: Path) -> None:
     readme, path = tmp_path / "README.md", tmp_path / "results.json"

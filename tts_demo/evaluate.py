@@ -286,11 +286,13 @@ def command(args: argparse.Namespace) -> None:
         results.keep("evaluate", figures | {"made_of": {label: results.made_of(evaluation.reads(label)) for label in table}})
     if args.all:
         evaluation.allow(args.minutes * (1 - ROWS_SHARE))
-        holds = results.unchanged("analyses") if evaluation.published else {}
+        rows_of = {name: analysis.rows for name, analysis in evaluate_analyses.ANALYSES.items()}
+        modules = {name: evaluation.reads(*labels) for name, labels in rows_of.items()}  # an analysis may have got another row
+        holds = results.unchanged("analyses", reads=modules.get) if evaluation.published else {}
         analyses = evaluate_analyses.run(evaluation, holds)
         print(evaluate_analyses.format_all(analyses))
         section = {"command": figures["command"], "conditions": evaluation.conditions, "rows": analyses,
-                   "made_of": {name: results.made_of(evaluation.reads(*evaluate_analyses.ANALYSES[name].rows)) for name in analyses}}
+                   "made_of": {name: results.made_of(modules[name]) for name in analyses}}
         results.keep("analyses", section)
         figures["analyses"] = analyses
     print(json.dumps(figures))

@@ -58,15 +58,17 @@ def made_of(modules: Iterable[str], root: Path | None = None) -> dict[str, Any]:
     return {"modules": sorted(modules), "hash": checkpoints.checkpoint_hash(root or RESULTS.parent, modules)}
 
 
-def unchanged(section: str, alike: Callable[[dict[str, Any]], bool] = lambda conditions: True,
-              path: Path | None = None) -> dict[str, dict[str, Any]]:
+def unchanged(section: str, alike: Callable[[dict[str, Any]], bool] = lambda conditions: True, path: Path | None = None,
+              reads: Callable[[str], list[str] | None] = lambda label: None) -> dict[str, dict[str, Any]]:
     """Rows of a section whose modules are still as they were, label -> figures; none where its conditions are not ``alike``.
+    ``reads``: the modules that a row would be made with now, where that may differ from those it was made with.
     Rows that do not say what they were made with (speeds: they need one machine and hour) are not among them."""
     path = path or RESULTS
     old = load(path).get(section, {})
     if not alike(old.get("conditions", {})):
         return {}
-    holds = {label for label, made in old.get("made_of", {}).items() if made == made_of(made["modules"], path.parent)}
+    holds = {label for label, made in old.get("made_of", {}).items() if made == made_of(made["modules"], path.parent)
+             and reads(label) in (None, made["modules"])}
     return {label: row for label, row in old.get("rows", {}).items() if label in holds}
 
 
