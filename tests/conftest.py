@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from tts_demo.config import LMConfig, Sampling, UserError
-from tts_demo.lm import LanguageModel, Prefix
-from tts_demo.methods import METHODS
+from tts_demo.lm import LanguageModel, Prefix, decoder
+from tts_demo.methods import METHODS, compressed
 from tts_demo.methods.base import Method
 
 TINY = LMConfig(text_vocab=20, speech_codes=32, hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, speaker=8,
@@ -31,6 +31,13 @@ def tiny_lm() -> LanguageModel:
 @pytest.fixture(scope="session")
 def tiny_prefix(tiny_lm: LanguageModel) -> Prefix:
     return make_prefix(tiny_lm)
+
+
+@pytest.fixture
+def guided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The place in the text is followed by a layer that the tiny model has."""
+    for module in (decoder, compressed):
+        monkeypatch.setattr(module, "GUIDED", (1,))
 
 
 def make_lm(config: LMConfig = TINY, seed: int = 0) -> LanguageModel:

@@ -10,9 +10,8 @@ import torch
 from conftest import make_prefix
 
 from tts_demo.config import Sampling, UserError
-from tts_demo.lm import decoder as lean
 from tts_demo.lm.ring import RingCache
-from tts_demo.methods import METHODS, compressed
+from tts_demo.methods import METHODS
 from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.compressed import Compressed, Layout, decode_masked, masks
 
@@ -186,12 +185,10 @@ def test_two_runs_interleaved_are_two_runs_apart(method, tiny_prefix):
 
 
 @pytest.fixture
-def windowed(method, monkeypatch):
-    """The method led by a layer that the tiny model has."""
-    for module in (lean, compressed):
-        monkeypatch.setattr(module, "GUIDED", (1,))
+def windowed(method, guided, monkeypatch):
+    """The method with windows as short as the texts here."""
     text = next(f for f in dataclasses.fields(Compressed.Options) if f.name == "text")
-    monkeypatch.setattr(text, "metadata", text.metadata | {"choices": (0, 4, 40)})  # as short as the texts here
+    monkeypatch.setattr(text, "metadata", text.metadata | {"choices": (0, 4, 40)})
     return method
 
 

@@ -16,7 +16,7 @@ ROWS = [(name, options) for name, method in METHODS.items() for options in (meth
 
 
 @pytest.mark.parametrize("name, options", ROWS, ids=lambda v: v if isinstance(v, str) else ",".join(f"{k}={x}" for k, x in v.items()))
-def test_a_method_speaks_at_least_the_shortest_length(tiny_lm, name, options):
+def test_a_method_speaks_at_least_the_shortest_length(tiny_lm, guided, name, options):
     """Hot sampling over 33 ids ends a tiny model's speech within a few dozen frames, often at once."""
     method = METHODS[name](tiny_lm, METHODS[name].build_modules(tiny_lm))
     prefix = dataclasses.replace(make_prefix(tiny_lm), shortest=41)
