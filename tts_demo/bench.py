@@ -73,7 +73,7 @@ class Bench:
                  store: Path | None = None) -> None:
         self.stack, self.prompt, self.rows, self.seconds, self.seed = stack, prompt, rows, seconds, seed
         config = stack.decoder.config
-        self.cost = Cost.of(config, stack.decoder.dtype)
+        self.cost = Cost.of(config, stack.decoder.dtype, stack.device)
         self.measured = {row.label: Measured() for row in rows}
         self.baseline = next((row for row in rows if row.method.name == "baseline"), None)
         self.peer: list[float] = []
@@ -92,7 +92,7 @@ class Bench:
     def _key(self) -> dict[str, Any]:
         """What must be the same for stored rounds to count."""
         return {"checkpoint": self.stack.checkpoint_hash, "stack": self.stack.name, "device": processor(self.stack.device),
-                "dtype": str(self.stack.decoder.dtype), "seconds": self.seconds, "seed": self.seed, "torch": torch.__version__,
+                "dtype": self.stack.decoder.precision, "seconds": self.seconds, "seed": self.seed, "torch": torch.__version__,
                 "threads": torch.get_num_threads(), "rows": list(self.measured)}
 
     def _restore(self) -> None:
@@ -262,7 +262,7 @@ class Bench:
             "random_weights": self.stack.checkpoint_hash == RANDOM, "stack": self.stack.name, "checkpoint": self.stack.checkpoint_hash,
             "pace": pace_of(self.stack), "device": processor(device),
             "runtime": "graph" if cuda and Decoder.graphed else "eager", "threads": torch.get_num_threads(),
-            "load_average": os.getloadavg(), "dtype": str(decoder.dtype).removeprefix("torch."),
+            "load_average": os.getloadavg(), "dtype": decoder.precision,
             "seconds": self.seconds, "rounds": min(len(m.lm_rtf) for m in self.measured.values()), "seed": self.seed, "bandwidth_gb_s": self.bandwidth / 1e9,
             "parameters": self.cost.parameters, "weight_bytes_per_step": self.cost.weight_bytes,
             "kv_bytes_per_token": self.cost.kv_bytes_per_token, "torch": torch.__version__,

@@ -124,7 +124,7 @@ class _Run:
         segments = [text] if request.forced_frames else list(stack.split(text))
         if not any(segments):
             raise UserError("There is nothing to say: type some text.")
-        yield Started(request, request.seed, segments, str(stack.device), str(stack.dtype).removeprefix("torch."),
+        yield Started(request, request.seed, segments, str(stack.device), stack.decoder.precision,
                       stack.name, stack.checkpoint_hash, not method.warm)
         generator = generator_for(stack.device, request.seed)
         vocoder = stack.vocoder(request.prompt, method.output_codebooks(options))

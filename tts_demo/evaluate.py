@@ -56,7 +56,7 @@ class Evaluation:
         self._until = float("inf")
         self.conditions = {
             "checkpoint": stack.checkpoint_hash, "pace": pace_of(stack), "stack": stack.name, "device": str(stack.device),
-            "dtype": str(stack.dtype).removeprefix("torch."), "sampling": dataclasses.asdict(sampling), "seed": seed,
+            "dtype": stack.decoder.precision, "sampling": dataclasses.asdict(sampling), "seed": seed,
             "machine": f"{platform.machine()}, {os.cpu_count()} cores", "torch": torch.__version__,
             "threads": torch.get_num_threads(), "recogniser": "PocketSphinx en-us", "voice model": "Resemblyzer",
             "mos model": "DNSMOS (speechmos)",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+
 import pytest
 import torch
 
@@ -9,21 +12,37 @@ from tts_demo.lm import linear
 from tts_demo.lm.linear import Projection, unit_rms
 
 
-@pytest.mark.parametrize("packing", [True, False])
-@pytest.mark.parametrize("shape", [(1024, 192), (192, 512), (96, 96)])
+@pytest.mark.parametrize("shape", [(1024, 192), (192, 512), (96, 96), (1024, 1024)])
 @pytest.mark.parametrize("rows", [1, 2, 5])
-def test_every_layout_gives_the_product(monkeypatch: pytest.MonkeyPatch, packing: bool, shape: tuple[int, int], rows: int) -> None:
-    monkeypatch.setattr(linear, "_packing_pays", lambda *_: packing)
+def test_every_layout_gives_the_product(shape: tuple[int, int], rows: int) -> None:
     torch.manual_seed(0)
     weight, bias, x, residual = torch.randn(shape), torch.randn(shape[0]), torch.randn(rows, shape[1]), torch.randn(rows, shape[0])
-    assert torch.allclose(Projection(weight, bias)(x), x @ weight.t() + bias, atol=1e-4)
-    assert torch.allclose(Projection(weight)(x, residual), x @ weight.t() + residual, atol=1e-4)
+    kept = weight.half().float() if Projection(weight).halved else weight
+    torch.testing.assert_close(Projection(weight, bias)(x), x @ kept.t() + bias, atol=1e-4, rtol=1e-5)
+    torch.testing.assert_close(Projection(weight)(x, residual), x @ kept.t() + residual, atol=1e-4, rtol=1e-5)
 
 
-def test_a_shape_is_measured_once() -> None:
-    linear._packing_pays.cache_clear()
-    first = linear._packing_pays(32, 128)
-    assert isinstance(first, bool) and linear._packing_pays(32, 128) is first and linear._packing_pays.cache_info().hits == 1
+@pytest.mark.skipif(not linear.fbgemm_is_here(), reason="float16 weights are multiplied by FBGEMM")
+def test_matrices_of_the_bundled_size_are_halved_and_others_exact() -> None:
+    halved = {shape: Projection(torch.randn(shape)).halved for shape in ((1025, 192), (192, 192), (96, 96), (4864, 896))}
+    assert halved == {(1025, 192): True, (192, 192): True, (96, 96): False, (4864, 896): False}
+
+
+def test_without_fbgemm_everything_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "fbgemm_is_here", lambda: False)
+    weight, x = torch.randn(192, 192), torch.randn(3, 192)
+    projection = Projection(weight)
+    assert not projection.halved
+    torch.testing.assert_close(projection(x), x @ weight.t(), atol=1e-4, rtol=1e-5)
+
+
+def test_a_copy_lives_longer_than_what_it_copies() -> None:
+    weight, x = torch.randn(192, 192), torch.randn(2, 192)
+    projection = Projection(weight)
+    expected, copied = projection(x), copy.deepcopy(projection)
+    del projection
+    gc.collect()
+    torch.testing.assert_close(copied(x), expected)
 
 
 @pytest.mark.parametrize("rows", [1, 3])

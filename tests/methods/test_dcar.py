@@ -167,8 +167,8 @@ def test_policy_steps_equal_its_training_pass_and_see_only_the_past(method):
     allowed = torch.tensor([[0, 1, 1, 1, 0, 0, 0], [1] * 7]).bool()
     whole = policy(hidden, allowed)
     cache = runner.new_cache(6, batch=2)
-    context = policy.range_embedding(allowed)
-    stepped = torch.stack([runner.step(hidden[:, i:i + 1], allowed, context, cache) for i in range(6)], 1)
+    told = runner.told(allowed)
+    stepped = torch.stack([runner.step(hidden[:, i], told, cache) for i in range(6)], 1)
     torch.testing.assert_close(stepped, whole, atol=1e-4, rtol=1e-4)
     changed = hidden.clone()
     changed[:, 4:] += 1

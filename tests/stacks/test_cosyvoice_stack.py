@@ -163,7 +163,7 @@ def test_prompt_models_get_the_described_features(stack, prompt):
 
 def test_the_untrained_draft_keeps_the_heads_bias(stack):
     lm, x = stack.lm, torch.randn(1, 1, 32)
-    torch.testing.assert_close(stack.method("ssd").draft.logits(x), lm.head(x))
+    torch.testing.assert_close(stack.method("ssd").draft.logits(x), lm.head(x), atol=1e-2, rtol=1e-3)  # float16 weights
 
 
 def test_bad_prompts_and_requests(stack, prompt):
@@ -216,7 +216,7 @@ def test_loading_gives_the_saved_language_model(version):
     loaded.load_released(released_lm_state(saved))
     x, positions, mask = torch.randn(1, 6, 32), torch.arange(6)[None], torch.ones(1, 6, 6, dtype=torch.bool).tril()
     torch.testing.assert_close(loaded.eval()(x, positions, mask), saved(x, positions, mask))
-    torch.testing.assert_close(loaded.decoder.logits(x), saved.head(x))
+    torch.testing.assert_close(loaded.decoder.logits(x), saved.head(x), atol=1e-3, rtol=1e-3)  # float16 weights
     assert (saved.head.bias is not None) == (version == 2)
 
 

@@ -12,6 +12,7 @@ import torch
 from ..config import LMConfig
 from ..runtime import candidate_dtypes, synchronize
 from .decoder import Decoder
+from .linear import bytes_of_weight
 from .model import LanguageModel
 
 
@@ -24,12 +25,14 @@ class Cost:
     kv_bytes_per_token: int
 
     @classmethod
-    def of(cls, config: LMConfig, dtype: torch.dtype) -> Cost:
-        c, size = config, torch.finfo(dtype).bits // 8
+    def of(cls, config: LMConfig, dtype: torch.dtype, device: torch.device) -> Cost:
+        c, size = config, dtype.itemsize
         heads = (c.heads + 2 * c.kv_heads) * c.head_dim
-        block = c.hidden * heads + heads + c.heads * c.head_dim * c.hidden + 3 * c.hidden * c.ffn + 2 * c.hidden
-        parameters = c.layers * block + c.hidden + c.hidden * c.vocab
-        return cls(parameters, parameters * size, 2 * c.layers * c.kv_heads * c.head_dim * size)
+        matrices = c.layers * [c.hidden * heads, c.heads * c.head_dim * c.hidden, 2 * c.hidden * c.ffn, c.ffn * c.hidden]
+        matrices.append(c.hidden * c.vocab)
+        others = c.layers * (heads + 2 * c.hidden) + c.hidden  # biases and norms
+        weight_bytes = others * size + sum(n * bytes_of_weight(n, dtype, device) for n in matrices)
+        return cls(sum(matrices) + others, weight_bytes, 2 * c.layers * c.kv_heads * c.head_dim * size)
 
     def step_bytes(self, live: float, batch: int = 1) -> float:
         """Bytes one step reads with ``live`` slots in the cache of each of ``batch`` rows."""

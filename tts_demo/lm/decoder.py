@@ -19,7 +19,6 @@ from ..config import LMConfig
 from .cache import KVCache
 from .graphs import GraphPool
 from .linear import Projection, unit_rms
-from .masks import causal_mask
 from .place import GUIDED
 
 if TYPE_CHECKING:
@@ -94,6 +93,12 @@ class Decoder:
     def to_vocabulary(self) -> Projection:
         return Projection(self.head, self.head_bias)
 
+    @property
+    def precision(self) -> str:
+        """What it computes in, and what its matrices are kept in where that differs."""
+        halved = any(layer.gate_up.halved for layer in self.layers)
+        return str(self.dtype).removeprefix("torch.") + (", weights float16" if halved else "")
+
     @classmethod
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
     @torch.no_grad()
@@ -142,8 +147,6 @@ class Decoder:
         slots = cache.claim(positions if positions.dim() == 1 else positions.amax(0))
         if self.pool is not None and self.pool.takes(x, cache, positions):
             return self.pool.step(x, cache, self.counter[slots], positions, mask)
-        if mask is None and n > 1:
-            mask = causal_mask(n, cache.attended, self.device)
         live = cache.kv.narrow(3, 0, cache.attended)
         if isinstance(slots, Tensor):  # apart from each other
             return self._blocks(x, rotation, cache.kv, slots, live, mask, place)
@@ -162,16 +165,13 @@ class Decoder:
     def _blocks(self, x: Tensor, rotation: Tensor, target: Tensor, slots: Tensor | None, live: Tensor,
                 mask: Tensor | None, place: Place | None = None) -> Tensor:
         """All blocks and the final norm. rotation [T, D/2] or [B, T, D/2]; target: the buffer [layers, B, 2 kv, T, D] that
-        takes the new keys and values (or, with ``slots``, the whole buffer); live: what is attended to."""
+        takes the new keys and values (or, with ``slots``, the whole buffer); live: what is attended to; mask None: causal."""
         c, (batch, n, _) = self.config, x.shape
         heads = c.heads + c.kv_heads
         rotation = rotation.unsqueeze(-2)
         rotation = torch.cat([rotation.expand(*rotation.shape[:-2], heads, -1),
                               self._still.expand(*rotation.shape[:-2], -1, -1)], -2)  # [(B,) T, A + 2 kv, D/2]
-        if mask is not None:  # heads that share a KV head are rows of one query: [B or 1, 1, T groups, S]
-            mask = (mask if mask.dim() == 3 else mask[None]).repeat_interleave(c.heads // c.kv_heads, 1)[:, None]
-            # as what is added to scores: made once here, not in every layer
-            mask = x.new_zeros(mask.shape).masked_fill_(~mask, float("-inf"))
+        bias = None if mask is None and n == 1 else self._bias(mask, n, live.shape[3], x)
         keys, values = live.narrow(2, 0, c.kv_heads).unbind(0), live.narrow(2, c.kv_heads, c.kv_heads).unbind(0)
         x = x.reshape(batch * n, -1)
         for index, (layer, into, key, value) in enumerate(zip(self.layers, target.unbind(0), keys, values)):
@@ -180,25 +180,39 @@ class Decoder:
             into.copy_(new) if slots is None else into.index_copy_(2, slots, new)
             if place is not None and index in GUIDED:
                 place.look(turned[0, 0, 0], key[0, 0])
-            x = layer.out(self._attend(turned[:, :, :c.heads], key, value, mask), x)
+            x = layer.out(self._attend(turned[:, :, :c.heads], key, value, bias), x)
             x = self._feed_forward(layer, x)
         return (unit_rms(x, c.rms_eps) * self.norm).view(batch, n, -1)
 
+    def _bias(self, mask: Tensor | None, rows: int, columns: int, x: Tensor) -> Tensor:
+        """A mask [T, S] or [B, T, S], None = causal, as what is added to scores [B or 1, 1, T groups, S]: heads that share a
+        KV head are rows of one query. Made once a pass."""
+        if mask is None:
+            bias = x.new_full((1, rows, columns), float("-inf")).triu_(columns - rows + 1)
+        else:
+            bias = x.new_zeros(mask.shape).masked_fill_(~mask, float("-inf"))
+            bias = bias if mask.dim() == 3 else bias[None]
+        groups = self.config.heads // self.config.kv_heads
+        return bias.unsqueeze(2).expand(-1, -1, groups, -1).reshape(len(bias), 1, rows * groups, columns)
+
     def _rotate(self, y: Tensor, rotation: Tensor) -> Tensor:
-        """Rotary embedding of y [B, T, heads, D] by complex rotation [(B,) T, heads, D/2]."""
-        pairs = torch.view_as_complex(y.float().unflatten(-1, (-1, 2)))
+        """Rotary embedding of y [B, T, heads, D] by complex rotation [(B,) T, heads, D/2]; float32 in place."""
+        pairs = torch.view_as_complex(y.float().view(*y.shape[:-1], -1, 2))
+        if y.dtype == torch.float32:
+            pairs.mul_(rotation)
+            return y
         return torch.view_as_real(pairs * rotation).flatten(-2).to(y.dtype)
 
-    def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
         """query [B, T, A, D], key and value [B, kv, S, D] -> [B T, A D]. Grouped heads become rows of one query, so that
         no key or value is repeated in memory."""
         batch, n, heads, dim = query.shape
         kv_heads = key.shape[1]
         if n == 1:
             query = query.reshape(batch, kv_heads, -1, dim)
-            return F.scaled_dot_product_attention(query, key, value, attn_mask=mask).view(batch, -1)
+            return F.scaled_dot_product_attention(query, key, value, attn_mask=bias).view(batch, -1)
         query = query.reshape(batch, n, kv_heads, -1, dim).transpose(1, 2).reshape(batch, kv_heads, -1, dim)
-        y = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        y = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
         return y.view(batch, kv_heads, n, -1, dim).transpose(1, 2).reshape(batch * n, heads * dim)
 
     def _feed_forward(self, layer: Layer, x: Tensor) -> Tensor:

@@ -1,100 +1,101 @@
 """One matrix, kept in the layout that its device streams fastest when only a few rows are multiplied.
 
-Decoding is bound by reading weights. Measured on a two-core Zen 4 with AVX512-BF16, one thread, one row, weights not
-in cache (seconds of CPU, so other work on the machine does not count): fp32 [in, out] streams 1.3 times as fast as the
-usual [out, in]; bf16 packed by oneDNN 1.9 times as fast as a plain bf16 ``F.linear``. Several fp32 rows (a chunk, tokens to
-verify) are another matter where a matrix widens, and another on every machine: 192 -> 1024 for four rows takes 43 us as
-[in, out] and 30 packed on that Zen 4, but 43 and 66 on an Emerald Rapids. So that is measured when such a matrix is made.
+Decoding is bound by reading weights. Measured on one thread of a two-core Zen 4, weights not in cache, microseconds for one
+row and for four (a chunk, tokens to verify):
+
+    192 -> 1024   fp32 [in, out] 25-74, 95-108; fp32 packed by oneDNN 68-71, 95-118; fp16 packed by FBGEMM 11, 22
+    512 -> 192    fp32 [in, out] 15-38, 20-22;  fp32 packed by oneDNN 25, 31;        fp16 packed by FBGEMM 7, 12
+
+So on a CPU that FBGEMM knows, matrices of this size are kept as float16, as the checkpoint keeps them, and multiply float32
+rows in float32. Larger ones (released models) stay float32, which several threads share; FBGEMM's call uses one.
+bf16 packed by oneDNN streams 1.9 times as fast as a plain bf16 ``F.linear``.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import warnings
 from functools import cache
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-
-WIDENS = 4  # times as many outputs as inputs from which several rows may go through the packed matrix,
-SMALL = 1 << 20  # where it has at most so many weights: they are then kept twice
-ROWS, COPIES, ROUNDS = 4, 8, 5  # of the measurement: rows multiplied, matrices in turn (more than a cache near the core holds)
+HALVED = range(1 << 15, 1 << 20)  # how many weights a matrix has that is kept as float16
 
 
 class Projection:
-    """y = x W^T + bias (+ residual) for weight [out, in]."""
+    """y = x W^T + bias (+ residual) for weight [out, in]. ``halved``: its weights were rounded to float16."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.out_features, self.in_features = weight.shape
         self.bias = bias
         self.columns: Tensor | None = None  # [in, out]
-        self.packed: Tensor | None = None  # oneDNN's own layout
+        self.packed: Tensor | None = None  # oneDNN's own layout, bfloat16
+        self.handle: Tensor | None = None  # FBGEMM's, float16
         self.rows: Tensor | None = None  # [out, in]
         if weight.device.type == "cpu" and weight.dtype == torch.float32:
-            self.columns = weight.t().contiguous()
-            wide = self.out_features >= WIDENS * self.in_features and weight.numel() <= SMALL
-            if wide and torch.backends.mkldnn.is_available() and _packing_pays(self.in_features, self.out_features):
-                self.packed = _pack(weight)
+            if bytes_of_weight(weight.numel(), weight.dtype, weight.device) == 2:
+                self.handle = _pack_halves(weight)
+            else:
+                self.columns = weight.t().contiguous()
         elif weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and torch.backends.mkldnn.is_available():
-            self.packed = _pack(weight)
+            self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), 1)
         else:
             self.rows = weight
-        self.nbytes = weight.numel() * weight.element_size() + (bias.numel() * bias.element_size() if bias is not None else 0)
+
+    @property
+    def halved(self) -> bool:
+        return self.handle is not None
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Projection:
+        return self  # it never changes, and FBGEMM's handle is an address, which must not be copied byte by byte
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """x [R, in] -> [R, out]; ``residual`` [R, out] is added (in place of a bias, which such a matrix has not)."""
-        if self.columns is not None and (self.packed is None or x.shape[0] == 1):
+        if self.handle is not None:
+            y = torch.fbgemm_linear_fp16_weight_fp32_activation(x, self.handle, self.bias)
+            return y if residual is None else y.add_(residual)
+        if self.columns is not None:
             plus = self.bias if residual is None else residual
             return torch.mm(x, self.columns) if plus is None else torch.addmm(plus, x, self.columns)
         if self.packed is not None:
             if residual is not None:
                 return torch.ops.mkldnn._linear_pointwise.binary(x, residual, self.packed, None, "add")
-            return _multiply_packed(x, self.packed, self.bias)
+            return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
         return F.linear(x, self.rows, self.bias) if residual is None else torch.addmm(residual, x, self.rows.t())
 
 
-def _pack(weight: Tensor) -> Tensor:
-    return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), 1)
-
-
-def _multiply_packed(x: Tensor, packed: Tensor, bias: Tensor | None = None) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
-
-
 @cache
-@torch.inference_mode(False)  # built lazily, perhaps inside a run
-@torch.no_grad()
-def _packing_pays(inputs: int, outputs: int) -> bool:
-    """Whether ROWS rows go faster through packed fp32 matrices of this shape than through [in, out], here and now: some
-    milliseconds, once a shape."""
-    x, plain = torch.ones(ROWS, inputs), [torch.ones(inputs, outputs) for _ in range(COPIES)]
-    packed = [_pack(matrix.t()) for matrix in plain]
+def fbgemm_is_here() -> bool:
+    """Whether this torch on this CPU multiplies by float16 weights (x86 with AVX2; the call is announced to go one day)."""
+    return "fbgemm" in torch.backends.quantized.supported_engines and hasattr(torch, "fbgemm_pack_gemm_matrix_fp16")
 
-    def seconds(multiply: Callable[[Tensor, Tensor], Tensor], matrices: list[Tensor]) -> float:
-        started = time.perf_counter()
-        for matrix in matrices:
-            multiply(x, matrix)
-        return time.perf_counter() - started
 
-    rounds = [(seconds(torch.mm, plain), seconds(_multiply_packed, packed)) for _ in range(ROUNDS)]
-    return min(r[1] for r in rounds) < 0.9 * min(r[0] for r in rounds)
+def bytes_of_weight(count: int, dtype: torch.dtype, device: torch.device) -> int:
+    """Bytes that a weight of a matrix of ``count`` weights takes where it is kept."""
+    halved = device.type == "cpu" and dtype == torch.float32 and count in HALVED and fbgemm_is_here()
+    return 2 if halved else dtype.itemsize
+
+
+def _pack_halves(weight: Tensor) -> Tensor:
+    """FBGEMM's handle of a matrix [out, in]. It says once a process that it is deprecated; requirements.txt pins torch."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*fbgemm.*deprecated")
+        handle = torch.fbgemm_pack_gemm_matrix_fp16(weight.contiguous())
+        torch.fbgemm_linear_fp16_weight_fp32_activation(weight.new_zeros(1, weight.shape[1]), handle, None)
+    return handle
 
 
 def unit_rms(x: Tensor, eps: float) -> Tensor:
     """x [R, H] over its root mean square; a norm's weight is folded into what follows. On the CPU ``rms_norm`` is seven
-    operators: a norm and a product serve for one row, four operators, half of its time, for several."""
-    if x.shape[0] == 1 and x.device.type == "cpu":
-        norm = torch.linalg.vector_norm(x, dtype=torch.float32).item()
-        return x * (norm * norm / x.shape[1] + eps) ** -0.5
+    operators, this is four, in half of its time (numbers as tensors: a Python number is made one at every call)."""
     if x.dtype == torch.float32 and x.device.type == "cpu":
-        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-        return x / torch.hypot(length.mul_(x.shape[-1] ** -0.5), _root(eps))
+        share, root = _constants(x.shape[-1], eps)
+        return x / torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True).mul_(share), root)
     return F.rms_norm(x, x.shape[-1:], None, eps)
 
 
 @cache
 @torch.inference_mode(False)
-def _root(eps: float) -> Tensor:
-    return torch.tensor(eps**0.5)
+def _constants(width: int, eps: float) -> tuple[Tensor, Tensor]:
+    return torch.tensor(width**-0.5), torch.tensor(eps**0.5)

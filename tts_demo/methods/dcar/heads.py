@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...lm import LanguageModel, LoraFactors, LoraSpec
+from ...lm.linear import Projection
 from .ranges import LONGEST
 
 
@@ -53,3 +54,23 @@ class Heads(nn.Module):
         for weight, bias in zip(self.weight, self.bias):
             x = x + F.silu(torch.baddbmm(bias[:count], x, weight[:count]))
         return torch.bmm(x, self.out[:count].transpose(1, 2))
+
+
+class HeadsRunner:
+    """Lean inference: the same weights, head by head, for one hidden state at a time."""
+
+    @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
+    @torch.no_grad()
+    def __init__(self, heads: Heads) -> None:
+        self.blocks = [[Projection(weight.t(), bias[0]) for weight, bias in zip(heads.weight[:, head], heads.bias[:, head])]
+                       for head in range(heads.config.heads)]
+        self.out = [Projection(out.detach()) for out in heads.out]
+
+    def __call__(self, hidden: Tensor, count: int) -> Tensor:
+        """hidden [1, H] -> logits [count, V] of the first ``count`` extra heads."""
+        return torch.cat([self._head(hidden, blocks, out) for blocks, out in zip(self.blocks[:count], self.out)])
+
+    def _head(self, x: Tensor, blocks: list[Projection], out: Projection) -> Tensor:
+        for block in blocks:
+            x = x + F.silu(block(x))
+        return out(x)

@@ -15,7 +15,7 @@ from ...lm import Decoder, LanguageModel, LoraDelta, Prefix, sample
 from ...lm.masks import prefix_mask
 from ...lm.sampling import Ending, race
 from ..base import Method, Options, Replay, State, Step, dial
-from .heads import Heads
+from .heads import Heads, HeadsRunner
 from .policy import Policy, PolicyRunner
 from .ranges import LONGEST, ChunkRange
 
@@ -39,8 +39,7 @@ class DcarOptions(Options):
 @dataclass
 class DcarState(State):
     chunks: ChunkRange
-    allowed: Tensor  # [1, 7] bool
-    context: Tensor | None  # [1, width] the policy's view of its range
+    told: tuple[Tensor, Tensor] | None  # what the policy knows of its range: see ``PolicyRunner.told``
     recent: Tensor  # [1, W] the last tokens, -1 = none
     hidden: Tensor  # [1, 1, H] backbone output that decides the next chunk
     chunk: Tensor | None = None  # [c] drawn, but not yet fed back
@@ -82,6 +81,10 @@ class Dcar(Method):
         return Decoder.from_model(self.lm, LoraDelta(self.heads.lora.state_dict(), self.heads.config.lora))
 
     @cached_property
+    def extra(self) -> HeadsRunner:
+        return HeadsRunner(self.heads)
+
+    @cached_property
     def policy(self) -> PolicyRunner:
         if "dcar-policy" not in self.modules:
             raise UserError("A range of chunk sizes needs the trained policy (dcar-policy), which this checkpoint lacks: "
@@ -93,17 +96,18 @@ class Dcar(Method):
                 max_frames: int, forced: bool = False) -> DcarState:
         decoder, config, chunks = self.decoder, self.lm.config, options.chunks
         device = decoder.device
-        allowed = torch.tensor([[size in chunks.sizes for size in range(1, LONGEST + 1)]], device=device)
         x = torch.cat([prefix.x.to(decoder.dtype), decoder.embed(prefix.prompt_codes[:, 0])])[None]
-        caches, context = {"backbone": decoder.new_cache(x.shape[1] + max_frames)}, None
+        caches, told = {"backbone": decoder.new_cache(x.shape[1] + max_frames)}, None
         if chunks.chooser == "policy":
             caches["policy"] = self.policy.new_cache(max_frames // chunks.sizes[0] + 1)
-            context = self.policy.policy.range_embedding(allowed).detach()
+            allowed = torch.tensor([[size in chunks.sizes for size in range(1, LONGEST + 1)]], device=device)
+            context, inside = self.policy.told(allowed)
+            told = context, inside.masked_fill(~allowed, float("-inf"))  # here no other size is ever taken
         mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, device)
         hidden = decoder.forward(x, caches["backbone"], 0, mask)[:, -1:]
         recent = torch.full((1, sampling.repeat_window), -1, device=device)
         return DcarState(prefix, caches, sampling, generator, Ending.of(config, prefix, max_frames, forced), max_frames, chunks,
-                         allowed, context, recent, hidden)
+                         told, recent, hidden)
 
     def step(self, state: DcarState) -> Step:
         started = time.perf_counter()
@@ -116,7 +120,7 @@ class Dcar(Method):
         hidden = state.hidden[:, 0]
         logits = decoder.logits(hidden)
         if size > 1:
-            logits = torch.cat([logits, self.heads(hidden, size - 1)[:, 0].float()])
+            logits = torch.cat([logits, self.extra(hidden, size - 1).float()])
         tokens = sample(logits, state.sampling, state.generator, state.recent, state.ending.forbid(state.count, size))
         values = tokens.tolist()
         ends = next((i for i, v in enumerate(values) if v >= self.lm.config.speech_codes), None)
@@ -137,10 +141,9 @@ class Dcar(Method):
         if chooser == "fixed":
             return sizes[0]
         if chooser == "random":
-            return sizes[int(torch.randint(len(sizes), (1,), generator=state.generator, device=state.allowed.device))]
+            return sizes[int(torch.randint(len(sizes), (1,), generator=state.generator, device=state.recent.device))]
         started = time.perf_counter()
-        logits = self.policy.step(state.hidden, state.allowed, state.context, state.caches["policy"])
-        logits = logits.masked_fill(~state.allowed, float("-inf"))
+        logits = self.policy.step(state.hidden[0], state.told, state.caches["policy"])
         # Drawn as in training; greedy sampling of speech asks for a run without chance, so the likeliest size then.
         best = logits.argmax(-1) if state.sampling.temperature == 0 else race(logits.softmax(-1), state.generator)
         size = 1 + int(best)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ...config import LMConfig
 from ...lm import Decoder, KVCache, LanguageModel
+from ...lm.linear import Projection
 from ...lm.masks import causal_mask
 from .ranges import LONGEST
 
@@ -74,16 +75,23 @@ class Policy(nn.Module):
 class PolicyRunner:
     """Lean inference: the same weights through ``Decoder``, one scheduled state a step. Stateless; a run owns its cache."""
 
+    @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
+    @torch.no_grad()
     def __init__(self, policy: Policy) -> None:
         self.policy, self.decoder = policy, Decoder.from_model(policy.core)
+        self.enter = Projection(policy.enter.weight.detach())
 
     def new_cache(self, capacity: int, batch: int = 1) -> KVCache:
         return self.decoder.new_cache(capacity, batch)
 
     @torch.no_grad()
-    def step(self, hidden: Tensor, allowed: Tensor, context: Tensor, cache: KVCache) -> Tensor:
-        """hidden [B, 1, H], allowed [B or 1, 7] bool, context = ``range_embedding(allowed)`` [B or 1, width] -> logits
-        [B, 7] float32 over all sizes."""
-        x = self.policy.enter(hidden) + context[:, None]
-        logits = self.decoder.logits(self.decoder.forward(x, cache, cache.next_position)[:, 0])
-        return logits + self.policy.inside * allowed
+    def told(self, allowed: Tensor) -> tuple[Tensor, Tensor]:
+        """What a range adds, the same in every step: allowed [B, 7] bool -> to the rows fed [B, width], to the logits [B, 7]."""
+        policy = self.policy
+        return policy.range_embedding(allowed) + policy.enter.bias, policy.inside * allowed
+
+    @torch.no_grad()
+    def step(self, hidden: Tensor, told: tuple[Tensor, Tensor], cache: KVCache) -> Tensor:
+        """hidden [B, H], what ``told`` said of B ranges -> logits [B, 7] float32 over all sizes."""
+        x = self.enter(hidden, told[0])[:, None]
+        return self.decoder.logits(self.decoder.forward(x, cache, cache.next_position)[:, 0]) + told[1]
