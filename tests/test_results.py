@@ -36,6 +36,15 @@ def test_the_readme_shows_exactly_what_was_measured() -> None:
     assert results.shown() == results.render(results.load())
 
 
+def test_a_row_of_another_precision_is_marked() -> None:
+    now = CONDITIONS | {"dtype": "float32, weights float16"}
+    rows = {"baseline": quality(0.10, precision=now["dtype"]), "tldr patch_size=4": quality(0.15)}
+    text = results.render({"evaluate": {"command": "e", "conditions": now, "rows": rows}})
+    assert "patches of 4 * |" in text or "tldr patch_size=4 * |" in text
+    assert "| baseline | 4" in text and "marked * were spoken with float32 weights" in text
+    assert " * |" not in results.render({"evaluate": EVALUATE})
+
+
 def test_keeping_a_section_renders_it(tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text(f"a\n{results.BEGIN}\nold\n{results.END}\nb\n")

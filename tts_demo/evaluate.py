@@ -108,12 +108,13 @@ class Evaluation:
         if not (self.store and self.store.is_file()):
             return {}
         old = json.loads(self.store.read_text())
-        return old if self.alike(old.get("conditions", {})) else {}
+        before = old.get("conditions", {})
+        return old if self.alike(before) and before["dtype"] == self.conditions["dtype"] else {}
 
     def alike(self, conditions: dict[str, Any]) -> bool:
         """Whether what was measured under these conditions may stand beside what is measured here: they differ at most in
-        the weights, which every record and row knows of its own."""
-        other, mine = ({k: v for k, v in c.items() if k not in ("threads", "processes", "checkpoint", "pace")}
+        the weights and the precision, which every row knows of its own."""
+        other, mine = ({k: v for k, v in c.items() if k not in ("threads", "processes", "checkpoint", "pace", "dtype")}
                        for c in (conditions, self.conditions))
         return json.loads(json.dumps(mine)) == other
 
@@ -278,7 +279,9 @@ def command(args: argparse.Namespace) -> None:
     table = evaluation.table()
     if not table:
         raise UserError(f"Nothing was measured in {args.minutes:g} minutes: give --minutes more.")
-    figures: dict[str, Any] = {"command": _command(args), "conditions": evaluation.conditions, "rows": table}
+    precision = {"precision": evaluation.conditions["dtype"]}
+    figures: dict[str, Any] = {"command": _command(args), "conditions": evaluation.conditions,
+                               "rows": {label: row | precision for label, row in table.items()}}
     print("\n".join([format_table(table), *(f"skipped: {line}" for line in skipped)]))
     for figure, fix in judges.missing().items():
         print(f"{figure} was not measured: {fix}.")

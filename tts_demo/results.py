@@ -140,10 +140,13 @@ def _quality(section: dict[str, Any]) -> str:
             f"the first of them, the recordings those that have one; WER and CER by {c['recogniser']}, PER (phonemes) by the bundled recogniser, SIM by {c['voice model']}, MOS by {c['mos model']} (higher is better for these two, lower for "
             f"all others); ± is half of a 95 % bootstrap interval, WER over the baseline is that of the same texts in points, resampled in "
             f"pairs. {_hardware(c)}. Speeds stand in the speed table: these rows were not measured side by side.")
+    earlier = {label for label, row in rows.items() if row.get("precision", "float32") != c["dtype"]}
+    if earlier:
+        head += " Rows marked * were spoken with float32 weights, before the large matrices were kept as float16."
     lines = [head, "", "| method | " + " | ".join(h for _, h, _, _ in QUALITY) + " |", "|---" * (len(QUALITY) + 1) + "|"]
     for label, row in rows.items():
         cells = [_cell(row, key, scale, digits) for key, _, scale, digits in QUALITY]
-        lines.append(f"| {LABELS.get(label, label)} | " + " | ".join(cells) + " |")
+        lines.append(f"| {LABELS.get(label, label)}{' *' * (label in earlier)} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
