@@ -71,8 +71,7 @@ class PatchDecoder:
         self.voice = None if extractor.voice is None else cast(extractor.voice.weight)
         self.slots = Projection(cast(torch.cat([layer.slots.weight for layer in layers])),
                                 cast(torch.cat([layer.slots.bias for layer in layers])))
-        folded = torch.stack([t for layer in layers for t in self._fold_cross(layer)])
-        self.cross = cast(folded).view(len(layers), 2, self.config.slot_width, -1)  # [layers, 2, slot width, A H]
+        self.cross = [Projection(cast(self._fold_cross(layer))) for layer in layers]
         self.layers = [LocalLayer.of(layer, cast) for layer in layers]
         self.head = Projection(cast(head.weight), bias(head))
         self.out_head = Projection(cast(head.weight.float() @ (extractor.out.weight * extractor.norm.weight).float()))
@@ -81,15 +80,15 @@ class PatchDecoder:
         self._leased: weakref.WeakKeyDictionary[KVCache, Block] = weakref.WeakKeyDictionary()
         self._guard = threading.Lock()
 
-    def _fold_cross(self, layer: ExtractorLayer) -> tuple[Tensor, Tensor]:
-        """Two [slot width, A H] maps of a slot: to what it scores a token by, and to what it adds to the token."""
+    def _fold_cross(self, layer: ExtractorLayer) -> Tensor:
+        """[2 A H, slot width]: a slot's way to what it scores a token by, and to what it adds to the token."""
         heads = self.config.cross_heads
         by_head = lambda t, dim: t.detach().float().unflatten(dim, (heads, -1))
         key, query = by_head(layer.key.weight, 0), by_head(layer.query.weight * layer.cross_norm.weight, 0)  # [A, D, ...]
         value, out = by_head(layer.value.weight, 0), by_head(layer.cross_out.weight, 1)  # [A, D, slot], [H, A, D]
         scale = key.shape[1] ** -0.5
-        return (torch.einsum("ads,adh->sah", key, query).flatten(1) * scale,
-                torch.einsum("ads,had->sah", value, out).flatten(1))
+        return torch.cat([torch.einsum("ads,adh->ahs", key, query).flatten(0, 1) * scale,
+                          torch.einsum("ads,had->ahs", value, out).flatten(0, 1)])
 
     def new_cache(self, graphed: bool | None = None) -> KVCache:
         """Room for one patch. ``graphed``: over a pooled block, place by place as graphs (the default on CUDA); on the CPU
@@ -121,8 +120,9 @@ class PatchDecoder:
         speech ends among them: nothing waits for the device before the patch is whole."""
         c = self.config
         context = self.fuse(g, voice)  # [1, H]
-        slots = self.slots(context).view(c.layers, 1, c.slots, -1)
-        cross = torch.matmul(slots, self.cross).view(c.layers, 2, -1, c.hidden)  # of each layer [2, J A, H]
+        slots = self.slots(context).view(c.layers, c.slots, -1)
+        cross = torch.stack([fold(slot).view(c.slots, 2, -1, c.hidden) for fold, slot in zip(self.cross, slots.unbind(0))])
+        cross = cross.transpose(1, 2).reshape(c.layers, 2, -1, c.hidden)  # of each layer [2, J A, H]
         base = self.head(self.base[size - 1, :size] * g)  # [P, V]
         places = self.place[size - 1, :size]
         cache.rollback(cache.length)
@@ -175,6 +175,9 @@ class PatchEncoder:
         self.pool_only = self.config.ablate == "mean-pool"
         if self.pool_only:
             return
+        weight = lambda linear: linear.weight.detach()
+        self.query = Projection(weight(compressor.query) * weight(compressor.query_norm))
+        self.key_value, self.out = Projection(weight(compressor.key_value)), Projection(weight(compressor.out))
         local, shape = compressor.local, compressor.local_config
         layer = fuse(local.layers[0], 0, None, shape.head_dim, embedding.dtype)
         self.decoder = Decoder(shape, [layer], local.norm.weight.detach().to(embedding.dtype), embedding, embedding)
@@ -190,7 +193,7 @@ class PatchEncoder:
     def encode(self, tokens: Tensor, size: int, cache: KVCache | None) -> Tensor:
         """tokens [N P], the next N patches of a run -> z [N, H]."""
         embedded = F.embedding(tokens, self.embedding).view(-1, size, self.config.hidden)
-        pooled = self.compressor.pool(embedded)
+        pooled = unit_rms(embedded.mean(1), self.config.eps) * self.compressor.pool_norm.weight
         if self.pool_only or not len(embedded):
             return pooled
         if cache.length > self.reach:
@@ -201,4 +204,11 @@ class PatchEncoder:
         mask = self.band if fits else window_mask(live + count, self.config.window, tokens.device)
         x = (embedded + self.compressor.place[size - 1, :size]).view(1, count, -1)
         states = self.decoder.forward(x, cache, cache.next_position, mask[live:live + count, :live + count])
-        return self.compressor.gather(pooled, states.view(-1, size, self.config.hidden))
+        return self._gather(pooled, states[0])
+
+    def _gather(self, pooled: Tensor, states: Tensor) -> Tensor:
+        """``Compressor.gather`` of N patches: pooled [N, H] asks, states [N P, H] of its own patch alone answer."""
+        heads, patches = self.config.cross_heads, len(pooled)
+        query = self.query(unit_rms(pooled, self.config.eps)).view(patches, heads, 1, -1)
+        key, value = self.key_value(states).view(patches, len(states) // patches, 2, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        return self.out(F.scaled_dot_product_attention(query, key, value).reshape(patches, -1), pooled)
