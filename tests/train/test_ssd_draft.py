@@ -11,7 +11,7 @@ from conftest import TINY, make_lm
 
 from tts_demo.methods.ssd import Draft, DraftConfig
 from tts_demo.train import RECIPES
-from tts_demo.train.lm import GUIDED
+
 from tts_demo.train.sequences import SpeechBatch
 from tts_demo.train.ssd_draft import DraftTask, ShallowLM
 
@@ -40,7 +40,7 @@ class TinyData:
 def task(tiny_lm):
     torch.manual_seed(0)
     task = DraftTask.__new__(DraftTask)  # without speech on disk
-    task.lm, task.distil, task.guide = tiny_lm, 0.8, 0.0
+    task.lm, task.distil = tiny_lm, 0.8
     task.draft = Draft(tiny_lm).requires_grad_(True)
     task.shallow = ShallowLM.of(tiny_lm, task.draft)
     task.data = TinyData(tiny_lm.config.text_vocab, tiny_lm.config.speech_codes, tiny_lm.config.speaker)
@@ -52,7 +52,7 @@ def test_recipe_is_registered():
 
 
 def test_an_untouched_draft_of_all_layers_is_the_base(task):
-    student, teacher, targets, _ = task.logits(task.data.held_out()[0])
+    student, teacher, targets = task.logits(task.data.held_out()[0])
     torch.testing.assert_close(student, teacher)
     assert targets.shape == teacher.shape[:2] and (targets == task.lm.config.eos).sum() == 16
     assert task.evaluate()["acceptance at tolerance 0"] == pytest.approx(1, abs=1e-4)
@@ -64,7 +64,9 @@ def test_padding_changes_nothing(task):
     n, f = int(batch.text_lengths[0]), int(batch.frames[0])
     alone = SpeechBatch(batch.text[:1, :n], batch.text_lengths[:1], batch.codes[:1, :f], batch.frames[:1],
                         batch.speaker[:1], batch.alignment[:1, :f])
-    torch.testing.assert_close(task.logits(alone)[0][0], task.logits(batch)[0][0, :f + 1], atol=1e-4, rtol=1e-4)
+    torch.nn.init.normal_(task.draft.listen.weight, std=0.2)
+    for own in (0.0, 1.0):
+        torch.testing.assert_close(task.logits(alone, own=own)[0][0], task.logits(batch, own=own)[0][0, :f + 1], atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("distil, score, sign", [(1.0, "acceptance at tolerance 0", 1), (0.0, "draft cross-entropy", -1)])
@@ -89,31 +91,23 @@ def test_training_moves_only_the_drafts_parts(task, distil, score, sign):
     assert set(parts) == {"ce", "distil", "agree"}
 
 
-def test_its_blocks_are_a_third_of_the_bases_and_its_own_begin_as_those_asked_for(task):
+def test_its_blocks_are_a_sixth_of_the_bases_and_its_own_begin_as_those_before_the_shared(task):
     shapes = [DraftConfig.of(replace(task.lm.config, layers=layers)) for layers in (2, 12, 24)]
-    assert [(c.trained, c.shared) for c in shapes] == [(1, 1), (2, 2), (2, 6)]
+    assert [(c.trained, c.shared) for c in shapes] == [(1, 1), (1, 1), (2, 2)]
     lm = make_lm(replace(TINY, layers=12))
-    for draft, starts in ((Draft(lm), (0, 1)), (Draft(lm, (0, GUIDED[1])), (0, 5))):
-        assert all(torch.equal(draft.layers[i].mlp.up_proj.weight, lm.backbone.layers[s].mlp.up_proj.weight) for i, s in enumerate(starts))
-        assert [id(b) for b in draft.blocks(lm)[2:]] == [id(b) for b in lm.backbone.layers[10:]]
+    draft = Draft(lm)
+    assert torch.equal(draft.layers[0].mlp.up_proj.weight, lm.backbone.layers[10].mlp.up_proj.weight)
+    assert [id(b) for b in draft.blocks(lm)[1:]] == [id(lm.backbone.layers[11])]
 
 
-def test_the_last_own_block_is_guided_to_the_text_where_it_is_aligned(task):
-    """What the guide loss sees is that block's attention on the text, and only it pulls there."""
+def test_what_it_hears_is_the_row_before_or_its_own(task):
+    """A fresh draft hears nothing; one that listens hears the base, or, where it drafts, itself: both logits differ."""
     batch = task.data.batch(np.random.default_rng(3))
-    place = torch.arange(14).clamp(max=5).expand(len(batch.text), -1).minimum(batch.text_lengths[:, None] - 1)
-    aligned = replace(batch, alignment=torch.where(torch.arange(14) < batch.frames[:, None], place, -1))
-    *_, guided = task.logits(aligned)
-    assert [w.shape for w in guided] == [(6, 15, 6)] and guided[0].exp().sum(-1).max().item() <= 1 + 1e-5
-    task.guide = 1.0
-    optimiser = torch.optim.AdamW(task.draft.parameters(), lr=3e-3)
-    seen = []
-    for step in range(25):
-        torch.manual_seed(step)
-        loss, parts = task.loss(aligned, step)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        seen.append(parts["guide"])
-    assert seen[-1] < 0.8 * seen[0]
-    assert "guide" not in task.loss(replace(batch, alignment=torch.full((6, 14), -1)), 0)[1]  # nothing is aligned
+    deaf = task.logits(batch)[0]
+    torch.testing.assert_close(task.logits(batch, own=1.0)[0], deaf)
+    torch.nn.init.normal_(task.draft.listen.weight, std=0.2)
+    hears = task.logits(batch)[0]
+    assert (hears - deaf).abs().max() > 0.01
+    with torch.no_grad():
+        task.draft.layers[0].mlp.down_proj.weight.add_(torch.randn_like(task.draft.layers[0].mlp.down_proj.weight))
+    assert (task.logits(batch)[0] - task.logits(batch, own=1.0)[0]).abs().max() > 0.01
