@@ -85,6 +85,7 @@ def step_milliseconds(method: Any, drafted: int) -> tuple[list[float], float]:
     caches = [decoder.new_cache(len(codes)) for decoder in (draft, base)]
     for decoder, cache in zip((draft, base), caches):
         decoder.forward(decoder.embed(codes[:CONTEXT])[None], cache, 0)
+    heard = base.embed(codes)
     generator, drafts, passes = generator_for(base.device, 0), [], []
     law = lambda logits: distribution(logits, Sampling())
     drawn = lambda logits: race(law(logits), generator)
@@ -93,7 +94,10 @@ def step_milliseconds(method: Any, drafted: int) -> tuple[list[float], float]:
     def timed(decoder: Decoder, cache: KVCache, count: int, then: Callable[[Tensor], Tensor]) -> float:
         synchronize(base.device)
         started = time.perf_counter()
-        then(decoder.logits(decoder.forward(decoder.embed(codes[:count])[None], cache, cache.next_position)[0]))
+        x = decoder.embed(codes[:count])
+        if decoder is draft:
+            x = method.listen(heard[:count], x)
+        then(decoder.logits(decoder.forward(x[None], cache, cache.next_position)[0]))
         synchronize(base.device)
         return 1000 * (time.perf_counter() - started)
 

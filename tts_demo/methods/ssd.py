@@ -184,8 +184,8 @@ class SSD(Method):
     name = "ssd"
     title = "Draft and verify"
     paper = "Speech Speculative Decoding (SSD)"
-    idea = ("A shallow copy of the model drafts a few tokens; one pass of the full model checks them all, "
-            "and the tolerance says how strictly.")
+    idea = ("A draft of a few blocks, told what the model last thought, proposes a few tokens; one pass of the full model checks "
+            "them all, and the tolerance says how strictly.")
     cached = "every text, prompt and speech token, in both models"
     emits = "the accepted tokens and 1 more"
     Options = SSDOptions

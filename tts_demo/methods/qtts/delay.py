@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ...config import Sampling
 from ...lm.decoder import Decoder
+from ...lm.linear import Projection, unit_rms
 from ...lm.lora import LoraDelta, LoraFactors
 from ...lm.masks import prefix_mask
 from ...lm.model import LanguageModel
@@ -94,6 +95,20 @@ class DelayState(State):
         return torch.arange(self.books, device=self.spoken.device) * (self.d * self.books + 1)
 
 
+@dataclass(frozen=True)
+class LeanHead:
+    """One of ``DelayAdapter.scores``' heads for one row, in the layout that streams fastest on a CPU. A GPU does all at once."""
+
+    inner: Projection  # H -> head width
+    outer: Projection  # H + head width -> code width
+    codes: Projection  # code width -> entries
+
+    def __call__(self, known: Tensor) -> Tensor:
+        """known [1, H] -> logits [1, entries]."""
+        inner = F.silu(self.inner(unit_rms(known, torch.finfo(known.dtype).eps)))
+        return self.codes(self.outer(torch.cat([known, inner], -1)))
+
+
 class DelayStrategy:
     def __init__(self, lm: LanguageModel, adapter: DelayAdapter) -> None:
         self.lm, self.adapter = lm, adapter
@@ -101,6 +116,16 @@ class DelayStrategy:
     @cached_property
     def decoder(self) -> Decoder:
         return Decoder.from_model(self.lm, LoraDelta(self.adapter.lora.state_dict(), self.adapter.config.lora))
+
+    @cached_property
+    @torch.inference_mode(False)  # built lazily, perhaps inside a run: they must stay ordinary tensors
+    @torch.no_grad()
+    def heads(self) -> list[LeanHead]:
+        """Of books 2 to K."""
+        a, dtype = self.adapter, self.decoder.dtype
+        parts = zip(a.inner, a.inner_bias[:, 0], a.outer, a.books.codes[1:], a.bias[:, 0])
+        return [LeanHead(Projection(inner.t().to(dtype), bias.to(dtype)), Projection(outer.t().to(dtype)),
+                         Projection(codes.to(dtype), last.to(dtype))) for inner, bias, outer, codes, last in parts]
 
     @cached_property
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors
@@ -170,7 +195,11 @@ class DelayStrategy:
 
     def _draw(self, state: DelayState) -> Tensor:
         """Codes [K] of this step, all heads at once."""
-        rest = self.adapter.scores(state.hidden, state.known[state.steps % state.d][None, :-1])[:, 0].float()
+        below = state.known[state.steps % state.d][:-1]
+        if self.decoder.device.type == "cpu":
+            rest = torch.cat([head(known) for head, known in zip(self.heads, (state.hidden + below).split(1))]).float()
+        else:
+            rest = self.adapter.scores(state.hidden, below[None])[:, 0].float()
         first = sample(self.decoder.logits(state.hidden), state.sampling, state.generator, state.history.tokens,
                        state.ending.forbid(state.steps))
         return torch.cat([first, sample(rest, state.sampling, state.generator)])
