@@ -86,7 +86,8 @@ def _joined(old: dict[str, Any], new: dict[str, Any], holds: Container[str]) -> 
     made_of = {label: made for label, made in old.get("made_of", {}).items() if label in stays} | new.get("made_of", {})
     rows = stays | new["rows"]
     rows = {label: rows[label] for label in dict.fromkeys([*old["rows"], *rows]) if label in rows}  # in the order people know
-    return new | {"conditions": old["conditions"] | new["conditions"], "rows": rows, "made_of": made_of, "made_by": made_by,
+    peer = {"peer": old["peer"]} if same and "peer" in old else {}  # of the same weights, in an earlier hour
+    return peer | new | {"conditions": old["conditions"] | new["conditions"], "rows": rows, "made_of": made_of, "made_by": made_by,
                   "command": SEPARATOR.join(dict.fromkeys(filter(None, made_by.values())))}
 
 
