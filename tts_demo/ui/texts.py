@@ -128,7 +128,7 @@ def facts(stack: Any, state: str) -> list[str]:
     """The conditions every number on the page was made under; ``stack`` is None until it is loaded."""
     if stack is None:
         return ["loading the model" if state == "loading" else "recorded runs only"]
-    return [f"{stack.name} stack", f"{stack.device} · {str(stack.dtype).removeprefix('torch.')}",
+    return [f"{stack.name} stack", f"{stack.device} · {stack.decoder.precision}",
             f"{stack.sample_rate / 1000:g} kHz · {stack.frame_rate} frames/s", f"checkpoint {str(stack.checkpoint_hash)[:8]}"]
 
 
