@@ -1,16 +1,15 @@
 """Speed and memory tables: baseline and methods interleaved in one process, in one runtime mode, at a forced length.
 
 Rows come from each method's ``bench_options``. Every row first makes one long run that is not timed: it warms up and
-gives the KV bytes at 12 s and 20 s. The rounds then run all rows in turn, so that whatever else the machine does meets
-all of them alike. A shared machine's speed changes by the minute, so a run is compared with its neighbours: its gain is
-over the baseline's runs shortly before and after it (the baseline is run again every few rows), and the bandwidth it is
+gives the KV bytes at 12 s and 20 s. The rounds then run all rows, each side by side with a run of the baseline: the two take
+turns every fraction of a second (``bench_turns``), and a row's gain is over that run, because a shared machine's speed changes
+within seconds. The baseline's own gain, over another run of itself, tells how far to trust the others. The bandwidth a row is
 held against is probed right before it. With a store, a stopped bench goes on behind its last whole round.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import os
 import platform
@@ -29,6 +28,7 @@ from . import engine
 from .bench_peer import Peer
 from .bench_parts import PartClock
 from .bench_stack import RANDOM
+from .bench_turns import in_turn
 from .config import Request, Sampling
 from .evaluate_rows import Row, pace_of
 from .lm.cost import Cost, probe_bandwidth
@@ -37,7 +37,6 @@ from .methods.batched import BatchedBaseline
 from .runtime import generator_for, synchronize
 
 ROUNDS = 5
-NEIGHBOURS = 4  # rows that are run between two runs of the baseline
 PROBE_SECONDS = 0.15
 KV_SECONDS = (12, 20)
 FIGURES = ("ms_per_step", "ceiling_ms", "lm_rtf", "lm_gain", "rtf", "ttfa", "frames_per_step", "acceptance", "ceiling_share",
@@ -51,7 +50,7 @@ class Measured:
 
     kv: dict[str, int] = field(default_factory=dict)
     lm_rtf: list[float] = field(default_factory=list)
-    lm_gain: list[float] = field(default_factory=list)  # over the baseline's runs before and after
+    lm_gain: list[float] = field(default_factory=list)  # over the baseline's run beside it
     rtf: list[float] = field(default_factory=list)
     ttfa: list[float] = field(default_factory=list)
     ms_per_step: list[float] = field(default_factory=list)
@@ -137,16 +136,23 @@ class Bench:
                         kv.setdefault(f"speech_{seconds}s", sum(live.values()))
                         kv.setdefault(f"small_{seconds}s", sum(live.values()) - live["backbone"])
             m.kv = kv
-        engine.run(self.stack, self.request(row, 1.0, self.seed))
+        if self.stack.device.type == "cuda":  # at full length, because graphs are made for a cache of one size
+            torch.cuda.reset_peak_memory_stats(self.stack.device)
+            engine.run(self.stack, self.request(row, self.seconds, self.seed))
+            m.peak_bytes = torch.cuda.max_memory_allocated(self.stack.device)
+        self.side_by_side(row, self.seconds if self.stack.device.type == "cuda" else 1.0, self.seed)
+
+    def side_by_side(self, row: Row, seconds: float, seed: int, clock: PartClock | None = None) -> list[engine.Done]:
+        """A run of ``row`` and, if there is one among the rows, of the baseline beside it."""
+        rows = [row, self.baseline] if self.baseline else [row]
+        return in_turn(self.stack, [self.request(each, seconds, seed) for each in rows], clock)
 
     def time(self, row: Row, seed: int) -> None:
-        cuda = self.stack.device.type == "cuda"
-        if cuda:
-            torch.cuda.reset_peak_memory_stats(self.stack.device)
         bandwidth = probe_bandwidth(self.stack.device, self.cost.weight_bytes, PROBE_SECONDS)
-        with PartClock(getattr(self.stack, "parts", {}), self.stack.device) as clock:
-            done = engine.run(self.stack, self.request(row, self.seconds, seed))
+        clock = PartClock(getattr(self.stack, "parts", {}), self.stack.device)
+        done, *beside = self.side_by_side(row, self.seconds, seed, clock)
         m, s, steps = self.measured[row.label], done.snapshot, done.trace.steps[1:]  # the first step had no pass to make
+        m.lm_gain += [other.snapshot.lm_rtf / s.lm_rtf for other in beside]
         m.lm_rtf.append(s.lm_rtf)
         m.rtf.append(s.rtf)
         m.ttfa.append(s.ttfa_seconds)
@@ -168,7 +174,6 @@ class Bench:
         m.bandwidth.append(bandwidth)
         m.ceiling_ms.append(1000 * read / bandwidth / (s.backbone_steps - 1))
         m.ceiling_share.append(read / bandwidth / spent)
-        m.peak_bytes = torch.cuda.max_memory_allocated(self.stack.device) if cuda else 0
 
     def run(self, peer: bool) -> None:
         prefix = self.stack.prefix(self.prompt, TEXT)
@@ -190,23 +195,9 @@ class Bench:
             self._save()
 
     def round(self, number: int) -> None:
-        """Every row once, and the baseline again between every few of them."""
-        seed, remaining = self.seed + number, iter(self.rows)
-        before = self.yardstick(seed)
-        with tqdm(total=len(self.rows), desc=f"round {number + 1} of {self.rounds}", unit="row", mininterval=2.0) as bar:
-            while rows := list(itertools.islice(remaining, NEIGHBOURS)):
-                for row in rows:
-                    self.time(row, seed)
-                    bar.update()
-                after = self.yardstick(seed)
-                for m in (self.measured[row.label] for row in rows):
-                    if before and after:
-                        m.lm_gain.append((before + after) / 2 / m.lm_rtf[-1])
-                before = after
-
-    def yardstick(self, seed: int) -> float | None:
-        """The baseline's LM-RTF here and now; None without a baseline among the rows."""
-        return engine.run(self.stack, self.request(self.baseline, self.seconds, seed)).snapshot.lm_rtf if self.baseline else None
+        """Every row once."""
+        for row in tqdm(self.rows, desc=f"round {number + 1} of {self.rounds}", unit="row", mininterval=2.0):
+            self.time(row, self.seed + number)
 
     @property
     def bandwidth(self) -> float:

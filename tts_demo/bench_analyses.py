@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from . import engine
 from .bench import Bench, median
+from .bench_turns import in_turn
 from .config import Sampling
 from .evaluate_rows import Row, runnable
 from .evaluate_analyses import row
@@ -36,18 +36,18 @@ def extra_rows() -> list[Row]:
 
 
 def lengths(bench: Bench, seconds: tuple[int, ...] = LENGTHS) -> dict[str, Any]:
-    """Baseline and compressed in turn, speaking the longest of ``seconds`` at a stretch twice and the second of them in the
+    """Baseline and compressed side by side, speaking the longest of ``seconds`` at a stretch twice and the second of them in the
     other rounds: LM-RTF of the first so many seconds and over the baseline's in the same round, KV bytes then, and bytes
     per further second from the second length on."""
     wanted = [row("baseline", {})] + [row("compressed", {"window": 50, "group": 10, "text": text}) for text in (0, 30)]
     rows = runnable(bench.stack, wanted, False)[0]
     rounds: dict[str, list[dict[str, dict[str, float]]]] = {each.label: [] for each in rows}
-    for number in range(bench.rounds):
+    for number in tqdm(range(bench.rounds), desc="long speech", unit="round"):
         if number and bench.expired:
             break
         spoken = seconds[-1] if number < LONG_ROUNDS else seconds[1]
-        for each in tqdm(rows, desc=f"{spoken} s of speech", unit="run"):
-            done = engine.run(bench.stack, bench.request(each, spoken, bench.seed + number))
+        runs = in_turn(bench.stack, [bench.request(each, spoken, bench.seed + number) for each in rows])
+        for each, done in zip(rows, runs):
             rounds[each.label].append(_along(done, seconds, bench.stack.frame_rate))
     return {label: _curve(runs, rounds[rows[0].label], seconds) for label, runs in rounds.items()}
 
