@@ -90,6 +90,19 @@ def test_batched_rows_of_unequal_length(tiny_lm, sequence):
     torch.testing.assert_close(hidden[1, 4:], expected[0, :17], atol=1e-5, rtol=1e-5)
 
 
+def test_the_last_row_alone_is_the_last_of_all_rows(tiny_lm, sequence):
+    """With a mask or causal, one row or several, one sequence or two, in a block that is also the first; the cache is the same."""
+    x, mask, _ = sequence
+    for decoder in (tiny_lm.decoder, Decoder.from_model(tiny_lm, layers=[1])):
+        for batch in (1, 2):
+            whole, last = decoder.new_cache(32, batch), decoder.new_cache(32, batch)
+            both, more = torch.cat([x, x.flip(1)])[:batch], mask[:12, :12]
+            for span, seen in ((slice(0, 12), more), (slice(12, 17), None), (slice(17, 18), None)):
+                ours = decoder.forward(both[:, span], last, last.next_position, seen, last=True)
+                torch.testing.assert_close(ours, decoder.forward(both[:, span], whole, whole.next_position, seen)[:, -1:])
+            torch.testing.assert_close(last.kv, whole.kv)
+
+
 def test_chosen_layers_and_shared_memory(tiny_lm):
     draft = Decoder.from_model(tiny_lm, layers=[1])
     assert draft.config.layers == 1 and len(draft.new_cache(4).layers) == 1

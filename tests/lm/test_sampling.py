@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tts_demo.config import Sampling
-from tts_demo.lm.sampling import Ending, History, distribution, sample, special_ids
+from tts_demo.lm.sampling import Ending, History, distribution, draw, sample, special_ids
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.5, 0.0, -1.0]])
 
@@ -24,6 +24,18 @@ def test_frequencies_follow_the_distribution(sampling):
     assert expected.sum() == pytest.approx(1, abs=1e-6)
     # Worst standard deviation of a frequency is 0.0035: five of them.
     torch.testing.assert_close(frequencies(sampling), expected, atol=0.018, rtol=0)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(0.0), Sampling(1.0, 0, 1.0), Sampling(0.7, 3, 0.9)])
+@pytest.mark.parametrize("repeated", [None, 2])
+def test_a_draw_tells_its_law(sampling, repeated):
+    """With its ids it is ``distribution``, and what is drawn follows it; with a forbidden id and with what was said before."""
+    n, forbid = 20_000, torch.tensor([False, True, False, False, False])
+    history = None if repeated is None else torch.full((n, 10), -1).index_fill_(1, torch.arange(4), repeated)
+    token, probs, ids = draw(LOGITS.expand(n, -1), sampling, torch.Generator().manual_seed(1), forbid, history)
+    law = distribution(LOGITS, sampling, forbid, None if history is None else history[:1])[0]
+    torch.testing.assert_close(torch.zeros(5).scatter_(-1, ids[0], probs[0]), law)
+    torch.testing.assert_close(torch.bincount(token, minlength=5) / n, law, atol=0.018, rtol=0)
 
 
 def test_truncation_rules():

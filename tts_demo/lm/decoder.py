@@ -130,12 +130,13 @@ class Decoder:
 
     @torch.no_grad()
     def forward(self, x: Tensor, cache: KVCache, positions: Tensor | int, mask: Tensor | None = None,
-                place: Place | None = None) -> Tensor:
+                place: Place | None = None, last: bool = False) -> Tensor:
         """x [B, T, H] -> hidden [B, T, H] after the final norm; T slots are appended to the cache.
 
         positions [T] logical, or an int: consecutive from there. mask [T, live + T] bool, or [B, T, live + T] for rows
         of unequal length (positions [B, T]); None: new tokens are causal among themselves and see every live slot.
         place: shown where the first token of the first row looks (never with a CUDA graph).
+        last: only the last token's hidden state [B, 1, H] is wanted, so the last block works out no other.
         """
         n = x.shape[1]
         if isinstance(positions, int):
@@ -146,11 +147,12 @@ class Decoder:
             rotation = self.rotation[positions]
         slots = cache.claim(positions if positions.dim() == 1 else positions.amax(0))
         if self.pool is not None and self.pool.takes(x, cache, positions):
-            return self.pool.step(x, cache, self.counter[slots], positions, mask)
+            hidden = self.pool.step(x, cache, self.counter[slots], positions, mask)
+            return hidden[:, -1:] if last else hidden
         live = cache.kv.narrow(3, 0, cache.attended)
         if isinstance(slots, Tensor):  # apart from each other
-            return self._blocks(x, rotation, cache.kv, slots, live, mask, place)
-        return self._blocks(x, rotation, cache.kv.narrow(3, slots.start, n), None, live, mask, place)
+            return self._blocks(x, rotation, cache.kv, slots, live, mask, place, last)
+        return self._blocks(x, rotation, cache.kv.narrow(3, slots.start, n), None, live, mask, place, last)
 
     @torch.no_grad()
     def forward_static(self, x: Tensor, cache: KVCache, slots: Tensor, positions: Tensor,
@@ -163,7 +165,7 @@ class Decoder:
         return self._blocks(x, self.rotation[positions], cache.kv, slots, cache.kv, mask)
 
     def _blocks(self, x: Tensor, rotation: Tensor, target: Tensor, slots: Tensor | None, live: Tensor,
-                mask: Tensor | None, place: Place | None = None) -> Tensor:
+                mask: Tensor | None, place: Place | None = None, last: bool = False) -> Tensor:
         """All blocks and the final norm. rotation [T, D/2] or [B, T, D/2]; target: the buffer [layers, B, 2 kv, T, D] that
         takes the new keys and values (or, with ``slots``, the whole buffer); live: what is attended to; mask None: causal."""
         c, (batch, n, _) = self.config, x.shape
@@ -180,7 +182,11 @@ class Decoder:
             into.copy_(new) if slots is None else into.index_copy_(2, slots, new)
             if place is not None and index in GUIDED:
                 place.look(turned[0, 0, 0], key[0, 0])
-            x = layer.out(self._attend(turned[:, :, :c.heads], key, value, bias), x)
+            query = turned[:, :, :c.heads]
+            if last and n > 1 and index == len(self.layers) - 1:  # of the other tokens keys and values are all that is asked for
+                query, x, n = query[:, -1:], x.view(batch, n, -1)[:, -1], 1
+                bias = None if mask is None else bias[:, :, -(c.heads // c.kv_heads):]
+            x = layer.out(self._attend(query, key, value, bias), x)
             x = self._feed_forward(layer, x)
         return (unit_rms(x, c.rms_eps) * self.norm).view(batch, n, -1)
 

@@ -34,9 +34,21 @@ def distribution(logits: Tensor, sampling: Sampling, forbid: Tensor | None = Non
     """
     logits = _without(logits, forbid)
     probs, ids = _truncated(logits, sampling)
-    probs = torch.zeros_like(logits).scatter_(-1, ids, probs)
+    law = torch.zeros_like(logits).scatter_(-1, ids, probs)
+    return law if _never_redrawn(ids, sampling, history) else _with_redraws(law, logits, sampling, history)
+
+
+def _never_redrawn(ids: Tensor, sampling: Sampling, history: Tensor | None) -> bool:
+    """Whether none of ``ids`` [B, M] has been said so often that drawing it would mean drawing again. A GPU is not asked,
+    because the answer would have to be waited for, and reckons with redraws; a CPU is, because they are seldom and cost more."""
     if history is None or not sampling.repeat_window or sampling.temperature == 0:
-        return probs
+        return True
+    often = sampling.repeat_ratio * sampling.repeat_window
+    return ids.device.type == "cpu" and not ((history[:, :, None] == ids[:, None]).sum(1) >= often).any()
+
+
+def _with_redraws(probs: Tensor, logits: Tensor, sampling: Sampling, history: Tensor) -> Tensor:
+    """The truncated law [B, V] with the redraws of repetition-aware sampling counted in."""
     size = logits.shape[-1]
     counts = logits.new_zeros(len(logits), size + 1)  # one column more, where -1 (none) falls
     counts.scatter_add_(-1, history.remainder(size + 1), counts.new_ones(1).expand(history.shape))
@@ -47,6 +59,18 @@ def distribution(logits: Tensor, sampling: Sampling, forbid: Tensor | None = Non
     share = (repeated / (1 - again)).scatter(-1, top, 0.0)
     others = scaled.scatter(-1, top, float("-inf")).softmax(-1)
     return (probs - repeated + again * (share.sum(-1, keepdim=True) - share) + repeated.gather(-1, top) * others).clamp(min=0)
+
+
+def draw(logits: Tensor, sampling: Sampling, generator: torch.Generator | None = None, forbid: Tensor | None = None,
+         history: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Draw from ``distribution``: tokens [B], and that law as probabilities [B, M] of ids [B, M]; where there are no redraws to
+    be counted in, M is only as many as top-k leaves, which saves a part of a draw's time."""
+    logits = _without(logits, forbid)
+    probs, ids = _truncated(logits, sampling)
+    if not _never_redrawn(ids, sampling, history):
+        probs = _with_redraws(torch.zeros_like(logits).scatter_(-1, ids, probs), logits, sampling, history)
+        ids = torch.arange(probs.shape[-1], device=probs.device).expand_as(probs)
+    return ids.gather(-1, race(probs, generator)[:, None])[:, 0], probs, ids
 
 
 def sample(logits: Tensor, sampling: Sampling, generator: torch.Generator | None = None, history: Tensor | None = None,

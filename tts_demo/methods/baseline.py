@@ -36,7 +36,7 @@ class Baseline(Method):
         x = torch.cat([prefix.x.to(decoder.dtype), decoder.embed(prefix.prompt_codes[:, 0])])[None]
         mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, x.device)
         cache = decoder.new_cache(x.shape[1] + max_frames)
-        hidden = decoder.forward(x, cache, 0, mask)[:, -1:]
+        hidden = decoder.forward(x, cache, 0, mask, last=True)
         return BaselineState(prefix, {"backbone": cache}, sampling, generator, Ending.of(config, prefix, max_frames, forced),
                              max_frames, History(sampling.repeat_window, device=x.device), hidden)
 

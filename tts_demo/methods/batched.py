@@ -57,7 +57,7 @@ class BatchedBaseline:
             mask[i, longest - len(row):, longest - len(row):] = own
         positions = (torch.arange(longest, device=decoder.device) - padding[:, None]).clamp_(min=0)
         cache = decoder.new_cache(longest + max_frames, batch=len(rows))
-        hidden = decoder.forward(x, cache, positions, mask)[:, -1]
+        hidden = decoder.forward(x, cache, positions, mask, last=True)[:, 0]
         history = History(self.sampling.repeat_window, len(rows), decoder.device)
         shortest = torch.tensor([max_frames if self.forced else p.shortest for p in prefixes], device=decoder.device)
         return Batch(cache, padding, shortest, hidden, history, torch.ones(len(rows), dtype=torch.bool, device=decoder.device))

@@ -192,7 +192,7 @@ class Compressed(Baseline):
         mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, x.device)
         cache = RingCache(config.layers, 1, config.kv_heads, config.head_dim, x.shape[1], options.window, options.group,
                           max_frames, decoder.dtype, x.device)
-        hidden = decoder.forward(x, cache, 0, mask)[:, -1:]
+        hidden = decoder.forward(x, cache, 0, mask, last=True)
         return CompressedState(prefix, {"backbone": cache}, sampling, generator,
                                Ending.of(config, prefix, max_frames, forced), max_frames,
                                History(sampling.repeat_window, device=x.device), hidden,

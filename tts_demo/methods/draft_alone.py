@@ -49,7 +49,7 @@ class DraftAlone(Baseline):
         cache, fed = self.decoder.new_cache(len(x) + max_frames), self.listen(heard, x)
         return AloneState(prefix, {"backbone": cache}, sampling, generator, Ending.of(config, prefix, max_frames, forced),
                           max_frames, History(sampling.repeat_window, device=x.device),
-                          self.decoder.forward(fed[None], cache, 0, mask)[:, -1:], fed=[fed])
+                          self.decoder.forward(fed[None], cache, 0, mask, last=True), fed=[fed])
 
     def step(self, state: AloneState) -> Step:
         if state.token is not None:  # the first step reads what the prefill left

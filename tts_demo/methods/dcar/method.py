@@ -104,7 +104,7 @@ class Dcar(Method):
             context, inside = self.policy.told(allowed)
             told = context, inside.masked_fill(~allowed, float("-inf"))  # here no other size is ever taken
         mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, device)
-        hidden = decoder.forward(x, caches["backbone"], 0, mask)[:, -1:]
+        hidden = decoder.forward(x, caches["backbone"], 0, mask, last=True)
         recent = torch.full((1, sampling.repeat_window), -1, device=device)
         return DcarState(prefix, caches, sampling, generator, Ending.of(config, prefix, max_frames, forced), max_frames, chunks,
                          told, recent, hidden)
@@ -114,7 +114,7 @@ class Dcar(Method):
         decoder, cache = self.decoder, state.caches["backbone"]
         if state.chunk is not None:  # the first step reads what the prefill left
             x = decoder.embed(state.chunk)[None]
-            state.hidden = decoder.forward(x, cache, cache.next_position)[:, -1:]
+            state.hidden = decoder.forward(x, cache, cache.next_position, last=True)
         size = self._choose(state)
         state.chosen[size] += 1
         hidden = state.hidden[:, 0]

@@ -147,7 +147,7 @@ class DelayStrategy:
         x = torch.cat([prefix.x.to(decoder.dtype), inputs + tag])[None]
         mask = prefix_mask(len(prefix.x), x.shape[1], self.lm.config.bidirectional_text, device)
         cache = decoder.new_cache(x.shape[1] + max_frames + tail)
-        hidden = decoder.forward(x, cache, 0, mask)[0, -1:]
+        hidden = decoder.forward(x, cache, 0, mask, last=True)[0]
         known = self._known(adapter.books.look_up(table, spoken)[1], books, d)
         return DelayState(
             prefix, {"backbone": cache}, sampling, generator, Ending.of(self.lm.config, prefix, max_frames, forced), max_frames,

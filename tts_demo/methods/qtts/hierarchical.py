@@ -98,7 +98,7 @@ class HierarchicalStrategy:
         x = torch.cat([prefix.x.to(decoder.dtype), adapter.books.look_up(table, prompt)[0] + tag])[None]
         mask = prefix_mask(len(prefix.x), x.shape[1], self.lm.config.bidirectional_text, x.device)
         cache = decoder.new_cache(x.shape[1] + max_frames)
-        hidden = decoder.forward(x, cache, 0, mask)[0, -1:]
+        hidden = decoder.forward(x, cache, 0, mask, last=True)[0]
         caches = {"backbone": cache, "depth": self.stacked.new_block(books)}
         return HierarchicalState(prefix, caches, sampling, generator, Ending.of(self.lm.config, prefix, max_frames, forced),
                                  max_frames, History(sampling.repeat_window, device=x.device), table, tag, prompt, hidden)

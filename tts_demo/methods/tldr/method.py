@@ -85,7 +85,7 @@ class TLDR(Method):
         x, positions = self._inputs(prefix, self.encoder.encode(prompt, size, local), size)
         cache = self.decoder.new_cache(len(x) + -(-max_frames // size))
         mask = prefix_mask(len(prefix.x), len(x), config.bidirectional_text, device)
-        hidden = self.decoder.forward(x[None], cache, positions, mask)[:, -1]
+        hidden = self.decoder.forward(x[None], cache, positions, mask, last=True)[:, 0]
         caches = {"backbone": cache, "extractor": self.extractor.new_cache()}
         if local is not None:
             caches["compressor"] = local
