@@ -17,15 +17,14 @@ from .config import Sampling
 from .evaluate_rows import Row, runnable
 from .evaluate_analyses import row
 from .lm import Decoder
-from .lm.cache import KVCache
-from .lm.sampling import distribution, race, sample
-from .methods.ssd import LONGEST
+from .lm.sampling import distribution, draw, sample
+from .methods.ssd import LONGEST, judge
 from .runtime import generator_for, synchronize
 
 LENGTHS = (10, 20, 60, 180)  # seconds
 LONG_ROUNDS = 2  # rounds that speak the longest
 CONTEXT = 400  # live slots while the cost of a pass is measured
-REPEATS = 20  # passes timed of each length
+REPEATS = 60  # passes timed of each length
 TOLERANCES = (0.0, 0.1, 0.2, 0.3, 0.4)
 
 
@@ -76,40 +75,49 @@ def _along(done: Any, seconds: tuple[int, ...], rate: float) -> dict[str, dict[s
 
 
 @torch.inference_mode()
-def step_milliseconds(method: Any, drafted: int) -> tuple[list[float], float]:
-    """What a step of ``drafted`` tokens is made of, behind ``CONTEXT`` others: times of the draft's passes, each with its
-    drawing, and the median of the base model's pass over them and the token before, with the laws that judge them; without
-    a draft, with drawing. They are timed in turn, as in a run, because each model drives the other out of the caches."""
+def step_milliseconds(method: Any, repeats: int = REPEATS) -> tuple[float, dict[int, float]]:
+    """What steps are made of, behind ``CONTEXT`` other tokens, medians: a pass of the draft over one token, with drawing; and, for
+    each number of drafted tokens, the base model's pass over them and the token before, with their laws and the verdict; without
+    a draft, with drawing. Passes of the draft lie between those of the base, as in a run, because each model drives the other
+    out of the caches; and all numbers take turns, because the machine's speed changes."""
     draft, base = method.draft, method.decoder
     codes = torch.zeros(CONTEXT + LONGEST + 1, dtype=torch.long, device=base.device)
-    caches = [decoder.new_cache(len(codes)) for decoder in (draft, base)]
-    for decoder, cache in zip((draft, base), caches):
+    caches = {decoder: decoder.new_cache(len(codes)) for decoder in (draft, base)}
+    for decoder, cache in caches.items():
         decoder.forward(decoder.embed(codes[:CONTEXT])[None], cache, 0)
-    heard = base.embed(codes)
-    generator, drafts, passes = generator_for(base.device, 0), [], []
-    law = lambda logits: distribution(logits, Sampling())
-    drawn = lambda logits: race(law(logits), generator)
-    plain = lambda logits: sample(logits, Sampling(), generator)
+    heard, generator = base.embed(codes), generator_for(base.device, 0)
+    drafts, passes = [], {drafted: [] for drafted in range(LONGEST + 1)}
 
-    def timed(decoder: Decoder, cache: KVCache, count: int, then: Callable[[Tensor], Tensor]) -> float:
+    def timed(work: Callable[[], Any], into: list[float]) -> Any:
         synchronize(base.device)
         started = time.perf_counter()
-        x = decoder.embed(codes[:count])
-        if decoder is draft:
-            x = method.listen(heard[:count], x)
-        then(decoder.logits(decoder.forward(x[None], cache, cache.next_position)[0]))
+        found = work()
         synchronize(base.device)
-        return 1000 * (time.perf_counter() - started)
+        into.append(1000 * (time.perf_counter() - started))
+        return found
 
-    for repeat in range(REPEATS + 2):
-        spent = [timed(draft, caches[0], 1, drawn) for _ in range(drafted)]
-        judged = timed(base, caches[1], drafted + 1, law if drafted else plain)
-        caches[0].rollback(drafted)
-        caches[1].rollback(drafted + 1)
-        if repeat > 1:
-            drafts += spent
-            passes.append(judged)
-    return drafts, median(passes)
+    def logits(decoder: Decoder, x: Tensor) -> Tensor:
+        return decoder.logits(decoder.forward(x[None], caches[decoder], caches[decoder].next_position)[0])
+
+    def propose() -> tuple[Tensor, Tensor, Tensor]:
+        return draw(logits(draft, method.listen(heard[:1], draft.embed(codes[:1]))), Sampling(), generator)
+
+    def verdict(drafted: int, laws: Tensor) -> Tensor:
+        scores = logits(base, base.embed(codes[:drafted + 1]))
+        if not drafted:
+            return sample(scores, Sampling(), generator)
+        return judge(codes[None, :drafted], laws[None], distribution(scores, Sampling())[None], 0.0, generator)
+
+    for _ in range(repeats + 1):
+        for drafted, spent in passes.items():
+            for _ in range(drafted):
+                timed(propose, drafts)
+            laws = heard.new_full((drafted, base.config.vocab), 1 / base.config.vocab)
+            timed(lambda: verdict(drafted, laws), spent)
+            for decoder, count in ((draft, drafted), (base, drafted + 1)):
+                caches[decoder].rollback(count)
+    first = sum(passes)  # drafts of the first turn, in which everything is cold
+    return median(drafts[first:]), {drafted: median(spent[1:]) for drafted, spent in passes.items()}
 
 
 def draft_lengths(bench: Bench) -> dict[str, Any] | None:
@@ -119,9 +127,8 @@ def draft_lengths(bench: Bench) -> dict[str, Any] | None:
     if skipped:
         return None
     method = bench.stack.method("ssd")
-    parts = {n: step_milliseconds(method, n) for n in range(LONGEST + 1)}
-    passes = {n + 1: judged for n, (_, judged) in parts.items()}
-    draft = median([ms for drafts, _ in parts.values() for ms in drafts])
+    draft, judged = step_milliseconds(method)
+    passes = {drafted + 1: ms for drafted, ms in judged.items()}
     found: dict[str, Any] = {"pass_ms": {str(n): ms for n, ms in passes.items()}, "draft_ms": draft, "tolerances": {}}
     for tolerance in TOLERANCES:
         measured = bench.measured.get(row("ssd", {"tolerance": tolerance, "draft_length": "3"}).label)

@@ -82,7 +82,7 @@ def _lengths(f: Figures) -> str:
 
 
 def _draft(f: Figures) -> str:
-    passes = table(f"*SSD, cost of a pass over n tokens and their laws*, between passes of the draft as in a run; one of those, with "
+    passes = table(f"*SSD, cost of a pass over n tokens, their laws and the verdict*, between passes of the draft as in a run; one of those, with "
                    f"drawing, costs {f['draft_ms']:.2f} ms", ["n", *f["pass_ms"]], [["ms", *f["pass_ms"].values()]])
     rows = [[t, each["rate"], each["best"], each["gain"], each.get("gain_if_even")] for t, each in f["tolerances"].items()]
     return passes + "\n\n" + table("*SSD, the draft length these costs imply* (0 = do not draft), and the gain there would be if a pass "

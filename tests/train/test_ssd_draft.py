@@ -9,11 +9,12 @@ import pytest
 import torch
 from conftest import TINY, make_lm
 
+from tts_demo.config import Sampling
+from tts_demo.lm.sampling import distribution
 from tts_demo.methods.ssd import Draft, DraftConfig
 from tts_demo.train import RECIPES
-
 from tts_demo.train.sequences import SpeechBatch
-from tts_demo.train.ssd_draft import DraftTask, ShallowLM
+from tts_demo.train.ssd_draft import DraftTask, ShallowLM, apart
 
 
 class TinyData:
@@ -58,6 +59,20 @@ def test_an_untouched_draft_of_all_layers_is_the_base(task):
     assert task.evaluate()["acceptance at tolerance 0"] == pytest.approx(1, abs=1e-4)
 
 
+def test_how_far_the_laws_are_apart():
+    """What would be rejected is what ``judge`` rejects; what is astray is the draft's mass where the base has none. Both teach."""
+    student, teacher = (3 * torch.randn(64, 40, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2))
+    p, q = distribution(student, Sampling()), distribution(teacher, Sampling())
+    rejected, astray = apart(student.requires_grad_(), teacher)
+    torch.testing.assert_close(rejected, (p * (1 - (q / p).clamp(max=1)).nan_to_num()).sum(-1))  # sum of p(x) (1 - min(1, q / p))
+    assert ((astray <= rejected + 1e-6) & (astray >= 0)).all() and 0 < astray.mean() < rejected.mean()
+    torch.testing.assert_close(astray, torch.stack([row[law == 0].sum() for row, law in zip(p, q)]))
+    for share in (rejected, astray):
+        gradient, = torch.autograd.grad(share.mean(), student, retain_graph=True)
+        assert (apart(student - 300 * gradient, teacher)[share is astray].mean() < share.mean()) and gradient.abs().sum() > 0
+    assert max(float(share.max()) for share in apart(teacher, teacher)) < 1e-5
+
+
 def test_padding_changes_nothing(task):
     """An item alone and in a batch of longer ones gets the same logits."""
     batch = task.data.batch(np.random.default_rng(1))
@@ -88,7 +103,7 @@ def test_training_moves_only_the_drafts_parts(task, distil, score, sign):
     assert sign * (after[score] - before[score]) > 0.05, (before, after)
     assert all(torch.equal(v, base[k]) for k, v in task.lm.state_dict().items())
     assert all(p.grad is not None for p in task.draft.parameters())
-    assert set(parts) == {"ce", "distil", "agree"}
+    assert set(parts) == {"ce", "distil", "rejected", "astray"}
 
 
 def test_its_blocks_are_a_sixth_of_the_bases_and_its_own_begin_as_those_before_the_shared(task):

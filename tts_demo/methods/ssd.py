@@ -114,9 +114,9 @@ class DraftLength:
 
     Costs are in passes of the base model over one token: a drafted token costs ``draft``, judging more than one token
     costs ``jump`` and each of them ``slope``. They are constants, not clock readings, so that a seed gives the same
-    tokens twice. On one thread of an EPYC, 12 layers of 192 and a draft of 2, a step that drafts 1, 2, 3, 4, 8 tokens took 1.9,
-    2.5, 2.75, 3.3, 5.0 steps of the baseline (medians of runs in turn). On an accelerator, where reading the weights
-    dominates, a further token is assumed to be nearly free: not yet measured.
+    tokens twice. On one thread of an EPYC, 12 layers of 192 and a draft of 2, a pass of the draft costs 0.24 with drawing, and
+    judging 1, 2, 3, 4, 8 tokens 1.31, 1.38, 1.43, 1.59, 1.97 (``bench_analyses.step_milliseconds``). On an accelerator, where
+    reading the weights dominates, a further token is assumed to be nearly free: not yet measured.
     """
 
     MEMORY = 0.95  # weight of the past, a pass
@@ -215,7 +215,7 @@ class SSD(Method):
         capacity = x.shape[1] + max_frames + 1
         caches = {"backbone": base.new_cache(capacity), "draft": self.draft.new_cache(capacity)}
         none = torch.empty(0, dtype=torch.long, device=x.device)
-        drawing, jump, slope = (0.24, 0.45, 0.04) if x.device.type == "cpu" else (0.0, 0.05, 0.02)
+        drawing, jump, slope = (0.08, 0.22, 0.085) if x.device.type == "cpu" else (0.0, 0.05, 0.02)
         length = DraftLength(len(self.draft.layers) / len(base.layers) + drawing, jump, slope, options.tolerance)
         hidden = base.forward(x, caches["backbone"], 0, mask)
         draft_hidden = self.draft.forward(self.listen(before(hidden[0], len(prefix.x)), x[0])[None], caches["draft"], 0, mask, last=True)

@@ -3,7 +3,9 @@
 Section 2.3: the last blocks, the norm and the embeddings are the base model's and stay frozen; what is trained starts as
 the base's. The loss is cross-entropy to the data (equation 7) mixed with cross-entropy to the frozen base model's own
 distribution, because a draft is accepted for agreeing with the base, not with the recording: ``--set distil=0`` leaves
-the paper's loss alone. At half of the positions, drawn at random, the draft hears its own hidden state instead of the base's,
+the paper's loss alone. Beside it stands what decides at run time, between the laws that tokens are really drawn from (after
+temperature, top-k and top-p, default sampling): the share of drafted tokens that would be rejected (their total variation
+distance), and the mass on tokens that the base would never draw, which is what a tolerance lets through. At half of the positions, drawn at random, the draft hears its own hidden state instead of the base's,
 as it does while it drafts. Some input tokens are replaced at random.
 """
 
@@ -29,7 +31,15 @@ from .sequences import SpeechBatch, prefix_batch, speech_targets
 
 
 NOISE = 0.05  # share of input tokens replaced
+REJECTED, ASTRAY = 2.0, 1.0  # weights beside the cross-entropy
 OWN = 0.5  # share of positions at which the draft hears itself
+
+
+def apart(student: Tensor, teacher: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits [N, V] of draft and base -> [N] each, under the default sampling (repetition left aside): the chance that a drafted
+    token is rejected at tolerance 0, and the draft's mass on tokens that the base would never draw. Differentiable."""
+    p, q = (distribution(logits, Sampling()) for logits in (student, teacher))
+    return (p - q).clamp(min=0).sum(-1), p.where(q == 0, 0.0).sum(-1)
 
 
 @dataclass(frozen=True)
@@ -74,8 +84,9 @@ class DraftTask(Task):
         student, targets = student[spoken].float(), targets[spoken]
         truth = F.cross_entropy(student, targets)
         base = F.cross_entropy(student, teacher[spoken].float().softmax(-1))
-        agree = (student.argmax(-1) == teacher[spoken].argmax(-1)).float().mean()
-        return (1 - self.distil) * truth + self.distil * base, {"ce": truth.item(), "distil": base.item(), "agree": agree.item()}
+        rejected, astray = (share.mean() for share in apart(student, teacher[spoken].float()))
+        loss = (1 - self.distil) * truth + self.distil * (base + REJECTED * rejected + ASTRAY * astray)
+        return loss, {"ce": truth.item(), "distil": base.item(), "rejected": rejected.item(), "astray": astray.item()}
 
     def logits(self, batch: SpeechBatch, noise: float = 0.0, own: float = 0.0) -> tuple[Tensor, Tensor, Tensor]:
         """The draft's and the base's logits [B, F + 1, V] at every position that says speech, targets [B, F + 1]. ``own``: share
@@ -94,21 +105,19 @@ class DraftTask(Task):
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
-        """On held-out speech: cross-entropy of draft and base, and the share of drafted tokens that would be accepted,
-        1 - (the distance of the two laws), under the default sampling: of first tokens, and of second ones. Repetition is left
-        aside."""
-        sums, count = np.zeros(5), 0
+        """On held-out speech: cross-entropy of draft and base, the share of drafted tokens that would be accepted, first ones
+        and second ones, and the draft's mass on tokens that the base would never draw."""
+        sums, count = np.zeros(6), 0
         for batch in self.data.held_out():
             student, teacher, targets = self.logits(batch)
             second = self.logits(batch, own=1.0)[0]
             spoken = targets >= 0
             student, second, teacher, targets = student[spoken].float(), second[spoken].float(), teacher[spoken].float(), targets[spoken]
-            laws = [torch.minimum(distribution(drafted, Sampling()), distribution(teacher, Sampling())).sum(-1).sum()
-                    for drafted in (student, second)]
-            ahead = (student.argmax(-1) == targets).sum()
-            sums += [float(v) for v in (F.cross_entropy(student, targets, reduction="sum"),
-                                        F.cross_entropy(teacher, targets, reduction="sum"), ahead, *laws)]
+            rejected, astray = apart(student, teacher)
+            sums += [float(v.sum()) for v in (
+                F.cross_entropy(student, targets, reduction="none"), F.cross_entropy(teacher, targets, reduction="none"),
+                student.argmax(-1) == targets, 1 - rejected, 1 - apart(second, teacher)[0], astray)]
             count += len(targets)
         names = ("draft cross-entropy", "base cross-entropy", "draft accuracy", "acceptance at tolerance 0",
-                 "acceptance at tolerance 0, second token")
+                 "acceptance at tolerance 0, second token", "mass the base never draws")
         return dict(zip(names, (sums / count).tolist()))
