@@ -120,7 +120,7 @@ class DraftLength:
     """
 
     MEMORY = 0.95  # weight of the past, a pass
-    PRIOR, STRENGTH = 0.75, 2.0  # where the rate starts at tolerance 0 (the bundled draft's), and how many tokens that is worth
+    PRIOR, STRENGTH = 0.83, 2.0  # where the rate starts at tolerance 0 (the bundled draft's), and how many tokens that is worth
 
     def __init__(self, draft: float, jump: float, slope: float, tolerance: float = 0.0) -> None:
         self.costs = [1.0] + [1 + jump + (draft + slope) * n for n in range(1, LONGEST + 1)]
