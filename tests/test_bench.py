@@ -14,7 +14,7 @@ from conftest import TINY
 from stacks import cosyvoice_tiny
 from stacks.nano_tiny import voice
 
-from tts_demo import bench, bench_analyses, bench_command, bench_stack, bench_table, bench_turns, engine, results, results_analyses
+from tts_demo import bench, bench_analyses, bench_command, bench_stack, bench_table, engine, results, results_analyses, turns
 from tts_demo.bench_peer import Peer
 from tts_demo.bench_stack import SHAPES, ShapeStack
 from tts_demo.cli import main
@@ -52,7 +52,7 @@ def test_runs_in_turn_say_what_they_say_alone(measured):
     stack, run = measured[0].stack, measured[0]
     requests = [run.request(row, 2.0, 3) for row in run.rows]
     alone = [engine.run(stack, request) for request in requests]
-    assert all((a.codes == b.codes).all() for a, b in zip(alone, bench_turns.in_turn(stack, requests)))
+    assert all((a.codes == b.codes).all() for a, b in zip(alone, turns.in_turn(stack, requests)))
 
 
 def test_a_machine_that_slows_down_gives_no_gain(monkeypatch):

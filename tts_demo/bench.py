@@ -2,7 +2,7 @@
 
 Rows come from each method's ``bench_options``. Every row first makes one long run that is not timed: it warms up and
 gives the KV bytes at 12 s and 20 s. The rounds then run all rows, each side by side with a run of the baseline: the two take
-turns every fraction of a second (``bench_turns``), and a row's gain is over that run, because a shared machine's speed changes
+turns every fraction of a second (``turns``), and a row's gain is over that run, because a shared machine's speed changes
 within seconds. The baseline's own gain, over another run of itself, tells how far to trust the others. The bandwidth a row is
 held against is probed right before it. With a store, a stopped bench goes on behind its last whole round.
 """
@@ -28,13 +28,13 @@ from . import engine
 from .bench_peer import Peer
 from .bench_parts import PartClock
 from .bench_stack import RANDOM
-from .bench_turns import in_turn
 from .config import Request, Sampling
 from .evaluate_rows import Row, pace_of
 from .lm.cost import Cost, probe_bandwidth
 from .lm.decoder import Decoder
 from .methods.batched import BatchedBaseline
 from .runtime import generator_for, synchronize
+from .turns import in_turn
 
 ROUNDS = 5
 PROBE_SECONDS = 0.15

@@ -12,7 +12,6 @@ from torch import Tensor
 from tqdm import tqdm
 
 from .bench import Bench, median
-from .bench_turns import in_turn
 from .config import Sampling
 from .evaluate_rows import Row, runnable
 from .evaluate_analyses import row
@@ -20,6 +19,7 @@ from .lm import Decoder
 from .lm.sampling import distribution, draw, sample
 from .methods.ssd import LONGEST, judge
 from .runtime import generator_for, synchronize
+from .turns import in_turn
 
 LENGTHS = (10, 20, 60, 180)  # seconds
 LONG_ROUNDS = 2  # rounds that speak the longest

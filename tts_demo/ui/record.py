@@ -25,35 +25,36 @@ from ..config import Request, Sampling, UserError
 from ..methods import METHODS
 from ..settings import exit_code
 from ..stacks import load_stack
+from ..turns import turns
 from . import session, voices
 from .service import Limits
 
 SENTENCE = "The river was calm that evening, and the light on the water turned slowly from gold to grey."
 
 
-def listen(stack: Any, request: Request) -> tuple[session.Side, engine.Started]:
-    """One synthesis as a Side, with the curve that the live charts would have drawn."""
-    curve, started = [], None
-    for event in engine.generate(stack, request):
+def listen(stack: Any, *requests: Request) -> tuple[list[session.Side], engine.Started]:
+    """Syntheses side by side, each as a Side with the curve that the live charts would have drawn; and how one of them began."""
+    curves, sides = [[] for _ in requests], {}
+    for which, event in turns(stack, requests):
         if isinstance(event, engine.Started):
             started = event
         elif isinstance(event, engine.Stats) and event.snapshot.audio_seconds > 0:
             s = event.snapshot
-            curve.append((s.audio_seconds, s.rtf, s.kv_bytes_total))
+            curves[which].append((s.audio_seconds, s.rtf, s.kv_bytes_total))
         elif isinstance(event, engine.Done):
-            side = session.side_from(event, METHODS[request.method].title, request, stack.sample_rate, curve)
-    return side, started
+            request = requests[which]
+            sides[which] = session.side_from(event, METHODS[request.method].title, request, stack.sample_rate, curves[which])
+    return [sides[which] for which in range(len(requests))], started
 
 
 def pair(stack: Any, prompt: Any, text: str, method: str, seed: int, max_seconds: float) -> session.Run:
-    """Baseline and method on one text; each speaks once before, so that nothing recorded is cold."""
+    """Baseline and method on one text, in turns; each speaks once before, so that nothing recorded is cold."""
     sampling = Sampling()
     base = Request(text, prompt, "baseline", METHODS["baseline"].Options(), sampling, seed, max_seconds)
     wanted = dataclasses.replace(base, method=method, options=METHODS[method].Options())
     for request in (base, wanted):
         engine.run(stack, dataclasses.replace(request, text="Ready.", max_seconds=1.0))
-    left, started = listen(stack, dataclasses.replace(base, capture_attention=True))
-    right, _ = listen(stack, dataclasses.replace(wanted, capture_attention=True))
+    (left, right), started = listen(stack, *(dataclasses.replace(request, capture_attention=True) for request in (base, wanted)))
     facts = {"device": started.device, "dtype": started.dtype, "stack": started.stack, "cold": False,
              "checkpoint_hash": started.checkpoint_hash, "prompt_seconds": round(float(prompt.seconds), 2),
              "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__.split('+')[0]}"}
@@ -82,7 +83,7 @@ def record_voices(stack: Any, out: Path, sources: list[str], text: str, seed: in
     for number, source in enumerate(sources, 1):
         path, _, words = source.partition("=")
         prompt = stack.encode_prompt(*_samples(Path(path)), words or None)
-        side, _ = listen(stack, Request(text, prompt, seed=seed, max_seconds=12.0))
+        (side,), _ = listen(stack, Request(text, prompt, seed=seed, max_seconds=12.0))
         name = f"Voice {chr(64 + number)}"
         target = out / f"voice-{chr(96 + number)}.wav"
         facts = {"method": "baseline", "seed": seed, "stack": stack.name, "checkpoint_hash": stack.checkpoint_hash}
