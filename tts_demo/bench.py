@@ -236,7 +236,7 @@ class Bench:
                 **{f"kv_{name}": value for name, value in m.kv.items()}, "peak_device_bytes": m.peak_bytes or None,
                 "parts": {part: median(values) for part, values in m.parts.items()},
                 "spread": {name: extent(values) for name, values in numbers.items()},
-                "method": row.method.name, "options": dataclasses.asdict(row.options),
+                "method": row.method.name, "options": dataclasses.asdict(row.options), "rounds": len(m.lm_rtf),
             }
         result = {"conditions": self.conditions(), "rows": rows}
         if self.peer:

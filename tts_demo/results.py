@@ -191,7 +191,8 @@ SPEED = (("ms_per_step", "ms a step", 1, 2), ("lm_rtf", "LM-RTF", 1, 3), ("lm_ga
 
 def _speed(section: dict[str, Any]) -> str:
     c = section["conditions"]
-    lines = [f"**Speed and memory.** `{section['command']}`: {c['rounds']} interleaved rounds of {c['seconds']:g} s of speech in one "
+    rounds = " or ".join(map(str, sorted({row.get("rounds", c["rounds"]) for row in section["rows"].values()})))
+    lines = [f"**Speed and memory.** `{section['command']}`: {rounds} rounds a row of {c['seconds']:g} s of speech in one "
              f"process, medians; LM gain is over a run of the baseline side by side, in turns of a fraction of a second (higher is better, all times lower). "
              f"{c['device']}, {c['dtype']}, {c['runtime']}, {c['threads']} threads, torch {c['torch']}, checkpoint {c['checkpoint']}, "
              f"load average {c['load_average'][0]:.1f} at the end. A step reads {c['weight_bytes_per_step'] / 1e6:.1f} MB; at the measured "
