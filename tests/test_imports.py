@@ -20,7 +20,7 @@ ROWS = (
     ("acoustic",),
     ("methods",),
     ("metrics", "stacks"),
-    ("engine",),
+    ("engine", "turns"),
     ("evaluate", "bench", "judges", "results", "ui", "train"),
     ("cli",),
     ("__main__", "__init__"),
