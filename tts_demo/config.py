@@ -131,6 +131,11 @@ class Sampling:
         if self.repeat_window < 0 or not 0 < self.repeat_ratio <= 1:
             raise UserError("repeat_window must be 0 or more and repeat_ratio above 0 and at most 1.")
 
+    @property
+    def often(self) -> float:
+        """As many times among the last ``repeat_window`` tokens, and a token is drawn again."""
+        return self.repeat_ratio * self.repeat_window
+
 
 @dataclass(frozen=True)
 class Request:

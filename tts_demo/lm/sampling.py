@@ -43,8 +43,7 @@ def _never_redrawn(ids: Tensor, sampling: Sampling, history: Tensor | None) -> b
     because the answer would have to be waited for, and reckons with redraws; a CPU is, because they are seldom and cost more."""
     if history is None or not sampling.repeat_window or sampling.temperature == 0:
         return True
-    often = sampling.repeat_ratio * sampling.repeat_window
-    return ids.device.type == "cpu" and not ((history[:, :, None] == ids[:, None]).sum(1) >= often).any()
+    return ids.device.type == "cpu" and not ((history[:, :, None] == ids[:, None]).sum(1) >= sampling.often).any()
 
 
 def _with_redraws(probs: Tensor, logits: Tensor, sampling: Sampling, history: Tensor) -> Tensor:
@@ -52,7 +51,7 @@ def _with_redraws(probs: Tensor, logits: Tensor, sampling: Sampling, history: Te
     size = logits.shape[-1]
     counts = logits.new_zeros(len(logits), size + 1)  # one column more, where -1 (none) falls
     counts.scatter_add_(-1, history.remainder(size + 1), counts.new_ones(1).expand(history.shape))
-    repeated = probs * (counts[:, :size] >= sampling.repeat_ratio * sampling.repeat_window)
+    repeated = probs * (counts[:, :size] >= sampling.often)
     scaled = logits / sampling.temperature
     again, top = scaled.softmax(-1), scaled.argmax(-1, keepdim=True)
     # Redraws from again / (1 - again_r). The likeliest token goes apart: there 1 - again_r may vanish in rounding.
@@ -88,7 +87,7 @@ def sample(logits: Tensor, sampling: Sampling, generator: torch.Generator | None
         return ids[:, 0]
     token = ids.gather(-1, race(probs, generator)[:, None])
     if history is not None and sampling.repeat_window:
-        repeats = (history == token).sum(-1) >= sampling.repeat_ratio * sampling.repeat_window
+        repeats = (history == token).sum(-1) >= sampling.often
         if token.device.type == "cpu" and not repeats.any():
             return token[:, 0]
         others = (logits / sampling.temperature).scatter(-1, token, float("-inf"))

@@ -291,7 +291,7 @@ class SSD(Method):
         if not window or state.sampling.temperature == 0:
             return False
         most = max(Counter(state.tokens[-window:]).values(), default=0)
-        return most + length >= state.sampling.repeat_ratio * window
+        return most + length >= state.sampling.often
 
     def _read(self, state: SSDState, drafted: Tensor) -> Tensor:
         """The base model's hidden states [L + 1, H] that decide every drafted token and the one behind them, from one pass."""
