@@ -11,10 +11,11 @@ from conftest import TINY, make_lm
 
 from tts_demo.config import Sampling
 from tts_demo.lm.sampling import distribution
-from tts_demo.methods.ssd import Draft, DraftConfig
+from tts_demo.methods.ssd import Draft, DraftConfig, before, draft_decoder, ear
 from tts_demo.train import RECIPES
-from tts_demo.train.sequences import SpeechBatch
-from tts_demo.train.ssd_draft import DraftTask, ShallowLM, apart
+from tts_demo.train.lm import base_inputs
+from tts_demo.train.sequences import SpeechBatch, prefix_batch
+from tts_demo.train.ssd_draft import DEEPEST, DraftTask, ShallowLM, apart, depths, drafting_mask
 
 
 class TinyData:
@@ -53,10 +54,11 @@ def test_recipe_is_registered():
 
 
 def test_an_untouched_draft_of_all_layers_is_the_base(task):
-    student, teacher, targets = task.logits(task.data.held_out()[0])
+    student, teacher, targets, depth = task.logits(task.data.held_out()[0])
     torch.testing.assert_close(student, teacher)
-    assert targets.shape == teacher.shape[:2] and (targets == task.lm.config.eos).sum() == 16
-    assert task.evaluate()["acceptance at tolerance 0"] == pytest.approx(1, abs=1e-4)
+    assert targets.shape == teacher.shape[:2] and (targets == task.lm.config.eos).sum() == 2 * 16 and len(depth) == 29
+    scores = task.evaluate()
+    assert [v for k, v in scores.items() if "acceptance" in k] == pytest.approx([1] * 4, abs=1e-4)
 
 
 def test_how_far_the_laws_are_apart():
@@ -80,8 +82,9 @@ def test_padding_changes_nothing(task):
     alone = SpeechBatch(batch.text[:1, :n], batch.text_lengths[:1], batch.codes[:1, :f], batch.frames[:1],
                         batch.speaker[:1], batch.alignment[:1, :f])
     torch.nn.init.normal_(task.draft.listen.weight, std=0.2)
-    for own in (0.0, 1.0):
-        torch.testing.assert_close(task.logits(alone, own=own)[0][0], task.logits(batch, own=own)[0][0, :f + 1], atol=1e-4, rtol=1e-4)
+    longest = batch.codes.shape[1]
+    rows = [*range(f + 1), *range(longest + 1, longest + 1 + f)]
+    torch.testing.assert_close(task.logits(alone)[0][0], task.logits(batch)[0][0, rows], atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("distil, score, sign", [(1.0, "acceptance at tolerance 0", 1), (0.0, "draft cross-entropy", -1)])
@@ -115,14 +118,56 @@ def test_its_blocks_are_a_sixth_of_the_bases_and_its_own_begin_as_those_before_t
     assert [id(b) for b in draft.blocks(lm)[1:]] == [id(lm.backbone.layers[11])]
 
 
-def test_what_it_hears_is_the_row_before_or_its_own(task):
-    """A fresh draft hears nothing; one that listens hears the base, or, where it drafts, itself: both logits differ."""
+def listening(task: DraftTask) -> Draft:
+    """The task's draft, changed so that it listens and hears itself otherwise than the base."""
+    draft = task.draft
+    with torch.no_grad():
+        torch.nn.init.normal_(draft.listen.weight, std=0.2)
+        draft.layers[0].mlp.down_proj.weight.add_(torch.randn_like(draft.layers[0].mlp.down_proj.weight))
+    return draft
+
+
+def test_a_fresh_draft_hears_nothing(task):
     batch = task.data.batch(np.random.default_rng(3))
     deaf = task.logits(batch)[0]
-    torch.testing.assert_close(task.logits(batch, own=1.0)[0], deaf)
-    torch.nn.init.normal_(task.draft.listen.weight, std=0.2)
-    hears = task.logits(batch)[0]
-    assert (hears - deaf).abs().max() > 0.01
-    with torch.no_grad():
-        task.draft.layers[0].mlp.down_proj.weight.add_(torch.randn_like(task.draft.layers[0].mlp.down_proj.weight))
-    assert (task.logits(batch)[0] - task.logits(batch, own=1.0)[0]).abs().max() > 0.01
+    listening(task)
+    assert (task.logits(batch)[0] - deaf).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("phase", range(DEEPEST))
+@torch.no_grad()
+def test_it_learns_from_what_it_does_when_drafting(task, phase):
+    """One sentence: what every pass drafts with caches, one token after the other, is what the recipe scores."""
+    draft, lm = listening(task), task.lm
+    item = task.data.batch(np.random.default_rng(5), 1)
+    codes = item.codes[:, : item.frames[0]]
+    item = replace(item, text=item.text[:, : item.text_lengths[0]], codes=codes, alignment=item.alignment[:, : item.frames[0]])
+    scored, _, _, depth = task.logits(item, phase=phase)
+    x, _, mask = base_inputs(lm, prefix := prefix_batch(lm, item), codes[..., 0])
+    c, f = prefix.x.shape[1], codes.shape[1]
+    decoder, listen = draft_decoder(lm, draft), ear(draft, draft_decoder(lm, draft))
+    hidden = lm.decoder.forward(x, lm.decoder.new_cache(c + f), 0, mask[0])[0]
+    heard = before(hidden, c)
+    for i in range(f + 1):  # i tokens are known and heard the base about
+        cache = decoder.new_cache(c + f)
+        itself = decoder.forward(listen(heard, x[0])[None, :c + i], cache, 0, mask[0, :c + i, :c + i], last=True)
+        torch.testing.assert_close(decoder.logits(itself[0])[0], scored[0, i], atol=1e-4, rtol=1e-4)
+        for deep in range(1, min(DEEPEST, f - i) + 1):
+            row = c + i + deep - 1
+            itself = decoder.forward(listen(itself[0], x[0, row:row + 1])[None], cache, row, last=True)
+            place = i + deep - 1
+            if depth[f + 1 + place] == deep:
+                torch.testing.assert_close(decoder.logits(itself[0])[0], scored[0, f + 1 + place], atol=1e-4, rtol=1e-4)
+
+
+def test_passes_begin_where_the_phase_says_and_are_of_every_depth():
+    assert depths(8, 0).tolist() == [1, 2, 3, 1, 2, 3, 1, 2] and depths(8, 1).tolist() == [1, 2, 1, 2, 3, 1, 2, 3]
+    seen = {(i, int(d)) for phase in range(DEEPEST) for i, d in enumerate(depths(9, phase))}
+    assert seen == {(i, d) for i in range(9) for d in range(1, min(DEEPEST, i + 1) + 1)}
+
+
+def test_a_drafted_token_sees_its_own_pass_and_the_base_heard_before_it():
+    mask = drafting_mask(depths(4, 0))  # passes of three, then one
+    assert mask[:4, :4].equal(torch.ones(4, 4).tril().bool()) and not mask[:4, 4:].any()
+    assert mask[4:].int().tolist() == [[0, 0, 0, 0, 1, 0, 0, 0], [0, 0, 0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1, 1, 0],
+                                       [1, 1, 1, 0, 0, 0, 0, 1]]

@@ -5,8 +5,10 @@ the base's. The loss is cross-entropy to the data (equation 7) mixed with cross-
 distribution, because a draft is accepted for agreeing with the base, not with the recording: ``--set distil=0`` leaves
 the paper's loss alone. Beside it stands what decides at run time, between the laws that tokens are really drawn from (after
 temperature, top-k and top-p, default sampling): the share of drafted tokens that would be rejected (their total variation
-distance), and the mass on tokens that the base would never draw, which is what a tolerance lets through. At half of the positions, drawn at random, the draft hears its own hidden state instead of the base's,
-as it does while it drafts. Some input tokens are replaced at random.
+distance), and the mass on tokens that the base would never draw, which is what a tolerance lets through.
+
+Every token is learnt from twice, as it is when drafting: first of a pass, where the draft has heard the base about everything,
+and again one to three tokens deep, where it hears itself since the pass began. Some input tokens are replaced at random.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import LMConfig, Sampling
+from ..lm.masks import causal_mask
 from ..lm.model import LanguageModel
 from ..lm.sampling import distribution
 from ..methods.ssd import Draft, before
@@ -27,12 +30,11 @@ from .forward import train_forward
 from .lm import add_noise, base_inputs
 from .load import load_lm, scale, sequences
 from .loop import Task, TrainOptions
-from .sequences import SpeechBatch, prefix_batch, speech_targets
-
+from .sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
 
 NOISE = 0.05  # share of input tokens replaced
-REJECTED, ASTRAY = 2.0, 1.0  # weights beside the cross-entropy
-OWN = 0.5  # share of positions at which the draft hears itself
+REJECTED, ASTRAY = 4.0, 2.0  # weights beside the cross-entropy
+DEEPEST = 3  # tokens back to the last that the base was heard about
 
 
 def apart(student: Tensor, teacher: Tensor) -> tuple[Tensor, Tensor]:
@@ -40,6 +42,24 @@ def apart(student: Tensor, teacher: Tensor) -> tuple[Tensor, Tensor]:
     token is rejected at tolerance 0, and the draft's mass on tokens that the base would never draw. Differentiable."""
     p, q = (distribution(logits, Sampling()) for logits in (student, teacher))
     return (p - q).clamp(min=0).sum(-1), p.where(q == 0, 0.0).sum(-1)
+
+
+def depths(count: int, phase: int) -> Tensor:
+    """[F]: how many of the last tokens, each of F included, were drafted in the same pass: 1 to DEEPEST in turn, never more than
+    there are; ``phase`` moves where passes begin."""
+    place = torch.arange(count)
+    return torch.minimum(1 + (place + phase) % DEEPEST, place + 1)
+
+
+def drafting_mask(depth: Tensor) -> Tensor:
+    """Mask [2F, 2F] of every token heard the base about, then of every token as drafted: a drafted one sees those of its own
+    pass, ``depth`` [F] of them, and what the base was heard about before."""
+    count, device = len(depth), depth.device
+    causal = causal_mask(count, count, device)
+    place = torch.arange(count, device=device)
+    same_pass = place > (place - depth)[:, None]
+    return torch.cat([torch.cat([causal, torch.zeros_like(causal)], 1),
+                      torch.cat([causal & ~same_pass, causal & same_pass], 1)])
 
 
 @dataclass(frozen=True)
@@ -79,7 +99,7 @@ class DraftTask(Task):
         return self.data.batch(rng)
 
     def loss(self, batch: SpeechBatch, step: int) -> tuple[Tensor, dict[str, float]]:
-        student, teacher, targets = self.logits(batch, NOISE, OWN)
+        student, teacher, targets, _ = self.logits(batch, NOISE, int(torch.randint(DEEPEST, ())))
         spoken = targets >= 0
         student, targets = student[spoken].float(), targets[spoken]
         truth = F.cross_entropy(student, targets)
@@ -88,36 +108,44 @@ class DraftTask(Task):
         loss = (1 - self.distil) * truth + self.distil * (base + REJECTED * rejected + ASTRAY * astray)
         return loss, {"ce": truth.item(), "distil": base.item(), "rejected": rejected.item(), "astray": astray.item()}
 
-    def logits(self, batch: SpeechBatch, noise: float = 0.0, own: float = 0.0) -> tuple[Tensor, Tensor, Tensor]:
-        """The draft's and the base's logits [B, F + 1, V] at every position that says speech, targets [B, F + 1]. ``own``: share
-        of positions at which the draft hears itself, who hears the base."""
+    def logits(self, batch: SpeechBatch, noise: float = 0.0, phase: int = 0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """What comes after TASK and every token, [B, F + 1], then after every token again as drafted, [B, F]: the draft's and the
+        base's logits [B, 2F + 1, V], targets [B, 2F + 1] and how deep in a pass each stands [2F + 1], 0 = its first token."""
         lm, prefix = self.lm, prefix_batch(self.lm, batch)
         x, positions, mask = base_inputs(lm, prefix, add_noise(batch.codes[..., 0], lm.config.speech_codes, noise))
-        start = prefix.x.shape[1] - 1
+        task, depth = prefix.x.shape[1] - 1, depths(batch.codes.shape[1], phase).to(x.device)
         with torch.no_grad():
             hidden = train_forward(lm, x, positions, mask)[0]
-            teacher, heard = lm.head(hidden[:, start:]), before(hidden, start + 1)
-            if own:
-                itself = before(train_forward(self.shallow, x + self.draft.listen(heard), positions, mask)[0], start + 1)
-                heard = torch.where(torch.rand(x.shape[:2], device=x.device)[..., None] < own, itself, heard)
-        hidden, _ = train_forward(self.shallow, x + self.draft.listen(heard), positions, mask)
-        return self.draft.head(hidden[:, start:]), teacher, speech_targets(batch, lm.config.eos)
+            teacher, heard = lm.head(hidden[:, task:]), before(hidden, task + 1)
+            first = train_forward(self.shallow, x + self.draft.listen(heard), positions, mask)[0][:, task:-1]
+        x, positions = (torch.cat([rows, rows[:, task + 1:]], 1) for rows in (x, positions))
+        mask = attention_mask(prefix, drafting_mask(depth), lm.config.bidirectional_text)
+        itself = first
+        for deep in range(1, DEEPEST + 1):  # a token as deep as that hears itself rightly from here on
+            with torch.set_grad_enabled(deep == DEEPEST and torch.is_grad_enabled()):
+                fed = x + self.draft.listen(torch.cat([heard, itself], 1))
+                hidden = train_forward(self.shallow, fed, positions, mask)[0]
+            itself = torch.where(depth[:, None] == 1, first, F.pad(hidden[:, -len(depth):-1], (0, 0, 1, 0)))
+        targets = speech_targets(batch, lm.config.eos)
+        return (self.draft.head(hidden[:, task:]), torch.cat([teacher, teacher[:, 1:]], 1),
+                torch.cat([targets, targets[:, 1:]], 1), torch.cat([torch.zeros(len(depth) + 1).to(depth), depth]))
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
-        """On held-out speech: cross-entropy of draft and base, the share of drafted tokens that would be accepted, first ones
-        and second ones, and the draft's mass on tokens that the base would never draw."""
-        sums, count = np.zeros(6), 0
+        """On held-out speech: cross-entropy of draft and base, the share of drafted tokens that would be accepted, the first of a
+        pass and those behind it, and the mass on tokens that the base would never draw, of first tokens."""
+        sums, counts = np.zeros((5, DEEPEST + 1)), np.zeros(DEEPEST + 1)
         for batch in self.data.held_out():
-            student, teacher, targets = self.logits(batch)
-            second = self.logits(batch, own=1.0)[0]
+            student, teacher, targets, depth = self.logits(batch)
             spoken = targets >= 0
-            student, second, teacher, targets = student[spoken].float(), second[spoken].float(), teacher[spoken].float(), targets[spoken]
+            depth = depth.expand(len(targets), -1)[spoken].cpu().numpy()
+            student, teacher, targets = student[spoken].float(), teacher[spoken].float(), targets[spoken]
             rejected, astray = apart(student, teacher)
-            sums += [float(v.sum()) for v in (
-                F.cross_entropy(student, targets, reduction="none"), F.cross_entropy(teacher, targets, reduction="none"),
-                student.argmax(-1) == targets, 1 - rejected, 1 - apart(second, teacher)[0], astray)]
-            count += len(targets)
-        names = ("draft cross-entropy", "base cross-entropy", "draft accuracy", "acceptance at tolerance 0",
-                 "acceptance at tolerance 0, second token", "mass the base never draws")
-        return dict(zip(names, (sums / count).tolist()))
+            values = (F.cross_entropy(student, targets, reduction="none"), F.cross_entropy(teacher, targets, reduction="none"),
+                      student.argmax(-1) == targets, 1 - rejected, astray)
+            sums += [np.bincount(depth, v.double().cpu().numpy(), DEEPEST + 1) for v in values]
+            counts += np.bincount(depth, minlength=DEEPEST + 1)
+        means = sums / counts
+        names = ("draft cross-entropy", "base cross-entropy", "draft accuracy", "acceptance at tolerance 0", "mass the base never draws")
+        deeper = {f"acceptance at tolerance 0, {n}": float(v) for n, v in zip(("second token", "third token", "fourth token"), means[3, 1:])}
+        return dict(zip(names, means[:, 0].tolist())) | deeper
