@@ -44,7 +44,7 @@ def apart(student: Tensor, teacher: Tensor) -> tuple[Tensor, Tensor]:
     return (p - q).clamp(min=0).sum(-1), p.where(q == 0, 0.0).sum(-1)
 
 
-def depths(count: int, phase: int) -> Tensor:
+def depths(count: int, phase: int | Tensor) -> Tensor:
     """[F]: how many of the last tokens, each of F included, were drafted in the same pass: 1 to DEEPEST in turn, never more than
     there are; ``phase`` moves where passes begin."""
     place = torch.arange(count)
@@ -99,7 +99,7 @@ class DraftTask(Task):
         return self.data.batch(rng)
 
     def loss(self, batch: SpeechBatch, step: int) -> tuple[Tensor, dict[str, float]]:
-        student, teacher, targets, _ = self.logits(batch, NOISE, int(torch.randint(DEEPEST, ())))
+        student, teacher, targets, _ = self.logits(batch, NOISE, torch.randint(DEEPEST, ()))
         spoken = targets >= 0
         student, targets = student[spoken].float(), targets[spoken]
         truth = F.cross_entropy(student, targets)
@@ -108,7 +108,7 @@ class DraftTask(Task):
         loss = (1 - self.distil) * truth + self.distil * (base + REJECTED * rejected + ASTRAY * astray)
         return loss, {"ce": truth.item(), "distil": base.item(), "rejected": rejected.item(), "astray": astray.item()}
 
-    def logits(self, batch: SpeechBatch, noise: float = 0.0, phase: int = 0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def logits(self, batch: SpeechBatch, noise: float = 0.0, phase: int | Tensor = 0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """What comes after TASK and every token, [B, F + 1], then after every token again as drafted, [B, F]: the draft's and the
         base's logits [B, 2F + 1, V], targets [B, 2F + 1] and how deep in a pass each stands [2F + 1], 0 = its first token."""
         lm, prefix = self.lm, prefix_batch(self.lm, batch)
