@@ -44,10 +44,10 @@ def apart(student: Tensor, teacher: Tensor) -> tuple[Tensor, Tensor]:
     return (p - q).clamp(min=0).sum(-1), p.where(q == 0, 0.0).sum(-1)
 
 
-def depths(count: int, phase: int | Tensor) -> Tensor:
+def depths(count: int, phase: int | Tensor, device: torch.device | str | None = None) -> Tensor:
     """[F]: how many of the last tokens, each of F included, were drafted in the same pass: 1 to DEEPEST in turn, never more than
     there are; ``phase`` moves where passes begin."""
-    place = torch.arange(count)
+    place = torch.arange(count, device=device)
     return torch.minimum(1 + (place + phase) % DEEPEST, place + 1)
 
 
@@ -99,7 +99,7 @@ class DraftTask(Task):
         return self.data.batch(rng)
 
     def loss(self, batch: SpeechBatch, step: int) -> tuple[Tensor, dict[str, float]]:
-        student, teacher, targets, _ = self.logits(batch, NOISE, torch.randint(DEEPEST, ()))
+        student, teacher, targets, _ = self.logits(batch, NOISE, torch.randint(DEEPEST, (), device=batch.codes.device))
         spoken = targets >= 0
         student, targets = student[spoken].float(), targets[spoken]
         truth = F.cross_entropy(student, targets)
@@ -113,7 +113,7 @@ class DraftTask(Task):
         base's logits [B, 2F + 1, V], targets [B, 2F + 1] and how deep in a pass each stands [2F + 1], 0 = its first token."""
         lm, prefix = self.lm, prefix_batch(self.lm, batch)
         x, positions, mask = base_inputs(lm, prefix, add_noise(batch.codes[..., 0], lm.config.speech_codes, noise))
-        task, depth = prefix.x.shape[1] - 1, depths(batch.codes.shape[1], phase).to(x.device)
+        task, depth = prefix.x.shape[1] - 1, depths(batch.codes.shape[1], phase, x.device)
         with torch.no_grad():
             hidden = train_forward(lm, x, positions, mask)[0]
             teacher, heard = lm.head(hidden[:, task:]), before(hidden, task + 1)
@@ -128,7 +128,7 @@ class DraftTask(Task):
             itself = torch.where(depth[:, None] == 1, first, F.pad(hidden[:, -len(depth):-1], (0, 0, 1, 0)))
         targets = speech_targets(batch, lm.config.eos)
         return (self.draft.head(hidden[:, task:]), torch.cat([teacher, teacher[:, 1:]], 1),
-                torch.cat([targets, targets[:, 1:]], 1), torch.cat([torch.zeros(len(depth) + 1).to(depth), depth]))
+                torch.cat([targets, targets[:, 1:]], 1), F.pad(depth, (len(depth) + 1, 0)))
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
