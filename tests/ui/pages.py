@@ -55,8 +55,8 @@ def upload(page, path):
 
 
 def speak(page, press=True):
-    page.evaluate("document.querySelector('#status .status').classList.remove('done', 'stopped')")
-    if press:
+    if press:  # of a run begun otherwise, the end may already stand there
+        page.evaluate("document.querySelector('#status .status').classList.remove('done', 'stopped')")
         page.click("#run")
     page.wait_for_selector("#status .status.done, #status .status.stopped, #status .status.error")
     assert "error" not in page.get_attribute("#status .status", "class"), page.inner_text("#status")
