@@ -221,6 +221,20 @@ def test_a_module_trained_anew_is_measured_anew_and_nothing_else_is(cases, tmp_p
     assert not Evaluation(stack, cases, Sampling(), 0, store, again.judge).records
 
 
+def test_takes_are_other_seeds_and_add_to_what_is_stored(tiny_stack, cases, tmp_path):
+    rows, store = rows_for(["baseline"], {}), tmp_path / "store.json"
+    first = evaluation(tiny_stack, cases, store)
+    first.run(rows, show=False)
+    assert [first.request(rows[0], cases[0], take).seed for take in range(3)] == [0, 1, 2]
+    more = evaluation(tiny_stack, cases, store)
+    assert [job.take for job in more.missing(rows, 3)] == [1, 2, 1, 2]
+    evaluate_processes.run(more, rows, 2, partial(build, cases), 3, show=False)
+    table = more.table()
+    assert table["baseline"]["texts"] == 2 and table["baseline"]["runs"] == 6 and table["recordings"]["runs"] == 1
+    assert not more.missing(rows, 3) and all(more.records[key]["seconds"] == record["seconds"] for key, record in first.records.items() if record["row"] != "recordings")
+    assert [len(takes) for takes in more.of_row("baseline", cases[1:])] == [3]
+
+
 def broken(cases: list[Case]) -> Evaluation:
     raise SystemExit(3)
 

@@ -18,7 +18,7 @@ SPEED = CONDITIONS | {"rounds": 1, "seconds": 10.0, "runtime": "eager", "load_av
 
 
 def quality(wer: float, **more: float) -> dict:
-    return {"runs": 4, "wer": wer, "wer_interval": [wer - 0.01, wer + 0.01], "sim": 0.8, **more}
+    return {"texts": 4, "runs": 4, "wer": wer, "wer_interval": [wer - 0.01, wer + 0.01], "sim": 0.8, **more}
 
 
 def speed(lm_rtf: float, gain: float, **more) -> dict:
@@ -127,7 +127,7 @@ def test_a_change_in_errors_stands_with_its_interval() -> None:
     row = quality(0.15, wer_above_baseline=0.03, wer_above_baseline_interval=[-0.01, 0.07])
     found = {"evaluate": EVALUATE | {"rows": {"baseline": quality(0.12), "tldr patch_size=4": row}}}
     assert "| tldr, patch 4: WER above the baseline's, points | ≤ 1 | 3.00 (-1.00 to 7.00) | **missed** |" in results_goals.render(found)
-    assert "| tldr patch_size=4 | 4 | 15.0 ± 1.0 | +3.0 ± 4.0 |" in results.render(found)
+    assert "| tldr patch_size=4 | 4 | 4 | 15.0 ± 1.0 | +3.0 ± 4.0 |" in results.render(found)
 
 
 def test_what_an_ablation_changes_is_told_with_its_direction() -> None:

@@ -62,6 +62,7 @@ def build_parser() -> Parser:
     evaluate.add_argument("--limit", type=int, metavar="N", help="use the first N texts")
     evaluate.add_argument("--processes", type=int, default=1, metavar="N", help="deal the texts to N processes; speeds are then "
                           "those of a busy machine")
+    evaluate.add_argument("--takes", type=int, default=1, metavar="N", help="speak each text N times, with N seeds one after the other")
     bench = commands.add_parser("bench", help="speed and memory per method")
     bench.add_argument("--shape", default="nano", choices=("nano", "qwen2-0.5b", "cosyvoice2", "cosyvoice3"))
     bench.add_argument("--batch", type=int, default=1, metavar="N")

@@ -4,7 +4,7 @@ One record a run is kept with a hash of the weights it was made with, so that an
 stopped (``--json FILE``), and one after a module was trained anew measures again only what speaks with it (a change of
 code that changes what is said it does not notice: remove the store then). Where the store is gone, ``--changed`` leaves
 out what the published results hold of the same weights. Every figure has a bootstrap interval over the
-runs it is made of. Natural recordings go through the same judges where the list names
+texts it is made of; ``--takes N`` speaks each text N times, which tells a row's own chance from its method's. Natural recordings go through the same judges where the list names
 them. It drives ``engine.generate`` like everyone else and knows no method by name.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import json
 import os
 import platform
@@ -38,11 +39,13 @@ SECONDS_PER_CHARACTER = 1 / 15  # of read English, where no recording tells the 
 
 @dataclass(frozen=True)
 class Job:
-    """One text through one row; without a row: its natural recording."""
+    """One text through one row; without a row: its natural recording. ``take``: how often it was spoken before, each time with
+    the next seed."""
 
     label: str
     row: Row | None
     case: Case
+    take: int = 0
 
 
 class Evaluation:
@@ -118,36 +121,40 @@ class Evaluation:
                        for c in (conditions, self.conditions))
         return json.loads(json.dumps(mine)) == other
 
-    def run(self, rows: list[Row], show: bool = True) -> None:
-        for job in tqdm(self.missing(rows), desc="evaluate", unit="run", disable=not show, mininterval=2.0):
+    def run(self, rows: list[Row], takes: int = 1, show: bool = True) -> None:
+        for job in tqdm(self.missing(rows, takes), desc="evaluate", unit="run", disable=not show, mininterval=2.0):
             if self.expired:
                 break
-            self.records[self.key(job.label, job.case)] = self.measure(job)
+            self.records[self.key(job.label, job.case, job.take)] = self.measure(job)
             self.save()
         self.save()
 
-    def missing(self, rows: list[Row]) -> list[Job]:
-        """What is still to be measured, text by text."""
+    def missing(self, rows: list[Row], takes: int = 1) -> list[Job]:
+        """What is still to be measured, text by text, each ``takes`` times."""
         jobs = []
         for case in self.cases:
-            jobs += [Job(NATURAL, None, case)] * bool(case.recording) + [Job(row.label, row, case) for row in rows]
-        return [job for job in jobs if self.key(job.label, job.case) not in self.records]
+            jobs += [Job(NATURAL, None, case)] * bool(case.recording)
+            jobs += [Job(row.label, row, case, take) for row in rows for take in range(takes)]
+        return [job for job in jobs if self.key(job.label, job.case, job.take) not in self.records]
 
     def measure(self, job: Job) -> dict[str, Any]:
-        return {"row": job.label, "weights": self.made_of(job.label), **(self._natural(job.case) if job.row is None else self._speak(job.row, job.case))}
+        return {"row": job.label, "weights": self.made_of(job.label), **(self._natural(job.case) if job.row is None else self._speak(job))}
 
-    def of_row(self, label: str, cases: Iterable[Case] | None = None) -> list[dict[str, Any]]:
-        """The records of a row, over the texts of this evaluation or some of them."""
-        found = [self.records.get(self.key(label, case)) for case in (self.cases if cases is None else cases)]
-        return [record for record in found if record]
+    def of_row(self, label: str, cases: Iterable[Case] | None = None) -> list[list[dict[str, Any]]]:
+        """The records of a row, over the texts of this evaluation or some of them, the takes of a text together."""
+        return [takes for case in (self.cases if cases is None else cases) if (takes := self._takes(label, case))]
 
-    def _pairs(self, label: str, other: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """The records of two rows, text by text, where both have one."""
-        pairs = ((self.records.get(self.key(label, case)), self.records.get(self.key(other, case))) for case in self.cases)
+    def _takes(self, label: str, case: Case) -> list[dict[str, Any]]:
+        keys = (self.key(label, case, take) for take in itertools.count())
+        return [self.records[key] for key in itertools.takewhile(self.records.__contains__, keys)]
+
+    def _pairs(self, label: str, other: str) -> list[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
+        """The records of two rows, text by text, where both have some."""
+        pairs = ((self._takes(label, case), self._takes(other, case)) for case in self.cases)
         return [(mine, its) for mine, its in pairs if mine and its]
 
-    def key(self, label: str, case: Case) -> str:
-        return f"{label} | {Path(case.prompt).stem} | {case.text}"
+    def key(self, label: str, case: Case, take: int = 0) -> str:
+        return f"{label} | {Path(case.prompt).stem} | {case.text}" + f" | take {take + 1}" * bool(take)
 
     def save(self) -> None:
         if self.store:
@@ -160,8 +167,8 @@ class Evaluation:
         samples = audio.read(case.recording).samples
         return self.judged(samples, SAMPLE_RATE, case)
 
-    def _speak(self, row: Row, case: Case) -> dict[str, Any]:
-        done = engine.run(self.stack, self.request(row, case))
+    def _speak(self, job: Job) -> dict[str, Any]:
+        case, done = job.case, engine.run(self.stack, self.request(job.row, job.case, job.take))
         s = done.snapshot
         seconds = self._expected(case)
         return self.judged(done.audio, self.stack.sample_rate, case) | {
@@ -189,8 +196,8 @@ class Evaluation:
             record["sim_others"] = float(np.mean([s for p, s in scores.items() if p != case.prompt] or [0.0]))
         return record
 
-    def request(self, row: Row, case: Case, **more: Any) -> Request:
-        return Request(case.text, self.prompt(case), row.method.name, row.options, self.sampling, self.seed, **more)
+    def request(self, row: Row, case: Case, take: int = 0, **more: Any) -> Request:
+        return Request(case.text, self.prompt(case), row.method.name, row.options, self.sampling, self.seed + take, **more)
 
     def prompt(self, case: Case) -> Any:
         """The case's voice, encoded once."""
@@ -259,8 +266,9 @@ def command(args: argparse.Namespace) -> None:
     from .settings import pairs
 
     keep = results.check_keep(args)
-    if args.processes < 1:
-        raise UserError(f"--processes must be 1 or more, not {args.processes}.")
+    for name in ("processes", "takes"):
+        if getattr(args, name) < 1:
+            raise UserError(f"--{name} must be 1 or more, not {getattr(args, name)}.")
     settings = pairs(args.set)
     names = args.methods.split(",") if args.methods else EVERYTHING if args.all else METHODS
     rows = rows_for(names, settings) + (evaluate_analyses.extra_rows() if args.all else [])
@@ -273,9 +281,9 @@ def command(args: argparse.Namespace) -> None:
         rows = [row for row in rows if row.label not in evaluation.published or row.label == BASELINE]
     evaluation.allow(args.minutes * (ROWS_SHARE if args.all else 1))
     if args.processes > 1:
-        evaluate_processes.run(evaluation, rows, args.processes, setup.build)
+        evaluate_processes.run(evaluation, rows, args.processes, setup.build, args.takes)
     else:
-        evaluation.run(rows)
+        evaluation.run(rows, args.takes)
     table = evaluation.table()
     if not table:
         raise UserError(f"Nothing was measured in {args.minutes:g} minutes: give --minutes more.")
@@ -305,7 +313,7 @@ def _command(args: argparse.Namespace) -> str:
     """What to type to measure this again, without the paths of this machine."""
     words = ["python -m tts_demo evaluate"] + ["--all"] * args.all + ["--changed"] * args.changed
     words += [f"--{key} {getattr(args, key)}" for key in ("methods", "limit") if getattr(args, key)]
-    words += [f"--processes {args.processes}"] * (args.processes > 1)
+    words += [f"--{key} {getattr(args, key)}" for key in ("processes", "takes") if getattr(args, key) > 1]
     words += [f"--minutes {args.minutes:g}"] * bool(args.minutes)
     words += [f"--set {' '.join(group)}" for group in args.set]
     return " ".join(words + (["--list LIST"] if args.list else []))

@@ -19,14 +19,15 @@ from .evaluate_rows import Row
 SAVE_SECONDS = 5.0
 
 
-def run(evaluation: Evaluation, rows: list[Row], processes: int, build: Callable[[], Evaluation], show: bool = True) -> None:
-    """Like ``evaluation.run(rows)``. ``build`` makes the same evaluation, without its store, in another process."""
+def run(evaluation: Evaluation, rows: list[Row], processes: int, build: Callable[[], Evaluation], takes: int = 1,
+        show: bool = True) -> None:
+    """Like ``evaluation.run(rows, takes)``. ``build`` makes the same evaluation, without its store, in another process."""
     context = multiprocessing.get_context("spawn")
     texts, found, stop = context.Queue(), context.Queue(), context.Event()
     threads = max(1, (os.cpu_count() or 1) // processes)
     evaluation.conditions |= {"processes": processes, "threads": threads}
     jobs: dict[str, list[Job]] = {}
-    for job in evaluation.missing(rows):
+    for job in evaluation.missing(rows, takes):
         jobs.setdefault(evaluation.key("", job.case), []).append(job)
     for work in [*jobs.values(), *[None] * processes]:
         texts.put(work)
@@ -81,5 +82,5 @@ def _work(build: Callable[[], Evaluation], threads: int, texts: Any, found: Any,
         for job in jobs:
             if stop.is_set():
                 break
-            found.put((evaluation.key(job.label, job.case), evaluation.measure(job)))
+            found.put((evaluation.key(job.label, job.case, job.take), evaluation.measure(job)))
     found.put(None)

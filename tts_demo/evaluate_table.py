@@ -8,30 +8,41 @@ from typing import Any
 import numpy as np
 
 
+Takes = list[dict[str, Any]]  # the records of one text: as often as it was spoken
+
+
 def bootstrap(values: np.ndarray, weights: np.ndarray, draws: int = 1000) -> list[float]:
-    """95 % interval of sum(values) / sum(weights), resampling runs."""
+    """95 % interval of sum(values) / sum(weights), resampling texts."""
     index = np.random.default_rng(0).integers(len(values), size=(draws, len(values)))
     ratios = values[index].sum(1) / np.maximum(weights[index].sum(1), 1e-9)
     return [float(q) for q in np.quantile(ratios, (0.025, 0.975))]
 
 
-def summarise(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Error rates pool errors over words; everything else is a mean over runs."""
-    out: dict[str, Any] = {"runs": len(records)}
+def summarise(texts: list[Takes]) -> dict[str, Any]:
+    """Error rates pool errors over words; everything else is a mean over runs. Takes of a text are resampled together: to speak
+    it again says nothing of other texts."""
+    out: dict[str, Any] = {"texts": len(texts), "runs": sum(map(len, texts))}
     for name, key in (("wer", "words"), ("cer", "characters"), ("per", "phonemes")):
-        counts = np.asarray([r[key] for r in records if r.get(key)], dtype=float)
+        counts = _sums([[r[key] for r in takes if r.get(key)] for takes in texts])
         if len(counts):
-            out[name] = float(counts[:, 0].sum() / counts[:, 1].sum())
-            out[f"{name}_interval"] = bootstrap(counts[:, 0], counts[:, 1])
+            out[name], out[f"{name}_interval"] = _ratio(counts[:, 0], counts[:, 1])
     names = ("sim", "sim_others", "nearest", "mos", "lm_rtf", "rtf", "ttfa", "frames_per_step", "kv_peak", "acceptance", "seconds",
              "truncated", "short")
     for name in names:
-        values = np.asarray([float(r[name]) for r in records if r.get(name) is not None])
+        values = _sums([[(float(r[name]), 1.0) for r in takes if r.get(name) is not None] for takes in texts])
         if len(values):
-            out[name] = float(values.mean())
-            out[f"{name}_interval"] = bootstrap(values, np.ones_like(values))
-    stats = [r["stats"] for r in records if "chunk_sizes" in r.get("stats", {})]
+            out[name], out[f"{name}_interval"] = _ratio(values[:, 0], values[:, 1])
+    stats = [r["stats"] for takes in texts for r in takes if "chunk_sizes" in r.get("stats", {})]
     return out | _chosen(stats) if stats else out
+
+
+def _sums(texts: list[list[tuple[float, float]]]) -> np.ndarray:
+    """[N, 2]: of each text that has any, its pairs summed up."""
+    return np.asarray([np.sum(pairs, 0) for pairs in texts if pairs], dtype=float)
+
+
+def _ratio(values: np.ndarray, weights: np.ndarray) -> tuple[float, list[float]]:
+    return float(values.sum() / weights.sum()), bootstrap(values, weights)
 
 
 def _chosen(stats: list[dict[str, Any]]) -> dict[str, Any]:
@@ -44,21 +55,23 @@ def _chosen(stats: list[dict[str, Any]]) -> dict[str, Any]:
     return chosen | {"policy_share_of_time": float(np.mean(shares))} if shares else chosen
 
 
-def compare(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, Any]:
-    """Records of a row and the baseline's of the same texts: how much higher WER and SIM are. Resampled in pairs, because
-    a hard text is hard for both: an interval from the two rows' own would be too wide."""
+def compare(pairs: list[tuple[Takes, Takes]]) -> dict[str, Any]:
+    """What a row and the baseline made of the same texts: how much higher WER and SIM are, of each text between the means of
+    its takes. Resampled in pairs, because a hard text is hard for both: an interval from the two rows' own would be too wide."""
     out: dict[str, Any] = {}
-    counts = np.asarray([(*mine["words"], *base["words"]) for mine, base in pairs if mine.get("words") and base.get("words")], dtype=float)
-    if len(counts):
-        out["wer_above_baseline"], out["wer_above_baseline_interval"] = _apart(counts[:, 0] - counts[:, 2], counts[:, 1])
-    sims = np.asarray([mine["sim"] - base["sim"] for mine, base in pairs if None not in (mine.get("sim"), base.get("sim"))])
+    counts = [(mine[0] - base[0], mine[1]) for mine, base in _means(pairs, "words")]
+    if counts:
+        out["wer_above_baseline"], out["wer_above_baseline_interval"] = _ratio(*np.asarray(counts).T)
+    sims = np.asarray([mine - base for mine, base in _means(pairs, "sim")])
     if len(sims):
-        out["sim_above_baseline"], out["sim_above_baseline_interval"] = _apart(sims, np.ones_like(sims))
+        out["sim_above_baseline"], out["sim_above_baseline_interval"] = _ratio(sims, np.ones_like(sims))
     return out
 
 
-def _apart(values: np.ndarray, weights: np.ndarray) -> tuple[float, list[float]]:
-    return float(values.sum() / weights.sum()), bootstrap(values, weights)
+def _means(pairs: list[tuple[Takes, Takes]], key: str) -> list[tuple[Any, Any]]:
+    """A figure's mean over either side's takes, of every text that has it on both."""
+    known = [[[r[key] for r in takes if r.get(key) is not None] for takes in pair] for pair in pairs]
+    return [(np.mean(mine, 0), np.mean(base, 0)) for mine, base in known if mine and base]
 
 
 COLUMNS = (("wer", "WER %", 100), ("cer", "CER %", 100), ("per", "PER %", 100), ("sim", "SIM", 1), ("nearest", "voice %", 100),

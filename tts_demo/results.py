@@ -129,7 +129,7 @@ def render(results: dict[str, Any]) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-QUALITY = (("runs", "texts", 1, 0), ("wer", "WER %", 100, 1), ("wer_above_baseline", "WER over the baseline", 100, 1), ("cer", "CER %", 100, 1), ("per", "PER %", 100, 1), ("sim", "SIM", 1, 2),
+QUALITY = (("texts", "texts", 1, 0), ("runs", "runs", 1, 0), ("wer", "WER %", 100, 1), ("wer_above_baseline", "WER over the baseline", 100, 1), ("cer", "CER %", 100, 1), ("per", "PER %", 100, 1), ("sim", "SIM", 1, 2),
            ("mos", "MOS", 1, 2),
            ("frames_per_step", "frames a step", 1, 2), ("kv_peak", "KV peak MB", 1e-6, 2), ("truncated", "cut %", 100, 0))
 DIFFERENCES = ("wer_above_baseline",)  # shown with their sign
@@ -138,9 +138,9 @@ DIFFERENCES = ("wer_above_baseline",)  # shown with their sign
 def _quality(section: dict[str, Any]) -> str:
     c, rows = section["conditions"], section["rows"]
     head = (f"**Quality.** `{section['command']}`: every row speaks the same texts in the same voices, a row of fewer texts "
-            f"the first of them, the recordings those that have one; WER and CER by {c['recogniser']}, PER (phonemes) by the bundled recogniser, SIM by {c['voice model']}, MOS by {c['mos model']} (higher is better for these two, lower for "
+            f"the first of them, the recordings those that have one, a row of more runs than texts each with several seeds; WER and CER by {c['recogniser']}, PER (phonemes) by the bundled recogniser, SIM by {c['voice model']}, MOS by {c['mos model']} (higher is better for these two, lower for "
             f"all others); ± is half of a 95 % bootstrap interval, WER over the baseline is that of the same texts in points, resampled in "
-            f"pairs. {_hardware(c)}. Speeds stand in the speed table: these rows were not measured side by side.")
+            f"pairs of texts. {_hardware(c)}. Speeds stand in the speed table: these rows were not measured side by side.")
     earlier = {label for label, row in rows.items() if row.get("precision", "float32") != c["dtype"]}
     if earlier:
         head += " Rows marked * were spoken with float32 weights, before the large matrices were kept as float16."

@@ -164,7 +164,7 @@ def sentence(paper: Paper, results: Results) -> str:
     if "wer" in published and "wer" in measured:
         row = find_row(results, "evaluate", line.label)  # where the first row is the baseline the same texts count
         change = 100 * row["wer_above_baseline"] if "wer_above_baseline" in row else measured["wer"]
-        parts.append(_errors(published["wer"], change, row.get("wer_above_baseline_interval"), row["runs"]))
+        parts.append(_errors(published["wer"], change, row.get("wer_above_baseline_interval"), row["texts"]))
     return f"{line.name} against {first.name}: {'; '.join(parts)}." if parts else "Not measured here yet."
 
 
@@ -187,13 +187,13 @@ def _speed(published: float, measured: float) -> str:
     return f"speed-up {published:.2f} in the paper, {measured:.2f} here, which {verdict}"
 
 
-def _errors(published: float, measured: float, interval: list[float] | None, runs: int) -> str:
+def _errors(published: float, measured: float, interval: list[float] | None, texts: int) -> str:
     apart = measured - published
     half = 100 * (interval[1] - interval[0]) / 2 if interval else 0.0
     if abs(apart) <= POINTS:
         verdict = "agrees"
     elif abs(apart) <= half:
-        verdict = f"{runs} texts cannot tell apart (± {half:.1f})"
+        verdict = f"{texts} texts cannot tell apart (± {half:.1f})"
     else:
         verdict = f"does not agree, ours is {abs(apart):.1f} points {'worse' if apart > 0 else 'better'}"
     return f"WER changes by {published:+.2f} points in the paper, by {measured:+.2f} here, which {verdict}"

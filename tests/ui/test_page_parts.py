@@ -163,7 +163,7 @@ def test_own_plots_follow_from_what_a_run_contains(monkeypatch):
 
 
 def test_measured_settings_become_one_picture():
-    rows = {"baseline": {"lm_rtf": 0.4, "wer": 0.1, "runs": 20}, "recordings": {"wer": 0.05, "runs": 20}, "ssd": {"lm_rtf": 0.3, "wer": 0.11, "runs": 20}}
+    rows = {"baseline": {"lm_rtf": 0.4, "wer": 0.1, "texts": 20}, "recordings": {"wer": 0.05, "texts": 20}, "ssd": {"lm_rtf": 0.3, "wer": 0.11, "texts": 20}}
     plot, = plots.tradeoff({"evaluate": {"rows": rows}})
     assert plot["points"] == [[0.4, 0.1, "baseline"], [0.3, 0.11, "ssd"]] and "20 texts" in plot["hint"]
     assert plots.tradeoff({}) == []

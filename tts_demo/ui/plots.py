@@ -187,9 +187,9 @@ def tradeoff(measured: dict[str, Any]) -> list[dict[str, Any]]:
     points = [[row["lm_rtf"], row["wer"], label] for label, row in rows.items() if row.get("lm_rtf") and "wer" in row]
     if len(points) < 2:
         return []
-    runs = max(row["runs"] for row in rows.values())
+    texts = max(row["texts"] for row in rows.values())
     return [{"kind": "scatter", "title": "What the settings trade", "x_label": "LM real-time factor",
-             "y_label": "words misheard", "hint": f"measured by evaluate, {runs} texts each", "points": points}]
+             "y_label": "words misheard", "hint": f"measured by evaluate, {texts} texts each", "points": points}]
 
 
 def frame_seconds(side: Side) -> float:
