@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -9,9 +12,11 @@ from tests.conftest import make_prefix
 from tts_demo.config import Request, Sampling, UserError
 from tts_demo.engine import run
 from tts_demo.lm.lora import LoraDelta
+from tts_demo.lm.sampling import sample
 from tts_demo.methods import METHODS
 from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.qtts import QTTS
+from tts_demo.methods.qtts.books import FINER
 from tts_demo.methods.qtts.depth import StackedDepth
 from tts_demo.methods.qtts.pattern import delay, undelay
 
@@ -61,6 +66,17 @@ def test_delay_then_undelay_is_the_identity(books, frames, d):
 def test_delay_puts_every_code_where_the_paper_does():
     delayed = delay(torch.tensor([[10, 20, 30], [11, 21, 31]]), 1, fill=0)
     assert delayed.tolist() == [[10, 0, 0], [11, 20, 0], [0, 21, 30], [0, 0, 31]]
+
+
+@pytest.mark.parametrize("strategy", ["delay", "hierarchical"])
+def test_higher_books_are_drawn_at_a_lower_temperature(strategy, method, tiny_prefix, monkeypatch):
+    """Of one frame's scores: the first book's law is the caller's, the others' are sharper."""
+    module = importlib.import_module(f"tts_demo.methods.qtts.{strategy}")
+    drawn = []
+    monkeypatch.setattr(module, "sample", lambda logits, law, *rest: drawn.append((law, *logits.shape)) or sample(logits, law, *rest))
+    finish(method, start(method, tiny_prefix, strategy, 4, max_frames=3))
+    first, others = [law for law, *_, size in drawn if size > 32], [law for law, *_, size in drawn if size == 32]
+    assert set(first) == {LIVELY} and set(others) == {replace(LIVELY, temperature=FINER * LIVELY.temperature)} and 0 < FINER < 1
 
 
 def test_single_is_the_baseline_and_leaves_the_rest_to_the_refiner(method, tiny_lm, tiny_prefix):

@@ -20,7 +20,7 @@ from ...lm.masks import prefix_mask
 from ...lm.model import LanguageModel
 from ...lm.sampling import Ending, History, sample
 from ..base import Prefix, Replay, State, Step
-from .books import Books, QTTSConfig
+from .books import Books, QTTSConfig, finer
 from .pattern import delay
 
 
@@ -68,6 +68,7 @@ class DelayAdapter(nn.Module):
 @dataclass
 class DelayState(State):
     history: History  # of the first book
+    finer: Sampling  # of the others
     table: Tensor  # [K, entries + 1, 2 H]
     tag: Tensor  # [H]
     d: int
@@ -151,7 +152,7 @@ class DelayStrategy:
         known = self._known(adapter.books.look_up(table, spoken)[1], books, d)
         return DelayState(
             prefix, {"backbone": cache}, sampling, generator, Ending.of(self.lm.config, prefix, max_frames, forced), max_frames,
-            History(sampling.repeat_window, device=device), table, tag, d, grid[:count], torch.where(open_, -1, grid[count:]), known,
+            History(sampling.repeat_window, device=device), finer(sampling), table, tag, d, grid[:count], torch.where(open_, -1, grid[count:]), known,
             torch.full((max_frames + tail, books), pad, device=device), hidden, max_frames)
 
     def _known(self, contexts: Tensor, books: int, d: int) -> list[Tensor]:
@@ -202,7 +203,7 @@ class DelayStrategy:
             rest = self.adapter.scores(state.hidden, below[None])[:, 0].float()
         first = sample(self.decoder.logits(state.hidden), state.sampling, state.generator, state.history.tokens,
                        state.ending.forbid(state.steps))
-        return torch.cat([first, sample(rest, state.sampling, state.generator)])
+        return torch.cat([first, sample(rest, state.finer, state.generator)])
 
     def replay(self, state: DelayState) -> Replay:
         fed = torch.cat([state.prompt, state.spoken[:max(0, state.steps - 1)]])

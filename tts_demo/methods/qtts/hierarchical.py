@@ -18,7 +18,7 @@ from ...lm.masks import prefix_mask
 from ...lm.model import LanguageModel
 from ...lm.sampling import Ending, History, sample
 from ..base import Prefix, Replay, State, Step
-from .books import Books, QTTSConfig
+from .books import Books, QTTSConfig, finer
 from .depth import DepthDecoder, StackedDepth
 
 
@@ -51,6 +51,7 @@ class HierarchicalAdapter(nn.Module):
 @dataclass
 class HierarchicalState(State):
     history: History  # of the first book
+    finer: Sampling  # of the others
     table: Tensor  # [K, entries + 1, H + W]
     tag: Tensor  # [H]
     prompt: Tensor  # [F', K]
@@ -101,7 +102,8 @@ class HierarchicalStrategy:
         hidden = decoder.forward(x, cache, 0, mask, last=True)[0]
         caches = {"backbone": cache, "depth": self.stacked.new_block(books)}
         return HierarchicalState(prefix, caches, sampling, generator, Ending.of(self.lm.config, prefix, max_frames, forced),
-                                 max_frames, History(sampling.repeat_window, device=x.device), table, tag, prompt, hidden)
+                                 max_frames, History(sampling.repeat_window, device=x.device), finer(sampling), table, tag, prompt,
+                                 hidden)
 
     @torch.no_grad()
     def step(self, state: HierarchicalState) -> Step:
@@ -127,7 +129,7 @@ class HierarchicalStrategy:
                 logits = self.decoder.logits(state.hidden + self.adapter.correct(row))
                 forbid = state.ending.forbid(len(state.spoken))
                 return sample(logits, state.sampling, state.generator, state.history.tokens, forbid)
-            return sample(self.heads[k - 1](row).float(), state.sampling, state.generator)
+            return sample(self.heads[k - 1](row).float(), state.finer, state.generator)
 
         return self.stacked.unroll(state.hidden, state.caches["depth"], draw)
 
