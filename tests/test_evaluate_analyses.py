@@ -176,6 +176,18 @@ def test_without_the_store_only_what_changed_is_measured_again(roomy, cases, tmp
     assert set(results.unchanged("evaluate")) == {"recordings"} and not results.unchanged("evaluate", lambda conditions: False)
 
 
+def test_rows_of_the_store_that_nobody_asked_for_are_not_claimed(roomy, cases, tmp_path, monkeypatch, capsys):
+    write_manifest(tmp_path, lm="1", recogniser="1")
+    listing = run_everything(roomy, cases, tmp_path, monkeypatch, capsys)
+    before = json.loads((tmp_path / "results.json").read_text())["evaluate"]
+    words = ["--limit", "1", "--list", str(listing), "--json", str(tmp_path / "stores" / "evaluate.json"), "--keep"]
+    assert main(["evaluate", "--methods", "baseline", "--takes", "2", *words]) == 0
+    assert set(json.loads(capsys.readouterr().out.splitlines()[-1])["rows"]) == {"recordings", "baseline"}
+    after = json.loads((tmp_path / "results.json").read_text())["evaluate"]
+    assert after["rows"].keys() == before["rows"].keys() and after["rows"]["baseline"]["runs"] == 2
+    assert [label for label, command in after["made_by"].items() if "--takes 2" in command] == ["recordings", "baseline"]
+
+
 def test_results_of_another_stack_are_not_kept():
     for words in (SimpleNamespace(all=True, keep=False, stack="elsewhere"), SimpleNamespace(all=False, keep=True, stack="nano", shape="qwen2-0.5b")):
         with pytest.raises(results.UserError, match="bundled stack"):

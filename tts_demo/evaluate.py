@@ -284,7 +284,8 @@ def command(args: argparse.Namespace) -> None:
         evaluate_processes.run(evaluation, rows, args.processes, setup.build, args.takes)
     else:
         evaluation.run(rows, args.takes)
-    table = evaluation.table()
+    asked = {NATURAL, *(row.label for row in rows)}  # others that the store holds were made by another command
+    table = {label: figures for label, figures in evaluation.table().items() if label in asked}
     if not table:
         raise UserError(f"Nothing was measured in {args.minutes:g} minutes: give --minutes more.")
     precision = {"precision": evaluation.conditions["dtype"]}

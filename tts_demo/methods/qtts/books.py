@@ -15,8 +15,8 @@ FINER = 0.57  # temperature of the higher books, as a share of the first's
 
 
 def finer(sampling: Sampling) -> Sampling:
-    """How books 2 to K are drawn. What they add is mostly texture that cannot be foreseen: drawn as freely as the first they
-    make noise that covers the words, and drawn greedily they lose what is in them (the figures are in the README)."""
+    """How books 2 to K are drawn. What they add is mostly texture that cannot be foreseen: drawn as freely as the first it is
+    noise (the figures are in the README)."""
     return replace(sampling, temperature=FINER * sampling.temperature)
 
 
