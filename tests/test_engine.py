@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tts_demo.config import Request, Sampling, UserError
-from tts_demo.engine import Audio, Done, LoopGuard, Started, Stats, Trace, generate, run
+from tts_demo.engine import Audio, Done, LoopGuard, Started, Stats, Trace, generate, run, warm_up
 from tts_demo.metrics import Meter
 
 LIVELY = Sampling(temperature=2.0, top_k=0, top_p=1.0)
@@ -43,6 +43,28 @@ def test_first_run_is_cold_the_next_is_not(tiny_stack, tiny_prompt):
         events = list(generate(tiny_stack, request(tiny_prompt, forced_frames=5)))
         starts.append(events[0].cold)
     assert starts == [True, True, False]  # a run that was abandoned warms nothing
+
+
+def test_warming_up_speaks_the_beginning_once_and_changes_nothing(tiny_stack, tiny_prompt):
+    wanted = request(tiny_prompt, forced_frames=400, capture_attention=True)
+    calls = []
+    vocoder = tiny_stack.vocoder
+    tiny_stack.vocoder = lambda *args: calls.append(args) or vocoder(*args)
+    asked = []
+    warm_up(tiny_stack, wanted, lambda: asked.append(1) or False)
+    assert 0 < len(asked) < 100 and len(calls) == 1  # a second at 50 steps, and what the growing chunks overshoot
+    warm_up(tiny_stack, wanted)
+    assert len(calls) == 1  # it has run
+    first, *_, done = generate(tiny_stack, wanted)
+    assert not first.cold
+    tiny_stack.method("baseline").warm = False
+    np.testing.assert_array_equal(run(tiny_stack, wanted).codes, done.codes)
+
+
+def test_a_warm_up_can_be_stopped(tiny_stack, tiny_prompt):
+    asked = []
+    warm_up(tiny_stack, request(tiny_prompt, forced_frames=400), lambda: asked.append(1) or len(asked) >= 3)
+    assert len(asked) == 3
 
 
 def test_same_seed_same_speech(tiny_stack, tiny_prompt):

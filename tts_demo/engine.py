@@ -7,7 +7,7 @@ stepping, 5) finish, replay for attention. It knows no method, no codec and no p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ FIRST_CHUNK, LONGEST_CHUNK = 0.24, 2.5
 STATS_EVERY = 0.2  # seconds of compute between two Stats where no audio came
 LOOP_SECONDS = 2.0  # this much exact repetition of at most LOOP_PERIOD frames ends a segment
 LOOP_PERIOD = 12
+WARM_UP_SECONDS = 1.0  # of speech, by which a method has settled
 SILENCE_SECONDS, SILENCE_LEVEL = 3.0, 10 ** (-60 / 20)  # this much below -60 dB of full scale ends a segment
 
 
@@ -82,6 +83,17 @@ def generate(stack: Any, request: Request, should_stop: Callable[[], bool] = lam
     for event in _Run(stack, request, should_stop, meter).events():
         with meter.held():
             yield event
+
+
+def warm_up(stack: Any, request: Request, should_stop: Callable[[], bool] = lambda: False) -> None:
+    """Speak the beginning of ``request`` for nobody, unless its method has run before: the times of a first run are those of
+    memory being claimed and kernels being chosen, and a visitor's first comparison should not be made of them."""
+    if stack.method(request.method).warm:
+        return
+    unseen = replace(request, capture_attention=False)
+    enough, spoken = WARM_UP_SECONDS * stack.sample_rate, 0
+    for event in generate(stack, unseen, lambda: spoken >= enough or should_stop()):
+        spoken += len(event.samples) if isinstance(event, Audio) else 0
 
 
 def run(stack: Any, request: Request) -> Done:

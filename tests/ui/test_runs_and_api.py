@@ -75,7 +75,9 @@ def test_a_press_speaks_both_sides_with_one_seed_and_streams_them_whole(methods,
     run = history[-1]
     assert run.seed == 5 and run.baseline.method == "baseline" and run.method.method == "echo"
     assert run.method.options == {"echoes": 2} and (run.baseline.audio == run.method.audio).all()  # same seed, same tokens
-    assert run.conditions["cold"] and run.method.attention.labels == tuple("Hello there")
+    assert not run.conditions["cold"] and run.method.attention.labels == tuple("Hello there")
+    warming = [u[act.ui.status] for u in updates if "Warming up" in u.get(act.ui.status, "")]
+    assert len(warming) == 2 and "unheard" in warming[0]  # both sides, before either is timed
     first = next(i for i, u in enumerate(updates) if act.ui.seed in u)
     assert updates[first][act.ui.seed] == 5  # written back before anything is spoken
     assert any("toy stack" in u.get(act.ui.mast, "") for u in updates)  # a page that came while the model loaded says so no more
@@ -87,7 +89,8 @@ def test_a_press_speaks_both_sides_with_one_seed_and_streams_them_whole(methods,
         whole = np.frombuffer(__import__("base64").b64decode(sent[-1]["pcm"]), "<i2")
         assert (whole == getattr(run, side).audio).all()
     assert not act.gate.lock.locked() and act.gate.jobs() == 0
-    _, again = drain(act, "ann", values(tmp_path / "voice-3.wav"), history)
+    updates, again = drain(act, "ann", values(tmp_path / "voice-3.wav"), history)
+    assert not any("Warming up" in u.get(act.ui.status, "") for u in updates)
     assert not again[-1].conditions["cold"] and (again[-1].method.codes == run.method.codes).all()
 
 

@@ -76,6 +76,11 @@ class Heard:
 
 
 @dataclass(frozen=True)
+class WarmingUp:
+    """Something in this run has not run since the model was loaded: its beginning is spoken unheard first."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """requests: (side, request without its voice) in the order they are spoken; ``stored``: a run whose baseline is
     shown instead of speaking it again."""
@@ -132,11 +137,17 @@ class Handlers:
         # a transcript of a recording that was cut no longer fits it
         prompt = stack.encode_prompt(voice.samples, voice.rate, None if voice.cut else words or None)
         yield "voice", Heard(round(float(prompt.seconds), 2), tuple(getattr(prompt, "notes", ())))
-        for side, request in requests:
-            spoken = dataclasses.replace(request, prompt=prompt)
-            for event in engine.generate(stack, spoken, lambda: self.gate.stopping(visitor)):
-                yield side, dataclasses.replace(event, request=request) if isinstance(event, engine.Started) else event
-            if self.gate.stopping(visitor):
+        stopping = lambda: self.gate.stopping(visitor)
+        spoken = [(side, dataclasses.replace(request, prompt=prompt)) for side, request in requests]
+        for side, request in spoken:
+            if not stack.method(request.method).warm:
+                yield side, WarmingUp()
+                engine.warm_up(stack, request, stopping)
+        for side, request in spoken:
+            for event in engine.generate(stack, request, stopping):
+                voiceless = isinstance(event, engine.Started)  # on ZeroGPU a prompt does not leave the process
+                yield side, dataclasses.replace(event, request=dataclasses.replace(request, prompt=None)) if voiceless else event
+            if stopping():
                 return
 
     # -- speaking ---------------------------------------------------------------------------------------------
@@ -214,6 +225,8 @@ class Handlers:
         for side, event in self.events(voice, form.prompt_text, plan.requests, visitor):
             if isinstance(event, Heard):
                 facts = {"prompt_seconds": event.seconds, "notes": list(event.notes)}
+            elif isinstance(event, WarmingUp):
+                yield {ui.status: texts.status(f"Warming up {METHODS[requests[side].method].title}, unheard", "busy")}
             elif isinstance(event, engine.Started):
                 title = METHODS[requests[side].method].title
                 live = Live(side, title, tag, rate)

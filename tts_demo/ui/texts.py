@@ -20,8 +20,8 @@ CONDITIONS = (
     "Baseline and method run one after the other on the same machine, never together. Real-time factor is compute "
     "seconds divided by seconds of audio: below 1 is faster than real time. The clock stops while the page takes a "
     "piece of audio away. Attention is read in a second, untimed pass. KV bytes are the live keys and values of every "
-    "autoregressive model the method runs, drafts included. A first run after loading is marked cold and should not "
-    "be quoted."
+    "autoregressive model the method runs, drafts included. What has not run since the model was loaded speaks a "
+    "second unheard before the clock starts."
 )
 KEYS = (("Ctrl + Enter", "speak"), ("Esc", "stop"), ("Space", "play or pause"), ("1 / 2", "hear baseline / method"),
         ("X", "switch sides at the same moment of the text"), ("← / →", "one second back / on"),
