@@ -168,7 +168,8 @@ def test_everything_in_one_command(tmp_path, monkeypatch, capsys):
             (results, "RESULTS", tmp_path / "results.json"), (results, "README", readme), (results, "STORES", tmp_path),
             (bench_command, "load_stack", lambda *_: stack), (bench_command, "read_cases", lambda *_: [Case("a", str(tmp_path / "a.wav"))]),
             (bench_command, "EVERYTHING", ("compressed",)), (bench_analyses, "extra_rows", list),
-            (bench_analyses, "run", lambda run: {"lengths": bench_analyses.lengths(run, (1, 2, 3, 4))})):
+            (bench_analyses, "lengths", lambda run, real=bench_analyses.lengths: real(run, (1, 2, 3, 4))),
+            (bench_analyses, "draft_lengths", lambda run: None)):
         monkeypatch.setattr(module, name, value)
     assert main(["bench", "--all", "--seconds", "0.5", "--limit", "1", "--set", "window=50"]) == 0
     kept = results.load(tmp_path / "results.json")
@@ -177,6 +178,15 @@ def test_everything_in_one_command(tmp_path, monkeypatch, capsys):
     assert results.shown(readme) == results.render(kept) and "load average" in results.shown(readme)
     assert "bench --all --shape nano --batch 1 --seconds 0.5 --runtime eager --rounds 1" in kept["bench"]["command"]
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["analyses"]
+    before = results.load(tmp_path / "results.json")
+    assert main(["bench", "--all", "--changed", "--seconds", "0.5", "--limit", "1", "--set", "window=50"]) == 0
+    again = results.load(tmp_path / "results.json")  # the baseline alone was measured anew
+    label = "compressed window=50 group=10 text=0"
+    assert again["bench"]["rows"][label] == before["bench"]["rows"][label] and again["analyses"]["rows"] == before["analyses"]["rows"]
+    assert again["bench"]["rows"]["baseline"] != before["bench"]["rows"]["baseline"] and "--changed" in again["bench"]["made_by"]["baseline"]
+    stack.checkpoint_hash = "other"  # all that it would be compared with is gone
+    assert main(["bench", "--all", "--changed", "--seconds", "0.5", "--limit", "1", "--set", "window=50"]) == 0
+    assert results.load(tmp_path / "results.json")["bench"]["rows"][label] != before["bench"]["rows"][label]
 
 
 def test_peer_generates_with_our_weights(measured):

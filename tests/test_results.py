@@ -73,18 +73,22 @@ def test_keeping_a_section_renders_it(tmp_path: Path) -> None:
 
 
 def test_speeds_stay_while_the_weights_do_that_they_follow_from(tmp_path: Path) -> None:
-    """Quality that other weights had goes; what ``bench`` measured stays beside it, unless the pace is another."""
+    """Quality that other weights had goes; what ``bench`` measured of a method stays beside it, until that method's pace is another."""
     path, readme = tmp_path / "results.json", tmp_path / "README.md"
     readme.write_text(f"{results.BEGIN}\n{results.END}")
     (tmp_path / "manifest.json").write_text(json.dumps({"files": {"lm/model.safetensors": "0" * 64}}))
-    old = {"command": "bench", "conditions": {"checkpoint": "x", "pace": "p"}, "rows": {"lengths": {}, "heads": {}},
+    old = {"command": "bench", "conditions": {"checkpoint": "x", "paces": {"ssd": "p", "compressed": "c"}},
+           "rows": {"draft lengths": {}, "lengths": {}, "heads": {}}, "follows": {"draft lengths": "ssd", "lengths": "compressed"},
            "made_of": {"heads": {"modules": ["lm"], "hash": "other"}}}
-    new = {"command": "evaluate", "conditions": {"checkpoint": "y", "pace": "p"}, "rows": {"long form": {}}, "made_of": {}}
-    for pace, left in (("p", {"lengths", "long form"}), ("q", {"long form"})):
+    new = {"command": "evaluate", "conditions": {"checkpoint": "y"}, "rows": {"long form": {}}, "made_of": {}}
+    for paces, left in (({"ssd": "p", "compressed": "c"}, {"draft lengths", "lengths"}), ({"ssd": "q", "compressed": "c"}, {"lengths"}),
+                        ({"ssd": "q"}, set()), ({}, set())):
         path.write_text(json.dumps({"analyses": old}))
-        results.keep("analyses", new | {"conditions": new["conditions"] | {"pace": pace}}, path, readme)
+        assert results.still_paced(old, paces) == left
+        results.keep("analyses", new | {"conditions": new["conditions"] | {"paces": paces}}, path, readme)
         kept = json.loads(path.read_text())["analyses"]
-        assert set(kept["rows"]) == left and kept["command"] == ("bench && evaluate" if pace == "p" else "evaluate")
+        assert set(kept["rows"]) == left | {"long form"} and kept["command"] == ("bench && evaluate" if left else "evaluate")
+        assert set(kept.get("follows", {})) == left and results.still_paced(kept, paces) == left
 
 
 def test_an_analysis_that_has_got_a_row_of_other_modules_is_made_anew(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from .bench_peer import Peer
 from .bench_parts import PartClock
 from .bench_stack import RANDOM
 from .config import Request, Sampling
-from .evaluate_rows import Row, pace_of
+from .evaluate_rows import Row, pace_of, paces_of
 from .lm.cost import Cost, probe_bandwidth
 from .lm.decoder import Decoder
 from .methods.batched import BatchedBaseline
@@ -238,7 +238,7 @@ class Bench:
                 "spread": {name: extent(values) for name, values in numbers.items()},
                 "method": row.method.name, "options": dataclasses.asdict(row.options), "rounds": len(m.lm_rtf),
             }
-        result = {"conditions": self.conditions(), "rows": rows}
+        result = {"conditions": self.conditions(), "rows": rows, "follows": {row.label: row.method.name for row in self.rows}}
         if self.peer:
             ratios = [a / b for a, b in zip(base.ms_per_step, self.peer)] if base else []
             result["peer"] = {"name": "transformers generate, same weights", "ms_per_token": median(self.peer),
@@ -251,7 +251,7 @@ class Bench:
         cuda = device.type == "cuda"
         return {
             "random_weights": self.stack.checkpoint_hash == RANDOM, "stack": self.stack.name, "checkpoint": self.stack.checkpoint_hash,
-            "pace": pace_of(self.stack), "device": processor(device),
+            "pace": pace_of(self.stack), "paces": paces_of(self.stack), "device": processor(device),
             "runtime": "graph" if cuda and Decoder.graphed else "eager", "threads": torch.get_num_threads(),
             "load_average": os.getloadavg(), "dtype": decoder.precision,
             "seconds": self.seconds, "rounds": min(len(m.lm_rtf) for m in self.measured.values()), "seed": self.seed, "bandwidth_gb_s": self.bandwidth / 1e9,

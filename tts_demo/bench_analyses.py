@@ -4,7 +4,7 @@ gets longer, and what decides the best draft length."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ LONG_ROUNDS = 2  # rounds that speak the longest
 CONTEXT = 400  # live slots while the cost of a pass is measured
 REPEATS = 60  # passes timed of each length
 TOLERANCES = (0.0, 0.1, 0.2, 0.3, 0.4)
+FOLLOWS = {"draft lengths": "ssd", "lengths": "compressed"}  # the method whose speed they are about
 
 
 def extra_rows() -> list[Row]:
@@ -159,7 +160,8 @@ def best_length(rate: float, passes: dict[int, float], draft: float) -> dict[str
     return {"best": best, "gain": gains[best]}
 
 
-def run(bench: Bench) -> dict[str, dict[str, Any]]:
-    """Name -> figures."""
-    found = {"draft lengths": draft_lengths(bench), "lengths": lengths(bench)}
+def run(bench: Bench, holds: Container[str] = ()) -> dict[str, dict[str, Any]]:
+    """Name -> figures, of those that do not hold still."""
+    made = {"draft lengths": draft_lengths, "lengths": lengths}
+    found = {name: make(bench) for name, make in made.items() if name not in holds}
     return {name: figures for name, figures in found.items() if figures}

@@ -11,7 +11,7 @@ from .bench import Bench
 from .bench_stack import shape_stack
 from .bench_table import table
 from .config import UserError
-from .evaluate_rows import EVERYTHING, ROWS_SHARE, read_cases, rows_for, runnable
+from .evaluate_rows import EVERYTHING, ROWS_SHARE, paces_of, read_cases, rows_for, runnable
 from .lm.decoder import Decoder
 from .methods import METHODS
 from .runtime import pick_device
@@ -39,6 +39,11 @@ def command(args: argparse.Namespace) -> None:
         recording = audio.read(case.prompt, target=stack.sample_rate)
         prompt = stack.encode_prompt(recording.samples, recording.rate, case.prompt_text or None)
     rows, skipped = runnable(stack, rows, bool(args.methods))
+    holds: set[str] = set()
+    if args.changed:
+        sections = results.load(results.RESULTS)
+        holds = set().union(*(results.still_paced(sections.get(name, {}), paces_of(stack)) for name in ("bench", "analyses")))
+        rows = [row for row in rows if row.label not in holds or row.method.name == "baseline"]
     store = results.STORES / "bench.json" if args.all else None
     bench = Bench(stack, prompt, rows, args.seconds, args.seed, args.rounds or 0, store)
     bench.allow(args.minutes * (ROWS_SHARE if args.all else 1))
@@ -52,8 +57,9 @@ def command(args: argparse.Namespace) -> None:
         results.keep("bench", report)
     if args.all:
         bench.allow(args.minutes * (1 - ROWS_SHARE))
-        analyses = bench_analyses.run(bench)
-        results.keep("analyses", {"command": report["command"], "conditions": report["conditions"], "rows": analyses})
+        analyses = bench_analyses.run(bench, holds)
+        results.keep("analyses", {"command": report["command"], "conditions": report["conditions"], "rows": analyses,
+                                  "follows": {name: bench_analyses.FOLLOWS[name] for name in analyses}})
         report["analyses"] = analyses
     if args.json:
         Path(args.json).write_text(json.dumps(report, indent=1))
@@ -62,7 +68,7 @@ def command(args: argparse.Namespace) -> None:
 
 def typed(args: argparse.Namespace) -> str:
     """What to type to measure this again."""
-    words = ["python -m tts_demo bench"] + ["--all"] * args.all
+    words = ["python -m tts_demo bench"] + ["--all"] * args.all + ["--changed"] * args.changed
     words += [f"--{key} {getattr(args, key)}" for key in ("shape", "batch", "seconds", "runtime", "rounds", "methods")
               if getattr(args, key)]
     words += [f"--minutes {args.minutes:g}"] * bool(args.minutes)

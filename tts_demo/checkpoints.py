@@ -97,10 +97,11 @@ def checkpoint_hash(root: Path, modules: Iterable[str] | None = None) -> str:
     return _digest(files)
 
 
-def pace_hash(root: Path, modules: Iterable[str]) -> str:
-    """Twelve hex digits that change with the configuration of any module, and with the weights of ``modules`` alone."""
-    return _digest({k: v for k, v in read_manifest(root).items()
-                    if k.endswith(CONFIG) or (k.split("/")[0] in set(modules) and not k.endswith(CARD))})
+def pace_hash(root: Path, modules: Iterable[str], weights: Iterable[str]) -> str:
+    """Twelve hex digits that change with the configuration of any of ``modules``, and with the weights of ``weights`` alone."""
+    modules, weights = set(modules), set(weights)
+    kept = lambda folder, file: file == CONFIG and folder in modules | weights or file == WEIGHTS and folder in weights
+    return _digest({k: v for k, v in read_manifest(root).items() if kept(*k.split("/"))})
 
 
 def _digest(files: dict[str, str]) -> str:

@@ -70,9 +70,9 @@ def build_parser() -> Parser:
     bench.add_argument("--runtime", default="eager", choices=("eager", "graph"))
     bench.add_argument("--peer", action="store_true", help="also measure transformers' own generate on the same weights")
     bench.add_argument("--rounds", "--limit", type=int, metavar="N", help="rounds of measuring; default: 5")
-    evaluate.add_argument("--changed", action="store_true", help="only rows and analyses whose weights differ from those that the "
-                          "published results were measured with, and the baseline")
     for command in (evaluate, bench):
+        command.add_argument("--changed", action="store_true", help="only rows and analyses whose weights differ from those that the "
+                             "published results were measured with, and the baseline")
         command.add_argument("--all", action="store_true", help="everything in the results file: all methods and dials, then the "
                              "analyses; kept as with --keep, and goes on where it stopped")
         command.add_argument("--minutes", type=float, default=0.0, metavar="M",

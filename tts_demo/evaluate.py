@@ -29,7 +29,7 @@ from tqdm import tqdm
 
 from . import audio, engine, judges, results
 from .config import SAMPLE_RATE, Request, Sampling, UserError
-from .evaluate_rows import EVERYTHING, ROWS_SHARE, Case, Row, pace_of, read_cases, rows_for, runnable
+from .evaluate_rows import EVERYTHING, ROWS_SHARE, Case, Row, pace_of, paces_of, read_cases, rows_for, runnable
 from .evaluate_table import compare, format_table, summarise
 from .methods import METHODS
 
@@ -58,7 +58,7 @@ class Evaluation:
         self.store, self._made_of = store, {}
         self._until = float("inf")
         self.conditions = {
-            "checkpoint": stack.checkpoint_hash, "pace": pace_of(stack), "stack": stack.name, "device": str(stack.device),
+            "checkpoint": stack.checkpoint_hash, "pace": pace_of(stack), "paces": paces_of(stack), "stack": stack.name, "device": str(stack.device),
             "dtype": stack.decoder.precision, "sampling": dataclasses.asdict(sampling), "seed": seed,
             "machine": f"{platform.machine()}, {os.cpu_count()} cores", "torch": torch.__version__,
             "threads": torch.get_num_threads(), "recogniser": "PocketSphinx en-us", "voice model": "Resemblyzer",
@@ -117,7 +117,7 @@ class Evaluation:
     def alike(self, conditions: dict[str, Any]) -> bool:
         """Whether what was measured under these conditions may stand beside what is measured here: they differ at most in
         the weights and the precision, which every row knows of its own."""
-        other, mine = ({k: v for k, v in c.items() if k not in ("threads", "processes", "checkpoint", "pace", "dtype")}
+        other, mine = ({k: v for k, v in c.items() if k not in ("threads", "processes", "checkpoint", "pace", "paces", "dtype")}
                        for c in (conditions, self.conditions))
         return json.loads(json.dumps(mine)) == other
 

@@ -85,9 +85,14 @@ def rows_for(names: Iterable[str], settings: dict[str, str]) -> list[Row]:
     return list({row.label: row for row in rows}.values())
 
 
-def pace_of(stack: Any) -> str:
-    """Hash of what the speed of its methods follows from; that of all its weights where the stack knows no better."""
-    return getattr(stack, "pace", stack.checkpoint_hash)
+def pace_of(stack: Any, *names: str) -> str:
+    """Hash of what the speed of these methods, or of all, follows from; that of all its weights where the stack knows no better."""
+    return stack.pace(*(names or METHODS)) if hasattr(stack, "pace") else stack.checkpoint_hash
+
+
+def paces_of(stack: Any) -> dict[str, str]:
+    """The same for each method."""
+    return {name: pace_of(stack, name) for name in EVERYTHING}
 
 
 def runnable(stack: Any, rows: list[Row], strict: bool) -> tuple[list[Row], list[str]]:

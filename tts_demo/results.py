@@ -72,23 +72,30 @@ def unchanged(section: str, alike: Callable[[dict[str, Any]], bool] = lambda con
     return {label: row for label, row in old.get("rows", {}).items() if label in holds}
 
 
+def still_paced(section: dict[str, Any], paces: dict[str, str]) -> set[str]:
+    """Labels of the rows of a section that are speeds and hold for methods of these ``paces`` (name -> hash)."""
+    before = section.get("conditions", {}).get("paces", {})
+    return {label for label, name in section.get("follows", {}).items() if before.get(name) and before[name] == paces.get(name)}
+
+
 def _joined(old: dict[str, Any], new: dict[str, Any], holds: Container[str]) -> dict[str, Any]:
     """``new`` with what it leaves of ``old`` and still holds; ``made_by`` names the command of each row where there is more than one.
-    A row that does not say what it was made with is a speed: it holds as long as the weights do that speeds follow from."""
+    Of a speed ``follows`` names the method that it is about: it holds as long as the weights do that the method's speed follows from."""
     before, now = old.get("conditions", {}), new.get("conditions", {})
     same = before.get("checkpoint") == now.get("checkpoint")
-    speeds = old.get("rows", {}).keys() - old.get("made_of", {}).keys() if before.get("pace") and before["pace"] == now.get("pace") else ()
+    speeds = still_paced(old, now.get("paces", {}))
     stays = {label: row for label, row in old.get("rows", {}).items() if same or label in holds or label in speeds}
     if not stays.keys() - new.get("rows", {}).keys():
         return new
     made_by = old.get("made_by") or dict.fromkeys(old["rows"], old.get("command", ""))
     made_by = {label: made_by.get(label, "") for label in stays} | dict.fromkeys(new["rows"], new["command"])
     made_of = {label: made for label, made in old.get("made_of", {}).items() if label in stays} | new.get("made_of", {})
+    follows = {label: name for label, name in old.get("follows", {}).items() if label in stays} | new.get("follows", {})
     rows = stays | new["rows"]
     rows = {label: rows[label] for label in dict.fromkeys([*old["rows"], *rows]) if label in rows}  # in the order people know
     peer = {"peer": old["peer"]} if same and "peer" in old else {}  # of the same weights, in an earlier hour
     return peer | new | {"conditions": old["conditions"] | new["conditions"], "rows": rows, "made_of": made_of, "made_by": made_by,
-                  "command": SEPARATOR.join(dict.fromkeys(filter(None, made_by.values())))}
+                  "follows": follows, "command": SEPARATOR.join(dict.fromkeys(filter(None, made_by.values())))}
 
 
 def _commit() -> str | None:

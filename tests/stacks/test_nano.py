@@ -11,6 +11,7 @@ import torch
 from nano_tiny import ENTRIES, SPEAKER, make_checkpoint, voice
 from tts_demo import checkpoints, engine
 from tts_demo.config import HOP, Request, UserError
+from tts_demo.evaluate_rows import paces_of
 from tts_demo.methods import METHODS
 from tts_demo.stacks import load_stack, pick_dtype
 from tts_demo.stacks.nano import CONTEXT_SECONDS, NanoStack
@@ -130,11 +131,14 @@ def test_speed_follows_shapes_and_the_weights_that_choose_steps(tmp_path: Path) 
     def made_of(name: str) -> str:
         return stack.made_of(name, METHODS[name].Options())
 
-    pace, made = stack.pace, {name: made_of(name) for name in ("baseline", "tldr", "ssd")}
+    paces, pace, made = paces_of(stack), stack.pace("tldr", "ssd"), {name: made_of(name) for name in ("baseline", "tldr", "ssd")}
+    assert len({paces[name] for name in made}) == 3 and paces["ssd"] == stack.pace("ssd") != pace
     train("tldr")
-    assert stack.pace == pace and {name for name in made if made_of(name) != made[name]} == {"tldr"}
+    assert paces_of(stack) == paces and stack.pace("tldr", "ssd") == pace and {name for name in made if made_of(name) != made[name]} == {"tldr"}
     train("ssd")
-    assert stack.pace != pace and {name for name in made if made_of(name) != made[name]} == {"tldr", "ssd"}
+    assert stack.pace("tldr", "ssd") != pace
+    assert {name for name, now in paces_of(stack).items() if now != paces[name]} == {"ssd"}  # the draft alone says one frame a step
+    assert {name for name in made if made_of(name) != made[name]} == {"tldr", "ssd"}
 
 
 def test_what_a_setting_does_not_read_does_not_count(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -123,14 +124,14 @@ class NanoStack:
             return self.checkpoint_hash
         return checkpoints.checkpoint_hash(self.root, self.reads(name, options))
 
-    @property
-    def pace(self) -> str:
-        """Hash of what speed follows from: the shapes of all modules, and the weights behind the steps of the methods that
-        let what is said decide how far each goes."""
+    def pace(self, *names: str) -> str:
+        """Hash of what the speed of these methods follows from: the shapes of all modules that they read, and the weights behind
+        the steps of those that let what is said decide how far each goes."""
         if self.root is None:
             return self.checkpoint_hash
-        follow = [folder for kind in METHODS.values() if kind.pace_follows_weights for folder in kind.build_modules(self.lm)]
-        return checkpoints.pace_hash(self.root, ("lm", *follow))
+        folders = {kind: tuple(kind.build_modules(self.lm)) for kind in map(find, names)}
+        follow = [folder for kind, own in folders.items() if kind.pace_follows_weights for folder in own]
+        return checkpoints.pace_hash(self.root, (*PARTS, *itertools.chain(*folders.values())), ("lm", *follow))
 
     def _adapters(self, kind: type[Method]) -> dict[str, torch.nn.Module]:
         """The method's trained modules by folder. One that it can run without may be absent."""
