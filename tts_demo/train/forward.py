@@ -19,13 +19,13 @@ def rope_table(lm: LanguageModel, positions: Tensor) -> tuple[Tensor, Tensor]:
     return angles.cos(), angles.sin()
 
 
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     a, b = x.chunk(2, -1)
     return x * cos + torch.cat([-b, a], -1) * sin
 
 
-def _norm(x: Tensor, norm: nn.Module, eps: float) -> Tensor:
-    return F.rms_norm(x, norm.weight.shape, norm.weight, eps)
+def norm(x: Tensor, module: nn.Module, eps: float) -> Tensor:
+    return F.rms_norm(x, module.weight.shape, module.weight, eps)
 
 
 def train_forward(lm: LanguageModel, x: Tensor, positions: Tensor, mask: Tensor, guided: tuple[int, ...] = (),
@@ -38,10 +38,10 @@ def train_forward(lm: LanguageModel, x: Tensor, positions: Tensor, mask: Tensor,
     weights = []
     for index, block in enumerate(lm.backbone.layers):
         attention, mlp = block.self_attn, block.mlp
-        h = _norm(x, block.input_layernorm, c.rms_eps)
+        h = norm(x, block.input_layernorm, c.rms_eps)
         q, k, v = (p(h).unflatten(-1, (-1, c.head_dim)).transpose(1, 2)
                    for p in (attention.q_proj, attention.k_proj, attention.v_proj))
-        q, k = _rotate(q, cos, sin), _rotate(k, cos, sin)
+        q, k = rotate(q, cos, sin), rotate(k, cos, sin)
         if index in guided:
             scores = q[:, 0, rows].float() @ k[:, 0].float().transpose(1, 2) * c.head_dim**-0.5
             weights.append((scores + bias[:, 0, rows].float()).log_softmax(-1)[..., columns])
@@ -50,6 +50,6 @@ def train_forward(lm: LanguageModel, x: Tensor, positions: Tensor, mask: Tensor,
         # Written out: with a mask, the CPU's fused attention takes twice the time in training.
         y = torch.softmax(q * c.head_dim**-0.5 @ k.transpose(-1, -2) + bias, -1).to(v.dtype) @ v
         x = x + F.dropout(attention.o_proj(y.transpose(1, 2).flatten(2)), dropout)
-        h = _norm(x, block.post_attention_layernorm, c.rms_eps)
+        h = norm(x, block.post_attention_layernorm, c.rms_eps)
         x = x + F.dropout(mlp.down_proj(F.silu(mlp.gate_proj(h)) * mlp.up_proj(h)), dropout)
-    return _norm(x, lm.backbone.norm, c.rms_eps), weights
+    return norm(x, lm.backbone.norm, c.rms_eps), weights

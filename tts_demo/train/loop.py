@@ -59,6 +59,7 @@ class Task:
     steps: int
     lr: float
     data_summary: str  # corpora, hours, licences: for the model card
+    process = 0  # which of several processes this is: ``fit`` says so
     any_length = False  # convolutions over batches of which no two are equally long
     loads_published = False  # sees to ``--set start=published`` itself
     follows: dict[str, str] = {}  # a module -> the published one it begins with while it has not been published itself
@@ -85,6 +86,7 @@ def learning_rate(step: int, steps: int, peak: float, warmup: int = 100) -> floa
 def fit(task: Task, options: TrainOptions, ranks: Ranks = Ranks()) -> dict[str, float]:
     """Train to ``steps`` (or for ``minutes``), keep state under work/<name>, publish modules and cards. Returns scores.
     Of several processes each takes batches of its own; the first sees those of a run alone, and writes all files."""
+    task.process = ranks.index
     # cuDNN plans every operation anew for each length it has not seen: half a second a step where all batches differ.
     with (torch.backends.cudnn.flags(enabled=not task.any_length),
           sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])):

@@ -110,17 +110,17 @@ class Sequences:
         even as the second half of a pair."""
         return self._voices[self._side(index)]
 
-    def batch(self, rng: np.random.Generator) -> SpeechBatch:
-        """One training batch: utterances around a random length, drawn in proportion to their frames."""
+    def batch(self, rng: np.random.Generator, times: int = 1) -> SpeechBatch:
+        """One training batch, or one ``times`` as large: utterances around a random length, drawn in proportion to their frames."""
         centre = int(np.searchsorted(self._share, rng.random()))
         length = len(self.codes.get(self.train[centre]))
-        count = max(1, round(self.frames / length))
+        count = max(1, round(times * self.frames / length))
         low = max(0, min(centre - 2 * count, len(self.train) - 4 * count))
         pool = self.train[low : low + max(count, 4 * count)]
         chosen = rng.choice(pool, size=min(count, len(pool)), replace=False)
         if self.chains and rng.random() < self.chains:
             goal = int(rng.integers(self.chained // 3, self.chained + 1))
-            chosen = chosen[: max(1, self.frames // goal)]
+            chosen = chosen[: max(1, times * self.frames // goal)]
             return self.collate([self._item(rng, int(i), goal, self.chained) for i in chosen]).to(self.device)
         pair = 2 * length < self.longest and rng.random() < self.pairs
         if pair:
