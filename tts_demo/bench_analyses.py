@@ -16,7 +16,7 @@ from .config import Sampling
 from .evaluate_rows import Row, runnable
 from .evaluate_analyses import row
 from .lm import Decoder
-from .lm.sampling import distribution, draw, sample
+from .lm.sampling import Law, law, sample
 from .methods.ssd import LONGEST, judge
 from .runtime import generator_for, synchronize
 from .turns import in_turn
@@ -100,21 +100,22 @@ def step_milliseconds(method: Any, repeats: int = REPEATS) -> tuple[float, dict[
     def logits(decoder: Decoder, x: Tensor) -> Tensor:
         return decoder.logits(decoder.forward(x[None], caches[decoder], caches[decoder].next_position)[0])
 
-    def propose() -> tuple[Tensor, Tensor, Tensor]:
-        return draw(logits(draft, method.listen(heard[:1], draft.embed(codes[:1]))), Sampling(), generator)
+    def propose() -> Law:
+        said = law(logits(draft, method.listen(heard[:1], draft.embed(codes[:1]))), Sampling())
+        said.draw(generator)
+        return said
 
-    def verdict(drafted: int, laws: Tensor) -> Tensor:
-        scores = logits(base, base.embed(codes[:drafted + 1]))
-        if not drafted:
-            return sample(scores, Sampling(), generator)
-        return judge(codes[None, :drafted], laws[None], distribution(scores, Sampling())[None], 0.0, generator)
+    def verdict(laws: list[Law]) -> list[int]:
+        scores = logits(base, base.embed(codes[:len(laws) + 1]))
+        if not laws:
+            return sample(scores, Sampling(), generator).tolist()
+        p = Law.together(laws, base.config.vocab)
+        return judge(p.ids[:, 0], p, law(scores, Sampling()), 0.0, generator)  # as if its likeliest tokens had been drafted
 
     for _ in range(repeats + 1):
         for drafted, spent in passes.items():
-            for _ in range(drafted):
-                timed(propose, drafts)
-            laws = heard.new_full((drafted, base.config.vocab), 1 / base.config.vocab)
-            timed(lambda: verdict(drafted, laws), spent)
+            laws = [timed(propose, drafts) for _ in range(drafted)]
+            timed(lambda: verdict(laws), spent)
             for decoder, count in ((draft, drafted), (base, drafted + 1)):
                 caches[decoder].rollback(count)
     first = sum(passes)  # drafts of the first turn, in which everything is cold

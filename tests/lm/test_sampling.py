@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tts_demo.config import Sampling
-from tts_demo.lm.sampling import Ending, History, distribution, draw, sample, special_ids
+from tts_demo.lm.sampling import Ending, History, Law, distribution, law, sample, special_ids
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.5, 0.0, -1.0]])
 
@@ -32,10 +32,18 @@ def test_a_draw_tells_its_law(sampling, repeated):
     """With its ids it is ``distribution``, and what is drawn follows it; with a forbidden id and with what was said before."""
     n, forbid = 20_000, torch.tensor([False, True, False, False, False])
     history = None if repeated is None else torch.full((n, 10), -1).index_fill_(1, torch.arange(4), repeated)
-    token, probs, ids = draw(LOGITS.expand(n, -1), sampling, torch.Generator().manual_seed(1), forbid, history)
-    law = distribution(LOGITS, sampling, forbid, None if history is None else history[:1])[0]
-    torch.testing.assert_close(torch.zeros(5).scatter_(-1, ids[0], probs[0]), law)
-    torch.testing.assert_close(torch.bincount(token, minlength=5) / n, law, atol=0.018, rtol=0)
+    found = law(LOGITS.expand(n, -1), sampling, forbid, history)
+    token = found.draw(torch.Generator().manual_seed(1))
+    expected = distribution(LOGITS, sampling, forbid, None if history is None else history[:1])[0]
+    torch.testing.assert_close(found.full(5)[0], expected)
+    torch.testing.assert_close(torch.bincount(token, minlength=5) / n, expected, atol=0.018, rtol=0)
+
+
+def test_laws_of_some_ids_and_of_all_go_together():
+    few, full = law(LOGITS, Sampling(1.0, 2, 1.0)), Law(LOGITS.softmax(-1), torch.arange(5)[None])
+    for laws in ((few, few), (few, full)):
+        both = Law.together(laws, 5)
+        torch.testing.assert_close(both.full(5), torch.cat([each.full(5) for each in laws]))
 
 
 def test_truncation_rules():

@@ -9,7 +9,7 @@ import torch
 
 from tts_demo.config import Sampling, UserError
 from tts_demo.lm.masks import prefix_mask
-from tts_demo.lm.sampling import distribution, race, sample
+from tts_demo.lm.sampling import Law, distribution, sample
 from tts_demo.methods import METHODS
 from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.ssd import SSD, DraftLength, before, judge
@@ -70,31 +70,45 @@ def test_registry_and_options():
             SSD.Options.parse(bad)
 
 
-def test_emitted_tokens_follow_the_target_exactly():
+def rows_of(probs: torch.Tensor, shuffled: bool = False) -> Law:
+    """A law [R, V] of all ids, in order or each row in one of its own."""
+    ids = torch.stack([torch.randperm(probs.shape[-1]) if shuffled else torch.arange(probs.shape[-1]) for _ in probs])
+    return Law(probs.gather(-1, ids), ids)
+
+
+@pytest.mark.parametrize("shuffled", (False, True))
+def test_emitted_tokens_follow_the_target_exactly(shuffled):
     """20,000 rounds of two drafted tokens: what is said first, and what is said second, both follow q."""
-    generator = torch.Generator().manual_seed(1)
-    p = torch.tensor([[0.50, 0.30, 0.10, 0.05, 0.05, 0.0], [0.1, 0.1, 0.1, 0.1, 0.3, 0.3]])
+    generator, rounds = torch.Generator().manual_seed(1), 20_000
+    p = rows_of(torch.tensor([[0.50, 0.30, 0.10, 0.05, 0.05, 0.0], [0.1, 0.1, 0.1, 0.1, 0.3, 0.3]]), shuffled)
     q = torch.tensor([[0.20, 0.30, 0.05, 0.25, 0.10, 0.1], [0.3, 0.3, 0.1, 0.1, 0.1, 0.1], [1, 0, 0, 0, 0, 0.0]])
-    rounds = 20_000
-    drafted = race(p.expand(rounds, -1, -1), generator)
-    accepted, token = judge(drafted, p.expand(rounds, -1, -1), q.expand(rounds, -1, -1), 0.0, generator)
-    said = torch.cat([drafted, token[:, None]], 1)
-    said.scatter_(1, accepted[:, None], token[:, None])
-    first, second = (torch.bincount(t, minlength=6).float() for t in (said[:, 0], said[accepted > 0, 1]))
-    assert (token[accepted == 2] == 0).all()
+    judging = rows_of(q, shuffled)
+    said = [judge(p.draw(generator), p, judging, 0.0, generator) for _ in range(rounds)]
+    first, second = (torch.bincount(torch.tensor([s[i] for s in said if len(s) > i]), minlength=6).float() for i in (0, 1))
+    assert all(s[2] == 0 for s in said if len(s) == 3) and {len(s) for s in said} == {1, 2, 3}
     assert chi_square(first, q[0] * rounds) < 25.7  # 5 degrees of freedom: exceeded once in 10,000
     assert chi_square(second, q[1] * second.sum()) < 25.7
     # The chance to accept is 1 minus the distance of the two laws; five standard deviations.
-    assert second.sum() / rounds == pytest.approx(torch.minimum(p[0], q[0]).sum().item(), abs=0.018)
+    assert second.sum() / rounds == pytest.approx(torch.minimum(p.full(6)[0], q[0]).sum().item(), abs=0.018)
 
 
 def test_tolerance_raises_acceptance_by_what_it_says():
-    generator = torch.Generator().manual_seed(2)
-    p, q = torch.tensor([[[0.0, 1.0]]]), torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
-    accepted, _ = judge(torch.ones(20_000, 1, dtype=torch.long), p.expand(20_000, -1, -1), q.expand(20_000, -1, -1), 0.4,
-                        generator)
-    assert accepted.float().mean() == pytest.approx(0.4, abs=0.018)  # five standard deviations
-    assert judge(torch.tensor([[1]]), p, q, 0.0, generator).flatten().tolist() == [0, 0]
+    """By 0.4 for a token that the base says now and then; not at all for one that it never says."""
+    generator, rounds = torch.Generator().manual_seed(2), 5_000
+    drafted, p = torch.ones(1, dtype=torch.long), rows_of(torch.tensor([[0.0, 1.0]]))
+    for chance, tolerance, share in ((0.1, 0.4, 0.5), (0.1, 0.0, 0.1), (0.0, 0.4, 0.0), (0.0, 1.0, 0.0), (0.001, 1.0, 1.0)):
+        q = rows_of(torch.tensor([[1 - chance, chance], [0.5, 0.5]]))
+        accepted = sum(len(judge(drafted, p, q, tolerance, generator)) - 1 for _ in range(rounds))
+        assert accepted / rounds == pytest.approx(share, abs=0.036), (chance, tolerance)  # five standard deviations
+
+
+def test_where_draft_and_base_agree_but_for_rounding_something_is_said():
+    p = rows_of(torch.tensor([[0.5, 0.5]]))
+    q = rows_of(torch.tensor([[0.5 - 1e-7, 0.5 - 1e-7], [0.0, 1.0]]))
+    for seed in range(50):
+        assert judge(torch.tensor([0]), p, q, 0.0, torch.Generator().manual_seed(seed)) == [0, 1]
+    q = Law(torch.tensor([[0.25, 0.25], [0.0, 1.0]]), q.ids)  # far below: rejected now and then, with no residual
+    assert {tuple(judge(torch.tensor([0]), p, q, 0.0, torch.Generator().manual_seed(s))) for s in range(50)} == {(0, 1), (0,), (1,)}
 
 
 def test_law_counts_redraws_of_repeated_tokens():
@@ -153,10 +167,21 @@ def test_a_draft_equal_to_the_target_accepts_everything(tiny_lm, tiny_prefix):
     assert steps[-1].stats["acceptance"] == 1 and steps[-1].stats["tokens_per_pass"] == 5
 
 
-def test_tolerance_1_accepts_everything(tiny_lm, tiny_prefix):
+def test_tolerance_1_accepts_everything_that_the_base_may_say(tiny_lm, tiny_prefix, monkeypatch):
+    """Whatever was drafted where nothing is beyond the base; where its law is cut short, no token beyond it is ever said."""
     method = make_method(tiny_lm, noise=1)
-    steps, _ = finish(method, start(method, tiny_prefix, Sampling(1.0), 5, 20, True, tolerance=1.0))
+    steps, _ = finish(method, start(method, tiny_prefix, PLAIN, 5, 20, True, tolerance=1.0))
     assert all(s.accepted == s.proposed for s in steps)
+    said = []
+
+    def watch(drafted, p, q, *rest):
+        new = judge(drafted, p, q, *rest)
+        said.append(q.full(tiny_lm.config.vocab)[: len(new)].gather(-1, torch.tensor(new)[:, None]))
+        return new
+
+    monkeypatch.setattr("tts_demo.methods.ssd.judge", watch)
+    steps, _ = finish(method, start(method, tiny_prefix, Sampling(1.0, 5, 0.8, repeat_window=0), 5, 60, True, tolerance=1.0))
+    assert 0 < sum(s.accepted for s in steps) < sum(s.proposed for s in steps) and torch.cat(said).min() > 0
 
 
 @pytest.mark.parametrize("length", ("2", "8", "auto"))
@@ -189,11 +214,11 @@ def test_truncation_applies_to_both_sides(tiny_lm, tiny_prefix):
     state = start(method, tiny_prefix, sampling, draft_length=3)
     drafted, p, recent = method._draft(state, 3)
     q = method._judging_laws(state, method._read(state, drafted), recent)
-    for laws in (p, q):
+    for laws in (p.full(tiny_lm.config.vocab), q.full(tiny_lm.config.vocab)):
         assert ((laws > 0).sum(-1) <= 5).all()
         torch.testing.assert_close(laws.sum(-1), torch.ones(len(laws)))
     full = start(method, tiny_prefix, PLAIN)
-    torch.testing.assert_close(method._draft(full, 1)[1], method.draft.logits(full.draft_hidden[:, 0]).softmax(-1))
+    torch.testing.assert_close(method._draft(full, 1)[1].full(tiny_lm.config.vocab), method.draft.logits(full.draft_hidden[:, 0]).softmax(-1))
 
 
 def test_end_of_speech_drafted_and_rejected(tiny_lm, tiny_prefix):
@@ -228,7 +253,13 @@ def test_replay_rows_decide_every_token(tiny_lm, tiny_prefix):
     method = make_method(tiny_lm, 0.1)
     state = start(method, tiny_prefix, PLAIN, 4, 20, True, tolerance=0.2)
     laws, judging = [], method._judging_laws
-    method._judging_laws = lambda *args: laws.append(judging(*args)) or laws[-1]
+
+    def watch(*args):
+        found = judging(*args)
+        laws.append(found.full(tiny_lm.config.vocab))
+        return found
+
+    method._judging_laws = watch
     steps, tokens = finish(method, state)
     stepwise = torch.cat([law[:len(step.frames)] for law, step in zip(laws, steps)])
     replay = method.replay(state)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -24,18 +27,50 @@ def _truncated(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     return probs / probs.sum(-1, keepdim=True), ids
 
 
-def distribution(logits: Tensor, sampling: Sampling, forbid: Tensor | None = None,
-                 history: Tensor | None = None) -> Tensor:
-    """logits [B, V] -> probs [B, V] that ``sample`` draws from; greedy is one-hot.
+@dataclass(frozen=True)
+class Law:
+    """What a token is drawn from, for any number of rows: probabilities probs [..., M] of ids [..., M]; all others have none."""
+
+    probs: Tensor
+    ids: Tensor
+
+    def draw(self, generator: torch.Generator | None = None) -> Tensor:
+        """A token a row [...]."""
+        return self.ids.gather(-1, race(self.probs, generator)[..., None])[..., 0]
+
+    def full(self, size: int) -> Tensor:
+        """The same as probabilities of all ids, [..., size]."""
+        return self.probs.new_zeros(*self.probs.shape[:-1], size).scatter_(-1, self.ids, self.probs)
+
+    @staticmethod
+    def together(laws: Sequence[Law], size: int) -> Law:
+        """Rows of several laws [B, M] in one."""
+        if len({law.ids.shape[-1] for law in laws}) > 1:
+            laws = [_of_all(law.full(size)) for law in laws]
+        return Law(torch.cat([law.probs for law in laws]), torch.cat([law.ids for law in laws]))
+
+
+def _of_all(probs: Tensor) -> Law:
+    return Law(probs, torch.arange(probs.shape[-1], device=probs.device).expand_as(probs))
+
+
+def law(logits: Tensor, sampling: Sampling, forbid: Tensor | None = None, history: Tensor | None = None) -> Law:
+    """logits [B, V] -> what ``sample`` draws from, of as many ids as top-k leaves (likeliest first), or of all; greedy is certain.
 
     forbid: [V] bool, True = never drawn. history [B, W] as ``sample`` takes it: the law then counts the redraws of
     repetition-aware sampling in, in closed form: what is drawn and not repeated, and, for the mass of each token that
     is repeated, the untruncated distribution of the others. Without it repetition is left aside.
     """
     logits = _without(logits, forbid)
-    probs, ids = _truncated(logits, sampling)
-    law = torch.zeros_like(logits).scatter_(-1, ids, probs)
-    return law if _never_redrawn(ids, sampling, history) else _with_redraws(law, logits, sampling, history)
+    found = Law(*_truncated(logits, sampling))
+    if _never_redrawn(found.ids, sampling, history):
+        return found
+    return _of_all(_with_redraws(found.full(logits.shape[-1]), logits, sampling, history))
+
+
+def distribution(logits: Tensor, sampling: Sampling, forbid: Tensor | None = None, history: Tensor | None = None) -> Tensor:
+    """The same as probabilities [B, V]."""
+    return law(logits, sampling, forbid, history).full(logits.shape[-1])
 
 
 def _never_redrawn(ids: Tensor, sampling: Sampling, history: Tensor | None) -> bool:
@@ -58,18 +93,6 @@ def _with_redraws(probs: Tensor, logits: Tensor, sampling: Sampling, history: Te
     share = (repeated / (1 - again)).scatter(-1, top, 0.0)
     others = scaled.scatter(-1, top, float("-inf")).softmax(-1)
     return (probs - repeated + again * (share.sum(-1, keepdim=True) - share) + repeated.gather(-1, top) * others).clamp(min=0)
-
-
-def draw(logits: Tensor, sampling: Sampling, generator: torch.Generator | None = None, forbid: Tensor | None = None,
-         history: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw from ``distribution``: tokens [B], and that law as probabilities [B, M] of ids [B, M]; where there are no redraws to
-    be counted in, M is only as many as top-k leaves, which saves a part of a draw's time."""
-    logits = _without(logits, forbid)
-    probs, ids = _truncated(logits, sampling)
-    if not _never_redrawn(ids, sampling, history):
-        probs = _with_redraws(torch.zeros_like(logits).scatter_(-1, ids, probs), logits, sampling, history)
-        ids = torch.arange(probs.shape[-1], device=probs.device).expand_as(probs)
-    return ids.gather(-1, race(probs, generator)[:, None])[:, 0], probs, ids
 
 
 def sample(logits: Tensor, sampling: Sampling, generator: torch.Generator | None = None, history: Tensor | None = None,
