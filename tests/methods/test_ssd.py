@@ -179,7 +179,7 @@ def test_tolerance_1_accepts_everything_that_the_base_may_say(tiny_lm, tiny_pref
         said.append(q.full(tiny_lm.config.vocab)[: len(new)].gather(-1, torch.tensor(new)[:, None]))
         return new
 
-    monkeypatch.setattr("tts_demo.methods.ssd.judge", watch)
+    monkeypatch.setattr("tts_demo.methods.ssd.method.judge", watch)
     steps, _ = finish(method, start(method, tiny_prefix, Sampling(1.0, 5, 0.8, repeat_window=0), 5, 60, True, tolerance=1.0))
     assert 0 < sum(s.accepted for s in steps) < sum(s.proposed for s in steps) and torch.cat(said).min() > 0
 

@@ -14,89 +14,24 @@ at tolerance 0 the tokens follow exactly the law of the baseline with the same s
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..config import LMConfig, Sampling
-from ..lm.decoder import Decoder, fuse
-from ..lm.linear import Projection
-from ..lm.masks import prefix_mask
-from ..lm.model import LanguageModel
-from ..lm.sampling import Ending, Law, law, sample
-from .base import Method, Options, Prefix, Replay, State, Step, dial
-
-LONGEST = 8  # drafted tokens a pass
-
-
-@dataclass(frozen=True)
-class DraftConfig:
-    """Which blocks of the base the draft has: ``trained`` ones of its own in front, then the ``shared`` last ones."""
-
-    trained: int
-    shared: int
-    layers: int  # blocks of the base it belongs to
-
-    @classmethod
-    def of(cls, config: LMConfig) -> DraftConfig:
-        """One in six, half of them its own. The paper's draft has one in three (section 3.1, 2 + 6 of 24), because it must find
-        its place in the text by itself; this one hears the base, which knows."""
-        each = max(1, config.layers // 12)
-        return cls(each, each, config.layers)
-
-
-class Draft(nn.Module):
-    """What the draft has of its own: its first blocks and its head, starting as the base's (section 2.3), and how it hears.
-
-    Unlike the paper's, it is told what the base thought: to each token's embedding the base's last hidden state before that
-    token is added, through ``listen`` (features as in EAGLE: Li and others, 2024); for tokens the base has not read yet, its own,
-    which lies in the same space because the last blocks and the norm are the base's. A draft of four blocks that only read the
-    tokens put 15 points of WER onto the base at tolerance 0.4. Alone neither is understood: this one was never to know the text.
-    """
-
-    def __init__(self, lm: LanguageModel) -> None:
-        super().__init__()
-        self.config = c = DraftConfig.of(lm.config)
-        first = c.layers - c.shared - c.trained
-        self.layers = nn.ModuleList(copy.deepcopy(block) for block in lm.backbone.layers[first:first + c.trained])
-        self.listen = nn.Linear(lm.config.hidden, lm.config.hidden, bias=False)
-        self.head = copy.deepcopy(lm.head)
-        nn.init.zeros_(self.listen.weight)
-
-    def blocks(self, lm: LanguageModel) -> list[nn.Module]:
-        """All blocks of the draft in order; the last ones are the base's own."""
-        return [*self.layers, *lm.backbone.layers[self.config.layers - self.config.shared:]]
-
-
-@torch.inference_mode(False)  # built on first use, perhaps inside a run: its weights must stay ordinary tensors
-@torch.no_grad()
-def draft_decoder(lm: LanguageModel, draft: Draft) -> Decoder:
-    """The draft as a decoder of its own. Shared blocks, final norm and embedding are the base decoder's tensors."""
-    base, config = lm.decoder, draft.config
-    own = [fuse(block, i, None, lm.config.head_dim, base.dtype) for i, block in enumerate(draft.layers)]
-    layers = own + base.layers[config.layers - config.shared:]
-    bias = draft.head.bias.detach().to(base.dtype) if draft.head.bias is not None else None
-    return Decoder(replace(base.config, layers=len(layers)), layers, base.norm, base.embedding,
-                   draft.head.weight.detach().to(base.dtype), bias)
-
-
-@torch.inference_mode(False)
-@torch.no_grad()
-def ear(draft: Draft, decoder: Decoder) -> Projection:
-    """``ear(heard, x)``: hidden states [N, H] of the positions before rows x [N, H] -> what the draft is fed [N, H]."""
-    return Projection(draft.listen.weight.detach().to(decoder.dtype))
-
-
-def before(hidden: Tensor, start: int) -> Tensor:
-    """hidden [..., T, H] -> what each row hears [..., T, H]: speech, from row ``start`` on, the row before it; the prefix nothing."""
-    return F.pad(hidden[..., start - 1:-1, :], (0, 0, start, 0))
+from ...config import Sampling
+from ...lm.decoder import Decoder
+from ...lm.linear import Projection
+from ...lm.masks import prefix_mask
+from ...lm.model import LanguageModel
+from ...lm.sampling import Ending, Law, law, sample
+from ..base import Method, Options, Prefix, Replay, State, Step, dial
+from .draft import Draft, before, draft_decoder, ear
+from .length import LONGEST, DraftLength
+from .verdict import judge
 
 
 @dataclass(frozen=True)
@@ -112,78 +47,6 @@ class SSDOptions(Options):
         if type(self.draft_length) is int:  # a number is as good as the word
             object.__setattr__(self, "draft_length", str(self.draft_length))
         super().__post_init__()
-
-
-class DraftLength:
-    """The length that says most per unit of time at the recent acceptance rate, for ``auto``.
-
-    Costs are in passes of the base model over one token: a drafted token costs ``draft``, judging more than one token
-    costs ``jump`` and each of them ``slope``. They are constants, not clock readings, so that a seed gives the same
-    tokens twice. On one thread of an EPYC, 12 layers of 192 and a draft of 2, a pass of the draft costs 0.24 with drawing, and
-    judging 1, 2, 3, 4, 8 tokens 1.31, 1.38, 1.43, 1.59, 1.97 (``bench_analyses.step_milliseconds``). On an accelerator, where
-    reading the weights dominates, a further token is assumed to be nearly free: not yet measured.
-    """
-
-    FURTHEST = 4  # auto drafts no more: the draft learns to hear itself three tokens deep, and its fourth is one such
-    MEMORY = 0.95  # weight of the past, a pass
-    PRIOR, STRENGTH = 0.83, 2.0  # where the rate starts at tolerance 0 (the bundled draft's), and how many tokens that is worth
-
-    def __init__(self, draft: float, jump: float, slope: float, tolerance: float = 0.0) -> None:
-        self.costs = [1.0] + [1 + jump + (draft + slope) * n for n in range(1, self.FURTHEST + 1)]
-        self.prior = 1 - (1 - self.PRIOR) * (1 - tolerance)  # drifts back to it while nothing is drafted: it tries again
-        self.accepted = self.judged = 0.0
-
-    @property
-    def rate(self) -> float:
-        """Chance that a drafted token is accepted, given that those before it were."""
-        return (self.accepted + self.prior * self.STRENGTH) / (self.judged + self.STRENGTH)
-
-    def observe(self, accepted: int, judged: int) -> None:
-        """judged: accepted tokens plus the one rejected, if any (tokens behind it say nothing)."""
-        self.accepted = self.MEMORY * self.accepted + accepted
-        self.judged = self.MEMORY * self.judged + judged
-
-    def best(self) -> int:
-        """0 = drafting does not pay now."""
-        rate, said, speeds = self.rate, 0.0, []
-        for n, cost in enumerate(self.costs):
-            said += rate ** n  # 1 + a + ... + a^n tokens are expected of n drafted ones
-            speeds.append(said / cost)
-        return max(range(len(speeds)), key=speeds.__getitem__)
-
-
-def judge(drafted: Tensor, p: Law, q: Law, tolerance: float, generator: torch.Generator | None) -> list[int]:
-    """drafted [L], the draft's laws p of them [L, M], the base's q of them and of the token behind [L + 1, M] -> what is said: the
-    drafted tokens that are accepted, and the one behind them.
-
-    All that it needs is fetched at once, the one host sync of a step, and decided on the host: on a CPU a small operator costs
-    more than this whole decision does.
-    """
-    r = torch.rand(len(drafted) + 1, generator=generator, device=drafted.device)
-    r, draft, draft_ids, base, base_ids = (x.cpu().numpy() for x in (r, p.probs, p.ids, q.probs, q.ids))
-    said = drafted.tolist()
-    for i, token in enumerate(said):
-        doubt, belief = _chance(token, draft[i], draft_ids[i]), _chance(token, base[i], base_ids[i])
-        # r < min(1, q / p) + tolerance, as r is below 1 anyway; and never where the base gives no chance at all
-        if not max(0.0, float(r[i]) - tolerance) < belief / doubt:
-            taken = np.zeros(1 + max(draft_ids[i].max(), base_ids[i].max()), dtype=base.dtype)
-            taken[draft_ids[i]] = draft[i]
-            residual = (base[i] - taken[base_ids[i]]).clip(0)
-            return said[:i] + [_pick(residual if residual.any() else base[i], base_ids[i], r[-1])]  # none: p = q but for rounding
-    return said + [_pick(base[-1], base_ids[-1], r[-1])]
-
-
-def _chance(token: int, chances: np.ndarray, ids: np.ndarray) -> float:
-    """Of one token under chances [M] of ids [M]."""
-    found = chances[ids == token]
-    return float(found[0]) if len(found) else 0.0
-
-
-def _pick(chances: np.ndarray, ids: np.ndarray, r: float) -> int:
-    """The id at r of the way, r uniform in [0, 1), through chances [M] of ids [M], which need not sum to 1."""
-    way = chances.cumsum()
-    place = int(way.searchsorted(r * way[-1], side="right"))
-    return int(ids[place if place < len(ids) else chances.argmax()])  # rounding left nothing
 
 
 @dataclass
