@@ -13,8 +13,8 @@ from .prefix import Prefix
 
 
 def _truncated(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """logits [B, V] -> probabilities [B, M] and their ids [B, M], sorted, after temperature, top-k and top-p. The mass
-    that top-p counts is that of the whole distribution, tokens beyond top-k included, as CosyVoice does it."""
+    """logits [B, V] -> weights [B, M], in the proportions of the probabilities, and their ids [B, M], likeliest first, after
+    temperature, top-k and top-p. The mass that top-p counts is that of the whole distribution, tokens beyond top-k included, as CosyVoice does it."""
     size = logits.shape[-1]
     k = 1 if sampling.temperature == 0 else min(sampling.top_k or size, size)
     if k == 1:
@@ -24,30 +24,32 @@ def _truncated(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     if sampling.top_p < 1:
         before = probs.cumsum(-1) - probs  # mass of the likelier tokens; the first token always stays
         probs = probs * (before < sampling.top_p)
-    return probs / probs.sum(-1, keepdim=True), ids
+    return probs, ids
 
 
 @dataclass(frozen=True)
 class Law:
-    """What a token is drawn from, for any number of rows: probabilities probs [..., M] of ids [..., M]; all others have none."""
+    """What a token is drawn from, for any number of rows: weights [..., M], in the proportions of the probabilities, of ids
+    [..., M]; all others have none. (That they sum to 1 would be two operators more for each token drafted.)"""
 
-    probs: Tensor
+    weights: Tensor
     ids: Tensor
 
     def draw(self, generator: torch.Generator | None = None) -> Tensor:
         """A token a row [...]."""
-        return self.ids.gather(-1, race(self.probs, generator)[..., None])[..., 0]
+        return self.ids.gather(-1, race(self.weights, generator)[..., None])[..., 0]
 
     def full(self, size: int) -> Tensor:
-        """The same as probabilities of all ids, [..., size]."""
-        return self.probs.new_zeros(*self.probs.shape[:-1], size).scatter_(-1, self.ids, self.probs)
+        """Probabilities of all ids, [..., size]."""
+        probs = self.weights / self.weights.sum(-1, keepdim=True)
+        return probs.new_zeros(*probs.shape[:-1], size).scatter_(-1, self.ids, probs)
 
     @staticmethod
     def together(laws: Sequence[Law], size: int) -> Law:
         """Rows of several laws [B, M] in one."""
         if len({law.ids.shape[-1] for law in laws}) > 1:
             laws = [_of_all(law.full(size)) for law in laws]
-        return Law(torch.cat([law.probs for law in laws]), torch.cat([law.ids for law in laws]))
+        return Law(torch.cat([law.weights for law in laws]), torch.cat([law.ids for law in laws]))
 
 
 def _of_all(probs: Tensor) -> Law:
@@ -108,6 +110,7 @@ def sample(logits: Tensor, sampling: Sampling, generator: torch.Generator | None
     probs, ids = _truncated(logits, sampling)
     if sampling.temperature == 0:
         return ids[:, 0]
+    probs = probs / probs.sum(-1, keepdim=True)
     token = ids.gather(-1, race(probs, generator)[:, None])
     if history is not None and sampling.repeat_window:
         repeats = (history == token).sum(-1) >= sampling.often

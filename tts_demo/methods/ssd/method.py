@@ -14,7 +14,6 @@ at tolerance 0 the tokens follow exactly the law of the baseline with the same s
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -54,7 +53,6 @@ class SSDState(State):
     options: SSDOptions
     hidden: Tensor  # [1, 1, H] of the base, for the first token
     draft_hidden: Tensor  # [1, 1, H] of the draft
-    recent: Tensor  # [W] last tokens, -1 = none
     length: DraftLength
     last: Tensor  # [0 or 1] token the base has not seen
     behind: list[Tensor] = field(default_factory=list)  # each [N] tokens the draft has not seen
@@ -107,8 +105,7 @@ class SSD(Method):
         draft_hidden = self.draft.forward(self.listen(before(hidden[0], len(prefix.x)), x[0])[None], caches["draft"], 0, mask, last=True)
         return SSDState(
             prefix, caches, sampling, generator, Ending.of(config, prefix, max_frames, forced), max_frames, options,
-            hidden=hidden[:, -1:], draft_hidden=draft_hidden, recent=none.new_full((sampling.repeat_window,), -1),
-            length=length, last=none)
+            hidden=hidden[:, -1:], draft_hidden=draft_hidden, length=length, last=none)
 
     def step(self, state: SSDState) -> Step:
         left = state.max_frames - len(state.tokens) - 1  # the pass itself says one token
@@ -141,7 +138,7 @@ class SSD(Method):
     def _one(self, state: SSDState) -> tuple[Tensor, Tensor, list[int]]:
         """The same for no draft at all, at the baseline's price: the token is drawn straight from the base model."""
         rows = self._read(state, state.last[:0])
-        token = sample(self.decoder.logits(rows), state.sampling, state.generator, state.recent[None],
+        token = sample(self.decoder.logits(rows), state.sampling, state.generator, self._recent(state)[None],
                        state.ending.forbid(len(state.tokens)))
         return state.last[:0], rows, token.tolist()
 
@@ -149,7 +146,7 @@ class SSD(Method):
         """Draft ``length`` tokens: tokens [L], the laws they were drawn from [L, M], and the recent tokens before and with
         them [W + L], None where none of them can have been repeated often enough to matter."""
         draft, cache = self.draft, state.caches["draft"]
-        recent = state.recent if self._may_repeat(state, length) else None
+        recent = self._recent(state) if self._may_repeat(state, length) else None
         feed, heard = torch.cat([state.last[:0], *state.behind]), torch.cat([state.draft_hidden[0, :0], *state.heard])
         drafted, laws = [], []
         for i in range(length):
@@ -172,8 +169,14 @@ class SSD(Method):
         window = state.sampling.repeat_window
         if not window or state.sampling.temperature == 0:
             return False
-        most = max(Counter(state.tokens[-window:]).values(), default=0)
-        return most + length >= state.sampling.often
+        said = state.tokens[-window:]
+        return max(map(said.count, said), default=0) + length >= state.sampling.often
+
+    def _recent(self, state: SSDState) -> Tensor:
+        """The last tokens [W], -1 = none."""
+        window = state.sampling.repeat_window
+        said = state.tokens[-window:] if window else []
+        return state.last.new_tensor([-1] * (window - len(said)) + said)
 
     def _read(self, state: SSDState, drafted: Tensor) -> Tensor:
         """The base model's hidden states [L + 1, H] that decide every drafted token and the one behind them, from one pass."""
@@ -196,9 +199,6 @@ class SSD(Method):
         state.behind += [drafted[:accepted], token]
         state.heard.append(rows[:accepted + 1])
         state.last = token
-        window = len(state.recent)
-        if window:
-            state.recent = torch.cat([state.recent, drafted[:accepted], token])[-window:]
 
     def _stats(self, state: SSDState, length: int) -> dict[str, Any]:
         return {"drafted": state.proposed, "accepted": state.accepted, "draft_length": length,

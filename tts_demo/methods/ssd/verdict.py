@@ -17,7 +17,8 @@ def judge(drafted: Tensor, p: Law, q: Law, tolerance: float, generator: torch.Ge
     more than this whole decision does.
     """
     r = torch.rand(len(drafted) + 1, generator=generator, device=drafted.device)
-    r, draft, draft_ids, base, base_ids = (x.cpu().numpy() for x in (r, p.probs, p.ids, q.probs, q.ids))
+    r, draft, draft_ids, base, base_ids = (x.cpu().numpy() for x in (r, p.weights, p.ids, q.weights, q.ids))
+    draft, base = (weights / weights.sum(-1, keepdims=True) for weights in (draft, base))
     said = drafted.tolist()
     for i, token in enumerate(said):
         doubt, belief = _chance(token, draft[i], draft_ids[i]), _chance(token, base[i], base_ids[i])
