@@ -53,6 +53,18 @@ def test_cached_equals_hugging_face(tiny_lm, sequence):
     assert cache.length == 21 and cache.positions[:21].tolist() == list(range(21))
 
 
+def test_chunks_see_their_past_as_far_as_the_cache_grows(tiny_lm, sequence):
+    """The causal bias of a few new tokens is kept, and made anew where a run outgrows it; after a longer one it is cut down."""
+    x, mask, expected = sequence
+    decoder = Decoder.from_model(tiny_lm)
+    decoder.forward(x[:, :3], decoder.new_cache(32), 0)  # as narrow as it can be
+    for prefill in (9, 15, 9):
+        cache = decoder.new_cache(32)
+        parts = [decoder.forward(x[:, :prefill], cache, 0, mask[:prefill, :prefill])]
+        parts += [decoder.forward(x[:, i:i + 3], cache, i) for i in range(prefill, 21, 3)]
+        torch.testing.assert_close(torch.cat(parts, 1), expected, atol=1e-5, rtol=1e-5)
+
+
 def test_rollback_then_restep(tiny_lm, sequence):
     x, mask, expected = sequence
     cache = tiny_lm.decoder.new_cache(32)

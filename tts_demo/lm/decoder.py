@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from .place import Place
 
 
+FEW = 16  # new tokens up to which their causal bias is kept
+
+
 @dataclass(frozen=True)
 class Layer:
     """Weights of one block. Query, key and value are one matrix, gate and up another, and the norms' weights are folded
@@ -87,6 +90,7 @@ class Decoder:
         self.rotation = torch.polar(torch.ones_like(angles), angles).to(torch.complex64).to(self.device)  # [pos, D/2]
         self.counter = torch.arange(config.max_positions, device=self.device)
         self.pool = GraphPool(self) if self.device.type == "cuda" else None
+        self._triangles: dict[int, Tensor] = {}  # causal bias of so many new tokens, the last columns of a wide one
         self._still = self.rotation.new_ones(1, config.kv_heads, config.head_dim // 2)  # values are not rotated
 
     @cached_property
@@ -192,14 +196,24 @@ class Decoder:
 
     def _bias(self, mask: Tensor | None, rows: int, columns: int, x: Tensor) -> Tensor:
         """A mask [T, S] or [B, T, S], None = causal, as what is added to scores [B or 1, 1, T groups, S]: heads that share a
-        KV head are rows of one query. Made once a pass."""
+        KV head are rows of one query. Made once a pass; for the few tokens of a step once a decoder."""
         if mask is None:
-            bias = x.new_full((1, rows, columns), float("-inf")).triu_(columns - rows + 1)
-        else:
-            bias = x.new_zeros(mask.shape).masked_fill_(~mask, float("-inf"))
-            bias = bias if mask.dim() == 3 else bias[None]
-        groups = self.config.heads // self.config.kv_heads
-        return bias.unsqueeze(2).expand(-1, -1, groups, -1).reshape(len(bias), 1, rows * groups, columns)
+            if rows > FEW:
+                return self._grouped(x.new_full((1, rows, columns), float("-inf")).triu_(columns - rows + 1))
+            if rows not in self._triangles or self._triangles[rows].shape[-1] < columns:
+                self._triangles[rows] = self._triangle(rows, 2 * columns)
+            return self._triangles[rows].narrow(-1, self._triangles[rows].shape[-1] - columns, columns)
+        bias = x.new_zeros(mask.shape).masked_fill_(~mask, float("-inf"))
+        return self._grouped(bias if mask.dim() == 3 else bias[None])
+
+    @torch.inference_mode(False)  # it outlives the run that first asks for it
+    def _triangle(self, rows: int, columns: int) -> Tensor:
+        bias = torch.full((1, rows, columns), float("-inf"), dtype=self.dtype, device=self.device)
+        return self._grouped(bias.triu_(columns - rows + 1))
+
+    def _grouped(self, bias: Tensor) -> Tensor:
+        groups, (batch, rows, columns) = self.config.heads // self.config.kv_heads, bias.shape
+        return bias.unsqueeze(2).expand(-1, -1, groups, -1).reshape(batch, 1, rows * groups, columns)
 
     def _rotate(self, y: Tensor, rotation: Tensor) -> Tensor:
         """Rotary embedding of y [B, T, heads, D] by complex rotation [(B,) T, heads, D/2]; float32 in place."""

@@ -66,9 +66,9 @@ class HeadsRunner:
                        for head in range(heads.config.heads)]
         self.out = [Projection(out.detach()) for out in heads.out]
 
-    def __call__(self, hidden: Tensor, count: int) -> Tensor:
-        """hidden [1, H] -> logits [count, V] of the first ``count`` extra heads."""
-        return torch.cat([self._head(hidden, blocks, out) for blocks, out in zip(self.blocks[:count], self.out)])
+    def __call__(self, hidden: Tensor, count: int) -> list[Tensor]:
+        """hidden [1, H] -> logits [1, V] of each of the first ``count`` extra heads."""
+        return [self._head(hidden, blocks, out) for blocks, out in zip(self.blocks[:count], self.out)]
 
     def _head(self, x: Tensor, blocks: list[Projection], out: Projection) -> Tensor:
         for block in blocks:

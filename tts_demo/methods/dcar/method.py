@@ -120,7 +120,7 @@ class Dcar(Method):
         hidden = state.hidden[:, 0]
         logits = decoder.logits(hidden)
         if size > 1:
-            logits = torch.cat([logits, self.extra(hidden, size - 1).float()])
+            logits = torch.cat([logits, *self.extra(hidden, size - 1)]).float()
         tokens = sample(logits, state.sampling, state.generator, state.recent, state.ending.forbid(state.count, size))
         values = tokens.tolist()
         ends = next((i for i, v in enumerate(values) if v >= self.lm.config.speech_codes), None)
