@@ -18,11 +18,12 @@ import torch
 from conftest import TINY, TinyStack, make_lm
 from stacks.nano_tiny import make_checkpoint, voice
 
-from tts_demo import evaluate, evaluate_analyses, evaluate_processes, evaluate_rows, judges, results, results_analyses
+from tts_demo import checkpoints, evaluate, evaluate_analyses, evaluate_processes, evaluate_rows, judges, results, results_analyses
 from tts_demo.cli import main
 from tts_demo.config import Sampling
 from tts_demo.evaluate import Evaluation
 from tts_demo.evaluate_rows import Case, rows_for
+from tts_demo.methods import find
 from tts_demo.stacks.nano import NanoStack
 
 
@@ -119,6 +120,25 @@ def test_the_refiner_is_measured_with_and_without_its_window(cases, tmp_path):
     endless.config = replace(before, left=10**6, right=10**6)
     speaker = torch.randn(1, 8)
     assert not torch.allclose(endless(codes, speaker), stack.refiner(codes, speaker))
+
+
+def test_finer_books_are_decoded_in_three_ways(cases, tmp_path):
+    root = make_checkpoint(tmp_path / "nano")
+    stack = NanoStack.load(root, "cpu", torch.float32)
+    assert evaluate_analyses.finer_books(evaluation(stack, cases[:1])) is None  # nobody says them here
+    for folder, module in find("qtts").build_modules(stack.lm).items():
+        checkpoints.save_module(root, folder, module)
+    stack = NanoStack.load(root, "cpu", torch.float32)
+    made = []
+    judging = evaluation(stack, cases[:1])
+    judging.judged = lambda samples, rate, case: made.append(samples) or {"words": (1, 2), "sim": 0.5}
+    found = evaluate_analyses.finer_books(judging)
+    assert len(found) == 6 == len(made) and all(row == {"runs": 1, "wer": 0.5, "sim": 0.5} for row in found.values())
+    for same in (made[:3], made[3:]):  # three sounds of one run, as long as each other
+        assert len({len(samples) for samples in same}) == 1 and len({samples.tobytes() for samples in same}) == 3
+    assert "all books, refined | 50 |" in results_analyses.render({"rows": {"finer books": found}})
+    stack.books = None
+    assert evaluate_analyses.finer_books(judging) is None
 
 
 def test_everything_in_one_command(roomy, cases, tmp_path, monkeypatch, capsys):

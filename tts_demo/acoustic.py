@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .config import RefinerConfig
+from .config import CodecConfig, RefinerConfig
 from .codec.layers import ShiftedConv
 
 
@@ -124,13 +124,19 @@ class Refiner(nn.Module):
                pitch: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """-> decoder latent [B, F, latent], pitch logits [B, F, classes + 1]; the latent is for ``pitch`` [B, F], a class
         a frame, where it is given (training), else for the guessed one."""
-        c, count = self.config, codes.shape[1]
-        x = self.stem(self.embedding(codes).transpose(1, 2)).transpose(1, 2)
+        x, logits = self._listen(self.embedding(codes), speaker, prompt, window, pitch)
+        return self.base(codes) + self.out(x), logits
+
+    def _listen(self, x: Tensor, speaker: Tensor, prompt: Tensor | None, window: int,
+                pitch: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Frames [B, F, width] as they come in -> as they go out, and pitch logits."""
+        c, count = self.config, x.shape[1]
+        x = self.stem(x.transpose(1, 2)).transpose(1, 2)
         memory = self.no_prompt.expand(len(x), -1, -1)
         if prompt is not None:
             memory = torch.cat([memory, self.prompt_in(prompt[:, : c.prompt_frames])], dim=1)
         left = min(c.left, window - 1 - c.right) if window else c.left
-        offset = torch.arange(count, device=codes.device)
+        offset = torch.arange(count, device=x.device)
         offset = offset[None, :] - offset[:, None]
         mask = (offset >= -left) & (offset <= c.right)
         x = self.layers[0](x, memory, speaker, mask)
@@ -138,4 +144,30 @@ class Refiner(nn.Module):
         x = x + (self.pitch(logits) if pitch is None else self.pitch.table(pitch))
         for layer in self.layers[1:]:
             x = layer(x, memory, speaker, mask)
-        return self.base(codes) + self.out(self.norm(x)), logits
+        return self.norm(x), logits
+
+
+class BooksRefiner(Refiner):
+    """The refiner of speech of which a language model said several books (QTTS). Books that were drawn are not the books
+    of a recording: each draw is a little off, and the codec's decoder alone turns that into words misheard. This one hears
+    the draws beside the first book, learns how far to trust them, and fills in the books that were not said at all.
+
+    Fresh, it is the refiner it begins with, and all but ignores the finer books.
+    """
+
+    def __init__(self, config: RefinerConfig = RefinerConfig()) -> None:
+        super().__init__(config)
+        self.finer = nn.Linear(config.latent, config.width, bias=False)
+        self.said = nn.Embedding(CodecConfig.codebooks, config.width)  # row K - 1: K books were said
+        self.trust = nn.Linear(config.width, config.latent)  # how much of what they say is taken as it is
+        for weight in (self.finer.weight, self.said.weight, self.trust.weight):
+            nn.init.zeros_(weight)
+        nn.init.constant_(self.trust.bias, -5.0)
+
+    def hear(self, codes: Tensor, finer: Tensor, books: Tensor, speaker: Tensor, prompt: Tensor | None = None,
+             window: int = 0, pitch: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """codes [B, F] of the first book, finer [B, F, latent] what the books above it add (``ResidualQuantizer.finer``),
+        books [B] how many were said -> as ``refine``."""
+        heard = self.embedding(codes) + self.finer(finer) + self.said(books - 1)[:, None]
+        x, logits = self._listen(heard, speaker, prompt, window, pitch)
+        return self.base(codes) + self.out(x) + self.trust(x).sigmoid() * finer, logits

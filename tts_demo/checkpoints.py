@@ -32,6 +32,7 @@ BUILDERS: dict[str, tuple[str, str]] = {
     "codec": ("codec.model.Codec", "config.CodecConfig"),
     "speaker": ("codec.speaker.SpeakerEncoder", "config.SpeakerConfig"),
     "refiner": ("acoustic.Refiner", "config.RefinerConfig"),
+    "refiner-books": ("acoustic.BooksRefiner", "config.RefinerConfig"),
     "recogniser": ("recogniser.Recogniser", "recogniser.RecogniserConfig"),
     "lm": ("lm.model.LanguageModel", "config.LMConfig"),
 }

@@ -34,6 +34,8 @@ LONG_SECONDS = 120.0  # a paragraph may take this long
 COMPRESSED = (("compressed", {"window": 50, "group": 10}), ("compressed", {"window": 50, "group": 10, "text": 30}))
 ALIGNED = (("baseline", {}), ("tldr", {"patch_size": 4}), *COMPRESSED)
 LONG_FORM = (ALIGNED[0], *COMPRESSED)
+SEVERAL = tuple(("qtts", {"strategy": strategy}) for strategy in ("hierarchical", "delay"))
+MANY = 30  # runs where the figure to look at is words
 
 
 @dataclass(frozen=True)
@@ -198,10 +200,45 @@ def _refined(evaluation: Evaluation, case: Case, variants: dict[str, tuple[Any, 
         started = time.perf_counter()
         latent = refiner(*arguments)
         seconds = time.perf_counter() - started
-        judged = evaluation.judged(stack.codec.decode_latent(latent)[0].cpu().numpy(), stack.sample_rate, case)
-        kept = {k: judged[k] for k in ("words", "phonemes", "sim", "mos") if judged.get(k) is not None}
+        kept = _judged(evaluation, stack.codec.decode_latent(latent)[0].cpu().numpy(), case)
         out[label] = kept | {"ms_per_second": 1000 * seconds / (codes.shape[1] / stack.frame_rate)}
     return out
+
+
+def finer_books(evaluation: Evaluation) -> dict[str, Any] | None:
+    """What the finer books of QTTS are worth: the same spoken codes decoded as they are, through the refiner that hears
+    them all, and their first book alone through the refiner of one book."""
+    stack = evaluation.stack
+    if getattr(stack, "books", None) is None:
+        return None
+    plain = copy.copy(stack)
+    plain.books = None
+    ways = {"all books as they are": (plain, None), "all books, refined": (stack, None), "first book alone, refined": (stack, 1)}
+    found: dict[str, Any] = {}
+    for each, case in tqdm([(each, case) for each in _rows(evaluation, SEVERAL) for case in evaluation.cases[:MANY]],
+                           desc="finer books", unit="run"):
+        pieces = evaluation.once(f"finer books | {each.label} | {case.prompt.split('/')[-1]} | {case.text}",
+                                 lambda: _decoded(evaluation, each, case, ways), each.label)
+        for way, piece in (pieces or {}).items():
+            found.setdefault(f"{each.label}: {way}", []).append(piece)
+    return {label: _mean_refined(pieces) for label, pieces in found.items()} or None
+
+
+def _decoded(evaluation: Evaluation, spoken: Row, case: Case, ways: dict[str, tuple[Any, int | None]]) -> dict[str, Any]:
+    codes = torch.from_numpy(engine.run(evaluation.stack, evaluation.request(spoken, case)).codes)
+    return {way: _judged(evaluation, _vocoded(stack, evaluation.prompt(case), codes[:, :books]), case)
+            for way, (stack, books) in ways.items() if len(codes)}
+
+
+@torch.no_grad()
+def _vocoded(stack: Any, prompt: Any, codes: torch.Tensor) -> np.ndarray:
+    vocoder = stack.vocoder(prompt, codes.shape[1])
+    return np.concatenate([vocoder.push(codes), vocoder.finish()])
+
+
+def _judged(evaluation: Evaluation, samples: np.ndarray, case: Case) -> dict[str, Any]:
+    judged = evaluation.judged(samples, evaluation.stack.sample_rate, case)
+    return {k: judged[k] for k in ("words", "phonemes", "sim", "mos") if judged.get(k) is not None}
 
 
 def _mean_refined(pieces: list[dict[str, Any]]) -> dict[str, Any]:
@@ -228,7 +265,8 @@ def _labels(rows: tuple[tuple[str, dict[str, Any]], ...]) -> tuple[str, ...]:
 ANALYSES = {
     "guidance": Analysis(guidance, ("dcar chunk_range=1",)), "chunks": Analysis(chunks, ("dcar",)),
     "heads": Analysis(heads, ("dcar chunk_range=1",)), "alignment": Analysis(alignment, _labels(ALIGNED)),
-    "refiner window": Analysis(refiner_window), "long form": Analysis(long_form, _labels(LONG_FORM))}  # the slowest last
+    "refiner window": Analysis(refiner_window), "finer books": Analysis(finer_books, _labels(SEVERAL)),
+    "long form": Analysis(long_form, _labels(LONG_FORM))}  # the slowest last
 
 
 def run(evaluation: Evaluation, holds: Container[str] = ()) -> dict[str, dict[str, Any]]:

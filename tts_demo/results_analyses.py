@@ -64,6 +64,12 @@ def _refiner(f: Figures) -> str:
                  rows)
 
 
+def _finer(f: Figures) -> str:
+    rows = [[label, _percent(each.get("wer")), _percent(each.get("per")), each.get("sim"), each.get("mos")] for label, each in f.items()]
+    return table(f"*What QTTS's finer books are worth*: the same codes of {next(iter(f.values()))['runs']} texts, decoded in three ways",
+                 ["codes", "WER %", "PER %", "SIM", "MOS"], rows)
+
+
 def _long_form(f: Figures) -> str:
     rows = [[label, each["runs"], sum(each["seconds"]) / len(each["seconds"]), each["truncated"], _percent(each.get("wer")),
              *(map(_percent, each.get("wer_of_thirds", (None,) * 3))), each.get("last_over_first"), each["kv_peak"] / 1e6]
@@ -105,7 +111,7 @@ def _trade(rows: list[Figures]) -> str:
 
 
 SECTIONS: dict[str, Callable[[Any], str]] = {
-    "guidance": _guidance, "chunks": _chunks, "heads": _heads, "semantic loss": _semantic, "qtts trade-off": _trade, "alignment": _alignment,
+    "guidance": _guidance, "chunks": _chunks, "heads": _heads, "semantic loss": _semantic, "qtts trade-off": _trade, "finer books": _finer, "alignment": _alignment,
     "lengths": _lengths, "long form": _long_form, "refiner window": _refiner, "draft lengths": _draft}
 
 

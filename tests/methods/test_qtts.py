@@ -212,19 +212,19 @@ def test_unrolled_depth_decoder_equals_the_parallel_one(method, tiny_lm):
     adapter = method.modules["qtts-hierarchical"]
     table = adapter.books.table(tiny_lm.decoder.embedding, 8)
     stacked = StackedDepth(adapter.depth, table[..., adapter.config.hidden:])
-    block = stacked.new_block(8)
+    block = stacked.new_block(8, rows=3)
     assert block.length == 8 and block.nbytes == 8 * block.slot_bytes
     generator = torch.Generator().manual_seed(0)
     for _ in range(3):  # the block is filled anew for every frame: nothing of the last one may remain
-        hidden = torch.randn(1, 64, generator=generator)
-        codes = torch.randint(32, (8,), generator=generator)
+        hidden = torch.randn(3, 64, generator=generator)  # three frames at once, as in training; decoding has one
+        codes = torch.randint(32, (3, 8), generator=generator)
         rows = []
-        stacked.unroll(hidden, block, lambda k, row: rows.append(row) or codes[k:k + 1])
-        contexts = adapter.books.look_up(table, codes[None])[1]
-        torch.testing.assert_close(torch.cat(rows), adapter.depth(hidden, contexts)[0], atol=1e-5, rtol=1e-5)
+        assert torch.equal(stacked.unroll(hidden, block, lambda k, row: rows.append(row) or codes[:, k]), codes)
+        contexts = adapter.books.look_up(table, codes)[1]
+        torch.testing.assert_close(torch.stack(rows, 1), adapter.depth(hidden, contexts), atol=1e-5, rtol=1e-5)
         for k in range(1, 8):  # step by step: a shorter sequence gives the same last row
-            part = adapter.depth(hidden, contexts[:, :k])[0, -1]
-            torch.testing.assert_close(rows[k - 1][0], part, atol=1e-5, rtol=1e-5)
+            part = adapter.depth(hidden, contexts[:, :k])[:, -1]
+            torch.testing.assert_close(rows[k - 1], part, atol=1e-5, rtol=1e-5)
     assert block.length == 8
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import torch
 
 from nano_tiny import ENTRIES, SPEAKER, make_checkpoint, voice
 from tts_demo import checkpoints, engine
-from tts_demo.config import HOP, Request, UserError
+from tts_demo.acoustic import BooksRefiner
+from tts_demo.config import HOP, RefinerConfig, Request, UserError
 from tts_demo.evaluate_rows import paces_of
 from tts_demo.methods import METHODS
 from tts_demo.stacks import load_stack, pick_dtype
@@ -67,7 +69,11 @@ def test_a_long_prompt_gives_its_voice_only(stack: NanoStack) -> None:
 
 @pytest.mark.parametrize("codebooks", [1, 2, 8])
 @pytest.mark.parametrize("pieces", [[1] * 40, [12, 24, 4], [3, 37], [40]])
-def test_streamed_sound_equals_the_whole(stack: NanoStack, prompt, codebooks: int, pieces: list[int]) -> None:
+@pytest.mark.parametrize("refined", [True, False])
+def test_streamed_sound_equals_the_whole(stack: NanoStack, prompt, codebooks: int, pieces: list[int], refined: bool,
+                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    if not refined:
+        monkeypatch.setattr(stack, "books", None)
     codes = torch.randint(ENTRIES, (40, codebooks), generator=torch.Generator().manual_seed(1))
     whole, streamed = stack.vocoder(prompt, codebooks), stack.vocoder(prompt, codebooks)
     expected = np.concatenate([whole.push(codes), whole.finish()])
@@ -75,6 +81,23 @@ def test_streamed_sound_equals_the_whole(stack: NanoStack, prompt, codebooks: in
     assert len(got) == len(expected) == 40 * HOP and got.dtype == np.float32
     assert np.abs(got - expected).max() < 1e-4 * max(1.0, np.abs(expected).max())
     assert np.abs(expected).max() > 0
+
+
+def test_finer_books_are_heard_through_their_refiner_or_as_they_are(stack: NanoStack, prompt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one that trusts them fully and adds nothing of its own, what comes out is what the books alone say."""
+    codes = torch.randint(ENTRIES, (30, 4), generator=torch.Generator().manual_seed(2))
+    speak = lambda: np.concatenate([(vocoder := stack.vocoder(prompt, 4)).push(codes), vocoder.finish()])
+    refined = speak()
+    books = copy.deepcopy(stack.books)
+    for weight in (books.out.weight, books.out.bias, books.trust.weight):
+        torch.nn.init.zeros_(weight)
+    torch.nn.init.constant_(books.trust.bias, 50.0)
+    first = stack.codec.quantizer.books[0].lookup(torch.arange(ENTRIES))
+    books.base.weight.data.copy_(first)
+    monkeypatch.setattr(stack, "books", books)
+    trusted = speak()
+    monkeypatch.setattr(stack, "books", None)
+    assert np.abs(trusted - speak()).max() < 1e-4 * np.abs(trusted).max() < np.abs(refined - trusted).max()
 
 
 def test_nothing_spoken_is_no_sound(stack: NanoStack, prompt) -> None:
@@ -150,5 +173,8 @@ def test_what_a_setting_does_not_read_does_not_count(tmp_path: Path) -> None:
     read = lambda name, **options: set(stack.reads(name, METHODS[name].Options(**options))) - set(stack.reads("baseline", METHODS["baseline"].Options()))
     assert read("dcar", chunk_range="2,3") == {"dcar-heads", "dcar-policy"}
     assert read("dcar", chunk_range="3") == read("dcar", chunk_range="random:2,3") == {"dcar-heads"}
-    assert read("qtts", strategy="single") == set() and read("qtts", strategy="delay") == {"qtts-delay"}
-    assert read("qtts", strategy="hierarchical") == {"qtts-hierarchical"}
+    assert read("qtts", strategy="single") == set() and read("qtts", strategy="delay") == {"qtts-delay", "refiner-books"}
+    assert read("qtts", strategy="hierarchical") == {"qtts-hierarchical", "refiner-books"}
+    paces = paces_of(stack)
+    checkpoints.save_module(root, "refiner-books", BooksRefiner(RefinerConfig(width=16)))
+    assert {name for name, now in paces_of(stack).items() if now != paces[name]} == {"qtts"}  # its sound is made in another shape

@@ -11,7 +11,10 @@ import soundfile
 import torch
 
 from tts_demo import checkpoints
-from tts_demo.config import HOP, SAMPLE_RATE, CodecConfig, UserError
+from tts_demo.acoustic import BooksRefiner, Refiner
+from tts_demo.config import HOP, SAMPLE_RATE, CodecConfig, LMConfig, RefinerConfig, UserError
+from tts_demo.lm import LanguageModel
+from tts_demo.methods.qtts import QTTS
 from tts_demo.recogniser import Recogniser, RecogniserConfig
 from tts_demo.train import refiner
 from tts_demo.train.codec import VOICE_CROP, CodecTask, published
@@ -19,6 +22,7 @@ from tts_demo.train.codec_decoder import CodecDecoderTask
 from tts_demo.train.first_book import OPEN, WINDOW, FirstBookTask
 from tts_demo.train.loop import TrainOptions, fit
 from tts_demo.train.recogniser import warp
+from tts_demo.train.refiner_books import BooksRefinerTask
 
 
 @pytest.fixture(scope="module")
@@ -195,3 +199,33 @@ def test_too_little_speech_is_said(place: Path) -> None:
     (alone / "b0.wav").write_bytes((place / "buzz" / "b0.wav").read_bytes())
     with pytest.raises(UserError, match="too little speech"):
         CodecTask(TrainOptions(data=alone, checkpoint=place / "out", work=place / "work"))
+
+
+def test_the_refiner_of_several_books_learns_from_draws_and_touches_nothing_else(place: Path) -> None:
+    config = LMConfig(hidden=64, layers=1, heads=4, kv_heads=2, ffn=96)
+    lm = LanguageModel(config)
+    for name, module in {"lm": lm, **QTTS.build_modules(lm)}.items():
+        checkpoints.save_module(place / "out", name, module)
+    before = checkpoints.read_manifest(place / "out")
+    scores = train(BooksRefinerTask, place, 2, drawn="1")
+    assert set(scores) == {f"spectral distance, {k} books {who}" for k in (2, 8) for who in ("recorded", "delay", "hierarchical")}
+    assert all(np.isfinite(v) for v in scores.values())
+    after = checkpoints.read_manifest(place / "out")
+    assert {name.split("/")[0] for name in after if after[name] != before.get(name)} == {"refiner-books"}
+    plain, books = (checkpoints.load_module(place / "out", name) for name in ("refiner", "refiner-books"))
+    moved = {name for name, weight in books.named_parameters() if not torch.equal(weight, plain.state_dict().get(name, weight * 0))}
+    assert {"finer.weight", "said.weight", "trust.weight", "out.weight"} <= moved
+    # What is drawn is kept: a recording's first book in all three, other finer books in two.
+    task = BooksRefinerTask(options(place, 1, drawn="1"))
+    codes = task.drawn.get(task.train[0])
+    assert (codes[1:, :, 0] == codes[0, :, 0]).all() and not (codes[1:, :, 1:] == codes[0, :, 1:]).all()
+
+
+def test_a_fresh_refiner_of_several_books_all_but_ignores_them() -> None:
+    torch.manual_seed(0)
+    c = RefinerConfig(entries=32, latent=16, speaker=8, width=32, layers=2, heads=2, ffn=48, left=5, right=1, prompt_frames=20)
+    plain, books = Refiner(c), BooksRefiner(c)
+    books.load_state_dict(plain.state_dict(), strict=False)
+    codes, voice, finer = torch.randint(32, (2, 12)), torch.randn(2, 8), torch.randn(2, 12, 16)
+    said, _ = books.hear(codes, finer, torch.tensor([2, 8]), voice)
+    torch.testing.assert_close(said - torch.tensor(-5.0).sigmoid() * finer, plain(codes, voice), atol=1e-5, rtol=1e-5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
@@ -11,7 +12,10 @@ import torch
 from tts_demo.config import Sampling, UserError
 from tts_demo.lm import lora
 from tts_demo.methods.qtts import QTTS
+from tts_demo.methods.qtts.delay import DelayStrategy
+from tts_demo.methods.qtts.hierarchical import HierarchicalStrategy
 from tts_demo.train import RECIPES
+from tts_demo.train.drawn import draw_delay, draw_hierarchical
 from tts_demo.train.qtts import BOOKS, DELAYS, IGNORE, Dials, drawn
 from tts_demo.train.qtts_delay import QTTSDelayTask, delay_rows
 from tts_demo.train.qtts_hierarchical import QTTSHierarchicalTask, frame_rows
@@ -143,3 +147,20 @@ def test_dials_can_be_pinned():
     assert drawn({"codebooks": "8"}, "codebooks", BOOKS) == (8,) and drawn({}, "delay", DELAYS) == DELAYS
     with pytest.raises(UserError, match="some of 2, 4, 8"):
         drawn({"codebooks": "3"}, "codebooks", BOOKS)
+
+
+@pytest.mark.parametrize("strategy, draw", [("delay", draw_delay), ("hierarchical", draw_hierarchical)])
+def test_what_rows_draw_together_is_what_teacher_forcing_expects_of_each(strategy, draw, tiny_lm):
+    """Greedy: fed with what was drawn, every higher book's likeliest code is the one that was drawn; book 1 is the recording's."""
+    task = make_task(strategy, tiny_lm, noise=0.2)
+    batch = task.data.batch(np.random.default_rng(3))
+    kind = {"delay": DelayStrategy, "hierarchical": HierarchicalStrategy}[strategy]
+    for books in (8, 3):
+        given = dataclasses.replace(batch, codes=batch.codes[..., :books])
+        codes = draw(kind(task.lm, task.adapter), given, Sampling(temperature=0), torch.Generator())
+        there = torch.arange(codes.shape[1]) < batch.frames[:, None]
+        assert codes.shape == given.codes.shape and torch.equal(codes[there][:, 0], given.codes[there][:, 0])
+        assert (codes[there] != given.codes[there]).any()
+        expected = task.predict(dataclasses.replace(batch, codes=codes), Dials(books), 0.0)
+        said = expected.rest_targets != IGNORE
+        assert torch.equal(expected.rest.argmax(-1)[said], expected.rest_targets[said])

@@ -116,3 +116,7 @@ class ResidualQuantizer(nn.Module):
     def decode(self, codes: Tensor) -> Tensor:
         """codes [B, F, k], k <= K: a prefix of the books -> latent [B, F, width]."""
         return sum(book.lookup(codes[..., k]) for k, book in enumerate(self.books[: codes.shape[-1]]))
+
+    def finer(self, codes: Tensor) -> Tensor:
+        """codes [B, F, k]: what the books above the first add to the latent [B, F, width]."""
+        return self.decode(codes) - self.books[0].lookup(codes[..., 0])

@@ -163,6 +163,7 @@ class Method(abc.ABC):
     def replay(self, state: State) -> Replay:
         """Rebuild the finished run for a teacher-forced pass whose logits equal the stepwise ones."""
 
-    def output_codebooks(self, options: Any) -> int:
-        """How many codebooks the frames carry: 1 means the acoustic refiner fills in the rest."""
+    @classmethod
+    def output_codebooks(cls, options: Any) -> int:
+        """How many codebooks the frames carry; a refiner fills in the rest."""
         return 1

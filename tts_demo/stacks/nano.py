@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from .. import audio, checkpoints, text
-from ..acoustic import Refiner
+from ..acoustic import BooksRefiner, Refiner
 from ..codec.model import Codec
 from ..codec.model import Decoder as SpeechDecoder
 from ..codec.speaker import SpeakerEncoder
@@ -29,6 +29,7 @@ from ..methods import METHODS, Method, Options, find
 from .base import Prompt
 
 PARTS = ("lm", "codec", "refiner", "speaker")  # folders of what every method speaks with
+BOOKS = "refiner-books"  # and of what several codebooks go through, where it is there
 SEGMENT_CHARACTERS = 160  # about 12 s of speech: what the language model has seen in training
 FASTEST = 2.0  # frames a symbol of text: of 5,525 recordings none is spoken faster
 CONTEXT_SECONDS = 6.0  # a longer prompt conditions through its speaker vector and the refiner alone
@@ -41,13 +42,15 @@ class NanoStack:
     frame_rate = FRAME_RATE
 
     def __init__(self, lm: LanguageModel, codec: Codec, refiner: Refiner, speaker: SpeakerEncoder, *,
-                 root: Path | None = None, checkpoint_hash: str = "untrained",
+                 books: BooksRefiner | None = None, root: Path | None = None, checkpoint_hash: str = "untrained",
                  device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> None:
-        """root: where a method's trained modules are looked for; None = nowhere."""
+        """books: the refiner of several codebooks; None = they are decoded as they are. root: where a method's trained
+        modules are looked for; None = nowhere."""
         self.device, self.dtype = torch.device(device), dtype
         self.lm = lm.to(self.device, dtype).eval().requires_grad_(False)
         self.codec, self.refiner, self.speaker = (m.to(self.device).float().eval().requires_grad_(False)
                                                   for m in (codec, refiner, speaker))
+        self.books = books.to(self.device).float().eval().requires_grad_(False) if books is not None else None
         self.root, self.checkpoint_hash = root, checkpoint_hash
         self._methods: dict[str, Method] = {}
         self._loading = threading.Lock()
@@ -56,7 +59,8 @@ class NanoStack:
     def load(cls, root: str | Path, device: torch.device | str, dtype: torch.dtype) -> "NanoStack":
         folder = checkpoints.resolve(root)
         parts = {name: checkpoints.load_module(folder, name) for name in PARTS}
-        return cls(**parts, root=folder, checkpoint_hash=checkpoints.checkpoint_hash(folder), device=device, dtype=dtype)
+        books = checkpoints.load_module(folder, BOOKS) if checkpoints.available(folder, BOOKS) else None
+        return cls(**parts, books=books, root=folder, checkpoint_hash=checkpoints.checkpoint_hash(folder), device=device, dtype=dtype)
 
     @property
     def decoder(self) -> Decoder:
@@ -116,7 +120,11 @@ class NanoStack:
 
     def reads(self, name: str, options: Options) -> tuple[str, ...]:
         """Folders of all modules that a run of the method with these options reads."""
-        return *PARTS, *self.method(name).reads(options)
+        method = self.method(name)
+        return *PARTS, *self._refined_by(method.output_codebooks(options)), *method.reads(options)
+
+    def _refined_by(self, codebooks: int) -> tuple[str, ...]:
+        return (BOOKS,) * (self.books is not None and codebooks > 1)
 
     def made_of(self, name: str, options: Options) -> str:
         """Hash of all weights that such a run reads: a module trained anew leaves the others' figures valid."""
@@ -130,8 +138,9 @@ class NanoStack:
         if self.root is None:
             return self.checkpoint_hash
         folders = {kind: tuple(kind.build_modules(self.lm)) for kind in map(find, names)}
+        spoken = {kind.output_codebooks(kind.Options(**options)) for kind in folders for options in kind.bench_options}
         follow = [folder for kind, own in folders.items() if kind.pace_follows_weights for folder in own]
-        return checkpoints.pace_hash(self.root, (*PARTS, *itertools.chain(*folders.values())), ("lm", *follow))
+        return checkpoints.pace_hash(self.root, (*PARTS, *self._refined_by(max(spoken)), *itertools.chain(*folders.values())), ("lm", *follow))
 
     def _adapters(self, kind: type[Method]) -> dict[str, torch.nn.Module]:
         """The method's trained modules by folder. One that it can run without may be absent."""
@@ -145,13 +154,16 @@ class NanoStack:
         return found
 
     def vocoder(self, prompt: Prompt, codebooks: int) -> "NanoVocoder":
-        """codebooks 1: the refiner fills in the rest; more: that many codebooks are decoded as they are."""
-        decoder = self.codec.decoder
-        if codebooks > 1:
-            decode = self.codec.quantizer.decode
-            return NanoVocoder(speech_stages(decoder, decode), self.device)
+        """A refiner fills in the codebooks that are not there; of several it is one that also weighs what they say."""
+        decoder, quantizer = self.codec.decoder, self.codec.quantizer
         speaker, latents = prompt.speaker[None].float(), prompt.extra["latent"]
-        refine = lambda codes: self.refiner(codes[..., 0], speaker, latents)
+        if codebooks == 1:
+            refine = lambda codes: self.refiner(codes[..., 0], speaker, latents)
+        elif self.books is not None:
+            said = torch.tensor([codebooks], device=self.device)
+            refine = lambda codes: self.books.hear(codes[..., 0], quantizer.finer(codes), said, speaker, latents)[0]
+        else:
+            return NanoVocoder(speech_stages(decoder, quantizer.decode), self.device)
         return NanoVocoder([Windowed(refine, self.refiner.left, self.refiner.right), *speech_stages(decoder)], self.device)
 
 

@@ -13,6 +13,7 @@ RECIPES = {
     "codec": "codec.CodecTask",
     "codec-decoder": "codec_decoder.CodecDecoderTask",
     "refiner": "refiner.RefinerTask",
+    "refiner-books": "refiner_books.BooksRefinerTask",
     "lm": "lm.LMTask",
     "tldr": "tldr.TLDRTask",
     "tldr-short": "tldr.Short",

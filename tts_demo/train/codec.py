@@ -57,6 +57,7 @@ class CodecBatch:
     hertz: Tensor  # [B, CROP] pitch for the decoder's source, 0 = unvoiced
     sounds: Tensor  # [B, T] phoneme ids of the crop, 0 = padding
     speakers: Tensor  # [B]
+    place: Tensor  # [B, 2] utterance, and where in it the crop begins, in frames
 
     def to(self, device: torch.device | str) -> CodecBatch:
         return CodecBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
@@ -118,7 +119,7 @@ class CodecTask(Task):
         return self._make(rng, rng.choice(self.train, size=self.size, p=self.weights))
 
     def _make(self, rng: np.random.Generator, chosen: np.ndarray) -> CodecBatch:
-        audio, phonetic, voice, voice_phonetic, labels, pitch, hertz, sounds, speakers = ([] for _ in range(9))
+        audio, phonetic, voice, voice_phonetic, labels, pitch, hertz, sounds, speakers, place = ([] for _ in range(10))
         for i in chosen:
             row = self.alignments.get(i)
             start = int(rng.integers(len(row) - CROP + 1))
@@ -136,9 +137,10 @@ class CodecTask(Task):
             voice.append(heard)
             voice_phonetic.append(told)
             speakers.append(self.voices.index(speaker) if speaker in self.voices else 0)
+            place.append((int(i), start))
         return CodecBatch(pad_stack(audio), pad_stack(phonetic).float(), pad_stack(voice), pad_stack(voice_phonetic).float(),
                           torch.from_numpy(np.stack(labels)), torch.from_numpy(np.stack(pitch)), torch.from_numpy(np.stack(hertz)),
-                          pad_stack(sounds), torch.tensor(speakers))
+                          pad_stack(sounds), torch.tensor(speakers), torch.tensor(place))
 
     def _voice(self, rng: np.random.Generator, index: int) -> tuple[np.ndarray, np.ndarray]:
         """VOICE_CROP frames of an utterance: samples [VOICE_CROP * HOP] and features. A shorter recording is repeated."""
@@ -169,22 +171,31 @@ class CodecTask(Task):
               count: int, step: int) -> tuple[Tensor, dict[str, float]]:
         """The first ``count`` of the items through the refiner, the others from their books, all through one decoder:
         -> loss [], its parts."""
-        codec = self.codec
         with torch.no_grad():
-            prompt = codec.quantizer.decode(codec.encode(batch.voice[:count], batch.voice_phonetic[:count]))
+            prompt = self._prompt(batch, count)
         refined, pitch = self.refiner.refine(codes[:count, :, 0], speaker[:count], prompt, pitch=batch.pitch[:count])
-        latent = torch.cat([refined, quantised[count:]])
-        tone, tuning = self._tone(latent.detach(), batch.hertz)
-        features, numbers = codec.decoder.features(latent), torch.randint(HISS, (2, len(latent), 1), device=latent.device)
-        made, again = (codec.decoder.sound(features, run(tone, number=number)) for number in numbers)  # noises apart
-        (spectral, spread), (heard, said) = self.spectral.energy(made, again, batch.audio), self._heard(made, batch.audio)
+        made, spectral, loss, parts = self.heard(batch, torch.cat([refined, quantised[count:]]))
         regression = F.l1_loss(refined, quantised[:count].detach())
         guessed = F.cross_entropy(pitch.float().transpose(1, 2), batch.pitch[:count])
         parts = {"refined": spectral[:count].mean().item(), "coded": spectral[count:].mean().item(), "reg": regression.item(),
-                 "pitch": guessed.item(), "heard": heard.item(), "said": said.item(), "tone": tuning.item(),
-                 "spread": spread.mean().item()}
-        loss = spectral.mean() + min(1.0, self.semantic) * (heard + SAID * said) + 0.3 * regression + 0.1 * guessed + tuning
+                 "pitch": guessed.item()} | parts
+        loss = loss + 0.3 * regression + 0.1 * guessed
         return self._judged(made, batch.audio, step, loss, parts) if self.adversarial else (loss, parts)
+
+    def _prompt(self, batch: CodecBatch, count: int) -> Tensor:
+        """Latents of the voices of the first ``count`` items."""
+        return self.codec.quantizer.decode(self.codec.encode(batch.voice[:count], batch.voice_phonetic[:count]))
+
+    def heard(self, batch: CodecBatch, latent: Tensor) -> tuple[Tensor, Tensor, Tensor, dict[str, float]]:
+        """What the decoder makes of latents [B, CROP, latent]: -> samples [B, CROP * HOP], spectral distances [B] from the
+        recordings, loss [] of these and of what else an ear notices, its parts."""
+        decoder = self.codec.decoder
+        tone, tuning = self._tone(latent.detach(), batch.hertz)
+        features, numbers = decoder.features(latent), torch.randint(HISS, (2, len(latent), 1), device=latent.device)
+        made, again = (decoder.sound(features, run(tone, number=number)) for number in numbers)  # noises apart
+        (spectral, spread), (heard, said) = self.spectral.energy(made, again, batch.audio), self._heard(made, batch.audio)
+        parts = {"heard": heard.item(), "said": said.item(), "tone": tuning.item(), "spread": spread.mean().item()}
+        return made, spectral, spectral.mean() + min(1.0, self.semantic) * (heard + SAID * said) + tuning, parts
 
     def _judged(self, made: Tensor, real: Tensor, step: int, loss: Tensor,
                 parts: dict[str, float]) -> tuple[Tensor, dict[str, float]]:

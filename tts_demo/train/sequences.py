@@ -128,6 +128,10 @@ class Sequences:
         goals = [len(self.codes.get(int(i))) + 1 if pair else 0 for i in chosen]
         return self.collate([self._item(rng, int(i), goal, self.longest) for i, goal in zip(chosen, goals)]).to(self.device)
 
+    def batch_of(self, rng: np.random.Generator, indices: Sequence[int]) -> SpeechBatch:
+        """These utterances, each with the voice of another one of its speaker."""
+        return self.collate([self._item(rng, int(i)) for i in indices]).to(self.device)
+
     def held_out_chains(self, count: int = 4) -> list[SpeechBatch]:
         """Fixed stretches of ``chained`` frames of held-out speech, each of one voice."""
         rng = np.random.default_rng(0)
@@ -139,8 +143,7 @@ class Sequences:
         rng = np.random.default_rng(0)
         chosen = rng.permutation(self.test)[: batches * size]
         order = sorted((int(i) for i in chosen), key=lambda i: len(self.codes.get(i)))
-        return [self.collate([self._item(rng, i) for i in order[k : k + size]]).to(self.device)
-                for k in range(0, len(order), size)]
+        return [self.batch_of(rng, order[k : k + size]) for k in range(0, len(order), size)]
 
     def _item(self, rng: np.random.Generator, index: int, goal: int = 0, longest: int = 0) -> tuple[np.ndarray, ...]:
         """An utterance, followed by others of its voice while there are fewer than ``goal`` frames and the next fits into

@@ -90,34 +90,34 @@ class StackedDepth:
         self.blocks = [StackedBlock.of(block) for block in module.blocks]
         self.project = Projection(module.project.weight.detach())
 
-    def new_block(self, books: int) -> KVCache:
+    def new_block(self, books: int, rows: int = 1) -> KVCache:
         """K slots that every frame fills anew: claimed once, as static memory is."""
         width, heads = self.contexts.shape[-1], self.module.heads
-        block = KVCache(len(self.blocks), 1, heads, books, width // heads, self.contexts.dtype, self.contexts.device)
+        block = KVCache(len(self.blocks), rows, heads, books, width // heads, self.contexts.dtype, self.contexts.device)
         block.claim(torch.arange(books, device=self.contexts.device))
         return block
 
     def unroll(self, hidden: Tensor, block: KVCache, draw: Callable[[int, Tensor], Tensor]) -> Tensor:
-        """hidden [1, H] -> codes [K]. ``draw(k, y [1, W])`` picks book k's code [1]; ids past the entries count as padding."""
+        """hidden [R, H] -> codes [R, K]. ``draw(k, y [R, W])`` picks book k's codes [R]; ids past the entries count as padding."""
         books = block.length
-        start = self.module.places[:books] + self.project(hidden)
+        start = self.module.places[:books, None] + self.project(hidden)
         pad, below, codes = self.contexts.shape[1] - 1, None, []
-        slots = list(zip(block.k.unbind(0), block.v.unbind(0)))  # per layer [1, heads, slots, D]
+        slots = list(zip(block.k.unbind(0), block.v.unbind(0)))  # per layer [R, heads, slots, D]
         for k in range(books):
-            x = start[k:k + 1] if below is None else start[k:k + 1] + below
+            x = start[k] if below is None else start[k] + below
             for layer, (keys, values) in zip(self.blocks, slots):
                 x = self._block(layer, x, keys, values, k)
             codes.append(draw(k, unit_rms(x, EPS) * self.norm))
             if k + 1 < books:
                 context = F.embedding(codes[-1].clamp(max=pad), self.contexts[k])
                 below = context if below is None else below + context
-        return torch.cat(codes)
+        return torch.stack(codes, -1)
 
     def _block(self, layer: StackedBlock, x: Tensor, keys: Tensor, values: Tensor, k: int) -> Tensor:
-        """One block on row k [1, W]; keys, values [1, heads, slots, D]."""
-        query, key, value = layer.qkv(unit_rms(x, EPS)).view(3, 1, self.module.heads, 1, -1)
+        """One block on row k [R, W]; keys, values [R, heads, slots, D]."""
+        query, key, value = layer.qkv(unit_rms(x, EPS)).view(len(x), 3, self.module.heads, 1, -1).unbind(1)
         keys[:, :, k:k + 1], values[:, :, k:k + 1] = key, value
         y = F.scaled_dot_product_attention(query, keys[:, :, :k + 1], values[:, :, :k + 1])
-        x = layer.out(y.view(1, -1), x)
+        x = layer.out(y.view(len(x), -1), x)
         gate, up = layer.gate_up(unit_rms(x, EPS)).chunk(2, -1)
         return layer.down(F.silu(gate) * up, x)

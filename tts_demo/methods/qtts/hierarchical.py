@@ -131,7 +131,7 @@ class HierarchicalStrategy:
                 return sample(logits, state.sampling, state.generator, state.history.tokens, forbid)
             return sample(self.heads[k - 1](row).float(), state.finer, state.generator)
 
-        return self.stacked.unroll(state.hidden, state.caches["depth"], draw)
+        return self.stacked.unroll(state.hidden, state.caches["depth"], draw)[0]
 
     def replay(self, state: HierarchicalState) -> Replay:
         steps = len(state.spoken) + state.ended

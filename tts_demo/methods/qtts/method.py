@@ -34,7 +34,7 @@ class QTTS(Method):
     title = "Several codebooks"
     paper = "QTTS: multi-codebook generation on the QDAC codec, sections 2.2, 2.3 and 3.1"
     idea = ("The language model speaks the fine codebooks too, either all at once with a delay between them, or one after "
-            "the other inside each frame.")
+            "the other inside each frame. A refiner weighs what they say and fills in the rest.")
     cached = "every text token and frame; hierarchical also one block of K slots"
     emits = "1 frame of K codes"
     Options = QTTSOptions
@@ -82,5 +82,6 @@ class QTTS(Method):
     def replay(self, state: State) -> Replay:
         return self.strategies[type(state)].replay(state)
 
-    def output_codebooks(self, options: QTTSOptions) -> int:
+    @classmethod
+    def output_codebooks(cls, options: QTTSOptions) -> int:
         return 1 if options.strategy == "single" else options.codebooks
