@@ -196,6 +196,18 @@ def test_without_the_store_only_what_changed_is_measured_again(roomy, cases, tmp
     assert set(results.unchanged("evaluate")) == {"recordings"} and not results.unchanged("evaluate", lambda conditions: False)
 
 
+def test_rows_that_would_read_another_module_now_are_measured_again(roomy, cases, tmp_path, monkeypatch, capsys):
+    write_manifest(tmp_path, lm="1", recogniser="1", compressed="1", dcar="1", added="1")
+    listing = run_everything(roomy, cases, tmp_path, monkeypatch, capsys)
+    monkeypatch.setattr(Short, "reads", lambda self, *labels, reads=Short.reads: sorted(
+        {*reads(self, *labels), *["added"] * any(label.startswith("compressed") for label in labels)}))
+    judge = evaluation(roomy, cases[:1])
+    assert judge.would_read("nobody knows this") is None
+    held = results.unchanged("evaluate", reads=judge.would_read)
+    everything = json.loads((tmp_path / "results.json").read_text())["evaluate"]["rows"]
+    assert {label for label in everything if label not in held} == {label for label in everything if label.startswith("compressed")} != set()
+
+
 def test_rows_of_the_store_that_nobody_asked_for_are_not_claimed(roomy, cases, tmp_path, monkeypatch, capsys):
     write_manifest(tmp_path, lm="1", recogniser="1")
     listing = run_everything(roomy, cases, tmp_path, monkeypatch, capsys)

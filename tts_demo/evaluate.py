@@ -97,6 +97,13 @@ class Evaluation:
         rows = [Row.of(label) for label in labels if label != NATURAL]
         return sorted({"recogniser"}.union(*(self.stack.reads(row.method.name, row.options) for row in rows)))
 
+    def would_read(self, label: str) -> list[str] | None:
+        """The same of one row, or None where this stack cannot speak it: what is published of it is then not looked into."""
+        try:
+            return self.reads(label)
+        except UserError:
+            return None
+
     def once(self, key: str, make: Callable[[], dict[str, Any]], label: str = "baseline") -> dict[str, Any] | None:
         """What ``make`` measures of a row or method, kept with the records; None when the time is up."""
         weights = self.made_of(label)
@@ -277,7 +284,7 @@ def command(args: argparse.Namespace) -> None:
     evaluation = setup.build(Path(args.json) if args.json else results.STORES / "evaluate.json" if args.all else None)
     rows, skipped = runnable(evaluation.stack, rows, bool(args.methods))
     if args.changed:
-        evaluation.published = results.unchanged("evaluate", evaluation.alike)
+        evaluation.published = results.unchanged("evaluate", evaluation.alike, reads=evaluation.would_read)
         rows = [row for row in rows if row.label not in evaluation.published or row.label == BASELINE]
     evaluation.allow(args.minutes * (ROWS_SHARE if args.all else 1))
     if args.processes > 1:
@@ -295,7 +302,8 @@ def command(args: argparse.Namespace) -> None:
     for figure, fix in judges.missing().items():
         print(f"{figure} was not measured: {fix}.")
     if keep:
-        results.keep("evaluate", figures | {"made_of": {label: results.made_of(evaluation.reads(label)) for label in table}})
+        results.keep("evaluate", figures | {"made_of": {label: results.made_of(evaluation.reads(label)) for label in table}},
+                     reads=evaluation.would_read)
     if args.all:
         evaluation.allow(args.minutes * (1 - ROWS_SHARE))
         rows_of = {name: analysis.rows for name, analysis in evaluate_analyses.ANALYSES.items()}

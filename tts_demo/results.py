@@ -40,12 +40,13 @@ def check_keep(args: argparse.Namespace) -> bool:
     return wanted
 
 
-def keep(section: str, figures: dict[str, Any], path: Path | None = None, readme: Path | None = None) -> None:
+def keep(section: str, figures: dict[str, Any], path: Path | None = None, readme: Path | None = None,
+         reads: Callable[[str], list[str] | None] = lambda label: None) -> None:
     """Store a section and bring plot and README up to date. Rows of an earlier one stay where they are not measured again
-    and nothing that made them has changed (``unchanged``), and so do the commands that made them."""
+    and nothing that made them has changed (``unchanged``, which takes ``reads``), and so do the commands that made them."""
     path, readme = path or RESULTS, readme or README
     results = load(path)
-    results[section] = _joined(results.get(section, {}), figures, unchanged(section, path=path)) | {"commit": _commit()}
+    results[section] = _joined(results.get(section, {}), figures, unchanged(section, path=path, reads=reads)) | {"commit": _commit()}
     if joined := results_analyses.trade_off(results):
         results.setdefault("analyses", {"conditions": results["bench"]["conditions"]}).setdefault("rows", {})["qtts trade-off"] = joined
     path.parent.mkdir(parents=True, exist_ok=True)
