@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
-from conftest import make_prefix
+from conftest import TINY, make_lm, make_prefix
 
 from tts_demo.lm import Decoder, LoraSpec
 from tts_demo.lm.linear import Projection
@@ -63,6 +64,16 @@ def test_chunks_see_their_past_as_far_as_the_cache_grows(tiny_lm, sequence):
         parts = [decoder.forward(x[:, :prefill], cache, 0, mask[:prefill, :prefill])]
         parts += [decoder.forward(x[:, i:i + 3], cache, i) for i in range(prefill, 21, 3)]
         torch.testing.assert_close(torch.cat(parts, 1), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_heads_that_share_one_key_take_chunks_too(sequence):
+    x, mask, _ = sequence
+    lm = make_lm(replace(TINY, kv_heads=1))
+    decoder, cache = lm.decoder, lm.decoder.new_cache(32)
+    parts = [decoder.forward(x[:, :9], cache, 0, mask[:9, :9]), decoder.forward(x[:, 9:10], cache, 9)]
+    parts += [decoder.forward(x[:, i:i + 4], cache, i)[:, :4] for i in (10, 14)] + [decoder.forward(x[:, 18:], cache, 18, last=True)]
+    expected = lm(x, torch.arange(21)[None], mask[None])
+    torch.testing.assert_close(torch.cat(parts, 1), torch.cat([expected[:, :18], expected[:, 20:]], 1), atol=1e-5, rtol=1e-5)
 
 
 def test_rollback_then_restep(tiny_lm, sequence):

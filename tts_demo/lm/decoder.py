@@ -228,9 +228,9 @@ class Decoder:
         no key or value is repeated in memory."""
         batch, n, heads, dim = query.shape
         kv_heads = key.shape[1]
-        if n == 1:
+        if n == 1 or kv_heads == 1:  # the rows lie as they should
             query = query.reshape(batch, kv_heads, -1, dim)
-            return F.scaled_dot_product_attention(query, key, value, attn_mask=bias).view(batch, -1)
+            return F.scaled_dot_product_attention(query, key, value, attn_mask=bias).view(batch * n, -1)
         query = query.reshape(batch, n, kv_heads, -1, dim).transpose(1, 2).reshape(batch, kv_heads, -1, dim)
         y = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
         return y.view(batch, kv_heads, n, -1, dim).transpose(1, 2).reshape(batch * n, heads * dim)
