@@ -212,6 +212,8 @@ def test_the_refiner_of_several_books_learns_from_draws_and_touches_nothing_else
     assert all(np.isfinite(v) for v in scores.values())
     after = checkpoints.read_manifest(place / "out")
     assert {name.split("/")[0] for name in after if after[name] != before.get(name)} == {"refiner-books"}
+    card = (place / "out" / "refiner-books" / "README.md").read_text()
+    assert "**begun with**: python -m tts_demo train codec" in card and "buzz (0.00 h" in card
     plain, books = (checkpoints.load_module(place / "out", name) for name in ("refiner", "refiner-books"))
     moved = {name for name, weight in books.named_parameters() if not torch.equal(weight, plain.state_dict().get(name, weight * 0))}
     assert {"finer.weight", "said.weight", "trust.weight", "out.weight"} <= moved

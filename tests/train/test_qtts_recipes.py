@@ -157,7 +157,7 @@ def test_what_rows_draw_together_is_what_teacher_forcing_expects_of_each(strateg
     kind = {"delay": DelayStrategy, "hierarchical": HierarchicalStrategy}[strategy]
     for books in (8, 3):
         given = dataclasses.replace(batch, codes=batch.codes[..., :books])
-        codes = draw(kind(task.lm, task.adapter), given, Sampling(temperature=0), torch.Generator())
+        codes = draw(kind(task.lm, task.adapter), Sampling(temperature=0), given, torch.Generator())
         there = torch.arange(codes.shape[1]) < batch.frames[:, None]
         assert codes.shape == given.codes.shape and torch.equal(codes[there][:, 0], given.codes[there][:, 0])
         assert (codes[there] != given.codes[there]).any()

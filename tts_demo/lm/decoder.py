@@ -76,7 +76,7 @@ def fuse(block: torch.nn.Module, index: int, lora: LoraDelta | None, head_dim: i
 
 class Decoder:
     """Weights only. Everything that changes during a run lives in the KVCache that is passed in; what outlives a run is
-    the pool of cache buffers that CUDA graphs are bound to."""
+    the pool of cache buffers that CUDA graphs are bound to, and the causal bias of a few new tokens."""
 
     graphed: ClassVar[bool] = True  # CUDA: steps run as graphs. For the whole process: methods are compared in one mode
 
@@ -181,7 +181,7 @@ class Decoder:
         keys, values = live.narrow(2, 0, c.kv_heads).unbind(0), live.narrow(2, c.kv_heads, c.kv_heads).unbind(0)
         x = x.reshape(batch * n, -1)
         for index, (layer, into, key, value) in enumerate(zip(self.layers, target.unbind(0), keys, values)):
-            turned = self.rotate(layer.qkv(unit_rms(x, c.rms_eps)).view(batch, n, heads + c.kv_heads, -1), rotation)
+            turned = self._rotate(layer.qkv(unit_rms(x, c.rms_eps)).view(batch, n, heads + c.kv_heads, -1), rotation)
             new = turned[:, :, c.heads:].transpose(1, 2)
             into.copy_(new) if slots is None else into.index_copy_(2, slots, new)
             if place is not None and index in GUIDED:
@@ -200,9 +200,10 @@ class Decoder:
         if mask is None:
             if rows > FEW:
                 return self._grouped(x.new_full((1, rows, columns), float("-inf")).triu_(columns - rows + 1))
-            if rows not in self._triangles or self._triangles[rows].shape[-1] < columns:
-                self._triangles[rows] = self._triangle(rows, 2 * columns)
-            return self._triangles[rows].narrow(-1, self._triangles[rows].shape[-1] - columns, columns)
+            wide = self._triangles.get(rows)
+            if wide is None or wide.shape[-1] < columns:
+                wide = self._triangles[rows] = self._triangle(rows, 2 * columns)
+            return wide.narrow(-1, wide.shape[-1] - columns, columns)
         bias = x.new_zeros(mask.shape).masked_fill_(~mask, float("-inf"))
         return self._grouped(bias if mask.dim() == 3 else bias[None])
 
@@ -215,7 +216,7 @@ class Decoder:
         groups, (batch, rows, columns) = self.config.heads // self.config.kv_heads, bias.shape
         return bias.unsqueeze(2).expand(-1, -1, groups, -1).reshape(batch, 1, rows * groups, columns)
 
-    def rotate(self, y: Tensor, rotation: Tensor) -> Tensor:
+    def _rotate(self, y: Tensor, rotation: Tensor) -> Tensor:
         """Rotary embedding of y [B, T, heads, D] by complex rotation [(B,) T, heads, D/2]; float32 in place."""
         pairs = torch.view_as_complex(y.float().view(*y.shape[:-1], -1, 2))
         if y.dtype == torch.float32:
@@ -251,7 +252,7 @@ class Decoder:
         x = x.reshape(n, -1)
         for layer in self.layers:
             y = layer.qkv(unit_rms(x, c.rms_eps)).view(1, n, c.heads + 2 * c.kv_heads, -1)
-            turned = self.rotate(y[:, :, :c.heads + c.kv_heads], rotation)[0].transpose(0, 1)  # [heads, T, D]
+            turned = self._rotate(y[:, :, :c.heads + c.kv_heads], rotation)[0].transpose(0, 1)  # [heads, T, D]
             keys = turned[c.heads:].repeat_interleave(groups, 0)
             values = y[0, :, c.heads + c.kv_heads:].transpose(0, 1).repeat_interleave(groups, 0)
             scores = (turned[:c.heads] @ keys.transpose(1, 2)).float() * c.head_dim ** -0.5 + bias

@@ -66,7 +66,6 @@ class CodecBatch:
 class CodecTask(Task):
     name = "codec"
     steps, lr = 9000, 8e-4
-    goes_on = False  # from the published codec, whose first book and voice stay
     loads_published = True
 
     def __init__(self, options: TrainOptions) -> None:
@@ -175,11 +174,8 @@ class CodecTask(Task):
             prompt = self._prompt(batch, count)
         refined, pitch = self.refiner.refine(codes[:count, :, 0], speaker[:count], prompt, pitch=batch.pitch[:count])
         made, spectral, loss, parts = self.heard(batch, torch.cat([refined, quantised[count:]]))
-        regression = F.l1_loss(refined, quantised[:count].detach())
-        guessed = F.cross_entropy(pitch.float().transpose(1, 2), batch.pitch[:count])
-        parts = {"refined": spectral[:count].mean().item(), "coded": spectral[count:].mean().item(), "reg": regression.item(),
-                 "pitch": guessed.item()} | parts
-        loss = loss + 0.3 * regression + 0.1 * guessed
+        apart, told = fitted(refined, quantised[:count].detach(), pitch, batch.pitch[:count])
+        loss, parts = loss + apart, {"refined": spectral[:count].mean().item(), "coded": spectral[count:].mean().item()} | told | parts
         return self._judged(made, batch.audio, step, loss, parts) if self.adversarial else (loss, parts)
 
     def _prompt(self, batch: CodecBatch, count: int) -> Tensor:
@@ -249,6 +245,12 @@ class CodecTask(Task):
                 found["first book, frame phoneme error"] = self.probe.frame_error(first, batch.labels)
             scores.append(found)
         return {name: float(np.mean([found[name] for found in scores])) for name in scores[0]}
+
+
+def fitted(refined: Tensor, target: Tensor, pitch: Tensor, classes: Tensor) -> tuple[Tensor, dict[str, float]]:
+    """What a refiner is taught beside its sound: the latent [B, F, latent], and the pitch [B, F] from its logits: -> loss [], parts."""
+    apart, guessed = F.l1_loss(refined, target), F.cross_entropy(pitch.float().transpose(1, 2), classes)
+    return 0.3 * apart + 0.1 * guessed, {"reg": apart.item(), "pitch": guessed.item()}
 
 
 def published(options: TrainOptions) -> tuple[Codec, Refiner, SpeakerEncoder]:

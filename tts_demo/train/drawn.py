@@ -22,7 +22,7 @@ from .sequences import Sequences, SpeechBatch, attention_mask, prefix_batch
 
 
 @torch.no_grad()
-def draw_hierarchical(strategy: HierarchicalStrategy, batch: SpeechBatch, sampling: Sampling,
+def draw_hierarchical(strategy: HierarchicalStrategy, sampling: Sampling, batch: SpeechBatch,
                       generator: torch.Generator) -> Tensor:
     """The codes [B, F, K] of a batch, books 2 to K drawn. Behind an item's end they mean nothing."""
     books, law = batch.codes.shape[2], finer(sampling)
@@ -41,7 +41,7 @@ def draw_hierarchical(strategy: HierarchicalStrategy, batch: SpeechBatch, sampli
 
 
 @torch.no_grad()
-def draw_delay(strategy: DelayStrategy, batch: SpeechBatch, sampling: Sampling, generator: torch.Generator) -> Tensor:
+def draw_delay(strategy: DelayStrategy, sampling: Sampling, batch: SpeechBatch, generator: torch.Generator) -> Tensor:
     """The same, each book a step behind the one below."""
     adapter, (rows, frames, books), law = strategy.adapter, batch.codes.shape, finer(sampling)
     table, tag, pad = strategy.table[:books], adapter.tag(books, 1), adapter.config.pad

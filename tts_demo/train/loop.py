@@ -61,6 +61,7 @@ class Task:
     data_summary: str  # corpora, hours, licences: for the model card
     process = 0  # which of several processes this is: ``fit`` says so
     any_length = False  # convolutions over batches of which no two are equally long
+    goes_on = False  # begins with published weights whether asked to or not
     loads_published = False  # sees to ``--set start=published`` itself
     follows: dict[str, str] = {}  # a module -> the published one it begins with while it has not been published itself
 
@@ -96,7 +97,7 @@ def fit(task: Task, options: TrainOptions, ranks: Ranks = Ranks()) -> dict[str, 
 def _fit(task: Task, options: TrainOptions, ranks: Ranks) -> dict[str, float]:
     torch.manual_seed(options.seed)
     steps, peak = options.steps or task.steps, options.lr or task.lr
-    began = _begin(task, options) if options.settings.get("start") == "published" else {}
+    began = _begin(task, options) if task.goes_on or options.settings.get("start") == "published" else {}
     everything = nn.ModuleDict({**{f"m_{k}": v for k, v in task.modules.items()},
                                 **{f"h_{k}": v for k, v in task.helpers.items()}}).to(options.device)
     parameters = [p for p in everything.parameters() if p.requires_grad]

@@ -14,7 +14,6 @@ from functools import partial
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from .. import checkpoints
@@ -26,7 +25,8 @@ from ..methods.qtts import QTTS
 from ..methods.qtts.delay import DelayStrategy
 from ..methods.qtts.hierarchical import HierarchicalStrategy
 from ..recogniser import Recogniser
-from .codec import CROP, CodecBatch, CodecTask, published
+from .codec import CROP, CodecBatch, CodecTask, fitted, published
+from .data import describe
 from .drawn import DrawnCache, draw_delay, draw_hierarchical
 from .load import load_lm, sequences
 from .loop import TrainOptions
@@ -51,6 +51,7 @@ class BooksRefinerTask(CodecTask):
         self.train, self.test = ([i for i in side if self.drawn.get(i) is not None] for side in (self.train, self.test))
         seconds = np.asarray([self.speech.seconds(i) for i in self.train])
         self.weights = seconds / seconds.sum()
+        self.data_summary = describe(self.speech, self.train)
 
     def _networks(self, options: TrainOptions, recogniser: Recogniser) -> tuple[Codec, Refiner, SpeakerEncoder]:
         codec, plain, voice = published(options)
@@ -65,9 +66,8 @@ class BooksRefinerTask(CodecTask):
         data, lm = sequences(options, frames=1), load_lm(options)
         adapters = {name: checkpoints.load_module(options.checkpoint, name, module).to(options.device)
                     for name, module in QTTS.build_modules(lm).items()}
-        strategies = {"delay": (draw_delay, DelayStrategy(lm, adapters["qtts-delay"])),
-                      "hierarchical": (draw_hierarchical, HierarchicalStrategy(lm, adapters["qtts-hierarchical"]))}
-        draws = {name: partial(_draw, draw, strategy) for name, (draw, strategy) in strategies.items()}
+        draws = {"delay": partial(draw_delay, DelayStrategy(lm, adapters["qtts-delay"]), Sampling()),
+                 "hierarchical": partial(draw_hierarchical, HierarchicalStrategy(lm, adapters["qtts-hierarchical"]), Sampling())}
         tag = tag_of(lm, *adapters.values(), self.codec.quantizer)
         return DrawnCache(data, draws, self.speech.folder / f"drawn-{tag}-{hours:g}.npz", hours)
 
@@ -80,10 +80,8 @@ class BooksRefinerTask(CodecTask):
             target, speaker = self.codec.quantizer.decode(codes[:, 0]), self.voice(batch.voice)
         refined, pitch = self._refine(batch, codes, source, books, speaker, batch.pitch)
         _, spectral, loss, parts = self.heard(batch, refined)
-        regression = F.l1_loss(refined, target)
-        guessed = F.cross_entropy(pitch.float().transpose(1, 2), batch.pitch)
-        parts = {"refined": spectral.mean().item(), "reg": regression.item(), "pitch": guessed.item()} | parts
-        return loss + 0.3 * regression + 0.1 * guessed, parts
+        apart, told = fitted(refined, target, pitch, batch.pitch)
+        return loss + apart, {"refined": spectral.mean().item()} | told | parts
 
     def _codes(self, batch: CodecBatch) -> Tensor:
         """[B, sources, CROP, K]."""
@@ -113,7 +111,3 @@ class BooksRefinerTask(CodecTask):
                     apart = self.spectral(self.codec.decoder.whole(refined), batch.audio).mean().item()
                     scores.setdefault(f"spectral distance, {books} books {name}", []).append(apart)
         return {name: float(np.mean(found)) for name, found in scores.items()}
-
-
-def _draw(draw, strategy, batch, generator) -> Tensor:
-    return draw(strategy, batch, Sampling(), generator)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...config import LMConfig
 from ...lm import Decoder, KVCache, LanguageModel
-from ...lm.linear import Projection, unit_rms
+from ...lm.linear import Projection
 from ...lm.masks import causal_mask
 from .ranges import LONGEST
 
@@ -74,19 +73,13 @@ class Policy(nn.Module):
 
 
 class PolicyRunner:
-    """Lean inference: the same weights, one scheduled state a step. Stateless; a run owns its cache. On a CPU a layer this
-    narrow is as dear as the operators it is made of, so one row takes them by itself there, half as many as ``Decoder`` needs."""
+    """Lean inference: the same weights through ``Decoder``, one scheduled state a step. Stateless; a run owns its cache."""
 
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
     @torch.no_grad()
     def __init__(self, policy: Policy) -> None:
         self.policy, self.decoder = policy, Decoder.from_model(policy.core)
         self.enter = Projection(policy.enter.weight.detach())
-        decoder = self.decoder
-        self.head = Projection(decoder.head * decoder.norm)  # its bias is told with the range
-        c = decoder.config
-        still = decoder.rotation[:, None].new_ones(len(decoder.rotation), c.kv_heads, c.head_dim // 2)
-        self.rotation = torch.cat([decoder.rotation[:, None].expand(-1, c.heads + c.kv_heads, -1), still], 1)  # [pos, A + 2 kv, D/2]
 
     def new_cache(self, capacity: int, batch: int = 1) -> KVCache:
         return self.decoder.new_cache(capacity, batch)
@@ -94,29 +87,11 @@ class PolicyRunner:
     @torch.no_grad()
     def told(self, allowed: Tensor) -> tuple[Tensor, Tensor]:
         """What a range adds, the same in every step: allowed [B, 7] bool -> to the rows fed [B, width], to the logits [B, 7]."""
-        policy, bias = self.policy, self.decoder.head_bias
-        inside = policy.inside * allowed
-        return policy.range_embedding(allowed) + policy.enter.bias, inside if bias is None else inside + bias
+        policy = self.policy
+        return policy.range_embedding(allowed) + policy.enter.bias, policy.inside * allowed
 
     @torch.no_grad()
     def step(self, hidden: Tensor, told: tuple[Tensor, Tensor], cache: KVCache) -> Tensor:
         """hidden [B, H], what ``told`` said of B ranges -> logits [B, 7] float32 over all sizes."""
-        x = self.enter(hidden, told[0])
-        if len(x) == 1 and x.device.type == "cpu":
-            return self.head(self._layer(x, cache), told[1]).float()
-        hidden = self.decoder.forward(x[:, None], cache, cache.next_position)[:, 0]
-        return (hidden @ self.decoder.head.t() + told[1]).float()
-
-    def _layer(self, x: Tensor, cache: KVCache) -> Tensor:
-        """x [1, width] -> the layer's output over its root mean square; one slot is appended to the cache."""
-        c, layer, position = self.decoder.config, self.decoder.layers[0], cache.next_position
-        slot = cache.claim(self.decoder.counter[position:position + 1])
-        turned = layer.qkv(unit_rms(x, c.rms_eps)).view(1, 1, -1, c.head_dim)
-        turned = self.decoder.rotate(turned, self.rotation[position])
-        ((keys, values),) = cache.layers
-        cache.kv[0].narrow(2, slot.start, 1).copy_(turned[:, :, c.heads:].transpose(1, 2))
-        query = turned[:, 0, :c.heads].view(1, c.kv_heads, -1, c.head_dim)
-        y = F.scaled_dot_product_attention(query, keys[:, :, :slot.stop], values[:, :, :slot.stop])
-        x = layer.out(y.view(1, -1), x)
-        gate, up = layer.gate_up(unit_rms(x, c.rms_eps)).chunk(2, -1)
-        return unit_rms(layer.down(F.silu(gate) * up, x), c.rms_eps)
+        x = self.enter(hidden, told[0])[:, None]
+        return self.decoder.logits(self.decoder.forward(x, cache, cache.next_position)[:, 0]) + told[1]
