@@ -14,6 +14,7 @@ from tts_demo import checkpoints
 from tts_demo.config import SpeakerConfig, UserError
 from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.train.forward import train_forward
+from tts_demo.train import loop as loop_module
 from tts_demo.train.loop import SPOILT, Task, TrainOptions, _Batches, command_line, fit, learning_rate
 
 from conftest import make_lm
@@ -141,6 +142,18 @@ def test_frozen_statistics_stand_still(tmp_path: Path) -> None:
     before = task.helpers["norm"].running_mean.clone()
     fit(task, TrainOptions(data=tmp_path, out=tmp_path / "o", work=tmp_path / "w"))
     assert torch.equal(task.helpers["norm"].running_mean, before)
+
+
+@pytest.mark.parametrize("native", (True, False))
+def test_bfloat16_is_for_machines_that_multiply_it(native: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CPU that cannot trains in float32, and the card says which it was."""
+    monkeypatch.setattr(loop_module, "cpu_has_bf16", lambda: native)
+    task, seen = LineTask(), set()
+    original = task.loss
+    task.loss = lambda batch, step: (seen.add(torch.is_autocast_enabled("cpu")), original(batch, step))[1]
+    fit(task, TrainOptions(data=tmp_path, out=tmp_path / "out", work=tmp_path / "work", steps=2))
+    assert seen == {native}
+    assert ("bfloat16 autocast" if native else "float32") in (tmp_path / "out/speaker/README.md").read_text()
 
 
 def test_nothing_to_resume_is_said(tmp_path: Path) -> None:

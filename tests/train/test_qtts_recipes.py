@@ -15,11 +15,15 @@ from tts_demo.methods.qtts import QTTS
 from tts_demo.methods.qtts.delay import DelayStrategy
 from tts_demo.methods.qtts.hierarchical import HierarchicalStrategy
 from tts_demo.train import RECIPES
+from tts_demo.train import qtts_delay as recipe_delay
+from tts_demo.train import qtts_hierarchical as recipe_hierarchical
 from tts_demo.train.drawn import draw_delay, draw_hierarchical
+from tts_demo.train.forward import train_forward
+from tts_demo.train.lm import base_inputs
 from tts_demo.train.qtts import BOOKS, DELAYS, IGNORE, Dials, drawn
 from tts_demo.train.qtts_delay import QTTSDelayTask, delay_rows
 from tts_demo.train.qtts_hierarchical import QTTSHierarchicalTask, frame_rows
-from tts_demo.train.sequences import SpeechBatch
+from tts_demo.train.sequences import SpeechBatch, prefix_batch
 
 TASKS = {"delay": QTTSDelayTask, "hierarchical": QTTSHierarchicalTask}
 
@@ -50,7 +54,8 @@ def make_task(strategy: str, tiny_lm, noise: float = 0.0):
     task = TASKS[strategy].__new__(TASKS[strategy])  # without speech on disk
     task.lm = copy.deepcopy(tiny_lm)  # LoRA goes into it
     task.data = TinyData(tiny_lm.config.text_vocab, tiny_lm.config.speech_codes, tiny_lm.config.speaker)
-    task.books, task.delays = BOOKS, DELAYS
+    task.base, task.books, task.delays = tiny_lm, BOOKS, DELAYS
+    task.own = task.distil = task.guide = 0.0
     task.adapt(torch.randn(8, tiny_lm.config.speech_codes, 4))
     for name, weight in task.adapter.named_parameters():
         weight.data.add_(torch.randn_like(weight) * noise)
@@ -82,10 +87,10 @@ def test_training_rows_equal_decoding_rows(strategy, books, d, tiny_lm):
                         speaker[None], torch.zeros(1, 12).long())
     with torch.no_grad():
         if strategy == "delay":
-            rows, _, targets = delay_rows(task.lm, task.adapter, batch, Dials(books, d))
+            rows, _, targets, _ = delay_rows(task.lm, task.adapter, batch, Dials(books, d), longer[None, :, :books])
             assert targets[0, 9, 0] == tiny_lm.config.eos and (targets[0, 10:, 0] == IGNORE).all()
         else:
-            rows, _, _ = frame_rows(task.lm, task.adapter, batch, books)
+            rows, _, _, _ = frame_rows(task.lm, task.adapter, batch, longer[None, :, :books])
     torch.testing.assert_close(rows[0, :len(hidden)], torch.stack(hidden), atol=2e-3, rtol=2e-3)
 
 
@@ -96,7 +101,7 @@ def test_delay_scores_see_no_later_book(tiny_lm):
     changed = SpeechBatch(batch.text, batch.text_lengths, batch.codes.clone(), batch.frames, batch.speaker, batch.alignment)
     changed.codes[:, 5, 2:] = (changed.codes[:, 5, 2:] + 1) % 32
     with torch.no_grad():
-        (hidden, below, _), (other, told, _) = (delay_rows(task.lm, task.adapter, b, dials) for b in (batch, changed))
+        (hidden, below, *_), (other, told, *_) = (delay_rows(task.lm, task.adapter, b, dials, b.codes[..., :4]) for b in (batch, changed))
         a, b = (task.adapter.scores(h.flatten(0, 1), k.flatten(0, 1)).view(3, 2, -1, 32) for h, k in ((hidden, below), (other, told)))
     row = 5 + 2 * 2  # the step at which book index 2 speaks frame 5
     torch.testing.assert_close(a[:, :, :row + 1], b[:, :, :row + 1])
@@ -112,7 +117,7 @@ def test_padding_changes_nothing(strategy, tiny_lm):
     alone = SpeechBatch(batch.text[:1, :n], batch.text_lengths[:1], batch.codes[:1, :f], batch.frames[:1],
                         batch.speaker[:1], batch.alignment[:1, :f])
     with torch.no_grad():
-        one, many = task.predict(alone, Dials(4, 2), 0.0), task.predict(batch, Dials(4, 2), 0.0)
+        one, many = (task.predict(b, Dials(4, 2), b.codes[..., :4]) for b in (alone, batch))
     torch.testing.assert_close(one.first, many.first[:f + 1], atol=1e-4, rtol=1e-4)
     rows = one.rest.shape[1]
     assert torch.equal(one.rest_targets, many.rest_targets[:, :rows])
@@ -161,6 +166,68 @@ def test_what_rows_draw_together_is_what_teacher_forcing_expects_of_each(strateg
         there = torch.arange(codes.shape[1]) < batch.frames[:, None]
         assert codes.shape == given.codes.shape and torch.equal(codes[there][:, 0], given.codes[there][:, 0])
         assert (codes[there] != given.codes[there]).any()
-        expected = task.predict(dataclasses.replace(batch, codes=codes), Dials(books), 0.0)
+        expected = task.predict(dataclasses.replace(batch, codes=codes), Dials(books), codes)
         said = expected.rest_targets != IGNORE
         assert torch.equal(expected.rest.argmax(-1)[said], expected.rest_targets[said])
+
+
+@pytest.mark.parametrize("strategy", TASKS)
+def test_an_item_s_own_draws_are_what_decoding_may_draw(strategy, tiny_lm):
+    """Of certain heads: drawn all at once, again and again, they become what speaking frame by frame draws."""
+    task = make_task(strategy, tiny_lm, noise=0.2)
+    batch, books = task.data.batch(np.random.default_rng(4)), 3
+    kind, draw = {"delay": (DelayStrategy, draw_delay), "hierarchical": (HierarchicalStrategy, draw_hierarchical)}[strategy]
+    for head in task.adapter.outer, task.adapter.bias:
+        head.data *= 1e4  # one code has all of the probability
+    given = dataclasses.replace(batch, codes=batch.codes[..., :books])
+    wanted = draw(kind(task.lm, task.adapter), Sampling(temperature=0), given, torch.Generator())
+    codes = given.codes
+    for _ in range(3 * codes.shape[1]):
+        codes = task.own_draws(dataclasses.replace(given, codes=codes), Dials(books))
+    there = torch.arange(codes.shape[1]) < batch.frames[:, None]
+    assert torch.equal(codes[there], wanted[there]) and not torch.equal(codes[there], given.codes[there])
+
+
+@pytest.mark.parametrize("strategy", TASKS)
+def test_behind_its_own_draws_only_the_first_book_is_taught(strategy, tiny_lm):
+    task = make_task(strategy, tiny_lm, noise=0.1)
+    task.own = task.distil = 1.0
+    loss, parts = task.loss(task.batch(np.random.default_rng(0), 0), 0)
+    loss.backward()
+    assert set(parts) == {"book 1", "distil"} and not task.adapter.bias.grad.any()
+    assert all(p.grad.any() for p in task.adapter.lora.parameters())
+
+
+@pytest.mark.parametrize("strategy", TASKS)
+def test_an_adapter_that_adds_nothing_has_nothing_to_learn_from_the_base(strategy, tiny_lm):
+    """Untrained it is the base: its cross-entropy to the base's law is that law's entropy, the least there is."""
+    task = make_task(strategy, tiny_lm)
+    task.distil = 1.0
+    task.loss(task.batch(np.random.default_rng(0), 0), 0)[0].backward()
+    assert max(float(p.grad.abs().max()) for p in task.adapter.lora.parameters()) < 1e-6
+    for name, weight in task.adapter.lora.named_parameters():
+        weight.data.add_(torch.randn_like(weight))
+    task.adapter.zero_grad()
+    task.loss(task.batch(np.random.default_rng(0), 0), 0)[0].backward()
+    assert max(float(p.grad.abs().max()) for p in task.adapter.lora.parameters()) > 1e-4
+
+
+@pytest.mark.parametrize("strategy", TASKS)
+def test_looks_are_those_of_the_rows_that_decide_the_first_book(strategy, tiny_lm, monkeypatch):
+    """Of an untrained adapter they are the base's; a loss on them moves LoRA."""
+    monkeypatch.setattr(recipe_delay, "GUIDED", (1,))
+    monkeypatch.setattr(recipe_hierarchical, "GUIDED", (1,))
+    task = make_task(strategy, tiny_lm)
+    batch, _ = task.batch(np.random.default_rng(0), 0)
+    prefix, text = prefix_batch(tiny_lm, batch), batch.text.shape[1]
+    start = prefix.x.shape[1] - 1
+    _, expected = train_forward(tiny_lm, *base_inputs(tiny_lm, prefix, batch.codes[..., 0]), (1,), slice(start, None),
+                                slice(start - text, start))
+    looks = task.predict(batch, Dials(4, 2), batch.codes[..., :4]).looks
+    assert len(looks) == 1 and looks[0].shape == (len(batch.frames), batch.codes.shape[1] + 1, text)
+    there = torch.arange(looks[0].shape[1]) <= batch.frames[:, None]
+    torch.testing.assert_close(looks[0][there], expected[0][there], atol=1e-5, rtol=1e-5)
+    task.guide = 0.5
+    loss, parts = task.loss((batch, Dials(4, 2)), 0)
+    loss.backward()
+    assert parts["guide"] > 0 and any(p.grad.any() for p in task.adapter.lora.parameters())

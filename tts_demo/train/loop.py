@@ -26,6 +26,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
 from ..config import UserError
+from ..runtime import cpu_has_bf16
 from .ranks import Ranks
 
 SPOILT = 20  # so many steps in a row without a finite gradient are a fault, not a bad batch
@@ -75,6 +76,11 @@ class Task:
         raise NotImplementedError
 
 
+def precision(device: str) -> torch.dtype:
+    """What matrices are multiplied in: bfloat16, except on a CPU that cannot, where it would be many times slower."""
+    return torch.bfloat16 if torch.device(device).type != "cpu" or cpu_has_bf16() else torch.float32
+
+
 def learning_rate(step: int, steps: int, peak: float, warmup: int = 100) -> float:
     """Linear warm-up (a tenth of a short run), then a cosine down to 2 % of the peak."""
     warmup = max(1, min(warmup, steps // 10))
@@ -120,7 +126,7 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks) -> dict[str, float]:
             group["lr"] = learning_rate(max(step, int(used() * steps)), steps, peak)
         batch = batches.take(step)
         torch.manual_seed((ranks.index << 40) + options.seed * 1_000_003 + step)
-        with torch.autocast(kind, dtype=torch.bfloat16):
+        with torch.autocast(kind, dtype=torch.bfloat16, enabled=precision(kind) == torch.bfloat16):
             loss, parts = task.loss(batch, step)
         if not torch.isfinite(loss):
             raise RuntimeError(f"{task.name}: loss is {loss.item()} at step {step}; resume from an earlier state or lower --lr.")
@@ -262,4 +268,4 @@ def command_line(name: str, options: TrainOptions) -> str:
 def _device_name(device: str) -> str:
     if device.startswith("cuda"):
         return torch.cuda.get_device_name()
-    return f"CPU, {torch.get_num_threads()} threads, bfloat16 autocast"
+    return f"CPU, {torch.get_num_threads()} threads, " + ("bfloat16 autocast" if cpu_has_bf16() else "float32")

@@ -3,6 +3,12 @@
 The base model is frozen; LoRA, the vectors of books 2 to K and the heads or the depth decoder learn. The codes' vectors
 start as the codec's own entries. K and d are drawn for each batch, so that one adapter serves every setting of the page;
 ``--set codebooks=8 delay=1`` trains that one alone. Some input codes are replaced at random, as in the base's recipe.
+
+What the finer books will be when it speaks are its own draws, and they look little like a recording's: an adapter that has
+only heard recordings now and then loses its place in the text behind them. So in half of the batches (``--set own=0.5``) it
+hears the recording's first book with finer ones that it draws itself, and learns there what the first says next, nothing
+else. Of book 1's loss, half (``--set distil=0.5``) is the cross-entropy to the base model's own law, which is what WER is
+compared with, and the heads that ``lm.py`` guided to the spoken phoneme stay guided (``--set guide=0.3``).
 """
 
 from __future__ import annotations
@@ -16,19 +22,22 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .. import checkpoints
-from ..config import UserError
+from ..config import Sampling, UserError
 from ..lm import lora
 from ..lm.model import LanguageModel
+from ..lm.sampling import sample
+from ..methods.qtts.books import finer
 from .data import describe
-from .lm import add_noise
+from .lm import add_noise, base_logits, guided_loss
 from .load import load_lm, sequences
 from .loop import Task, TrainOptions
-from .sequences import SpeechBatch
+from .sequences import SpeechBatch, speech_targets
 
 IGNORE = -100
 NOISE = 0.06  # share of input codes replaced
 BOOKS = (2, 4, 8, 8)  # drawn evenly: all the books twice as often
 DELAYS = (1, 1, 2, 3, 4)
+PASSES = 2  # in which finer books are drawn, each with those of the one before for their past
 
 
 @dataclass(frozen=True)
@@ -43,12 +52,14 @@ class Dials:
 @dataclass(frozen=True)
 class Prediction:
     """Teacher-forced: logits [R, V] and targets [R] of book 1, end of speech included; logits [K - 1, R', entries] and
-    targets [K - 1, R'] of the others, ``IGNORE`` where there is nothing to say."""
+    targets [K - 1, R'] of the others, ``IGNORE`` where there is nothing to say. ``looks``: of each guided layer the log
+    attention [B, F + 1, T] of book 1's rows on the text."""
 
     first: Tensor
     first_targets: Tensor
     rest: Tensor
     rest_targets: Tensor
+    looks: list[Tensor]
 
     def entropies(self, reduction: str = "mean") -> tuple[Tensor, Tensor]:
         """Cross-entropy of book 1 and of the other books together."""
@@ -65,9 +76,12 @@ class QTTSTask(Task):
     def __init__(self, options: TrainOptions) -> None:
         self.data = sequences(options, frames=options.batch or 2400)
         self.lm = load_lm(options).requires_grad_(False)
+        self.base = load_lm(options).requires_grad_(False)  # without LoRA
         codec = checkpoints.load_module(options.checkpoint, "codec")
         self.books = drawn(options.settings, "codebooks", BOOKS)
         self.delays = drawn(options.settings, "delay", DELAYS)
+        self.own, self.distil, self.guide = (float(options.settings.get(key, usual)) for key, usual in
+                                             (("own", 0.5), ("distil", 0.5), ("guide", 0.3)))
         self.adapt(torch.stack([book.entries for book in codec.quantizer.books]))
         self.data_summary = describe(self.data.speech, self.data.train)
 
@@ -81,30 +95,63 @@ class QTTSTask(Task):
     def build(self, lm: LanguageModel) -> nn.Module:
         raise NotImplementedError
 
-    def predict(self, batch: SpeechBatch, dials: Dials, noise: float) -> Prediction:
+    def predict(self, batch: SpeechBatch, dials: Dials, heard: Tensor) -> Prediction:
+        """``heard`` [B, F, K]: the codes that stand at the inputs; what is to be said is the batch's."""
         raise NotImplementedError
 
     def batch(self, rng: np.random.Generator, step: int) -> tuple[SpeechBatch, Dials]:
         return self.data.batch(rng), Dials(int(rng.choice(self.books)), int(rng.choice(self.delays)))
 
     def loss(self, batch: tuple[SpeechBatch, Dials], step: int) -> tuple[Tensor, dict[str, float]]:
-        first, rest = self.predict(*batch, NOISE).entropies()
-        return first + rest, {"book 1": first.item(), "others": rest.item()}
+        speech, dials = batch
+        own = bool(torch.rand(()) < self.own)
+        heard = self.own_draws(speech, dials) if own else speech.codes[..., :dials.books]
+        heard = add_noise(heard, self.adapter.config.entries, NOISE)
+        said = self.predict(speech, dials, heard)
+        first, rest = said.entropies()
+        parts = {"book 1": first.item()} | ({} if own else {"others": rest.item()})
+        if self.distil:
+            with torch.no_grad():
+                law = base_logits(self.base, speech, heard[..., 0])[speech_targets(speech, IGNORE + 1, IGNORE) != IGNORE]
+            base = F.cross_entropy(said.first.float(), law.float().softmax(-1))
+            first, parts = (1 - self.distil) * first + self.distil * base, parts | {"distil": base.item()}
+        if self.guide and bool((speech.alignment >= 0).any()):
+            guide = guided_loss(said.looks, speech)
+            first, parts = first + self.guide * guide, parts | {"guide": guide.item()}
+        return first + (0 if own else 1) * rest, parts  # behind what it drew itself the recording's finer codes mean nothing
+
+    @torch.no_grad()
+    def own_draws(self, batch: SpeechBatch, dials: Dials, generator: torch.Generator | None = None) -> Tensor:
+        """Codes [B, F, K]: the first book is the batch's, the others are drawn as decoding draws them. Not one frame after the
+        other but all at once, from what stood there in the pass before: at first the recording's, then draws."""
+        law, codes = finer(Sampling()), batch.codes[..., :dials.books].clone()
+        spoken = torch.arange(codes.shape[1], device=codes.device) < batch.frames[:, None]
+        for _ in range(PASSES):
+            said = self.predict(batch, dials, codes)
+            for k, (logits, targets) in enumerate(zip(said.rest, said.rest_targets), 1):
+                there = targets != IGNORE  # an item's rows come in the order of its frames
+                codes[..., k].masked_scatter_(spoken, sample(logits[there].float(), law, generator))
+        return codes
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
-        """Held-out cross-entropy in nats and top-1 accuracy, of book 1 and of the other books, for several dials."""
-        scores = {}
+        """Held-out cross-entropy in nats and top-1 accuracy, of book 1 and of the other books, for several dials; and how much
+        more book 1 costs, in the shorter half, behind finer books that the adapter drew itself, as it will speak."""
+        batches, scores = self.data.held_out(batches=2), {}
         for dials in (d for d in self.scored if d.books in self.books and d.d in self.delays):
-            sums = np.zeros(6)
-            for batch in self.data.held_out(batches=2):
-                p = self.predict(batch, dials, 0.0)
+            sums, costs = np.zeros(6), []
+            for batch in batches:
+                p = self.predict(batch, dials, batch.codes[..., :dials.books])
                 first, rest = p.entropies("sum")
                 sums += [float(v) for v in (first, (p.first.argmax(-1) == p.first_targets).sum(), len(p.first_targets),
                                             rest, (p.rest.argmax(-1) == p.rest_targets).sum(),
                                             (p.rest_targets != IGNORE).sum())]
+                costs.append(float(first) / len(p.first_targets))
             for book, (entropy, hits, count) in zip(("book 1", "other books"), sums.reshape(2, 3)):
                 scores |= {f"{dials}: {book}, nats": entropy / count, f"{dials}: {book}, top-1": hits / count}
+            draws = self.own_draws(batches[0], dials, torch.Generator(self.lm.device).manual_seed(0))
+            own = self.predict(batches[0], dials, draws).entropies()[0].item()
+            scores[f"{dials}: book 1 behind its own draws, nats more"] = own - costs[0]
         return scores
 
 
@@ -116,8 +163,7 @@ def drawn(settings: dict[str, str], key: str, default: tuple[int, ...]) -> tuple
     return tuple(int(w) for w in words)
 
 
-def noisy_codes(batch: SpeechBatch, books: int, pad: int, noise: float) -> tuple[Tensor, Tensor]:
-    """-> input codes [B, F, K], some replaced, ``pad`` behind an item's end; targets [B, F, K], ``IGNORE`` there."""
-    codes = batch.codes[..., :books]
-    spoken = (torch.arange(codes.shape[1], device=codes.device) < batch.frames[:, None])[..., None]
-    return torch.where(spoken, add_noise(codes, pad, noise), pad), torch.where(spoken, codes, IGNORE)
+def padded_codes(batch: SpeechBatch, heard: Tensor, pad: int) -> tuple[Tensor, Tensor]:
+    """heard [B, F, K] -> input codes [B, F, K], ``pad`` behind an item's end; the batch's as targets [B, F, K], ``IGNORE`` there."""
+    spoken = (torch.arange(heard.shape[1], device=heard.device) < batch.frames[:, None])[..., None]
+    return torch.where(spoken, heard, pad), torch.where(spoken, batch.codes[..., :heard.shape[-1]], IGNORE)

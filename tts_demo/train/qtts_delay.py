@@ -7,10 +7,11 @@ from torch import Tensor
 
 from ..lm.masks import causal_mask
 from ..lm.model import LanguageModel
+from ..lm.place import GUIDED
 from ..methods.qtts.delay import DelayAdapter
 from ..methods.qtts.pattern import delay
 from .forward import train_forward
-from .qtts import IGNORE, Dials, Prediction, QTTSTask, noisy_codes
+from .qtts import IGNORE, Dials, Prediction, QTTSTask, padded_codes
 from .sequences import SpeechBatch, attention_mask, prefix_batch
 
 
@@ -22,19 +23,20 @@ class QTTSDelayTask(QTTSTask):
     def build(self, lm: LanguageModel) -> DelayAdapter:
         return DelayAdapter(lm)
 
-    def predict(self, batch: SpeechBatch, dials: Dials, noise: float) -> Prediction:
-        hidden, below, targets = delay_rows(self.lm, self.adapter, batch, dials, noise)
+    def predict(self, batch: SpeechBatch, dials: Dials, heard: Tensor) -> Prediction:
+        hidden, below, targets, looks = delay_rows(self.lm, self.adapter, batch, dials, heard)
         first, rest = targets[..., 0] != IGNORE, (targets[..., 1:] != IGNORE).any(-1)
         return Prediction(self.lm.head(hidden[first]), targets[..., 0][first],
-                          self.adapter.scores(hidden[rest], below[rest]), targets[..., 1:][rest].t())
+                          self.adapter.scores(hidden[rest], below[rest]), targets[..., 1:][rest].t(), looks)
 
 
 def delay_rows(lm: LanguageModel, adapter: DelayAdapter, batch: SpeechBatch, dials: Dials,
-               noise: float = 0.0) -> tuple[Tensor, Tensor, Tensor]:
+               heard: Tensor) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
     """Teacher forcing of the delay pattern: hidden [B, S, H] that decides each step, what its heads know of their frames'
-    lower books [B, S, K - 1, H], and targets [B, S, K]; S = F + (K - 1) d. LoRA must be attached to ``lm.backbone``."""
+    lower books [B, S, K - 1, H], targets [B, S, K], and the looks at the text of the F + 1 steps at which book 1 speaks;
+    S = F + (K - 1) d. LoRA must be attached to ``lm.backbone``."""
     pad = adapter.config.pad
-    codes, targets = noisy_codes(batch, dials.books, pad, noise)
+    codes, targets = padded_codes(batch, heard, pad)
     steps = delay(codes, dials.d, pad)
     targets = delay(targets, dials.d, IGNORE)
     ends = torch.arange(targets.shape[1], device=targets.device) == batch.frames[:, None]  # after its last frame, book 1 must end speech
@@ -46,6 +48,8 @@ def delay_rows(lm: LanguageModel, adapter: DelayAdapter, batch: SpeechBatch, dia
     positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count, device=codes.device)], 1)
     causal = causal_mask(count, count, codes.device)
     mask = attention_mask(prefix, causal, lm.config.bidirectional_text)
-    hidden, _ = train_forward(lm, torch.cat([prefix.x, inputs], 1), positions, mask)
+    start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
+    rows = slice(start, start + codes.shape[1] + 1)
+    hidden, looks = train_forward(lm, torch.cat([prefix.x, inputs], 1), positions, mask, GUIDED, rows, slice(start - text, start))
     below = adapter.below(adapter.books.look_up(table, codes)[1], dials.d)
-    return hidden[:, prefix.x.shape[1] - 1:], below, targets
+    return hidden[:, start:], below, targets, looks

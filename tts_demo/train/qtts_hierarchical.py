@@ -8,9 +8,10 @@ from torch import Tensor
 
 from ..lm.masks import causal_mask
 from ..lm.model import LanguageModel
+from ..lm.place import GUIDED
 from ..methods.qtts.hierarchical import HierarchicalAdapter
 from .forward import train_forward
-from .qtts import IGNORE, Dials, Prediction, QTTSTask, noisy_codes
+from .qtts import IGNORE, Dials, Prediction, QTTSTask, padded_codes
 from .sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
 
 
@@ -22,22 +23,22 @@ class QTTSHierarchicalTask(QTTSTask):
     def build(self, lm: LanguageModel) -> HierarchicalAdapter:
         return HierarchicalAdapter(lm)
 
-    def predict(self, batch: SpeechBatch, dials: Dials, noise: float) -> Prediction:
+    def predict(self, batch: SpeechBatch, dials: Dials, heard: Tensor) -> Prediction:
         lm, adapter = self.lm, self.adapter
-        hidden, contexts, targets = frame_rows(lm, adapter, batch, dials.books, noise)
+        hidden, contexts, targets, looks = frame_rows(lm, adapter, batch, heard)
         first_targets = speech_targets(batch, lm.config.eos, IGNORE)
         spoken = first_targets != IGNORE  # end of speech included: its row decides book 1, and no other book
         rows = adapter.depth(hidden[spoken], contexts[spoken])
         first = lm.head(hidden[spoken] + adapter.correct(rows[:, 0]))
-        return Prediction(first, first_targets[spoken], adapter.scores(rows[:, 1:]), targets[spoken][:, 1:].t())
+        return Prediction(first, first_targets[spoken], adapter.scores(rows[:, 1:]), targets[spoken][:, 1:].t(), looks)
 
 
-def frame_rows(lm: LanguageModel, adapter: HierarchicalAdapter, batch: SpeechBatch, books: int,
-               noise: float = 0.0) -> tuple[Tensor, Tensor, Tensor]:
+def frame_rows(lm: LanguageModel, adapter: HierarchicalAdapter, batch: SpeechBatch,
+               heard: Tensor) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
     """Teacher forcing over frames: hidden [B, F + 1, H] that decides each frame, the contexts of that frame's own codes
-    [B, F + 1, K, W], and targets [B, F + 1, K]. LoRA must be attached to ``lm.backbone``."""
-    pad = adapter.config.pad
-    codes, targets = noisy_codes(batch, books, pad, noise)
+    [B, F + 1, K, W], targets [B, F + 1, K], and their looks at the text. LoRA must be attached to ``lm.backbone``."""
+    books = heard.shape[-1]
+    codes, targets = padded_codes(batch, heard, adapter.config.pad)
     table = adapter.books.table(lm.speech_embedding.weight, books)
     inputs, contexts = adapter.books.look_up(table, codes)
     prefix = prefix_batch(lm, batch)
@@ -45,6 +46,7 @@ def frame_rows(lm: LanguageModel, adapter: HierarchicalAdapter, batch: SpeechBat
     positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count, device=codes.device)], 1)
     causal = causal_mask(count, count, codes.device)
     mask = attention_mask(prefix, causal, lm.config.bidirectional_text)
-    hidden, _ = train_forward(lm, torch.cat([prefix.x, inputs + adapter.tag(books)], 1), positions, mask)
-    return (hidden[:, prefix.x.shape[1] - 1:], F.pad(contexts, (0, 0, 0, 0, 0, 1)),
-            F.pad(targets, (0, 0, 0, 1), value=IGNORE))
+    start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
+    hidden, looks = train_forward(lm, torch.cat([prefix.x, inputs + adapter.tag(books)], 1), positions, mask, GUIDED,
+                                  slice(start, None), slice(start - text, start))
+    return (hidden[:, start:], F.pad(contexts, (0, 0, 0, 0, 0, 1)), F.pad(targets, (0, 0, 0, 1), value=IGNORE), looks)

@@ -32,7 +32,7 @@ from .drafting import at_every_depth
 from .forward import train_forward
 from .lm import add_noise, base_inputs
 from .load import load_lm, scale, sequences
-from .loop import Task, TrainOptions
+from .loop import Task, TrainOptions, precision
 from .sequences import SpeechBatch, prefix_batch, speech_targets
 from .spoken import speak
 
@@ -101,7 +101,7 @@ class DraftTask(Task):
         self.draft = Draft(self.lm).requires_grad_(True)
         self.shallow = ShallowLM.of(self.lm, self.draft)
         self.distil = float(options.settings.get("distil", 0.8))
-        self.decoder = Decoder.from_model(self.lm, dtype=torch.bfloat16)  # many rows at once are fastest so
+        self.decoder = Decoder.from_model(self.lm, dtype=precision(options.device))  # many rows at once are fastest so
         self.spoken, self.seed = float(options.settings.get("spoken", 0.0)), options.seed
         self.modules, self.helpers = {"ssd-draft": self.draft}, {}
         self.data_summary = describe(self.data.speech, self.data.train)
