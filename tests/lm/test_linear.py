@@ -36,6 +36,19 @@ def test_without_fbgemm_everything_is_exact(monkeypatch: pytest.MonkeyPatch) -> 
     torch.testing.assert_close(projection(x), x @ weight.t(), atol=1e-4, rtol=1e-5)
 
 
+@pytest.mark.parametrize("packs", (True, False))
+def test_bf16_is_multiplied_on_every_cpu(packs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """oneDNN refuses to pack bf16 on a CPU that has AVX2 alone: there it stays as it is."""
+    if packs and not linear.onednn_packs_bf16():
+        pytest.skip("oneDNN packs no bf16 on this CPU")
+    monkeypatch.setattr(linear, "onednn_packs_bf16", lambda: packs)
+    torch.manual_seed(0)
+    weight, bias, x, residual = (torch.randn(s).bfloat16() for s in ((24, 16), (24,), (3, 16), (3, 24)))
+    assert (Projection(weight).packed is not None) == packs
+    for y, plus in ((Projection(weight, bias)(x), bias), (Projection(weight)(x, residual), residual)):
+        torch.testing.assert_close(y.float(), x.float() @ weight.float().t() + plus.float(), atol=0.06, rtol=0.02)
+
+
 def test_a_copy_lives_longer_than_what_it_copies() -> None:
     weight, x = torch.randn(192, 192), torch.randn(2, 192)
     projection = Projection(weight)

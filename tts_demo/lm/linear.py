@@ -8,7 +8,7 @@ row and for four (a chunk, tokens to verify):
 
 So on a CPU that FBGEMM knows, matrices of this size are kept as float16, as the checkpoint keeps them, and multiply float32
 rows in float32. Larger ones (released models) stay float32, which several threads share; FBGEMM's call uses one.
-bf16 packed by oneDNN streams 1.9 times as fast as a plain bf16 ``F.linear``.
+bf16 packed by oneDNN streams 1.9 times as fast as a plain bf16 ``F.linear``, which is what CPUs without AVX-512 are left with.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Projection:
                 self.handle = _pack_halves(weight)
             else:
                 self.columns = weight.t().contiguous()
-        elif weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and torch.backends.mkldnn.is_available():
+        elif weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and onednn_packs_bf16():
             self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), 1)
         else:
             self.rows = weight
@@ -63,6 +63,11 @@ class Projection:
                 return torch.ops.mkldnn._linear_pointwise.binary(x, residual, self.packed, None, "add")
             return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
         return F.linear(x, self.rows, self.bias) if residual is None else torch.addmm(residual, x, self.rows.t())
+
+
+def onednn_packs_bf16() -> bool:
+    """Whether oneDNN takes bf16 matrices on this CPU: it refuses one that has AVX2 alone."""
+    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 @cache
