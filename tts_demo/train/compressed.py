@@ -29,7 +29,7 @@ from ..lm.place import GUIDED
 from ..methods.compressed import GROUPS, SIGHT, WHOLE, Compressor, Layout
 from .data import describe
 from .forward import train_forward
-from .lm import add_noise, base_logits, guided_loss
+from .lm import add_noise, base_entropy, base_logits, guided_loss
 from .load import load_lm, scale, sequences
 from .loop import Task, TrainOptions
 from .sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
@@ -87,9 +87,7 @@ class CompressedTask(Task):
         parts = {"ce": entropy.item()}
         if self.distil:
             said = targets != -100
-            with torch.no_grad():
-                law = base_logits(self.base, speech, codes)[said].float().softmax(-1)
-            base = F.cross_entropy(logits[said].float(), law)
+            base = base_entropy(self.base, speech, codes, said, logits[said])
             loss, parts = (1 - self.distil) * entropy + self.distil * base, parts | {"distil": base.item()}
         if self.guide and bool((speech.alignment >= 0).any()):
             guide = guided_loss(guided, speech)

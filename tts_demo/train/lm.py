@@ -127,6 +127,14 @@ def base_logits(lm: LanguageModel, batch: SpeechBatch, spoken: Tensor) -> Tensor
     return lm.head(hidden[:, prefix.x.shape[1] - 1:])
 
 
+def base_entropy(lm: LanguageModel, batch: SpeechBatch, heard: Tensor, said: Tensor, logits: Tensor) -> Tensor:
+    """Cross-entropy, [], of ``logits`` [R, V] to the base model's own law in the R rows ``said`` [B, F + 1] after the tokens
+    ``heard`` [B, F]."""
+    with torch.no_grad():
+        law = base_logits(lm, batch, heard)[said].float().softmax(-1)
+    return F.cross_entropy(logits.float(), law)
+
+
 def guided_loss(weights: list[Tensor], batch: SpeechBatch) -> Tensor:
     """weights: log attention [B, F + 1, T] per guided layer -> mean of -log(mass near the aligned phoneme), []."""
     if not weights:

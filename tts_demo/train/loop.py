@@ -268,4 +268,4 @@ def command_line(name: str, options: TrainOptions) -> str:
 def _device_name(device: str) -> str:
     if device.startswith("cuda"):
         return torch.cuda.get_device_name()
-    return f"CPU, {torch.get_num_threads()} threads, " + ("bfloat16 autocast" if cpu_has_bf16() else "float32")
+    return f"CPU, {torch.get_num_threads()} threads, " + ("bfloat16 autocast" if precision(device) == torch.bfloat16 else "float32")

@@ -25,13 +25,14 @@ from .. import checkpoints
 from ..config import Sampling, UserError
 from ..lm import lora
 from ..lm.model import LanguageModel
+from ..lm.place import GUIDED
 from ..lm.sampling import sample
 from ..methods.qtts.books import finer
 from .data import describe
-from .lm import add_noise, base_logits, guided_loss
+from .lm import add_noise, base_entropy, guided_loss
 from .load import load_lm, sequences
 from .loop import Task, TrainOptions
-from .sequences import SpeechBatch, speech_targets
+from .sequences import SpeechBatch
 
 IGNORE = -100
 NOISE = 0.06  # share of input codes replaced
@@ -95,7 +96,7 @@ class QTTSTask(Task):
     def build(self, lm: LanguageModel) -> nn.Module:
         raise NotImplementedError
 
-    def predict(self, batch: SpeechBatch, dials: Dials, heard: Tensor) -> Prediction:
+    def predict(self, batch: SpeechBatch, dials: Dials, heard: Tensor, guided: tuple[int, ...] = ()) -> Prediction:
         """``heard`` [B, F, K]: the codes that stand at the inputs; what is to be said is the batch's."""
         raise NotImplementedError
 
@@ -107,23 +108,22 @@ class QTTSTask(Task):
         own = bool(torch.rand(()) < self.own)
         heard = self.own_draws(speech, dials) if own else speech.codes[..., :dials.books]
         heard = add_noise(heard, self.adapter.config.entries, NOISE)
-        said = self.predict(speech, dials, heard)
+        said = self.predict(speech, dials, heard, GUIDED if self.guide else ())
         first, rest = said.entropies()
         parts = {"book 1": first.item()} | ({} if own else {"others": rest.item()})
         if self.distil:
-            with torch.no_grad():
-                law = base_logits(self.base, speech, heard[..., 0])[speech_targets(speech, IGNORE + 1, IGNORE) != IGNORE]
-            base = F.cross_entropy(said.first.float(), law.float().softmax(-1))
+            rows = torch.arange(heard.shape[1] + 1, device=heard.device) <= speech.frames[:, None]  # the end of speech has one too
+            base = base_entropy(self.base, speech, heard[..., 0], rows, said.first)
             first, parts = (1 - self.distil) * first + self.distil * base, parts | {"distil": base.item()}
         if self.guide and bool((speech.alignment >= 0).any()):
             guide = guided_loss(said.looks, speech)
             first, parts = first + self.guide * guide, parts | {"guide": guide.item()}
-        return first + (0 if own else 1) * rest, parts  # behind what it drew itself the recording's finer codes mean nothing
+        return first if own else first + rest, parts  # behind what it drew itself the recording's finer codes mean nothing
 
     @torch.no_grad()
     def own_draws(self, batch: SpeechBatch, dials: Dials, generator: torch.Generator | None = None) -> Tensor:
         """Codes [B, F, K]: the first book is the batch's, the others are drawn as decoding draws them. Not one frame after the
-        other but all at once, from what stood there in the pass before: at first the recording's, then draws."""
+        other, as ``drawn.py`` does once for all, but at once, from what stood there in the pass before: at first the recording's."""
         law, codes = finer(Sampling()), batch.codes[..., :dials.books].clone()
         spoken = torch.arange(codes.shape[1], device=codes.device) < batch.frames[:, None]
         for _ in range(PASSES):

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from ..lm.masks import causal_mask
 from ..lm.model import LanguageModel
-from ..lm.place import GUIDED
 from ..methods.qtts.delay import DelayAdapter
 from ..methods.qtts.pattern import delay
 from .forward import train_forward
@@ -23,15 +22,15 @@ class QTTSDelayTask(QTTSTask):
     def build(self, lm: LanguageModel) -> DelayAdapter:
         return DelayAdapter(lm)
 
-    def predict(self, batch: SpeechBatch, dials: Dials, heard: Tensor) -> Prediction:
-        hidden, below, targets, looks = delay_rows(self.lm, self.adapter, batch, dials, heard)
+    def predict(self, batch: SpeechBatch, dials: Dials, heard: Tensor, guided: tuple[int, ...] = ()) -> Prediction:
+        hidden, below, targets, looks = delay_rows(self.lm, self.adapter, batch, dials, heard, guided)
         first, rest = targets[..., 0] != IGNORE, (targets[..., 1:] != IGNORE).any(-1)
         return Prediction(self.lm.head(hidden[first]), targets[..., 0][first],
                           self.adapter.scores(hidden[rest], below[rest]), targets[..., 1:][rest].t(), looks)
 
 
 def delay_rows(lm: LanguageModel, adapter: DelayAdapter, batch: SpeechBatch, dials: Dials,
-               heard: Tensor) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+               heard: Tensor, guided: tuple[int, ...] = ()) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
     """Teacher forcing of the delay pattern: hidden [B, S, H] that decides each step, what its heads know of their frames'
     lower books [B, S, K - 1, H], targets [B, S, K], and the looks at the text of the F + 1 steps at which book 1 speaks;
     S = F + (K - 1) d. LoRA must be attached to ``lm.backbone``."""
@@ -50,6 +49,6 @@ def delay_rows(lm: LanguageModel, adapter: DelayAdapter, batch: SpeechBatch, dia
     mask = attention_mask(prefix, causal, lm.config.bidirectional_text)
     start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
     rows = slice(start, start + codes.shape[1] + 1)
-    hidden, looks = train_forward(lm, torch.cat([prefix.x, inputs], 1), positions, mask, GUIDED, rows, slice(start - text, start))
+    hidden, looks = train_forward(lm, torch.cat([prefix.x, inputs], 1), positions, mask, guided, rows, slice(start - text, start))
     below = adapter.below(adapter.books.look_up(table, codes)[1], dials.d)
     return hidden[:, start:], below, targets, looks

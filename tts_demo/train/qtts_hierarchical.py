@@ -8,7 +8,6 @@ from torch import Tensor
 
 from ..lm.masks import causal_mask
 from ..lm.model import LanguageModel
-from ..lm.place import GUIDED
 from ..methods.qtts.hierarchical import HierarchicalAdapter
 from .forward import train_forward
 from .qtts import IGNORE, Dials, Prediction, QTTSTask, padded_codes
@@ -23,9 +22,9 @@ class QTTSHierarchicalTask(QTTSTask):
     def build(self, lm: LanguageModel) -> HierarchicalAdapter:
         return HierarchicalAdapter(lm)
 
-    def predict(self, batch: SpeechBatch, dials: Dials, heard: Tensor) -> Prediction:
+    def predict(self, batch: SpeechBatch, dials: Dials, heard: Tensor, guided: tuple[int, ...] = ()) -> Prediction:
         lm, adapter = self.lm, self.adapter
-        hidden, contexts, targets, looks = frame_rows(lm, adapter, batch, heard)
+        hidden, contexts, targets, looks = frame_rows(lm, adapter, batch, heard, guided)
         first_targets = speech_targets(batch, lm.config.eos, IGNORE)
         spoken = first_targets != IGNORE  # end of speech included: its row decides book 1, and no other book
         rows = adapter.depth(hidden[spoken], contexts[spoken])
@@ -34,7 +33,7 @@ class QTTSHierarchicalTask(QTTSTask):
 
 
 def frame_rows(lm: LanguageModel, adapter: HierarchicalAdapter, batch: SpeechBatch,
-               heard: Tensor) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+               heard: Tensor, guided: tuple[int, ...] = ()) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
     """Teacher forcing over frames: hidden [B, F + 1, H] that decides each frame, the contexts of that frame's own codes
     [B, F + 1, K, W], targets [B, F + 1, K], and their looks at the text. LoRA must be attached to ``lm.backbone``."""
     books = heard.shape[-1]
@@ -47,6 +46,6 @@ def frame_rows(lm: LanguageModel, adapter: HierarchicalAdapter, batch: SpeechBat
     causal = causal_mask(count, count, codes.device)
     mask = attention_mask(prefix, causal, lm.config.bidirectional_text)
     start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
-    hidden, looks = train_forward(lm, torch.cat([prefix.x, inputs + adapter.tag(books)], 1), positions, mask, GUIDED,
+    hidden, looks = train_forward(lm, torch.cat([prefix.x, inputs + adapter.tag(books)], 1), positions, mask, guided,
                                   slice(start, None), slice(start - text, start))
     return (hidden[:, start:], F.pad(contexts, (0, 0, 0, 0, 0, 1)), F.pad(targets, (0, 0, 0, 1), value=IGNORE), looks)
