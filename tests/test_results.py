@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tts_demo import results, results_analyses, results_goals, results_papers, results_plot
+from tts_demo import results, results_analyses, results_goals, results_machines, results_papers, results_plot
 
 CONDITIONS = {"checkpoint": "x", "recogniser": "R", "voice model": "V", "mos model": "M", "device": "cpu", "machine": "m",
               "dtype": "float32", "threads": 1, "torch": "2", "seed": 0}
@@ -84,11 +84,37 @@ def test_speeds_stay_while_the_weights_do_that_they_follow_from(tmp_path: Path) 
     for paces, left in (({"ssd": "p", "compressed": "c"}, {"draft lengths", "lengths"}), ({"ssd": "q", "compressed": "c"}, {"lengths"}),
                         ({"ssd": "q"}, set()), ({}, set())):
         path.write_text(json.dumps({"analyses": old}))
-        assert results.still_paced(old, paces) == left
+        assert results_machines.still_paced(old, paces) == left
         results.keep("analyses", new | {"conditions": new["conditions"] | {"paces": paces}}, path, readme)
         kept = json.loads(path.read_text())["analyses"]
         assert set(kept["rows"]) == left | {"long form"} and kept["command"] == ("bench && evaluate" if left else "evaluate")
-        assert set(kept.get("follows", {})) == left and results.still_paced(kept, paces) == left
+        assert set(kept.get("follows", {})) == left and results_machines.still_paced(kept, paces) == left
+
+
+def test_speeds_of_two_machines_stand_apart(tmp_path: Path) -> None:
+    """One table is of one machine; what another measured is kept and shown beside it, while it holds, and comes back as the table
+    when that machine measures again."""
+    path, readme = tmp_path / "results.json", tmp_path / "README.md"
+    readme.write_text(f"{results.BEGIN}\n{results.END}")
+
+    def measured(device: str, gain: float, pace: str = "p", label: str = "tldr patch_size=4") -> dict:
+        return {"command": device, "conditions": SPEED | {"device": device, "paces": {"tldr": pace}},
+                "rows": {label: speed(0.1, gain, ms_per_step=1.0)}, "follows": {label: "tldr"}}
+
+    results.keep("bench", measured("old", 1.5), path, readme)
+    assert "another machine" not in readme.read_text()
+    results.keep("bench", measured("old", 1.1, label="tldr patch_size=8"), path, readme)
+    results.keep("bench", measured("new", 1.9), path, readme)
+    kept, text = results.load(path)["bench"], readme.read_text()
+    assert list(kept["rows"]) == ["tldr patch_size=4"] and kept["command"] == "new" and set(kept["elsewhere"]) == {"old"}
+    assert "**On another machine.** old" in text and "| tldr patch_size=4 | 1.00 | 1.00 | 0.100 | 0.100 | 1.90 | 1.50 |" in text
+    assert "| tldr, patch 4: LM gain | ≥ 1.8 | 1.90; 1.50 on old | met; **missed** |" in text
+    assert "| tldr, patch 8: LM gain | ≥ 2.4 |  | not measured |" in text  # a row of the other machine alone proves nothing here
+    results.keep("bench", measured("old", 1.6), path, readme)
+    kept = results.load(path)["bench"]
+    assert set(kept["elsewhere"]) == {"new"} and kept["rows"]["tldr patch_size=4"]["lm_gain"] == 1.6 and len(kept["rows"]) == 2
+    results.keep("bench", measured("old", 1.7, pace="q"), path, readme)
+    assert set(results.load(path)["bench"]["elsewhere"]) == {"new"} and "another machine" not in readme.read_text()
 
 
 def test_an_analysis_that_has_got_a_row_of_other_modules_is_made_anew(tmp_path: Path) -> None:

@@ -273,9 +273,11 @@ def extent(values: list[float]) -> list[float]:
 
 
 def processor(device: torch.device) -> str:
+    """What a speed belongs to. Of a CPU also the instructions that torch uses: a cloud gives unlike machines one name."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     info = Path("/proc/cpuinfo")
     names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")] \
         if info.is_file() else []
-    return f"{names[0] if names else platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+    name = names[0] if names else platform.processor() or platform.machine()
+    return f"{name} ({torch.backends.cpu.get_cpu_capability()}), {os.cpu_count()} cores"

@@ -7,13 +7,14 @@ import json
 from pathlib import Path
 
 from . import audio, bench_analyses, results
-from .bench import Bench
+from .bench import Bench, processor
 from .bench_stack import shape_stack
 from .bench_table import table
 from .config import UserError
 from .evaluate_rows import EVERYTHING, ROWS_SHARE, paces_of, read_cases, rows_for, runnable
 from .lm.decoder import Decoder
 from .methods import METHODS
+from .results_machines import machine, still_paced
 from .runtime import pick_device
 from .settings import pairs
 from .stacks import load_stack, pick_dtype
@@ -42,7 +43,8 @@ def command(args: argparse.Namespace) -> None:
     holds: set[str] = set()
     if args.changed:
         sections = results.load(results.RESULTS)
-        holds = set().union(*(results.still_paced(sections.get(name, {}), paces_of(stack)) for name in ("bench", "analyses")))
+        if machine(sections.get("bench", {})) == processor(stack.device):
+            holds = set().union(*(still_paced(sections.get(name, {}), paces_of(stack)) for name in ("bench", "analyses")))
         rows = [row for row in rows if row.label not in holds or row.method.name == "baseline"]
     store = results.STORES / "bench.json" if args.all else None
     bench = Bench(stack, prompt, rows, args.seconds, args.seed, args.rounds or 0, store)

@@ -14,8 +14,9 @@ from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import Any
 
-from . import checkpoints, results_analyses, results_goals, results_papers, results_plot
+from . import checkpoints, results_analyses, results_goals, results_machines, results_papers, results_plot
 from .config import UserError
+from .results_machines import still_paced
 
 ROOT = Path(__file__).parents[1]
 RESULTS, README = ROOT / "checkpoints" / "nano" / "results.json", ROOT / "README.md"
@@ -46,7 +47,12 @@ def keep(section: str, figures: dict[str, Any], path: Path | None = None, readme
     and nothing that made them has changed (``unchanged``, which takes ``reads``), and so do the commands that made them."""
     path, readme = path or RESULTS, readme or README
     results = load(path)
-    results[section] = _joined(results.get(section, {}), figures, unchanged(section, path=path, reads=reads)) | {"commit": _commit()}
+    old, others = results.get(section, {}), {}
+    if section == "bench":
+        old, others = results_machines.apart(old, figures)
+    results[section] = _joined(old, figures, unchanged(section, path=path, reads=reads)) | {"commit": _commit()}
+    if others:
+        results[section]["elsewhere"] = others
     if joined := results_analyses.trade_off(results):
         results.setdefault("analyses", {"conditions": results["bench"]["conditions"]}).setdefault("rows", {})["qtts trade-off"] = joined
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,12 +77,6 @@ def unchanged(section: str, alike: Callable[[dict[str, Any]], bool] = lambda con
     holds = {label for label, made in old.get("made_of", {}).items() if made == made_of(made["modules"], path.parent)
              and reads(label) in (None, made["modules"])}
     return {label: row for label, row in old.get("rows", {}).items() if label in holds}
-
-
-def still_paced(section: dict[str, Any], paces: dict[str, str]) -> set[str]:
-    """Labels of the rows of a section that are speeds and hold for methods of these ``paces`` (name -> hash)."""
-    before = section.get("conditions", {}).get("paces", {})
-    return {label for label, name in section.get("follows", {}).items() if before.get(name) and before[name] == paces.get(name)}
 
 
 def _joined(old: dict[str, Any], new: dict[str, Any], holds: Container[str]) -> dict[str, Any]:
@@ -213,7 +213,7 @@ def _speed(section: dict[str, Any]) -> str:
         p = section["peer"]
         lines += ["", f"transformers' own `generate` with the same weights: {p['ms_per_token']:.2f} ms a token; our baseline step takes "
                       f"{p['ours_over_peer']:.2f} of that."]
-    return "\n".join(lines)
+    return "\n\n".join(["\n".join(lines), *results_machines.tables(section)])
 
 
 if __name__ == "__main__":
