@@ -275,6 +275,8 @@ def test_takes_are_other_seeds_and_add_to_what_is_stored(tiny_stack, cases, tmp_
     evaluate_processes.run(more, rows, 2, partial(build, cases), 3, show=False)
     table = more.table()
     assert table["baseline"]["texts"] == 2 and table["baseline"]["runs"] == 6 and table["recordings"]["runs"] == 1
+    # a recording is somebody else's than the voice asked for: only what it says is judged
+    assert {"sim", "nearest"} <= table["baseline"].keys() and not {"sim", "nearest", "sim_others"} & table["recordings"].keys()
     assert not more.missing(rows, 3) and all(more.records[key]["seconds"] == record["seconds"] for key, record in first.records.items() if record["row"] != "recordings")
     assert [len(takes) for takes in more.of_row("baseline", cases[1:])] == [3]
 

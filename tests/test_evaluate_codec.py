@@ -76,7 +76,10 @@ def test_table_pools_errors_and_says_what_is_missing(parts, monkeypatch):
     assert list(table)[0] == evaluate_codec.RECORDING and "stoi" not in table["8 books"] and "per" not in table["8 books"]
     assert table["8 books"]["wer"] == pytest.approx((1 + 3) / 3) and table["8 books"]["recordings"] == 2
     assert table[evaluate_codec.RECORDING]["sim"] == pytest.approx(1, abs=1e-5) and table[evaluate_codec.RECORDING]["log_mel"] == 0
+    assert table[evaluate_codec.VOICE].keys() == {"recordings", "sim"} and -1 <= table[evaluate_codec.VOICE]["sim"] < 1
     assert "8 books" in format_table(table) and "-" in format_table(table)
+    alone = Speech(recordings[0].samples, "one two", recordings[0].samples)  # no other recording of the voice: no such row
+    assert evaluate_codec.VOICE not in codec_table(*parts, [alone], DeafJudges())
 
 
 def test_library_figures_are_perfect_for_a_perfect_codec(parts):

@@ -171,8 +171,8 @@ class Evaluation:
             part.rename(self.store)
 
     def _natural(self, case: Case) -> dict[str, Any]:
-        samples = audio.read(case.recording).samples
-        return self.judged(samples, SAMPLE_RATE, case)
+        """The recording of a text; whoever speaks it is seldom the voice that this text is given here, so that is not compared."""
+        return self._said(audio.read(case.recording).samples, case)
 
     def _speak(self, job: Job) -> dict[str, Any]:
         case, done = job.case, engine.run(self.stack, self.request(job.row, job.case, job.take))
@@ -189,14 +189,20 @@ class Evaluation:
         """What every judge says about samples [N] that should say the case's text in its voice."""
         if rate != SAMPLE_RATE:
             samples = torchaudio.functional.resample(torch.from_numpy(samples), rate, SAMPLE_RATE).numpy()
+        return self._said(samples, case) | self._alike(samples, case)
+
+    def _said(self, samples: np.ndarray, case: Case) -> dict[str, Any]:
         heard = self.judge.transcribe(samples) if len(samples) else ""
         record: dict[str, Any] = {"heard": heard, "mos": self.judge.mos(samples),
                                   "phonemes": self.judge.phoneme_errors(samples, case.text)}
         if heard is not None:
             record |= {"words": judges.word_errors(case.text, heard), "characters": judges.character_errors(case.text, heard)}
+        return record
+
+    def _alike(self, samples: np.ndarray, case: Case) -> dict[str, Any]:
         mine = self.judge.voice(samples)
         voices = {p: self._voice(p) for p in sorted({c.prompt for c in self.cases})}
-        record["sim"] = judges.similarity(mine, voices[case.prompt])
+        record: dict[str, Any] = {"sim": judges.similarity(mine, voices[case.prompt])}
         if mine is not None and voices[case.prompt] is not None:
             scores = {p: judges.similarity(mine, v) for p, v in voices.items() if v is not None}
             record["nearest"] = max(scores, key=scores.get) == case.prompt

@@ -26,6 +26,7 @@ from .settings import exit_code
 
 BOOKS = (1, 2, 4, 8)
 REFINED = "first book, refined"
+VOICE = "the voice in another recording"  # how like itself a voice is
 RECORDING = "recording"
 PACKAGES = {"STOI": "pystoi", "PESQ": "pesq"}
 COLUMNS = (("stoi", "STOI", 1), ("pesq", "PESQ-WB", 1), ("si_sdr", "SI-SDR dB", 1), ("log_mel", "log-mel", 1),
@@ -60,6 +61,8 @@ def codec_table(codec: Any, refiner: Any, speaker: Any, recordings: list[Speech]
         truth = judge.voice(reference)
         for row, decoded in {RECORDING: reference, **decode(codec, refiner, speaker, reference, speech.voice)}.items():
             records.setdefault(row, []).append(_compare(reference, decoded, speech.text, truth, judge))
+        if speech.voice is not speech.samples:
+            records.setdefault(VOICE, []).append({"sim": judges.similarity(truth, judge.voice(audio.level(speech.voice).samples))})
     return {row: _summary(each) for row, each in records.items()}
 
 

@@ -47,8 +47,8 @@ def tables(here: Section) -> list[str]:
 def _table(here: Section, name: str, there: Section) -> str:
     c = there["conditions"]
     lines = [f"**On another machine.** {name}, {c['dtype']}, {c['runtime']}, {c['threads']} threads, torch {c['torch']}, checkpoint "
-             f"{c['checkpoint']}, {c['bandwidth_gb_s']:.0f} GB/s, measured at {there.get('commit')}; here: {machine(here)}. Ratios differ because "
-             "the machines spend their time on different things; a row measured here alone is left out.", "",
+             f"{c['checkpoint']}, {c['bandwidth_gb_s']:.0f} GB/s, measured at commit {there.get('commit')}, against the table above ({machine(here)}): "
+             "gain, higher is better; times, lower is better.", "",
              "| method | " + " | ".join(f"{head}: here | there" for _, head, _ in SHOWN) + " |", "|---" * (2 * len(SHOWN) + 1) + "|"]
     for label, row in there["rows"].items():
         cells = [f"{each[key]:.{digits}f}" for key, _, digits in SHOWN for each in (here["rows"][label], row)]
