@@ -49,7 +49,7 @@ def _table(here: Section, name: str, there: Section) -> str:
     lines = [f"**On another machine.** {name}, {c['dtype']}, {c['runtime']}, {c['threads']} threads, torch {c['torch']}, checkpoint "
              f"{c['checkpoint']}, {c['bandwidth_gb_s']:.0f} GB/s, measured at commit {there.get('commit')}, against the table above ({machine(here)}): "
              "gain, higher is better; times, lower is better.", "",
-             "| method | " + " | ".join(f"{head}: here | there" for _, head, _ in SHOWN) + " |", "|---" * (2 * len(SHOWN) + 1) + "|"]
+             "| method | " + " | ".join(f"{head} here | {head} there" for _, head, _ in SHOWN) + " |", "|---" * (2 * len(SHOWN) + 1) + "|"]
     for label, row in there["rows"].items():
         cells = [f"{each[key]:.{digits}f}" for key, _, digits in SHOWN for each in (here["rows"][label], row)]
         lines.append(f"| {label} | " + " | ".join(cells) + " |")
