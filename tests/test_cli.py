@@ -157,7 +157,7 @@ def spoken(place: Place) -> dict:
 
 
 def test_say_reports_everything(place: Place, spoken: dict) -> None:
-    for key in ("text method options seed device dtype stack checkpoint_hash cold audio_seconds lm_seconds total_seconds lm_rtf rtf "
+    for key in ("text method options seed device processor dtype stack checkpoint_hash cold audio_seconds lm_seconds total_seconds lm_rtf rtf "
                 "ttfa_seconds frames backbone_steps frames_per_step kv_bytes_final kv_bytes_peak method_stats").split():
         assert key in spoken
     assert spoken["seed"] == 5 and spoken["sampling"]["temperature"] == 1 and spoken["prompt_text"] == "so it goes"

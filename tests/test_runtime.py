@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tts_demo.config import UserError
-from tts_demo.runtime import candidate_dtypes, cpu_has_bf16, generator_for, pick_device
+from tts_demo.runtime import candidate_dtypes, cpu_has_bf16, generator_for, pick_device, processor
 
 
 def test_devices():
@@ -15,6 +15,12 @@ def test_devices():
     for name in ("gpu", "tpu", "cuda:99", "meta"):
         with pytest.raises(UserError, match="use cpu"):
             pick_device(name)
+
+
+def test_a_processor_is_named_with_the_instructions_torch_uses_on_it():
+    """Two machines that a cloud gives one name are told apart, because speeds on them are not to be mixed."""
+    named = processor(torch.device("cpu"))
+    assert f"({torch.backends.cpu.get_cpu_capability()})" in named and named.endswith(" cores") and len(named.split()) > 3
 
 
 def test_precisions_of_the_cpu():

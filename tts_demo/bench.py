@@ -33,7 +33,7 @@ from .evaluate_rows import Row, pace_of, paces_of
 from .lm.cost import Cost, probe_bandwidth
 from .lm.decoder import Decoder
 from .methods.batched import BatchedBaseline
-from .runtime import generator_for, synchronize
+from .runtime import generator_for, processor, synchronize
 from .turns import in_turn
 
 ROUNDS = 5
@@ -270,14 +270,3 @@ def median(values: list[float]) -> float | None:
 def extent(values: list[float]) -> list[float]:
     """[lowest, highest] of the rounds."""
     return [min(values), max(values)] if values else []
-
-
-def processor(device: torch.device) -> str:
-    """What a speed belongs to. Of a CPU also the instructions that torch uses: a cloud gives unlike machines one name."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    info = Path("/proc/cpuinfo")
-    names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")] \
-        if info.is_file() else []
-    name = names[0] if names else platform.processor() or platform.machine()
-    return f"{name} ({torch.backends.cpu.get_cpu_capability()}), {os.cpu_count()} cores"

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from . import audio, bench_analyses, results
-from .bench import Bench, processor
+from .bench import Bench
 from .bench_stack import shape_stack
 from .bench_table import table
 from .config import UserError
@@ -15,7 +15,7 @@ from .evaluate_rows import EVERYTHING, ROWS_SHARE, paces_of, read_cases, rows_fo
 from .lm.decoder import Decoder
 from .methods import METHODS
 from .results_machines import machine, still_paced
-from .runtime import pick_device
+from .runtime import pick_device, processor
 from .settings import pairs
 from .stacks import load_stack, pick_dtype
 

@@ -18,7 +18,7 @@ from .config import Request, UserError
 from .lm.attention import AttentionMap, capture, join
 from .methods.base import Method, State
 from .metrics import Meter, Snapshot, StepRecord
-from .runtime import generator_for, synchronize
+from .runtime import generator_for, processor, synchronize
 
 # Seconds of audio per vocoder call: the first comes early, then they double, up to what a listener on a slow machine can wait
 # for. A call has a cost of its own, and several steps after it are slower (probably because it drives the language model's
@@ -38,6 +38,7 @@ class Started:
     seed: int
     segments: list[str]
     device: str
+    processor: str
     dtype: str
     stack: str
     checkpoint_hash: str
@@ -136,7 +137,7 @@ class _Run:
         segments = [text] if request.forced_frames else list(stack.split(text))
         if not any(segments):
             raise UserError("There is nothing to say: type some text.")
-        yield Started(request, request.seed, segments, str(stack.device), stack.decoder.precision,
+        yield Started(request, request.seed, segments, str(stack.device), processor(stack.device), stack.decoder.precision,
                       stack.name, stack.checkpoint_hash, not method.warm)
         generator = generator_for(stack.device, request.seed)
         vocoder = stack.vocoder(request.prompt, method.output_codebooks(options))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -23,6 +27,18 @@ def pick_device(name: str | None = None) -> torch.device:
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise UserError(f"{name!r} was asked for, but this machine has {torch.cuda.device_count()} CUDA devices; use cpu.")
     return device
+
+
+@cache
+def processor(device: torch.device) -> str:
+    """What a speed belongs to. Of a CPU also the instructions that torch uses: a cloud gives unlike machines one name."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    info = Path("/proc/cpuinfo")
+    names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")] \
+        if info.is_file() else []
+    name = names[0] if names else platform.processor() or platform.machine()
+    return f"{name} ({torch.backends.cpu.get_cpu_capability()}), {os.cpu_count()} cores"
 
 
 def cpu_has_bf16() -> bool:

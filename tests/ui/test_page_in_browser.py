@@ -6,12 +6,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 import zipfile
 
 import pytest
 from pages import browser, choose, needs_chromium, speak, upload, visit, write_number  # noqa: F401 (fixtures)
 from toy import ToyStack, served, voice_file
 
+from tts_demo.config import UserError
 from tts_demo.methods import METHODS
 from tts_demo.stacks import load_stack
 from tts_demo.ui import voices
@@ -50,6 +52,31 @@ def test_every_method_speaks_beside_the_baseline(visit, tmp_path):
     assert page.locator(".inside-grid .panel-inside").count() == 1  # the last run was the baseline alone
     health = page.evaluate("Object.values(TTSD.deck.tracks).map(t => t.lost)")
     assert health == [0, 0]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_who_comes_while_the_model_loads_is_told_when_it_is_there(browser, fails):
+    go_on = threading.Event()
+
+    def load():
+        go_on.wait(60)
+        if fails:
+            raise UserError("The weights are gone.")
+        return ToyStack()
+
+    with served(load) as (url, _):
+        page = browser.new_context().new_page()
+        page.goto(url)
+        page.wait_for_selector("#mast:has-text('loading the model')")
+        go_on.set()
+        page.wait_for_selector("#status:has-text('weights are gone')" if fails else "#mast:has-text(' cores')")
+        assert ("recorded runs only" in page.inner_text("#mast")) == fails
+        page.wait_for_timeout(1500)  # the clock is off now, or ticks would go on for as long as the page is open
+        calls = []
+        page.on("request", lambda r: calls.append(r.url))
+        page.wait_for_timeout(2500)
+        assert not [url for url in calls if "heartbeat" not in url]
+        page.context.close()
 
 
 def test_sound_starts_soon_and_the_inside_shows_the_right_text(visit, stack, tmp_path):

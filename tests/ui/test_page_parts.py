@@ -44,7 +44,8 @@ def make_side(method: str = "tldr", frames: int = 50, size: int = 4, attention: 
 
 
 def make_run(number: int = 1, **rest) -> session.Run:
-    facts = {"device": "cpu", "dtype": "float32", "stack": "toy", "checkpoint_hash": "abc", "cold": False, "prompt_seconds": 3.0}
+    facts = {"device": "cpu", "processor": "Slow & Steady, 2 cores", "dtype": "float32", "stack": "toy", "checkpoint_hash": "abc",
+             "cold": False, "prompt_seconds": 3.0}
     return session.Run(number, "Some <b>text</b>", 7, {"temperature": 0.7}, facts, make_side("baseline", size=1), make_side(), **rest)
 
 
@@ -148,6 +149,7 @@ def test_table_and_verdict_say_which_way_is_better():
     assert "▼ ×0.50 better" in table and "▲ ×2.00 better" in table and "checkpoint abc" in table
     cold = dataclasses.replace(run, conditions={**run.conditions, "cold": True})
     assert "cold" in tables.verdict(cold) and "cold" in tables.table(cold)
+    assert "Slow &amp; Steady, 2 cores, float32" in table  # a speed without its machine says nothing
     assert "<b>text</b>" not in tables.history_table([run])
 
 

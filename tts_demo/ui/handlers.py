@@ -254,7 +254,7 @@ class Handlers:
     @staticmethod
     def conditions(event: engine.Started, before: dict[str, Any]) -> dict[str, Any]:
         """What a run's numbers depend on; cold when either side was."""
-        return {"device": str(event.device), "dtype": str(event.dtype).removeprefix("torch."), "stack": event.stack,
+        return {"device": event.device, "processor": event.processor, "dtype": event.dtype, "stack": event.stack,
                 "checkpoint_hash": event.checkpoint_hash, "cold": before.get("cold", False) or event.cold}
 
     def _clear(self, tag: str, method: str, stored: Run | None) -> dict[Any, Any]:

@@ -73,10 +73,7 @@ class Inputs:
 
     def arrive(self, request: gr.Request) -> dict[Any, Any]:
         """A new visitor: settings from the address, facts about the model, and a recorded run to look at."""
-        ui = self.ui
-        updates: dict[Any, Any] = {ui.mast: texts.masthead(texts.facts(self.handle.now, self.handle.state))}
-        if self.handle.error:
-            updates[ui.status] = texts.status(self.handle.error, "error")
+        ui, updates = self.ui, self.loaded()
         try:
             own = self.handle.now.sampling if self.handle.now else Sampling()
             found = controls.from_address(dict(request.query_params), METHODS, own)
@@ -89,6 +86,14 @@ class Inputs:
             updates |= self.views.show(run, players=True)
             if not self.handle.error:
                 updates[ui.status] = texts.status(f"A recorded run. {tables.verdict(run)}", "done")
+        return updates
+
+    def loaded(self) -> dict[Any, Any]:
+        """Facts about the model, or why there is none; the clock goes on until one of them is known."""
+        ui, state = self.ui, self.handle.state
+        updates: dict[Any, Any] = {ui.mast: texts.masthead(texts.facts(self.handle.now, state)), ui.clock: gr.Timer(active=state == "loading")}
+        if self.handle.error:
+            updates[ui.status] = texts.status(self.handle.error, "error")
         return updates
 
     def _settings(self, found: dict[str, Any]) -> dict[Any, Any]:

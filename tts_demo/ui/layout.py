@@ -33,6 +33,7 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
     with gr.Blocks(title=texts.TITLE, analytics_enabled=False, delete_cache=(600, 3600), fill_width=True) as demo:
         ui.history, ui.current = gr.State([], time_to_live=3600), gr.State(None, time_to_live=3600)
         ui.taken = gr.State("")
+        ui.clock = gr.Timer(1.0, active=False)  # ticks for a visitor who came while the model loads
         ui.mast = gr.HTML(texts.masthead(texts.facts(handle.now, handle.state)), elem_id="mast")
         with gr.Row(elem_id="desk"):
             with gr.Column(scale=4, min_width=330, elem_id="inputs"):
@@ -195,7 +196,8 @@ def _bind(ui: SimpleNamespace, act: Handlers, fill: Inputs, demo: gr.Blocks) -> 
     ui.two.click(act.views.compare_two, [ui.history, ui.left, ui.right], [*shown, ui.status], **QUIET)
     ui.recorded.input(act.views.open_recorded, ui.recorded, [*shown, ui.status], **QUIET)
     ui.zip.click(act.views.export, ui.current, ui.file, **QUIET).success(None, js="() => TTSD.press('zip-file')", **QUIET)
-    here = demo.load(fill.arrive, None, [ui.mast, *settings, ui.voice, ui.prompt_text, *shown, ui.status], **QUIET)
+    here = demo.load(fill.arrive, None, [ui.mast, ui.clock, *settings, ui.voice, ui.prompt_text, *shown, ui.status], **QUIET)
+    ui.clock.tick(fill.loaded, None, [ui.mast, ui.clock, ui.status], **QUIET)
     here.then(fill.preview, ui.text, ui.count, **QUIET)  # after it: the count is of the text that a link brought
     demo.unload(act.leave)
 

@@ -55,7 +55,7 @@ def pair(stack: Any, prompt: Any, text: str, method: str, seed: int, max_seconds
     for request in (base, wanted):
         engine.run(stack, dataclasses.replace(request, text="Ready.", max_seconds=1.0))
     (left, right), started = listen(stack, *(dataclasses.replace(request, capture_attention=True) for request in (base, wanted)))
-    facts = {"device": started.device, "dtype": started.dtype, "stack": started.stack, "cold": False,
+    facts = {"device": started.device, "processor": started.processor, "dtype": started.dtype, "stack": started.stack, "cold": False,
              "checkpoint_hash": started.checkpoint_hash, "prompt_seconds": round(float(prompt.seconds), 2),
              "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__.split('+')[0]}"}
     return session.Run(0, text, seed, dataclasses.asdict(sampling), facts, left, right)

@@ -90,7 +90,7 @@ def change(a: float | None, b: float | None, better: int) -> str:
 
 def conditions(run: Run) -> str:
     c = run.conditions
-    words = [f"{c.get('stack', '?')} stack", f"{c.get('device', '?')}, {c.get('dtype', '?')}",
+    words = [f"{c.get('stack', '?')} stack", f"{escape(c.get('processor') or c.get('device', '?'))}, {c.get('dtype', '?')}",
              f"checkpoint {str(c.get('checkpoint_hash', '?'))[:10]}", f"seed {run.seed}",
              f"prompt {c.get('prompt_seconds', 0):.1f} s"]
     if c.get("cold"):

@@ -9,6 +9,8 @@ import html
 from dataclasses import dataclass
 from typing import Any
 
+from ..runtime import processor
+
 TITLE = "Faster speech, side by side"
 LEAD = ("Give it a voice and a text. The plain decoder speaks first, then the method you picked, "
         "with the same voice, seed and sampling. Listen, watch, compare.")
@@ -128,7 +130,7 @@ def facts(stack: Any, state: str) -> list[str]:
     """The conditions every number on the page was made under; ``stack`` is None until it is loaded."""
     if stack is None:
         return ["loading the model" if state == "loading" else "recorded runs only"]
-    return [f"{stack.name} stack", f"{stack.device} · {stack.decoder.precision}",
+    return [f"{stack.name} stack", f"{processor(stack.device)} · {stack.decoder.precision}",
             f"{stack.sample_rate / 1000:g} kHz · {stack.frame_rate} frames/s", f"checkpoint {str(stack.checkpoint_hash)[:8]}"]
 
 
