@@ -71,7 +71,7 @@ def test_who_comes_while_the_model_loads_is_told_when_it_is_there(browser, fails
         go_on.set()
         page.wait_for_selector("#status:has-text('weights are gone')" if fails else "#mast:has-text(' cores')")
         assert ("recorded runs only" in page.inner_text("#mast")) == fails
-        page.wait_for_timeout(1500)  # the clock is off now, or ticks would go on for as long as the page is open
+        page.wait_for_timeout(3000)  # the clock is off now, or ticks would go on for as long as the page is open
         calls = []
         page.on("request", lambda r: calls.append(r.url))
         page.wait_for_timeout(2500)
