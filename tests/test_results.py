@@ -200,6 +200,9 @@ def test_the_plot_draws_every_setting_and_the_front() -> None:
     svg = ElementTree.fromstring(results_plot.draw(found))
     circles = svg.findall("{http://www.w3.org/2000/svg}circle")
     assert len(circles) == 2 * len(found)  # and one a method in the legend
+    babble = {"ssd-draft-alone": quality(0.9)}
+    more = {"evaluate": EVALUATE | {"rows": EVALUATE["rows"] | babble}, "bench": BENCH | {"rows": BENCH["rows"] | {"ssd-draft-alone": speed(0.01, 9)}}}
+    assert results_plot.points(more) == found
     assert results_plot.ticks(0, 0.27) == [0, 0.05, 0.1, 0.15, 0.2, 0.25] and results_plot.ticks(0, 34) == [0, 10, 20, 30]
 
 

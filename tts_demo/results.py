@@ -129,8 +129,9 @@ def render(results: dict[str, Any]) -> str:
              (("evaluate", _quality), ("bench", _speed), ("codec", _codec)) if results.get(section, {}).get("rows")]
     if found := results_plot.points(results):
         best = ", ".join(f"`{p.label}`" for p in results_plot.front(found))
-        parts.append(f"![Word errors against LM-RTF, a point a setting]({PLOT})\n\nNo other setting is both faster and better "
-                     f"understood than one of these (fastest first): {best}.")
+        parts.append(f"![Word errors against the time of the language model, a point a setting]({PLOT})\n\nTime is over that of the "
+                     f"baseline beside it. No other setting is both faster and better understood than one of these (fastest first): {best}. "
+                     "Settings that err more than twice as often as the baseline are left out.")
     if "evaluate" in results or "bench" in results:
         parts.append(results_papers.render(results))
     parts += [results_analyses.render(results.get("analyses", {})), results_goals.render(results)]

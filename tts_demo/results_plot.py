@@ -18,7 +18,7 @@ COLOURS = ("#222222", "#1f77b4", "#d95f02", "#2a9d4b", "#8e44ad", "#c2185b", "#7
 
 @dataclass(frozen=True)
 class Point:
-    speed: float  # LM-RTF
+    speed: float  # time of the language model over the baseline's beside it
     errors: float  # WER in %
     label: str
 
@@ -28,12 +28,14 @@ class Point:
 
 
 def points(results: dict[str, Any]) -> list[Point]:
-    """Rows whose speed ``bench`` and whose WER ``evaluate`` has measured with the same weights."""
+    """Rows whose speed ``bench`` and whose WER ``evaluate`` has measured with the same weights, but for those that err more than
+    twice as often as the baseline (a draft alone): they would leave no room for the others."""
     if not comparable(results, "evaluate", "bench"):
         return []
     quality, speed = (results[section]["rows"] for section in ("evaluate", "bench"))
-    return [Point(speed[label]["lm_rtf"], 100 * row["wer"], label) for label, row in quality.items()
-            if "wer" in row and speed.get(label, {}).get("lm_rtf")]
+    most = 2 * quality.get("baseline", {}).get("wer", math.inf)
+    return [Point(1 / speed[label]["lm_gain"], 100 * row["wer"], label) for label, row in quality.items()
+            if row.get("wer", math.inf) <= most and speed.get(label, {}).get("lm_gain")]
 
 
 def front(found: list[Point]) -> list[Point]:
@@ -68,7 +70,7 @@ def draw(found: list[Point]) -> str:
         parts += [_line(x(value), y(0), x(value), TOP, "#e4e4e4"), _text(x(value), y(0) + 16, f"{value:g}", "middle")]
     for value in ticks(0, y_end):
         parts += [_line(LEFT, y(value), WIDTH - RIGHT, y(value), "#e4e4e4"), _text(LEFT - 6, y(value) + 4, f"{value:g}", "end")]
-    parts += [_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12, "LM-RTF: seconds of the language model per second of speech", "middle"),
+    parts += [_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12, "time of the language model over the baseline's, lower is faster", "middle"),
               f'<text transform="translate(16 {(TOP + HEIGHT - BOTTOM) / 2:.0f}) rotate(-90)" text-anchor="middle" fill="#222">'
               "WER %</text>"]
     best = front(found)
@@ -76,9 +78,9 @@ def draw(found: list[Point]) -> str:
     parts.append(f'<polyline points="{path}" fill="none" stroke="#999" stroke-dasharray="4 3"/>')
     for p in found:
         parts.append(f'<circle cx="{x(p.speed):.1f}" cy="{y(p.errors):.1f}" r="5" fill="{colour[p.method]}" fill-opacity="0.8">'
-                     f"<title>{escape(p.label)}: LM-RTF {p.speed:.3f}, WER {p.errors:.1f} %</title></circle>")
+                     f"<title>{escape(p.label)}: {p.speed:.2f} of the baseline's time, WER {p.errors:.1f} %</title></circle>")
     for p in best:
-        parts.append(_text(x(p.speed) + 8, y(p.errors) - 6, p.label.partition(" ")[2] or p.label, "start"))
+        parts.append(_text(x(p.speed) - 4, y(p.errors) + 18, p.label.partition(" ")[2] or p.label, "start"))
     for i, method in enumerate(methods):
         parts += [f'<circle cx="{WIDTH - RIGHT + 16}" cy="{TOP + 10 + 20 * i}" r="5" fill="{colour[method]}"/>',
                   _text(WIDTH - RIGHT + 28, TOP + 14 + 20 * i, method, "start")]
