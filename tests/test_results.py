@@ -101,10 +101,15 @@ def test_speeds_of_two_machines_stand_apart(tmp_path: Path) -> None:
         return {"command": device, "conditions": SPEED | {"device": device, "paces": {"tldr": pace}},
                 "rows": {label: speed(0.1, gain, ms_per_step=1.0)}, "follows": {label: "tldr"}}
 
+    lengths = {"command": "a", "conditions": SPEED | {"paces": {"tldr": "p"}}, "rows": {"lengths": {}, "heads": {}},
+               "follows": {"lengths": "tldr"}, "made_of": {}}
     results.keep("bench", measured("old", 1.5), path, readme)
+    path.write_text(json.dumps(results.load(path) | {"analyses": lengths}))
     assert "another machine" not in readme.read_text()
     results.keep("bench", measured("old", 1.1, label="tldr patch_size=8"), path, readme)
+    assert set(results.load(path)["analyses"]["rows"]) == {"lengths", "heads"}
     results.keep("bench", measured("new", 1.9), path, readme)
+    assert set(results.load(path)["analyses"]["rows"]) == {"heads"}  # time along long speech is the other machine's, too
     kept, text = results.load(path)["bench"], readme.read_text()
     assert list(kept["rows"]) == ["tldr patch_size=4"] and kept["command"] == "new" and set(kept["elsewhere"]) == {"old"}
     assert "**On another machine.** old" in text and "| tldr patch_size=4 | 1.00 | 1.00 | 0.100 | 0.100 | 1.90 | 1.50 |" in text

@@ -172,7 +172,8 @@ def describe_run(request: Any, started: Any, done: Any, notes: Sequence[str] = (
     return {
         "text": request.text, "method": request.method, "options": dataclasses.asdict(request.options),
         "sampling": dataclasses.asdict(request.sampling), "seed": started.seed, "device": started.device,
-        "processor": started.processor, "dtype": started.dtype, "stack": started.stack, "checkpoint_hash": started.checkpoint_hash, "cold": started.cold,
+        "processor": started.processor, "dtype": started.dtype, "stack": started.stack,
+        "checkpoint_hash": started.checkpoint_hash, "cold": started.cold,
         "segments": list(started.segments), "prompt_seconds": request.prompt.seconds, "prompt_text": request.prompt.text,
         "max_seconds": request.max_seconds, "truncated": done.truncated, "notes": list(notes), **measured,
     }

@@ -49,6 +49,8 @@ def keep(section: str, figures: dict[str, Any], path: Path | None = None, readme
     results = load(path)
     old, others = results.get(section, {}), {}
     if section == "bench":
+        if results_machines.machine(old) != results_machines.machine(figures):
+            results_machines.forget_speeds(results.get("analyses", {}))
         old, others = results_machines.apart(old, figures)
     results[section] = _joined(old, figures, unchanged(section, path=path, reads=reads)) | {"commit": _commit()}
     if others:

@@ -29,6 +29,13 @@ def apart(old: Section, new: Section) -> tuple[Section, dict[str, Section]]:
     return old, others
 
 
+def forget_speeds(analyses: Section) -> None:
+    """Analyses that are speeds are about the machine of the speed table: they go with it, until they are measured here."""
+    for label in analyses.get("follows", {}):
+        analyses["rows"].pop(label, None)
+    analyses["follows"] = {}
+
+
 def elsewhere(here: Section) -> dict[str, Section]:
     """The sections of other machines by their names, of their rows those that still hold and that were measured here too."""
     found = {}
@@ -47,8 +54,8 @@ def tables(here: Section) -> list[str]:
 def _table(here: Section, name: str, there: Section) -> str:
     c = there["conditions"]
     lines = [f"**On another machine.** {name}, {c['dtype']}, {c['runtime']}, {c['threads']} threads, torch {c['torch']}, checkpoint "
-             f"{c['checkpoint']}, {c['bandwidth_gb_s']:.0f} GB/s, measured at commit {there.get('commit')}, against the table above ({machine(here)}): "
-             "gain, higher is better; times, lower is better.", "",
+             f"{c['checkpoint']}, {c['bandwidth_gb_s']:.0f} GB/s, measured at commit {there.get('commit')}, against the table above "
+             f"({machine(here)}): gain, higher is better; times, lower is better.", "",
              "| method | " + " | ".join(f"{head} here | {head} there" for _, head, _ in SHOWN) + " |", "|---" * (2 * len(SHOWN) + 1) + "|"]
     for label, row in there["rows"].items():
         cells = [f"{each[key]:.{digits}f}" for key, _, digits in SHOWN for each in (here["rows"][label], row)]

@@ -26,7 +26,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
 from ..config import UserError
-from ..runtime import cpu_has_bf16
+from ..runtime import cpu_has_bf16, processor
 from .ranks import Ranks
 
 SPOILT = 20  # so many steps in a row without a finite gradient are a fault, not a bad batch
@@ -267,5 +267,5 @@ def command_line(name: str, options: TrainOptions) -> str:
 
 def _device_name(device: str) -> str:
     if device.startswith("cuda"):
-        return torch.cuda.get_device_name()
-    return f"CPU, {torch.get_num_threads()} threads, " + ("bfloat16 autocast" if precision(device) == torch.bfloat16 else "float32")
+        return processor(torch.device(device))
+    return f"{processor(torch.device(device))}, {torch.get_num_threads()} threads, " + ("bfloat16 autocast" if precision(device) == torch.bfloat16 else "float32")

@@ -91,7 +91,8 @@ class Inputs:
     def loaded(self) -> dict[Any, Any]:
         """Facts about the model, or why there is none; the clock goes on until one of them is known."""
         ui, state = self.ui, self.handle.state
-        updates: dict[Any, Any] = {ui.mast: texts.masthead(texts.facts(self.handle.now, state)), ui.clock: gr.Timer(active=state == "loading")}
+        updates: dict[Any, Any] = {ui.mast: texts.masthead(texts.facts(self.handle.now, state)),
+                                   ui.clock: gr.Timer(active=state == "loading")}
         if self.handle.error:
             updates[ui.status] = texts.status(self.handle.error, "error")
         return updates

@@ -197,8 +197,8 @@ def _bind(ui: SimpleNamespace, act: Handlers, fill: Inputs, demo: gr.Blocks) -> 
     ui.recorded.input(act.views.open_recorded, ui.recorded, [*shown, ui.status], **QUIET)
     ui.zip.click(act.views.export, ui.current, ui.file, **QUIET).success(None, js="() => TTSD.press('zip-file')", **QUIET)
     here = demo.load(fill.arrive, None, [ui.mast, ui.clock, *settings, ui.voice, ui.prompt_text, *shown, ui.status], **QUIET)
-    ui.clock.tick(fill.loaded, None, [ui.mast, ui.clock, ui.status], **QUIET)
     here.then(fill.preview, ui.text, ui.count, **QUIET)  # after it: the count is of the text that a link brought
+    ui.clock.tick(fill.loaded, None, [ui.mast, ui.clock, ui.status], **QUIET)
     demo.unload(act.leave)
 
 
