@@ -13,11 +13,18 @@ def arguments() -> argparse.Namespace:
     """Command-line arguments; each falls back to an environment variable so that a Space needs none."""
     env = os.environ.get
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--stack", default=env("TTS_DEMO_STACK", "nano"), help="nano, or a CosyVoice repository or folder")
-    parser.add_argument("--adapters", default=env("TTS_DEMO_ADAPTERS"), help="methods trained for a released model: folder "
-                        "or repository")
+    parser.add_argument(
+        "--stack", default=env("TTS_DEMO_STACK", "nano"), help="nano, or a CosyVoice repository or folder"
+    )
+    parser.add_argument(
+        "--adapters",
+        default=env("TTS_DEMO_ADAPTERS"),
+        help="methods trained for a released model: folder or repository",
+    )
     parser.add_argument("--device", default=env("TTS_DEMO_DEVICE"), help="cpu, cuda; default: what is there")
-    parser.add_argument("--dtype", default=env("TTS_DEMO_DTYPE"), help="float32, bfloat16; default: what suits the device")
+    parser.add_argument(
+        "--dtype", default=env("TTS_DEMO_DTYPE"), help="float32, bfloat16; default: what suits the device"
+    )
     parser.add_argument("--host", default=env("GRADIO_SERVER_NAME", "127.0.0.1"))
     parser.add_argument("--port", type=int, default=int(env("GRADIO_SERVER_PORT", "7860")))
     parser.add_argument("--share", action="store_true", help="also open a public gradio.live address")
@@ -25,8 +32,8 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    from tts_demo.stacks import load_stack
     from tts_demo.config import UserError
+    from tts_demo.stacks import load_stack
     from tts_demo.ui import build_app, launch
 
     args = arguments()

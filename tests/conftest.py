@@ -13,8 +13,9 @@ from tts_demo.lm import LanguageModel, Prefix, decoder
 from tts_demo.methods import METHODS, compressed
 from tts_demo.methods.base import Method
 
-TINY = LMConfig(text_vocab=20, speech_codes=32, hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, speaker=8,
-                max_positions=512)
+TINY = LMConfig(
+    text_vocab=20, speech_codes=32, hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, speaker=8, max_positions=512
+)
 
 
 @pytest.fixture(scope="session")
@@ -74,7 +75,8 @@ class TinyPrompt:
 
 
 class TinyVocoder:
-    """Each frame becomes ``hop`` samples of a level its first code sets; one frame is held back, as a real one would."""
+    """Each frame becomes ``hop`` samples of a level its first code sets; one frame is held back, as a real one
+    would."""
 
     def __init__(self, hop: int, codes: int) -> None:
         self.hop, self.codes, self.held = hop, codes, torch.zeros(0, 1, dtype=torch.long)
@@ -92,7 +94,8 @@ class TinyVocoder:
 
 
 class TinyStack:
-    """Everything the engine asks of a stack, on a random tiny model: letters are tokens, sentences end at full stops."""
+    """Everything the engine asks of a stack, on a random tiny model: letters are tokens, sentences end at full
+    stops."""
 
     name, sample_rate, frame_rate, checkpoint_hash = "tiny", 1000, 50, "0" * 12
     device, dtype, sampling = torch.device("cpu"), torch.float32, Sampling()

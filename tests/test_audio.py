@@ -24,7 +24,9 @@ def saved(path: Path, samples: np.ndarray, rate: int = 16000, **kw) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("name", "rate"), [("a.wav", 16000), ("a.wav", 44100), ("a.flac", 22050), ("a.ogg", 48000), ("a.mp3", 24000)])
+@pytest.mark.parametrize(
+    ("name", "rate"), [("a.wav", 16000), ("a.wav", 44100), ("a.flac", 22050), ("a.ogg", 48000), ("a.mp3", 24000)]
+)
 def test_formats_and_rates(tmp_path: Path, name: str, rate: int) -> None:
     got = audio.read(saved(tmp_path / name, voice(2, rate), rate))
     assert got.samples.dtype == np.float32 and abs(got.seconds - 2) < 0.1 and got.notes == ()
@@ -35,7 +37,12 @@ def test_formats_and_rates(tmp_path: Path, name: str, rate: int) -> None:
 def test_bytes_and_arrays_are_the_same_recording(tmp_path: Path) -> None:
     path = saved(tmp_path / "a.wav", voice())
     pcm = np.round(voice() * 32767).astype(np.int16)
-    for source in (path.read_bytes(), (16000, pcm), (16000, np.stack([pcm, pcm], 1)), (16000, voice().astype(np.float64))):
+    for source in (
+        path.read_bytes(),
+        (16000, pcm),
+        (16000, np.stack([pcm, pcm], 1)),
+        (16000, voice().astype(np.float64)),
+    ):
         assert np.abs(audio.read(source).samples - voice()).max() < 1e-3
 
 
@@ -49,21 +56,24 @@ def test_notes() -> None:
     assert "11.025 kHz" in audio.read((11025, voice(2, 11025))).notes[0]
 
 
-@pytest.mark.parametrize(("source", "words"), [
-    ((16000, np.zeros(0, np.float32)), "no samples"),
-    ((16000, np.zeros(32000, np.float32)), "silent"),
-    ((16000, np.full(32000, np.nan, np.float32)), "NaN"),
-    ((16000, np.append(voice(), np.inf)), "infinity"),
-    ((8000, voice(2, 8000)), "telephone"),
-    ((16000, np.zeros((16000, 8), np.float32)), "8 channels"),
-    ((16000, np.zeros(16000 * 301, np.int16)), "5.0 minutes"),
-    ((16000, np.zeros((2, 2, 2))), "array of numbers"),
-    ((16000, np.array(["a", "b"])), "array of numbers"),
-    (b"", "is empty"),
-    (b"this is no audio at all, only words" * 9, "not audio"),
-    ("nowhere/none.wav", "no file"),
-    (".", "is a folder"),
-])
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ((16000, np.zeros(0, np.float32)), "no samples"),
+        ((16000, np.zeros(32000, np.float32)), "silent"),
+        ((16000, np.full(32000, np.nan, np.float32)), "NaN"),
+        ((16000, np.append(voice(), np.inf)), "infinity"),
+        ((8000, voice(2, 8000)), "telephone"),
+        ((16000, np.zeros((16000, 8), np.float32)), "8 channels"),
+        ((16000, np.zeros(16000 * 301, np.int16)), "5.0 minutes"),
+        ((16000, np.zeros((2, 2, 2))), "array of numbers"),
+        ((16000, np.array(["a", "b"])), "array of numbers"),
+        (b"", "is empty"),
+        (b"this is no audio at all, only words" * 9, "not audio"),
+        ("nowhere/none.wav", "no file"),
+        (".", "is a folder"),
+    ],
+)
 def test_what_is_refused(source: audio.Source, words: str) -> None:
     with pytest.raises(UserError, match=words) as caught:
         audio.read(source)
@@ -135,5 +145,8 @@ def test_an_odd_rate_costs_no_gigabytes() -> None:
     wave = np.sin(2 * np.pi * 200 * np.arange(32_002) / 16_001).astype(np.float32)
     before = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
     made = audio.resample(wave, 16_001, 16_000)
-    assert abs(len(made) - 32_000) <= 3 and int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) < before + 300_000
+    assert (
+        abs(len(made) - 32_000) <= 3
+        and int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) < before + 300_000
+    )
     assert len(audio.resample(wave, 44_100, 16_000)) == -(-32_002 * 160 // 441)

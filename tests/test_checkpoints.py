@@ -20,8 +20,14 @@ def root(tmp_path: Path) -> Path:
     from tts_demo.codec.speaker import SpeakerEncoder
 
     torch.manual_seed(0)
-    checkpoints.save_module(tmp_path, "speaker", SpeakerEncoder(SMALL), facts={"recipe": "speaker", "seed": 0},
-                            scores={"error": 0.25}, log=[{"step": 100, "loss": 1.5}, {"step": 200, "held_out": {}}])
+    checkpoints.save_module(
+        tmp_path,
+        "speaker",
+        SpeakerEncoder(SMALL),
+        facts={"recipe": "speaker", "seed": 0},
+        scores={"error": 0.25},
+        log=[{"step": 100, "loss": 1.5}, {"step": 200, "held_out": {}}],
+    )
     return tmp_path
 
 
@@ -39,7 +45,9 @@ def test_a_module_comes_back_as_it_was(root: Path) -> None:
 
 def test_the_card_says_how_it_was_made(root: Path) -> None:
     card = (root / "speaker" / "README.md").read_text()
-    assert card.startswith("---\n") and "- **seed**: 0" in card and "| error | 0.25 |" in card and "| 100 | 1.5 |" in card
+    assert (
+        card.startswith("---\n") and "- **seed**: 0" in card and "| error | 0.25 |" in card and "| 100 | 1.5 |" in card
+    )
 
 
 def test_a_method_module_is_loaded_into_the_one_it_built(tmp_path: Path) -> None:

@@ -34,7 +34,10 @@ def test_events_tell_the_whole_story(tiny_stack, tiny_prompt):
     assert [e for e in events if isinstance(e, Stats)][-1].snapshot.ttfa_seconds > 0
     cache_bytes = 2 * 2 * 2 * 16 * 4  # K and V, layers, kv heads, width, bytes
     slots = 1 + 1 + 7 + 1 + len(tiny_prompt.codes) + 89
-    assert done.snapshot.kv_bytes == {"backbone": slots * cache_bytes} and done.snapshot.kv_bytes_peak == slots * cache_bytes
+    assert (
+        done.snapshot.kv_bytes == {"backbone": slots * cache_bytes}
+        and done.snapshot.kv_bytes_peak == slots * cache_bytes
+    )
 
 
 def test_first_run_is_cold_the_next_is_not(tiny_stack, tiny_prompt):
@@ -75,7 +78,9 @@ def test_same_seed_same_speech(tiny_stack, tiny_prompt):
 
 def test_stop_is_looked_at_every_step_and_keeps_what_was_said(tiny_stack, tiny_prompt):
     asked = []
-    events = list(generate(tiny_stack, request(tiny_prompt, forced_frames=80), lambda: asked.append(1) or len(asked) >= 17))
+    events = list(
+        generate(tiny_stack, request(tiny_prompt, forced_frames=80), lambda: asked.append(1) or len(asked) >= 17)
+    )
     done = events[-1]
     assert done.stopped and len(done.codes) == 17 and len(done.audio) == 17 * 20
 
@@ -90,11 +95,13 @@ def test_sentences_are_spoken_as_one(tiny_stack, tiny_prompt):
     events = list(generate(tiny_stack, request(tiny_prompt, "first one. second", max_seconds=20.0)))
     assert events[0].segments == ["first one", "second"] and np.array_equal(events[-1].codes, done.codes)
     a = done.attention
-    assert a.labels == tuple("first one" "second") and a.weights.shape[:2] == (2, 4)
+    assert a.labels == tuple("first onesecond") and a.weights.shape[:2] == (2, 4)
     assert a.weights.shape[2] == len(done.trace.steps) == len(done.codes) + 2  # each sentence ends by itself
     own = a.weights[:, :, 0, :9].sum(), a.weights[:, :, 0, 9:].sum()
     assert own[0] > 0 and own[1] == 0
-    assert np.all(np.diff(a.step_start_seconds) >= -1e-6) and a.step_end_seconds[-1] == pytest.approx(len(done.codes) / 50)
+    assert np.all(np.diff(a.step_start_seconds) >= -1e-6) and a.step_end_seconds[-1] == pytest.approx(
+        len(done.codes) / 50
+    )
 
 
 def test_clock_stands_still_while_a_consumer_holds_an_event(tiny_stack, tiny_prompt):

@@ -22,8 +22,16 @@ def test_exact_under_a_fake_clock():
     meter = Meter(frame_rate=50, clock=clock)
     with meter.measure("lm"):
         clock.time += 0.5
-    record = meter.step(4, 1, {"backbone": SimpleNamespace(nbytes=30), "draft": SimpleNamespace(nbytes=12)},
-                        ("a", "b", "c", "d"), proposed=3, accepted=2, stats={"x": 1}, seconds=0.25)
+    record = meter.step(
+        4,
+        1,
+        {"backbone": SimpleNamespace(nbytes=30), "draft": SimpleNamespace(nbytes=12)},
+        ("a", "b", "c", "d"),
+        proposed=3,
+        accepted=2,
+        stats={"x": 1},
+        seconds=0.25,
+    )
     assert (record.frames, record.kv_bytes, record.ms) == (4, 42, 250)
     with meter.held():
         clock.time += 60  # a consumer thinks

@@ -20,7 +20,9 @@ def test_devices():
 def test_a_processor_is_named_with_the_instructions_torch_uses_on_it():
     """Two machines that a cloud gives one name are told apart, because speeds on them are not to be mixed."""
     named = processor(torch.device("cpu"))
-    assert f"({torch.backends.cpu.get_cpu_capability()})" in named and named.endswith(" cores") and len(named.split()) > 3
+    assert (
+        f"({torch.backends.cpu.get_cpu_capability()})" in named and named.endswith(" cores") and len(named.split()) > 3
+    )
 
 
 def test_precisions_of_the_cpu():

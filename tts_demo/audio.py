@@ -54,7 +54,9 @@ def read(source: Source, max_seconds: float = MAX_SECONDS, target: int = SAMPLE_
     if len(samples) == 0:
         raise UserError("The recording has no samples in it: record it again.")
     if not np.isfinite(samples).all():
-        raise UserError("The recording holds values that are not numbers (NaN or infinity): export it again from its source.")
+        raise UserError(
+            "The recording holds values that are not numbers (NaN or infinity): export it again from its source."
+        )
     notes = []
     if float(np.mean(np.abs(samples).max(axis=1) >= 0.999)) > 0.001:
         notes.append("The recording is clipped in places; a quieter one copies better.")
@@ -67,14 +69,19 @@ def read(source: Source, max_seconds: float = MAX_SECONDS, target: int = SAMPLE_
 
 
 def prompt(recording: Recording, keep_seconds: float = KEEP_SECONDS) -> Recording:
-    """A voice prompt: silence at the ends taken off, at most ``keep_seconds`` kept, at the level of the training data."""
+    """A voice prompt: silence at the ends taken off, at most ``keep_seconds`` kept, at the level of the training
+    data."""
     rate = recording.rate
     if recording.seconds < MIN_SECONDS:
-        raise UserError(f"The voice prompt is {recording.seconds:.1f} s long: record at least {MIN_SECONDS:g} s, best 3 to 10 s.")
+        raise UserError(
+            f"The voice prompt is {recording.seconds:.1f} s long: record at least {MIN_SECONDS:g} s, best 3 to 10 s."
+        )
     samples, notes, cut = trim(recording.samples, rate=rate), list(recording.notes), recording.cut
     if len(samples) < MIN_SECONDS * rate:
-        raise UserError(f"The voice prompt holds only {len(samples) / rate:.1f} s of speech: record at least "
-                        f"{MIN_SECONDS:g} s, best 3 to 10 s.")
+        raise UserError(
+            f"The voice prompt holds only {len(samples) / rate:.1f} s of speech: record at least "
+            f"{MIN_SECONDS:g} s, best 3 to 10 s."
+        )
     if len(samples) > keep_seconds * rate:
         whole = len(samples) / rate
         samples, cut = samples[: _pause_before(samples, int(keep_seconds * rate), rate)], True
@@ -105,11 +112,14 @@ def resample(samples: np.ndarray, rate: int, target: int) -> np.ndarray:
     which a damaged header makes up, are taken for the nearest ratio that costs no gigabytes."""
     wave = torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32))
     ratio = Fraction(rate, target).limit_denominator(MOST_PHASES * target // max(rate, target))
-    return wave.numpy() if ratio == 1 else torchaudio.functional.resample(wave, ratio.numerator, ratio.denominator).numpy()
+    return (
+        wave.numpy() if ratio == 1 else torchaudio.functional.resample(wave, ratio.numerator, ratio.denominator).numpy()
+    )
 
 
-def write_wav(target: str | Path | BinaryIO, samples: np.ndarray, rate: int,
-              provenance: Mapping[str, Any] | None = None) -> None:
+def write_wav(
+    target: str | Path | BinaryIO, samples: np.ndarray, rate: int, provenance: Mapping[str, Any] | None = None
+) -> None:
     """16-bit WAV of samples [N] in -1..1. ``provenance`` goes into the file's RIFF INFO chunk: that the speech is
     synthetic, and what made it."""
     if isinstance(target, (str, Path)) and not Path(target).absolute().parent.is_dir():
@@ -161,14 +171,20 @@ def _file_size(path: Path) -> int:
 
 def _check_shape(rate: int, channels: int, count: int, max_seconds: float) -> None:
     if rate > MAX_RATE:
-        raise UserError(f"The recording says it has {rate} samples a second: save it again, at most at {MAX_RATE // 1000} kHz.")
+        raise UserError(
+            f"The recording says it has {rate} samples a second: save it again, at most at {MAX_RATE // 1000} kHz."
+        )
     if rate < MIN_RATE:
-        raise UserError(f"The recording has {rate / 1000:g} kHz, telephone quality: give one recorded at 16 kHz or more.")
+        raise UserError(
+            f"The recording has {rate / 1000:g} kHz, telephone quality: give one recorded at 16 kHz or more."
+        )
     if channels > MAX_CHANNELS:
         raise UserError(f"The recording has {channels} channels: mix it down to mono or stereo first.")
     if count > max_seconds * rate:
-        raise UserError(f"The recording is {count / rate / 60:.1f} minutes long: cut it to at most {max_seconds / 60:g} minutes "
-                        f"(a voice needs 3 to 10 s).")
+        raise UserError(
+            f"The recording is {count / rate / 60:.1f} minutes long: cut it to at most {max_seconds / 60:g} minutes "
+            f"(a voice needs 3 to 10 s)."
+        )
 
 
 def _as_float(samples: np.ndarray) -> np.ndarray:

@@ -31,15 +31,16 @@ CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 BUILDERS: dict[str, tuple[str, str]] = {
     "codec": ("codec.model.Codec", "config.CodecConfig"),
     "speaker": ("codec.speaker.SpeakerEncoder", "config.SpeakerConfig"),
-    "refiner": ("acoustic.Refiner", "config.RefinerConfig"),
-    "refiner-books": ("acoustic.BooksRefiner", "config.RefinerConfig"),
-    "recogniser": ("recogniser.Recogniser", "recogniser.RecogniserConfig"),
+    "refiner": ("codec.refiner.Refiner", "config.RefinerConfig"),
+    "refiner-books": ("codec.refiner.BooksRefiner", "config.RefinerConfig"),
+    "recogniser": ("codec.recogniser.Recogniser", "codec.recogniser.RecogniserConfig"),
     "lm": ("lm.model.LanguageModel", "config.LMConfig"),
 }
 
 
 def resolve(root: str | Path) -> Path:
-    """The folder of a checkpoint: a path, a bundled name (``nano``), or a Hub repository (``owner/name[@revision]``)."""
+    """The folder of a checkpoint: a path, a bundled name (``nano``), or a Hub repository
+    (``owner/name[@revision]``)."""
     path = Path(root)
     if path.is_dir():
         return path
@@ -47,7 +48,9 @@ def resolve(root: str | Path) -> Path:
         return BUNDLED / path
     if re.fullmatch(r"[\w.-]+/[\w.-]+(@[\w./-]+)?", str(root)) and not str(root).startswith((".", "/")):
         return _download(str(root))
-    raise UserError(f"There is no checkpoint {str(root)!r}: give a folder, a Hugging Face repository (owner/name), or nano.")
+    raise UserError(
+        f"There is no checkpoint {str(root)!r}: give a folder, a Hugging Face repository (owner/name), or nano."
+    )
 
 
 def _download(repository: str) -> Path:
@@ -56,12 +59,17 @@ def _download(repository: str) -> Path:
 
     name, _, revision = repository.partition("@")
     try:
-        return Path(snapshot_download(name, revision=revision or None,
-                                      allow_patterns=[MANIFEST, f"*/{CONFIG}", f"*/{WEIGHTS}", f"*/{CARD}"]))
+        return Path(
+            snapshot_download(
+                name, revision=revision or None, allow_patterns=[MANIFEST, f"*/{CONFIG}", f"*/{WEIGHTS}", f"*/{CARD}"]
+            )
+        )
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"{repository!r} is neither a folder here nor a repository the Hugging Face Hub would hand out "
-                        f"({reason[:120].rstrip('.')}): check the name and the network.") from error
+        raise UserError(
+            f"{repository!r} is neither a folder here nor a repository the Hugging Face Hub would hand out "
+            f"({reason[:120].rstrip('.')}): check the name and the network."
+        ) from error
 
 
 def sha256(path: Path) -> str:
@@ -83,7 +91,9 @@ def read_manifest(root: Path) -> dict[str, str]:
     """Relative path -> SHA-256."""
     path = root / MANIFEST
     if not path.is_file():
-        raise UserError(f"{path} is missing: fetch the checkpoint again, or train one with 'python -m tts_demo train lm'.")
+        raise UserError(
+            f"{path} is missing: fetch the checkpoint again, or train one with 'python -m tts_demo train lm'."
+        )
     try:
         return dict(json.loads(path.read_text(encoding="utf-8"))["files"])
     except (ValueError, KeyError, TypeError):
@@ -91,7 +101,8 @@ def read_manifest(root: Path) -> dict[str, str]:
 
 
 def checkpoint_hash(root: Path, modules: Iterable[str] | None = None) -> str:
-    """Twelve hex digits that change whenever any weight or configuration of the checkpoint does, or of these modules."""
+    """Twelve hex digits that change whenever any weight or configuration of the checkpoint does, or of these
+    modules."""
     files = {k: v for k, v in read_manifest(root).items() if not k.endswith(CARD)}
     if modules is not None:
         files = {k: v for k, v in files.items() if k.split("/")[0] in set(modules)}
@@ -99,7 +110,8 @@ def checkpoint_hash(root: Path, modules: Iterable[str] | None = None) -> str:
 
 
 def pace_hash(root: Path, modules: Iterable[str], weights: Iterable[str]) -> str:
-    """Twelve hex digits that change with the configuration of any of ``modules``, and with the weights of ``weights`` alone."""
+    """Twelve hex digits that change with the configuration of any of ``modules``, and with the weights of ``weights``
+    alone."""
     modules, weights = set(modules), set(weights)
     kept = lambda folder, file: file == CONFIG and folder in modules | weights or file == WEIGHTS and folder in weights
     return _digest({k: v for k, v in read_manifest(root).items() if kept(*k.split("/"))})
@@ -117,14 +129,20 @@ def available(root: Path, name: str) -> bool:
 def _verified(root: Path, name: str, file: str) -> Path:
     path, key = root / name / file, f"{name}/{file}"
     if not path.is_file():
-        raise UserError(f"The module {name!r} is missing under {root}: fetch the whole checkpoint, or make the module with "
-                        f"'python -m tts_demo train {name}'.")
+        raise UserError(
+            f"The module {name!r} is missing under {root}: fetch the whole checkpoint, or make the module with "
+            f"'python -m tts_demo train {name}'."
+        )
     expected = read_manifest(root).get(key)
     if expected is None:
-        raise UserError(f"{root / MANIFEST} does not list {key}: fetch the checkpoint again, or train the module again.")
+        raise UserError(
+            f"{root / MANIFEST} does not list {key}: fetch the checkpoint again, or train the module again."
+        )
     if sha256(path) != expected:
-        raise UserError(f"{path} is not the file its manifest lists (cut short or changed): fetch it again, "
-                        f"with 'git lfs pull' if this is a clone.")
+        raise UserError(
+            f"{path} is not the file its manifest lists (cut short or changed): fetch it again, "
+            f"with 'git lfs pull' if this is a clone."
+        )
     return path
 
 
@@ -146,7 +164,9 @@ def load_module(root: str | Path, name: str, module: nn.Module | None = None) ->
         module.load_state_dict(state)
     except RuntimeError as error:
         detail = " ".join(str(error).split())[:160]
-        raise UserError(f"{folder / name} does not fit this version of the code; fetch or train it again ({detail}).") from None
+        raise UserError(
+            f"{folder / name} does not fit this version of the code; fetch or train it again ({detail})."
+        ) from None
     return module.float().eval().requires_grad_(False)
 
 
@@ -157,7 +177,9 @@ def _build(name: str, config: dict[str, Any]) -> nn.Module:
     known = {f.name for f in dataclasses.fields(shape)}
     values = config.get("config", {})
     if set(values) - known:
-        raise UserError(f"The checkpoint's {name} needs a newer version of this code (it sets {sorted(set(values) - known)[0]}).")
+        raise UserError(
+            f"The checkpoint's {name} needs a newer version of this code (it sets {sorted(set(values) - known)[0]})."
+        )
     return make(shape(**values))
 
 
@@ -166,9 +188,16 @@ def _import(path: str) -> Any:
     return getattr(importlib.import_module(f"{__package__}.{module}"), name)
 
 
-def save_module(root: str | Path, name: str, module: nn.Module, *, facts: dict[str, Any] | None = None,
-                scores: dict[str, float] | None = None, log: list[dict[str, Any]] | None = None,
-                dtype: torch.dtype = torch.float16) -> Path:
+def save_module(
+    root: str | Path,
+    name: str,
+    module: nn.Module,
+    *,
+    facts: dict[str, Any] | None = None,
+    scores: dict[str, float] | None = None,
+    log: list[dict[str, Any]] | None = None,
+    dtype: torch.dtype = torch.float16,
+) -> Path:
     """Write the module, its configuration and its model card, and bring the manifest up to date. Floating-point weights
     are stored as ``dtype``, those it cannot hold as float32."""
     from safetensors.torch import save_file
@@ -177,9 +206,13 @@ def save_module(root: str | Path, name: str, module: nn.Module, *, facts: dict[s
     folder.mkdir(parents=True, exist_ok=True)
     state = {key: _stored(value, dtype) for key, value in module.state_dict().items()}
     config = getattr(module, "config", None)
-    record = {"module": name, "class": type(module).__name__,
-              "config": dataclasses.asdict(config) if dataclasses.is_dataclass(config) else {},
-              "parameters": sum(p.numel() for p in module.parameters()), "dtype": str(dtype).removeprefix("torch.")}
+    record = {
+        "module": name,
+        "class": type(module).__name__,
+        "config": dataclasses.asdict(config) if dataclasses.is_dataclass(config) else {},
+        "parameters": sum(p.numel() for p in module.parameters()),
+        "dtype": str(dtype).removeprefix("torch."),
+    }
     temporary = folder / f"{WEIGHTS}.part"
     save_file(state, temporary)
     os.replace(temporary, folder / WEIGHTS)
@@ -199,7 +232,8 @@ def _stored(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def how_it_was_made(root: str | Path, name: str) -> str:
-    """The commands on the module's card, those before it first, with their steps and hours; "" where the card has none."""
+    """The commands on the module's card, those before it first, with their steps and hours; "" where the card has
+    none."""
     card = resolve(root) / name / CARD
     lines = card.read_text(encoding="utf-8").splitlines() if card.exists() else []
     facts = dict(line[4:].split("**: ", 1) for line in lines if line.startswith("- **") and "**: " in line)
@@ -218,22 +252,51 @@ def _update_manifest(root: Path, name: str) -> None:
     os.replace(temporary, path)
 
 
-def model_card(record: dict[str, Any], facts: dict[str, Any], scores: dict[str, float], log: list[dict[str, Any]]) -> str:
+def model_card(
+    record: dict[str, Any], facts: dict[str, Any], scores: dict[str, float], log: list[dict[str, Any]]
+) -> str:
     """README.md of one module: what it is, how it was made, what it scored, what it is not for."""
-    lines = ["---", "language: en", "license: mit", "tags: [text-to-speech]", "---", "", f"# {record['module']}", "",
-             f"`{record['class']}`, {record['parameters'] / 1e6:.2f} million parameters, stored as {record['dtype']}. "
-             "Part of the bundled English text-to-speech stack; load it with `tts_demo.load_stack()`.", ""]
+    lines = [
+        "---",
+        "language: en",
+        "license: mit",
+        "tags: [text-to-speech]",
+        "---",
+        "",
+        f"# {record['module']}",
+        "",
+        f"`{record['class']}`, {record['parameters'] / 1e6:.2f} million parameters, stored as {record['dtype']}. "
+        "Part of the bundled English text-to-speech stack; load it with `tts_demo.load_stack()`.",
+        "",
+    ]
     if facts:
         lines += ["## Training", "", *(f"- **{key}**: {value}" for key, value in facts.items()), ""]
     if scores:
-        lines += ["## Held-out scores", "", "| score | value |", "|---|---|",
-                  *(f"| {key} | {value:.4g} |" for key, value in scores.items()), ""]
+        lines += [
+            "## Held-out scores",
+            "",
+            "| score | value |",
+            "|---|---|",
+            *(f"| {key} | {value:.4g} |" for key, value in scores.items()),
+            "",
+        ]
     rows = [row for row in log if "held_out" not in row]
     if rows:
         columns = list(dict.fromkeys(key for row in rows for key in row))
         chosen = rows[:: max(1, len(rows) // 12)]
-        lines += ["## Training curve", "", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns),
-                  *("| " + " | ".join(str(row.get(c, "")) for c in columns) + " |" for row in chosen), ""]
-    lines += ["## Limits", "", "English only, trained on a few hours of read speech. Its output is synthetic and should be "
-              "labelled so; do not use it to imitate a person without consent.", ""]
+        lines += [
+            "## Training curve",
+            "",
+            "| " + " | ".join(columns) + " |",
+            "|" + "---|" * len(columns),
+            *("| " + " | ".join(str(row.get(c, "")) for c in columns) + " |" for row in chosen),
+            "",
+        ]
+    lines += [
+        "## Limits",
+        "",
+        "English only, trained on a few hours of read speech. Its output is synthetic and should be "
+        "labelled so; do not use it to imitate a person without consent.",
+        "",
+    ]
     return "\n".join(lines)

@@ -20,10 +20,10 @@ from .methods.base import Method, State
 from .metrics import Meter, Snapshot, StepRecord
 from .runtime import generator_for, processor, synchronize
 
-# Seconds of audio per vocoder call: the first comes early, then they double, up to what a listener on a slow machine can wait
-# for. A call has a cost of its own, and several steps after it are slower (probably because it drives the language model's
-# weights out of the caches). Calls of at most 2.5 s instead of 1 s, in turn: a tenth (baseline) to a sixth (DCAR) off the RTF,
-# 1 to 5 % off the LM-RTF of TLDR and DCAR, nothing certain off the baseline's.
+# Seconds of audio per vocoder call: the first comes early, then they double, up to what a listener on a slow machine
+# can wait for. A call has a cost of its own, and several steps after it are slower (probably because it drives the
+# language model's weights out of the caches). Calls of at most 2.5 s instead of 1 s, in turn: a tenth (baseline) to a
+# sixth (DCAR) off the RTF, 1 to 5 % off the LM-RTF of TLDR and DCAR, nothing certain off the baseline's.
 FIRST_CHUNK, LONGEST_CHUNK = 0.24, 2.5
 STATS_EVERY = 0.2  # seconds of compute between two Stats where no audio came
 LOOP_SECONDS = 2.0  # this much exact repetition of at most LOOP_PERIOD frames ends a segment
@@ -77,8 +77,9 @@ class Done:
 Event = Started | Audio | Stats | Trace | Done
 
 
-def generate(stack: Any, request: Request, should_stop: Callable[[], bool] = lambda: False,
-             meter: Meter | None = None) -> Iterator[Event]:
+def generate(
+    stack: Any, request: Request, should_stop: Callable[[], bool] = lambda: False, meter: Meter | None = None
+) -> Iterator[Event]:
     """Speak ``request`` on ``stack``. Closing the iterator ends the run; nothing outlives it."""
     meter = meter or Meter(stack.frame_rate)
     for event in _Run(stack, request, should_stop, meter).events():
@@ -87,8 +88,9 @@ def generate(stack: Any, request: Request, should_stop: Callable[[], bool] = lam
 
 
 def warm_up(stack: Any, request: Request, should_stop: Callable[[], bool] = lambda: False) -> None:
-    """Speak the beginning of ``request`` for nobody, unless its method has run before: the times of a first run are those of
-    memory being claimed and kernels being chosen, and a visitor's first comparison should not be made of them."""
+    """Speak the beginning of ``request`` for nobody, unless its method has run before: the times of a first run are
+    those of memory being claimed and kernels being chosen, and a visitor's first comparison should not be made of
+    them."""
     if stack.method(request.method).warm:
         return
     unseen = replace(request, capture_attention=False)
@@ -137,8 +139,17 @@ class _Run:
         segments = [text] if request.forced_frames else list(stack.split(text))
         if not any(segments):
             raise UserError("There is nothing to say: type some text.")
-        yield Started(request, request.seed, segments, str(stack.device), processor(stack.device), stack.decoder.precision,
-                      stack.name, stack.checkpoint_hash, not method.warm)
+        yield Started(
+            request,
+            request.seed,
+            segments,
+            str(stack.device),
+            processor(stack.device),
+            stack.decoder.precision,
+            stack.name,
+            stack.checkpoint_hash,
+            not method.warm,
+        )
         generator = generator_for(stack.device, request.seed)
         vocoder = stack.vocoder(request.prompt, method.output_codebooks(options))
         guard = LoopGuard(stack.frame_rate, stack.sample_rate)
@@ -148,8 +159,9 @@ class _Run:
             with torch.inference_mode():
                 prefix = stack.prefix(request.prompt, segment)
                 with self.meter.measure("lm"):
-                    state = method.prefill(prefix, options, request.sampling, generator, limit - self.frames,
-                                           bool(request.forced_frames))
+                    state = method.prefill(
+                        prefix, options, request.sampling, generator, limit - self.frames, bool(request.forced_frames)
+                    )
                     synchronize(stack.device)
             self.meter.memory(state.caches)
             guard.reset()
@@ -183,10 +195,18 @@ class _Run:
         start = self.meter.now()
         with self.meter.measure("lm"), torch.inference_mode():
             step = method.step(state)
-        frames = step.frames[:limit - self.frames]  # a patch or chunk may overshoot the limit
+        frames = step.frames[: limit - self.frames]  # a patch or chunk may overshoot the limit
         count = len(frames)
-        record = self.meter.step(count, step.passes, state.caches, step.marks[:count], step.proposed, step.accepted,
-                                 step.stats, self.meter.now() - start)
+        record = self.meter.step(
+            count,
+            step.passes,
+            state.caches,
+            step.marks[:count],
+            step.proposed,
+            step.accepted,
+            step.stats,
+            self.meter.now() - start,
+        )
         self.steps.append(record)
         if count:
             self.pending.append(frames)
@@ -223,7 +243,7 @@ class _Run:
         self.last_stats = self.meter.now()
         yield Stats(self.meter.snapshot())
         if self.traced < len(self.steps):
-            new, self.traced = tuple(self.steps[self.traced:]), len(self.steps)
+            new, self.traced = tuple(self.steps[self.traced :]), len(self.steps)
             yield Trace(new)
 
     def _attention(self, method: Method, finished: list[tuple[State, int, int]]) -> AttentionMap | None:
@@ -231,13 +251,22 @@ class _Run:
         for state, first, end in finished:
             with torch.inference_mode():
                 replay = method.replay(state)
-            weights = capture(replay.decoder or method.decoder, replay.x, replay.positions, replay.mask, replay.rows,
-                              state.prefix.text)
+            weights = capture(
+                replay.decoder or method.decoder,
+                replay.x,
+                replay.positions,
+                replay.mask,
+                replay.rows,
+                state.prefix.text,
+            )
             start = np.minimum(first + np.asarray(replay.first_frame), end)
             stop = np.minimum(start + np.asarray(replay.frames_of), end)
             rate = self.stack.frame_rate
-            maps.append(AttentionMap(weights, state.prefix.labels, (start / rate).astype(np.float32),
-                                     (stop / rate).astype(np.float32)))
+            maps.append(
+                AttentionMap(
+                    weights, state.prefix.labels, (start / rate).astype(np.float32), (stop / rate).astype(np.float32)
+                )
+            )
         return join(maps) if maps else None
 
 
@@ -257,7 +286,7 @@ class LoopGuard:
         self.tripped = False
 
     def codes(self, codes: list[int]) -> None:
-        self._recent = (self._recent + codes)[-self._frames:]
+        self._recent = (self._recent + codes)[-self._frames :]
         full, r = len(self._recent) == self._frames, self._recent
         self.tripped |= full and any(r[p:] == r[:-p] for p in range(1, LOOP_PERIOD + 1))
 

@@ -76,8 +76,17 @@ class Meter:
         finally:
             self._held += self._clock() - start
 
-    def step(self, frames: int, passes: int, caches: Mapping[str, Any], marks: tuple[str, ...] = (), proposed: int = 0,
-             accepted: int = 0, stats: Mapping[str, Any] | None = None, seconds: float = 0.0) -> StepRecord:
+    def step(
+        self,
+        frames: int,
+        passes: int,
+        caches: Mapping[str, Any],
+        marks: tuple[str, ...] = (),
+        proposed: int = 0,
+        accepted: int = 0,
+        stats: Mapping[str, Any] | None = None,
+        seconds: float = 0.0,
+    ) -> StepRecord:
         """Count one step; caches: anything with ``nbytes``, by name."""
         self._frames += frames
         self._passes += passes
@@ -102,10 +111,19 @@ class Meter:
         audio, total = self._frames / self.frame_rate, self.now()
         lm = self._seconds["lm"]
         return Snapshot(
-            audio_seconds=audio, lm_seconds=lm, vocoder_seconds=self._seconds["vocoder"], total_seconds=total,
-            lm_rtf=lm / audio if audio else 0.0, rtf=total / audio if audio else 0.0, ttfa_seconds=self._first_audio,
-            frames=self._frames, backbone_steps=self._passes,
+            audio_seconds=audio,
+            lm_seconds=lm,
+            vocoder_seconds=self._seconds["vocoder"],
+            total_seconds=total,
+            lm_rtf=lm / audio if audio else 0.0,
+            rtf=total / audio if audio else 0.0,
+            ttfa_seconds=self._first_audio,
+            frames=self._frames,
+            backbone_steps=self._passes,
             frames_per_step=self._frames / self._passes if self._passes else 0.0,
-            kv_bytes=dict(self._kv), kv_bytes_total=sum(self._kv.values()), kv_bytes_peak=self._peak,
-            acceptance=self._accepted / self._proposed if self._proposed else None, method_stats=dict(self._stats),
+            kv_bytes=dict(self._kv),
+            kv_bytes_total=sum(self._kv.values()),
+            kv_bytes_peak=self._peak,
+            acceptance=self._accepted / self._proposed if self._proposed else None,
+            method_stats=dict(self._stats),
         )

@@ -25,18 +25,24 @@ def pick_device(name: str | None = None) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise UserError(f"{name!r} is not supported; use cpu, cuda or cuda:0.")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise UserError(f"{name!r} was asked for, but this machine has {torch.cuda.device_count()} CUDA devices; use cpu.")
+        raise UserError(
+            f"{name!r} was asked for, but this machine has {torch.cuda.device_count()} CUDA devices; use cpu."
+        )
     return device
 
 
 @cache
 def processor(device: torch.device) -> str:
-    """What a speed belongs to. Of a CPU also the instructions that torch uses: a cloud gives unlike machines one name."""
+    """What a speed belongs to. Of a CPU also the instructions that torch uses: a cloud gives unlike machines one
+    name."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     info = Path("/proc/cpuinfo")
-    names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")] \
-        if info.is_file() else []
+    names = (
+        [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        if info.is_file()
+        else []
+    )
     name = names[0] if names else platform.processor() or platform.machine()
     return f"{name} ({torch.backends.cpu.get_cpu_capability()}), {os.cpu_count()} cores"
 
@@ -86,8 +92,10 @@ class CUDAGraphed:
                 self._capture()
         for static, t in zip(self._inputs, inputs, strict=True):
             if static.shape != t.shape or static.dtype != t.dtype:
-                raise ValueError(f"captured for {tuple(static.shape)} {static.dtype}, called with {tuple(t.shape)} "
-                                 f"{t.dtype}: a graph is made for one shape")
+                raise ValueError(
+                    f"captured for {tuple(static.shape)} {static.dtype}, called with {tuple(t.shape)} "
+                    f"{t.dtype}: a graph is made for one shape"
+                )
             static.copy_(t)
         if not self.enabled:
             return self.function(*self._inputs)

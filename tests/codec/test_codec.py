@@ -8,18 +8,30 @@ import numpy as np
 import pytest
 import torch
 
-from tts_demo.acoustic import Refiner
 from tts_demo.codec.layers import InverseSTFTHead
 from tts_demo.codec.model import Codec
 from tts_demo.codec.quantizer import Codebook
+from tts_demo.codec.refiner import Refiner
 from tts_demo.codec.source import TOP, Tone, harmonics, hiss, run
 from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.codec.streaming import Running, Windowed
 from tts_demo.config import HOP, SAMPLE_RATE, CodecConfig, RefinerConfig, SpeakerConfig
 from tts_demo.stacks.nano import NanoVocoder, speech_stages
 
-SMALL = CodecConfig(semantic_mels=20, semantic_width=16, semantic_layers=1, encoder_width=32, encoder_layers=2, latent=24, codebooks=4, entries=32, code_width=8,
-                    decoder_width=32, decoder_layers=3, decoder_lookahead=2)
+SMALL = CodecConfig(
+    semantic_mels=20,
+    semantic_width=16,
+    semantic_layers=1,
+    encoder_width=32,
+    encoder_layers=2,
+    latent=24,
+    codebooks=4,
+    entries=32,
+    code_width=8,
+    decoder_width=32,
+    decoder_layers=3,
+    decoder_lookahead=2,
+)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +43,9 @@ def codec() -> Codec:
 @pytest.fixture(scope="module")
 def refiner() -> Refiner:
     torch.manual_seed(0)
-    made = Refiner(RefinerConfig(entries=32, latent=24, speaker=16, width=32, layers=2, heads=4, ffn=48, left=9, right=2))
+    made = Refiner(
+        RefinerConfig(entries=32, latent=24, speaker=16, width=32, layers=2, heads=4, ffn=48, left=9, right=2)
+    )
     for layer in made.layers:
         torch.nn.init.normal_(layer.voice.weight, std=0.1)
     return made.eval().requires_grad_(False)
@@ -173,7 +187,9 @@ def test_refiner_window_bounds_its_reach(refiner: Refiner) -> None:
     changed = codes.clone()
     changed[0, 20] = (changed[0, 20] + 1) % 32
     for window, left in ((0, 9), (6, 3)):
-        moved = (refiner(codes, speaker, None, window) - refiner(changed, speaker, None, window)).abs().sum(-1)[0] > 1e-6
+        moved = (refiner(codes, speaker, None, window) - refiner(changed, speaker, None, window)).abs().sum(-1)[
+            0
+        ] > 1e-6
         reach = 2 * left + refiner.stem.left
         assert moved[20] and not moved[20 + reach + 1 :].any() and not moved[: 20 - refiner.right].any()
         assert moved[20 : 20 + reach].any()
@@ -187,7 +203,9 @@ def test_a_source_at_its_own_level_comes_out_as_it_went_in(side: str) -> None:
         head.project.weight.zero_()
         head.project.bias.fill_(level)
         head.shape.bias[:33] = (head.window.sum() / 2).log() - level if side == "voiced" else -60.0
-    out = head(torch.randn(1, 20, 4), signal if side == "voiced" else torch.zeros_like(signal), signal.unflatten(-1, (20, 16)))
+    out = head(
+        torch.randn(1, 20, 4), signal if side == "voiced" else torch.zeros_like(signal), signal.unflatten(-1, (20, 16))
+    )
     assert out.shape == signal.shape and torch.allclose(out, signal, atol=1e-3)
 
 
@@ -198,7 +216,9 @@ def test_breath_can_begin_within_a_frame() -> None:
         head.burst.bias.fill_(-4.0)
     x = torch.zeros(1, 9, 1)
     x[0, 4] = 2.0
-    loud = head(x, torch.zeros(1, 9 * HOP), hiss(HOP)[None, :9])[0].detach().square().unflatten(0, (-1, HOP // 8)).mean(1)
+    loud = (
+        head(x, torch.zeros(1, 9 * HOP), hiss(HOP)[None, :9])[0].detach().square().unflatten(0, (-1, HOP // 8)).mean(1)
+    )
     assert loud.argmax() // 8 == 4 and loud[37:40].mean() > 8 * loud[32:36].mean()
 
 

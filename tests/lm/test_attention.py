@@ -19,8 +19,12 @@ def test_weights_equal_eager_attention(tiny_lm, tiny_prefix):
     mask = prefix_mask(len(tiny_prefix.x), len(x), True)
     bias = torch.zeros(mask.shape).masked_fill(~mask, float("-inf"))
     with torch.no_grad():
-        out = lm.backbone(inputs_embeds=x[None], position_ids=torch.arange(len(x))[None], output_attentions=True,
-                          attention_mask={"full_attention": bias[None, None]})
+        out = lm.backbone(
+            inputs_embeds=x[None],
+            position_ids=torch.arange(len(x))[None],
+            output_attentions=True,
+            attention_mask={"full_attention": bias[None, None]},
+        )
     rows = torch.tensor([12, 15])
     weights = capture(lm.decoder, x, torch.arange(len(x)), mask, rows, tiny_prefix.text)
     expected = torch.stack(out.attentions)[:, 0, :, rows, tiny_prefix.text]

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import TINY, make_lm, make_prefix
 
+from conftest import TINY, make_lm, make_prefix
 from tts_demo.lm import Decoder, LoraSpec
 from tts_demo.lm.linear import Projection
 from tts_demo.lm.lora import LoraDelta, attach, detach, lora_state
@@ -47,22 +47,25 @@ def test_cached_equals_hugging_face(tiny_lm, sequence):
     """Prefill, a call of several tokens, then single steps."""
     x, mask, expected = sequence
     cache = tiny_lm.decoder.new_cache(32)
-    parts = [tiny_lm.decoder.forward(x[:, :12], cache, 0, mask[:12, :12]),
-             tiny_lm.decoder.forward(x[:, 12:17], cache, cache.next_position)]
-    parts += [tiny_lm.decoder.forward(x[:, i:i + 1], cache, i) for i in range(17, 21)]
+    parts = [
+        tiny_lm.decoder.forward(x[:, :12], cache, 0, mask[:12, :12]),
+        tiny_lm.decoder.forward(x[:, 12:17], cache, cache.next_position),
+    ]
+    parts += [tiny_lm.decoder.forward(x[:, i : i + 1], cache, i) for i in range(17, 21)]
     torch.testing.assert_close(torch.cat(parts, 1), expected, atol=1e-5, rtol=1e-5)
     assert cache.length == 21 and cache.positions[:21].tolist() == list(range(21))
 
 
 def test_chunks_see_their_past_as_far_as_the_cache_grows(tiny_lm, sequence):
-    """The causal bias of a few new tokens is kept, and made anew where a run outgrows it; after a longer one it is cut down."""
+    """The causal bias of a few new tokens is kept, and made anew where a run outgrows it; after a longer one it is cut
+    down."""
     x, mask, expected = sequence
     decoder = Decoder.from_model(tiny_lm)
     decoder.forward(x[:, :3], decoder.new_cache(32), 0)  # as narrow as it can be
     for prefill in (9, 15, 9):
         cache = decoder.new_cache(32)
         parts = [decoder.forward(x[:, :prefill], cache, 0, mask[:prefill, :prefill])]
-        parts += [decoder.forward(x[:, i:i + 3], cache, i) for i in range(prefill, 21, 3)]
+        parts += [decoder.forward(x[:, i : i + 3], cache, i) for i in range(prefill, 21, 3)]
         torch.testing.assert_close(torch.cat(parts, 1), expected, atol=1e-5, rtol=1e-5)
 
 
@@ -71,9 +74,13 @@ def test_heads_that_share_one_key_take_chunks_too(sequence):
     lm = make_lm(replace(TINY, kv_heads=1))
     decoder, cache = lm.decoder, lm.decoder.new_cache(32)
     parts = [decoder.forward(x[:, :9], cache, 0, mask[:9, :9]), decoder.forward(x[:, 9:10], cache, 9)]
-    parts += [decoder.forward(x[:, i:i + 4], cache, i)[:, :4] for i in (10, 14)] + [decoder.forward(x[:, 18:], cache, 18, last=True)]
+    parts += [decoder.forward(x[:, i : i + 4], cache, i)[:, :4] for i in (10, 14)] + [
+        decoder.forward(x[:, 18:], cache, 18, last=True)
+    ]
     expected = lm(x, torch.arange(21)[None], mask[None])
-    torch.testing.assert_close(torch.cat(parts, 1), torch.cat([expected[:, :18], expected[:, 20:]], 1), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(
+        torch.cat(parts, 1), torch.cat([expected[:, :18], expected[:, 20:]], 1), atol=1e-5, rtol=1e-5
+    )
 
 
 def test_rollback_then_restep(tiny_lm, sequence):
@@ -93,7 +100,9 @@ def test_logical_positions_survive_eviction(tiny_lm, sequence):
     tiny_lm.decoder.forward(x[:, :20], cache, 0, mask[:20, :20])
     kept = torch.ones(20, dtype=torch.bool)
     kept[10:15] = False
-    hidden_by_mask = tiny_lm.decoder.forward(x[:, 20:], cache, 20, torch.cat([kept, torch.ones(1, dtype=torch.bool)])[None])
+    hidden_by_mask = tiny_lm.decoder.forward(
+        x[:, 20:], cache, 20, torch.cat([kept, torch.ones(1, dtype=torch.bool)])[None]
+    )
     cache.rollback(1)
     cache.keep(kept)
     evicted = tiny_lm.decoder.forward(x[:, 20:], cache, cache.next_position)
@@ -114,7 +123,8 @@ def test_batched_rows_of_unequal_length(tiny_lm, sequence):
 
 
 def test_the_last_row_alone_is_the_last_of_all_rows(tiny_lm, sequence):
-    """With a mask or causal, one row or several, one sequence or two, in a block that is also the first; the cache is the same."""
+    """With a mask or causal, one row or several, one sequence or two, in a block that is also the first; the cache is
+    the same."""
     x, mask, _ = sequence
     for decoder in (tiny_lm.decoder, Decoder.from_model(tiny_lm, layers=[1])):
         for batch in (1, 2):
@@ -122,7 +132,9 @@ def test_the_last_row_alone_is_the_last_of_all_rows(tiny_lm, sequence):
             both, more = torch.cat([x, x.flip(1)])[:batch], mask[:12, :12]
             for span, seen in ((slice(0, 12), more), (slice(12, 17), None), (slice(17, 18), None)):
                 ours = decoder.forward(both[:, span], last, last.next_position, seen, last=True)
-                torch.testing.assert_close(ours, decoder.forward(both[:, span], whole, whole.next_position, seen)[:, -1:])
+                torch.testing.assert_close(
+                    ours, decoder.forward(both[:, span], whole, whole.next_position, seen)[:, -1:]
+                )
             torch.testing.assert_close(last.kv, whole.kv)
 
 
@@ -172,9 +184,9 @@ def test_static_step_equals_eager_step(tiny_lm, sequence):
     cache.claim(place)
     for i in range(19, 21):
         place = torch.tensor([i])
-        hidden = decoder.forward_static(x[:, i:i + 1], cache, place, place)
+        hidden = decoder.forward_static(x[:, i : i + 1], cache, place, place)
         cache.claim(place)
-        torch.testing.assert_close(hidden, expected[:, i:i + 1], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(hidden, expected[:, i : i + 1], atol=1e-5, rtol=1e-5)
 
 
 def test_bf16_stays_close(tiny_lm, sequence):
@@ -182,7 +194,7 @@ def test_bf16_stays_close(tiny_lm, sequence):
     decoder = Decoder.from_model(tiny_lm, dtype=torch.bfloat16)
     cache = decoder.new_cache(32)
     parts = [decoder.forward(x[:, :12].bfloat16(), cache, 0, mask[:12, :12])]
-    parts += [decoder.forward(x[:, i:i + 1].bfloat16(), cache, i) for i in range(12, 21)]
+    parts += [decoder.forward(x[:, i : i + 1].bfloat16(), cache, i) for i in range(12, 21)]
     error = (torch.cat(parts, 1).float() - expected).norm() / expected.norm()
     assert error < 0.05 and decoder.logits(parts[-1]).dtype == torch.float32
 
@@ -194,5 +206,7 @@ def test_projection_layouts_agree_with_linear(dtype, rows):
     weight, bias, x, residual = (torch.randn(s).to(dtype) for s in ((24, 16), (24,), (rows, 16), (rows, 24)))
     tolerance = dict(atol=1e-5, rtol=1e-5) if dtype == torch.float32 else dict(atol=0.06, rtol=0.02)
     with torch.inference_mode():
-        torch.testing.assert_close(Projection(weight, bias)(x), torch.nn.functional.linear(x, weight, bias), **tolerance)
+        torch.testing.assert_close(
+            Projection(weight, bias)(x), torch.nn.functional.linear(x, weight, bias), **tolerance
+        )
         torch.testing.assert_close(Projection(weight)(x, residual), x @ weight.t() + residual, **tolerance)

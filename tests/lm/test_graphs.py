@@ -27,7 +27,7 @@ def drive(decoder: Decoder) -> list[torch.Tensor]:
     cache, out = decoder.new_cache(64), []
     with torch.inference_mode():
         out.append(decoder.forward(x[:, :20], cache, 0))
-        out += [decoder.forward(x[:, i:i + 1], cache, i) for i in range(20, 23)]
+        out += [decoder.forward(x[:, i : i + 1], cache, i) for i in range(20, 23)]
         out.append(decoder.forward(x[:, 23:27], cache, 23))
         cache.rollback(2)
         out.append(decoder.forward(x[:, 30:32], cache, cache.next_position))
@@ -41,8 +41,10 @@ def drive(decoder: Decoder) -> list[torch.Tensor]:
     return out
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
-    not torch.cuda.is_available(), reason="needs CUDA"))])
+@pytest.mark.parametrize(
+    "device",
+    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"))],
+)
 def test_graph_path_equals_eager_path(tiny_lm, device):
     eager, graphed = both(tiny_lm, device)
     expected = drive(eager)

@@ -16,7 +16,12 @@ from tts_demo.lm.linear import Projection, unit_rms
 @pytest.mark.parametrize("rows", [1, 2, 5])
 def test_every_layout_gives_the_product(shape: tuple[int, int], rows: int) -> None:
     torch.manual_seed(0)
-    weight, bias, x, residual = torch.randn(shape), torch.randn(shape[0]), torch.randn(rows, shape[1]), torch.randn(rows, shape[0])
+    weight, bias, x, residual = (
+        torch.randn(shape),
+        torch.randn(shape[0]),
+        torch.randn(rows, shape[1]),
+        torch.randn(rows, shape[0]),
+    )
     kept = weight.half().float() if Projection(weight).halved else weight
     torch.testing.assert_close(Projection(weight, bias)(x), x @ kept.t() + bias, atol=1e-4, rtol=1e-5)
     torch.testing.assert_close(Projection(weight)(x, residual), x @ kept.t() + residual, atol=1e-4, rtol=1e-5)
@@ -24,7 +29,9 @@ def test_every_layout_gives_the_product(shape: tuple[int, int], rows: int) -> No
 
 @pytest.mark.skipif(not linear.fbgemm_is_here(), reason="float16 weights are multiplied by FBGEMM")
 def test_matrices_of_the_bundled_size_are_halved_and_others_exact() -> None:
-    halved = {shape: Projection(torch.randn(shape)).halved for shape in ((1025, 192), (192, 192), (96, 96), (4864, 896))}
+    halved = {
+        shape: Projection(torch.randn(shape)).halved for shape in ((1025, 192), (192, 192), (96, 96), (4864, 896))
+    }
     assert halved == {(1025, 192): True, (192, 192): True, (96, 96): False, (4864, 896): False}
 
 

@@ -16,9 +16,9 @@ def frequencies(sampling: Sampling, n: int = 20_000, **kwargs) -> torch.Tensor:
     return torch.bincount(sample(LOGITS.expand(n, -1), sampling, generator, **kwargs), minlength=5) / n
 
 
-@pytest.mark.parametrize("sampling", [
-    Sampling(1.0, 0, 1.0), Sampling(0.7, 3, 1.0), Sampling(1.0, 0, 0.8), Sampling(0.5, 4, 0.9),
-])
+@pytest.mark.parametrize(
+    "sampling", [Sampling(1.0, 0, 1.0), Sampling(0.7, 3, 1.0), Sampling(1.0, 0, 0.8), Sampling(0.5, 4, 0.9)]
+)
 def test_frequencies_follow_the_distribution(sampling):
     expected = distribution(LOGITS, sampling)[0]
     assert expected.sum() == pytest.approx(1, abs=1e-6)
@@ -29,7 +29,8 @@ def test_frequencies_follow_the_distribution(sampling):
 @pytest.mark.parametrize("sampling", [Sampling(0.0), Sampling(1.0, 0, 1.0), Sampling(0.7, 3, 0.9)])
 @pytest.mark.parametrize("repeated", [None, 2])
 def test_a_draw_tells_its_law(sampling, repeated):
-    """With its ids it is ``distribution``, and what is drawn follows it; with a forbidden id and with what was said before."""
+    """With its ids it is ``distribution``, and what is drawn follows it; with a forbidden id and with what was said
+    before."""
     n, forbid = 20_000, torch.tensor([False, True, False, False, False])
     history = None if repeated is None else torch.full((n, 10), -1).index_fill_(1, torch.arange(4), repeated)
     found = law(LOGITS.expand(n, -1), sampling, forbid, history)
@@ -71,7 +72,11 @@ def test_repetition_is_drawn_again_from_the_untruncated_distribution():
 
 def test_speech_may_not_end_before_its_shortest_length():
     ending, ids = Ending(3, 5, 6, "cpu"), special_ids(3, 5, "cpu")
-    assert torch.equal(ending.forbid(0), ids) and torch.equal(ending.forbid(5), ids) and torch.equal(ending.forbid(2, 4), ids)
+    assert (
+        torch.equal(ending.forbid(0), ids)
+        and torch.equal(ending.forbid(5), ids)
+        and torch.equal(ending.forbid(2, 4), ids)
+    )
     assert ending.forbid(6) is None and Ending(3, 5, 0, "cpu").forbid(0, 3) is None
     mixed = ending.forbid(4, 3)  # frames 4 and 5 are too early, frame 6 is not
     assert torch.equal(mixed, torch.stack([ids, ids, torch.zeros_like(ids)]))

@@ -14,7 +14,9 @@ GREEDY = Sampling(temperature=0)
 
 def decode(lm, prefix, sampling=GREEDY, seed=0, max_frames=24, forced=False):
     method = Baseline(lm)
-    state = method.prefill(prefix, Baseline.Options(), sampling, torch.Generator().manual_seed(seed), max_frames, forced)
+    state = method.prefill(
+        prefix, Baseline.Options(), sampling, torch.Generator().manual_seed(seed), max_frames, forced
+    )
     steps = [method.step(state)]
     while not steps[-1].done:
         steps.append(method.step(state))

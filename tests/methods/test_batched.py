@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-from conftest import make_prefix
 
+from conftest import make_prefix
 from tts_demo.config import Sampling
 from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.batched import BatchedBaseline

@@ -1,4 +1,5 @@
-"""Compressed-to-fine: who sees whom, summaries that are never said, masked and evicted decoding alike, a bounded cache."""
+"""Compressed-to-fine: who sees whom, summaries that are never said, masked and evicted decoding alike, a bounded
+cache."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import make_prefix
 
+from conftest import make_prefix
 from tts_demo.config import Sampling, UserError
 from tts_demo.lm.ring import RingCache
 from tts_demo.methods import METHODS
@@ -29,8 +30,9 @@ def method(tiny_lm):
 
 
 def start(method, prefix, sampling=HOT, seed=0, max_frames=60, forced=True, **options):
-    return method.prefill(prefix, method.Options(**options), sampling, torch.Generator().manual_seed(seed), max_frames,
-                          forced)
+    return method.prefill(
+        prefix, method.Options(**options), sampling, torch.Generator().manual_seed(seed), max_frames, forced
+    )
 
 
 def finish(method, state):
@@ -57,7 +59,9 @@ def test_mask_position_by_position(window, group, prompt):
     """Against the definition spelled out as sets, for every row of a small case, borders included."""
     tokens, prefix = 19, 3
     layout = Layout.of(prompt, tokens, group)
-    names = [("p", i) for i in range(prefix)] + [("w" if s else "y", int(i)) for i, s in zip(layout.index, layout.summary)]
+    names = [("p", i) for i in range(prefix)] + [
+        ("w" if s else "y", int(i)) for i, s in zip(layout.index, layout.summary)
+    ]
     expected_order, said = [], 0
     for i in range(-prompt, tokens):
         expected_order.append(("y", i))
@@ -75,9 +79,12 @@ def test_mask_position_by_position(window, group, prompt):
         else:
             t = i + 1  # the token this row decides
             spans = max(0, (t - window) // group) if group else 0
-            assert seen == (everything | {("y", u) for u in range(-prompt, min(0, t))}
-                            | {("y", u) for u in range(max(0, t - window), t)}
-                            | {("w", (j + 1) * group - 1) for j in range(spans)})
+            assert seen == (
+                everything
+                | {("y", u) for u in range(-prompt, min(0, t))}
+                | {("y", u) for u in range(max(0, t - window), t)}
+                | {("w", (j + 1) * group - 1) for j in range(spans)}
+            )
             said += 1
     assert said == prompt + tokens
 
@@ -99,8 +106,10 @@ def test_evicting_equals_masking_over_400_steps(method, tiny_lm, tiny_prefix, wi
 
 def test_summaries_matter_and_are_never_emitted(method, tiny_lm, tiny_prefix):
     """Without summaries the logits differ once the first span has left the window, and not before."""
-    runs = {group: finish(method, start(method, tiny_prefix, GREEDY, window=30, group=group, max_frames=41))[1]
-            for group in (0, 10)}
+    runs = {
+        group: finish(method, start(method, tiny_prefix, GREEDY, window=30, group=group, max_frames=41))[1]
+        for group in (0, 10)
+    }
     same = [torch.allclose(a, b, atol=1e-5) for a, b in zip(runs[0], runs[10])]
     assert all(same[:40]) and not same[40]  # token 40 is the first whose window begins behind span 0
     tokens, _ = finish(method, start(method, tiny_prefix, Sampling(2.0, 0, 1.0), forced=False, max_frames=80))
@@ -137,7 +146,9 @@ def test_a_cache_that_is_too_small_says_so():
 def test_window_0_is_the_baseline(method, tiny_lm, tiny_prefix):
     base = Baseline(tiny_lm)
     for sampling, seed in ((GREEDY, 0), (HOT, 3)):
-        expected, _ = finish(base, base.prefill(tiny_prefix, base.Options(), sampling, torch.Generator().manual_seed(seed), 60))
+        expected, _ = finish(
+            base, base.prefill(tiny_prefix, base.Options(), sampling, torch.Generator().manual_seed(seed), 60)
+        )
         state = start(method, tiny_prefix, sampling, seed, forced=False, window=0)
         assert finish(method, state)[0] == expected
     replay = method.replay(state)
@@ -210,7 +221,7 @@ def test_text_through_a_window_evicting_equals_masking(windowed, tiny_lm, group)
     for place, row in zip(state.places, replay.rows[1:]):  # the first step reads the prefill, which sees all
         seen = replay.mask[row, text].nonzero()[:, 0]
         assert seen.tolist() == [i for i in range(24) if abs(i - place) <= 4]
-    assert replay.mask[replay.rows[0], text].all() and replay.mask[:, :text.start].any(1).sum() > 100
+    assert replay.mask[replay.rows[0], text].all() and replay.mask[:, : text.start].any(1).sum() > 100
     whole = finish(windowed, start(windowed, prefix, max_frames=150, window=30, group=group))[0]
     assert whole != tokens
 
@@ -225,8 +236,10 @@ def test_a_window_longer_than_the_text_is_the_whole_text(windowed, tiny_lm, tiny
 
 def test_speech_does_not_end_before_the_end_of_the_text_is_in_sight(windowed, tiny_lm, monkeypatch):
     def runs() -> list[tuple[int, bool]]:
-        states = [start(windowed, long_prefix(tiny_lm, 60), Sampling(2.0, 0, 1.0), seed, forced=False, max_frames=200, text=4)
-                  for seed in range(12)]
+        states = [
+            start(windowed, long_prefix(tiny_lm, 60), Sampling(2.0, 0, 1.0), seed, forced=False, max_frames=200, text=4)
+            for seed in range(12)
+        ]
         return [(len(finish(windowed, state)[0]), state.place.sees_the_end) for state in states]
 
     assert all(length == 200 or sees for length, sees in runs())
@@ -242,7 +255,9 @@ def test_a_model_without_guided_layers_says_so(method, tiny_prefix):
 def test_a_window_on_the_text_needs_weights_of_its_own(windowed, tiny_lm, tiny_prefix):
     method = windowed
     alone = Compressed(tiny_lm, {"compressed": method.modules["compressed"]})
-    assert alone.reads(alone.Options()) == ("compressed",) and method.reads(method.Options(text=40)) == ("compressed-text",)
+    assert alone.reads(alone.Options()) == ("compressed",) and method.reads(method.Options(text=40)) == (
+        "compressed-text",
+    )
     finish(alone, start(alone, tiny_prefix))
     with pytest.raises(UserError, match="set text to 0"):
         start(alone, tiny_prefix, text=40)

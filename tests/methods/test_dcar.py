@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 import torch
-from conftest import make_prefix
 
+from conftest import make_prefix
 from tts_demo.config import Sampling, UserError
 from tts_demo.lm.masks import prefix_mask
 from tts_demo.methods import METHODS
@@ -35,8 +35,14 @@ def method(tiny_lm) -> Dcar:
 
 
 def start(method, prefix, word, sampling=WARM, seed=0, max_frames=30, forced=True):
-    return method.prefill(prefix, method.Options(word) if isinstance(method, Dcar) else method.Options(), sampling,
-                          torch.Generator().manual_seed(seed), max_frames, forced)
+    return method.prefill(
+        prefix,
+        method.Options(word) if isinstance(method, Dcar) else method.Options(),
+        sampling,
+        torch.Generator().manual_seed(seed),
+        max_frames,
+        forced,
+    )
 
 
 def finish(method, state):
@@ -46,9 +52,18 @@ def finish(method, state):
     return steps, torch.cat([s.frames for s in steps])
 
 
-@pytest.mark.parametrize("word, sizes, chooser", [
-    ("2,3,4", (2, 3, 4), "policy"), (" 4, 2 ", (2, 4), "policy"), ("free", (1, 2, 3, 4, 5, 6, 7), "policy"), ("3", (3,), "fixed"),
-    ("random:2,3,4", (2, 3, 4), "random"), ("Random:Free", (1, 2, 3, 4, 5, 6, 7), "random"), ("2,2", (2,), "fixed")])
+@pytest.mark.parametrize(
+    "word, sizes, chooser",
+    [
+        ("2,3,4", (2, 3, 4), "policy"),
+        (" 4, 2 ", (2, 4), "policy"),
+        ("free", (1, 2, 3, 4, 5, 6, 7), "policy"),
+        ("3", (3,), "fixed"),
+        ("random:2,3,4", (2, 3, 4), "random"),
+        ("Random:Free", (1, 2, 3, 4, 5, 6, 7), "random"),
+        ("2,2", (2,), "fixed"),
+    ],
+)
 def test_chunk_range_is_read(word, sizes, chooser):
     assert ChunkRange.parse(word) == ChunkRange(sizes, chooser)
 
@@ -103,7 +118,9 @@ def test_sizes_never_leave_the_range(method, tiny_prefix, word):
     assert len(frames) == 120 and frames.max() < method.lm.config.speech_codes
     stats = steps[-1].stats
     assert sum(stats["chunk_sizes"].values()) == len(steps) and set(stats["chunk_sizes"]) == set(map(str, allowed))
-    assert stats["mean_chunk_size"] == pytest.approx(sum(int(k) * v for k, v in stats["chunk_sizes"].items()) / len(steps))
+    assert stats["mean_chunk_size"] == pytest.approx(
+        sum(int(k) * v for k, v in stats["chunk_sizes"].items()) / len(steps)
+    )
 
 
 def test_the_policy_is_counted_and_its_cache_listed_apart(method, tiny_prefix):
@@ -151,7 +168,9 @@ def test_replay_equals_the_steps(method, tiny_prefix, word):
 
 def test_interleaved_runs_equal_runs_apart(method, tiny_prefix):
     other = make_prefix(method.lm, text=4, seed=9)
-    apart = [finish(method, start(method, p, w, seed=s))[1] for p, w, s in ((tiny_prefix, "2,3,4", 1), (other, "free", 2))]
+    apart = [
+        finish(method, start(method, p, w, seed=s))[1] for p, w, s in ((tiny_prefix, "2,3,4", 1), (other, "free", 2))
+    ]
     states = [start(method, tiny_prefix, "2,3,4", seed=1), start(method, other, "free", seed=2)]
     frames = [[], []]
     while not all(s.done for s in states):
@@ -190,7 +209,7 @@ def test_heads_learn_their_own_offset(tiny_lm):
     heads = Heads(tiny_lm)
     torch.nn.init.normal_(heads.out, std=0.02)
     optimiser = torch.optim.Adam([heads.weight, heads.bias, heads.out], 5e-3)
-    targets = torch.stack([codes[2 + j:18 + j] for j in range(6)])  # rows 0..15: y_{t+1+j}, base head being y_{t+1}
+    targets = torch.stack([codes[2 + j : 18 + j] for j in range(6)])  # rows 0..15: y_{t+1+j}, base head being y_{t+1}
     for _ in range(60):
         loss = torch.nn.functional.cross_entropy(heads(hidden[:16]).flatten(0, 1), targets.flatten())
         optimiser.zero_grad()
@@ -206,10 +225,13 @@ def test_head_losses_line_up_predictions_of_one_token(method, tiny_prefix):
     x = torch.cat([tiny_prefix.x, method.lm.embed_speech(torch.cat([tiny_prefix.prompt_codes[:, 0], codes]))])
     start = len(tiny_prefix.x) + len(tiny_prefix.prompt_codes) - 1
     hidden, _ = method.decoder.full(x[None], torch.arange(len(x)), prefix_mask(len(tiny_prefix.x), len(x), True))
-    for ahead, column in ((0, 0), (1, 2), (6, 5)):  # the token 6 + column, predicted ``ahead`` tokens earlier than by the base head
+    # the token 6 + column, predicted ``ahead`` tokens earlier than by the base head
+    for ahead, column in ((0, 0), (1, 2), (6, 5)):
         row = hidden[0, start + 6 + column - ahead][None]
         logits = method.decoder.logits(row)[0] if ahead == 0 else method.heads(row)[ahead - 1, 0]
-        torch.testing.assert_close(losses[ahead, column], -logits.log_softmax(-1)[codes[6 + column]], atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(
+            losses[ahead, column], -logits.log_softmax(-1)[codes[6 + column]], atol=1e-4, rtol=1e-4
+        )
 
 
 def test_head_preference_counts_best_and_worst():

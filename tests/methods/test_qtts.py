@@ -73,10 +73,16 @@ def test_higher_books_are_drawn_at_a_lower_temperature(strategy, method, tiny_pr
     """Of one frame's scores: the first book's law is the caller's, the others' are sharper."""
     module = importlib.import_module(f"tts_demo.methods.qtts.{strategy}")
     drawn = []
-    monkeypatch.setattr(module, "sample", lambda logits, law, *rest: drawn.append((law, *logits.shape)) or sample(logits, law, *rest))
+    monkeypatch.setattr(
+        module, "sample", lambda logits, law, *rest: drawn.append((law, *logits.shape)) or sample(logits, law, *rest)
+    )
     finish(method, start(method, tiny_prefix, strategy, 4, max_frames=3))
     first, others = [law for law, *_, size in drawn if size > 32], [law for law, *_, size in drawn if size == 32]
-    assert set(first) == {LIVELY} and set(others) == {replace(LIVELY, temperature=FINER * LIVELY.temperature)} and 0 < FINER < 1
+    assert (
+        set(first) == {LIVELY}
+        and set(others) == {replace(LIVELY, temperature=FINER * LIVELY.temperature)}
+        and 0 < FINER < 1
+    )
 
 
 def test_single_is_the_baseline_and_leaves_the_rest_to_the_refiner(method, tiny_lm, tiny_prefix):
@@ -84,12 +90,15 @@ def test_single_is_the_baseline_and_leaves_the_rest_to_the_refiner(method, tiny_
     baseline = Baseline(tiny_lm)
     state = baseline.prefill(tiny_prefix, Baseline.Options(), GREEDY, torch.Generator(), 20)
     assert torch.equal(frames, finish(baseline, state)[1])
-    assert [method.output_codebooks(QTTS.Options(strategy=s, codebooks=4)) for s in ("single", "delay", "hierarchical")] == [1, 4, 4]
+    assert [
+        method.output_codebooks(QTTS.Options(strategy=s, codebooks=4)) for s in ("single", "delay", "hierarchical")
+    ] == [1, 4, 4]
 
 
 @pytest.mark.parametrize("strategy", ["delay", "hierarchical"])
 def test_untrained_adapters_speak_the_baselines_first_book(strategy, tiny_lm, tiny_prefix):
-    """LoRA, the inputs of books 2 to K and the corrections start at zero: greedy book 1 is the baseline's, token for token."""
+    """LoRA, the inputs of books 2 to K and the corrections start at zero: greedy book 1 is the baseline's, token for
+    token."""
     fresh = QTTS(tiny_lm, QTTS.build_modules(tiny_lm))
     _, frames = finish(fresh, start(fresh, tiny_prefix, strategy, sampling=GREEDY, max_frames=24, forced=False))
     baseline = Baseline(tiny_lm)
@@ -132,10 +141,15 @@ def spiked(lm, at_step: int):
 
 @pytest.mark.parametrize("strategy, books, d", MULTI)
 @pytest.mark.parametrize("frames", [0, 1, 9])
-def test_end_of_speech_flushes_the_tail_and_keeps_every_frame(strategy, books, d, frames, tiny_lm, tiny_prefix, monkeypatch):
-    """The run with end of speech at frame n must speak what a run forced to n frames speaks: nothing lost or invented."""
+def test_end_of_speech_flushes_the_tail_and_keeps_every_frame(
+    strategy, books, d, frames, tiny_lm, tiny_prefix, monkeypatch
+):
+    """The run with end of speech at frame n must speak what a run forced to n frames speaks: nothing lost or
+    invented."""
     method = make_method(tiny_lm)
-    forced = finish(method, start(method, tiny_prefix, strategy, books, d, GREEDY, max_frames=max(1, frames)))[1][:frames]
+    forced = finish(method, start(method, tiny_prefix, strategy, books, d, GREEDY, max_frames=max(1, frames)))[1][
+        :frames
+    ]
     decoder = next(s for kind, s in method.strategies.items() if strategy in kind.__name__.lower()).decoder
     monkeypatch.setattr(decoder, "logits", spiked(decoder, frames))
     state = start(method, tiny_prefix, strategy, books, d, GREEDY, max_frames=40, forced=False)
@@ -152,7 +166,7 @@ def test_tail_after_the_end_hears_that_the_first_book_is_silent(method, tiny_lm,
     state = start(method, tiny_prefix, "delay", 4, 2, max_frames=6)
     finish(method, state)
     pad = tiny_lm.config.speech_codes
-    real = state.spoken[:6 + 6] != pad
+    real = state.spoken[: 6 + 6] != pad
     steps, lag = torch.arange(12)[:, None], torch.arange(4) * 2
     prompt = (steps - lag < 0) & (steps - lag >= -5)  # the five prompt frames reach into the lead of the later books
     assert torch.equal(real, ((steps - lag >= 0) & (steps - lag < 6)) | prompt)
@@ -167,19 +181,23 @@ def test_no_book_knows_a_later_one_of_its_frame(strategy, books, d, method, tiny
         state = start(method, tiny_prefix, strategy, books, d, GREEDY, max_frames=10)
         if strategy == "delay":
             draw, step = runner._draw, 4 + book * d
+
             def other(s, draw=draw, step=step, book=book):
                 codes = draw(s)
                 if s.steps == step:
                     codes[book] = (codes[book] + 7) % 32
                 return codes
+
             monkeypatch.setattr(runner, "_draw", other)
         else:
             frame = runner._frame
+
             def other(s, frame=frame, book=book):
                 codes = frame(s)
                 if len(s.spoken) == 4:
                     codes[book] = (codes[book] + 7) % 32
                 return codes
+
             monkeypatch.setattr(runner, "_frame", other)
         changed = finish(method, state)[1]
         monkeypatch.undo()
@@ -204,14 +222,14 @@ def test_each_head_is_told_the_lower_books_of_its_own_frame(method, tiny_prefix)
     expected = strategy.adapter.below(contexts, d)[0, 5:]  # from the first step behind the prompt
     steps, lag = torch.arange(len(told))[:, None], torch.arange(1, books) * d
     inside = (steps - lag >= -5) & (steps - lag < 9)  # a frame that exists
-    torch.testing.assert_close(torch.stack(told)[inside], expected[:len(told)][inside])
+    torch.testing.assert_close(torch.stack(told)[inside], expected[: len(told)][inside])
 
 
 def test_unrolled_depth_decoder_equals_the_parallel_one(method, tiny_lm):
     """The static unrolled computation over its fixed block, against the training forward and a growing one."""
     adapter = method.modules["qtts-hierarchical"]
     table = adapter.books.table(tiny_lm.decoder.embedding, 8)
-    stacked = StackedDepth(adapter.depth, table[..., adapter.config.hidden:])
+    stacked = StackedDepth(adapter.depth, table[..., adapter.config.hidden :])
     block = stacked.new_block(8, rows=3)
     assert block.length == 8 and block.nbytes == 8 * block.slot_bytes
     generator = torch.Generator().manual_seed(0)
@@ -233,7 +251,7 @@ def test_multiplied_out_heads_equal_the_factors(method):
     rows = torch.randn(1, 7, strategy.adapter.config.depth_width)
     expected = strategy.adapter.scores(rows)
     for k, head in enumerate(strategy.heads):
-        torch.testing.assert_close(head(rows[0, k:k + 1]), expected[k], atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(head(rows[0, k : k + 1]), expected[k], atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("strategy, books, d", MULTI + [("single", 8, 1)])
@@ -266,8 +284,10 @@ def test_lora_is_merged_in_the_backbone_of_a_strategy(method, tiny_lm):
 @pytest.mark.parametrize("strategy", ["delay", "hierarchical"])
 def test_two_runs_interleaved_equal_two_runs_apart(strategy, method, tiny_prefix, tiny_lm):
     other = make_prefix(tiny_lm, text=9, prompt=2, seed=5)
+
     def both():
         return [start(method, p, strategy, 4, 2, seed=s) for p, s in ((tiny_prefix, 1), (other, 2))]
+
     apart = [finish(method, state)[1] for state in both()]
     states, spoken = both(), ([], [])
     while not all(s.done for s in states):
@@ -295,7 +315,9 @@ def test_engine_plays_all_codebooks_and_maps_attention(tiny_lm, tiny_stack, tiny
     tiny_stack.modules = make_method(tiny_lm).modules
     for strategy in ("delay", "hierarchical"):
         options = QTTS.Options(strategy=strategy, codebooks=4)
-        done = run(tiny_stack, Request("one", tiny_prompt, "qtts", options, LIVELY, forced_frames=20, capture_attention=True))
+        done = run(
+            tiny_stack, Request("one", tiny_prompt, "qtts", options, LIVELY, forced_frames=20, capture_attention=True)
+        )
         assert done.codes.shape == (20, 4) and len(done.audio) == 20 * 20
         assert done.snapshot.method_stats["codebooks"] == 4
         assert done.attention.step_end_seconds[-1] == pytest.approx(20 / 50)
@@ -340,8 +362,6 @@ def test_a_fresh_model_at_the_paper_size_can_be_shaped():
 
     c = QTTSConfig.of(LMConfig(hidden=896, heads=14, kv_heads=2, layers=24, ffn=4864, speech_codes=6561))
     assert c.rank == 64 and c.entries == 6561 and c.depth_width <= 256 and c.depth_width % c.depth_heads == 0
-
-
 
 
 def test_adapters_come_back_from_a_checkpoint(method, tiny_lm, tmp_path):

@@ -29,8 +29,9 @@ def make_method(lm, noise: float = 0.3) -> SSD:
 
 
 def start(method, prefix, sampling=GREEDY, seed=0, max_frames=24, forced=False, **options):
-    state = method.prefill(prefix, method.Options(**options), sampling, torch.Generator().manual_seed(seed), max_frames,
-                           forced)
+    state = method.prefill(
+        prefix, method.Options(**options), sampling, torch.Generator().manual_seed(seed), max_frames, forced
+    )
     if options.get("draft_length") == "auto":
         state.length = DraftLength(0.3, 0.1, 0.05)  # as in a deep model: here the draft is as deep as its target
     return state
@@ -48,7 +49,8 @@ def decode(method, prefix, *args, **kwargs):
 
 
 def with_end_of_speech(lm, prefix):
-    """A copy whose greedy run ends by itself: the end outdoes the token that a greedy run says for the first time last."""
+    """A copy whose greedy run ends by itself: the end outdoes the token that a greedy run says for the first time
+    last."""
     tokens = decode(Baseline(lm), prefix, max_frames=30)
     last = max(set(tokens), key=tokens.index)
     lm = copy.deepcopy(lm)
@@ -84,7 +86,9 @@ def test_emitted_tokens_follow_the_target_exactly(shuffled):
     q = torch.tensor([[0.20, 0.30, 0.05, 0.25, 0.10, 0.1], [0.3, 0.3, 0.1, 0.1, 0.1, 0.1], [1, 0, 0, 0, 0, 0.0]])
     judging = rows_of(q, shuffled)
     said = [judge(p.draw(generator), p, judging, 0.0, generator) for _ in range(rounds)]
-    first, second = (torch.bincount(torch.tensor([s[i] for s in said if len(s) > i]), minlength=6).float() for i in (0, 1))
+    first, second = (
+        torch.bincount(torch.tensor([s[i] for s in said if len(s) > i]), minlength=6).float() for i in (0, 1)
+    )
     assert all(s[2] == 0 for s in said if len(s) == 3) and {len(s) for s in said} == {1, 2, 3}
     assert chi_square(first, q[0] * rounds) < 25.7  # 5 degrees of freedom: exceeded once in 10,000
     assert chi_square(second, q[1] * second.sum()) < 25.7
@@ -96,7 +100,13 @@ def test_tolerance_raises_acceptance_by_what_it_says():
     """By 0.4 for a token that the base says now and then; not at all for one that it never says."""
     generator, rounds = torch.Generator().manual_seed(2), 5_000
     drafted, p = torch.ones(1, dtype=torch.long), rows_of(torch.tensor([[0.0, 1.0]]))
-    for chance, tolerance, share in ((0.1, 0.4, 0.5), (0.1, 0.0, 0.1), (0.0, 0.4, 0.0), (0.0, 1.0, 0.0), (0.001, 1.0, 1.0)):
+    for chance, tolerance, share in (
+        (0.1, 0.4, 0.5),
+        (0.1, 0.0, 0.1),
+        (0.0, 0.4, 0.0),
+        (0.0, 1.0, 0.0),
+        (0.001, 1.0, 1.0),
+    ):
         q = rows_of(torch.tensor([[1 - chance, chance], [0.5, 0.5]]))
         accepted = sum(len(judge(drafted, p, q, tolerance, generator)) - 1 for _ in range(rounds))
         assert accepted / rounds == pytest.approx(share, abs=0.036), (chance, tolerance)  # five standard deviations
@@ -108,7 +118,9 @@ def test_where_draft_and_base_agree_but_for_rounding_something_is_said():
     for seed in range(50):
         assert judge(torch.tensor([0]), p, q, 0.0, torch.Generator().manual_seed(seed)) == [0, 1]
     halves = Law(p.weights / 2, p.ids)  # weights need not sum to 1
-    assert {tuple(judge(torch.tensor([0]), halves, q, 0.0, torch.Generator().manual_seed(s))) for s in range(50)} == {(0, 1)}
+    assert {tuple(judge(torch.tensor([0]), halves, q, 0.0, torch.Generator().manual_seed(s))) for s in range(50)} == {
+        (0, 1)
+    }
 
 
 def test_law_counts_redraws_of_repeated_tokens():
@@ -138,8 +150,9 @@ def test_greedy_at_tolerance_0_is_the_baseline(tiny_lm, tiny_prefix, length):
     for lm in (tiny_lm, with_end_of_speech(tiny_lm, tiny_prefix)):
         base = Baseline(lm)
         expected = decode(base, tiny_prefix, max_frames=40)
-        steps, tokens = finish(method := make_method(lm), start(method, tiny_prefix, max_frames=40, tolerance=0.0,
-                                                                draft_length=length))
+        steps, tokens = finish(
+            method := make_method(lm), start(method, tiny_prefix, max_frames=40, tolerance=0.0, draft_length=length)
+        )
         assert tokens == expected
         assert sum(s.proposed for s in steps) > sum(s.accepted for s in steps)  # some drafts were rejected
     assert len(expected) < 40  # the second model ended by itself
@@ -161,14 +174,17 @@ def test_sampled_tokens_have_the_baseline_statistics(tiny_lm, tiny_prefix):
 
 def test_a_draft_equal_to_the_target_accepts_everything(tiny_lm, tiny_prefix):
     method = make_method(tiny_lm, noise=0)
-    steps, tokens = finish(method, start(method, tiny_prefix, Sampling(1.0), 5, 25, True, tolerance=0.0, draft_length=4))
+    steps, tokens = finish(
+        method, start(method, tiny_prefix, Sampling(1.0), 5, 25, True, tolerance=0.0, draft_length=4)
+    )
     assert [len(s.frames) for s in steps] == [5] * 5 and all(s.accepted == s.proposed == 4 for s in steps)
     assert steps[0].marks == ("accepted|", "accepted", "accepted", "accepted", "bonus")
     assert steps[-1].stats["acceptance"] == 1 and steps[-1].stats["tokens_per_pass"] == 5
 
 
 def test_tolerance_1_accepts_everything_that_the_base_may_say(tiny_lm, tiny_prefix, monkeypatch):
-    """Whatever was drafted where nothing is beyond the base; where its law is cut short, no token beyond it is ever said."""
+    """Whatever was drafted where nothing is beyond the base; where its law is cut short, no token beyond it is ever
+    said."""
     method = make_method(tiny_lm, noise=1)
     steps, _ = finish(method, start(method, tiny_prefix, PLAIN, 5, 20, True, tolerance=1.0))
     assert all(s.accepted == s.proposed for s in steps)
@@ -180,7 +196,9 @@ def test_tolerance_1_accepts_everything_that_the_base_may_say(tiny_lm, tiny_pref
         return new
 
     monkeypatch.setattr("tts_demo.methods.ssd.method.judge", watch)
-    steps, _ = finish(method, start(method, tiny_prefix, Sampling(1.0, 5, 0.8, repeat_window=0), 5, 60, True, tolerance=1.0))
+    steps, _ = finish(
+        method, start(method, tiny_prefix, Sampling(1.0, 5, 0.8, repeat_window=0), 5, 60, True, tolerance=1.0)
+    )
     assert 0 < sum(s.accepted for s in steps) < sum(s.proposed for s in steps) and torch.cat(said).min() > 0
 
 
@@ -192,12 +210,17 @@ def test_caches_after_rollback_equal_a_fresh_prefill(tiny_lm, tiny_prefix, lengt
     while not (step := method.step(state)).done:
         behind = torch.cat(state.behind)
         outcomes.add(step.accepted == step.proposed)
-        embedded = torch.cat([tiny_prefix.x, tiny_lm.embed_speech(torch.cat([tiny_prefix.prompt_codes[:, 0],
-                                                                             torch.tensor(state.tokens)]))])
+        embedded = torch.cat(
+            [
+                tiny_prefix.x,
+                tiny_lm.embed_speech(torch.cat([tiny_prefix.prompt_codes[:, 0], torch.tensor(state.tokens)])),
+            ]
+        )
         heard = None
         for name, decoder, unseen in (("backbone", tiny_lm.decoder, state.last), ("draft", method.draft, behind)):
             cache, n = state.caches[name], len(embedded) - len(unseen)
-            x = embedded[:n] if heard is None else method.listen(before(heard, len(tiny_prefix.x))[:n], embedded[:n])  # of the base, all of it
+            # of the base, all of it
+            x = embedded[:n] if heard is None else method.listen(before(heard, len(tiny_prefix.x))[:n], embedded[:n])
             fresh = decoder.new_cache(n)
             hidden = decoder.forward(x[None], fresh, 0, prefix_mask(len(tiny_prefix.x), n, True))
             heard = hidden[0] if heard is None else heard
@@ -205,7 +228,8 @@ def test_caches_after_rollback_equal_a_fresh_prefill(tiny_lm, tiny_prefix, lengt
             torch.testing.assert_close(cache.k[:, :, :, :n], fresh.k, atol=2e-5, rtol=1e-4)
             torch.testing.assert_close(cache.v[:, :, :, :n], fresh.v, atol=2e-5, rtol=1e-4)
             assert cache.positions[n:].eq(-1).all()
-    assert False in outcomes and (length == "8" or True in outcomes)  # rejections, and passes accepted as a whole, occurred
+    # rejections, and passes accepted as a whole, occurred
+    assert False in outcomes and (length == "8" or True in outcomes)
 
 
 def test_truncation_applies_to_both_sides(tiny_lm, tiny_prefix):
@@ -218,7 +242,9 @@ def test_truncation_applies_to_both_sides(tiny_lm, tiny_prefix):
         assert ((laws > 0).sum(-1) <= 5).all()
         torch.testing.assert_close(laws.sum(-1), torch.ones(len(laws)))
     full = start(method, tiny_prefix, PLAIN)
-    torch.testing.assert_close(method._draft(full, 1)[1].full(tiny_lm.config.vocab), method.draft.logits(full.draft_hidden[:, 0]).softmax(-1))
+    torch.testing.assert_close(
+        method._draft(full, 1)[1].full(tiny_lm.config.vocab), method.draft.logits(full.draft_hidden[:, 0]).softmax(-1)
+    )
 
 
 def test_end_of_speech_drafted_and_rejected(tiny_lm, tiny_prefix):
@@ -261,13 +287,13 @@ def test_replay_rows_decide_every_token(tiny_lm, tiny_prefix):
 
     method._judging_laws = watch
     steps, tokens = finish(method, state)
-    stepwise = torch.cat([law[:len(step.frames)] for law, step in zip(laws, steps)])
+    stepwise = torch.cat([law[: len(step.frames)] for law, step in zip(laws, steps)])
     replay = method.replay(state)
     hidden, _ = method.decoder.full(replay.x[None], replay.positions, replay.mask)
     logits = method.decoder.logits(hidden[0, replay.rows])
-    logits[:, tiny_lm.config.speech_codes:] = float("-inf")
+    logits[:, tiny_lm.config.speech_codes :] = float("-inf")
     assert len(stepwise) in (19, 20)  # a last token that needs no draft is not judged
-    torch.testing.assert_close(logits.softmax(-1)[:len(stepwise)], stepwise, atol=1e-5, rtol=1e-3)
+    torch.testing.assert_close(logits.softmax(-1)[: len(stepwise)], stepwise, atol=1e-5, rtol=1e-3)
     assert sum(replay.frames_of) == len(tokens) == 20 and replay.first_frame == tuple(range(20))
 
 
@@ -276,7 +302,9 @@ def test_replay_after_end_of_speech_has_the_deciding_row(tiny_lm, tiny_prefix):
     state = start(method, tiny_prefix, max_frames=40, tolerance=0.0)
     _, tokens = finish(method, state)
     replay = method.replay(state)
-    assert len(replay.rows) == len(tokens) + 1 and replay.frames_of[-1] == 0 and int(replay.rows[-1]) == len(replay.x) - 1
+    assert (
+        len(replay.rows) == len(tokens) + 1 and replay.frames_of[-1] == 0 and int(replay.rows[-1]) == len(replay.x) - 1
+    )
     hidden, _ = method.decoder.full(replay.x[None], replay.positions, replay.mask)
     assert method.decoder.logits(hidden[0, replay.rows]).argmax(-1).tolist() == tokens + [lm.config.eos]
 
@@ -328,6 +356,9 @@ def test_auto_length_starts_from_what_the_tolerance_lets_through(tiny_lm, tiny_p
     """Where exact drafts do not pay, tolerant ones may: auto must not wait for a rate that it never observes."""
     costs = dict(draft=0.5, jump=0.5, slope=0.04)  # twice what SSD.prefill reckons with on a CPU
     assert DraftLength(**costs, tolerance=0.0).best() == 0 and DraftLength(**costs, tolerance=0.4).best() > 1
-    assert DraftLength(**costs, tolerance=1.0).rate == 1 and DraftLength(**costs, tolerance=1.0).best() == DraftLength.FURTHEST
+    assert (
+        DraftLength(**costs, tolerance=1.0).rate == 1
+        and DraftLength(**costs, tolerance=1.0).best() == DraftLength.FURTHEST
+    )
     state = start(make_method(tiny_lm), tiny_prefix, tolerance=0.4)
     assert state.length.prior > DraftLength(**costs).prior

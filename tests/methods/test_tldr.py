@@ -11,7 +11,7 @@ from tts_demo.lm.lora import LoraFactors
 from tts_demo.methods import ABLATIONS, METHODS, find
 from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.tldr import TLDR
-from tts_demo.methods.tldr.modules import LARGEST, TLDRAdapter, TLDRConfig, patch_position
+from tts_demo.methods.tldr.modules import LARGEST, TLDRConfig, patch_position
 
 GREEDY = Sampling(temperature=0)
 WIDE = Sampling(2.0, 0, 1.0)
@@ -83,7 +83,7 @@ def test_lean_extractor_equals_the_trained_one(tiny_lm, method, size, graphed):
 
     def draw(logits):
         seen.append(logits)
-        return tokens[len(seen) - 1:len(seen)]
+        return tokens[len(seen) - 1 : len(seen)]
 
     drawn = extractor.decode(g, extractor.speak_as(speaker), size, extractor.new_cache(graphed), draw)
     expected = adapter.extractor(g, speaker[None], tiny_lm.embed_speech(tokens)[None])[0]
@@ -112,8 +112,8 @@ def test_half_precision_runs_and_halves_the_memory(tiny_lm):
 def test_lean_compressor_equals_the_trained_one_past_its_window(tiny_lm, method, size):
     tokens = torch.randint(TINY.speech_codes, (size * 40,))
     cache = method.encoder.new_cache(2 * size)
-    pieces = [method.encoder.encode(tokens[:2 * size], size, cache)]
-    for patch in tokens[2 * size:].view(-1, size):
+    pieces = [method.encoder.encode(tokens[: 2 * size], size, cache)]
+    for patch in tokens[2 * size :].view(-1, size):
         pieces.append(method.encoder.encode(patch, size, cache))
     expected = method.adapter.compressor(embed(tiny_lm, tokens, size))[0]
     torch.testing.assert_close(torch.cat(pieces), expected, atol=1e-4, rtol=1e-4)
@@ -170,7 +170,9 @@ def test_end_of_speech_at_every_place_of_a_patch(tiny_lm, tiny_prefix, method, m
 
 
 def test_end_of_speech_is_drawn_unless_forced(tiny_lm, tiny_prefix, method):
-    lengths = [len(codes_of(finish(method, start(method, tiny_prefix, 4, WIDE, seed, 60, False)))) for seed in range(12)]
+    lengths = [
+        len(codes_of(finish(method, start(method, tiny_prefix, 4, WIDE, seed, 60, False)))) for seed in range(12)
+    ]
     assert min(lengths) < 60 and len(set(lengths)) > 3
     assert any(length % 4 for length in lengths)
 
@@ -180,11 +182,11 @@ def test_prompt_is_patchified(tiny_lm, method):
     state = start(method, prefix, 4)
     begin = len(prefix.x)
     assert state.caches["backbone"].length == begin + 3  # 14 tokens: three patches, the oldest two tokens left out
-    positions = state.caches["backbone"].positions[begin:begin + 3]
+    positions = state.caches["backbone"].positions[begin : begin + 3]
     assert positions.tolist() == [begin + 3, begin + 7, begin + 11]  # each where its last token would stand
     tokens = prefix.prompt_codes[2:, 0]
     z = method.adapter.compressor(embed(tiny_lm, tokens, 4))[0]
-    torch.testing.assert_close(method.replay(finish_first(method, state)).x[begin:begin + 3], z, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(method.replay(finish_first(method, state)).x[begin : begin + 3], z, atol=1e-4, rtol=1e-4)
 
 
 def finish_first(method, state):
@@ -195,8 +197,10 @@ def finish_first(method, state):
 def test_global_memory_shrinks_by_the_patch_size(tiny_lm, method):
     prefix = make_prefix(tiny_lm, prompt=0)
     run = lambda m, s: (finish(m, s), s.caches["backbone"])[1]
-    base = run(method_base := Baseline(tiny_lm),
-               method_base.prefill(prefix, Baseline.Options(), GREEDY, torch.Generator(), 401, True))
+    base = run(
+        method_base := Baseline(tiny_lm),
+        method_base.prefill(prefix, Baseline.Options(), GREEDY, torch.Generator(), 401, True),
+    )
     patched = run(method, start(method, prefix, 4, max_frames=401))
     text = len(prefix.x) * base.slot_bytes
     assert patched.nbytes - text == pytest.approx(0.25 * (base.nbytes - text), rel=0.01)
@@ -235,15 +239,26 @@ def test_the_voice_reaches_the_extractor_alone_and_only_when_asked(tiny_lm, tiny
 
 def test_sizes_at_the_papers_backbone_are_the_papers():
     """136.2 M trainable parameters in all (section 4.1), counted without allocating them."""
-    shape = LMConfig(text_vocab=1000, speech_codes=6561, extra_codes=3, hidden=896, layers=24, heads=14, kv_heads=2,
-                     ffn=4864, speaker=192)
+    shape = LMConfig(
+        text_vocab=1000,
+        speech_codes=6561,
+        extra_codes=3,
+        hidden=896,
+        layers=24,
+        heads=14,
+        kv_heads=2,
+        ffn=4864,
+        speaker=192,
+    )
     with torch.device("meta"):
         from tts_demo.lm.model import LanguageModel
+
         lm = LanguageModel(shape)
         config = TLDRConfig.of(shape)
         factors = LoraFactors(lm.backbone, config.lora)
     with torch.device("meta"):
         from tts_demo.methods.tldr.modules import Compressor, Extractor
+
         parts = [factors, Compressor(config, shape, 1.0), Extractor(config, lm.head, 1.0)]
     count = sum(p.numel() for part in parts for p in part.parameters())
     assert config.layers == 4 and config.ffn == 3584 and config.rank == 64

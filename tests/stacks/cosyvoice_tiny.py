@@ -9,22 +9,60 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from stacks.tiny_onnx import write_speaker_encoder, write_speech_tokenizer
 from tokenizers import pre_tokenizers
 
-from stacks.tiny_onnx import write_speaker_encoder, write_speech_tokenizer
-from tts_demo.stacks.cosyvoice.configs import (ConformerFlowConfig, CosyConfig, DiTFlowConfig, HiftConfig, version_2,
-                                               version_3, with_sizes)
+from tts_demo.stacks.cosyvoice.configs import (
+    ConformerFlowConfig,
+    CosyConfig,
+    DiTFlowConfig,
+    HiftConfig,
+    version_2,
+    version_3,
+    with_sizes,
+)
 from tts_demo.stacks.cosyvoice.flow import build_flow
 from tts_demo.stacks.cosyvoice.hift import Hift
-from tts_demo.stacks.cosyvoice.lm import CosyLanguageModel, TEXT_HEAD
+from tts_demo.stacks.cosyvoice.lm import TEXT_HEAD, CosyLanguageModel
 
 LM = dict(text_vocab=560, hidden=32, layers=2, heads=4, kv_heads=2, ffn=48, max_positions=2048)
-HIFT = dict(channels=16, f0_channels=8, rates=(4, 3, 2), kernels=(8, 5, 4), res_kernels=(3, 5),
-            source_res_kernels=(5, 3, 5), dilations=(1, 3))  # 96 samples a mel frame, not 480
-FLOWS = {2: dict(token_width=16, heads=2, ffn=24, blocks=2, up_blocks=1, channels=8, unet_heads=2, unet_head_dim=4,
-                 transformers=1, mid_blocks=1, steps=3, block_tokens=5),
-         3: dict(lookahead_channels=12, width=64, depth=2, heads=4, time_width=8, rotary=16, position_kernel=5,
-                 position_groups=4, steps=3, block_tokens=5)}
+HIFT = dict(
+    channels=16,
+    f0_channels=8,
+    rates=(4, 3, 2),
+    kernels=(8, 5, 4),
+    res_kernels=(3, 5),
+    source_res_kernels=(5, 3, 5),
+    dilations=(1, 3),
+)  # 96 samples a mel frame, not 480
+FLOWS = {
+    2: dict(
+        token_width=16,
+        heads=2,
+        ffn=24,
+        blocks=2,
+        up_blocks=1,
+        channels=8,
+        unet_heads=2,
+        unet_head_dim=4,
+        transformers=1,
+        mid_blocks=1,
+        steps=3,
+        block_tokens=5,
+    ),
+    3: dict(
+        lookahead_channels=12,
+        width=64,
+        depth=2,
+        heads=4,
+        time_width=8,
+        rotary=16,
+        position_kernel=5,
+        position_groups=4,
+        steps=3,
+        block_tokens=5,
+    ),
+}
 HIFT_2, HIFT_3 = HiftConfig(causal=False, **HIFT), HiftConfig(causal=True, **HIFT)
 FLOW_2, FLOW_3 = ConformerFlowConfig(**FLOWS[2]), DiTFlowConfig(**FLOWS[3])
 

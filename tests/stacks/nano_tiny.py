@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from tts_demo import checkpoints
-from tts_demo.acoustic import BooksRefiner, Refiner
 from tts_demo.codec.model import Codec
+from tts_demo.codec.refiner import BooksRefiner, Refiner
 from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.config import CodecConfig, LMConfig, RefinerConfig, SpeakerConfig
 from tts_demo.lm import LanguageModel
@@ -20,16 +20,38 @@ ENTRIES, LATENT, SPEAKER = 32, 16, 8
 def make_checkpoint(root: Path) -> Path:
     """All modules the stack needs, under ``root``."""
     torch.manual_seed(0)
-    refining = RefinerConfig(entries=ENTRIES, latent=LATENT, speaker=SPEAKER, width=32, layers=2, heads=2, ffn=48, left=5, right=1,
-                             prompt_frames=20)
+    refining = RefinerConfig(
+        entries=ENTRIES,
+        latent=LATENT,
+        speaker=SPEAKER,
+        width=32,
+        layers=2,
+        heads=2,
+        ffn=48,
+        left=5,
+        right=1,
+        prompt_frames=20,
+    )
     books = BooksRefiner(refining)
     for part in (books.finer, books.said, books.trust):
         torch.nn.init.normal_(part.weight, std=0.2)
     modules = {
-        "lm": LanguageModel(LMConfig(speech_codes=ENTRIES, hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, speaker=SPEAKER)),
-        "codec": Codec(CodecConfig(encoder_width=32, encoder_layers=1, latent=LATENT, entries=ENTRIES, code_width=8,
-                                   decoder_width=32, decoder_layers=2)),
-        "refiner": Refiner(refining), "refiner-books": books,
+        "lm": LanguageModel(
+            LMConfig(speech_codes=ENTRIES, hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, speaker=SPEAKER)
+        ),
+        "codec": Codec(
+            CodecConfig(
+                encoder_width=32,
+                encoder_layers=1,
+                latent=LATENT,
+                entries=ENTRIES,
+                code_width=8,
+                decoder_width=32,
+                decoder_layers=2,
+            )
+        ),
+        "refiner": Refiner(refining),
+        "refiner-books": books,
         "speaker": SpeakerEncoder(SpeakerConfig(width=16, layers=1, embedding=SPEAKER)),
     }
     for name, module in modules.items():

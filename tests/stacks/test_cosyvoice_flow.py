@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-
 from cosyvoice_tiny import FLOW_2, FLOW_3, randomise
+
 from tts_demo.stacks.cosyvoice.conformer import RelativeAttention, relative_positions
 from tts_demo.stacks.cosyvoice.dit import DiT, DiTBlock, Rotary, rotate
 from tts_demo.stacks.cosyvoice.flow import build_flow, flow_noise, solve
@@ -40,8 +40,9 @@ def test_relative_attention(masked):
                 angle = torch.tensor([(t - s) / 10_000 ** (2 * (c // 2) / width) for c in range(width)])
                 place = torch.where(torch.arange(width) % 2 == 0, angle.sin(), angle.cos())
                 p = layer.linear_pos(place)[part]
-                scores[s] = ((q[t, part] + layer.pos_bias_u[h]) @ k[s, part]
-                             + (q[t, part] + layer.pos_bias_v[h]) @ p) / math.sqrt(d)
+                scores[s] = (
+                    (q[t, part] + layer.pos_bias_u[h]) @ k[s, part] + (q[t, part] + layer.pos_bias_v[h]) @ p
+                ) / math.sqrt(d)
             out[t, part] = scores.softmax(0) @ v[:, part]
     close(mine[0], layer.linear_out(out))
 
@@ -79,10 +80,10 @@ def test_dit_block_modulation():
     y = norm(x, parts[0], parts[1])
     q, k = rotate(block.attn.to_q(y), *angles)[0], rotate(block.attn.to_k(y), *angles)[0]
     v = block.attn.to_v(y)[0]
-    heads = [((q[:, i:i + 16] @ k[:, i:i + 16].T / 4).softmax(-1) @ v[:, i:i + 16]) for i in range(0, 64, 16)]
+    heads = [((q[:, i : i + 16] @ k[:, i : i + 16].T / 4).softmax(-1) @ v[:, i : i + 16]) for i in range(0, 64, 16)]
     x1 = x + parts[2] * block.attn.to_out[0](torch.cat(heads, -1))
     z = block.ff.ff[0][0](norm(x1, parts[3], parts[4]))
-    gelu = 0.5 * z * (1 + torch.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z ** 3)))
+    gelu = 0.5 * z * (1 + torch.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z**3)))
     close(block(x, time, angles, None), x1 + parts[5] * block.ff.ff[2](gelu))
 
 
@@ -100,7 +101,7 @@ def test_dit_input_order_and_output_modulation():
                 group = c // 16
                 for tap in range(5):
                     if m + tap - 4 >= 0:
-                        z[m, c] += conv.weight[c, :, tap] @ y[m + tap - 4, group * 16:(group + 1) * 16]
+                        z[m, c] += conv.weight[c, :, tap] @ y[m + tap - 4, group * 16 : (group + 1) * 16]
         z = z + conv.bias
         y = z * torch.tanh(F.softplus(z))
     h = h + y
@@ -157,12 +158,16 @@ def test_lookahead():
     x, future = torch.randn(1, 5, 3), torch.randn(1, 2, 3)
     for ahead in (future, None):
         y = torch.cat((x, future if ahead is not None else torch.zeros(1, 2, 3)), 1)[0]
-        hidden = torch.stack([sum(layer.conv1.weight[:, :, k] @ y[t + k] for k in range(3)) + layer.conv1.bias
-                              for t in range(5)])
+        hidden = torch.stack(
+            [sum(layer.conv1.weight[:, :, k] @ y[t + k] for k in range(3)) + layer.conv1.bias for t in range(5)]
+        )
         hidden = torch.where(hidden > 0, hidden, 0.01 * hidden)
-        literal = torch.stack([
-            sum(layer.conv2.weight[:, :, k] @ hidden[t + k - 2] for k in range(3) if t + k >= 2) + layer.conv2.bias
-            for t in range(5)])
+        literal = torch.stack(
+            [
+                sum(layer.conv2.weight[:, :, k] @ hidden[t + k - 2] for k in range(3) if t + k >= 2) + layer.conv2.bias
+                for t in range(5)
+            ]
+        )
         close(layer(x, ahead)[0], x[0] + literal)
 
 
@@ -215,8 +220,14 @@ def test_blocks_computed_early_stay_as_they_are(version, scale, first):
     tokens, speaker = torch.randint(0, 6561, (1, total)), torch.randn(1, 192)
     prompt, noise = torch.randn(1, 80, 4), torch.randn(1, 80, 2 * total)
     whole = flow(tokens, speaker, prompt, noise, first_block=first)
-    early = flow(tokens[:, :first], speaker, prompt, noise[:, :, : 2 * first],
-                 future=tokens[:, first: first + 3], first_block=first)
+    early = flow(
+        tokens[:, :first],
+        speaker,
+        prompt,
+        noise[:, :, : 2 * first],
+        future=tokens[:, first : first + 3],
+        first_block=first,
+    )
     assert early.shape[-1] == 2 * first
     torch.testing.assert_close(early, whole[:, :, : 2 * first], rtol=1e-4, atol=1e-4)
     full = flow(tokens, speaker, prompt, noise)

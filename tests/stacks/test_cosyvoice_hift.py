@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-
 from cosyvoice_tiny import HIFT_2, HIFT_3, randomise
+
 from tts_demo.stacks.cosyvoice.hift import Hift, Snake
 from tts_demo.stacks.cosyvoice.hift_stream import HiftStream, reach
-from tts_demo.stacks.cosyvoice.source import (NoiseSource, excitation, harmonic_cycles, released_noise_state, sines)
+from tts_demo.stacks.cosyvoice.source import NoiseSource, excitation, harmonic_cycles, released_noise_state, sines
 
 CONFIGS = {2: HIFT_2, 3: HIFT_3}
 
@@ -38,8 +38,9 @@ def test_sines(version):
     config = CONFIGS[version]
     f0 = torch.tensor([0.0, 101.7, 210.0, 95.3, 333.3])
     cycles = harmonic_cycles(f0, config)
-    torch.testing.assert_close(sines(cycles, cycles[:1], cycles[-1:], config), literal_sines(f0, config), rtol=1e-4,
-                               atol=1e-4)
+    torch.testing.assert_close(
+        sines(cycles, cycles[:1], cycles[-1:], config), literal_sines(f0, config), rtol=1e-4, atol=1e-4
+    )
 
 
 def test_excitation():
@@ -68,8 +69,10 @@ def test_noise_does_not_depend_on_how_it_is_asked_for(version):
 def test_snake():
     layer = randomise(Snake(3), scale=2.0)
     x = torch.randn(1, 3, 4)
-    literal = [[x[0, c, t] + math.sin(layer.alpha[c] * x[0, c, t]) ** 2 / (layer.alpha[c] + 1e-9) for t in range(4)]
-               for c in range(3)]
+    literal = [
+        [x[0, c, t] + math.sin(layer.alpha[c] * x[0, c, t]) ** 2 / (layer.alpha[c] + 1e-9) for t in range(4)]
+        for c in range(3)
+    ]
     torch.testing.assert_close(layer(x)[0], torch.tensor(literal), rtol=1e-4, atol=1e-5)
 
 

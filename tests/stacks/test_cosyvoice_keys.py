@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-
 from cosyvoice_tiny import HIFT_2, HIFT_3, randomise, released_keys
+
 from tts_demo.config import UserError
 from tts_demo.stacks.cosyvoice import weights
 from tts_demo.stacks.cosyvoice.configs import version_2, version_3
@@ -59,14 +59,18 @@ def respelt(state: dict, spelling: str) -> dict:
     """The vocoder's weights as other files write them."""
     if spelling == "parametrizations":
         return dict(state)
-    old = {key.replace("parametrizations.weight.original0", "weight_g").replace("parametrizations.weight.original1",
-                                                                                 "weight_v"): value
-           for key, value in state.items()}
+    old = {
+        key.replace("parametrizations.weight.original0", "weight_g").replace(
+            "parametrizations.weight.original1", "weight_v"
+        ): value
+        for key, value in state.items()
+    }
     return {f"generator.{key}": value for key, value in old.items()} if spelling == "generator" else old
 
 
-@pytest.mark.parametrize(("spelling", "zipped"), [("parametrizations", True), ("weight_g", True), ("generator", True),
-                                                  ("weight_g", False)])
+@pytest.mark.parametrize(
+    ("spelling", "zipped"), [("parametrizations", True), ("weight_g", True), ("generator", True), ("weight_g", False)]
+)
 def test_weight_norm_spellings(tmp_path, spelling, zipped):
     """``zipped`` False: the file format of torch before 1.6, which cannot be mapped from disk."""
     saved = randomise(Hift(HIFT_2), scale=0.12)

@@ -21,7 +21,7 @@ def literal_law(logits: torch.Tensor, recent: list[int], s: Sampling) -> torch.T
     law = torch.zeros(len(full), dtype=torch.double)
     for i in nucleus:
         chance = full[i] / mass
-        if recent[-s.repeat_window:].count(i) >= s.repeat_window * s.repeat_ratio:
+        if recent[-s.repeat_window :].count(i) >= s.repeat_window * s.repeat_ratio:
             again = logits.clone()
             again[i] = -float("inf")
             law += chance * again.softmax(0)
@@ -37,7 +37,7 @@ def test_law(spread, settings):
     for _ in range(20):
         logits = torch.randn(60, generator=generator) * spread
         recent = [int(logits.argmax()), *torch.randint(60, (13,), generator=generator).tolist(), int(logits.argmax())]
-        history = torch.tensor([recent[-settings.repeat_window:]])
+        history = torch.tensor([recent[-settings.repeat_window :]])
         mine = distribution(logits[None], settings, history=history)[0]
         torch.testing.assert_close(mine.double(), literal_law(logits, recent, settings), rtol=1e-4, atol=1e-6)
 
@@ -47,5 +47,9 @@ def test_draws_follow_the_law():
     history = torch.full((20_000, 10), -1)
     history[:, :3] = torch.tensor(recent)
     drawn = sample(logits.expand(20_000, -1), RELEASED_SAMPLING, torch.Generator().manual_seed(0), history)
-    torch.testing.assert_close((torch.bincount(drawn, minlength=6) / 20_000).double(),
-                               literal_law(logits, recent, RELEASED_SAMPLING), atol=0.018, rtol=0)  # five deviations
+    torch.testing.assert_close(
+        (torch.bincount(drawn, minlength=6) / 20_000).double(),
+        literal_law(logits, recent, RELEASED_SAMPLING),
+        atol=0.018,
+        rtol=0,
+    )  # five deviations

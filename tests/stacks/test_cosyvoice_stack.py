@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 import torch
-
 from cosyvoice_tiny import released_lm_state, speech_like, tiny, write_model
+
 from tts_demo import audio, checkpoints, engine
+from tts_demo.cli.main import main
 from tts_demo.config import Request, Sampling, UserError
-from tts_demo.cli import main
 from tts_demo.methods import METHODS
 from tts_demo.methods.ssd import SSDOptions
 from tts_demo.stacks import load_stack
@@ -35,7 +35,9 @@ def prompt(stack):
 
 
 def test_end_to_end(stack, prompt):
-    request = Request("Then the thing began to sing.", prompt, forced_frames=40, sampling=GREEDY, capture_attention=True)
+    request = Request(
+        "Then the thing began to sing.", prompt, forced_frames=40, sampling=GREEDY, capture_attention=True
+    )
     done = engine.run(stack, request)
     assert done.codes.shape == (40, 1) and 0 <= done.codes.min() and done.codes.max() < 6561
     kept = SilenceFilter(stack.config.silent_tokens)(done.codes[:, 0].tolist())
@@ -47,8 +49,31 @@ def test_end_to_end(stack, prompt):
 def test_the_command_line_speaks_with_it(stack, tmp_path, capsys):
     voice, out, report = tmp_path / "voice.wav", tmp_path / "out.wav", tmp_path / "out.json"
     audio.write_wav(voice, speech_like(1.5, 24_000), 24_000)
-    assert main(["say", "The thing.", "--stack", stack.name, "--prompt", str(voice), "--prompt-text", "It sang.", "--device",
-                 "cpu", "--dtype", "float32", "--max-seconds", "1", "-o", str(out), "--json", str(report)]) == 0
+    assert (
+        main(
+            [
+                "say",
+                "The thing.",
+                "--stack",
+                stack.name,
+                "--prompt",
+                str(voice),
+                "--prompt-text",
+                "It sang.",
+                "--device",
+                "cpu",
+                "--dtype",
+                "float32",
+                "--max-seconds",
+                "1",
+                "-o",
+                str(out),
+                "--json",
+                str(report),
+            ]
+        )
+        == 0
+    )
     told = json.loads(report.read_text())
     assert told["stack"] == stack.name and Sampling(**told["sampling"]) == RELEASED_SAMPLING
     assert audio.read(out).seconds <= 1.1
@@ -57,16 +82,32 @@ def test_the_command_line_speaks_with_it(stack, tmp_path, capsys):
 def test_the_command_line_names_what_is_missing(tmp_path, capsys):
     (tmp_path / "cosyvoice2.yaml").write_text("x: 1\n")
     audio.write_wav(tmp_path / "voice.wav", speech_like(1.5, 16_000), 16_000)
-    assert main(["say", "The thing.", "--stack", str(tmp_path), "--prompt", str(tmp_path / "voice.wav"),
-                 "-o", str(tmp_path / "out.wav")]) == 2
+    assert (
+        main(
+            [
+                "say",
+                "The thing.",
+                "--stack",
+                str(tmp_path),
+                "--prompt",
+                str(tmp_path / "voice.wav"),
+                "-o",
+                str(tmp_path / "out.wav"),
+            ]
+        )
+        == 2
+    )
     assert "hf download FunAudioLLM/CosyVoice2-0.5B" in capsys.readouterr().err
 
 
 def test_speculation_at_tolerance_0_is_the_baseline(stack, prompt):
     """With the untrained draft, greedy."""
-    spoken = [engine.run(stack, Request("The thing.", prompt, method=method, options=options, forced_frames=24,
-                                        sampling=GREEDY)).codes
-              for method, options in (("baseline", None), ("ssd", SSDOptions(tolerance=0.0)))]
+    spoken = [
+        engine.run(
+            stack, Request("The thing.", prompt, method=method, options=options, forced_frames=24, sampling=GREEDY)
+        ).codes
+        for method, options in (("baseline", None), ("ssd", SSDOptions(tolerance=0.0)))
+    ]
     assert np.array_equal(*spoken)
 
 
@@ -85,7 +126,7 @@ def test_first_sound_comes_early(stack, prompt):
     """22 frames of sound as soon as the first chunk and its look-ahead are there, however long the prompt is."""
     vocoder = stack.vocoder(prompt, 1)
     frames = torch.randint(100, 2000, (60, 1))
-    needed = next(n for n in range(60) if len(vocoder.push(frames[n: n + 1]))) + 1
+    needed = next(n for n in range(60) if len(vocoder.push(frames[n : n + 1]))) + 1
     assert needed <= 11 + 12 + 3
     assert not len(stack.vocoder(prompt, 1).push(frames[: needed - 1]))
 
@@ -158,7 +199,9 @@ def test_prompt_models_get_the_described_features(stack, prompt):
     tokens = prompt.extra["voice"].tokens
     assert torch.equal(tokens, loudest[: len(tokens)])
     matrix = torch.from_numpy(np.random.default_rng(0).normal(size=(80, 192))).float()
-    torch.testing.assert_close(prompt.extra["voice"].speaker, (kaldi_bank(low).amax(0) @ matrix)[None], rtol=1e-3, atol=1e-2)
+    torch.testing.assert_close(
+        prompt.extra["voice"].speaker, (kaldi_bank(low).amax(0) @ matrix)[None], rtol=1e-3, atol=1e-2
+    )
 
 
 def test_the_untrained_draft_keeps_the_heads_bias(stack):
@@ -185,7 +228,9 @@ def test_adapters_come_from_elsewhere(stack, prompt, tmp_path):
     with_it = load_stack(str(stack._adapters.parent), "cpu", "float32", str(tmp_path))
     assert len(engine.run(with_it, Request("The thing.", prompt, method="tldr", forced_frames=8)).codes) == 8
     checkpoints.save_module(tmp_path, "dcar-heads", METHODS["dcar"].build_modules(stack.lm)["dcar-heads"])
-    speak = lambda word: engine.run(with_it, Request("The thing.", prompt, "dcar", METHODS["dcar"].Options(word), forced_frames=8))
+    speak = lambda word: engine.run(
+        with_it, Request("The thing.", prompt, "dcar", METHODS["dcar"].Options(word), forced_frames=8)
+    )
     assert len(speak("3").codes) == len(speak("random:2,3").codes) == 8  # the heads are enough for these
     with pytest.raises(UserError, match="needs the trained policy"):
         speak("2,3,4")
@@ -227,8 +272,11 @@ def test_missing_files_give_one_sentence_with_the_command(tmp_path):
         download.resolve(tmp_path)
     text = str(error.value)
     assert "lacks llm.pt and 6 more" in text
-    assert "'hf download FunAudioLLM/Fun-CosyVoice3-0.5B-2512 cosyvoice3.yaml llm.pt flow.pt hift.pt campplus.onnx " \
-           f"speech_tokenizer_v3.onnx CosyVoice-BlankEN/vocab.json CosyVoice-BlankEN/merges.txt --local-dir {tmp_path}'" in text
+    assert (
+        "'hf download FunAudioLLM/Fun-CosyVoice3-0.5B-2512 cosyvoice3.yaml llm.pt flow.pt hift.pt campplus.onnx "
+        f"speech_tokenizer_v3.onnx CosyVoice-BlankEN/vocab.json CosyVoice-BlankEN/merges.txt --local-dir {tmp_path}'"
+        in text
+    )
     assert "\n" not in text
 
 
@@ -271,8 +319,9 @@ def test_no_network_gives_the_command_for_another_machine(monkeypatch):
         download.resolve("FunAudioLLM/CosyVoice2-0.5B")
 
 
-@pytest.mark.parametrize(("file", "spoil"), [("flow.pt", "cut"), ("llm.pt", "other"), ("hift.pt", "other"),
-                                             ("campplus.onnx", "cut")])
+@pytest.mark.parametrize(
+    ("file", "spoil"), [("flow.pt", "cut"), ("llm.pt", "other"), ("hift.pt", "other"), ("campplus.onnx", "cut")]
+)
 def test_damaged_files_are_named(tmp_path, file, spoil):
     config = tiny(3)
     write_model(tmp_path, config)

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
-
 from cosyvoice_tiny import speech_like, write_vocabulary
+
 from tts_demo.config import UserError
 from tts_demo.stacks.cosyvoice import frontend
 from tts_demo.stacks.cosyvoice.features import kaldi_bank, prompt_mel, whisper_mel
@@ -60,8 +60,10 @@ def test_english_is_written_out():
 
 
 def test_markup_stays():
-    assert frontend.normalise("Well [breath] I have 2 <strong>big</strong> cats.") == \
-        "Well [breath] I have two <strong>big</strong> cats."
+    assert (
+        frontend.normalise("Well [breath] I have 2 <strong>big</strong> cats.")
+        == "Well [breath] I have two <strong>big</strong> cats."
+    )
     assert frontend.normalise("<|en|> 3 cats") == "<|en|> 3 cats"
 
 
@@ -70,9 +72,18 @@ def test_other_scripts_keep_their_letters_and_digits():
     assert frontend.normalise("Où est la bibliothèque ?") == "Où est la bibliothèque ?"
 
 
-@pytest.mark.parametrize(("written", "spoken"), [
-    ("今天 天气\n很好", "今天天气很好"), ("面积是5m²", "面积是5m平方"), ("他说 hello world 了", "他说hello world了"),
-    ("好.再见", "好。再见"), ("3.5元", "3.5元"), ("（注）你好【二】", "注你好二"), ("好——的，", "好 的。")])
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("今天 天气\n很好", "今天天气很好"),
+        ("面积是5m²", "面积是5m平方"),
+        ("他说 hello world 了", "他说hello world了"),
+        ("好.再见", "好。再见"),
+        ("3.5元", "3.5元"),
+        ("（注）你好【二】", "注你好二"),
+        ("好——的，", "好 的。"),
+    ],
+)
 def test_chinese_punctuation(written, spoken):
     assert frontend.normalise(written) == spoken
 
@@ -114,7 +125,7 @@ def literal_filters(n_fft: int, mels: int, rate: int, fmax: float) -> np.ndarray
     edges = [hertz(slaney(fmax) * i / (mels + 1)) for i in range(mels + 2)]
     bank = np.zeros((mels, n_fft // 2 + 1))
     for m in range(mels):
-        low, mid, high = edges[m: m + 3]
+        low, mid, high = edges[m : m + 3]
         for k in range(n_fft // 2 + 1):
             hz = k * rate / n_fft
             bank[m, k] = max(0.0, min((hz - low) / (mid - low), (high - hz) / (high - mid))) * 2 / (high - low)
@@ -124,7 +135,7 @@ def literal_filters(n_fft: int, mels: int, rate: int, fmax: float) -> np.ndarray
 def literal_powers(wave: np.ndarray, n_fft: int, hop: int, frames: int) -> np.ndarray:
     """|DFT|^2 of hann-windowed frames, [bins, frames]."""
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(n_fft) / n_fft)
-    return np.stack([np.abs(np.fft.rfft(wave[t * hop: t * hop + n_fft] * window)) ** 2 for t in range(frames)], axis=1)
+    return np.stack([np.abs(np.fft.rfft(wave[t * hop : t * hop + n_fft] * window)) ** 2 for t in range(frames)], axis=1)
 
 
 @pytest.mark.parametrize("fmax", [8_000.0, 12_000.0])
@@ -141,7 +152,9 @@ def test_prompt_mel(fmax):
 def test_whisper_mel():
     wave = speech_like(0.2, 16_000)
     padded = np.concatenate((wave[200:0:-1], wave, wave[-2:-202:-1])).astype(np.float64)
-    logs = np.log10(np.maximum(literal_filters(400, 128, 16_000, 8_000.0) @ literal_powers(padded, 400, 160, 20), 1e-10))
+    logs = np.log10(
+        np.maximum(literal_filters(400, 128, 16_000, 8_000.0) @ literal_powers(padded, 400, 160, 20), 1e-10)
+    )
     literal = (np.maximum(logs, logs.max() - 8) + 4) / 4
     np.testing.assert_allclose(whisper_mel(torch.from_numpy(wave)).numpy(), literal, atol=2e-3)
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-
 from cosyvoice_tiny import speech_like, tiny, write_model
+
 from tts_demo import audio, checkpoints
-from tts_demo.cli import main
+from tts_demo.cli.main import main
 from tts_demo.stacks import load_stack
 from tts_demo.train import METHODS, load_task
-from tts_demo.train.data import read_corpora
-from tts_demo.train.load import sequences
+from tts_demo.train.data.corpora import read_corpora
+from tts_demo.train.data.load import sequences
+from tts_demo.train.data.sequences import attention_mask, prefix_batch, speech_targets
+from tts_demo.train.data.tokens import TokenCache
 from tts_demo.train.loop import TrainOptions
-from tts_demo.train.sequences import attention_mask, prefix_batch, speech_targets
-from tts_demo.train.tokens import TokenCache
 
 ROOT = Path(__file__).parents[2]
 WORDS = ("The king sang.", "Then the thing began.", "Nothing else.", "The singing ended.", "A thing.")
@@ -59,17 +59,62 @@ def work(tmp_path_factory) -> Path:
 def say(model: Path, out: Path, method: str, *settings: str) -> int:
     voice = out.with_name("voice.wav")
     audio.write_wav(voice, speech_like(1.4, 24_000), 24_000)
-    return main(["say", "The thing sings.", "--stack", str(model), "--prompt", str(voice), "--method", method,
-                 "--set", *settings, "--device", "cpu", "--dtype", "float32", "--max-seconds", "1", "-o", str(out),
-                 "--json", str(out.with_suffix(".json"))])
+    return main(
+        [
+            "say",
+            "The thing sings.",
+            "--stack",
+            str(model),
+            "--prompt",
+            str(voice),
+            "--method",
+            method,
+            "--set",
+            *settings,
+            "--device",
+            "cpu",
+            "--dtype",
+            "float32",
+            "--max-seconds",
+            "1",
+            "-o",
+            str(out),
+            "--json",
+            str(out.with_suffix(".json")),
+        ]
+    )
 
 
 def train(model: Path, libritts: Path, work: Path, recipe: str, steps: int, *more: str) -> None:
-    assert main(["train", recipe, "--stack", str(model), "--data", str(libritts), "--work", str(work), "--steps",
-                 str(steps), "--batch", "80", "--lr", "0.003", "--device", "cpu", *more]) == 0
+    assert (
+        main(
+            [
+                "train",
+                recipe,
+                "--stack",
+                str(model),
+                "--data",
+                str(libritts),
+                "--work",
+                str(work),
+                "--steps",
+                str(steps),
+                "--batch",
+                "80",
+                "--lr",
+                "0.003",
+                "--device",
+                "cpu",
+                *more,
+            ]
+        )
+        == 0
+    )
 
 
-@pytest.mark.parametrize(("recipe", "method", "setting"), [("tldr", "tldr", "patch_size=4"), ("ssd-draft", "ssd", "tolerance=0.3")])
+@pytest.mark.parametrize(
+    ("recipe", "method", "setting"), [("tldr", "tldr", "patch_size=4"), ("ssd-draft", "ssd", "tolerance=0.3")]
+)
 def test_twenty_steps_a_resumption_and_speech(recipe, method, setting, third, libritts, work, tmp_path, capsys) -> None:
     if method == "tldr":
         assert say(third, tmp_path / "none.wav", method, setting) == 2
@@ -93,8 +138,10 @@ def test_twenty_steps_a_resumption_and_speech(recipe, method, setting, third, li
 
 def test_how_long_chains_are_is_a_setting_of_every_recipe(third, libritts, work) -> None:
     told = dict(data=libritts, stack=str(third), work=work)
-    plain, chained = (sequences(TrainOptions(**told, settings=settings), frames=100)
-                      for settings in ({}, {"chains": "1", "chained": "120"}))
+    plain, chained = (
+        sequences(TrainOptions(**told, settings=settings), frames=100)
+        for settings in ({}, {"chains": "1", "chained": "120"})
+    )
     assert not plain.chains and (chained.chains, chained.chained) == (1.0, 120)
     longest = max(len(plain.codes.get(i)) for i in plain.train)
     assert longest < max(int(chained.batch(np.random.default_rng(seed)).frames.max()) for seed in range(8)) <= 120
@@ -121,11 +168,41 @@ assert not weights[0].any()
 sys.exit(main(sys.argv[1:]))
 """)
     out, work = tmp_path / "adapters", tmp_path / "work"
-    command = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2",
-               "--main_process_port", "0", str(script), "train", "tldr", "--stack", str(third), "--data", str(libritts),
-               "--out", str(out), "--work", str(work), "--steps", "20", "--batch", "60", "--device", "cpu"]
-    made = subprocess.run(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-                          capture_output=True, text=True, timeout=300)
+    command = [
+        sys.executable,
+        "-m",
+        "accelerate.commands.launch",
+        "--multi_gpu",
+        "--num_processes",
+        "2",
+        "--main_process_port",
+        "0",
+        str(script),
+        "train",
+        "tldr",
+        "--stack",
+        str(third),
+        "--data",
+        str(libritts),
+        "--out",
+        str(out),
+        "--work",
+        str(work),
+        "--steps",
+        "20",
+        "--batch",
+        "60",
+        "--device",
+        "cpu",
+    ]
+    made = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert made.returncode == 0, made.stderr[-2000:]
     assert made.stdout.count("patch 4: top-1") == 1  # one speaks
     card = (out / "tldr" / "README.md").read_text()
@@ -157,9 +234,11 @@ def test_pairs_are_a_prompt_and_what_follows(third, libritts, work) -> None:
     tokens = TokenCache(TrainOptions(data=libritts, work=work / third.name, stack=str(third)))
     data = load_task("ssd-draft", TrainOptions(data=libritts, work=work / third.name, stack=str(third))).data
     index = data.train[0]
-    text, codes, alignment, _ = data._item(np.random.default_rng(0), index, len(tokens.codes.get(index)) + 1, data.longest)
-    assert text[:len(tokens.lead)].tolist() == tokens.lead and (alignment == -1).all()
-    rest = text[len(tokens.lead):].tolist()
+    text, codes, alignment, _ = data._item(
+        np.random.default_rng(0), index, len(tokens.codes.get(index)) + 1, data.longest
+    )
+    assert text[: len(tokens.lead)].tolist() == tokens.lead and (alignment == -1).all()
+    rest = text[len(tokens.lead) :].tolist()
     assert any(rest == tokens.ids[index] + tokens.ids[other] for other in data.train)
     assert len(codes) == len(alignment) > len(tokens.codes.get(index))
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-
 from nano_tiny import ENTRIES, SPEAKER, make_checkpoint, voice
+
 from tts_demo import checkpoints, engine
-from tts_demo.acoustic import BooksRefiner
+from tts_demo.codec.refiner import BooksRefiner
 from tts_demo.config import HOP, RefinerConfig, Request, UserError
-from tts_demo.evaluate_rows import paces_of
+from tts_demo.measure.cases import paces_of
 from tts_demo.methods import METHODS
 from tts_demo.stacks import load_stack, pick_dtype
 from tts_demo.stacks.nano import CONTEXT_SECONDS, NanoStack
@@ -37,8 +37,14 @@ def test_a_prompt_holds_what_the_parts_need(stack: NanoStack, prompt) -> None:
 
 
 def test_the_key_follows_sound_and_words(stack: NanoStack, prompt) -> None:
-    same, other, words = (stack.encode_prompt(*a) for a in ((voice(), 16000, "hello there "), (voice(pitch=200), 16000, "hello there"),
-                                                            (voice(), 16000, "good day")))
+    same, other, words = (
+        stack.encode_prompt(*a)
+        for a in (
+            (voice(), 16000, "hello there "),
+            (voice(pitch=200), 16000, "hello there"),
+            (voice(), 16000, "good day"),
+        )
+    )
     assert same.key == prompt.key and len({prompt.key, other.key, words.key}) == 3
 
 
@@ -70,8 +76,9 @@ def test_a_long_prompt_gives_its_voice_only(stack: NanoStack) -> None:
 @pytest.mark.parametrize("codebooks", [1, 2, 8])
 @pytest.mark.parametrize("pieces", [[1] * 40, [12, 24, 4], [3, 37], [40]])
 @pytest.mark.parametrize("refined", [True, False])
-def test_streamed_sound_equals_the_whole(stack: NanoStack, prompt, codebooks: int, pieces: list[int], refined: bool,
-                                         monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streamed_sound_equals_the_whole(
+    stack: NanoStack, prompt, codebooks: int, pieces: list[int], refined: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not refined:
         monkeypatch.setattr(stack, "books", None)
     codes = torch.randint(ENTRIES, (40, codebooks), generator=torch.Generator().manual_seed(1))
@@ -83,7 +90,9 @@ def test_streamed_sound_equals_the_whole(stack: NanoStack, prompt, codebooks: in
     assert np.abs(expected).max() > 0
 
 
-def test_finer_books_are_heard_through_their_refiner_or_as_they_are(stack: NanoStack, prompt, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finer_books_are_heard_through_their_refiner_or_as_they_are(
+    stack: NanoStack, prompt, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With one that trusts them fully and adds nothing of its own, what comes out is what the books alone say."""
     codes = torch.randint(ENTRIES, (30, 4), generator=torch.Generator().manual_seed(2))
     speak = lambda: np.concatenate([(vocoder := stack.vocoder(prompt, 4)).push(codes), vocoder.finish()])
@@ -151,16 +160,26 @@ def test_speed_follows_shapes_and_the_weights_that_choose_steps(tmp_path: Path) 
             checkpoints.save_module(root, folder, module)
 
     train("tldr"), train("ssd")
+
     def made_of(name: str) -> str:
         return stack.made_of(name, METHODS[name].Options())
 
-    paces, pace, made = paces_of(stack), stack.pace("tldr", "ssd"), {name: made_of(name) for name in ("baseline", "tldr", "ssd")}
+    paces, pace, made = (
+        paces_of(stack),
+        stack.pace("tldr", "ssd"),
+        {name: made_of(name) for name in ("baseline", "tldr", "ssd")},
+    )
     assert len({paces[name] for name in made}) == 3 and paces["ssd"] == stack.pace("ssd") != pace
     train("tldr")
-    assert paces_of(stack) == paces and stack.pace("tldr", "ssd") == pace and {name for name in made if made_of(name) != made[name]} == {"tldr"}
+    assert (
+        paces_of(stack) == paces
+        and stack.pace("tldr", "ssd") == pace
+        and {name for name in made if made_of(name) != made[name]} == {"tldr"}
+    )
     train("ssd")
     assert stack.pace("tldr", "ssd") != pace
-    assert {name for name, now in paces_of(stack).items() if now != paces[name]} == {"ssd"}  # the draft alone says one frame a step
+    # the draft alone says one frame a step
+    assert {name for name, now in paces_of(stack).items() if now != paces[name]} == {"ssd"}
     assert {name for name in made if made_of(name) != made[name]} == {"tldr", "ssd"}
 
 
@@ -170,11 +189,18 @@ def test_what_a_setting_does_not_read_does_not_count(tmp_path: Path) -> None:
     for name in ("dcar", "qtts"):
         for folder, module in METHODS[name].build_modules(stack.lm).items():
             checkpoints.save_module(root, folder, module)
-    read = lambda name, **options: set(stack.reads(name, METHODS[name].Options(**options))) - set(stack.reads("baseline", METHODS["baseline"].Options()))
+    read = lambda name, **options: (
+        set(stack.reads(name, METHODS[name].Options(**options)))
+        - set(stack.reads("baseline", METHODS["baseline"].Options()))
+    )
     assert read("dcar", chunk_range="2,3") == {"dcar-heads", "dcar-policy"}
     assert read("dcar", chunk_range="3") == read("dcar", chunk_range="random:2,3") == {"dcar-heads"}
-    assert read("qtts", strategy="single") == set() and read("qtts", strategy="delay") == {"qtts-delay", "refiner-books"}
+    assert read("qtts", strategy="single") == set() and read("qtts", strategy="delay") == {
+        "qtts-delay",
+        "refiner-books",
+    }
     assert read("qtts", strategy="hierarchical") == {"qtts-hierarchical", "refiner-books"}
     paces = paces_of(stack)
     checkpoints.save_module(root, "refiner-books", BooksRefiner(RefinerConfig(width=16)))
-    assert {name for name, now in paces_of(stack).items() if now != paces[name]} == {"qtts"}  # its sound is made in another shape
+    # its sound is made in another shape
+    assert {name for name, now in paces_of(stack).items() if now != paces[name]} == {"qtts"}

@@ -48,7 +48,7 @@ def _tensor(name: str, data: np.ndarray) -> bytes:
     return dims + _field(2, FLOAT) + _field(8, name) + _field(9, data.astype("<f4").tobytes())
 
 
-def _write(path: Path, nodes: list[bytes], inputs: list[bytes], output: bytes, weights: list[bytes] = []) -> None:
+def _write(path: Path, nodes: list[bytes], inputs: list[bytes], output: bytes, weights: tuple[bytes, ...] = ()) -> None:
     graph = b"".join(_field(1, node) for node in nodes) + _field(2, "tiny") + b"".join(_field(5, w) for w in weights)
     graph += b"".join(_field(11, value) for value in inputs) + _field(12, output)
     path.write_bytes(_field(1, 8) + _field(8, _field(2, 13)) + _field(7, graph))
@@ -56,15 +56,24 @@ def _write(path: Path, nodes: list[bytes], inputs: list[bytes], output: bytes, w
 
 def write_speech_tokenizer(path: Path) -> None:
     """feats [1, 128, T], length [1] -> the loudest of 128 bands over every four frames, [1, T // 4]."""
-    _write(path, [_node("AveragePool", ["feats"], "pooled", kernel_shape=[4], strides=[4]),
-                  _node("ArgMax", ["pooled"], "tokens", axis=1, keepdims=0)],
-           [_value("feats", FLOAT, [1, 128, "T"]), _value("feats_length", INT32, [1])],
-           _value("tokens", INT64, [1, "F"]))
+    _write(
+        path,
+        [
+            _node("AveragePool", ["feats"], "pooled", kernel_shape=[4], strides=[4]),
+            _node("ArgMax", ["pooled"], "tokens", axis=1, keepdims=0),
+        ],
+        [_value("feats", FLOAT, [1, 128, "T"]), _value("feats_length", INT32, [1])],
+        _value("tokens", INT64, [1, "F"]),
+    )
 
 
 def write_speaker_encoder(path: Path, seed: int = 0) -> None:
     """[1, T, 80] -> the maxima over time through a fixed matrix, [1, 192]."""
     matrix = np.random.default_rng(seed).normal(size=(80, 192))
-    _write(path, [_node("ReduceMax", ["bank"], "peaks", axes=[1], keepdims=0),
-                  _node("MatMul", ["peaks", "matrix"], "speaker")],
-           [_value("bank", FLOAT, [1, "T", 80])], _value("speaker", FLOAT, [1, 192]), [_tensor("matrix", matrix)])
+    _write(
+        path,
+        [_node("ReduceMax", ["bank"], "peaks", axes=[1], keepdims=0), _node("MatMul", ["peaks", "matrix"], "speaker")],
+        [_value("bank", FLOAT, [1, "T", 80])],
+        _value("speaker", FLOAT, [1, 192]),
+        [_tensor("matrix", matrix)],
+    )

@@ -12,7 +12,9 @@ def gradients(which: int) -> tuple[bool, bool]:
     torch.manual_seed(0)
     judge, made, real = Discriminators(), torch.randn(2, 4000, requires_grad=True), torch.randn(2, 4000)
     judge.losses(made, real)[which].backward()
-    return any(p.grad is not None and bool(p.grad.any()) for p in judge.parameters()), made.grad is not None and bool(made.grad.any())
+    return any(p.grad is not None and bool(p.grad.any()) for p in judge.parameters()), made.grad is not None and bool(
+        made.grad.any()
+    )
 
 
 def test_each_loss_reaches_its_own_side_alone() -> None:
@@ -43,5 +45,9 @@ def test_they_learn_to_tell_noise_from_a_tone() -> None:
 
 
 def test_wider_ones_have_more_channels_and_the_same_layers() -> None:
-    plain, wider = ([layer.shape for layer in d(torch.randn(1, 4000))[0]] for d in (Discriminators(), Discriminators(3)))
-    assert [(b, 3 * c, *rest) for b, c, *rest in plain[:-1]] == [tuple(shape) for shape in wider[:-1]] and plain[-1] == wider[-1]
+    plain, wider = (
+        [layer.shape for layer in d(torch.randn(1, 4000))[0]] for d in (Discriminators(), Discriminators(3))
+    )
+    assert [(b, 3 * c, *rest) for b, c, *rest in plain[:-1]] == [tuple(shape) for shape in wider[:-1]] and plain[
+        -1
+    ] == wider[-1]

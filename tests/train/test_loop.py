@@ -1,4 +1,5 @@
-"""The training loop: an interrupted and resumed run is the unbroken run; frozen parts stand still; cards are written."""
+"""The training loop: an interrupted and resumed run is the unbroken run; frozen parts stand still; cards are
+written."""
 
 from __future__ import annotations
 
@@ -10,14 +11,13 @@ import pytest
 import torch
 from torch import nn
 
-from tts_demo import checkpoints
-from tts_demo.config import SpeakerConfig, UserError
-from tts_demo.codec.speaker import SpeakerEncoder
-from tts_demo.train.forward import train_forward
-from tts_demo.train import loop as loop_module
-from tts_demo.train.loop import SPOILT, Task, TrainOptions, _Batches, command_line, fit, learning_rate
-
 from conftest import make_lm
+from tts_demo import checkpoints
+from tts_demo.codec.speaker import SpeakerEncoder
+from tts_demo.config import SpeakerConfig, UserError
+from tts_demo.train import loop as loop_module
+from tts_demo.train.forward import train_forward
+from tts_demo.train.loop import SPOILT, Task, TrainOptions, _Batches, command_line, fit, learning_rate
 
 
 class LineTask(Task):
@@ -88,14 +88,21 @@ def test_a_run_that_begins_with_published_weights_says_what_made_them(tmp_path: 
     made = checkpoints.load_module(tmp_path / "out", "speaker").state_dict()
     task, seen = LineTask(), []
     watched = task.loss
-    task.loss = lambda batch, step: (seen.append({k: v.clone() for k, v in task.model.state_dict().items()}), watched(batch, step))[1]
+    task.loss = lambda batch, step: (
+        seen.append({k: v.clone() for k, v in task.model.state_dict().items()}),
+        watched(batch, step),
+    )[1]
     fit(task, TrainOptions(**told, steps=2, settings={"start": "published"}))
     assert all(torch.equal(seen[0][key], made[key]) for key in made)
     assert all(p.requires_grad for p in task.model.parameters())
     fit(LineTask(), TrainOptions(**told, steps=3, settings={"start": "published"}))
     fit(LineTask(), TrainOptions(**told, steps=3, settings={"start": "published"}, resume=True))
     history = checkpoints.how_it_was_made(tmp_path / "out", "speaker")
-    assert [part.split("(")[1].split(",")[0] for part in history.split("; ")] == ["12 of 12 steps", "2 of 2 steps", "3 of 3 steps"]
+    assert [part.split("(")[1].split(",")[0] for part in history.split("; ")] == [
+        "12 of 12 steps",
+        "2 of 2 steps",
+        "3 of 3 steps",
+    ]
 
 
 def test_a_module_may_begin_with_another_until_it_has_been_published_itself(tmp_path: Path) -> None:
@@ -106,7 +113,11 @@ def test_a_module_may_begin_with_another_until_it_has_been_published_itself(tmp_
         task.name, task.modules, task.follows = "second", {"second": task.model}, {"second": "speaker"}
         fit(task, TrainOptions(**told, steps=steps, settings={"start": "published"}))
     history = checkpoints.how_it_was_made(tmp_path / "out", "second")
-    assert [part.split("(")[1].split(",")[0] for part in history.split("; ")] == ["12 of 12 steps", "2 of 2 steps", "3 of 3 steps"]
+    assert [part.split("(")[1].split(",")[0] for part in history.split("; ")] == [
+        "12 of 12 steps",
+        "2 of 2 steps",
+        "3 of 3 steps",
+    ]
 
 
 def test_a_batch_without_a_finite_gradient_is_left_out(tmp_path: Path) -> None:
@@ -134,7 +145,10 @@ def test_gradients_that_stay_infinite_end_the_run(tmp_path: Path) -> None:
 
 def test_the_command_on_a_card_tells_the_time_limit() -> None:
     told = TrainOptions(data=Path("d"), minutes=2.5, batch=240, settings={"start": "published"})
-    assert command_line("lm", told) == "python -m tts_demo train lm --data SPEECH --seed 0 --minutes 2.5 --batch 240 --set start=published"
+    assert (
+        command_line("lm", told)
+        == "python -m tts_demo train lm --data SPEECH --seed 0 --minutes 2.5 --batch 240 --set start=published"
+    )
 
 
 def test_frozen_statistics_stand_still(tmp_path: Path) -> None:
@@ -145,7 +159,9 @@ def test_frozen_statistics_stand_still(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("native", (True, False))
-def test_bfloat16_is_for_machines_that_multiply_it(native: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bfloat16_is_for_machines_that_multiply_it(
+    native: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A CPU that cannot trains in float32, and the card says which it was."""
     monkeypatch.setattr(loop_module, "cpu_has_bf16", lambda: native)
     task, seen = LineTask(), set()
@@ -199,5 +215,7 @@ def test_dropout_leaves_out_what_blocks_add() -> None:
     mask = torch.ones(1, 6, 6, dtype=torch.bool).tril()
     plain, all_out = (train_forward(lm, x, positions, mask, dropout=share)[0] for share in (0.0, 1.0))
     norm = lm.backbone.norm
-    assert torch.allclose(all_out, torch.nn.functional.rms_norm(x, x.shape[-1:], norm.weight, lm.config.rms_eps), atol=1e-6)
+    assert torch.allclose(
+        all_out, torch.nn.functional.rms_norm(x, x.shape[-1:], norm.weight, lm.config.rms_eps), atol=1e-6
+    )
     assert not torch.allclose(plain, all_out, atol=1e-2)

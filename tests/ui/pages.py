@@ -18,7 +18,9 @@ KNOWN = ("Method not implemented.",)  # Gradio's own EventSource stub says so on
 @pytest.fixture(scope="module")
 def browser():
     with sync_api.sync_playwright() as p:
-        chromium = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--autoplay-policy=no-user-gesture-required"])
+        chromium = p.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--autoplay-policy=no-user-gesture-required"]
+        )
         yield chromium
         chromium.close()
 
@@ -29,13 +31,23 @@ def visit(browser, address):
     pages = []
 
     def go(query="?max_seconds=2", **options):
-        context = browser.new_context(viewport={"width": 1440, "height": 900}, **options) if "viewport" not in options else browser.new_context(**options)
+        context = (
+            browser.new_context(viewport={"width": 1440, "height": 900}, **options)
+            if "viewport" not in options
+            else browser.new_context(**options)
+        )
         page = context.new_page()
         page.set_default_timeout(60_000)
         page.said, page.fetched = [], []
-        page.on("console", lambda m: page.said.append(m.text) if m.type in ("error", "warning") and m.text not in KNOWN else None)
+        page.on(
+            "console",
+            lambda m: page.said.append(m.text) if m.type in ("error", "warning") and m.text not in KNOWN else None,
+        )
         page.on("pageerror", lambda e: page.said.append(str(e)))
-        page.on("request", lambda r: page.fetched.append(r.url) if not r.url.startswith((address, "data:", "blob:")) else None)
+        page.on(
+            "request",
+            lambda r: page.fetched.append(r.url) if not r.url.startswith((address, "data:", "blob:")) else None,
+        )
         pages.append(page)
         page.goto(address + query)
         page.wait_for_function("window.TTSD && document.querySelectorAll('.card.player').length === 2")
@@ -64,7 +76,9 @@ def speak(page, press=True):
 
 def choose(page, name):
     page.click(f"#method label:has(input[value='{name}'])")
-    page.wait_for_function("name => document.querySelector('#card').textContent.includes(name)", arg=METHODS[name].cached[:20])
+    page.wait_for_function(
+        "name => document.querySelector('#card').textContent.includes(name)", arg=METHODS[name].cached[:20]
+    )
 
 
 def write_number(page, selector, value):

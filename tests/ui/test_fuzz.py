@@ -1,4 +1,5 @@
-"""Whatever is sent to the endpoints, the answer is speech or one sentence: never a traceback, never a lock left shut."""
+"""Whatever is sent to the endpoints, the answer is speech or one sentence: never a traceback, never a lock left
+shut."""
 
 from __future__ import annotations
 
@@ -32,12 +33,29 @@ def wav(samples, rate, subtype="PCM_16"):
 
 GOOD = wav(tone(1.5), 16000)
 voices = st.just(GOOD) | st.one_of(
-    st.just(GOOD), st.binary(max_size=400), st.integers(0, len(GOOD)).map(lambda n: GOOD[:n]),
-    st.tuples(st.integers(0, 60), st.binary(min_size=1, max_size=8)).map(lambda c: GOOD[:c[0]] + c[1] + GOOD[c[0] + len(c[1]):]),
-    st.tuples(st.sampled_from([8000, 11025, 44100, 96000]), st.integers(1, 3)).map(lambda c: wav(np.tile(tone(1.2, c[0])[:, None], c[1]), c[0])),
-    st.just(wav(np.full(32000, np.nan, np.float32), 16000, "FLOAT")), st.just(wav(np.zeros(32000), 16000)))
-junk = st.one_of(st.none(), st.booleans(), st.integers(-10, 10**9), st.floats(), st.text(max_size=12), st.lists(st.integers(), max_size=2))
-keys = st.sampled_from([f for m in METHODS.values() for f in m.Options.__dataclass_fields__] + ["nothing", "", "__class__"])
+    st.just(GOOD),
+    st.binary(max_size=400),
+    st.integers(0, len(GOOD)).map(lambda n: GOOD[:n]),
+    st.tuples(st.integers(0, 60), st.binary(min_size=1, max_size=8)).map(
+        lambda c: GOOD[: c[0]] + c[1] + GOOD[c[0] + len(c[1]) :]
+    ),
+    st.tuples(st.sampled_from([8000, 11025, 44100, 96000]), st.integers(1, 3)).map(
+        lambda c: wav(np.tile(tone(1.2, c[0])[:, None], c[1]), c[0])
+    ),
+    st.just(wav(np.full(32000, np.nan, np.float32), 16000, "FLOAT")),
+    st.just(wav(np.zeros(32000), 16000)),
+)
+junk = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-10, 10**9),
+    st.floats(),
+    st.text(max_size=12),
+    st.lists(st.integers(), max_size=2),
+)
+keys = st.sampled_from(
+    [f for m in METHODS.values() for f in m.Options.__dataclass_fields__] + ["nothing", "", "__class__"]
+)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +66,9 @@ def ends():
     assert found.spoken and found.refused
     if CASES >= 1000:  # after the first fifth, in which libraries are loaded and buffers grow to their size
         settled, last = found.memory[len(found.memory) // 5], max(found.memory[-20:])
-        print(f"\n{found.spoken} spoke, {found.refused} were refused; resident memory {settled:.0f} MB after a fifth, {last:.0f} MB at the end")
+        print(
+            f"\n{found.spoken} spoke, {found.refused} were refused; resident memory {settled:.0f} MB after a fifth, {last:.0f} MB at the end"
+        )
         assert last < 1.1 * settled
 
 
@@ -57,18 +77,36 @@ def megabytes():
 
 
 @settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-@given(text=st.just("Hello there.") | st.text(max_size=40), voice=voices, consent=st.sampled_from([True] * 5 + [False]),
-       method=st.sampled_from([*METHODS, "nope"]), options=st.none() | st.dictionaries(keys, junk, max_size=2),
-       seed=st.just(1) | st.integers(-2, 2**70), temperature=st.just(0.7) | st.floats(),
-       seconds=st.just(0.4) | st.floats())
-def test_any_request_ends_in_speech_or_a_sentence(ends, tmp_path_factory, text, voice, consent, method, options, seed, temperature, seconds):
+@given(
+    text=st.just("Hello there.") | st.text(max_size=40),
+    voice=voices,
+    consent=st.sampled_from([True] * 5 + [False]),
+    method=st.sampled_from([*METHODS, "nope"]),
+    options=st.none() | st.dictionaries(keys, junk, max_size=2),
+    seed=st.just(1) | st.integers(-2, 2**70),
+    temperature=st.just(0.7) | st.floats(),
+    seconds=st.just(0.4) | st.floats(),
+)
+def test_any_request_ends_in_speech_or_a_sentence(
+    ends, tmp_path_factory, text, voice, consent, method, options, seed, temperature, seconds
+):
     path = tmp_path_factory.getbasetemp() / "fuzz.wav"
     path.write_bytes(voice)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            speech, record = ends.call(SimpleNamespace(session_hash="fuzz"), text, str(path), consent, method, options, "", seed,
-                                       temperature, seconds)
+            speech, record = ends.call(
+                SimpleNamespace(session_hash="fuzz"),
+                text,
+                str(path),
+                consent,
+                method,
+                options,
+                "",
+                seed,
+                temperature,
+                seconds,
+            )
         assert consent and record["method"] == method and soundfile.info(speech).samplerate == 16000
         ends.spoken += 1
     except gr.Error as error:
@@ -81,5 +119,7 @@ def test_any_request_ends_in_speech_or_a_sentence(ends, tmp_path_factory, text, 
 def test_it_still_answers_afterwards(ends, tmp_path):
     path = tmp_path / "good.wav"
     path.write_bytes(GOOD)
-    speech, record = ends.call(SimpleNamespace(session_hash="after"), "Hello there.", str(path), True, "baseline", {}, "", 1, 0.7, 0.4)
+    speech, record = ends.call(
+        SimpleNamespace(session_hash="after"), "Hello there.", str(path), True, "baseline", {}, "", 1, 0.7, 0.4
+    )
     assert record["text"] == "Hello there." and soundfile.info(speech).duration > 0

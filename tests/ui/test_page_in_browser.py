@@ -1,5 +1,5 @@
-"""The page in a real browser (headless Chromium): what a visitor does, from upload to blind vote. On the toy stack; with
-``TTS_DEMO_PAGE_STACK=nano`` on the bundled weights."""
+"""The page in a real browser (headless Chromium): what a visitor does, from upload to blind vote. On the toy stack;
+with ``TTS_DEMO_PAGE_STACK=nano`` on the bundled weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toy import ToyStack, served, voice_file
 from tts_demo.config import UserError
 from tts_demo.methods import METHODS
 from tts_demo.stacks import load_stack
-from tts_demo.ui import voices
+from tts_demo.ui.page import voices
 
 pytestmark = needs_chromium
 
@@ -84,7 +84,7 @@ def test_sound_starts_soon_and_the_inside_shows_the_right_text(visit, stack, tmp
     upload(page, voice_file(tmp_path))
     page.fill("#text textarea", TEXT)
     speak(page)
-    wait, = page.evaluate("[TTSD.deck.soundAt - TTSD.deck.tracks[TTSD.deck.side].first]")
+    (wait,) = page.evaluate("[TTSD.deck.soundAt - TTSD.deck.tracks[TTSD.deck.side].first]")
     assert wait < 0.5 or page.evaluate("TTSD.deck.side") == "method"  # the method waits its turn behind the baseline
     page.locator(".panel-inside.method canvas").scroll_into_view_if_needed()
     box = page.locator(".panel-inside.method canvas").bounding_box()
@@ -93,13 +93,16 @@ def test_sound_starts_soon_and_the_inside_shows_the_right_text(visit, stack, tmp
     labels = stack.tokenize(TEXT)[1]
     assert re.match(rf"{labels[0]}( in “Seven”)? · 0\.\d\d s · weight 0\.\d+", tip), tip
     page.mouse.move(box["x"] + 90, box["y"] + 6 + 150)
-    assert page.inner_text(".panel-inside.method .tip").split(" ")[0] in labels[-3:]  # the lowest rows are the last labels
+    # the lowest rows are the last labels
+    assert page.inner_text(".panel-inside.method .tip").split(" ")[0] in labels[-3:]
     page.mouse.click(box["x"] + 200, box["y"] + 40)
     assert page.evaluate("TTSD.deck.side") == "method" and page.evaluate("TTSD.deck.playing")
     assert page.evaluate("TTSD.deck.position()") > 0.1
     before = page.evaluate("[TTSD.deck.side, TTSD.deck.map('method', TTSD.deck.position())]")
     page.click("#player-method .swap")
-    assert page.evaluate("TTSD.deck.side") == "baseline" and abs(page.evaluate("TTSD.deck.position()") - before[1]) < 0.5
+    assert (
+        page.evaluate("TTSD.deck.side") == "baseline" and abs(page.evaluate("TTSD.deck.position()") - before[1]) < 0.5
+    )
     page.get_by_role("tab", name="Numbers").click()
     table = page.inner_text("#table")
     for word in ("Real-time factor, all", "KV cache, highest", "lower is better", f"{stack.name} stack", "seed 1"):
@@ -118,11 +121,11 @@ def test_no_gap_while_faster_than_four_fifths_of_real_time(visit):
     page = visit()
     play = """rtf => {
         const clock = performance.now; let t = 5000, made = 0; performance.now = () => t;
-        const pcm = n => btoa("\\0".repeat(2 * n)), send = m => TTSD.deck.receive("baseline", { run: "r", sr: 16000, ...m });
-        TTSD.deck.halted = true; send({ kind: "start", seq: 1 });
-        [0.24, 0.48, 0.96, 1, 1, 1, 1].forEach((s, i) => { t += 1000 * rtf * s; send({ kind: "chunk", seq: i + 2, pcm: pcm(16000 * s), stats: { rtf } }); });
-        const k = TTSD.deck.tracks.baseline; performance.now = clock;
-        return [k.underruns, k.heard - k.first, k.seconds, k.lost];
+        const pcm = n => btoa("\\0".repeat(2 * n)), send = m => TTSD.deck.receive("baseline", { run: "r", sr: 16000,
+        ...m }); TTSD.deck.halted = true; send({ kind: "start", seq: 1 }); [0.24, 0.48, 0.96, 1, 1, 1, 1].forEach((s, i)
+        => { t += 1000 * rtf * s; send({ kind: "chunk", seq: i + 2, pcm: pcm(16000 * s), stats: { rtf } }); }); const k
+        = TTSD.deck.tracks.baseline; performance.now = clock; return [k.underruns, k.heard - k.first, k.seconds,
+        k.lost];
     }"""
     for rtf in (0.1, 0.4, 0.6, 0.7, 0.79):
         gaps, wait, seconds, lost = page.evaluate(play, rtf)
@@ -164,11 +167,15 @@ def test_keyboard_alone_runs_a_blind_test(visit, tmp_path):
     assert page.is_disabled(".votes button >> nth=0") and "blind-on" in page.get_attribute("body", "class")
     for key in ("1", "2"):
         page.keyboard.press(key)
-        page.wait_for_function("k => document.querySelectorAll('.ab .bar')[k]?.style.width === '100%'", arg=int(key) - 1, polling=100)
-    assert page.is_enabled(".votes button >> nth=0"), page.evaluate("[TTSD.deck.side, document.querySelector('#blind').innerHTML]")
+        page.wait_for_function(
+            "k => document.querySelectorAll('.ab .bar')[k]?.style.width === '100%'", arg=int(key) - 1, polling=100
+        )
+    assert page.is_enabled(".votes button >> nth=0"), page.evaluate(
+        "[TTSD.deck.side, document.querySelector('#blind').innerHTML]"
+    )
     page.keyboard.press("b")
     page.wait_for_selector(".reveal:has-text('A was')")
-    vote, = page.evaluate("JSON.parse(localStorage.getItem('tts-demo-blind-votes'))")
+    (vote,) = page.evaluate("JSON.parse(localStorage.getItem('tts-demo-blind-votes'))")
     assert vote["won"] == {"baseline": "method", "method": "baseline"}[vote["first"]]
     assert "95 % interval" in page.inner_text(".tally")
 
@@ -181,10 +188,13 @@ def test_a_link_brings_the_settings_back(visit):
     page.get_by_role("button", name="Seed and sampling").click()
     write_number(page, "#seed input", "77")
     # A link holds what the page knows when it is pressed; a typed number reaches the page a moment later.
-    page.wait_for_function("""() => {
+    page.wait_for_function(
+        """() => {
         document.querySelector('button#link, #link button').click();
         return ['Linked', 'seed=77'].every(part => location.search.includes(part));
-    }""", polling=300)
+    }""",
+        polling=300,
+    )
     other = visit(page.evaluate("location.search"))
     other.wait_for_function("document.querySelector('#text textarea')?.value === 'Linked words & more?'")
     assert other.is_checked(f"#method input[value='{name}']")

@@ -21,7 +21,8 @@ from tts_demo import audio
 from tts_demo.config import UserError
 from tts_demo.methods import METHODS
 from tts_demo.methods.base import Options, dial
-from tts_demo.ui import blind, controls, plots, session, tables, texts, voices
+from tts_demo.ui.page import blind, controls, texts, voices
+from tts_demo.ui.run import plots, session, tables
 from tts_demo.ui.service import Gate, Handle, Limits, gpu, health
 
 
@@ -32,21 +33,56 @@ def make_side(method: str = "tldr", frames: int = 50, size: int = 4, attention: 
     for i in range(steps):
         weights[:, :, i, i * letters // steps] = 1
     start = np.arange(steps) * size / 50
-    looked = session.Attention(weights, tuple("abcdefghij"), start, start + size / 50, ("ab",) * 2 + ("",) + ("de",) * 7)
-    metrics = {"rtf": 0.5, "lm_rtf": 0.4, "ttfa_seconds": 0.1, "audio_seconds": frames / 50, "backbone_steps": steps,
-               "frames_per_step": size, "kv_bytes_total": 1000, "kv_bytes_peak": 2000, "acceptance": None,
-               "method_stats": {"shares": [0.25, 0.75]}, "monotonicity": 1.0, "coverage": 0.9, "diagonality": 0.8}
-    records = [{"frames": size, "marks": ["patch"] * size, "kv_bytes": 10 * i, "ms": 1.5, "proposed": 0, "accepted": 0}
-               for i in range(steps)]
+    looked = session.Attention(
+        weights, tuple("abcdefghij"), start, start + size / 50, ("ab",) * 2 + ("",) + ("de",) * 7
+    )
+    metrics = {
+        "rtf": 0.5,
+        "lm_rtf": 0.4,
+        "ttfa_seconds": 0.1,
+        "audio_seconds": frames / 50,
+        "backbone_steps": steps,
+        "frames_per_step": size,
+        "kv_bytes_total": 1000,
+        "kv_bytes_peak": 2000,
+        "acceptance": None,
+        "method_stats": {"shares": [0.25, 0.75]},
+        "monotonicity": 1.0,
+        "coverage": 0.9,
+        "diagonality": 0.8,
+    }
+    records = [
+        {"frames": size, "marks": ["patch"] * size, "kv_bytes": 10 * i, "ms": 1.5, "proposed": 0, "accepted": 0}
+        for i in range(steps)
+    ]
     curve = np.stack([np.linspace(0.1, 1, 5), np.linspace(1, 0.5, 5), np.linspace(10, 100, 5)], 1)
-    return session.Side(method, "Title", {"patch_size": size}, tone(frames / 50), 16000, np.arange(steps)[:, None],
-                        metrics, records, curve, looked if attention else None)
+    return session.Side(
+        method,
+        "Title",
+        {"patch_size": size},
+        tone(frames / 50),
+        16000,
+        np.arange(steps)[:, None],
+        metrics,
+        records,
+        curve,
+        looked if attention else None,
+    )
 
 
 def make_run(number: int = 1, **rest) -> session.Run:
-    facts = {"device": "cpu", "processor": "Slow & Steady, 2 cores", "dtype": "float32", "stack": "toy", "checkpoint_hash": "abc",
-             "cold": False, "prompt_seconds": 3.0}
-    return session.Run(number, "Some <b>text</b>", 7, {"temperature": 0.7}, facts, make_side("baseline", size=1), make_side(), **rest)
+    facts = {
+        "device": "cpu",
+        "processor": "Slow & Steady, 2 cores",
+        "dtype": "float32",
+        "stack": "toy",
+        "checkpoint_hash": "abc",
+        "cold": False,
+        "prompt_seconds": 3.0,
+    }
+    return session.Run(
+        number, "Some <b>text</b>", 7, {"temperature": 0.7}, facts, make_side("baseline", size=1), make_side(), **rest
+    )
 
 
 def test_recorded_run_comes_back_as_it_was(tmp_path):
@@ -56,14 +92,16 @@ def test_recorded_run_comes_back_as_it_was(tmp_path):
     back = session.load(tmp_path / "1-tldr")
     assert back.recorded == "Patches" and back.text == run.text and back.seed == 7
     for (_, a), (_, b) in zip(run.sides(), back.sides(), strict=True):
-        assert (a.audio == b.audio).all() and (a.codes == b.codes).all() and a.metrics == b.metrics and a.steps == b.steps
+        assert (
+            (a.audio == b.audio).all() and (a.codes == b.codes).all() and a.metrics == b.metrics and a.steps == b.steps
+        )
         assert a.attention.labels == b.attention.labels and (a.attention.weights == b.attention.weights).all()
         assert plots.side_payload(a) == plots.side_payload(b)
 
 
 def test_broken_recording_is_refused_with_the_command_that_makes_it(tmp_path):
     (tmp_path / "x.json").write_text("{")
-    with pytest.raises(UserError, match="tts_demo.ui.record"):
+    with pytest.raises(UserError, match="tts_demo.ui.run.record"):
         session.load(tmp_path / "x")
 
 
@@ -72,13 +110,21 @@ def test_export_holds_audio_with_provenance_tokens_trace_and_metrics(tmp_path):
     path = session.export(run, tmp_path)
     with zipfile.ZipFile(path) as z:
         assert z.testzip() is None
-        assert sorted(z.namelist()) == sorted(f"{s}/{f}" for s in ("baseline", "method") for f in
-                                              ("audio.wav", "metrics.json", "trace.json", "tokens_and_attention.npz"))
+        assert sorted(z.namelist()) == sorted(
+            f"{s}/{f}"
+            for s in ("baseline", "method")
+            for f in ("audio.wav", "metrics.json", "trace.json", "tokens_and_attention.npz")
+        )
         z.extractall(tmp_path)
     samples, rate = soundfile.read(tmp_path / "method/audio.wav", dtype="int16")
     assert rate == 16000 and (samples == run.method.audio).all()
     says = audio.read_provenance(tmp_path / "method/audio.wav")
-    assert says["synthetic"] is True and says["method"] == "tldr" and says["seed"] == 7 and says["checkpoint_hash"] == "abc"
+    assert (
+        says["synthetic"] is True
+        and says["method"] == "tldr"
+        and says["seed"] == 7
+        and says["checkpoint_hash"] == "abc"
+    )
     assert json.loads((tmp_path / "method/metrics.json").read_text())["rtf"] == 0.5
     with np.load(tmp_path / "method/tokens_and_attention.npz") as z:
         assert z["weights"].shape == (2, 3, 12, 10) and (z["codes"] == run.method.codes).all()
@@ -94,7 +140,9 @@ def test_history_keeps_the_newest_and_finds_a_reusable_baseline():
     assert plots.pick(history[0].method.attention) == pytest.approx(plots.pick(make_run().method.attention), abs=1e-3)
     assert session.reusable(history, ("text", 0)).number == session.KEEP + 2
     assert session.reusable(history, ("other",)) is None
-    stopped = dataclasses.replace(history[-1], baseline=dataclasses.replace(history[-1].baseline, stopped=True), key=("s",))
+    stopped = dataclasses.replace(
+        history[-1], baseline=dataclasses.replace(history[-1].baseline, stopped=True), key=("s",)
+    )
     assert session.reusable([stopped], ("s",)) is None
 
 
@@ -165,8 +213,12 @@ def test_own_plots_follow_from_what_a_run_contains(monkeypatch):
 
 
 def test_measured_settings_become_one_picture():
-    rows = {"baseline": {"lm_rtf": 0.4, "wer": 0.1, "texts": 20}, "recordings": {"wer": 0.05, "texts": 20}, "ssd": {"lm_rtf": 0.3, "wer": 0.11, "texts": 20}}
-    plot, = plots.tradeoff({"evaluate": {"rows": rows}})
+    rows = {
+        "baseline": {"lm_rtf": 0.4, "wer": 0.1, "texts": 20},
+        "recordings": {"wer": 0.05, "texts": 20},
+        "ssd": {"lm_rtf": 0.3, "wer": 0.11, "texts": 20},
+    }
+    (plot,) = plots.tradeoff({"evaluate": {"rows": rows}})
     assert plot["points"] == [[0.4, 0.1, "baseline"], [0.3, 0.11, "ssd"]] and "20 texts" in plot["hint"]
     assert plots.tradeoff({}) == []
 
@@ -193,7 +245,12 @@ def test_dials_come_from_metadata():
     method = type("Some", (), {"name": "some", "Options": Every})
     kinds = [controls.dial(f) for f in controls.fields(method)]
     assert [type(k) for k in kinds] == [gr.Slider, gr.Slider, gr.Radio, gr.Checkbox, gr.Textbox]
-    assert kinds[0].minimum == 1 and kinds[0].maximum == 9 and kinds[0].label == "Whole" and kinds[0].info == "A whole number."
+    assert (
+        kinds[0].minimum == 1
+        and kinds[0].maximum == 9
+        and kinds[0].label == "Whole"
+        and kinds[0].info == "A whole number."
+    )
     made = controls.options(method, [4.0, 0.25, "b", False, "y"])
     assert made == Every(4, 0.25, "b", False, "y") and isinstance(made.whole, int)
     with pytest.raises(UserError, match="between 1 and 9"):
@@ -213,8 +270,15 @@ def test_address_carries_settings_and_refuses_what_does_not_fit():
     name = next(n for n in METHODS if controls.fields(METHODS[n]))
     method = METHODS[name]
     f = controls.fields(method)[0]
-    found = controls.from_address({"text": "Hi.", "method": name, f.name: str(f.default), "seed": "9", "top_p": "0.5"}, METHODS)
-    assert found["text"] == "Hi." and found["options"] == method.Options() and found["seed"] == 9 and found["sampling"].top_p == 0.5
+    found = controls.from_address(
+        {"text": "Hi.", "method": name, f.name: str(f.default), "seed": "9", "top_p": "0.5"}, METHODS
+    )
+    assert (
+        found["text"] == "Hi."
+        and found["options"] == method.Options()
+        and found["seed"] == 9
+        and found["sampling"].top_p == 0.5
+    )
     for query in ({"method": "nope"}, {"seed": "x"}, {"seed": "-1"}, {"top_p": "7"}, {"max_seconds": "0"}):
         with pytest.raises(UserError):
             controls.from_address(query, METHODS)
@@ -236,7 +300,12 @@ def test_voices_are_checked_and_cut(tmp_path):
     soundfile.write(silent, np.zeros(32000, np.int16), 16000)
     big = tmp_path / "big.wav"
     soundfile.write(big, np.zeros(700_000, np.int16), 16000)
-    for path, word in ((tmp_path / "bad.wav", "not audio"), (silent, "silent"), (voice_file(tmp_path, 0.3), "at least"), (big, "too big")):
+    for path, word in (
+        (tmp_path / "bad.wav", "not audio"),
+        (silent, "silent"),
+        (voice_file(tmp_path, 0.3), "at least"),
+        (big, "too big"),
+    ):
         with pytest.raises(UserError, match=word):
             voices.read(path, limits)
     assert not voices.is_example(str(silent))

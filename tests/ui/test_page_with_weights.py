@@ -10,13 +10,16 @@ import soundfile
 from pages import browser, choose, needs_chromium, speak, upload, visit  # noqa: F401 (fixtures)
 from toy import served
 
-from tts_demo import checkpoints, text
+from tts_demo import checkpoints
 from tts_demo.methods import METHODS
 from tts_demo.stacks import load_stack
-from tts_demo.ui import voices
+from tts_demo.text import sentences as text
+from tts_demo.ui.page import voices
 
-pytestmark = [needs_chromium,
-              pytest.mark.skipif(not checkpoints.available(checkpoints.resolve("nano"), "lm"), reason="no bundled weights")]
+pytestmark = [
+    needs_chromium,
+    pytest.mark.skipif(not checkpoints.available(checkpoints.resolve("nano"), "lm"), reason="no bundled weights"),
+]
 TEXT = "The old ship left the harbour."
 
 
@@ -58,7 +61,10 @@ def test_every_method_speaks_and_shows_its_attention(visit, tmp_path):
 
 def test_stop_ends_a_long_run(visit, tmp_path):
     page = visit("?max_seconds=30")
-    page.fill("#text textarea", "A long sentence that goes on and on, and says very little while it does so, again and again. " * 4)
+    page.fill(
+        "#text textarea",
+        "A long sentence that goes on and on, and says very little while it does so, again and again. " * 4,
+    )
     choose(page, "baseline")
     page.click("#run")
     page.wait_for_selector("#player-baseline .player[data-state=chunk]")

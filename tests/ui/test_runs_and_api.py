@@ -1,4 +1,5 @@
-"""Runs as the page and the endpoints make them, without a browser: pairs, stop, two visitors, refusals, a new method."""
+"""Runs as the page and the endpoints make them, without a browser: pairs, stop, two visitors, refusals, a new
+method."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from tts_demo.methods import METHODS
 from tts_demo.methods.base import Options, dial
 from tts_demo.methods.baseline import Baseline
 from tts_demo.ui import build_app
-from tts_demo.ui.handlers import Form
+from tts_demo.ui.page.handlers import Form
 from tts_demo.ui.service import Limits
 
 
@@ -52,9 +53,23 @@ def page(stack, **limits):
 
 def values(voice, method="echo", **changes):
     """What the page sends for a press of Speak, dials at their defaults."""
-    form = {"voice": str(voice), "prompt_text": "", "consent": True, "text": "Hello there", "method": method, "both": True,
-            "attention": True, "seed": 5, "max_seconds": 1.0, "temperature": 0.7, "top_k": 50, "top_p": 0.9,
-            "repeat_window": 20, "repeat_ratio": 0.4, **changes}
+    form = {
+        "voice": str(voice),
+        "prompt_text": "",
+        "consent": True,
+        "text": "Hello there",
+        "method": method,
+        "both": True,
+        "attention": True,
+        "seed": 5,
+        "max_seconds": 1.0,
+        "temperature": 0.7,
+        "top_k": 50,
+        "top_p": 0.9,
+        "repeat_window": 20,
+        "repeat_ratio": 0.4,
+        **changes,
+    }
     assert list(form) == [f.name for f in dataclasses.fields(Form)][:-1]
     return [*form.values(), *(f.default for m in METHODS.values() for f in dataclasses.fields(m.Options))]
 
@@ -74,13 +89,15 @@ def test_a_press_speaks_both_sides_with_one_seed_and_streams_them_whole(methods,
     updates, history = drain(act, "ann", values(voice_file(tmp_path)))
     run = history[-1]
     assert run.seed == 5 and run.baseline.method == "baseline" and run.method.method == "echo"
-    assert run.method.options == {"echoes": 2} and (run.baseline.audio == run.method.audio).all()  # same seed, same tokens
+    # same seed, same tokens
+    assert run.method.options == {"echoes": 2} and (run.baseline.audio == run.method.audio).all()
     assert not run.conditions["cold"] and run.method.attention.labels == tuple("Hello there")
     warming = [u[act.ui.status] for u in updates if "Warming up" in u.get(act.ui.status, "")]
     assert len(warming) == 2 and "unheard" in warming[0]  # both sides, before either is timed
     first = next(i for i, u in enumerate(updates) if act.ui.seed in u)
     assert updates[first][act.ui.seed] == 5  # written back before anything is spoken
-    assert any("toy stack" in u.get(act.ui.mast, "") for u in updates)  # a page that came while the model loaded says so no more
+    # a page that came while the model loaded says so no more
+    assert any("toy stack" in u.get(act.ui.mast, "") for u in updates)
     for side in ("baseline", "method"):
         sent = [u[act.ui.players[side]] for u in updates if act.ui.players[side] in u]
         kinds = [m["kind"] for m in sent]
@@ -161,11 +178,19 @@ def test_two_visitors_never_overlap_and_never_mix(methods, tmp_path, monkeypatch
     assert act.gate.jobs() == 0 and not act.gate.lock.locked()
 
 
-@pytest.mark.parametrize("change, word", [
-    ({"text": "  "}, "no text"), ({"text": "x" * 700}, "700 characters"), ({"voice": ""}, "no voice"),
-    ({"consent": False}, "Tick"), ({"method": "nope"}, "Unknown method"), ({"temperature": 9}, "temperature"),
-    ({"seed": None}, "seed must be"), ({"max_seconds": float("nan")}, "above 0"),
-])
+@pytest.mark.parametrize(
+    "change, word",
+    [
+        ({"text": "  "}, "no text"),
+        ({"text": "x" * 700}, "700 characters"),
+        ({"voice": ""}, "no voice"),
+        ({"consent": False}, "Tick"),
+        ({"method": "nope"}, "Unknown method"),
+        ({"temperature": 9}, "temperature"),
+        ({"seed": None}, "seed must be"),
+        ({"max_seconds": float("nan")}, "above 0"),
+    ],
+)
 def test_bad_input_is_refused_with_a_sentence(methods, tmp_path, change, word):
     _, act = page(ToyStack())
     with pytest.raises(gr.Error, match=word):
@@ -204,14 +229,19 @@ def test_judges_listen_when_asked_and_compare_only_the_same_voice(methods, tmp_p
     voice = voice_file(tmp_path)
     _, (run,) = drain(act, "ann", values(voice))
     heard = act.listen(run, str(voice))[act.ui.current]
-    assert heard.method.metrics["wer"] == 0.5 and heard.method.metrics["per"] == 0.125 and heard.method.metrics["similarity"] == 1.0
+    assert (
+        heard.method.metrics["wer"] == 0.5
+        and heard.method.metrics["per"] == 0.125
+        and heard.method.metrics["similarity"] == 1.0
+    )
     assert "hello their" in act.listen(run, str(voice))[act.ui.table]
     other = act.listen(run, str(voice_file(tmp_path, 4.0)))[act.ui.current]
     assert other.method.metrics["similarity"] is None
 
 
 def test_recorded_runs_and_example_voices_are_made_by_one_command(methods, tmp_path, monkeypatch):
-    from tts_demo.ui import record, session, voices
+    from tts_demo.ui.page import voices
+    from tts_demo.ui.run import record, session
 
     monkeypatch.setattr(record, "load_stack", lambda *_, **__: ToyStack())
     voice = voice_file(tmp_path)
@@ -219,10 +249,17 @@ def test_recorded_runs_and_example_voices_are_made_by_one_command(methods, tmp_p
     (example,) = voices.examples(tmp_path / "prompts")
     assert example.text == "" and audio.read_provenance(example.path)["synthetic"]
     out = tmp_path / "runs"
-    assert record.main(["runs", str(voice), "--out", str(out), "--text", "Two words.", "--methods", "echo", "--max-seconds", "1"]) == 0
+    assert (
+        record.main(
+            ["runs", str(voice), "--out", str(out), "--text", "Two words.", "--methods", "echo", "--max-seconds", "1"]
+        )
+        == 0
+    )
     (stem,) = session.recorded(out).values()
     run = session.load(stem)
-    assert run.method.method == "echo" and run.baseline.attention and not run.conditions["cold"] and len(run.method.curve)
+    assert (
+        run.method.method == "echo" and run.baseline.attention and not run.conditions["cold"] and len(run.method.curve)
+    )
     assert record.main(["voices"]) == 2
 
 
@@ -246,7 +283,15 @@ def test_endpoints_speak_compare_and_list(service, tmp_path):
     assert [m["name"] for m in listed] == list(METHODS)
     echo = next(m for m in listed if m["name"] == "echo")
     assert echo["options"][0]["name"] == "echoes" and echo["options"][0]["max"] == 5
-    asked = {"text": "Hello", "voice": voice, "consent": True, "method": "echo", "options": {"echoes": 3}, "seed": 4, "max_seconds": 1}
+    asked = {
+        "text": "Hello",
+        "voice": voice,
+        "consent": True,
+        "method": "echo",
+        "options": {"echoes": 3},
+        "seed": 4,
+        "max_seconds": 1,
+    }
     path, record = service.client.predict(**asked, api_name="/synthesize")
     samples, rate = soundfile.read(path)
     assert rate == 16000 and len(samples) == round(record["audio_seconds"] * rate)
@@ -254,26 +299,47 @@ def test_endpoints_speak_compare_and_list(service, tmp_path):
     assert audio.read_provenance(path)["method"] == "echo"
     first, second, both = service.client.predict(**asked, api_name="/compare")
     assert both["baseline"]["method"] == "baseline" and both["method"]["method"] == "echo"
-    assert (soundfile.read(first)[0] == soundfile.read(second)[0]).all()  # echo is the baseline, and the seed is the same
+    # echo is the baseline, and the seed is the same
+    assert (soundfile.read(first)[0] == soundfile.read(second)[0]).all()
 
 
-@pytest.mark.parametrize("change, word", [({"consent": False}, "consent"), ({"method": "nope"}, "Unknown method"),
-                                          ({"options": {"echoes": 99}}, "between 1 and 5"), ({"text": ""}, "no text"),
-                                          ({"seed": -1}, "0 or more")])
+@pytest.mark.parametrize(
+    "change, word",
+    [
+        ({"consent": False}, "consent"),
+        ({"method": "nope"}, "Unknown method"),
+        ({"options": {"echoes": 99}}, "between 1 and 5"),
+        ({"text": ""}, "no text"),
+        ({"seed": -1}, "0 or more"),
+    ],
+)
 def test_endpoints_refuse_with_a_sentence(service, tmp_path, change, word):
-    asked = {"text": "Hello", "voice": handle_file(voice_file(tmp_path)), "consent": True, "method": "echo", "seed": 1, **change}
+    asked = {
+        "text": "Hello",
+        "voice": handle_file(voice_file(tmp_path)),
+        "consent": True,
+        "method": "echo",
+        "seed": 1,
+        **change,
+    }
     with pytest.raises(Exception, match=word):
         service.client.predict(**asked, api_name="/synthesize")
 
 
 def test_everything_else_is_private(service):
-    assert set(service.client.view_api(return_format="dict")["named_endpoints"]) == {"/synthesize", "/compare", "/methods"}
+    assert set(service.client.view_api(return_format="dict")["named_endpoints"]) == {
+        "/synthesize",
+        "/compare",
+        "/methods",
+    }
 
 
 def test_health_and_curl(service):
     with urllib.request.urlopen(f"{service.url}health", timeout=10) as answer:
         assert json.load(answer) == {"status": "ok", "jobs": 0, "stack": "toy", "checkpoint_hash": "0" * 12}
-    call = urllib.request.Request(f"{service.url}gradio_api/call/methods", b'{"data": []}', {"Content-Type": "application/json"})
+    call = urllib.request.Request(
+        f"{service.url}gradio_api/call/methods", b'{"data": []}', {"Content-Type": "application/json"}
+    )
     event = json.load(urllib.request.urlopen(call, timeout=10))["event_id"]
     with urllib.request.urlopen(f"{service.url}gradio_api/call/methods/{event}", timeout=10) as answer:
         assert '"baseline"' in answer.read().decode()
@@ -290,7 +356,9 @@ def test_log_lines_carry_no_personal_data(methods, tmp_path, caplog):
 
 def test_the_readmes_example_runs_as_written(service, tmp_path):
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    (code,) = [block.split("```")[0] for block in readme.split("```python\n")[1:] if "gradio_client" in block.split("```")[0]]
+    (code,) = [
+        block.split("```")[0] for block in readme.split("```python\n")[1:] if "gradio_client" in block.split("```")[0]
+    ]
     assert "http://127.0.0.1:7860" in code and "me.wav" in code
     names: dict = {}
     exec(code.replace("http://127.0.0.1:7860", service.url).replace("me.wav", str(voice_file(tmp_path))), names)

@@ -1,6 +1,7 @@
 """The real server with the bundled weights: many visitors at once, half of whom leave in the middle; and kill -9.
 
-Seconds here. The long run: ``TTS_DEMO_LOAD_SECONDS=600 TTS_DEMO_LOAD_VISITORS=20 pytest -s tests/ui/test_under_load.py``.
+Seconds here. The long run: ``TTS_DEMO_LOAD_SECONDS=600 TTS_DEMO_LOAD_VISITORS=20 pytest -s
+tests/ui/test_under_load.py``.
 """
 
 from __future__ import annotations
@@ -27,18 +28,30 @@ from gradio_client.exceptions import AppError
 from gradio_client.utils import QueueError
 from toy import free_port
 
-from tts_demo import checkpoints, judges
+from tts_demo import checkpoints
+from tts_demo.measure import judges
 from tts_demo.methods import METHODS
-from tts_demo.ui import voices
+from tts_demo.ui.page import voices
 
 ROOT = Path(__file__).parents[2]
-SECONDS, VISITORS = (int(os.environ.get(f"TTS_DEMO_LOAD_{name}", usual)) for name, usual in (("SECONDS", 15), ("VISITORS", 6)))
-TEXTS = ("The old lighthouse keeper counted seven ships before breakfast.", "Please bring me a glass of cold water and some bread.",
-         "He did not know what went on in the minds of his superiors.", "My brother plays the piano every Sunday afternoon.",
-         "We should have turned left at the second bridge.", "Winter came early and the river froze in one night.",
-         "Nobody believed that the small red box was empty.", "They sold the farm and moved to a city by the sea.",
-         "The doctor asked her to breathe in slowly and hold.", "A thin grey cat watched the birds from the roof.")
-pytestmark = pytest.mark.skipif(not checkpoints.available(checkpoints.resolve("nano"), "lm"), reason="no bundled weights")
+SECONDS, VISITORS = (
+    int(os.environ.get(f"TTS_DEMO_LOAD_{name}", usual)) for name, usual in (("SECONDS", 15), ("VISITORS", 6))
+)
+TEXTS = (
+    "The old lighthouse keeper counted seven ships before breakfast.",
+    "Please bring me a glass of cold water and some bread.",
+    "He did not know what went on in the minds of his superiors.",
+    "My brother plays the piano every Sunday afternoon.",
+    "We should have turned left at the second bridge.",
+    "Winter came early and the river froze in one night.",
+    "Nobody believed that the small red box was empty.",
+    "They sold the farm and moved to a city by the sea.",
+    "The doctor asked her to breathe in slowly and hold.",
+    "A thin grey cat watched the birds from the roof.",
+)
+pytestmark = pytest.mark.skipif(
+    not checkpoints.available(checkpoints.resolve("nano"), "lm"), reason="no bundled weights"
+)
 
 
 class Server:
@@ -49,8 +62,13 @@ class Server:
         environment = {**os.environ, "GRADIO_TEMP_DIR": str(folder), "TTS_DEMO_MAX_QUEUE": "8", "HF_HUB_OFFLINE": "1"}
         self.started = time.monotonic()
         self.log = open(folder / "log.txt", "a")
-        self.process = subprocess.Popen([sys.executable, "app.py", "--port", str(self.port), "--device", "cpu"], cwd=ROOT,
-                                        env=environment, stdout=self.log, stderr=self.log)
+        self.process = subprocess.Popen(
+            [sys.executable, "app.py", "--port", str(self.port), "--device", "cpu"],
+            cwd=ROOT,
+            env=environment,
+            stdout=self.log,
+            stderr=self.log,
+        )
         self.url = f"http://127.0.0.1:{self.port}"
 
     def wait(self) -> dict:
@@ -83,8 +101,15 @@ def voice(tmp_path_factory) -> str:
 
 def ask(voice: str, number: int) -> dict:
     method = list(METHODS)[number % len(METHODS)]
-    return dict(text=TEXTS[number % len(TEXTS)], voice=handle_file(voice), consent=True, method=method, seed=number,
-                max_seconds=4, api_name="/synthesize")
+    return dict(
+        text=TEXTS[number % len(TEXTS)],
+        voice=handle_file(voice),
+        consent=True,
+        method=method,
+        seed=number,
+        max_seconds=4,
+        api_name="/synthesize",
+    )
 
 
 def digest(path: str) -> str:
@@ -94,7 +119,10 @@ def digest(path: str) -> str:
 
 def stay(server: Server, voice: str, number: int, end: float, told: Counter, heard: dict[int, set]) -> None:
     """Ask again and again; every answer is speech, or a refusal that says why."""
-    client, chance = Client(server.url, verbose=False, download_files=str(server.folder / f"visitor{number}")), random.Random(number)
+    client, chance = (
+        Client(server.url, verbose=False, download_files=str(server.folder / f"visitor{number}")),
+        random.Random(number),
+    )
     while time.monotonic() < end:
         try:
             job = client.submit(**ask(voice, number))
@@ -117,15 +145,29 @@ def leave(server: Server, voice: str, number: int, end: float, told: Counter) ->
     with httpx.Client(base_url=server.url, timeout=30) as http:
         with open(voice, "rb") as file:
             path = http.post("/gradio_api/upload", files={"files": file}).json()[0]
-        data = [TEXTS[number % len(TEXTS)], {"path": path, "meta": {"_type": "gradio.FileData"}}, True, "baseline", {}, "", number, 0.7, 4]
+        data = [
+            TEXTS[number % len(TEXTS)],
+            {"path": path, "meta": {"_type": "gradio.FileData"}},
+            True,
+            "baseline",
+            {},
+            "",
+            number,
+            0.7,
+            4,
+        ]
         while time.monotonic() < end:
             answer = http.post("/gradio_api/call/synthesize", json={"data": data})
             if answer.status_code != 200:  # the queue is full
                 told["left: refused before"] += 1
                 time.sleep(chance.uniform(1, 3))
                 continue
-            with contextlib.suppress(httpx.TimeoutException), \
-                    http.stream("GET", f"/gradio_api/call/synthesize/{answer.json()['event_id']}", timeout=chance.uniform(0.2, 2)):
+            with (
+                contextlib.suppress(httpx.TimeoutException),
+                http.stream(
+                    "GET", f"/gradio_api/call/synthesize/{answer.json()['event_id']}", timeout=chance.uniform(0.2, 2)
+                ),
+            ):
                 time.sleep(chance.uniform(0, 1))
             told["left in the middle"] += 1
 
@@ -139,8 +181,12 @@ def test_visitors_come_and_go_and_each_hears_only_what_they_asked_for(tmp_path, 
         client = Client(server.url, verbose=False, download_files=str(tmp_path / "alone"))
         alone = {n: digest(client.predict(**ask(voice, n))[0]) for n in range(VISITORS // 2)}
         first, end = server.megabytes(), time.monotonic() + SECONDS
-        crowd = [threading.Thread(target=stay, args=(server, voice, n, end, told, heard)) if n < VISITORS // 2 else
-                 threading.Thread(target=leave, args=(server, voice, n, end, told)) for n in range(VISITORS)]
+        crowd = [
+            threading.Thread(target=stay, args=(server, voice, n, end, told, heard))
+            if n < VISITORS // 2
+            else threading.Thread(target=leave, args=(server, voice, n, end, told))
+            for n in range(VISITORS)
+        ]
         memory = []
         for visitor in crowd:
             visitor.start()
@@ -152,17 +198,32 @@ def test_visitors_come_and_go_and_each_hears_only_what_they_asked_for(tmp_path, 
         deadline = time.monotonic() + 60
         while httpx.get(f"{server.url}/health").json()["jobs"] and time.monotonic() < deadline:
             time.sleep(0.2)
-        assert httpx.get(f"{server.url}/health").json() | {"stack": 0, "checkpoint_hash": 0} == \
-            {"status": "ok", "jobs": 0, "stack": 0, "checkpoint_hash": 0}
+        assert httpx.get(f"{server.url}/health").json() | {"stack": 0, "checkpoint_hash": 0} == {
+            "status": "ok",
+            "jobs": 0,
+            "stack": 0,
+            "checkpoint_hash": 0,
+        }
         assert digest(client.predict(**ask(voice, 0))[0]) == alone[0]
-        assert all({d for d, _ in found} == {alone[n]} for n, found in heard.items())  # byte for byte what they hear alone
+        # byte for byte what they hear alone
+        assert all({d for d, _ in found} == {alone[n]} for n, found in heard.items())
         half = len(memory) // 2
-        print(json.dumps({"visitors": VISITORS, "seconds": SECONDS, **told, "MB at the start": round(first), "MB half-way":
-                          round(float(np.median(memory[half // 2: half])), 1), "MB at the end": round(float(np.median(memory[-half // 2:])), 1),
-                          "nearest text is their own": nearest_own(heard)}))
+        print(
+            json.dumps(
+                {
+                    "visitors": VISITORS,
+                    "seconds": SECONDS,
+                    **told,
+                    "MB at the start": round(first),
+                    "MB half-way": round(float(np.median(memory[half // 2 : half])), 1),
+                    "MB at the end": round(float(np.median(memory[-half // 2 :])), 1),
+                    "nearest text is their own": nearest_own(heard),
+                }
+            )
+        )
         assert not [key for key in told if key.startswith("failed")] and told["answered"] and told["left in the middle"]
         if SECONDS >= 300:
-            assert np.median(memory[-half // 2:]) < 1.05 * np.median(memory[half // 2: half])
+            assert np.median(memory[-half // 2 :]) < 1.05 * np.median(memory[half // 2 : half])
         assert server.kill(signal.SIGTERM) == 0
     finally:
         if server.process.poll() is None:
@@ -170,7 +231,8 @@ def test_visitors_come_and_go_and_each_hears_only_what_they_asked_for(tmp_path, 
 
 
 def nearest_own(heard: dict[int, set]) -> str:
-    """Of the texts asked for, how often the one the bundled recogniser finds nearest to what was heard is the asker's."""
+    """Of the texts asked for, how often the one the bundled recogniser finds nearest to what was heard is the
+    asker's."""
     judge = judges.Judges.of_checkpoint(checkpoints.resolve("nano"))
     right = 0
     for number, found in heard.items():
@@ -195,7 +257,7 @@ def test_kill_9_leaves_nothing_behind_that_hinders_the_next_start(tmp_path, voic
     while not httpx.get(f"{running.url}/health", timeout=5).json()["jobs"]:
         assert not job.done()
     assert running.kill() == -signal.SIGKILL  # while it speaks
-    with pytest.raises(Exception):
+    with pytest.raises(Exception):  # noqa: B017
         job.result(timeout=30)
     again = Server(tmp_path)
     try:
@@ -203,7 +265,9 @@ def test_kill_9_leaves_nothing_behind_that_hinders_the_next_start(tmp_path, voic
         client = Client(again.url, verbose=False, download_files=str(tmp_path / "again"))
         speech, _ = client.predict(**ask(voice, 1))
         assert soundfile.info(speech).duration > 0.5
-        print(json.dumps({"start-up seconds": round(state["seconds"], 1), "MB after one run": round(again.megabytes())}))
+        print(
+            json.dumps({"start-up seconds": round(state["seconds"], 1), "MB after one run": round(again.megabytes())})
+        )
     finally:
         again.kill()
     assert before == {p: p.stat().st_mtime_ns for p in (ROOT / "checkpoints").rglob("*") if p.is_file()}

@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 import soundfile
 import torch
-from tests.conftest import TinyPrompt, TinyStack, make_lm
 
+from tests.conftest import TinyPrompt, TinyStack, make_lm
 from tts_demo.config import LMConfig
 from tts_demo.ui import build_app, launch
 from tts_demo.ui.service import Limits
 
-SHAPE = LMConfig(text_vocab=128, speech_codes=64, hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, speaker=8,
-                 max_positions=4096)
+SHAPE = LMConfig(
+    text_vocab=128, speech_codes=64, hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, speaker=8, max_positions=4096
+)
 
 
 class ToneVocoder:

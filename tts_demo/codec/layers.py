@@ -1,4 +1,5 @@
-"""Building blocks of the audio models: mel features, ConvNeXt blocks with a chosen look-ahead, the inverse STFT head."""
+"""Building blocks of the audio models: mel features, ConvNeXt blocks with a chosen look-ahead, the inverse STFT
+head."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ class MelFeatures(nn.Module):
 
 
 class ShiftedConv(nn.Conv1d):
-    """Convolution [B, C, F] -> [B, C', F] that sees ``right`` frames of future and the rest of its kernel in the past."""
+    """Convolution [B, C, F] -> [B, C', F] that sees ``right`` frames of future and the rest of its kernel in the
+    past."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, right: int | None = None, **kw) -> None:
         super().__init__(inputs, outputs, kernel, **kw)
@@ -62,8 +64,15 @@ class DepthwiseConv(nn.Conv2d):
 class ConvNeXtBlock(nn.Module):
     """[B, F, C] -> [B, F, C]: depthwise convolution over time, then a pointwise MLP, with a learned residual scale."""
 
-    def __init__(self, width: int, expansion: int = 3, kernel: int = 7, right: int | None = None,
-                 dilation: int = 1, scale: float = 0.2) -> None:
+    def __init__(
+        self,
+        width: int,
+        expansion: int = 3,
+        kernel: int = 7,
+        right: int | None = None,
+        dilation: int = 1,
+        scale: float = 0.2,
+    ) -> None:
         super().__init__()
         self.depthwise = DepthwiseConv(width, kernel, right, dilation)
         self.norm = nn.LayerNorm(width)
@@ -77,13 +86,13 @@ class ConvNeXtBlock(nn.Module):
 
 
 class InverseSTFTHead(nn.Module):
-    """[B, F, C], a voiced source and a noise -> samples [B, F * hop]: per bin the level of the noise, and how much louder or
-    softer than it the voiced source is and how far turned, then windowed overlap-add (as in Vocos). A network that may
-    choose the phases themselves makes a click a frame of what should be breath; noise it can only shape, in time too:
-    BURSTS levels a frame, for the onsets that a window is too long for.
+    """[B, F, C], a voiced source and a noise -> samples [B, F * hop]: per bin the level of the noise, and how much
+    louder or softer than it the voiced source is and how far turned, then windowed overlap-add (as in Vocos). A network
+    that may choose the phases themselves makes a click a frame of what should be breath; noise it can only shape, in
+    time too: BURSTS levels a frame, for the onsets that a window is too long for.
 
-    Frame t is centred on the middle of its own hop, so a sample depends on at most twice ``reach`` frames on either side:
-    its window reaches as far into the sources, of which the noise has levels of its own.
+    Frame t is centred on the middle of its own hop, so a sample depends on at most twice ``reach`` frames on either
+    side: its window reaches as far into the sources, of which the noise has levels of its own.
     """
 
     BURSTS = 8
@@ -97,7 +106,8 @@ class InverseSTFTHead(nn.Module):
         self.burst = nn.Linear(width, self.BURSTS)  # log-gain of the noise in each part of the hop
         nn.init.zeros_(self.shape.weight)
         nn.init.zeros_(self.shape.bias)
-        nn.init.constant_(self.shape.bias[: n_fft // 2 + 1], 1.0)  # what a few harmonics need to be as loud as noise in all bins
+        # what a few harmonics need to be as loud as noise in all bins
+        nn.init.constant_(self.shape.bias[: n_fft // 2 + 1], 1.0)
         nn.init.zeros_(self.burst.weight)
         nn.init.zeros_(self.burst.bias)
         self.register_buffer("window", torch.hann_window(n_fft), persistent=False)
@@ -111,7 +121,9 @@ class InverseSTFTHead(nn.Module):
         breath = (noise.unflatten(-1, (self.BURSTS, -1)) * bursts[..., None]).flatten(1)
         voiced = self._pieces(source) * (2 / self.window.sum())  # 1 in the bin of a cosine
         rough = self._pieces(breath) / self.window.square().sum().sqrt()  # 1 on average in every bin
-        made = rough * torch.exp(level.clamp(max=6.0)) + voiced * torch.polar(torch.exp((level + gain).clamp(max=6.0)), turn)
+        made = rough * torch.exp(level.clamp(max=6.0)) + voiced * torch.polar(
+            torch.exp((level + gain).clamp(max=6.0)), turn
+        )
         frames = torch.fft.irfft(made, n=self.n_fft) * self.window
         samples = self._overlap_add(frames)
         envelope = self._overlap_add(self.window.square().expand(1, count, -1))

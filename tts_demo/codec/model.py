@@ -2,8 +2,8 @@
 
 Encoder: log-mel frames at the codec's rate plus four finer ones per frame, ConvNeXt blocks. The first book reads the
 recogniser's own lower blocks through a small network that a recogniser's loss shapes: on a few hours of speech a codec
-alone does not learn to hear phonemes in time. Decoder: ConvNeXt blocks with bounded look-ahead, harmonics and noise shaped
-by an inverse STFT. It knows nothing of text, language models or streams (``streaming.py`` does the latter).
+alone does not learn to hear phonemes in time. Decoder: ConvNeXt blocks with bounded look-ahead, harmonics and noise
+shaped by an inverse STFT. It knows nothing of text, language models or streams (``streaming.py`` does the latter).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .semantic import PhoneticEncoder
 from .source import Tone, harmonics, hiss, run
 
 FINE_STEPS, FINE_MELS, FINE_FFT = 4, 40, 256
-# By how much a voice takes the noise away. The head may make up for it, but training does not find harmonics where noise
-# as loud as the recording is there already: 1,000 steps without this left none above 700 Hz (PESQ 1.99 -> 1.44).
+# By how much a voice takes the noise away. The head may make up for it, but training does not find harmonics where
+# noise as loud as the recording is there already: 1,000 steps without this left none above 700 Hz (PESQ 1.99 -> 1.44).
 BREATHLESS = 0.9
 
 
@@ -48,10 +48,10 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """latent [B, F, latent] -> samples [B, F * hop] in three steps that a stream can take one behind the other: ``tune``
-    puts a tone beside the latent, ``run`` sums its phase up, the call makes sound of both; ``whole`` is all three. ``left``
-    and ``right`` frames bound what a sample of the last step can depend on, ``tone.left`` and ``tone.right`` a frame of the
-    first."""
+    """latent [B, F, latent] -> samples [B, F * hop] in three steps that a stream can take one behind the other:
+    ``tune`` puts a tone beside the latent, ``run`` sums its phase up, the call makes sound of both; ``whole`` is all
+    three. ``left`` and ``right`` frames bound what a sample of the last step can depend on, ``tone.left`` and
+    ``tone.right`` a frame of the first."""
 
     def __init__(self, c: CodecConfig) -> None:
         super().__init__()
@@ -65,7 +65,8 @@ class Decoder(nn.Module):
         self.register_buffer("hiss", hiss(c.hop), persistent=False)
         convolutions = [self.stem] + [b.depthwise for b in self.blocks]
         self.left = sum(conv.left for conv in convolutions) + 2 * self.head.reach
-        self.right = max(1, sum(conv.right for conv in convolutions)) + 2 * self.head.reach  # 1: harmonics look at neighbours
+        # 1: harmonics look at neighbours
+        self.right = max(1, sum(conv.right for conv in convolutions)) + 2 * self.head.reach
 
     def tune(self, latent: Tensor) -> Tensor:
         """-> [B, F, latent + 3]: the tone behind the latent."""
@@ -98,8 +99,12 @@ class Codec(nn.Module):
         self.config = config
         self.encoder = Encoder(config)
         self.phonetic = PhoneticEncoder(config.semantic_mels, config.semantic_width, config.semantic_layers)
-        self.semantic = nn.Sequential(nn.LayerNorm(config.semantic_width), nn.Linear(config.semantic_width, config.latent),
-                                      nn.GELU(), nn.Linear(config.latent, config.latent))
+        self.semantic = nn.Sequential(
+            nn.LayerNorm(config.semantic_width),
+            nn.Linear(config.semantic_width, config.latent),
+            nn.GELU(),
+            nn.Linear(config.latent, config.latent),
+        )
         self.quantizer = ResidualQuantizer(config.latent, config.codebooks, config.entries, config.code_width)
         self.decoder = Decoder(config)
 

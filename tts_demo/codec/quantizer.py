@@ -49,7 +49,8 @@ class Codebook(nn.Module):
         return self._cosines(unit).argmax(-1)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """[B, F, width] -> quantised [B, F, width] (straight-through), codes [B, F], loss [B] (codebook + 0.25 commitment)."""
+        """[B, F, width] -> quantised [B, F, width] (straight-through), codes [B, F], loss [B] (codebook + 0.25
+        commitment)."""
         unit = self._unit(x)
         with torch.no_grad():
             codes = self._nearest(unit)
@@ -70,7 +71,9 @@ class Codebook(nn.Module):
         if len(dead):
             pool = unit.flatten(0, 1)
             # .data: this step's gradients still belong to the old entries, and autograd need not know
-            self.entries.data[dead] = pool[torch.randint(len(pool), (len(dead),), device=pool.device)].to(self.entries.dtype)
+            self.entries.data[dead] = pool[torch.randint(len(pool), (len(dead),), device=pool.device)].to(
+                self.entries.dtype
+            )
             self.usage[dead] = 1.0
 
 
@@ -83,14 +86,18 @@ class ResidualQuantizer(nn.Module):
 
     def __init__(self, width: int, books: int, entries: int, code_width: int) -> None:
         super().__init__()
-        self.books = nn.ModuleList(Codebook(width, entries, code_width, 0.002 if k == 0 else 0.02) for k in range(books))
+        self.books = nn.ModuleList(
+            Codebook(width, entries, code_width, 0.002 if k == 0 else 0.02) for k in range(books)
+        )
 
-    def forward(self, latent: Tensor, semantic: Tensor, keep: Tensor,
-                audio_gradient: float = 1.0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def forward(
+        self, latent: Tensor, semantic: Tensor, keep: Tensor, audio_gradient: float = 1.0
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """latent, semantic [B, F, width], keep [B] = books in use per item.
 
         audio_gradient: how much of the reconstruction's gradient reaches the first book; the rest of what shapes it is
-        the semantic loss. Returns the quantised latent [B, F, width], the first book's output [B, F, width], codes [B, F, K], loss [].
+        the semantic loss. Returns the quantised latent [B, F, width], the first book's output [B, F, width], codes [B,
+        F, K], loss [].
         """
         first, codes, loss = self.books[0](semantic)
         heard = audio_gradient * first + (1 - audio_gradient) * first.detach()

@@ -1,4 +1,5 @@
-"""What the first codebook listens with: the lower blocks of the recogniser, samples -> phonetic features, 50 a second."""
+"""What the first codebook listens with: the lower blocks of the recogniser, samples -> phonetic features, 50 a
+second."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ class PhoneticEncoder(nn.Module):
         self.mel = MelFeatures(SAMPLE_RATE, 512, HOP // 2, mels)
         self.stem = nn.Conv1d(mels, width, 6, stride=2, padding=2)
         self.blocks = nn.ModuleList(ConvNeXtBlock(width, kernel=9, dilation=(1, 1, 2)[i % 3]) for i in range(layers))
-        self.skip = 0.0  # chance that a block is left out of one item in training (stochastic depth; G. Huang and others, 2016)
+        # chance that a block is left out of one item in training (stochastic depth; G. Huang and others, 2016)
+        self.skip = 0.0
 
     def features(self, samples: Tensor) -> Tensor:
         """[B, F * hop] -> [B, 2 * F, mels], each utterance at zero mean per band (takes the channel away)."""

@@ -5,8 +5,8 @@ hoarse. So the decoder reads a pitch off its latent, the phase is the running su
 noise are given to the inverse STFT to be shaped (X. Wang and others, "Neural source-filter waveform models", 2019,
 section II).
 
-A *tone* is [B, F, 3]: turns that the frame adds, pitch in Hz, voicing from 0 to 1. ``run`` makes it [B, F, 4]: turns since
-the start at the frame's first sample, pitch, voicing, and the frame's number, by which it finds its noise.
+A *tone* is [B, F, 3]: turns that the frame adds, pitch in Hz, voicing from 0 to 1. ``run`` makes it [B, F, 4]: turns
+since the start at the frame's first sample, pitch, voicing, and the frame's number, by which it finds its noise.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ HISS = 512  # frames until the noise repeats, 10 s
 
 
 class Tone(nn.Module):
-    """latent [B, F, latent] -> tone [B, F, 3] before ``run``; ``left`` and ``right`` frames bound what a frame depends on."""
+    """latent [B, F, latent] -> tone [B, F, 3] before ``run``; ``left`` and ``right`` frames bound what a frame depends
+    on."""
 
     def __init__(self, latent: int, hop: int, sample_rate: int, width: int = 128) -> None:
         super().__init__()
@@ -37,7 +38,8 @@ class Tone(nn.Module):
         self.right = sum(layer.right for layer in self.layers) + 1
 
     def guess(self, latent: Tensor) -> tuple[Tensor, Tensor]:
-        """-> pitch as its place between LOWEST and HIGHEST on a logarithmic scale, 0 to 1, and the logit of voicing, [B, F]."""
+        """-> pitch as its place between LOWEST and HIGHEST on a logarithmic scale, 0 to 1, and the logit of voicing,
+        [B, F]."""
         x = latent.transpose(1, 2)
         for layer in self.layers:
             x = F.gelu(layer(x))
@@ -68,17 +70,25 @@ def run(tone: Tensor, turns: Tensor | float = 0.0, number: Tensor | int = 0) -> 
 def harmonics(tone: Tensor, hop: int, sample_rate: int) -> Tensor:
     """tone [B, F, 4] -> samples [B, F * hop]: all harmonics below TOP, each a cosine of amplitude 1, faded by the
     voicing."""
-    tau = torch.arange(hop, device=tone.device, dtype=torch.float64) / hop  # the closed form divides by what is nearly 0
+    # the closed form divides by what is nearly 0
+    tau = torch.arange(hop, device=tone.device, dtype=torch.float64) / hop
     early, late = tau.clamp(max=0.5), (tau - 0.5).clamp(min=0)
-    ahead = torch.stack([early / 2 - early.square() / 2, early / 2 + early.square() / 2 + late - late.square() / 2,
-                         late.square() / 2])  # [3, hop]: turns since the frame's start, per Hz of the last, this and the next frame
+    ahead = torch.stack(
+        [
+            early / 2 - early.square() / 2,
+            early / 2 + early.square() / 2 + late - late.square() / 2,
+            # [3, hop]: turns since the frame's start, per Hz of the last, this and the next frame
+            late.square() / 2,
+        ]
+    )
     weight = torch.stack([(0.5 - tau).clamp(min=0), 1 - (tau - 0.5).abs(), (tau - 0.5).clamp(min=0)])
     start, hertz, voicing, _ = tone.double().unbind(-1)
     turns = (start[..., None] + hop / sample_rate * _neighbours(hertz) @ ahead).remainder(1.0)
     count = (TOP / hertz).floor()[..., None]
     sine = torch.sin(math.pi * turns)
     kernel = torch.sin(math.pi * (2 * count + 1) * turns) / torch.where(sine.abs() < 1e-7, 1.0, sine)
-    pulses = (torch.where(sine.abs() < 1e-7, 2 * count + 1, kernel) - 1) / 2  # Dirichlet: the sum of cosines in closed form
+    # Dirichlet: the sum of cosines in closed form
+    pulses = (torch.where(sine.abs() < 1e-7, 2 * count + 1, kernel) - 1) / 2
     return (pulses * (_neighbours(voicing) @ weight)).flatten(-2).float()
 
 

@@ -1,4 +1,5 @@
-"""Streaming by bounded recomputation: exactly the whole-utterance result, chunk by chunk, with no state on any module."""
+"""Streaming by bounded recomputation: exactly the whole-utterance result, chunk by chunk, with no state on any
+module."""
 
 from __future__ import annotations
 

@@ -7,5 +7,15 @@ from .model import LanguageModel
 from .prefix import Prefix
 from .sampling import History, distribution, sample
 
-__all__ = ["Decoder", "History", "KVCache", "LanguageModel", "LoraDelta", "LoraFactors", "LoraSpec", "Prefix",
-           "distribution", "sample"]
+__all__ = [
+    "Decoder",
+    "History",
+    "KVCache",
+    "LanguageModel",
+    "LoraDelta",
+    "LoraFactors",
+    "LoraSpec",
+    "Prefix",
+    "distribution",
+    "sample",
+]

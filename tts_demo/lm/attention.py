@@ -60,8 +60,8 @@ class AttentionMap:
 
 
 def clearest(weights: np.ndarray) -> np.ndarray:
-    """weights [layers, heads, steps, text] -> [steps, text], rows summing to 1: the mean of the few heads whose centre of
-    mass follows time best. The mean of all heads hides them."""
+    """weights [layers, heads, steps, text] -> [steps, text], rows summing to 1: the mean of the few heads whose centre
+    of mass follows time best. The mean of all heads hides them."""
     w = weights.reshape(-1, *weights.shape[2:])
     w = w / np.maximum(w.sum(-1, keepdims=True), 1e-9)
     steps, text = w.shape[1:]
@@ -86,12 +86,16 @@ def join(maps: Sequence[AttentionMap]) -> AttentionMap:
     if len(maps) == 1:
         return maps[0]
     layers, heads = maps[0].weights.shape[:2]
-    weights = np.zeros((layers, heads, sum(m.weights.shape[2] for m in maps), sum(m.weights.shape[3] for m in maps)),
-                       dtype=np.float32)
+    weights = np.zeros(
+        (layers, heads, sum(m.weights.shape[2] for m in maps), sum(m.weights.shape[3] for m in maps)), dtype=np.float32
+    )
     step = text = 0
     for m in maps:
-        weights[:, :, step:step + m.weights.shape[2], text:text + m.weights.shape[3]] = m.weights
+        weights[:, :, step : step + m.weights.shape[2], text : text + m.weights.shape[3]] = m.weights
         step, text = step + m.weights.shape[2], text + m.weights.shape[3]
-    return AttentionMap(weights, sum((m.labels for m in maps), ()),
-                        np.concatenate([m.step_start_seconds for m in maps]),
-                        np.concatenate([m.step_end_seconds for m in maps]))
+    return AttentionMap(
+        weights,
+        sum((m.labels for m in maps), ()),
+        np.concatenate([m.step_start_seconds for m in maps]),
+        np.concatenate([m.step_end_seconds for m in maps]),
+    )

@@ -7,20 +7,29 @@ from torch import Tensor
 
 
 class KVCache:
-    """Keys and values of every layer in one buffer ``kv`` [layers, B, 2 kv_heads, S, D]: keys first, then values, so that
-    a step stores both with one copy. ``k`` and ``v`` are views of it.
+    """Keys and values of every layer in one buffer ``kv`` [layers, B, 2 kv_heads, S, D]: keys first, then values, so
+    that a step stores both with one copy. ``k`` and ``v`` are views of it.
 
     ``positions`` [S] holds the logical position of each slot, -1 = unused: after an eviction the physical slot and
     the position part company, and rotary embedding needs the position. ``length`` is the number of live slots,
     which are always the first ones, in order.
     """
 
-    def __init__(self, layers: int, batch: int, kv_heads: int, capacity: int, head_dim: int,
-                 dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu",
-                 kv: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        layers: int,
+        batch: int,
+        kv_heads: int,
+        capacity: int,
+        head_dim: int,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+        kv: Tensor | None = None,
+    ) -> None:
         """kv: memory to use instead of new memory (graphs.py leases it); what it held before does not matter."""
         shape = (layers, batch, 2 * kv_heads, capacity, head_dim)
-        self.kv = kv if kv is not None else torch.zeros(shape, dtype=dtype, device=device)  # zeros: a masked slot must still hold a finite number
+        # zeros: a masked slot must still hold a finite number
+        self.kv = kv if kv is not None else torch.zeros(shape, dtype=dtype, device=device)
         self.k, self.v = self.kv.split(kv_heads, dim=2)
         self.positions = torch.full((capacity,), -1, dtype=torch.long, device=device)
         self.capacity, self.batch, self.length = capacity, batch, 0
@@ -61,7 +70,7 @@ class KVCache:
         assert 0 <= n <= self.length, (n, self.length)
         self.length -= n
         self.next_position -= n
-        self.positions[self.length:self.length + n] = -1
+        self.positions[self.length : self.length + n] = -1
 
     def keep(self, mask: Tensor) -> None:
         """mask [length] bool: keep the marked slots, in order, moved to the front. Positions travel with them, and

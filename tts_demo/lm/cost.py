@@ -28,7 +28,12 @@ class Cost:
     def of(cls, config: LMConfig, dtype: torch.dtype, device: torch.device) -> Cost:
         c, size = config, dtype.itemsize
         heads = (c.heads + 2 * c.kv_heads) * c.head_dim
-        matrices = c.layers * [c.hidden * heads, c.heads * c.head_dim * c.hidden, 2 * c.hidden * c.ffn, c.ffn * c.hidden]
+        matrices = c.layers * [
+            c.hidden * heads,
+            c.heads * c.head_dim * c.hidden,
+            2 * c.hidden * c.ffn,
+            c.ffn * c.hidden,
+        ]
         matrices.append(c.hidden * c.vocab)
         others = c.layers * (heads + 2 * c.hidden) + c.hidden  # biases and norms
         weight_bytes = others * size + sum(n * bytes_of_weight(n, dtype, device) for n in matrices)
@@ -57,8 +62,8 @@ def probe_bandwidth(device: torch.device, size: int, seconds: float = 0.5) -> fl
 
 
 def fastest_dtype(config: LMConfig, device: torch.device, live: int = 400, steps: int = 8) -> torch.dtype:
-    """The precision whose steps are quickest here, measured on a short stack of random blocks of this shape, interleaved.
-    fp32 is kept unless another saves a tenth, because it is exact."""
+    """The precision whose steps are quickest here, measured on a short stack of random blocks of this shape,
+    interleaved. fp32 is kept unless another saves a tenth, because it is exact."""
     kinds = candidate_dtypes(device)
     if len(kinds) == 1:
         return kinds[0]

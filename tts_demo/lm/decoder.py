@@ -80,13 +80,20 @@ class Decoder:
 
     graphed: ClassVar[bool] = True  # CUDA: steps run as graphs. For the whole process: methods are compared in one mode
 
-    def __init__(self, config: LMConfig, layers: Sequence[Layer], norm: Tensor, embedding: Tensor, head: Tensor,
-                 head_bias: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        config: LMConfig,
+        layers: Sequence[Layer],
+        norm: Tensor,
+        embedding: Tensor,
+        head: Tensor,
+        head_bias: Tensor | None = None,
+    ) -> None:
         self.config, self.layers, self.norm = config, list(layers), norm
         self.embedding, self.head, self.head_bias = embedding, head, head_bias  # [V, H], [V, H], [V] or None
         self.device, self.dtype = norm.device, norm.dtype
         half = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
-        angles = torch.arange(config.max_positions, dtype=torch.float64)[:, None] * config.rope_theta ** -half
+        angles = torch.arange(config.max_positions, dtype=torch.float64)[:, None] * config.rope_theta**-half
         self.rotation = torch.polar(torch.ones_like(angles), angles).to(torch.complex64).to(self.device)  # [pos, D/2]
         self.counter = torch.arange(config.max_positions, device=self.device)
         self.pool = GraphPool(self) if self.device.type == "cuda" else None
@@ -106,16 +113,27 @@ class Decoder:
     @classmethod
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
     @torch.no_grad()
-    def from_model(cls, lm: LanguageModel, lora: LoraDelta | None = None, layers: Sequence[int] | None = None,
-                   dtype: torch.dtype | None = None) -> Decoder:
+    def from_model(
+        cls,
+        lm: LanguageModel,
+        lora: LoraDelta | None = None,
+        layers: Sequence[int] | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> Decoder:
         """Fuse (and merge LoRA into) the weights of ``lm``. ``layers`` picks blocks, in order (a draft model keeps a
         few). Weights that need no fusing are shared with ``lm`` in memory."""
         dtype = dtype or lm.dtype
         chosen = range(lm.config.layers) if layers is None else layers
         fused = [fuse(lm.backbone.layers[i], i, lora, lm.config.head_dim, dtype) for i in chosen]
         bias = lm.head.bias.detach().to(dtype) if lm.head.bias is not None else None
-        return cls(replace(lm.config, layers=len(fused)), fused, lm.backbone.norm.weight.detach().to(dtype),
-                   lm.speech_embedding.weight.detach().to(dtype), lm.head.weight.detach().to(dtype), bias)
+        return cls(
+            replace(lm.config, layers=len(fused)),
+            fused,
+            lm.backbone.norm.weight.detach().to(dtype),
+            lm.speech_embedding.weight.detach().to(dtype),
+            lm.head.weight.detach().to(dtype),
+            bias,
+        )
 
     def new_cache(self, capacity: int, batch: int = 1) -> KVCache:
         if self.pool is not None and self.graphed:
@@ -133,8 +151,15 @@ class Decoder:
         return self.to_vocabulary(hidden.reshape(-1, hidden.shape[-1])).float().view(*hidden.shape[:-1], -1)
 
     @torch.no_grad()
-    def forward(self, x: Tensor, cache: KVCache, positions: Tensor | int, mask: Tensor | None = None,
-                place: Place | None = None, last: bool = False) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        cache: KVCache,
+        positions: Tensor | int,
+        mask: Tensor | None = None,
+        place: Place | None = None,
+        last: bool = False,
+    ) -> Tensor:
         """x [B, T, H] -> hidden [B, T, H] after the final norm; T slots are appended to the cache.
 
         positions [T] logical, or an int: consecutive from there. mask [T, live + T] bool, or [B, T, live + T] for rows
@@ -146,7 +171,7 @@ class Decoder:
         if isinstance(positions, int):
             if positions + n > self.config.max_positions:
                 raise ValueError(f"position {positions + n} lies beyond the model's {self.config.max_positions}")
-            rotation, positions = self.rotation[positions:positions + n], self.counter[positions:positions + n]
+            rotation, positions = self.rotation[positions : positions + n], self.counter[positions : positions + n]
         else:
             rotation = self.rotation[positions]
         slots = cache.claim(positions if positions.dim() == 1 else positions.amax(0))
@@ -159,44 +184,58 @@ class Decoder:
         return self._blocks(x, rotation, cache.kv.narrow(3, slots.start, n), None, live, mask, place, last)
 
     @torch.no_grad()
-    def forward_static(self, x: Tensor, cache: KVCache, slots: Tensor, positions: Tensor,
-                       mask: Tensor | None = None) -> Tensor:
-        """``forward`` with shapes that never change, for CUDA graphs: x [B, T, H], slots [T] and positions [T] as device
-        tensors, attention over the whole buffer under mask [T, S] (None: causal by slot). Claims nothing: see graphs.py.
+    def forward_static(
+        self, x: Tensor, cache: KVCache, slots: Tensor, positions: Tensor, mask: Tensor | None = None
+    ) -> Tensor:
+        """``forward`` with shapes that never change, for CUDA graphs: x [B, T, H], slots [T] and positions [T] as
+        device tensors, attention over the whole buffer under mask [T, S] (None: causal by slot). Claims nothing: see
+        graphs.py.
         """
         if mask is None:
-            mask = self.counter[:cache.capacity] <= slots[:, None]
+            mask = self.counter[: cache.capacity] <= slots[:, None]
         return self._blocks(x, self.rotation[positions], cache.kv, slots, cache.kv, mask)
 
-    def _blocks(self, x: Tensor, rotation: Tensor, target: Tensor, slots: Tensor | None, live: Tensor,
-                mask: Tensor | None, place: Place | None = None, last: bool = False) -> Tensor:
-        """All blocks and the final norm. rotation [T, D/2] or [B, T, D/2]; target: the buffer [layers, B, 2 kv, T, D] that
-        takes the new keys and values (or, with ``slots``, the whole buffer); live: what is attended to; mask None: causal."""
+    def _blocks(
+        self,
+        x: Tensor,
+        rotation: Tensor,
+        target: Tensor,
+        slots: Tensor | None,
+        live: Tensor,
+        mask: Tensor | None,
+        place: Place | None = None,
+        last: bool = False,
+    ) -> Tensor:
+        """All blocks and the final norm. rotation [T, D/2] or [B, T, D/2]; target: the buffer [layers, B, 2 kv, T, D]
+        that takes the new keys and values (or, with ``slots``, the whole buffer); live: what is attended to; mask None:
+        causal."""
         c, (batch, n, _) = self.config, x.shape
         heads = c.heads + c.kv_heads
         rotation = rotation.unsqueeze(-2)
-        rotation = torch.cat([rotation.expand(*rotation.shape[:-2], heads, -1),
-                              self._still.expand(*rotation.shape[:-2], -1, -1)], -2)  # [(B,) T, A + 2 kv, D/2]
+        rotation = torch.cat(
+            [rotation.expand(*rotation.shape[:-2], heads, -1), self._still.expand(*rotation.shape[:-2], -1, -1)], -2
+        )  # [(B,) T, A + 2 kv, D/2]
         bias = None if mask is None and n == 1 else self._bias(mask, n, live.shape[3], x)
         keys, values = live.narrow(2, 0, c.kv_heads).unbind(0), live.narrow(2, c.kv_heads, c.kv_heads).unbind(0)
         x = x.reshape(batch * n, -1)
         for index, (layer, into, key, value) in enumerate(zip(self.layers, target.unbind(0), keys, values)):
             turned = self._rotate(layer.qkv(unit_rms(x, c.rms_eps)).view(batch, n, heads + c.kv_heads, -1), rotation)
-            new = turned[:, :, c.heads:].transpose(1, 2)
+            new = turned[:, :, c.heads :].transpose(1, 2)
             into.copy_(new) if slots is None else into.index_copy_(2, slots, new)
             if place is not None and index in GUIDED:
                 place.look(turned[0, 0, 0], key[0, 0])
-            query = turned[:, :, :c.heads]
-            if last and n > 1 and index == len(self.layers) - 1:  # of the other tokens keys and values are all that is asked for
+            query = turned[:, :, : c.heads]
+            # of the other tokens keys and values are all that is asked for
+            if last and n > 1 and index == len(self.layers) - 1:
                 query, x, n = query[:, -1:], x.view(batch, n, -1)[:, -1], 1
-                bias = None if mask is None else bias[:, :, -(c.heads // c.kv_heads):]
+                bias = None if mask is None else bias[:, :, -(c.heads // c.kv_heads) :]
             x = layer.out(self._attend(query, key, value, bias), x)
             x = self._feed_forward(layer, x)
         return (unit_rms(x, c.rms_eps) * self.norm).view(batch, n, -1)
 
     def _bias(self, mask: Tensor | None, rows: int, columns: int, x: Tensor) -> Tensor:
-        """A mask [T, S] or [B, T, S], None = causal, as what is added to scores [B or 1, 1, T groups, S]: heads that share a
-        KV head are rows of one query. Made once a pass; for the few tokens of a step once a decoder."""
+        """A mask [T, S] or [B, T, S], None = causal, as what is added to scores [B or 1, 1, T groups, S]: heads that
+        share a KV head are rows of one query. Made once a pass; for the few tokens of a step once a decoder."""
         if mask is None:
             if rows > FEW:
                 return self._grouped(x.new_full((1, rows, columns), float("-inf")).triu_(columns - rows + 1))
@@ -225,8 +264,8 @@ class Decoder:
         return torch.view_as_real(pairs * rotation).flatten(-2).to(y.dtype)
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
-        """query [B, T, A, D], key and value [B, kv, S, D] -> [B T, A D]. Grouped heads become rows of one query, so that
-        no key or value is repeated in memory."""
+        """query [B, T, A, D], key and value [B, kv, S, D] -> [B T, A D]. Grouped heads become rows of one query, so
+        that no key or value is repeated in memory."""
         batch, n, heads, dim = query.shape
         kv_heads = key.shape[1]
         if n == 1 or kv_heads == 1:  # the rows lie as they should
@@ -241,8 +280,9 @@ class Decoder:
         return layer.down(F.silu(gate) * up, x)
 
     @torch.no_grad()
-    def full(self, x: Tensor, positions: Tensor, mask: Tensor,
-             capture: slice | None = None) -> tuple[Tensor, Tensor | None]:
+    def full(
+        self, x: Tensor, positions: Tensor, mask: Tensor, capture: slice | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         """Teacher-forced pass without a cache: x [1, T, H], positions [T], mask [T, T] -> hidden [1, T, H], and with
         ``capture`` the attention weights of those columns, float32 [layers, A, T, columns]. Slow and exact."""
         c, n = self.config, x.shape[1]
@@ -252,10 +292,10 @@ class Decoder:
         x = x.reshape(n, -1)
         for layer in self.layers:
             y = layer.qkv(unit_rms(x, c.rms_eps)).view(1, n, c.heads + 2 * c.kv_heads, -1)
-            turned = self._rotate(y[:, :, :c.heads + c.kv_heads], rotation)[0].transpose(0, 1)  # [heads, T, D]
-            keys = turned[c.heads:].repeat_interleave(groups, 0)
-            values = y[0, :, c.heads + c.kv_heads:].transpose(0, 1).repeat_interleave(groups, 0)
-            scores = (turned[:c.heads] @ keys.transpose(1, 2)).float() * c.head_dim ** -0.5 + bias
+            turned = self._rotate(y[:, :, : c.heads + c.kv_heads], rotation)[0].transpose(0, 1)  # [heads, T, D]
+            keys = turned[c.heads :].repeat_interleave(groups, 0)
+            values = y[0, :, c.heads + c.kv_heads :].transpose(0, 1).repeat_interleave(groups, 0)
+            scores = (turned[: c.heads] @ keys.transpose(1, 2)).float() * c.head_dim**-0.5 + bias
             weights = scores.softmax(-1)
             if capture is not None:
                 captured.append(weights[:, :, capture].clone())

@@ -53,8 +53,16 @@ class GraphPool:
         with self._guard:
             free = self._free.setdefault((capacity, batch), [])
             buffer = free.pop() if free else None
-        cache = KVCache(c.layers, batch, c.kv_heads, capacity, c.head_dim, decoder.dtype, decoder.device,
-                        kv=buffer.kv if buffer else None)
+        cache = KVCache(
+            c.layers,
+            batch,
+            c.kv_heads,
+            capacity,
+            c.head_dim,
+            decoder.dtype,
+            decoder.device,
+            kv=buffer.kv if buffer else None,
+        )
         buffer = buffer or Buffer(cache.kv)
         self._leased[cache] = buffer
         weakref.finalize(cache, free.append, buffer)
@@ -71,7 +79,8 @@ class GraphPool:
             decoder = self._decoder
             buffer.graphs[key] = CUDAGraphed(
                 lambda x, slots, positions, *mask: decoder.forward_static(x, buffer, slots, positions, *mask),
-                enabled=self._enabled)
+                enabled=self._enabled,
+            )
         inputs = [x, slots, positions]
         if mask is not None:
             inputs.append(torch.nn.functional.pad(mask, (0, buffer.capacity - mask.shape[1])))

@@ -45,7 +45,7 @@ class LoraFactors(nn.Module):
         for key, (owner, name) in _targets(backbone, spec).items():
             linear = getattr(owner, name)
             a = torch.empty(spec.rank, linear.in_features)
-            nn.init.kaiming_uniform_(a, a=5 ** 0.5)
+            nn.init.kaiming_uniform_(a, a=5**0.5)
             self.a[key] = nn.Parameter(a)
             self.b[key] = nn.Parameter(torch.zeros(linear.out_features, spec.rank))
 

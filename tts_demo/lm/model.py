@@ -27,10 +27,18 @@ def backbone_config(config: LMConfig) -> Qwen2Config:
     from transformers import Qwen2Config  # seconds to import: whoever only lists the methods does not wait for it
 
     return Qwen2Config(
-        vocab_size=1, hidden_size=config.hidden, intermediate_size=config.ffn, num_hidden_layers=config.layers,
-        num_attention_heads=config.heads, num_key_value_heads=config.kv_heads, rms_norm_eps=config.rms_eps,
-        max_position_embeddings=config.max_positions, tie_word_embeddings=False, pad_token_id=None,
-        bos_token_id=None, eos_token_id=None,
+        vocab_size=1,
+        hidden_size=config.hidden,
+        intermediate_size=config.ffn,
+        num_hidden_layers=config.layers,
+        num_attention_heads=config.heads,
+        num_key_value_heads=config.kv_heads,
+        rms_norm_eps=config.rms_eps,
+        max_position_embeddings=config.max_positions,
+        tie_word_embeddings=False,
+        pad_token_id=None,
+        bos_token_id=None,
+        eos_token_id=None,
         rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
     )
 
@@ -75,14 +83,19 @@ class LanguageModel(nn.Module):
         """text_ids [T], speaker [speaker width] or None, prompt_codes [F, K] -> Prefix whose x is
         [speaker, SOS, text, TASK]; the prompt's speech stays apart because each method embeds it in its own way."""
         marker = self.markers.weight
-        rows = [marker[SOS:SOS + 1], self.text_embedding(text_ids.to(self.device)), marker[TASK:TASK + 1]]
+        rows = [marker[SOS : SOS + 1], self.text_embedding(text_ids.to(self.device)), marker[TASK : TASK + 1]]
         if self.speaker_proj is not None:
             if speaker is None:
                 raise ValueError("this language model is conditioned on a speaker vector, but none was given")
             rows.insert(0, self.speaker_proj(speaker.to(self.device, self.dtype))[None])
         start = len(rows) - 2  # speaker or not, then SOS
-        return Prefix(x=torch.cat(rows), text=slice(start, start + len(text_ids)), labels=labels,
-                      prompt_codes=prompt_codes.to(self.device), speaker=speaker)
+        return Prefix(
+            x=torch.cat(rows),
+            text=slice(start, start + len(text_ids)),
+            labels=labels,
+            prompt_codes=prompt_codes.to(self.device),
+            speaker=speaker,
+        )
 
     def embed_speech(self, codes: Tensor) -> Tensor:
         """codes [...] of the first codebook -> [..., H]."""
@@ -93,6 +106,7 @@ class LanguageModel(nn.Module):
 
         Differentiable, so that LoRA injected into the backbone trains. A row that may see nothing must not occur.
         """
-        out = self.backbone(inputs_embeds=x, position_ids=positions, use_cache=False,
-                            attention_mask={"full_attention": mask[:, None]})
+        out = self.backbone(
+            inputs_embeds=x, position_ids=positions, use_cache=False, attention_mask={"full_attention": mask[:, None]}
+        )
         return out.last_hidden_state

@@ -1,9 +1,9 @@
 """Where in the text a model is speaking: followed while decoding, by the heads that were taught to look there.
 
-Recipe ``lm`` guides one head of a few layers to the phoneme being spoken. In each step they give a distribution over the
-symbols in sight; a forward filter (a hidden Markov model whose places never go back) makes of it where the speech is.
-With that known, speech need not see the whole text but only a window around it: what lies far off cannot be confused
-with it, however long the text is.
+Recipe ``lm`` guides one head of a few layers to the phoneme being spoken. In each step they give a distribution over
+the symbols in sight; a forward filter (a hidden Markov model whose places never go back) makes of it where the speech
+is. With that known, speech need not see the whole text but only a window around it: what lies far off cannot be
+confused with it, however long the text is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ FLOOR = 0.002  # a head may look elsewhere for a frame: it rules no symbol out
 
 
 class Place:
-    """The place in a text that lies in the slots ``text`` of a cache, of which ``reach`` symbols to either side are seen."""
+    """The place in a text that lies in the slots ``text`` of a cache, of which ``reach`` symbols to either side are
+    seen."""
 
     def __init__(self, text: slice, reach: int) -> None:
         self.text, self.reach, self.now = text, reach, 0  # now: the symbol being spoken
@@ -30,8 +31,10 @@ class Place:
 
     def seen(self, now: int) -> slice:
         """Slots of the symbols in sight from there."""
-        return slice(max(self.text.start, self.text.start + now - self.reach),
-                     min(self.text.stop, self.text.start + now + self.reach + 1))
+        return slice(
+            max(self.text.start, self.text.start + now - self.reach),
+            min(self.text.stop, self.text.start + now + self.reach + 1),
+        )
 
     @property
     def sees_the_end(self) -> bool:
@@ -43,7 +46,8 @@ class Place:
         return self._at_the_end > LINGER
 
     def look(self, query: Tensor, key: Tensor) -> None:
-        """query [D] of a guided head and key [S, D] of every slot: how its attention is shared among the symbols in sight."""
+        """query [D] of a guided head and key [S, D] of every slot: how its attention is shared among the symbols in
+        sight."""
         weights = (key[self.seen(self.now)] @ query * query.shape[0] ** -0.5).float().softmax(0)
         self._looked = weights if self._looked is None else self._looked + weights
 
@@ -54,7 +58,7 @@ class Place:
         for places, chance in enumerate(MOVES[1:], 1):
             moved[places:] += chance * self.belief[:-places]
         first = self.seen(self.now).start - self.text.start
-        moved[first:first + len(self._looked)] *= 1 + self._looked.cpu() / (len(GUIDED) * FLOOR)
+        moved[first : first + len(self._looked)] *= 1 + self._looked.cpu() / (len(GUIDED) * FLOOR)
         self.belief, self._looked = moved / moved.sum(), None
         self.now = round(float(self.belief @ self._symbols))
         self._at_the_end = self._at_the_end + 1 if self.now == len(self.belief) - 1 else 0

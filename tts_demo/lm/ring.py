@@ -19,8 +19,19 @@ class RingCache(KVCache):
     """The first pass brings the prefix of ``fixed`` tokens; each later one brings a token, and ``due`` summaries behind
     it. Summary j stands for tokens j * group .. (j + 1) * group - 1. ``group`` 0: no summaries."""
 
-    def __init__(self, layers: int, batch: int, kv_heads: int, head_dim: int, fixed: int, window: int, group: int,
-                 tokens: int, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        layers: int,
+        batch: int,
+        kv_heads: int,
+        head_dim: int,
+        fixed: int,
+        window: int,
+        group: int,
+        tokens: int,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
         assert group <= window, (group, window)
         summaries = tokens // group if group else 0
         super().__init__(layers, batch, kv_heads, fixed + window + summaries, head_dim, dtype, device)
@@ -56,14 +67,15 @@ class RingCache(KVCache):
         count, token = len(positions) - 1, self.fixed + self.spoken % self.window
         first = self.fixed + self.window + self.summaries
         if first + count > self.capacity:
-            raise ValueError(f"the KV cache holds {self.capacity} slots, {first + count} are needed: allocate a larger "
-                             "one")
+            raise ValueError(
+                f"the KV cache holds {self.capacity} slots, {first + count} are needed: allocate a larger one"
+            )
         self.spoken += 1
         self.summaries += count
         self.next_position += 1
         self.length = self.fixed + min(self.spoken, self.window) + self.summaries
         if not count:
-            self.positions[token:token + 1] = positions
+            self.positions[token : token + 1] = positions
             self._attended = self.visible(self.spoken)
             return slice(token, token + 1)
         slots = torch.cat([torch.tensor([token]), torch.arange(first, first + count)]).to(self.k.device)
@@ -78,7 +90,7 @@ class RingCache(KVCache):
         if not count:
             return torch.ones(1, self.visible(spoken), dtype=torch.bool, device=self.k.device)
         mask = torch.zeros(1 + count, first + count, dtype=torch.bool)
-        mask[0, :self.visible(spoken)] = True
+        mask[0, : self.visible(spoken)] = True
         spans = torch.arange(spoken - count * self.group, spoken) % self.window + self.fixed
         mask[1:].scatter_(1, spans.view(count, self.group), True)
         mask[1:, first:].fill_diagonal_(True)

@@ -1,4 +1,5 @@
-"""Drawing tokens on the device: temperature, top-k, top-p, repetition-aware sampling; on a GPU without any host sync."""
+"""Drawing tokens on the device: temperature, top-k, top-p, repetition-aware sampling; on a GPU without any host
+sync."""
 
 from __future__ import annotations
 
@@ -13,8 +14,10 @@ from .prefix import Prefix
 
 
 def _truncated(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """logits [B, V] -> weights [B, M], in the proportions of the probabilities, and their ids [B, M], likeliest first, after
-    temperature, top-k and top-p. The mass that top-p counts is that of the whole distribution, tokens beyond top-k included, as CosyVoice does it."""
+    """logits [B, V] -> weights [B, M], in the proportions of the probabilities, and their ids [B, M], likeliest first,
+    after temperature, top-k and top-p. The mass that top-p counts is that of the whole distribution, tokens beyond
+    top-k
+    included, as CosyVoice does it."""
     size = logits.shape[-1]
     k = 1 if sampling.temperature == 0 else min(sampling.top_k or size, size)
     if k == 1:
@@ -29,8 +32,8 @@ def _truncated(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Law:
-    """What a token is drawn from, for any number of rows: weights [..., M], in the proportions of the probabilities, of ids
-    [..., M]; all others have none. (That they sum to 1 would be two operators more for each token drafted.)"""
+    """What a token is drawn from, for any number of rows: weights [..., M], in the proportions of the probabilities, of
+    ids [..., M]; all others have none. (That they sum to 1 would be two operators more for each token drafted.)"""
 
     weights: Tensor
     ids: Tensor
@@ -57,7 +60,8 @@ def _of_all(probs: Tensor) -> Law:
 
 
 def law(logits: Tensor, sampling: Sampling, forbid: Tensor | None = None, history: Tensor | None = None) -> Law:
-    """logits [B, V] -> what ``sample`` draws from, of as many ids as top-k leaves (likeliest first), or of all; greedy is certain.
+    """logits [B, V] -> what ``sample`` draws from, of as many ids as top-k leaves (likeliest first), or of all; greedy
+    is certain.
 
     forbid: [V] bool, True = never drawn. history [B, W] as ``sample`` takes it: the law then counts the redraws of
     repetition-aware sampling in, in closed form: what is drawn and not repeated, and, for the mass of each token that
@@ -70,14 +74,18 @@ def law(logits: Tensor, sampling: Sampling, forbid: Tensor | None = None, histor
     return _of_all(_with_redraws(found.full(logits.shape[-1]), logits, sampling, history))
 
 
-def distribution(logits: Tensor, sampling: Sampling, forbid: Tensor | None = None, history: Tensor | None = None) -> Tensor:
+def distribution(
+    logits: Tensor, sampling: Sampling, forbid: Tensor | None = None, history: Tensor | None = None
+) -> Tensor:
     """The same as probabilities [B, V]."""
     return law(logits, sampling, forbid, history).full(logits.shape[-1])
 
 
 def _never_redrawn(ids: Tensor, sampling: Sampling, history: Tensor | None) -> bool:
-    """Whether none of ``ids`` [B, M] has been said so often that drawing it would mean drawing again. A GPU is not asked,
-    because the answer would have to be waited for, and reckons with redraws; a CPU is, because they are seldom and cost more."""
+    """Whether none of ``ids`` [B, M] has been said so often that drawing it would mean drawing again. A GPU is not
+    asked, because the answer would have to be waited for, and reckons with redraws; a CPU is, because they are seldom
+    and cost
+    more."""
     if history is None or not sampling.repeat_window or sampling.temperature == 0:
         return True
     return ids.device.type == "cpu" and not ((history[:, :, None] == ids[:, None]).sum(1) >= sampling.often).any()
@@ -94,11 +102,18 @@ def _with_redraws(probs: Tensor, logits: Tensor, sampling: Sampling, history: Te
     # Redraws from again / (1 - again_r). The likeliest token goes apart: there 1 - again_r may vanish in rounding.
     share = (repeated / (1 - again)).scatter(-1, top, 0.0)
     others = scaled.scatter(-1, top, float("-inf")).softmax(-1)
-    return (probs - repeated + again * (share.sum(-1, keepdim=True) - share) + repeated.gather(-1, top) * others).clamp(min=0)
+    return (probs - repeated + again * (share.sum(-1, keepdim=True) - share) + repeated.gather(-1, top) * others).clamp(
+        min=0
+    )
 
 
-def sample(logits: Tensor, sampling: Sampling, generator: torch.Generator | None = None, history: Tensor | None = None,
-           forbid: Tensor | None = None) -> Tensor:
+def sample(
+    logits: Tensor,
+    sampling: Sampling,
+    generator: torch.Generator | None = None,
+    history: Tensor | None = None,
+    forbid: Tensor | None = None,
+) -> Tensor:
     """Draw one token a row: logits [B, V] -> [B].
 
     history: [B, W] recent tokens, -1 = none. A draw that fills at least ``repeat_ratio`` of the window is drawn again

@@ -1,7 +1,7 @@
 """The one registry of decoding methods, by name, in the order people see them."""
 
 from ..config import UserError
-from .base import Method, Options
+from .base import Method, Options  # noqa: F401
 from .baseline import Baseline
 from .compressed import Compressed
 from .dcar import Dcar
@@ -10,21 +10,12 @@ from .qtts import QTTS
 from .ssd import SSD
 from .tldr import TLDR, MeanPooled, Parallel, Short, WithoutLora, WithoutSpeaker
 
-METHODS: dict[str, type[Method]] = {
-    method.name: method
-    for method in (
-        Baseline,
-        TLDR,
-        Dcar,
-        QTTS,
-        Compressed,
-        SSD,
-    )
-}
+METHODS: dict[str, type[Method]] = {method.name: method for method in (Baseline, TLDR, Dcar, QTTS, Compressed, SSD)}
 
 # Comparison models of the papers: trained and evaluated by name like the methods, but no choice on the page.
 ABLATIONS: dict[str, type[Method]] = {
-    method.name: method for method in (Short, WithoutLora, WithoutSpeaker, MeanPooled, Parallel)}
+    method.name: method for method in (Short, WithoutLora, WithoutSpeaker, MeanPooled, Parallel)
+}
 
 
 # Parts of a method that ``evaluate --all`` and ``bench --all`` measure by themselves; their weights are the method's.

@@ -47,7 +47,7 @@ class Options:
                 raise UserError(f"{f.name} must lie between {m['min']} and {m['max']}, not {value}.")
 
     @classmethod
-    def parse(cls, pairs: dict[str, str]) -> "Options":
+    def parse(cls, pairs: dict[str, str]) -> Options:
         """From command-line words (``patch_size=4``). Raises UserError for an unknown key or a bad value."""
         known = {f.name: f for f in dataclasses.fields(cls)}
         values = {}
@@ -59,7 +59,9 @@ class Options:
             try:
                 values[key] = kind(word) if kind is not bool else str(word).lower() in ("1", "true", "yes", "on")
             except ValueError:
-                raise UserError(f"{key} must be a {'whole number' if kind is int else 'number'}, not {word!r}.") from None
+                raise UserError(
+                    f"{key} must be a {'whole number' if kind is int else 'number'}, not {word!r}."
+                ) from None
         return cls(**values)
 
 
@@ -87,8 +89,8 @@ class Replay:
 
     x: [T, H] inputs of the backbone; positions: [T] logical; mask: [T, T] bool, True = may attend.
     rows: [R] the row of x whose output decided step r; first_frame/frames_of: per row the first frame it emitted and
-    how many (0 allowed). The engine turns rows into times. decoder: the backbone of this run, where a method has several;
-    None: the method's own.
+    how many (0 allowed). The engine turns rows into times. decoder: the backbone of this run, where a method has
+    several; None: the method's own.
     """
 
     x: Tensor
@@ -142,16 +144,23 @@ class Method(abc.ABC):
         return {}
 
     def reads(self, options: Any) -> tuple[str, ...]:
-        """Folders of the trained modules that a run with these options reads: what was measured of it holds while those stay
-        as they are."""
+        """Folders of the trained modules that a run with these options reads: what was measured of it holds while those
+        stay as they are."""
         return tuple(self.modules)
 
     def check(self, options: Any) -> None:
         """Raises UserError where the trained weights at hand cannot serve these options."""
 
     @abc.abstractmethod
-    def prefill(self, prefix: Prefix, options: Any, sampling: Sampling, generator: torch.Generator,
-                max_frames: int, forced: bool = False) -> State:
+    def prefill(
+        self,
+        prefix: Prefix,
+        options: Any,
+        sampling: Sampling,
+        generator: torch.Generator,
+        max_frames: int,
+        forced: bool = False,
+    ) -> State:
         """Run the prefix through the backbone once. End of speech is not drawn before
         ``prefix.shortest`` frames; ``forced``: never."""
 

@@ -1,4 +1,5 @@
-"""Frame-level autoregression (FAR): one first-codebook token a backbone step. What every other method is held against."""
+"""Frame-level autoregression (FAR): one first-codebook token a backbone step. What every other method is held
+against."""
 
 from __future__ import annotations
 
@@ -30,15 +31,30 @@ class Baseline(Method):
     cached = "every text, prompt and speech token"
     emits = "1 token"
 
-    def prefill(self, prefix: Prefix, options: Options, sampling: Sampling, generator: torch.Generator,
-                max_frames: int, forced: bool = False) -> BaselineState:
+    def prefill(
+        self,
+        prefix: Prefix,
+        options: Options,
+        sampling: Sampling,
+        generator: torch.Generator,
+        max_frames: int,
+        forced: bool = False,
+    ) -> BaselineState:
         decoder, config = self.decoder, self.lm.config
         x = torch.cat([prefix.x.to(decoder.dtype), decoder.embed(prefix.prompt_codes[:, 0])])[None]
         mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, x.device)
         cache = decoder.new_cache(x.shape[1] + max_frames)
         hidden = decoder.forward(x, cache, 0, mask, last=True)
-        return BaselineState(prefix, {"backbone": cache}, sampling, generator, Ending.of(config, prefix, max_frames, forced),
-                             max_frames, History(sampling.repeat_window, device=x.device), hidden)
+        return BaselineState(
+            prefix,
+            {"backbone": cache},
+            sampling,
+            generator,
+            Ending.of(config, prefix, max_frames, forced),
+            max_frames,
+            History(sampling.repeat_window, device=x.device),
+            hidden,
+        )
 
     def step(self, state: BaselineState) -> Step:
         decoder, cache = self.decoder, state.caches["backbone"]
@@ -72,7 +88,8 @@ class Baseline(Method):
         steps = len(state.tokens) + (state.done and len(state.tokens) < state.max_frames)
         first_row = len(prefix.x) + len(prefix.prompt_codes) - 1
         return Replay(
-            x=x, positions=torch.arange(len(x), device=x.device),
+            x=x,
+            positions=torch.arange(len(x), device=x.device),
             mask=prefix_mask(len(prefix.x), len(x), self.lm.config.bidirectional_text, x.device),
             rows=torch.arange(first_row, first_row + steps, device=x.device),
             first_frame=tuple(range(steps)),

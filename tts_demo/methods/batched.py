@@ -1,5 +1,6 @@
-"""The baseline for several requests in one step: rows of unequal length are padded on the left, so that all of them write
-the same slot, each with its own positions and its own mask. Under greedy decoding every row says what it says alone."""
+"""The baseline for several requests in one step: rows of unequal length are padded on the left, so that all of them
+write the same slot, each with its own positions and its own mask. Under greedy decoding every row says what it says
+alone."""
 
 from __future__ import annotations
 
@@ -51,16 +52,19 @@ class BatchedBaseline:
         longest = max(len(row) for row in rows)
         padding = torch.tensor([longest - len(row) for row in rows], device=decoder.device)
         x = torch.stack([torch.nn.functional.pad(row, (0, 0, longest - len(row), 0)) for row in rows])
-        mask = torch.eye(longest, dtype=torch.bool, device=decoder.device).repeat(len(rows), 1, 1)  # padding sees itself
+        # padding sees itself
+        mask = torch.eye(longest, dtype=torch.bool, device=decoder.device).repeat(len(rows), 1, 1)
         for i, (row, prefix) in enumerate(zip(rows, prefixes)):
             own = prefix_mask(len(prefix.x), len(row), c.bidirectional_text, decoder.device)
-            mask[i, longest - len(row):, longest - len(row):] = own
+            mask[i, longest - len(row) :, longest - len(row) :] = own
         positions = (torch.arange(longest, device=decoder.device) - padding[:, None]).clamp_(min=0)
         cache = decoder.new_cache(longest + max_frames, batch=len(rows))
         hidden = decoder.forward(x, cache, positions, mask, last=True)[:, 0]
         history = History(self.sampling.repeat_window, len(rows), decoder.device)
         shortest = torch.tensor([max_frames if self.forced else p.shortest for p in prefixes], device=decoder.device)
-        return Batch(cache, padding, shortest, hidden, history, torch.ones(len(rows), dtype=torch.bool, device=decoder.device))
+        return Batch(
+            cache, padding, shortest, hidden, history, torch.ones(len(rows), dtype=torch.bool, device=decoder.device)
+        )
 
     @torch.inference_mode()
     def step(self, batch: Batch) -> Tensor:

@@ -74,7 +74,7 @@ class Layout:
     def of(cls, prompt: int, tokens: int, group: int, device: torch.device | str | None = None) -> Layout:
         """``prompt`` tokens of reference speech, then ``tokens``, with a summary behind every full span."""
         spoken = torch.arange(-prompt, tokens, device=device)
-        ends = spoken[prompt + group - 1::group] if group else spoken[:0]
+        ends = spoken[prompt + group - 1 :: group] if group else spoken[:0]
         order = torch.argsort(torch.cat([2 * spoken, 2 * ends + 1]))
         kind = torch.cat([torch.zeros_like(spoken), torch.ones_like(ends)]).bool()
         return cls(torch.cat([spoken, ends])[order], kind[order])
@@ -105,18 +105,31 @@ def decode_masked(decoder: Decoder, x: Tensor, positions: Tensor, mask: Tensor, 
     cache = decoder.new_cache(len(x))
     hidden = [decoder.forward(x[None, :prefix], cache, positions[:prefix], mask[:prefix, :prefix])[0]]
     for i in range(prefix, len(x)):
-        hidden.append(decoder.forward(x[None, i:i + 1], cache, positions[i:i + 1], mask[i:i + 1, :i + 1])[0])
+        hidden.append(decoder.forward(x[None, i : i + 1], cache, positions[i : i + 1], mask[i : i + 1, : i + 1])[0])
     return torch.cat(hidden)
 
 
 @dataclass(frozen=True)
 class CompressedOptions(Options):
-    window: int = dial(50, "Window", "Speech tokens seen as they are, 50 a second. 0 turns the method off.", min=0,
-                       max=WINDOWS[1], step=10, unit="tokens")
-    group: int = dial(10, "Group", "Older speech is summarised, this many tokens to one. 0 forgets it.", choices=GROUPS,
-                      unit="tokens")
-    text: int = dial(0, "Text in sight", "Symbols of the text seen either side of the one being spoken. 0 shows all of it.",
-                     choices=TEXTS, unit="symbols")
+    window: int = dial(
+        50,
+        "Window",
+        "Speech tokens seen as they are, 50 a second. 0 turns the method off.",
+        min=0,
+        max=WINDOWS[1],
+        step=10,
+        unit="tokens",
+    )
+    group: int = dial(
+        10, "Group", "Older speech is summarised, this many tokens to one. 0 forgets it.", choices=GROUPS, unit="tokens"
+    )
+    text: int = dial(
+        0,
+        "Text in sight",
+        "Symbols of the text seen either side of the one being spoken. 0 shows all of it.",
+        choices=TEXTS,
+        unit="symbols",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -134,15 +147,18 @@ class Compressed(Baseline):
     name = "compressed"
     title = "Constant-size context"
     paper = "Speech Token Prediction via Compressed-to-fine Language Modeling"
-    idea = ("The model keeps the text, the prompt and the last second or so; older speech is squeezed into a few "
-            "learned summary tokens.")
+    idea = (
+        "The model keeps the text, the prompt and the last second or so; older speech is squeezed into a few "
+        "learned summary tokens."
+    )
     cached = "every text and prompt token, a summary of each older span, the last tokens"
     emits = "1 token"
     Options = CompressedOptions
     needs_weights = (WHOLE,)  # a window on the text needs the other adapter as well
-    bench_options = tuple({"window": window, "group": group} for window, group in
-                          ((50, 0), (50, 5), (50, 10), (50, 15), (30, 10), (120, 10))) + (
-        {"window": 50, "group": 10, "text": 30},)
+    bench_options = tuple(
+        {"window": window, "group": group}
+        for window, group in ((50, 0), (50, 5), (50, 10), (50, 15), (30, 10), (120, 10))
+    ) + ({"window": 50, "group": 10, "text": 30},)
 
     def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:
         super().__init__(lm, modules)
@@ -179,24 +195,50 @@ class Compressed(Baseline):
         if self.lm.config.layers <= max(GUIDED):
             raise UserError("This language model has no layers that follow the text: set text to 0.")
         if SIGHT not in self.modules:
-            raise UserError(f"A window on the text has no trained weights ({SIGHT}) here: make them with "
-                            f"'python -m tts_demo train {SIGHT}', or set text to 0.")
+            raise UserError(
+                f"A window on the text has no trained weights ({SIGHT}) here: make them with "
+                f"'python -m tts_demo train {SIGHT}', or set text to 0."
+            )
 
-    def prefill(self, prefix: Prefix, options: CompressedOptions, sampling: Sampling, generator: torch.Generator,
-                max_frames: int, forced: bool = False) -> BaselineState:
+    def prefill(
+        self,
+        prefix: Prefix,
+        options: CompressedOptions,
+        sampling: Sampling,
+        generator: torch.Generator,
+        max_frames: int,
+        forced: bool = False,
+    ) -> BaselineState:
         self.check(options)
         if not options.window:
             return self.plain.prefill(prefix, options, sampling, generator, max_frames, forced)
         decoder, config = self.sighted if options.text else self.decoder, self.lm.config
         x = torch.cat([prefix.x.to(decoder.dtype), decoder.embed(prefix.prompt_codes[:, 0])])[None]
         mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, x.device)
-        cache = RingCache(config.layers, 1, config.kv_heads, config.head_dim, x.shape[1], options.window, options.group,
-                          max_frames, decoder.dtype, x.device)
+        cache = RingCache(
+            config.layers,
+            1,
+            config.kv_heads,
+            config.head_dim,
+            x.shape[1],
+            options.window,
+            options.group,
+            max_frames,
+            decoder.dtype,
+            x.device,
+        )
         hidden = decoder.forward(x, cache, 0, mask, last=True)
-        return CompressedState(prefix, {"backbone": cache}, sampling, generator,
-                               Ending.of(config, prefix, max_frames, forced), max_frames,
-                               History(sampling.repeat_window, device=x.device), hidden,
-                               place=Place(prefix.text, options.text) if options.text else None)
+        return CompressedState(
+            prefix,
+            {"backbone": cache},
+            sampling,
+            generator,
+            Ending.of(config, prefix, max_frames, forced),
+            max_frames,
+            History(sampling.repeat_window, device=x.device),
+            hidden,
+            place=Place(prefix.text, options.text) if options.text else None,
+        )
 
     def step(self, state: BaselineState) -> Step:
         cache = state.caches["backbone"]
@@ -210,7 +252,8 @@ class Compressed(Baseline):
         return replace(self._say(state), stats={"summaries": cache.summaries, "slots": cache.length})
 
     def _feed(self, token: Tensor, cache: RingCache, place: Place | None = None) -> Tensor:
-        """The drawn token [1] goes in, and with it, now and then, a few summaries in the same pass -> hidden [1, 1, H]."""
+        """The drawn token [1] goes in, and with it, now and then, a few summaries in the same pass -> hidden [1, 1,
+        H]."""
         decoder, position, due = self.sighted if place else self.decoder, cache.fixed + cache.spoken, cache.due
         mask = cache.mask(due) if due or place else None
         if place is not None:
@@ -225,8 +268,8 @@ class Compressed(Baseline):
         return decoder.forward(x[None], cache, positions, mask, place)[:, :1]
 
     def _forbidden(self, state: BaselineState) -> Tensor | None:
-        """Where the place in the text is known, it says when speech may end: not before the end of the text is in sight,
-        and then no later than a while after it has been reached."""
+        """Where the place in the text is known, it says when speech may end: not before the end of the text is in
+        sight, and then no later than a while after it has been reached."""
         early, place = super()._forbidden(state), getattr(state, "place", None)
         if early is not None or place is None or (place.sees_the_end and not place.through):
             return early
@@ -237,10 +280,16 @@ class Compressed(Baseline):
         cache = state.caches["backbone"]
         if not isinstance(cache, RingCache):
             return replace(self.plain.replay(state), decoder=self.plain.decoder)
-        decoder, prefix, prompt = self.sighted if state.place else self.decoder, state.prefix, len(state.prefix.prompt_codes)
+        decoder, prefix, prompt = (
+            self.sighted if state.place else self.decoder,
+            state.prefix,
+            len(state.prefix.prompt_codes),
+        )
         layout = Layout.of(prompt, cache.spoken, cache.group, prefix.x.device)
-        codes = torch.cat([prefix.prompt_codes[:, 0], *state.tokens[:cache.spoken]])
-        speech = torch.where(layout.summary[:, None], self._summary(decoder), decoder.embed(codes)[layout.index + prompt])
+        codes = torch.cat([prefix.prompt_codes[:, 0], *state.tokens[: cache.spoken]])
+        speech = torch.where(
+            layout.summary[:, None], self._summary(decoder), decoder.embed(codes)[layout.index + prompt]
+        )
         first, steps = len(prefix.x), len(state.tokens) + (state.done and len(state.tokens) < state.max_frames)
         deciding = (~layout.summary & (layout.index >= -1)).nonzero(as_tuple=True)[0] + first
         if not prompt:  # TASK decides the first token
@@ -249,9 +298,11 @@ class Compressed(Baseline):
             x=torch.cat([prefix.x.to(decoder.dtype), speech]),
             positions=torch.cat([torch.arange(first, device=codes.device), layout.index + cache.fixed]),
             mask=self._mask(state, layout),
-            rows=deciding[:steps], first_frame=tuple(range(steps)),
+            rows=deciding[:steps],
+            first_frame=tuple(range(steps)),
             frames_of=tuple(int(i < len(state.tokens)) for i in range(steps)),
-            decoder=decoder)
+            decoder=decoder,
+        )
 
     def _mask(self, state: CompressedState, layout: Layout) -> Tensor:
         """[T, T] of a finished run."""

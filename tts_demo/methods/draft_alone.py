@@ -40,16 +40,31 @@ class DraftAlone(Baseline):
     def listen(self) -> Projection:
         return ear(self.modules["ssd-draft"], self.decoder)
 
-    def prefill(self, prefix: Prefix, options: Options, sampling: Sampling, generator: torch.Generator,
-                max_frames: int, forced: bool = False) -> AloneState:
+    def prefill(
+        self,
+        prefix: Prefix,
+        options: Options,
+        sampling: Sampling,
+        generator: torch.Generator,
+        max_frames: int,
+        forced: bool = False,
+    ) -> AloneState:
         base, config = self.lm.decoder, self.lm.config
         x = torch.cat([prefix.x.to(base.dtype), base.embed(prefix.prompt_codes[:, 0])])
         mask = prefix_mask(len(prefix.x), len(x), config.bidirectional_text, x.device)
         heard = before(base.forward(x[None], base.new_cache(len(x)), 0, mask)[0], len(prefix.x))
         cache, fed = self.decoder.new_cache(len(x) + max_frames), self.listen(heard, x)
-        return AloneState(prefix, {"backbone": cache}, sampling, generator, Ending.of(config, prefix, max_frames, forced),
-                          max_frames, History(sampling.repeat_window, device=x.device),
-                          self.decoder.forward(fed[None], cache, 0, mask, last=True), fed=[fed])
+        return AloneState(
+            prefix,
+            {"backbone": cache},
+            sampling,
+            generator,
+            Ending.of(config, prefix, max_frames, forced),
+            max_frames,
+            History(sampling.repeat_window, device=x.device),
+            self.decoder.forward(fed[None], cache, 0, mask, last=True),
+            fed=[fed],
+        )
 
     def step(self, state: AloneState) -> Step:
         if state.token is not None:  # the first step reads what the prefill left

@@ -13,8 +13,12 @@ from .base import Prompt, Stack, Vocoder
 __all__ = ["Prompt", "Stack", "Vocoder", "is_cosyvoice", "load_stack"]
 
 
-def load_stack(name: str = "nano", device: str | torch.device | None = None,
-               dtype: str | torch.dtype | None = None, adapters: str | None = None) -> Stack:
+def load_stack(
+    name: str = "nano",
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    adapters: str | None = None,
+) -> Stack:
     """The stack ``name``: ``nano``, a folder, or a Hugging Face repository (``owner/name[@revision]``). A folder or a
     repository with a ``cosyvoice*.yaml`` or named FunAudioLLM/... is CosyVoice, any other must be laid out like
     ``checkpoints/nano``. ``device`` and ``dtype``: None = what this machine does best. ``adapters``: where a released

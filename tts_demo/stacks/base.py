@@ -16,8 +16,8 @@ from ..methods import Method, Options
 
 @dataclass(frozen=True)
 class Prompt:
-    """An encoded voice. codes: [F, K]; speaker: [E] or None. ``key`` is a hash of everything it was made from, ``extra``
-    what only its own stack reads, ``notes`` what a person should know about the recording."""
+    """An encoded voice. codes: [F, K]; speaker: [E] or None. ``key`` is a hash of everything it was made from,
+    ``extra`` what only its own stack reads, ``notes`` what a person should know about the recording."""
 
     codes: Tensor
     speaker: Tensor | None

@@ -17,15 +17,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import audio, checkpoints, text
-from ..acoustic import BooksRefiner, Refiner
+from .. import audio, checkpoints
 from ..codec.model import Codec
 from ..codec.model import Decoder as SpeechDecoder
+from ..codec.refiner import BooksRefiner, Refiner
 from ..codec.speaker import SpeakerEncoder
 from ..codec.streaming import Running, Windowed
 from ..config import FRAME_RATE, HOP, SAMPLE_RATE, Sampling, UserError
 from ..lm import Decoder, LanguageModel, Prefix
-from ..methods import METHODS, Method, Options, find
+from ..methods import Method, Options, find
+from ..text import sentences as text
 from .base import Prompt
 
 PARTS = ("lm", "codec", "refiner", "speaker")  # folders of what every method speaks with
@@ -41,26 +42,44 @@ class NanoStack:
     sampling = Sampling()
     frame_rate = FRAME_RATE
 
-    def __init__(self, lm: LanguageModel, codec: Codec, refiner: Refiner, speaker: SpeakerEncoder, *,
-                 books: BooksRefiner | None = None, root: Path | None = None, checkpoint_hash: str = "untrained",
-                 device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self,
+        lm: LanguageModel,
+        codec: Codec,
+        refiner: Refiner,
+        speaker: SpeakerEncoder,
+        *,
+        books: BooksRefiner | None = None,
+        root: Path | None = None,
+        checkpoint_hash: str = "untrained",
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         """books: the refiner of several codebooks; None = they are decoded as they are. root: where a method's trained
         modules are looked for; None = nowhere."""
         self.device, self.dtype = torch.device(device), dtype
         self.lm = lm.to(self.device, dtype).eval().requires_grad_(False)
-        self.codec, self.refiner, self.speaker = (m.to(self.device).float().eval().requires_grad_(False)
-                                                  for m in (codec, refiner, speaker))
+        self.codec, self.refiner, self.speaker = (
+            m.to(self.device).float().eval().requires_grad_(False) for m in (codec, refiner, speaker)
+        )
         self.books = books.to(self.device).float().eval().requires_grad_(False) if books is not None else None
         self.root, self.checkpoint_hash = root, checkpoint_hash
         self._methods: dict[str, Method] = {}
         self._loading = threading.Lock()
 
     @classmethod
-    def load(cls, root: str | Path, device: torch.device | str, dtype: torch.dtype) -> "NanoStack":
+    def load(cls, root: str | Path, device: torch.device | str, dtype: torch.dtype) -> NanoStack:
         folder = checkpoints.resolve(root)
         parts = {name: checkpoints.load_module(folder, name) for name in PARTS}
         books = checkpoints.load_module(folder, BOOKS) if checkpoints.available(folder, BOOKS) else None
-        return cls(**parts, books=books, root=folder, checkpoint_hash=checkpoints.checkpoint_hash(folder), device=device, dtype=dtype)
+        return cls(
+            **parts,
+            books=books,
+            root=folder,
+            checkpoint_hash=checkpoints.checkpoint_hash(folder),
+            device=device,
+            dtype=dtype,
+        )
 
     @property
     def decoder(self) -> Decoder:
@@ -81,20 +100,30 @@ class NanoStack:
 
     @torch.no_grad()
     def encode_prompt(self, samples: np.ndarray, sample_rate: int, text: str | None = None) -> Prompt:
-        """A voice from samples [N]. With its transcript, a short prompt is also given to the language model as context."""
+        """A voice from samples [N]. With its transcript, a short prompt is also given to the language model as
+        context."""
         recording = audio.prompt(audio.read((sample_rate, samples)))
         words = text.strip() if text and text.strip() and not recording.cut else None
         if words:
             self.tokenize(words)  # a transcript that cannot be spoken is refused here, not in the middle of a run
         notes = recording.notes
         if words and recording.seconds > CONTEXT_SECONDS:
-            notes += (f"The prompt is longer than {CONTEXT_SECONDS:g} s, so its transcript is not used; a shorter one copies the "
-                      "way of speaking too.",)
+            notes += (
+                f"The prompt is longer than {CONTEXT_SECONDS:g} s, so its transcript is not used; a shorter one copies the "
+                "way of speaking too.",
+            )
         wave = torch.from_numpy(recording.samples).to(self.device)[None]
         codes = self.codec.encode(wave)
         key = hashlib.sha256(recording.samples.tobytes() + (words or "").encode()).hexdigest()[:16]
-        return Prompt(codes=codes[0], speaker=self.speaker(wave)[0], text=words, seconds=recording.seconds, key=key,
-                      extra={"latent": self.codec.quantizer.decode(codes)}, notes=notes)
+        return Prompt(
+            codes=codes[0],
+            speaker=self.speaker(wave)[0],
+            text=words,
+            seconds=recording.seconds,
+            key=key,
+            extra={"latent": self.codec.quantizer.decode(codes)},
+            notes=notes,
+        )
 
     def prefix(self, prompt: Prompt, segment: str) -> Prefix:
         """[speaker, SOS, prompt's text, text, TASK] with the prompt's speech behind it; without a transcript, or with a
@@ -133,14 +162,16 @@ class NanoStack:
         return checkpoints.checkpoint_hash(self.root, self.reads(name, options))
 
     def pace(self, *names: str) -> str:
-        """Hash of what the speed of these methods follows from: the shapes of all modules that they read, and the weights behind
-        the steps of those that let what is said decide how far each goes."""
+        """Hash of what the speed of these methods follows from: the shapes of all modules that they read, and the
+        weights behind the steps of those that let what is said decide how far each goes."""
         if self.root is None:
             return self.checkpoint_hash
         folders = {kind: tuple(kind.build_modules(self.lm)) for kind in map(find, names)}
         spoken = {kind.output_codebooks(kind.Options(**options)) for kind in folders for options in kind.bench_options}
         follow = [folder for kind, own in folders.items() if kind.pace_follows_weights for folder in own]
-        return checkpoints.pace_hash(self.root, (*PARTS, *self._refined_by(max(spoken)), *itertools.chain(*folders.values())), ("lm", *follow))
+        return checkpoints.pace_hash(
+            self.root, (*PARTS, *self._refined_by(max(spoken)), *itertools.chain(*folders.values())), ("lm", *follow)
+        )
 
     def _adapters(self, kind: type[Method]) -> dict[str, torch.nn.Module]:
         """The method's trained modules by folder. One that it can run without may be absent."""
@@ -149,11 +180,13 @@ class NanoStack:
             if self.root is not None and checkpoints.available(self.root, folder):
                 found[folder] = checkpoints.load_module(self.root, folder, module).to(self.device, self.dtype)
             elif folder in kind.needs_weights:
-                raise UserError(f"The method {kind.name!r} has no trained weights ({folder}) here: make them with "
-                                f"'python -m tts_demo train {folder}'.")
+                raise UserError(
+                    f"The method {kind.name!r} has no trained weights ({folder}) here: make them with "
+                    f"'python -m tts_demo train {folder}'."
+                )
         return found
 
-    def vocoder(self, prompt: Prompt, codebooks: int) -> "NanoVocoder":
+    def vocoder(self, prompt: Prompt, codebooks: int) -> NanoVocoder:
         """A refiner fills in the codebooks that are not there; of several it is one that also weighs what they say."""
         decoder, quantizer = self.codec.decoder, self.codec.quantizer
         speaker, latents = prompt.speaker[None].float(), prompt.extra["latent"]
@@ -164,13 +197,18 @@ class NanoStack:
             refine = lambda codes: self.books.hear(codes[..., 0], quantizer.finer(codes), said, speaker, latents)[0]
         else:
             return NanoVocoder(speech_stages(decoder, quantizer.decode), self.device)
-        return NanoVocoder([Windowed(refine, self.refiner.left, self.refiner.right), *speech_stages(decoder)], self.device)
+        return NanoVocoder(
+            [Windowed(refine, self.refiner.left, self.refiner.right), *speech_stages(decoder)], self.device
+        )
 
 
 def speech_stages(decoder: SpeechDecoder, latent: Callable[[Tensor], Tensor] = lambda x: x) -> list[Windowed | Running]:
     """The decoder's steps as stages of a stream; ``latent`` makes its input of each frame."""
-    return [Windowed(lambda x: decoder.tune(latent(x)), decoder.tone.left, decoder.tone.right), Running(),
-            Windowed(decoder, decoder.left, decoder.right, HOP)]
+    return [
+        Windowed(lambda x: decoder.tune(latent(x)), decoder.tone.left, decoder.tone.right),
+        Running(),
+        Windowed(decoder, decoder.left, decoder.right, HOP),
+    ]
 
 
 class NanoVocoder:
@@ -181,7 +219,8 @@ class NanoVocoder:
         self._started = False
 
     def push(self, frames: Tensor) -> np.ndarray:
-        """frames [n, K] -> samples [N], N >= 0. Each call recomputes context: few long pushes cost less than many short."""
+        """frames [n, K] -> samples [N], N >= 0. Each call recomputes context: few long pushes cost less than many
+        short."""
         if not len(frames):
             return np.zeros(0, np.float32)
         self._started = True

@@ -31,8 +31,17 @@ RECIPES = {
 }
 CPU_ONLY = ("dcar-policy",)  # its rollouts and their judge are written for the CPU
 # Those that need a language model, text and codes and nothing else: they also train on a released model.
-METHODS = ("tldr", "tldr-short", "tldr-no-lora", "tldr-no-speaker", "tldr-mean-pool", "tldr-parallel", "dcar-heads",
-           "compressed", "ssd-draft")
+METHODS = (
+    "tldr",
+    "tldr-short",
+    "tldr-no-lora",
+    "tldr-no-speaker",
+    "tldr-mean-pool",
+    "tldr-parallel",
+    "dcar-heads",
+    "compressed",
+    "ssd-draft",
+)
 
 
 def check(name: str, options: Any) -> None:
@@ -49,4 +58,4 @@ def load_task(name: str, options: Any) -> Any:
     """The recipe's task, built. Raises UserError for an unknown name."""
     check(name, options)
     module, task = RECIPES[name].split(".")
-    return getattr(importlib.import_module(f"{__name__}.{module}"), task)(options)
+    return getattr(importlib.import_module(f"{__name__}.recipes.{module}"), task)(options)

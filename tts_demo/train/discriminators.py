@@ -1,8 +1,9 @@
-"""Discriminators that tell recorded speech from decoded: what makes a decoder choose one voice instead of the mean of all.
+"""Discriminators that tell recorded speech from decoded: what makes a decoder choose one voice instead of the mean of
+all.
 
-Two families, small enough for a CPU and made wider on a GPU: one folds the waveform by a period and hears pitch pulses (HiFi-GAN, J. Kong and
-others, 2020, section 2.3), one reads complex spectrograms at a resolution (as in Vocos). Losses are least squares with
-feature matching (HiFi-GAN, section 2.4).
+Two families, small enough for a CPU and made wider on a GPU: one folds the waveform by a period and hears pitch pulses
+(HiFi-GAN, J. Kong and others, 2020, section 2.3), one reads complex spectrograms at a resolution (as in Vocos). Losses
+are least squares with feature matching (HiFi-GAN, section 2.4).
 """
 
 from __future__ import annotations
@@ -42,9 +43,16 @@ class SpectrumDiscriminator(nn.Module):
         super().__init__()
         self.n_fft = n_fft
         self.register_buffer("window", torch.hann_window(n_fft), persistent=False)
-        shapes = [(2, width, 9, 2), (width, 2 * width, 9, 4), (2 * width, 2 * width, 9, 4), (2 * width, 2 * width, 3, 1)]
-        self.layers = nn.ModuleList(weight_norm(nn.Conv2d(i, o, (3, kernel), (1, stride), padding=(1, kernel // 2)))
-                                    for i, o, kernel, stride in shapes)
+        shapes = [
+            (2, width, 9, 2),
+            (width, 2 * width, 9, 4),
+            (2 * width, 2 * width, 9, 4),
+            (2 * width, 2 * width, 3, 1),
+        ]
+        self.layers = nn.ModuleList(
+            weight_norm(nn.Conv2d(i, o, (3, kernel), (1, stride), padding=(1, kernel // 2)))
+            for i, o, kernel, stride in shapes
+        )
         self.out = weight_norm(nn.Conv2d(2 * width, 1, (3, 3), padding=(1, 1)))
 
     def forward(self, samples: Tensor) -> list[Tensor]:
@@ -67,8 +75,10 @@ class Discriminators(nn.Module):
         """wider: how many times the channels of every layer."""
         super().__init__()
         widths = tuple(wider * width for width in WIDTHS)
-        self.parts = nn.ModuleList([PeriodDiscriminator(p, widths) for p in PERIODS]
-                                   + [SpectrumDiscriminator(n, wider * WIDTH) for n in RESOLUTIONS])
+        self.parts = nn.ModuleList(
+            [PeriodDiscriminator(p, widths) for p in PERIODS]
+            + [SpectrumDiscriminator(n, wider * WIDTH) for n in RESOLUTIONS]
+        )
 
     def forward(self, samples: Tensor) -> list[list[Tensor]]:
         """samples [B, N] -> maps of every layer of every discriminator."""
@@ -83,8 +93,14 @@ class Discriminators(nn.Module):
         frozen = {name: weight.detach() for name, weight in self.named_parameters()}
         of_made = functional_call(self, frozen, (made,))
         fooled = [1 - maps[-1] for maps in of_made]
-        apart = [(a - b.detach()).abs().mean() / b.detach().abs().mean().clamp(min=1e-3)
-                 for maps, others in zip(of_made, of_real) for a, b in zip(maps[:-1], others[:-1])]
+        apart = [
+            (a - b.detach()).abs().mean() / b.detach().abs().mean().clamp(min=1e-3)
+            for maps, others in zip(of_made, of_real)
+            for a, b in zip(maps[:-1], others[:-1])
+        ]
         count = len(self.parts)
-        return (sum(x.float().square().mean() for x in told) / count,
-                sum(x.float().square().mean() for x in fooled) / count, sum(apart) / len(apart))
+        return (
+            sum(x.float().square().mean() for x in told) / count,
+            sum(x.float().square().mean() for x in fooled) / count,
+            sum(apart) / len(apart),
+        )

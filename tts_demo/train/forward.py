@@ -28,19 +28,32 @@ def norm(x: Tensor, module: nn.Module, eps: float) -> Tensor:
     return F.rms_norm(x, module.weight.shape, module.weight, eps)
 
 
-def train_forward(lm: LanguageModel, x: Tensor, positions: Tensor, mask: Tensor, guided: tuple[int, ...] = (),
-                  rows: slice = slice(0), columns: slice = slice(0), dropout: float = 0.0) -> tuple[Tensor, list[Tensor]]:
+def train_forward(
+    lm: LanguageModel,
+    x: Tensor,
+    positions: Tensor,
+    mask: Tensor,
+    guided: tuple[int, ...] = (),
+    rows: slice = slice(0),
+    columns: slice = slice(0),
+    dropout: float = 0.0,
+) -> tuple[Tensor, list[Tensor]]:
     """x [B, T, H], positions [B, T], mask [B, T, T] -> hidden [B, T, H] and, for each layer in ``guided``, the log
-    attention weights of head 0 from ``rows`` to ``columns`` [B, R, C]. ``dropout``: share of what a block adds that is left out."""
+    attention weights of head 0 from ``rows`` to ``columns`` [B, R, C]. ``dropout``: share of what a block adds that is
+    left out."""
     c = lm.config
-    cos, sin = (t.to(torch.bfloat16 if torch.is_autocast_enabled(x.device.type) else x.dtype) for t in rope_table(lm, positions))
+    cos, sin = (
+        t.to(torch.bfloat16 if torch.is_autocast_enabled(x.device.type) else x.dtype) for t in rope_table(lm, positions)
+    )
     bias = torch.zeros(mask.shape, dtype=cos.dtype, device=x.device).masked_fill_(~mask, float("-inf"))[:, None]
     weights = []
     for index, block in enumerate(lm.backbone.layers):
         attention, mlp = block.self_attn, block.mlp
         h = norm(x, block.input_layernorm, c.rms_eps)
-        q, k, v = (p(h).unflatten(-1, (-1, c.head_dim)).transpose(1, 2)
-                   for p in (attention.q_proj, attention.k_proj, attention.v_proj))
+        q, k, v = (
+            p(h).unflatten(-1, (-1, c.head_dim)).transpose(1, 2)
+            for p in (attention.q_proj, attention.k_proj, attention.v_proj)
+        )
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
         if index in guided:
             scores = q[:, 0, rows].float() @ k[:, 0].float().transpose(1, 2) * c.head_dim**-0.5

@@ -3,7 +3,8 @@
 A recipe is a ``Task``: what it trains, how it makes batch number ``step`` (a pure function of seed and step, so that a
 resumed run sees what an unbroken one would), its loss and its held-out scores. ``fit`` does the rest.
 
-``--set start=published`` begins with the published weights of what the recipe trains, and the card tells what made them.
+``--set start=published`` begins with the published weights of what the recipe trains, and the card tells what made
+them.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class TrainOptions:
     batch: int = 0
     lr: float = 0.0
     seed: int = 0
-    minutes: float = 0.0  # stop (and publish) after this long; the schedule ends with it, or at ``steps`` if that is sooner
+    # stop (and publish) after this long; the schedule ends with it, or at ``steps`` if that is sooner
+    minutes: float = 0.0
     resume: bool = False
     device: str = "cpu"
     settings: dict[str, str] = field(default_factory=dict)  # --set key=value, recipe-specific
@@ -95,8 +97,10 @@ def fit(task: Task, options: TrainOptions, ranks: Ranks = Ranks()) -> dict[str, 
     Of several processes each takes batches of its own; the first sees those of a run alone, and writes all files."""
     task.process = ranks.index
     # cuDNN plans every operation anew for each length it has not seen: half a second a step where all batches differ.
-    with (torch.backends.cudnn.flags(enabled=not task.any_length),
-          sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])):
+    with (
+        torch.backends.cudnn.flags(enabled=not task.any_length),
+        sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]),
+    ):
         return _fit(task, options, ranks)
 
 
@@ -104,8 +108,9 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks) -> dict[str, float]:
     torch.manual_seed(options.seed)
     steps, peak = options.steps or task.steps, options.lr or task.lr
     began = _begin(task, options) if task.goes_on or options.settings.get("start") == "published" else {}
-    everything = nn.ModuleDict({**{f"m_{k}": v for k, v in task.modules.items()},
-                                **{f"h_{k}": v for k, v in task.helpers.items()}}).to(options.device)
+    everything = nn.ModuleDict(
+        {**{f"m_{k}": v for k, v in task.modules.items()}, **{f"h_{k}": v for k, v in task.helpers.items()}}
+    ).to(options.device)
     parameters = [p for p in everything.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(parameters, lr=peak, betas=(0.9, 0.98), weight_decay=0.01)
     run = _Run(options.work / task.name, everything, optimiser, ranks.first)
@@ -114,13 +119,17 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks) -> dict[str, float]:
     ranks.share(everything)
     started, saved, stop = time.monotonic(), time.monotonic(), _StopFlag()
     _train_mode(everything)
-    bar = tqdm(total=steps, initial=step, desc=task.name, unit="step", smoothing=0.02, mininterval=2.0,
-               disable=not ranks.first)
+    bar = tqdm(
+        total=steps, initial=step, desc=task.name, unit="step", smoothing=0.02, mininterval=2.0, disable=not ranks.first
+    )
     average: dict[str, float] = {}
     spoilt = 0  # steps without a finite gradient, in a row
     kind, own = torch.device(options.device).type, (ranks.index,) if ranks.index else ()
-    batches = _Batches(lambda step: task.batch(np.random.default_rng((options.seed, step, *own)), step), ahead=kind != "cpu")
-    used = lambda: (time.monotonic() - started) / (60 * options.minutes) if options.minutes else 0.0  # share of the time
+    batches = _Batches(
+        lambda step: task.batch(np.random.default_rng((options.seed, step, *own)), step), ahead=kind != "cpu"
+    )
+    # share of the time
+    used = lambda: (time.monotonic() - started) / (60 * options.minutes) if options.minutes else 0.0
     while step < steps and not ranks.any(stop.requested or used() > 1):
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(max(step, int(used() * steps)), steps, peak)
@@ -129,7 +138,9 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks) -> dict[str, float]:
         with torch.autocast(kind, dtype=torch.bfloat16, enabled=precision(kind) == torch.bfloat16):
             loss, parts = task.loss(batch, step)
         if not torch.isfinite(loss):
-            raise RuntimeError(f"{task.name}: loss is {loss.item()} at step {step}; resume from an earlier state or lower --lr.")
+            raise RuntimeError(
+                f"{task.name}: loss is {loss.item()} at step {step}; resume from an earlier state or lower --lr."
+            )
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         ranks.average(parameters)
@@ -137,7 +148,9 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks) -> dict[str, float]:
         if not spoilt:  # else a batch that would spoil every weight: left out
             optimiser.step()
         elif spoilt == SPOILT:
-            raise RuntimeError(f"{task.name}: no finite gradient for {SPOILT} steps up to {step}; resume from an earlier state or lower --lr.")
+            raise RuntimeError(
+                f"{task.name}: no finite gradient for {SPOILT} steps up to {step}; resume from an earlier state or lower --lr."
+            )
         step += 1
         for key, value in parts.items():
             average[key] = 0.95 * average.get(key, value) + 0.05 * value
@@ -163,7 +176,8 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks) -> dict[str, float]:
 
 
 def _begin(task: Task, options: TrainOptions) -> dict[str, str]:
-    """Give the modules of the task their published weights, if it has not done so itself. Returns what made those, by module."""
+    """Give the modules of the task their published weights, if it has not done so itself. Returns what made those, by
+    module."""
     from .. import checkpoints
 
     here = {name: checkpoints.available(options.checkpoint, name) for name in task.modules}
@@ -227,8 +241,14 @@ class _Run:
         if not self.writes:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        state = {"step": step, "log": json.dumps(log), "seconds": seconds, "optimiser": self.optimiser.state_dict(),
-                 "modules": self.modules.state_dict(), "began": self.began}
+        state = {
+            "step": step,
+            "log": json.dumps(log),
+            "seconds": seconds,
+            "optimiser": self.optimiser.state_dict(),
+            "modules": self.modules.state_dict(),
+            "began": self.began,
+        }
         torch.save(state, self.path.with_suffix(".part"))
         os.replace(self.path.with_suffix(".part"), self.path)
 
@@ -242,14 +262,27 @@ class _Run:
         return state["step"], json.loads(state["log"]), state["seconds"]
 
 
-def publish(task: Task, options: TrainOptions, scores: dict[str, float], step: int, steps: int, seconds: float,
-            log: list, processes: int = 1, began: dict[str, str] | None = None) -> None:
+def publish(
+    task: Task,
+    options: TrainOptions,
+    scores: dict[str, float],
+    step: int,
+    steps: int,
+    seconds: float,
+    log: list,
+    processes: int = 1,
+    began: dict[str, str] | None = None,
+) -> None:
     """Write every module of the task with its card, and bring the manifest up to date."""
     from .. import checkpoints
 
     facts = {
-        "recipe": task.name, "steps": f"{step} of {steps}", "wall-clock hours": f"{seconds / 3600:.2f}",
-        "device": _device_name(options.device) + (f", {processes} processes" if processes > 1 else ""), "seed": options.seed, "data": task.data_summary,
+        "recipe": task.name,
+        "steps": f"{step} of {steps}",
+        "wall-clock hours": f"{seconds / 3600:.2f}",
+        "device": _device_name(options.device) + (f", {processes} processes" if processes > 1 else ""),
+        "seed": options.seed,
+        "data": task.data_summary,
         "command": command_line(task.name, options),
     }
     for folder, module in task.modules.items():
@@ -259,7 +292,9 @@ def publish(task: Task, options: TrainOptions, scores: dict[str, float], step: i
 
 def command_line(name: str, options: TrainOptions) -> str:
     words = [f"python -m tts_demo train {name} --data SPEECH --seed {options.seed}"]
-    words += [f"--stack {Path(options.stack).name if Path(options.stack).is_dir() else options.stack}"] * bool(options.stack)
+    words += [f"--stack {Path(options.stack).name if Path(options.stack).is_dir() else options.stack}"] * bool(
+        options.stack
+    )
     words += [f"--{k} {getattr(options, k):g}" for k in ("steps", "minutes", "batch", "lr") if getattr(options, k)]
     words += [f"--set {k}={v}" for k, v in options.settings.items()]
     return " ".join(words)
@@ -268,4 +303,6 @@ def command_line(name: str, options: TrainOptions) -> str:
 def _device_name(device: str) -> str:
     if device.startswith("cuda"):
         return processor(torch.device(device))
-    return f"{processor(torch.device(device))}, {torch.get_num_threads()} threads, " + ("bfloat16 autocast" if precision(device) == torch.bfloat16 else "float32")
+    return f"{processor(torch.device(device))}, {torch.get_num_threads()} threads, " + (
+        "bfloat16 autocast" if precision(device) == torch.bfloat16 else "float32"
+    )

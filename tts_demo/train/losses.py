@@ -1,4 +1,5 @@
-"""Losses and probes of the audio recipes: multi-resolution spectra, and the recogniser that makes a codebook semantic."""
+"""Losses and probes of the audio recipes: multi-resolution spectra, and the recogniser that makes a codebook
+semantic."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ RESOLUTIONS = ((256, 40), (512, 64), (1024, 100), (2048, 128))  # n_fft (hop = n
 
 
 class SpectralLoss(nn.Module):
-    """Mean over resolutions of L1 between log-mels plus L1 between compressed magnitudes, and where harmonics are resolved
-    between log-magnitudes, which count the valleys between them as much: [B, N] x 2 -> [B], per item."""
+    """Mean over resolutions of L1 between log-mels plus L1 between compressed magnitudes, and where harmonics are
+    resolved between log-magnitudes, which count the valleys between them as much: [B, N] x 2 -> [B], per item."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,10 +29,10 @@ class SpectralLoss(nn.Module):
         return self._apart(*(self._views(x) for x in (made, real)))
 
     def energy(self, made: Tensor, again: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
-        """Energy distance of two renderings that differ in their noise alone, [B], and what they lie apart, [B]. A plain
-        distance is least for the mean of all that could be said, which is a buzz; half of what renderings lie apart taken
-        off, it is least where they vary as recordings do (A. Gritsenko and others, "A spectral energy distance for
-        parallel speech synthesis", 2020, section 3)."""
+        """Energy distance of two renderings that differ in their noise alone, [B], and what they lie apart, [B]. A
+        plain distance is least for the mean of all that could be said, which is a buzz; half of what renderings lie
+        apart taken off, it is least where they vary as recordings do (A. Gritsenko and others, "A spectral energy
+        distance for parallel speech synthesis", 2020, section 3)."""
         one, other, true = (self._views(x) for x in (made, again, real))
         apart = self._apart(one, other)
         return (self._apart(one, true) + self._apart(other, true) - apart) / 2, apart
@@ -55,8 +56,9 @@ class SpectralLoss(nn.Module):
 
 
 class SemanticProbe(nn.Module):
-    """Reads only the first codebook's output and must say what was spoken (QTTS, section 3.1): an autoregressive decoder
-    over phonemes, as in the paper, and a frame classifier on aligned phonemes, which makes it converge on short crops."""
+    """Reads only the first codebook's output and must say what was spoken (QTTS, section 3.1): an autoregressive
+    decoder over phonemes, as in the paper, and a frame classifier on aligned phonemes, which makes it converge on short
+    crops."""
 
     def __init__(self, width: int, symbols: int) -> None:
         super().__init__()

@@ -1,6 +1,7 @@
-"""The page: layout, handlers, live player, plots, endpoints. ``build_app(stack)`` makes it, ``launch(app)`` serves it."""
+"""The page: layout, handlers, live player, plots, endpoints. ``build_app(stack)`` makes it, ``launch(app)`` serves
+it."""
 
-from .layout import build_app
+from .page.layout import build_app
 from .serve import launch
 
 __all__ = ["build_app", "launch"]

@@ -13,17 +13,24 @@ import gradio as gr
 from .. import engine
 from ..config import Request, Sampling, UserError
 from ..methods import METHODS
-from . import controls
-from .handlers import Handlers, Heard
+from .page import controls
+from .page.handlers import Handlers, Heard
+from .run.session import Run, Side, describe, side_from
 from .service import log_line
-from .session import Run, Side, describe, side_from
 
 
 def methods() -> list[dict[str, Any]]:
     """List the decoding methods with their options, ranges and papers."""
-    return [{"name": m.name, "title": m.title, "paper": m.paper, "idea": m.idea,
-             "options": [{"name": f.name, "default": f.default, **f.metadata} for f in controls.fields(m)]}
-            for m in METHODS.values()]
+    return [
+        {
+            "name": m.name,
+            "title": m.title,
+            "paper": m.paper,
+            "idea": m.idea,
+            "options": [{"name": f.name, "default": f.default, **f.metadata} for f in controls.fields(m)],
+        }
+        for m in METHODS.values()
+    ]
 
 
 class Endpoints:
@@ -32,8 +39,19 @@ class Endpoints:
     def __init__(self, act: Handlers) -> None:
         self.act = act
 
-    def synthesize(self, request: gr.Request, text: str, voice: str, consent: bool, method: str, options: dict | None,
-                   prompt_text: str, seed: int, temperature: float, max_seconds: float) -> tuple[str, dict[str, Any]]:
+    def synthesize(
+        self,
+        request: gr.Request,
+        text: str,
+        voice: str,
+        consent: bool,
+        method: str,
+        options: dict | None,
+        prompt_text: str,
+        seed: int,
+        temperature: float,
+        max_seconds: float,
+    ) -> tuple[str, dict[str, Any]]:
         """Speak a text in the voice of a recording with one decoding method.
 
         Args:
@@ -50,12 +68,24 @@ class Endpoints:
         Returns:
             The speech as a 16-bit WAV file, and a record of its settings and measurements.
         """
-        sides, run = self._run([method], text, voice, consent, method, options, prompt_text, seed, temperature,
-                               max_seconds, request)
+        sides, run = self._run(
+            [method], text, voice, consent, method, options, prompt_text, seed, temperature, max_seconds, request
+        )
         return self.act.views.wav(run, sides[0]), describe(run, sides[0])
 
-    def compare(self, request: gr.Request, text: str, voice: str, consent: bool, method: str, options: dict | None,
-                prompt_text: str, seed: int, temperature: float, max_seconds: float) -> tuple[str, str, dict[str, Any]]:
+    def compare(
+        self,
+        request: gr.Request,
+        text: str,
+        voice: str,
+        consent: bool,
+        method: str,
+        options: dict | None,
+        prompt_text: str,
+        seed: int,
+        temperature: float,
+        max_seconds: float,
+    ) -> tuple[str, str, dict[str, Any]]:
         """Speak a text twice, by the baseline and by a method, with the same voice, seed and sampling.
 
         Args:
@@ -72,14 +102,36 @@ class Endpoints:
         Returns:
             Baseline speech and method speech as 16-bit WAV files, and the measurements of both.
         """
-        sides, run = self._run(["baseline", method], text, voice, consent, method, options, prompt_text, seed,
-                               temperature, max_seconds, request)
+        sides, run = self._run(
+            ["baseline", method],
+            text,
+            voice,
+            consent,
+            method,
+            options,
+            prompt_text,
+            seed,
+            temperature,
+            max_seconds,
+            request,
+        )
         record = {name: describe(run, side) for name, side in zip(("baseline", "method"), sides)}
         return self.act.views.wav(run, sides[0]), self.act.views.wav(run, sides[1]), record
 
-    def _run(self, names: list[str], text: str, voice: str, consent: bool, method: str, options: dict | None,
-             prompt_text: str, seed: int, temperature: float, max_seconds: float,
-             request: gr.Request) -> tuple[list[Side], Run]:
+    def _run(
+        self,
+        names: list[str],
+        text: str,
+        voice: str,
+        consent: bool,
+        method: str,
+        options: dict | None,
+        prompt_text: str,
+        seed: int,
+        temperature: float,
+        max_seconds: float,
+        request: gr.Request,
+    ) -> tuple[list[Side], Run]:
         act, started, outcome = self.act, time.monotonic(), "refused"
         visitor, job = f"api-{request.session_hash}", None
         try:
@@ -117,8 +169,14 @@ class Endpoints:
         finally:
             if job:
                 job.leave()
-            log_line("api", method=str(method)[:32], outcome=outcome, characters=len(text or ""), consent=bool(consent),
-                     seconds=round(time.monotonic() - started, 2))
+            log_line(
+                "api",
+                method=str(method)[:32],
+                outcome=outcome,
+                characters=len(text or ""),
+                consent=bool(consent),
+                seconds=round(time.monotonic() - started, 2),
+            )
 
 
 def register(act: Handlers) -> None:
@@ -126,15 +184,18 @@ def register(act: Handlers) -> None:
     ends, device = Endpoints(act), {"concurrency_id": "device", "concurrency_limit": 1}
     with gr.Column(visible=False):
         inputs = [
-            gr.Textbox(label="text"), gr.Audio(label="voice", type="filepath", sources=["upload"]),
-            gr.Checkbox(False, label="consent"), gr.Textbox("baseline", label="method"),
-            gr.JSON(value={}, label="options"), gr.Textbox("", label="prompt_text"), gr.Number(1, label="seed", precision=0),
-            gr.Number(Sampling().temperature, label="temperature"), gr.Number(20, label="max_seconds"),
+            gr.Textbox(label="text"),
+            gr.Audio(label="voice", type="filepath", sources=["upload"]),
+            gr.Checkbox(False, label="consent"),
+            gr.Textbox("baseline", label="method"),
+            gr.JSON(value={}, label="options"),
+            gr.Textbox("", label="prompt_text"),
+            gr.Number(1, label="seed", precision=0),
+            gr.Number(Sampling().temperature, label="temperature"),
+            gr.Number(20, label="max_seconds"),
         ]
         first, second = gr.Audio(label="speech"), gr.Audio(label="method speech")
         record = gr.JSON(label="record")
         for call, outputs in ((ends.synthesize, [first, record]), (ends.compare, [first, second, record])):
             gr.Button().click(call, inputs, outputs, api_name=call.__name__, api_visibility="public", **device)
     gr.api(methods, api_name="methods", queue=False)
-
-

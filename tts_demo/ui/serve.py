@@ -15,28 +15,38 @@ from fastapi.responses import JSONResponse
 from starlette.requests import Request
 from starlette.routing import Route
 
-from . import player
+from .page import player
 from .service import health, log_line, log_to_stderr
 
 
 def theme() -> gr.themes.Base:
     """Quiet neutrals, one calm accent for actions; Gradio's own bundled font, so nothing is fetched from elsewhere."""
     return gr.themes.Base(
-        primary_hue=gr.themes.colors.slate, neutral_hue=gr.themes.colors.slate, radius_size=gr.themes.sizes.radius_lg,
+        primary_hue=gr.themes.colors.slate, neutral_hue=gr.themes.colors.slate, radius_size=gr.themes.sizes.radius_lg
     ).set(
-        button_primary_background_fill="#1f2937", button_primary_background_fill_hover="#374151",
-        button_primary_background_fill_dark="#e5e7eb", button_primary_background_fill_hover_dark="#ffffff",
-        button_primary_text_color="#ffffff", button_primary_text_color_dark="#111827",
-        body_background_fill="#f6f7f9", body_background_fill_dark="#0f1318",
-        block_background_fill="#ffffff", block_background_fill_dark="#171c23",
-        block_border_width="0px", block_shadow="none", block_label_background_fill="transparent",
-        input_background_fill="#f6f7f9", input_background_fill_dark="#0f1318",
-        slider_color="#475569", slider_color_dark="#94a3b8",
+        button_primary_background_fill="#1f2937",
+        button_primary_background_fill_hover="#374151",
+        button_primary_background_fill_dark="#e5e7eb",
+        button_primary_background_fill_hover_dark="#ffffff",
+        button_primary_text_color="#ffffff",
+        button_primary_text_color_dark="#111827",
+        body_background_fill="#f6f7f9",
+        body_background_fill_dark="#0f1318",
+        block_background_fill="#ffffff",
+        block_background_fill_dark="#171c23",
+        block_border_width="0px",
+        block_shadow="none",
+        block_label_background_fill="transparent",
+        input_background_fill="#f6f7f9",
+        input_background_fill_dark="#0f1318",
+        slider_color="#475569",
+        slider_color_dark="#94a3b8",
     )
 
 
-def launch(demo: gr.Blocks, host: str | None = None, port: int | None = None, share: bool = False,
-           block: bool = True) -> str:
+def launch(
+    demo: gr.Blocks, host: str | None = None, port: int | None = None, share: bool = False, block: bool = True
+) -> str:
     """Serve the page; returns its address. ``block``: stay until the process is asked to end."""
     place = demo.tts
     if block:
@@ -49,10 +59,23 @@ def launch(demo: gr.Blocks, host: str | None = None, port: int | None = None, sh
 
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     _, url, _ = demo.launch(
-        server_name=host, server_port=port, share=share, theme=theme(), css=player.css(), head=player.head(),
-        footer_links=["api", "settings"], run_history=False, max_file_size=f"{place.limits.max_upload_mb}mb",
-        app_kwargs={"routes": [Route("/health", answer)]}, mcp_server=mcp, prevent_thread_lock=True, quiet=not block,
-        show_error=True, ssr_mode=False, state_session_capacity=200)
+        server_name=host,
+        server_port=port,
+        share=share,
+        theme=theme(),
+        css=player.css(),
+        head=player.head(),
+        footer_links=["api", "settings"],
+        run_history=False,
+        max_file_size=f"{place.limits.max_upload_mb}mb",
+        app_kwargs={"routes": [Route("/health", answer)]},
+        mcp_server=mcp,
+        prevent_thread_lock=True,
+        quiet=not block,
+        show_error=True,
+        ssr_mode=False,
+        state_session_capacity=200,
+    )
     if block:
         if not demo.mcp_server:
             reason = demo.mcp_error or "install it with pip install 'gradio[mcp]'"

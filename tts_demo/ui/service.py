@@ -34,7 +34,7 @@ class Limits:
     max_prompt_seconds: float = 10.0  # longer voices are cut to this
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Limits":
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Limits:
         values = {}
         for f in dataclasses.fields(cls):
             name = f"TTS_DEMO_{f.name.upper()}"
@@ -52,7 +52,7 @@ class Limits:
 class Job:
     """One visitor's place: a stop flag, and the device lock while it runs."""
 
-    def __init__(self, gate: "Gate", visitor: str) -> None:
+    def __init__(self, gate: Gate, visitor: str) -> None:
         self._gate, self._visitor, self._held = gate, visitor, False
         self.stop = threading.Event()
         self.started = time.monotonic()
@@ -180,8 +180,12 @@ class Handle:
 
 def health(handle: Handle, gate: Gate) -> dict[str, Any]:
     stack = handle.now
-    return {"status": "draining" if gate.draining else handle.state, "jobs": gate.jobs(),
-            "stack": stack.name if stack else None, "checkpoint_hash": stack.checkpoint_hash if stack else None}
+    return {
+        "status": "draining" if gate.draining else handle.state,
+        "jobs": gate.jobs(),
+        "stack": stack.name if stack else None,
+        "checkpoint_hash": stack.checkpoint_hash if stack else None,
+    }
 
 
 def log_line(event: str, **numbers: Any) -> None:

@@ -35,19 +35,22 @@ def head_losses(method: Dcar, prefix: Prefix, codes: Tensor) -> Tensor:
     x = torch.cat([prefix.x.to(decoder.dtype), decoder.embed(speech[:-1])])
     mask = prefix_mask(len(prefix.x), len(x), method.lm.config.bidirectional_text, x.device)
     hidden, _ = decoder.full(x[None], torch.arange(len(x), device=x.device), mask)
-    hidden = hidden[0, -len(codes):]  # row t decides codes[t] and, by the heads, codes[t + 1 .. t + 6]
+    hidden = hidden[0, -len(codes) :]  # row t decides codes[t] and, by the heads, codes[t + 1 .. t + 6]
     logits = torch.cat([decoder.logits(hidden)[None], method.heads(hidden).float()])
     positions = len(codes) - LONGEST + 1
-    aligned = [row[LONGEST - 1 - j:LONGEST - 1 - j + positions] for j, row in enumerate(logits)]
-    return torch.stack([F.cross_entropy(row, codes[LONGEST - 1:], reduction="none") for row in aligned])
+    aligned = [row[LONGEST - 1 - j : LONGEST - 1 - j + positions] for j, row in enumerate(logits)]
+    return torch.stack([F.cross_entropy(row, codes[LONGEST - 1 :], reduction="none") for row in aligned])
 
 
 def head_preference(losses: Sequence[Tensor]) -> HeadPreference:
     """Join ``head_losses`` of many recordings, each [7, n]."""
     joined = torch.cat(list(losses), 1)
-    counted = [torch.bincount(index, minlength=LONGEST) / joined.shape[1] for index in (joined.argmin(0), joined.argmax(0))]
-    return HeadPreference(tuple(counted[0].tolist()), tuple(counted[1].tolist()), tuple(joined.mean(1).tolist()),
-                          joined.shape[1])
+    counted = [
+        torch.bincount(index, minlength=LONGEST) / joined.shape[1] for index in (joined.argmin(0), joined.argmax(0))
+    ]
+    return HeadPreference(
+        tuple(counted[0].tolist()), tuple(counted[1].tolist()), tuple(joined.mean(1).tolist()), joined.shape[1]
+    )
 
 
 @dataclass(frozen=True)

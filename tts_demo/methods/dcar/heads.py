@@ -22,7 +22,7 @@ class HeadsConfig:
     rank: int = 16  # LoRA on the frozen backbone; alpha equals it
 
     @classmethod
-    def of(cls, lm: LanguageModel) -> "HeadsConfig":
+    def of(cls, lm: LanguageModel) -> HeadsConfig:
         c = lm.config
         return cls(c.hidden, c.vocab, rank=64 if c.hidden >= 512 else 16)
 
@@ -62,8 +62,10 @@ class HeadsRunner:
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
     @torch.no_grad()
     def __init__(self, heads: Heads) -> None:
-        self.blocks = [[Projection(weight.t(), bias[0]) for weight, bias in zip(heads.weight[:, head], heads.bias[:, head])]
-                       for head in range(heads.config.heads)]
+        self.blocks = [
+            [Projection(weight.t(), bias[0]) for weight, bias in zip(heads.weight[:, head], heads.bias[:, head])]
+            for head in range(heads.config.heads)
+        ]
         self.out = [Projection(out.detach()) for out in heads.out]
 
     def __call__(self, hidden: Tensor, count: int) -> list[Tensor]:

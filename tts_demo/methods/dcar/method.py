@@ -1,4 +1,5 @@
-"""DCAR decoding: a policy chooses how many tokens to take at once, the heads predict them, one backbone pass reads them."""
+"""DCAR decoding: a policy chooses how many tokens to take at once, the heads predict them, one backbone pass reads
+them."""
 
 from __future__ import annotations
 
@@ -23,9 +24,11 @@ from .ranges import LONGEST, ChunkRange
 @dataclass(frozen=True)
 class DcarOptions(Options):
     chunk_range: str = dial(
-        "2,3,4", "Chunk sizes",
+        "2,3,4",
+        "Chunk sizes",
         "How many tokens a step may take: 2,3,4 (a trained policy chooses), free (1 to 7), 3 (always 3), or "
-        "random:2,3,4 (chance chooses).")
+        "random:2,3,4 (chance chooses).",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,15 +58,18 @@ class Dcar(Method):
     name = "dcar"
     title = "Dynamic chunks"
     paper = "Robust and Efficient Autoregressive Speech Synthesis with Dynamic Chunk-wise Prediction Policy (DCAR)"
-    idea = ("Six extra heads predict the tokens after the next one. A small policy, trained by reinforcement on how well "
-            "the result is understood, chooses how many of them to take at once.")
+    idea = (
+        "Six extra heads predict the tokens after the next one. A small policy, trained by reinforcement on how well "
+        "the result is understood, chooses how many of them to take at once."
+    )
     cached = "every text, prompt and speech token, and one slot of the small policy per chunk"
     emits = "a chunk of 1 to 7 tokens"
     Options = DcarOptions
     pace_follows_weights = True
     needs_weights = ("dcar-heads",)  # a learned range needs dcar-policy as well
-    bench_options = tuple({"chunk_range": word} for word in (
-        "2,3,4", "2,3", "3,4", "2,3,4,5", "free", "2", "3", "4", "random:2,3,4"))
+    bench_options = tuple(
+        {"chunk_range": word} for word in ("2,3,4", "2,3", "3,4", "2,3,4,5", "free", "2", "3", "4", "random:2,3,4")
+    )
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
@@ -87,13 +93,22 @@ class Dcar(Method):
     @cached_property
     def policy(self) -> PolicyRunner:
         if "dcar-policy" not in self.modules:
-            raise UserError("A range of chunk sizes needs the trained policy (dcar-policy), which this checkpoint lacks: "
-                            "make it with 'python -m tts_demo train dcar-policy', or set chunk_range to one size (3) or "
-                            "to random:2,3,4.")
+            raise UserError(
+                "A range of chunk sizes needs the trained policy (dcar-policy), which this checkpoint lacks: "
+                "make it with 'python -m tts_demo train dcar-policy', or set chunk_range to one size (3) or "
+                "to random:2,3,4."
+            )
         return PolicyRunner(self.modules["dcar-policy"])
 
-    def prefill(self, prefix: Prefix, options: DcarOptions, sampling: Sampling, generator: torch.Generator,
-                max_frames: int, forced: bool = False) -> DcarState:
+    def prefill(
+        self,
+        prefix: Prefix,
+        options: DcarOptions,
+        sampling: Sampling,
+        generator: torch.Generator,
+        max_frames: int,
+        forced: bool = False,
+    ) -> DcarState:
         decoder, config, chunks = self.decoder, self.lm.config, options.chunks
         device = decoder.device
         x = torch.cat([prefix.x.to(decoder.dtype), decoder.embed(prefix.prompt_codes[:, 0])])[None]
@@ -106,8 +121,18 @@ class Dcar(Method):
         mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, device)
         hidden = decoder.forward(x, caches["backbone"], 0, mask, last=True)
         recent = torch.full((1, sampling.repeat_window), -1, device=device)
-        return DcarState(prefix, caches, sampling, generator, Ending.of(config, prefix, max_frames, forced), max_frames, chunks,
-                         told, recent, hidden)
+        return DcarState(
+            prefix,
+            caches,
+            sampling,
+            generator,
+            Ending.of(config, prefix, max_frames, forced),
+            max_frames,
+            chunks,
+            told,
+            recent,
+            hidden,
+        )
 
     def step(self, state: DcarState) -> Step:
         started = time.perf_counter()
@@ -124,13 +149,13 @@ class Dcar(Method):
         tokens = sample(logits, state.sampling, state.generator, state.recent, state.ending.forbid(state.count, size))
         values = tokens.tolist()
         ends = next((i for i, v in enumerate(values) if v >= self.lm.config.speech_codes), None)
-        tokens = tokens[:min(size if ends is None else ends, state.max_frames - state.count)]
+        tokens = tokens[: min(size if ends is None else ends, state.max_frames - state.count)]
         state.chunk = tokens
         state.taken.append(tokens)
         state.count += len(tokens)
         state.done = ends is not None or state.count >= state.max_frames
         if state.sampling.repeat_window:
-            state.recent = torch.cat([state.recent, tokens[None]], 1)[:, -state.sampling.repeat_window:]
+            state.recent = torch.cat([state.recent, tokens[None]], 1)[:, -state.sampling.repeat_window :]
         state.seconds += time.perf_counter() - started
         marks = ("chunk|",) + ("chunk",) * (len(tokens) - 1) if len(tokens) else ()
         return Step(frames=tokens[:, None], done=state.done, marks=marks, stats=_stats(state))
@@ -157,10 +182,12 @@ class Dcar(Method):
         counts = torch.tensor([0] + [len(tokens) for tokens in state.taken], device=x.device)
         first = counts.cumsum(0)[:-1]  # frames spoken before each step
         return Replay(
-            x=x, positions=torch.arange(len(x), device=x.device),
+            x=x,
+            positions=torch.arange(len(x), device=x.device),
             mask=prefix_mask(len(prefix.x), len(x), self.lm.config.bidirectional_text, x.device),
             rows=len(prefix.x) + len(prefix.prompt_codes) - 1 + first,
-            first_frame=tuple(first.tolist()), frames_of=tuple(counts[1:].tolist()),
+            first_frame=tuple(first.tolist()),
+            frames_of=tuple(counts[1:].tolist()),
         )
 
 

@@ -23,7 +23,7 @@ class PolicyConfig:
     prior: float = 2.0  # a fresh policy's log-odds of a size inside its range over one outside
 
     @classmethod
-    def of(cls, lm: LanguageModel) -> "PolicyConfig":
+    def of(cls, lm: LanguageModel) -> PolicyConfig:
         """As wide as the language model, as in the paper; a quarter of it on a small one, where a layer of full width
         would be a twelfth of the backbone's time."""
         c = lm.config
@@ -32,8 +32,17 @@ class PolicyConfig:
 
     @property
     def core(self) -> LMConfig:
-        return LMConfig(text_vocab=1, speech_codes=self.sizes, extra_codes=0, hidden=self.width, layers=1,
-                        heads=self.heads, kv_heads=self.heads, ffn=2 * self.width, speaker=0)
+        return LMConfig(
+            text_vocab=1,
+            speech_codes=self.sizes,
+            extra_codes=0,
+            hidden=self.width,
+            layers=1,
+            heads=self.heads,
+            kv_heads=self.heads,
+            ffn=2 * self.width,
+            speaker=0,
+        )
 
 
 class Policy(nn.Module):
@@ -55,8 +64,8 @@ class Policy(nn.Module):
         return (share / share.sum(-1, keepdim=True)) @ self.core.speech_embedding.weight
 
     def forward(self, hidden: Tensor, allowed: Tensor) -> Tensor:
-        """Training: hidden [R, S, H] at the scheduled positions, allowed [R, 7] bool -> logits [R, S, 7] over all sizes,
-        those outside the range included."""
+        """Training: hidden [R, S, H] at the scheduled positions, allowed [R, 7] bool -> logits [R, S, 7] over all
+        sizes, those outside the range included."""
         rows, steps, _ = hidden.shape
         x = self.enter(hidden) + self.range_embedding(allowed)[:, None]
         positions = torch.arange(steps, device=x.device).expand(rows, -1)
@@ -68,12 +77,13 @@ class Policy(nn.Module):
         """Log-probabilities [R, 7] of a fresh policy, whatever its history: even inside the range, even outside."""
         return (self.config.prior * allowed.float()).log_softmax(-1)
 
-    def runner(self) -> "PolicyRunner":
+    def runner(self) -> PolicyRunner:
         return PolicyRunner(self)
 
 
 class PolicyRunner:
-    """Lean inference: the same weights through ``Decoder``, one scheduled state a step. Stateless; a run owns its cache."""
+    """Lean inference: the same weights through ``Decoder``, one scheduled state a step. Stateless; a run owns its
+    cache."""
 
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
     @torch.no_grad()
@@ -86,7 +96,8 @@ class PolicyRunner:
 
     @torch.no_grad()
     def told(self, allowed: Tensor) -> tuple[Tensor, Tensor]:
-        """What a range adds, the same in every step: allowed [B, 7] bool -> to the rows fed [B, width], to the logits [B, 7]."""
+        """What a range adds, the same in every step: allowed [B, 7] bool -> to the rows fed [B, width], to the logits
+        [B, 7]."""
         policy = self.policy
         return policy.range_embedding(allowed) + policy.enter.bias, policy.inside * allowed
 

@@ -12,20 +12,23 @@ LONGEST = 7  # the base head and six more (DCAR, section 5.1)
 
 @dataclass(frozen=True)
 class ChunkRange:
-    """The chunk sizes a run may take, ascending, and who chooses among them: nobody (one size), the policy or chance."""
+    """The chunk sizes a run may take, ascending, and who chooses among them: nobody (one size), the policy or
+    chance."""
 
     sizes: tuple[int, ...]
     chooser: Literal["fixed", "policy", "random"]
 
     @classmethod
-    def parse(cls, word: str) -> "ChunkRange":
+    def parse(cls, word: str) -> ChunkRange:
         """``3`` | ``2,3,4`` | ``free`` | ``random:2,3,4``. Raises UserError for anything else."""
         bare = str(word).replace(" ", "").lower()
         random, sizes = bare.startswith("random:"), bare.removeprefix("random:")
         parts = [str(size) for size in range(1, LONGEST + 1)] if sizes == "free" else sizes.split(",")
         if not all(part in "1234567" and len(part) == 1 for part in parts):
-            raise UserError(f"chunk_range must be a chunk size from 1 to {LONGEST} (3), several (2,3,4), free, "
-                            f"or random:2,3,4, not {word!r}.")
+            raise UserError(
+                f"chunk_range must be a chunk size from 1 to {LONGEST} (3), several (2,3,4), free, "
+                f"or random:2,3,4, not {word!r}."
+            )
         chosen = tuple(sorted({int(part) for part in parts}))
         return cls(chosen, "fixed" if len(chosen) == 1 else "random" if random else "policy")
 

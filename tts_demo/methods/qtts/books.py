@@ -15,8 +15,8 @@ FINER = 0.57  # temperature of the higher books, as a share of the first's
 
 
 def finer(sampling: Sampling) -> Sampling:
-    """How books 2 to K are drawn. What they add is mostly texture that cannot be foreseen: drawn as freely as the first it is
-    noise (the figures are in the README)."""
+    """How books 2 to K are drawn. What they add is mostly texture that cannot be foreseen: drawn as freely as the first
+    it is noise (the figures are in the README)."""
     return replace(sampling, temperature=FINER * sampling.temperature)
 
 
@@ -40,10 +40,18 @@ class QTTSConfig:
 
     @classmethod
     def of(cls, lm: LMConfig) -> QTTSConfig:
-        """In proportion to a language model; its first codebook has ``speech_codes`` entries, and so have the others."""
-        return cls(hidden=lm.hidden, entries=lm.speech_codes, books=CodecConfig.codebooks, code_width=lm.hidden // 4,
-                   head_width=lm.hidden, depth_width=min(192, 3 * lm.hidden // 4), rank=16 if lm.hidden < 512 else 64,
-                   alpha=16.0 if lm.hidden < 512 else 64.0)
+        """In proportion to a language model; its first codebook has ``speech_codes`` entries, and so have the
+        others."""
+        return cls(
+            hidden=lm.hidden,
+            entries=lm.speech_codes,
+            books=CodecConfig.codebooks,
+            code_width=lm.hidden // 4,
+            head_width=lm.hidden,
+            depth_width=min(192, 3 * lm.hidden // 4),
+            rank=16 if lm.hidden < 512 else 64,
+            alpha=16.0 if lm.hidden < 512 else 64.0,
+        )
 
     @property
     def lora(self) -> LoraSpec:
@@ -79,10 +87,14 @@ class Books(nn.Module):
         self.codes[..., :width] = F.normalize(entries[..., :width], dim=-1) * width**0.5
 
     def table(self, base: Tensor, books: int, pads: Tensor | None = None) -> Tensor:
-        """base [V, H], the language model's speech embedding -> [books, entries + 1, H + C]: per code its input embedding
-        and its context. The last row is padding: input ``pads`` [K, H] or zero, context zero."""
-        into = torch.cat([base[:self.config.entries].to(self.codes.dtype)[None],
-                          torch.bmm(self.codes[1:books], self.into[:books - 1]).to(self.codes.dtype)])
+        """base [V, H], the language model's speech embedding -> [books, entries + 1, H + C]: per code its input
+        embedding and its context. The last row is padding: input ``pads`` [K, H] or zero, context zero."""
+        into = torch.cat(
+            [
+                base[: self.config.entries].to(self.codes.dtype)[None],
+                torch.bmm(self.codes[1:books], self.into[: books - 1]).to(self.codes.dtype),
+            ]
+        )
         context = torch.bmm(self.codes[:books], self.context[:books]).to(self.codes.dtype)
         into = F.pad(into, (0, 0, 0, 1)) if pads is None else torch.cat([into, pads[:books, None]], 1)
         return torch.cat([into, F.pad(context, (0, 0, 0, 1))], -1)
@@ -90,7 +102,7 @@ class Books(nn.Module):
     def look_up(self, table: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
         """codes [..., K] -> input [..., H] (without any tag), contexts [..., K, C] of the single codes."""
         rows = F.embedding(codes + row_offsets(table), table.flatten(0, 1))
-        return rows[..., :self.config.hidden].sum(-2), rows[..., self.config.hidden:]
+        return rows[..., : self.config.hidden].sum(-2), rows[..., self.config.hidden :]
 
 
 def row_offsets(table: Tensor) -> Tensor:

@@ -25,8 +25,8 @@ from .pattern import delay
 
 
 class DelayAdapter(nn.Module):
-    """LoRA, the books' vectors and the heads of books 2 to K; book 1 keeps the language model's head. One adapter serves
-    every K and d: both are told to the backbone by a tag on its inputs."""
+    """LoRA, the books' vectors and the heads of books 2 to K; book 1 keeps the language model's head. One adapter
+    serves every K and d: both are told to the backbone by a tag on its inputs."""
 
     def __init__(self, lm: LanguageModel) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class DelayAdapter(nn.Module):
         normed = F.rms_norm(known, known.shape[-1:])
         inner = F.silu(torch.baddbmm(self.inner_bias[:heads], normed, self.inner[:heads]))
         vectors = torch.bmm(torch.cat([known, inner], -1), self.outer[:heads])
-        return torch.baddbmm(self.bias[:heads], vectors, self.books.codes[1:heads + 1].transpose(1, 2))
+        return torch.baddbmm(self.bias[:heads], vectors, self.books.codes[1 : heads + 1].transpose(1, 2))
 
 
 @dataclass
@@ -98,7 +98,8 @@ class DelayState(State):
 
 @dataclass(frozen=True)
 class LeanHead:
-    """One of ``DelayAdapter.scores``' heads for one row, in the layout that streams fastest on a CPU. A GPU does all at once."""
+    """One of ``DelayAdapter.scores``' heads for one row, in the layout that streams fastest on a CPU. A GPU does all at
+    once."""
 
     inner: Projection  # H -> head width
     outer: Projection  # H + head width -> code width
@@ -125,8 +126,14 @@ class DelayStrategy:
         """Of books 2 to K."""
         a, dtype = self.adapter, self.decoder.dtype
         parts = zip(a.inner, a.inner_bias[:, 0], a.outer, a.books.codes[1:], a.bias[:, 0])
-        return [LeanHead(Projection(inner.t().to(dtype), bias.to(dtype)), Projection(outer.t().to(dtype)),
-                         Projection(codes.to(dtype), last.to(dtype))) for inner, bias, outer, codes, last in parts]
+        return [
+            LeanHead(
+                Projection(inner.t().to(dtype), bias.to(dtype)),
+                Projection(outer.t().to(dtype)),
+                Projection(codes.to(dtype), last.to(dtype)),
+            )
+            for inner, bias, outer, codes, last in parts
+        ]
 
     @cached_property
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors
@@ -136,8 +143,16 @@ class DelayStrategy:
         return self.adapter.table(self.decoder.embedding, self.adapter.config.books).to(self.decoder.dtype)
 
     @torch.no_grad()
-    def prefill(self, prefix: Prefix, books: int, d: int, sampling: Sampling, generator: torch.Generator,
-                max_frames: int, forced: bool) -> DelayState:
+    def prefill(
+        self,
+        prefix: Prefix,
+        books: int,
+        d: int,
+        sampling: Sampling,
+        generator: torch.Generator,
+        max_frames: int,
+        forced: bool,
+    ) -> DelayState:
         decoder, adapter, pad = self.decoder, self.adapter, self.adapter.config.pad
         device, spoken = decoder.device, prefix.prompt_codes[:, :books]
         table = self.table[:books]
@@ -151,9 +166,24 @@ class DelayStrategy:
         hidden = decoder.forward(x, cache, 0, mask, last=True)[0]
         known = self._known(adapter.books.look_up(table, spoken)[1], books, d)
         return DelayState(
-            prefix, {"backbone": cache}, sampling, generator, Ending.of(self.lm.config, prefix, max_frames, forced), max_frames,
-            History(sampling.repeat_window, device=device), finer(sampling), table, tag, d, grid[:count], torch.where(open_, -1, grid[count:]), known,
-            torch.full((max_frames + tail, books), pad, device=device), hidden, max_frames)
+            prefix,
+            {"backbone": cache},
+            sampling,
+            generator,
+            Ending.of(self.lm.config, prefix, max_frames, forced),
+            max_frames,
+            History(sampling.repeat_window, device=device),
+            finer(sampling),
+            table,
+            tag,
+            d,
+            grid[:count],
+            torch.where(open_, -1, grid[count:]),
+            known,
+            torch.full((max_frames + tail, books), pad, device=device),
+            hidden,
+            max_frames,
+        )
 
     def _known(self, contexts: Tensor, books: int, d: int) -> list[Tensor]:
         """contexts [F', K, H] of the prompt's codes -> what ``DelayState.known`` holds before the first step: row k of
@@ -173,7 +203,7 @@ class DelayStrategy:
         if s < state.end and int(codes[0]) >= self.adapter.config.entries:
             state.end = s
         if s >= state.end:  # the first books are through; the others still speak the frames they owe
-            codes[:(s - state.end) // state.d + 1] = self.adapter.config.pad
+            codes[: (s - state.end) // state.d + 1] = self.adapter.config.pad
         else:
             state.history.push(codes[:1])
         state.spoken[s] = codes
@@ -183,8 +213,12 @@ class DelayStrategy:
         frames = codes.new_empty(0, state.books)
         if whole:
             frames = state.spoken.view(-1)[state.diagonal + (s - tail) * state.books][None]
-        return Step(frames=frames, done=state.done, marks=("delay",) * whole,
-                    stats={"codebooks": state.books, "frames_held_back": tail})
+        return Step(
+            frames=frames,
+            done=state.done,
+            marks=("delay",) * whole,
+            stats={"codebooks": state.books, "frames_held_back": tail},
+        )
 
     def _feed(self, state: DelayState, codes: Tensor) -> Tensor:
         """codes [K] of the step before -> hidden [1, H]."""
@@ -201,19 +235,27 @@ class DelayStrategy:
             rest = torch.cat([head(known) for head, known in zip(self.heads, (state.hidden + below).split(1))]).float()
         else:
             rest = self.adapter.scores(state.hidden, below[None])[:, 0].float()
-        first = sample(self.decoder.logits(state.hidden), state.sampling, state.generator, state.history.tokens,
-                       state.ending.forbid(state.steps))
+        first = sample(
+            self.decoder.logits(state.hidden),
+            state.sampling,
+            state.generator,
+            state.history.tokens,
+            state.ending.forbid(state.steps),
+        )
         return torch.cat([first, sample(rest, state.finer, state.generator)])
 
     def replay(self, state: DelayState) -> Replay:
-        fed = torch.cat([state.prompt, state.spoken[:max(0, state.steps - 1)]])
+        fed = torch.cat([state.prompt, state.spoken[: max(0, state.steps - 1)]])
         inputs, _ = self.adapter.books.look_up(state.table, fed)
         x = torch.cat([state.prefix.x.to(self.decoder.dtype), inputs + state.tag])
         first_row = len(state.prefix.x) + len(state.prompt) - 1
         frames = range(-state.tail, state.steps - state.tail)  # what each step completed, if there is such a frame
         return Replay(
-            x=x, positions=torch.arange(len(x), device=x.device),
+            x=x,
+            positions=torch.arange(len(x), device=x.device),
             mask=prefix_mask(len(state.prefix.x), len(x), self.lm.config.bidirectional_text, x.device),
             rows=torch.arange(first_row, first_row + state.steps, device=x.device),
             first_frame=tuple(min(max(f, 0), state.end) for f in frames),
-            frames_of=tuple(int(0 <= f < state.end) for f in frames), decoder=self.decoder)
+            frames_of=tuple(int(0 <= f < state.end) for f in frames),
+            decoder=self.decoder,
+        )

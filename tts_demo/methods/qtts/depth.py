@@ -58,7 +58,7 @@ class DepthDecoder(nn.Module):
     def forward(self, hidden: Tensor, contexts: Tensor) -> Tensor:
         """contexts [R, K, W] of the single codes, teacher-forced; the last book's is not used."""
         below = F.pad(contexts.cumsum(1)[:, :-1], (0, 0, 1, 0))
-        x = self.project(hidden)[:, None] + self.places[:contexts.shape[1]] + below
+        x = self.project(hidden)[:, None] + self.places[: contexts.shape[1]] + below
         for block in self.blocks:
             x = block(x, self.heads)
         return F.rms_norm(x, self.norm.shape, self.norm, EPS)
@@ -66,7 +66,8 @@ class DepthDecoder(nn.Module):
 
 @dataclass(frozen=True)
 class StackedBlock:
-    """Weights of a block in the layout that streams fastest for one row; the norms are folded into what follows them."""
+    """Weights of a block in the layout that streams fastest for one row; the norms are folded into what follows
+    them."""
 
     qkv: Projection
     out: Projection
@@ -75,8 +76,12 @@ class StackedBlock:
 
     @classmethod
     def of(cls, block: DepthBlock) -> StackedBlock:
-        return cls(Projection(block.qkv.weight * block.norm1), Projection(block.out.weight.detach()),
-                   Projection(block.gate_up.weight * block.norm2), Projection(block.down.weight.detach()))
+        return cls(
+            Projection(block.qkv.weight * block.norm1),
+            Projection(block.out.weight.detach()),
+            Projection(block.gate_up.weight * block.norm2),
+            Projection(block.down.weight.detach()),
+        )
 
 
 class StackedDepth:
@@ -98,7 +103,8 @@ class StackedDepth:
         return block
 
     def unroll(self, hidden: Tensor, block: KVCache, draw: Callable[[int, Tensor], Tensor]) -> Tensor:
-        """hidden [R, H] -> codes [R, K]. ``draw(k, y [R, W])`` picks book k's codes [R]; ids past the entries count as padding."""
+        """hidden [R, H] -> codes [R, K]. ``draw(k, y [R, W])`` picks book k's codes [R]; ids past the entries count as
+        padding."""
         books = block.length
         start = self.module.places[:books, None] + self.project(hidden)
         pad, below, codes = self.contexts.shape[1] - 1, None, []
@@ -116,8 +122,8 @@ class StackedDepth:
     def _block(self, layer: StackedBlock, x: Tensor, keys: Tensor, values: Tensor, k: int) -> Tensor:
         """One block on row k [R, W]; keys, values [R, heads, slots, D]."""
         query, key, value = layer.qkv(unit_rms(x, EPS)).view(len(x), 3, self.module.heads, 1, -1).unbind(1)
-        keys[:, :, k:k + 1], values[:, :, k:k + 1] = key, value
-        y = F.scaled_dot_product_attention(query, keys[:, :, :k + 1], values[:, :, :k + 1])
+        keys[:, :, k : k + 1], values[:, :, k : k + 1] = key, value
+        y = F.scaled_dot_product_attention(query, keys[:, :, : k + 1], values[:, :, : k + 1])
         x = layer.out(y.view(len(x), -1), x)
         gate, up = layer.gate_up(unit_rms(x, EPS)).chunk(2, -1)
         return layer.down(F.silu(gate) * up, x)

@@ -1,5 +1,5 @@
-"""Hierarchy parallel, or dual autoregression (QTTS, section 2.3): the backbone walks over frames, and inside a frame the
-depth decoder speaks the codebooks one after the other, each knowing all lower ones.
+"""Hierarchy parallel, or dual autoregression (QTTS, section 2.3): the backbone walks over frames, and inside a frame
+the depth decoder speaks the codebooks one after the other, each knowing all lower ones.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class HierarchicalAdapter(nn.Module):
         """Depth decoder outputs [R, k, W] of books 2 to k + 1 -> logits [k, R, entries]."""
         heads = rows.shape[1]
         vectors = torch.bmm(rows.transpose(0, 1), self.outer[:heads])
-        return torch.baddbmm(self.bias[:heads], vectors, self.books.codes[1:heads + 1].transpose(1, 2))
+        return torch.baddbmm(self.bias[:heads], vectors, self.books.codes[1 : heads + 1].transpose(1, 2))
 
 
 @dataclass
@@ -73,8 +73,8 @@ class HierarchicalStrategy:
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors
     @torch.no_grad()
     def heads(self) -> list[Projection]:
-        """Per book from the second, W -> entries: the two factors of a head multiplied out, because one row of scores is
-        a matter of few operators, not of few multiplications."""
+        """Per book from the second, W -> entries: the two factors of a head multiplied out, because one row of scores
+        is a matter of few operators, not of few multiplications."""
         a, dtype = self.adapter, self.decoder.dtype
         weights = torch.bmm(a.books.codes[1:], a.outer.transpose(1, 2)).to(dtype)
         return [Projection(w, b) for w, b in zip(weights, a.bias[:, 0].to(dtype))]
@@ -88,11 +88,12 @@ class HierarchicalStrategy:
 
     @cached_property
     def stacked(self) -> StackedDepth:
-        return StackedDepth(self.adapter.depth, self.table[..., self.adapter.config.hidden:])
+        return StackedDepth(self.adapter.depth, self.table[..., self.adapter.config.hidden :])
 
     @torch.no_grad()
-    def prefill(self, prefix: Prefix, books: int, sampling: Sampling, generator: torch.Generator, max_frames: int,
-                forced: bool) -> HierarchicalState:
+    def prefill(
+        self, prefix: Prefix, books: int, sampling: Sampling, generator: torch.Generator, max_frames: int, forced: bool
+    ) -> HierarchicalState:
         decoder, adapter, prompt = self.decoder, self.adapter, prefix.prompt_codes[:, :books]
         table = self.table[:books]
         tag = adapter.tag(books).to(decoder.dtype)
@@ -101,9 +102,20 @@ class HierarchicalStrategy:
         cache = decoder.new_cache(x.shape[1] + max_frames)
         hidden = decoder.forward(x, cache, 0, mask, last=True)[0]
         caches = {"backbone": cache, "depth": self.stacked.new_block(books)}
-        return HierarchicalState(prefix, caches, sampling, generator, Ending.of(self.lm.config, prefix, max_frames, forced),
-                                 max_frames, History(sampling.repeat_window, device=x.device), finer(sampling), table, tag, prompt,
-                                 hidden)
+        return HierarchicalState(
+            prefix,
+            caches,
+            sampling,
+            generator,
+            Ending.of(self.lm.config, prefix, max_frames, forced),
+            max_frames,
+            History(sampling.repeat_window, device=x.device),
+            finer(sampling),
+            table,
+            tag,
+            prompt,
+            hidden,
+        )
 
     @torch.no_grad()
     def step(self, state: HierarchicalState) -> Step:
@@ -135,11 +147,21 @@ class HierarchicalStrategy:
 
     def replay(self, state: HierarchicalState) -> Replay:
         steps = len(state.spoken) + state.ended
-        fed = torch.stack([*state.prompt, *state.spoken[:max(0, steps - 1)]]) if steps + len(state.prompt) > 1 else state.prompt
-        x = torch.cat([state.prefix.x.to(self.decoder.dtype), self.adapter.books.look_up(state.table, fed)[0] + state.tag])
+        fed = (
+            torch.stack([*state.prompt, *state.spoken[: max(0, steps - 1)]])
+            if steps + len(state.prompt) > 1
+            else state.prompt
+        )
+        x = torch.cat(
+            [state.prefix.x.to(self.decoder.dtype), self.adapter.books.look_up(state.table, fed)[0] + state.tag]
+        )
         first_row = len(state.prefix.x) + len(state.prompt) - 1
         return Replay(
-            x=x, positions=torch.arange(len(x), device=x.device),
+            x=x,
+            positions=torch.arange(len(x), device=x.device),
             mask=prefix_mask(len(state.prefix.x), len(x), self.lm.config.bidirectional_text, x.device),
-            rows=torch.arange(first_row, first_row + steps, device=x.device), first_frame=tuple(range(steps)),
-            frames_of=tuple(int(i < len(state.spoken)) for i in range(steps)), decoder=self.decoder)
+            rows=torch.arange(first_row, first_row + steps, device=x.device),
+            first_frame=tuple(range(steps)),
+            frames_of=tuple(int(i < len(state.spoken)) for i in range(steps)),
+            decoder=self.decoder,
+        )

@@ -20,29 +20,50 @@ DELAY, HIERARCHICAL = "qtts-delay", "qtts-hierarchical"  # folders of the checkp
 
 @dataclass(frozen=True)
 class QTTSOptions(Options):
-    strategy: str = dial("delay", "Strategy", "delay: all codebooks in parallel, each a little later than the one below; "
-                         "hierarchical: a small decoder speaks the codebooks of a frame in turn; "
-                         "single: only the first, the refiner adds the rest.",
-                         choices=("single", "delay", "hierarchical"))
-    codebooks: int = dial(8, "Codebooks", "How many residual codebooks the language model speaks itself.", choices=(2, 4, 8))
-    delay: int = dial(1, "Delay", "How far each codebook runs behind the one below it (strategy delay).", min=1, max=4,
-                      step=1, unit="frames")
+    strategy: str = dial(
+        "delay",
+        "Strategy",
+        "delay: all codebooks in parallel, each a little later than the one below; "
+        "hierarchical: a small decoder speaks the codebooks of a frame in turn; "
+        "single: only the first, the refiner adds the rest.",
+        choices=("single", "delay", "hierarchical"),
+    )
+    codebooks: int = dial(
+        8, "Codebooks", "How many residual codebooks the language model speaks itself.", choices=(2, 4, 8)
+    )
+    delay: int = dial(
+        1,
+        "Delay",
+        "How far each codebook runs behind the one below it (strategy delay).",
+        min=1,
+        max=4,
+        step=1,
+        unit="frames",
+    )
 
 
 class QTTS(Method):
     name = "qtts"
     title = "Several codebooks"
     paper = "QTTS: multi-codebook generation on the QDAC codec, sections 2.2, 2.3 and 3.1"
-    idea = ("The language model speaks the fine codebooks too, either all at once with a delay between them, or one after "
-            "the other inside each frame. A refiner weighs what they say and fills in the rest.")
+    idea = (
+        "The language model speaks the fine codebooks too, either all at once with a delay between them, or one after "
+        "the other inside each frame. A refiner weighs what they say and fills in the rest."
+    )
     cached = "every text token and frame; hierarchical also one block of K slots"
     emits = "1 frame of K codes"
     Options = QTTSOptions
     needs_weights = (DELAY,)  # what the default strategy speaks with; hierarchical says so itself when it has none
-    bench_options = ({"strategy": "single"}, {"strategy": "delay"}, {"strategy": "delay", "delay": 2},
-                     {"strategy": "delay", "codebooks": 4}, {"strategy": "delay", "codebooks": 2},
-                     {"strategy": "hierarchical"}, {"strategy": "hierarchical", "codebooks": 4},
-                     {"strategy": "hierarchical", "codebooks": 2})
+    bench_options = (
+        {"strategy": "single"},
+        {"strategy": "delay"},
+        {"strategy": "delay", "delay": 2},
+        {"strategy": "delay", "codebooks": 4},
+        {"strategy": "delay", "codebooks": 2},
+        {"strategy": "hierarchical"},
+        {"strategy": "hierarchical", "codebooks": 4},
+        {"strategy": "hierarchical", "codebooks": 2},
+    )
 
     @classmethod
     def build_modules(cls, lm: Any) -> dict[str, nn.Module]:
@@ -61,8 +82,15 @@ class QTTS(Method):
             found[HierarchicalState] = HierarchicalStrategy(self.lm, self.modules[HIERARCHICAL])
         return found
 
-    def prefill(self, prefix: Prefix, options: QTTSOptions, sampling: Sampling, generator: torch.Generator,
-                max_frames: int, forced: bool = False) -> State:
+    def prefill(
+        self,
+        prefix: Prefix,
+        options: QTTSOptions,
+        sampling: Sampling,
+        generator: torch.Generator,
+        max_frames: int,
+        forced: bool = False,
+    ) -> State:
         books, prompt = options.codebooks, prefix.prompt_codes
         if options.strategy == "single":
             return self.strategies[BaselineState].prefill(prefix, options, sampling, generator, max_frames, forced)
@@ -70,10 +98,14 @@ class QTTS(Method):
             raise UserError(f"This stack's codec has {prompt.shape[1]} codebooks, not {books}: use strategy=single.")
         folder = f"qtts-{options.strategy}"
         if folder not in self.modules:
-            raise UserError(f"The strategy {options.strategy!r} has no trained weights ({folder}) here: make them with "
-                            f"'python -m tts_demo train {folder}', or use another strategy.")
+            raise UserError(
+                f"The strategy {options.strategy!r} has no trained weights ({folder}) here: make them with "
+                f"'python -m tts_demo train {folder}', or use another strategy."
+            )
         if options.strategy == "delay":
-            return self.strategies[DelayState].prefill(prefix, books, options.delay, sampling, generator, max_frames, forced)
+            return self.strategies[DelayState].prefill(
+                prefix, books, options.delay, sampling, generator, max_frames, forced
+            )
         return self.strategies[HierarchicalState].prefill(prefix, books, sampling, generator, max_frames, forced)
 
     def step(self, state: State) -> Step:

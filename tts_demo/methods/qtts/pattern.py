@@ -18,4 +18,4 @@ def undelay(steps: Tensor, d: int) -> Tensor:
     """steps [..., S, K] -> codes [..., S - (K - 1) d, K]: the whole frames in them."""
     books = steps.shape[-1]
     count = steps.shape[-2] - (books - 1) * d
-    return torch.stack([steps[..., k * d:k * d + count, k] for k in range(books)], -1)
+    return torch.stack([steps[..., k * d : k * d + count, k] for k in range(books)], -1)

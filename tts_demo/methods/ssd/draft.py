@@ -25,33 +25,35 @@ class DraftConfig:
 
     @classmethod
     def of(cls, config: LMConfig) -> DraftConfig:
-        """One in six, half of them its own. The paper's draft has one in three (section 3.1, 2 + 6 of 24), because it must find
-        its place in the text by itself; this one hears the base, which knows."""
+        """One in six, half of them its own. The paper's draft has one in three (section 3.1, 2 + 6 of 24), because it
+        must find its place in the text by itself; this one hears the base, which knows."""
         each = max(1, config.layers // 12)
         return cls(each, each, config.layers)
 
 
 class Draft(nn.Module):
-    """What the draft has of its own: its first blocks and its head, starting as the base's (section 2.3), and how it hears.
+    """What the draft has of its own: its first blocks and its head, starting as the base's (section 2.3), and how it
+    hears.
 
-    Unlike the paper's, it is told what the base thought: to each token's embedding the base's last hidden state before that
-    token is added, through ``listen`` (features as in EAGLE: Li and others, 2024); for tokens the base has not read yet, its own,
-    which lies in the same space because the last blocks and the norm are the base's. A draft of four blocks that only read the
-    tokens put 15 points of WER onto the base at tolerance 0.4. Alone neither is understood: this one was never to know the text.
+    Unlike the paper's, it is told what the base thought: to each token's embedding the base's last hidden state before
+    that token is added, through ``listen`` (features as in EAGLE: Li and others, 2024); for tokens the base has not
+    read yet, its own, which lies in the same space because the last blocks and the norm are the base's. A draft of four
+    blocks that only read the tokens put 15 points of WER onto the base at tolerance 0.4. Alone neither is understood:
+    this one was never to know the text.
     """
 
     def __init__(self, lm: LanguageModel) -> None:
         super().__init__()
         self.config = c = DraftConfig.of(lm.config)
         first = c.layers - c.shared - c.trained
-        self.layers = nn.ModuleList(copy.deepcopy(block) for block in lm.backbone.layers[first:first + c.trained])
+        self.layers = nn.ModuleList(copy.deepcopy(block) for block in lm.backbone.layers[first : first + c.trained])
         self.listen = nn.Linear(lm.config.hidden, lm.config.hidden, bias=False)
         self.head = copy.deepcopy(lm.head)
         nn.init.zeros_(self.listen.weight)
 
     def blocks(self, lm: LanguageModel) -> list[nn.Module]:
         """All blocks of the draft in order; the last ones are the base's own."""
-        return [*self.layers, *lm.backbone.layers[self.config.layers - self.config.shared:]]
+        return [*self.layers, *lm.backbone.layers[self.config.layers - self.config.shared :]]
 
 
 @torch.inference_mode(False)  # built on first use, perhaps inside a run: its weights must stay ordinary tensors
@@ -60,10 +62,16 @@ def draft_decoder(lm: LanguageModel, draft: Draft) -> Decoder:
     """The draft as a decoder of its own. Shared blocks, final norm and embedding are the base decoder's tensors."""
     base, config = lm.decoder, draft.config
     own = [fuse(block, i, None, lm.config.head_dim, base.dtype) for i, block in enumerate(draft.layers)]
-    layers = own + base.layers[config.layers - config.shared:]
+    layers = own + base.layers[config.layers - config.shared :]
     bias = draft.head.bias.detach().to(base.dtype) if draft.head.bias is not None else None
-    return Decoder(replace(base.config, layers=len(layers)), layers, base.norm, base.embedding,
-                   draft.head.weight.detach().to(base.dtype), bias)
+    return Decoder(
+        replace(base.config, layers=len(layers)),
+        layers,
+        base.norm,
+        base.embedding,
+        draft.head.weight.detach().to(base.dtype),
+        bias,
+    )
 
 
 @torch.inference_mode(False)
@@ -74,5 +82,6 @@ def ear(draft: Draft, decoder: Decoder) -> Projection:
 
 
 def before(hidden: Tensor, start: int) -> Tensor:
-    """hidden [..., T, H] -> what each row hears [..., T, H]: speech, from row ``start`` on, the row before it; the prefix nothing."""
-    return F.pad(hidden[..., start - 1:-1, :], (0, 0, start, 0))
+    """hidden [..., T, H] -> what each row hears [..., T, H]: speech, from row ``start`` on, the row before it; the
+    prefix nothing."""
+    return F.pad(hidden[..., start - 1 : -1, :], (0, 0, start, 0))

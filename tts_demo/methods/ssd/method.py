@@ -1,10 +1,10 @@
 """Speech speculative decoding (SSD): a shallow draft proposes tokens, one pass of the base model judges them all.
 
 Section 2.2, algorithm 1: accept x_i if r < min(1, q_i(x_i) / p_i(x_i)) + tolerance; on the first rejection draw from
-normalise(max(0, q_i - p_i)) and stop; if every token was accepted, one more comes from q_{L+1}. One thing is added: a token
-that the base would never say (q_i(x_i) = 0: beyond its top-k or top-p) is rejected whatever the tolerance. Those are one and a half
-of a hundred tokens at 0.4, so the speed stays, and most of what the tolerance costs: without that rule it put 7.1 points of
-WER onto the base, with it 2.0 (62 texts of the evaluation, two seeds each, an earlier draft).
+normalise(max(0, q_i - p_i)) and stop; if every token was accepted, one more comes from q_{L+1}. One thing is added: a
+token that the base would never say (q_i(x_i) = 0: beyond its top-k or top-p) is rejected whatever the tolerance. Those
+are one and a half of a hundred tokens at 0.4, so the speed stays, and most of what the tolerance costs: without that
+rule it put 7.1 points of WER onto the base, with it 2.0 (62 texts of the evaluation, two seeds each, an earlier draft).
 
 p and q are the laws a token is really drawn from: after temperature, top-k and top-p, and with the redraws of
 repetition-aware sampling counted in (``lm.sampling.distribution`` has them in closed form; the recent tokens of draft
@@ -35,12 +35,23 @@ from .verdict import judge
 
 @dataclass(frozen=True)
 class SSDOptions(Options):
-    tolerance: float = dial(0.1, "Tolerance", "How much likelier than exact a drafted token is accepted: the higher, the faster "
-                            "and the less like the base model. 0 keeps its distribution exactly, the paper goes up to 0.4. "
-                            "What the base model would never say is never accepted.",
-                            min=0.0, max=1.0, step=0.05)
-    draft_length: str = dial("3", "Draft length", "Tokens drafted for each pass of the base model; auto follows the "
-                             "acceptance rate, up to 4.", choices=("auto", *map(str, range(1, LONGEST + 1))), unit="tokens")
+    tolerance: float = dial(
+        0.1,
+        "Tolerance",
+        "How much likelier than exact a drafted token is accepted: the higher, the faster "
+        "and the less like the base model. 0 keeps its distribution exactly, the paper goes up to 0.4. "
+        "What the base model would never say is never accepted.",
+        min=0.0,
+        max=1.0,
+        step=0.05,
+    )
+    draft_length: str = dial(
+        "3",
+        "Draft length",
+        "Tokens drafted for each pass of the base model; auto follows the acceptance rate, up to 4.",
+        choices=("auto", *map(str, range(1, LONGEST + 1))),
+        unit="tokens",
+    )
 
     def __post_init__(self) -> None:
         if type(self.draft_length) is int:  # a number is as good as the word
@@ -68,15 +79,20 @@ class SSD(Method):
     name = "ssd"
     title = "Draft and verify"
     paper = "Speech Speculative Decoding (SSD)"
-    idea = ("A draft of a few blocks, told what the model last thought, proposes a few tokens; one pass of the full model checks "
-            "them all, and the tolerance says how strictly.")
+    idea = (
+        "A draft of a few blocks, told what the model last thought, proposes a few tokens; one pass of the full model checks "
+        "them all, and the tolerance says how strictly."
+    )
     cached = "every text, prompt and speech token, in both models"
     emits = "the accepted tokens and 1 more"
     Options = SSDOptions
     pace_follows_weights = True
     needs_weights = ("ssd-draft",)
-    bench_options = (*({"tolerance": t, "draft_length": "3"} for t in (0.0, 0.1, 0.2, 0.3, 0.4)),
-                     {"tolerance": 0.0, "draft_length": "auto"}, {"tolerance": 0.4, "draft_length": "auto"})
+    bench_options = (
+        *({"tolerance": t, "draft_length": "3"} for t in (0.0, 0.1, 0.2, 0.3, 0.4)),
+        {"tolerance": 0.0, "draft_length": "auto"},
+        {"tolerance": 0.4, "draft_length": "auto"},
+    )
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
@@ -91,8 +107,15 @@ class SSD(Method):
     def listen(self) -> Projection:
         return ear(self.modules["ssd-draft"], self.draft)
 
-    def prefill(self, prefix: Prefix, options: SSDOptions, sampling: Sampling, generator: torch.Generator,
-                max_frames: int, forced: bool = False) -> SSDState:
+    def prefill(
+        self,
+        prefix: Prefix,
+        options: SSDOptions,
+        sampling: Sampling,
+        generator: torch.Generator,
+        max_frames: int,
+        forced: bool = False,
+    ) -> SSDState:
         base, config = self.decoder, self.lm.config
         x = torch.cat([prefix.x.to(base.dtype), base.embed(prefix.prompt_codes[:, 0])])[None]
         mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, x.device)
@@ -102,10 +125,22 @@ class SSD(Method):
         drawing, jump, slope = (0.08, 0.22, 0.085) if x.device.type == "cpu" else (0.0, 0.05, 0.02)
         length = DraftLength(len(self.draft.layers) / len(base.layers) + drawing, jump, slope, options.tolerance)
         hidden = base.forward(x, caches["backbone"], 0, mask)
-        draft_hidden = self.draft.forward(self.listen(before(hidden[0], len(prefix.x)), x[0])[None], caches["draft"], 0, mask, last=True)
+        draft_hidden = self.draft.forward(
+            self.listen(before(hidden[0], len(prefix.x)), x[0])[None], caches["draft"], 0, mask, last=True
+        )
         return SSDState(
-            prefix, caches, sampling, generator, Ending.of(config, prefix, max_frames, forced), max_frames, options,
-            hidden=hidden[:, -1:], draft_hidden=draft_hidden, length=length, last=none)
+            prefix,
+            caches,
+            sampling,
+            generator,
+            Ending.of(config, prefix, max_frames, forced),
+            max_frames,
+            options,
+            hidden=hidden[:, -1:],
+            draft_hidden=draft_hidden,
+            length=length,
+            last=none,
+        )
 
     def step(self, state: SSDState) -> Step:
         left = state.max_frames - len(state.tokens) - 1  # the pass itself says one token
@@ -120,16 +155,25 @@ class SSD(Method):
         self._settle(state, drafted, last, accepted, rows)
         state.length.observe(accepted, min(accepted + 1, length))
         state.tokens += new
-        state.proposed, state.accepted, state.passes = (state.proposed + length, state.accepted + accepted,
-                                                        state.passes + 1)
+        state.proposed, state.accepted, state.passes = (
+            state.proposed + length,
+            state.accepted + accepted,
+            state.passes + 1,
+        )
         if marks:
             marks[0] += "|"
-        return Step(frames=drafted.new_tensor(new)[:, None], done=state.ended or len(state.tokens) >= state.max_frames,
-                    marks=tuple(marks), proposed=length, accepted=accepted, stats=self._stats(state, length))
+        return Step(
+            frames=drafted.new_tensor(new)[:, None],
+            done=state.ended or len(state.tokens) >= state.max_frames,
+            marks=tuple(marks),
+            proposed=length,
+            accepted=accepted,
+            stats=self._stats(state, length),
+        )
 
     def _speculate(self, state: SSDState, length: int) -> tuple[Tensor, Tensor, list[int]]:
-        """Draft and judge: the drafted tokens [L]; the base's hidden states that judge them [L + 1, H]; what is said, accepted
-        tokens and the one behind those."""
+        """Draft and judge: the drafted tokens [L]; the base's hidden states that judge them [L + 1, H]; what is said,
+        accepted tokens and the one behind those."""
         drafted, p, recent = self._draft(state, length)
         rows = self._read(state, drafted)
         q = self._judging_laws(state, rows, recent)
@@ -138,13 +182,18 @@ class SSD(Method):
     def _one(self, state: SSDState) -> tuple[Tensor, Tensor, list[int]]:
         """The same for no draft at all, at the baseline's price: the token is drawn straight from the base model."""
         rows = self._read(state, state.last[:0])
-        token = sample(self.decoder.logits(rows), state.sampling, state.generator, self._recent(state)[None],
-                       state.ending.forbid(len(state.tokens)))
+        token = sample(
+            self.decoder.logits(rows),
+            state.sampling,
+            state.generator,
+            self._recent(state)[None],
+            state.ending.forbid(len(state.tokens)),
+        )
         return state.last[:0], rows, token.tolist()
 
     def _draft(self, state: SSDState, length: int) -> tuple[Tensor, Law, Tensor | None]:
-        """Draft ``length`` tokens: tokens [L], the laws they were drawn from [L, M], and the recent tokens before and with
-        them [W + L], None where none of them can have been repeated often enough to matter."""
+        """Draft ``length`` tokens: tokens [L], the laws they were drawn from [L, M], and the recent tokens before and
+        with them [W + L], None where none of them can have been repeated often enough to matter."""
         draft, cache = self.draft, state.caches["draft"]
         recent = self._recent(state) if self._may_repeat(state, length) else None
         feed, heard = torch.cat([state.last[:0], *state.behind]), torch.cat([state.draft_hidden[0, :0], *state.heard])
@@ -152,7 +201,9 @@ class SSD(Method):
         for i in range(length):
             hidden = state.draft_hidden
             if len(feed):
-                hidden = draft.forward(self.listen(heard, draft.embed(feed))[None], cache, cache.next_position, last=True)
+                hidden = draft.forward(
+                    self.listen(heard, draft.embed(feed))[None], cache, cache.next_position, last=True
+                )
             heard = hidden[0]
             history = recent[None, i:] if recent is not None else None
             laws.append(law(draft.logits(heard), state.sampling, state.ending.forbid(len(state.tokens) + i), history))
@@ -179,7 +230,8 @@ class SSD(Method):
         return state.last.new_tensor([-1] * (window - len(said)) + said)
 
     def _read(self, state: SSDState, drafted: Tensor) -> Tensor:
-        """The base model's hidden states [L + 1, H] that decide every drafted token and the one behind them, from one pass."""
+        """The base model's hidden states [L + 1, H] that decide every drafted token and the one behind them, from one
+        pass."""
         base, cache = self.decoder, state.caches["backbone"]
         feed = torch.cat([state.last, drafted])
         hidden = base.forward(base.embed(feed)[None], cache, cache.next_position) if len(feed) else state.hidden[:, :0]
@@ -189,21 +241,27 @@ class SSD(Method):
     def _judging_laws(self, state: SSDState, rows: Tensor, recent: Tensor | None) -> Law:
         """The base model's laws [L + 1, M] of every drafted token and of the one behind them."""
         history = recent.unfold(0, state.sampling.repeat_window, 1) if recent is not None else None
-        return law(self.decoder.logits(rows), state.sampling, state.ending.forbid(len(state.tokens), len(rows)), history)
+        return law(
+            self.decoder.logits(rows), state.sampling, state.ending.forbid(len(state.tokens), len(rows)), history
+        )
 
     def _settle(self, state: SSDState, drafted: Tensor, token: Tensor, accepted: int, rows: Tensor) -> None:
-        """Roll the base's cache back to the accepted tokens and the draft's to what it heard the base about, and note what
-        neither has seen. token [1]: the one behind the accepted ones."""
+        """Roll the base's cache back to the accepted tokens and the draft's to what it heard the base about, and note
+        what neither has seen. token [1]: the one behind the accepted ones."""
         state.caches["backbone"].rollback(len(drafted) - accepted)
         state.caches["draft"].rollback(max(0, len(drafted) - 1))
         state.behind += [drafted[:accepted], token]
-        state.heard.append(rows[:accepted + 1])
+        state.heard.append(rows[: accepted + 1])
         state.last = token
 
     def _stats(self, state: SSDState, length: int) -> dict[str, Any]:
-        return {"drafted": state.proposed, "accepted": state.accepted, "draft_length": length,
-                "acceptance": state.accepted / state.proposed if state.proposed else 0.0,
-                "tokens_per_pass": len(state.tokens) / state.passes}
+        return {
+            "drafted": state.proposed,
+            "accepted": state.accepted,
+            "draft_length": length,
+            "acceptance": state.accepted / state.proposed if state.proposed else 0.0,
+            "tokens_per_pass": len(state.tokens) / state.passes,
+        }
 
     def replay(self, state: SSDState) -> Replay:
         """One row a token, not a pass: every token was decided by a row of its own."""
@@ -213,7 +271,10 @@ class SSD(Method):
         rows = len(state.tokens) + state.ended
         first_row = len(prefix.x) + len(prefix.prompt_codes) - 1
         return Replay(
-            x=x, positions=torch.arange(len(x), device=x.device),
+            x=x,
+            positions=torch.arange(len(x), device=x.device),
             mask=prefix_mask(len(prefix.x), len(x), config.bidirectional_text, x.device),
-            rows=torch.arange(first_row, first_row + rows, device=x.device), first_frame=tuple(range(rows)),
-            frames_of=tuple(int(i < len(state.tokens)) for i in range(rows)))
+            rows=torch.arange(first_row, first_row + rows, device=x.device),
+            first_frame=tuple(range(rows)),
+            frames_of=tuple(int(i < len(state.tokens)) for i in range(rows)),
+        )

@@ -10,11 +10,11 @@ from ...lm.sampling import Law
 
 
 def judge(drafted: Tensor, p: Law, q: Law, tolerance: float, generator: torch.Generator | None) -> list[int]:
-    """drafted [L], the draft's laws p of them [L, M], the base's q of them and of the token behind [L + 1, M] -> what is said: the
-    drafted tokens that are accepted, and the one behind them.
+    """drafted [L], the draft's laws p of them [L, M], the base's q of them and of the token behind [L + 1, M] -> what
+    is said: the drafted tokens that are accepted, and the one behind them.
 
-    Decided on the host: this is the one place where a step waits for the device, which has nothing left to do by then (six small
-    copies on a GPU, none on a CPU), and on a CPU the forty small operators of the same decision took longer.
+    Decided on the host: this is the one place where a step waits for the device, which has nothing left to do by then
+    (six small copies on a GPU, none on a CPU), and on a CPU the forty small operators of the same decision took longer.
     """
     r = torch.rand(len(drafted) + 1, generator=generator, device=drafted.device)
     r, draft, draft_ids, base, base_ids = (x.cpu().numpy() for x in (r, p.weights, p.ids, q.weights, q.ids))
@@ -27,7 +27,8 @@ def judge(drafted: Tensor, p: Law, q: Law, tolerance: float, generator: torch.Ge
             taken = np.zeros(1 + max(draft_ids[i].max(), base_ids[i].max()), dtype=base.dtype)
             taken[draft_ids[i]] = draft[i]
             residual = (base[i] - taken[base_ids[i]]).clip(0)
-            return said[:i] + [_pick(residual if residual.any() else base[i], base_ids[i], r[-1])]  # none: p = q but for rounding
+            # none: p = q but for rounding
+            return said[:i] + [_pick(residual if residual.any() else base[i], base_ids[i], r[-1])]
     return said + [_pick(base[-1], base_ids[-1], r[-1])]
 
 

@@ -3,4 +3,14 @@
 from .method import TLDR, MeanPooled, Parallel, Short, TLDROptions, WithoutLora, WithoutSpeaker
 from .modules import TLDRAdapter, TLDRConfig
 
-__all__ = ["TLDR", "MeanPooled", "Parallel", "Short", "TLDRAdapter", "TLDRConfig", "TLDROptions", "WithoutLora", "WithoutSpeaker"]
+__all__ = [
+    "TLDR",
+    "MeanPooled",
+    "Parallel",
+    "Short",
+    "TLDRAdapter",
+    "TLDRConfig",
+    "TLDROptions",
+    "WithoutLora",
+    "WithoutSpeaker",
+]

@@ -38,9 +38,12 @@ class LocalLayer:
 
     @classmethod
     def of(cls, layer: ExtractorLayer, cast: Callable[[Tensor], Tensor]) -> LocalLayer:
-        return cls(Projection(cast(layer.qkv.weight * layer.self_norm.weight), cast(layer.qkv.bias)),
-                   Projection(cast(layer.self_out.weight)),
-                   Projection(cast(layer.gate_up.weight * layer.ffn_norm.weight)), Projection(cast(layer.down.weight)))
+        return cls(
+            Projection(cast(layer.qkv.weight * layer.self_norm.weight), cast(layer.qkv.bias)),
+            Projection(cast(layer.self_out.weight)),
+            Projection(cast(layer.gate_up.weight * layer.ffn_norm.weight)),
+            Projection(cast(layer.down.weight)),
+        )
 
 
 @dataclass(eq=False)
@@ -69,8 +72,10 @@ class PatchDecoder:
         self.fuse = Projection(cast(extractor.fuse.weight))
         self.fuse_bias = cast(extractor.fuse.bias)
         self.voice = None if extractor.voice is None else cast(extractor.voice.weight)
-        self.slots = Projection(cast(torch.cat([layer.slots.weight for layer in layers])),
-                                cast(torch.cat([layer.slots.bias for layer in layers])))
+        self.slots = Projection(
+            cast(torch.cat([layer.slots.weight for layer in layers])),
+            cast(torch.cat([layer.slots.bias for layer in layers])),
+        )
         self.cross = [Projection(cast(self._fold_cross(layer))) for layer in layers]
         self.layers = [LocalLayer.of(layer, cast) for layer in layers]
         self.head = Projection(cast(head.weight), bias(head))
@@ -84,15 +89,20 @@ class PatchDecoder:
         """[2 A H, slot width]: a slot's way to what it scores a token by, and to what it adds to the token."""
         heads = self.config.cross_heads
         by_head = lambda t, dim: t.detach().float().unflatten(dim, (heads, -1))
-        key, query = by_head(layer.key.weight, 0), by_head(layer.query.weight * layer.cross_norm.weight, 0)  # [A, D, ...]
+        # [A, D, ...]
+        key, query = by_head(layer.key.weight, 0), by_head(layer.query.weight * layer.cross_norm.weight, 0)
         value, out = by_head(layer.value.weight, 0), by_head(layer.cross_out.weight, 1)  # [A, D, slot], [H, A, D]
         scale = key.shape[1] ** -0.5
-        return torch.cat([torch.einsum("ads,adh->ahs", key, query).flatten(0, 1) * scale,
-                          torch.einsum("ads,had->ahs", value, out).flatten(0, 1)])
+        return torch.cat(
+            [
+                torch.einsum("ads,adh->ahs", key, query).flatten(0, 1) * scale,
+                torch.einsum("ads,had->ahs", value, out).flatten(0, 1),
+            ]
+        )
 
     def new_cache(self, graphed: bool | None = None) -> KVCache:
-        """Room for one patch. ``graphed``: over a pooled block, place by place as graphs (the default on CUDA); on the CPU
-        the same path runs as plain code."""
+        """Room for one patch. ``graphed``: over a pooled block, place by place as graphs (the default on CUDA); on the
+        CPU the same path runs as plain code."""
         c = self.config
         make = lambda kv: KVCache(c.layers, 1, c.heads, LARGEST, c.hidden // c.heads, self.dtype, self.device, kv=kv)
         if graphed is None:
@@ -116,12 +126,14 @@ class PatchDecoder:
 
     @torch.no_grad()
     def decode(self, g: Tensor, voice: Tensor, size: int, cache: KVCache, draw: Draw) -> Tensor:
-        """Speak one patch: g [1, H], voice from ``speak_as`` -> tokens [P]. Always draws ``size`` tokens, whether or not
-        speech ends among them: nothing waits for the device before the patch is whole."""
+        """Speak one patch: g [1, H], voice from ``speak_as`` -> tokens [P]. Always draws ``size`` tokens, whether or
+        not speech ends among them: nothing waits for the device before the patch is whole."""
         c = self.config
         context = self.fuse(g, voice)  # [1, H]
         slots = self.slots(context).view(c.layers, c.slots, -1)
-        cross = torch.stack([fold(slot).view(c.slots, 2, -1, c.hidden) for fold, slot in zip(self.cross, slots.unbind(0))])
+        cross = torch.stack(
+            [fold(slot).view(c.slots, 2, -1, c.hidden) for fold, slot in zip(self.cross, slots.unbind(0))]
+        )
         cross = cross.transpose(1, 2).reshape(c.layers, 2, -1, c.hidden)  # of each layer [2, J A, H]
         base = self.head(self.base[size - 1, :size] * g)  # [P, V]
         places = self.place[size - 1, :size]
@@ -133,20 +145,23 @@ class PatchDecoder:
         block, tokens = self._leased.get(cache), []
         for i, (place, start) in enumerate(zip(places, base.split(1))):
             x = (F.embedding(tokens[-1], self.table) if tokens else context) + place
-            logits = self._places(x, cross, start, cache.kv, i) if block is None else self._replay(block, i, x, cross, start)
+            logits = (
+                self._places(x, cross, start, cache.kv, i) if block is None else self._replay(block, i, x, cross, start)
+            )
             tokens.append(draw(logits))
         return torch.cat(tokens)
 
     def _replay(self, block: Block, i: int, *inputs: Tensor) -> Tensor:
         if i not in block.graphs:
             kv = block.kv
-            block.graphs[i] = CUDAGraphed(lambda x, cross, start: self._places(x, cross, start, kv, i),
-                                          enabled=self.device.type == "cuda")
+            block.graphs[i] = CUDAGraphed(
+                lambda x, cross, start: self._places(x, cross, start, kv, i), enabled=self.device.type == "cuda"
+            )
         return block.graphs[i](*inputs)
 
     def _places(self, x: Tensor, cross: Tensor, base: Tensor, kv: Tensor, start: int) -> Tensor:
-        """Logits [n, V] at places ``start`` on, from input rows x [n, H]: they see every earlier place and each other (n is
-        1 unless parallel). base [n, V]: the base model's share. Leaves the rows' keys and values in kv."""
+        """Logits [n, V] at places ``start`` on, from input rows x [n, H]: they see every earlier place and each other
+        (n is 1 unless parallel). base [n, V]: the base model's share. Leaves the rows' keys and values in kv."""
         c, n = self.config, x.shape[0]
         stop = start + n
         for layer, (score, add), memory in zip(self.layers, cross.unbind(0), kv.unbind(0)):
@@ -154,8 +169,8 @@ class PatchDecoder:
             x = torch.addmm(x, weights.view(n, -1), add)
             y = layer.qkv(unit_rms(x, c.eps)).view(1, n, 3 * c.heads, -1).transpose(1, 2)  # [1, 3 heads, n, D]
             live = memory[:, :, :stop]
-            live[:, :, start:] = y[:, c.heads:]
-            y = F.scaled_dot_product_attention(y[:, :c.heads], live[:, :c.heads], live[:, c.heads:])
+            live[:, :, start:] = y[:, c.heads :]
+            y = F.scaled_dot_product_attention(y[:, : c.heads], live[:, : c.heads], live[:, c.heads :])
             x = layer.out(y.transpose(1, 2).reshape(n, -1), x)
             gate, up = layer.gate_up(unit_rms(x, c.eps)).chunk(2, -1)
             x = layer.down(F.silu(gate) * up, x)
@@ -203,12 +218,14 @@ class PatchEncoder:
         fits = live + count <= len(self.band)
         mask = self.band if fits else window_mask(live + count, self.config.window, tokens.device)
         x = (embedded + self.compressor.place[size - 1, :size]).view(1, count, -1)
-        states = self.decoder.forward(x, cache, cache.next_position, mask[live:live + count, :live + count])
+        states = self.decoder.forward(x, cache, cache.next_position, mask[live : live + count, : live + count])
         return self._gather(pooled, states[0])
 
     def _gather(self, pooled: Tensor, states: Tensor) -> Tensor:
         """``Compressor.gather`` of N patches: pooled [N, H] asks, states [N P, H] of its own patch alone answer."""
         heads, patches = self.config.cross_heads, len(pooled)
         query = self.query(unit_rms(pooled, self.config.eps)).view(patches, heads, 1, -1)
-        key, value = self.key_value(states).view(patches, len(states) // patches, 2, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        key, value = (
+            self.key_value(states).view(patches, len(states) // patches, 2, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        )
         return self.out(F.scaled_dot_product_attention(query, key, value).reshape(patches, -1), pooled)

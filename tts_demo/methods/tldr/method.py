@@ -23,8 +23,16 @@ from .modules import LARGEST, TLDRAdapter, TLDRConfig, patch_position
 
 @dataclass(frozen=True)
 class TLDROptions(Options):
-    patch_size: int = dial(4, "Patch size", "Speech tokens the language model handles in one step. Larger is faster and "
-                           "keeps less in memory; too large blurs the speech.", min=1, max=LARGEST, step=1, unit="tokens")
+    patch_size: int = dial(
+        4,
+        "Patch size",
+        "Speech tokens the language model handles in one step. Larger is faster and "
+        "keeps less in memory; too large blurs the speech.",
+        min=1,
+        max=LARGEST,
+        step=1,
+        unit="tokens",
+    )
 
 
 @dataclass
@@ -43,8 +51,10 @@ class TLDR(Method):
     name = "tldr"
     title = "Patches (TLDR)"
     paper = "TLDR: Compressing Audio Tokens for Efficient Autoregressive Text-to-Speech"
-    idea = ("Several speech tokens are squeezed into one patch, so the big model takes one step for all of them; a small "
-            "model that knows the voice spells each patch out.")
+    idea = (
+        "Several speech tokens are squeezed into one patch, so the big model takes one step for all of them; a small "
+        "model that knows the voice spells each patch out."
+    )
     cached = "every text token, one slot per patch of speech, and the few tokens of the patch at hand"
     emits = "one patch of 1 to 8 tokens"
     Options = TLDROptions
@@ -76,11 +86,18 @@ class TLDR(Method):
     def extractor(self) -> PatchDecoder:
         return PatchDecoder(self.adapter.extractor, self.lm.decoder.embedding)
 
-    def prefill(self, prefix: Prefix, options: TLDROptions, sampling: Sampling, generator: torch.Generator,
-                max_frames: int, forced: bool = False) -> TLDRState:
+    def prefill(
+        self,
+        prefix: Prefix,
+        options: TLDROptions,
+        sampling: Sampling,
+        generator: torch.Generator,
+        max_frames: int,
+        forced: bool = False,
+    ) -> TLDRState:
         size, config, device = options.patch_size, self.lm.config, prefix.x.device
         codes = prefix.prompt_codes[:, 0]
-        prompt = codes[len(codes) % size:]  # whole patches; what does not fit is missing at the far end (section 3.5)
+        prompt = codes[len(codes) % size :]  # whole patches; what does not fit is missing at the far end (section 3.5)
         local = self.encoder.new_cache(len(prompt))
         x, positions = self._inputs(prefix, self.encoder.encode(prompt, size, local), size)
         cache = self.decoder.new_cache(len(x) + -(-max_frames // size))
@@ -89,8 +106,19 @@ class TLDR(Method):
         caches = {"backbone": cache, "extractor": self.extractor.new_cache()}
         if local is not None:
             caches["compressor"] = local
-        return TLDRState(prefix, caches, sampling, generator, Ending.of(config, prefix, max_frames, forced), max_frames,
-                         History(sampling.repeat_window, device=device), size, prompt, self.extractor.speak_as(prefix.speaker), hidden)
+        return TLDRState(
+            prefix,
+            caches,
+            sampling,
+            generator,
+            Ending.of(config, prefix, max_frames, forced),
+            max_frames,
+            History(sampling.repeat_window, device=device),
+            size,
+            prompt,
+            self.extractor.speak_as(prefix.speaker),
+            hidden,
+        )
 
     def step(self, state: TLDRState) -> Step:
         size, caches = state.size, state.caches
@@ -115,9 +143,17 @@ class TLDR(Method):
         count = min(end, room)
         state.emitted += count
         state.done = end < size or state.emitted >= state.max_frames
-        return Step(frames=patch[:count, None], done=state.done, marks=("patch|", *["patch"] * size)[:count],
-                    stats={"patch_size": size, "patches": len(state.patches), "prompt_patches": len(state.prompt) // size,
-                           "local_steps": size * len(state.patches)})
+        return Step(
+            frames=patch[:count, None],
+            done=state.done,
+            marks=("patch|", *["patch"] * size)[:count],
+            stats={
+                "patch_size": size,
+                "patches": len(state.patches),
+                "prompt_patches": len(state.prompt) // size,
+                "local_steps": size * len(state.patches),
+            },
+        )
 
     def replay(self, state: TLDRState) -> Replay:
         """Rows are patches: each decided one patch. Latents are made anew from the tokens, all in one pass."""
@@ -128,7 +164,8 @@ class TLDR(Method):
         steps, first = len(state.patches), len(state.prefix.x) + before - 1
         starts = range(0, size * steps, size)
         return Replay(
-            x=x, positions=positions,
+            x=x,
+            positions=positions,
             mask=prefix_mask(len(state.prefix.x), len(x), self.lm.config.bidirectional_text, x.device),
             rows=torch.arange(first, first + steps, device=x.device),
             first_frame=tuple(min(start, state.emitted) for start in starts),
@@ -139,13 +176,12 @@ class TLDR(Method):
         """Backbone inputs [T + N, H] of a prefix and N patches, and their positions."""
         start, device = len(prefix.x), z.device
         patches = patch_position(start, torch.arange(len(z), device=device), size)
-        return (torch.cat([prefix.x.to(z.dtype), z]),
-                torch.cat([torch.arange(start, device=device), patches]))
+        return (torch.cat([prefix.x.to(z.dtype), z]), torch.cat([torch.arange(start, device=device), patches]))
 
 
 class Ablation(TLDR):
-    """A comparison model of the paper (tables 5, 6 and 9), with an adapter of its own. They are trained more briefly than
-    the method, so ``Short`` is what the others are compared with."""
+    """A comparison model of the paper (tables 5, 6 and 9), with an adapter of its own. They are trained more briefly
+    than the method, so ``Short`` is what the others are compared with."""
 
     bench_options = ({"patch_size": 4},)
 
@@ -159,12 +195,27 @@ class WithoutLora(Ablation):
 
 
 class WithoutSpeaker(Ablation):
-    name, title, needs_weights, ablate = "tldr-no-speaker", "TLDR without the speaker", ("tldr-no-speaker",), "no-speaker"
+    name, title, needs_weights, ablate = (
+        "tldr-no-speaker",
+        "TLDR without the speaker",
+        ("tldr-no-speaker",),
+        "no-speaker",
+    )
 
 
 class MeanPooled(Ablation):
-    name, title, needs_weights, ablate = "tldr-mean-pool", "TLDR with mean-pooled patches", ("tldr-mean-pool",), "mean-pool"
+    name, title, needs_weights, ablate = (
+        "tldr-mean-pool",
+        "TLDR with mean-pooled patches",
+        ("tldr-mean-pool",),
+        "mean-pool",
+    )
 
 
 class Parallel(Ablation):
-    name, title, needs_weights, ablate = "tldr-parallel", "TLDR, tokens of a patch at once", ("tldr-parallel",), "parallel"
+    name, title, needs_weights, ablate = (
+        "tldr-parallel",
+        "TLDR, tokens of a patch at once",
+        ("tldr-parallel",),
+        "parallel",
+    )

@@ -48,8 +48,9 @@ class TLDRConfig:
     def of(cls, lm: LMConfig, ablate: str = "none") -> TLDRConfig:
         """Paper's sizes at its backbone's shape, the same proportions (extractor: a sixth of the layers) elsewhere. The
         extractor takes a speaker vector even where the language model takes none, as in the paper."""
-        common = dict(hidden=lm.hidden, layers=max(1, lm.layers // 6), speaker=lm.speaker or 192, eps=lm.rms_eps,
-                      ablate=ablate)
+        common = dict(
+            hidden=lm.hidden, layers=max(1, lm.layers // 6), speaker=lm.speaker or 192, eps=lm.rms_eps, ablate=ablate
+        )
         if lm.hidden >= PAPER_HIDDEN:
             return cls(heads=8, ffn=4 * lm.hidden, slot_width=lm.hidden, rank=64, **common)
         return cls(heads=lm.heads, ffn=5 * lm.hidden // 4, slot_width=lm.hidden // 2, **common)
@@ -83,7 +84,9 @@ class Compressor(nn.Module):
         self.pool_norm = RMSNorm(width, config.eps, embedding_rms)
         if config.ablate == "mean-pool":
             return
-        self.local_config = replace(lm, hidden=width, layers=1, heads=config.heads, kv_heads=config.heads, ffn=config.ffn)
+        self.local_config = replace(
+            lm, hidden=width, layers=1, heads=config.heads, kv_heads=config.heads, ffn=config.ffn
+        )
         self.local = new_backbone(self.local_config)
         del self.local.embed_tokens  # only embeddings are fed; a stub table would be stored for nothing
         self.place = nn.Parameter(torch.randn(LARGEST, LARGEST, width) * 0.1 * embedding_rms)  # [P - 1, place]
@@ -105,8 +108,12 @@ class Compressor(nn.Module):
         tokens = (embedded + self.place[size - 1, :size]).flatten(1, 2)
         mask = window_mask(patches * size, self.config.window, embedded.device)
         positions = torch.arange(patches * size, device=embedded.device)[None]
-        states = self.local(inputs_embeds=tokens, position_ids=positions, use_cache=False,
-                            attention_mask={"full_attention": mask[None, None]}).last_hidden_state
+        states = self.local(
+            inputs_embeds=tokens,
+            position_ids=positions,
+            use_cache=False,
+            attention_mask={"full_attention": mask[None, None]},
+        ).last_hidden_state
         return self.gather(pooled, states.view(batch, patches, size, width))
 
     def gather(self, pooled: Tensor, states: Tensor) -> Tensor:
@@ -119,7 +126,8 @@ class Compressor(nn.Module):
 
 
 class ExtractorLayer(nn.Module):
-    """Cross-attention to the slots of the patch context, causal self-attention inside the patch, SwiGLU (section A.3)."""
+    """Cross-attention to the slots of the patch context, causal self-attention inside the patch, SwiGLU (section
+    A.3)."""
 
     def __init__(self, config: TLDRConfig) -> None:
         super().__init__()
@@ -159,7 +167,7 @@ class Extractor(nn.Module):
         self.fuse = nn.Linear(width, width)  # with ``voice``: one linear layer over [g_k ; speaker]
         self.voice = nn.Linear(config.speaker, width, bias=False) if config.ablate != "no-speaker" else None
         self.enter = nn.Linear(width, width, bias=False)
-        nn.init.normal_(self.enter.weight, std=width ** -0.5 / embedding_rms)  # rows of unit size, as c_k's
+        nn.init.normal_(self.enter.weight, std=width**-0.5 / embedding_rms)  # rows of unit size, as c_k's
         self.place = nn.Parameter(torch.randn(LARGEST, LARGEST, width) * 0.1)  # [P - 1, place]
         self.layers = nn.ModuleList(ExtractorLayer(config) for _ in range(config.layers))
         self.norm, self.out = RMSNorm(width, config.eps), nn.Linear(width, width, bias=False)

@@ -11,7 +11,8 @@ from .stack import CosyVoiceStack
 __all__ = ["CosyVoiceStack", "load"]
 
 
-def load(name_or_path: str | Path, device: torch.device | str = "cpu",
-         dtype: torch.dtype = torch.float32) -> CosyVoiceStack:
+def load(
+    name_or_path: str | Path, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+) -> CosyVoiceStack:
     """A folder or a Hugging Face repository, such as ``FunAudioLLM/Fun-CosyVoice3-0.5B-2512``."""
     return CosyVoiceStack.load(name_or_path, device, dtype)

@@ -143,29 +143,55 @@ class CosyConfig:
 
 
 def _lm(extra_codes: int, end: int) -> LMConfig:
-    return LMConfig(text_vocab=151_936, speech_codes=SPEECH_CODES, extra_codes=extra_codes, end=end, hidden=896, layers=24,
-                    heads=14, kv_heads=2, ffn=4864, rope_theta=1e6, rms_eps=1e-6, max_positions=32_768, speaker=0,
-                    bidirectional_text=False)
+    return LMConfig(
+        text_vocab=151_936,
+        speech_codes=SPEECH_CODES,
+        extra_codes=extra_codes,
+        end=end,
+        hidden=896,
+        layers=24,
+        heads=14,
+        kv_heads=2,
+        ffn=4864,
+        rope_theta=1e6,
+        rms_eps=1e-6,
+        max_positions=32_768,
+        speaker=0,
+        bidirectional_text=False,
+    )
 
 
 def version_2() -> CosyConfig:
     """FunAudioLLM/CosyVoice2-0.5B."""
     return CosyConfig(
-        version=2, repository="FunAudioLLM/CosyVoice2-0.5B", lm=_lm(3, end=0),
+        version=2,
+        repository="FunAudioLLM/CosyVoice2-0.5B",
+        lm=_lm(3, end=0),
         layout=LayoutConfig(sos_row=0, task_row=1, own_markers=True, head_bias=True),
-        flow=ConformerFlowConfig(), hift=HiftConfig(causal=False), prompt_fmax=8000.0,
-        speech_tokenizer="speech_tokenizer_v2.onnx", yaml="cosyvoice2.yaml", system_prompt="")
+        flow=ConformerFlowConfig(),
+        hift=HiftConfig(causal=False),
+        prompt_fmax=8000.0,
+        speech_tokenizer="speech_tokenizer_v2.onnx",
+        yaml="cosyvoice2.yaml",
+        system_prompt="",
+    )
 
 
 def version_3() -> CosyConfig:
     """FunAudioLLM/Fun-CosyVoice3-0.5B-2512."""
     return CosyConfig(
-        version=3, repository="FunAudioLLM/Fun-CosyVoice3-0.5B-2512", lm=_lm(200, end=1),
+        version=3,
+        repository="FunAudioLLM/Fun-CosyVoice3-0.5B-2512",
+        lm=_lm(200, end=1),
         layout=LayoutConfig(sos_row=6561, task_row=6563, own_markers=False, head_bias=False),
-        flow=DiTFlowConfig(), hift=HiftConfig(causal=True), prompt_fmax=SAMPLE_RATE / 2,
-        speech_tokenizer="speech_tokenizer_v3.onnx", yaml="cosyvoice3.yaml",
+        flow=DiTFlowConfig(),
+        hift=HiftConfig(causal=True),
+        prompt_fmax=SAMPLE_RATE / 2,
+        speech_tokenizer="speech_tokenizer_v3.onnx",
+        yaml="cosyvoice3.yaml",
         system_prompt=f"You are a helpful assistant.{END_OF_PROMPT}",
-        silent_tokens=(1, 2, 28, 29, 55, 248, 494, 2241, 2242, 2322, 2323))
+        silent_tokens=(1, 2, 28, 29, 55, 248, 494, 2241, 2242, 2322, 2323),
+    )
 
 
 def with_sizes(config: CosyConfig, sizes: dict[str, dict[str, Any]]) -> CosyConfig:
@@ -175,5 +201,7 @@ def with_sizes(config: CosyConfig, sizes: dict[str, dict[str, Any]]) -> CosyConf
     for part, fields in sizes.items():
         if part not in ("lm", "flow", "hift"):
             raise TypeError(f"unknown part {part!r}")
-        parts[part] = replace(getattr(config, part), **{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+        parts[part] = replace(
+            getattr(config, part), **{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+        )
     return replace(config, **parts)

@@ -64,7 +64,7 @@ class Rotary(nn.Module):
 
 def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
     """Rotate the leading channels of the flat projection, pass the others. x: [B, M, C]; angles: [M, channels]."""
-    head, rest = x[..., : cosines.shape[-1]], x[..., cosines.shape[-1]:]
+    head, rest = x[..., : cosines.shape[-1]], x[..., cosines.shape[-1] :]
     even, odd = head[..., 0::2], head[..., 1::2]
     turned = torch.stack((-odd, even), dim=-1).flatten(-2)
     return torch.cat((head * cosines.to(x.dtype) + turned * sines.to(x.dtype), rest), dim=-1)
@@ -91,8 +91,11 @@ class FeedForward(nn.Module):
 
     def __init__(self, width: int, ratio: int) -> None:
         super().__init__()
-        self.ff = nn.Sequential(nn.Sequential(nn.Linear(width, width * ratio), nn.GELU(approximate="tanh")),
-                                nn.Identity(), nn.Linear(width * ratio, width))
+        self.ff = nn.Sequential(
+            nn.Sequential(nn.Linear(width, width * ratio), nn.GELU(approximate="tanh")),
+            nn.Identity(),
+            nn.Linear(width * ratio, width),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return self.ff(x)
@@ -139,8 +142,9 @@ class DiT(nn.Module):
         self.norm_out = Modulation(config.width, 2)
         self.proj_out = nn.Linear(config.width, config.mels)
 
-    def forward(self, x: Tensor, mu: Tensor, t: Tensor, speaker: Tensor, condition: Tensor,
-                mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, mu: Tensor, t: Tensor, speaker: Tensor, condition: Tensor, mask: Tensor | None = None
+    ) -> Tensor:
         """x, mu, condition: [B, mels, M]; t: [B]; speaker: [B, mels]; mask: [M, M] bool or None. -> [B, mels, M]."""
         time = self.time_embed(t)
         x = self.input_embed(x, condition, mu, speaker)

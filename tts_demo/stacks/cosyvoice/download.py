@@ -24,8 +24,13 @@ WEIGHTS = ("llm.pt", "flow.pt", "hift.pt")
 
 def files_of(config: CosyConfig) -> tuple[str, ...]:
     """Every file this stack reads, relative to the model's folder."""
-    return (config.yaml, *WEIGHTS, SPEAKER_ENCODER, config.speech_tokenizer,
-            *(f"{TEXT_FOLDER}/{name}" for name in TEXT_FILES))
+    return (
+        config.yaml,
+        *WEIGHTS,
+        SPEAKER_ENCODER,
+        config.speech_tokenizer,
+        *(f"{TEXT_FOLDER}/{name}" for name in TEXT_FILES),
+    )
 
 
 def resolve(name_or_path: str | Path) -> tuple[Path, CosyConfig]:
@@ -36,8 +41,10 @@ def resolve(name_or_path: str | Path) -> tuple[Path, CosyConfig]:
     elif re.fullmatch(r"[\w.-]+/[\w.-]+(@[\w./-]+)?", name) and not name.startswith("."):
         folder, repository = _fetch(name), name
     else:
-        raise UserError(f"There is no model {name!r}: give the folder of a downloaded CosyVoice model, or a Hugging Face "
-                        "name such as FunAudioLLM/Fun-CosyVoice3-0.5B-2512.")
+        raise UserError(
+            f"There is no model {name!r}: give the folder of a downloaded CosyVoice model, or a Hugging Face "
+            "name such as FunAudioLLM/Fun-CosyVoice3-0.5B-2512."
+        )
     config = version_of(folder)
     check_complete(folder, config, repository)
     return folder, config
@@ -49,8 +56,10 @@ def version_of(folder: Path) -> CosyConfig:
     for config in (version_3(), version_2()):
         if (folder / config.yaml).is_file():
             return _sized(config, folder / SIZES)
-    raise UserError(f"{folder} holds neither cosyvoice2.yaml nor cosyvoice3.yaml: download the model with "
-                    f"'{command(version_3(), folder)}'.")
+    raise UserError(
+        f"{folder} holds neither cosyvoice2.yaml nor cosyvoice3.yaml: download the model with "
+        f"'{command(version_3(), folder)}'."
+    )
 
 
 def _sized(config: CosyConfig, path: Path) -> CosyConfig:
@@ -59,7 +68,9 @@ def _sized(config: CosyConfig, path: Path) -> CosyConfig:
     try:
         return with_sizes(config, json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError, AttributeError) as error:
-        raise UserError(f"{path} does not describe a model of this kind ({str(error)[:80]}): mend or delete it.") from None
+        raise UserError(
+            f"{path} does not describe a model of this kind ({str(error)[:80]}): mend or delete it."
+        ) from None
 
 
 def check_complete(folder: Path, config: CosyConfig, repository: str | None = None) -> None:
@@ -67,8 +78,10 @@ def check_complete(folder: Path, config: CosyConfig, repository: str | None = No
     missing = [name for name in files_of(config) if not _is_whole(folder / name)]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise UserError(f"The model in {folder} lacks {missing[0]}{more}: finish the download with "
-                        f"'{command(config, folder, repository)}'.")
+        raise UserError(
+            f"The model in {folder} lacks {missing[0]}{more}: finish the download with "
+            f"'{command(config, folder, repository)}'."
+        )
 
 
 def command(config: CosyConfig, folder: Path, repository: str | None = None) -> str:
@@ -116,6 +129,8 @@ def _fetch(repository: str) -> Path:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120].rstrip(".")
         config = version_2() if "osyVoice2" in name else version_3()
         folder = Path(name.rpartition("/")[2])
-        raise UserError(f"{name} cannot be fetched here ({reason}): on a machine that reaches the Hugging Face Hub run "
-                        f"'{command(config, folder, repository)} --local-dir {folder}', bring the folder here, and give "
-                        "it as the stack.") from None
+        raise UserError(
+            f"{name} cannot be fetched here ({reason}): on a machine that reaches the Hugging Face Hub run "
+            f"'{command(config, folder, repository)} --local-dir {folder}', bring the folder here, and give "
+            "it as the stack."
+        ) from None

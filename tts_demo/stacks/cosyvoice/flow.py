@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .configs import ConformerFlowConfig, DiTFlowConfig, FlowConfig, MEL_PER_TOKEN
+from .configs import MEL_PER_TOKEN, ConformerFlowConfig, DiTFlowConfig, FlowConfig
 from .conformer import ConformerEncoder
 from .dit import DiT
 from .layers import Lookahead, block_mask
@@ -46,12 +46,20 @@ class Flow(nn.Module):
         return self.spk_embed_affine_layer.weight.dtype
 
     def encode(self, tokens: Tensor, future: Tensor | None = None, first_block: int | None = None) -> Tensor:
-        """tokens: [1, F]; future: the next ``lookahead`` tokens [1, lookahead], None at the end. -> mu [1, mels, 2F]."""
+        """tokens: [1, F]; future: the next ``lookahead`` tokens [1, lookahead], None at the end. -> mu [1, mels,
+        2F]."""
         raise NotImplementedError
 
     @torch.inference_mode()
-    def forward(self, tokens: Tensor, speaker: Tensor, prompt_mel: Tensor, noise: Tensor, future: Tensor | None = None,
-                first_block: int | None = None) -> Tensor:
+    def forward(
+        self,
+        tokens: Tensor,
+        speaker: Tensor,
+        prompt_mel: Tensor,
+        noise: Tensor,
+        future: Tensor | None = None,
+        first_block: int | None = None,
+    ) -> Tensor:
         """The mel of all tokens, those of the prompt included.
 
         tokens: [1, F]; speaker: [1, speaker]; prompt_mel: [1, mels, <= 2F], what the mel begins with; noise:
@@ -72,14 +80,17 @@ class Flow(nn.Module):
 
         return solve(velocity, noise.float(), self.config.steps)
 
-    def _guided(self, x: Tensor, mu: Tensor, t: Tensor, voice: Tensor, condition: Tensor,
-                mask: Tensor | None) -> Tensor:
+    def _guided(
+        self, x: Tensor, mu: Tensor, t: Tensor, voice: Tensor, condition: Tensor, mask: Tensor | None
+    ) -> Tensor:
         """Velocity with guidance: with and without everything that says what to speak, in one batch of two."""
+
         def or_nothing(y: Tensor) -> Tensor:
             return torch.cat((y, torch.zeros_like(y)))
 
-        both = self.decoder.estimator(x.expand(2, -1, -1), or_nothing(mu), t.expand(2), or_nothing(voice),
-                                      or_nothing(condition), mask)
+        both = self.decoder.estimator(
+            x.expand(2, -1, -1), or_nothing(mu), t.expand(2), or_nothing(voice), or_nothing(condition), mask
+        )
         told, untold = both.chunk(2)
         return (1 + self.config.guidance) * told - self.config.guidance * untold
 

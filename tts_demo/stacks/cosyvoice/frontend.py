@@ -10,9 +10,9 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-from ... import spelling
 from ...config import UserError
-from ...text import MAX_CHARACTERS
+from ...text import spelling
+from ...text.sentences import MAX_CHARACTERS
 
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _MARKUP = re.compile(r"(<\|[^|<>]*\|>|</?[a-z]+>|\[[^\[\]\s]{1,16}\])")
@@ -59,7 +59,8 @@ def _sentences(text: str, chinese: bool) -> list[str]:
 
 
 def _merge(sentences: list[str], size: Callable[[str], int]) -> list[str]:
-    """Neighbours joined until they are long enough to sound like one breath; a short last piece joins the one before."""
+    """Neighbours joined until they are long enough to sound like one breath; a short last piece joins the one
+    before."""
     pieces: list[str] = []
     current = ""
     for sentence in sentences:

@@ -61,8 +61,9 @@ class PitchNet(nn.Module):
             inputs = config.mels if first else width
             if not config.causal:
                 return weight_norm(PaddedConv1d(inputs, width, 3, left=1, right=1))
-            return weight_norm(PaddedConv1d(inputs, width, 4, right=3) if first
-                               else PaddedConv1d(inputs, width, 3, left=2))
+            return weight_norm(
+                PaddedConv1d(inputs, width, 4, right=3) if first else PaddedConv1d(inputs, width, 3, left=2)
+            )
 
         self.condnet = nn.Sequential(*(layer for i in range(5) for layer in (conv(i == 0), nn.ELU())))
         self.classifier = nn.Linear(width, 1)
@@ -88,17 +89,25 @@ class Hift(nn.Module):
         super().__init__()
         self.config = config
         bins = config.n_fft // 2 + 1
-        widths = [config.channels // 2 ** i for i in range(len(config.rates) + 1)]
+        widths = [config.channels // 2**i for i in range(len(config.rates) + 1)]
         self.m_source = HarmonicSource(config)
-        self.conv_pre = weight_norm(PaddedConv1d(
-            config.mels, widths[0], config.pre_kernel, left=config.pre_kernel - 1 - config.pre_right,
-            right=config.pre_right))
+        self.conv_pre = weight_norm(
+            PaddedConv1d(
+                config.mels,
+                widths[0],
+                config.pre_kernel,
+                left=config.pre_kernel - 1 - config.pre_right,
+                right=config.pre_right,
+            )
+        )
         self.ups = nn.ModuleList(weight_norm(self._up(i, widths)) for i in range(len(config.rates)))
         self.source_downs = nn.ModuleList(self._down(i, 2 * bins, widths[i + 1]) for i in range(len(config.rates)))
         self.source_resblocks = nn.ModuleList(
-            ResBlock(config, width, kernel) for width, kernel in zip(widths[1:], config.source_res_kernels))
+            ResBlock(config, width, kernel) for width, kernel in zip(widths[1:], config.source_res_kernels)
+        )
         self.resblocks = nn.ModuleList(
-            ResBlock(config, width, kernel) for width in widths[1:] for kernel in config.res_kernels)
+            ResBlock(config, width, kernel) for width in widths[1:] for kernel in config.res_kernels
+        )
         self.conv_post = _conv(config, widths[-1], 2 * bins, 7)
         self.f0_predictor = PitchNet(config)
         self.register_buffer("window", torch.hann_window(config.n_fft), persistent=False)
@@ -113,7 +122,7 @@ class Hift(nn.Module):
     def _down(self, level: int, inputs: int, outputs: int) -> nn.Module:
         """The source's spectrum at the rate of this level: the product of the later rates, 15, 3, 1 as released."""
         stride = 1
-        for rate in self.config.rates[level + 1:]:
+        for rate in self.config.rates[level + 1 :]:
             stride *= rate
         if stride == 1:
             return PaddedConv1d(inputs, outputs, 1)
@@ -159,7 +168,7 @@ class Hift(nn.Module):
             if i == len(self.ups) - 1:  # one frame more, as a centred STFT has
                 x = F.pad(x, (1, 0), mode="reflect")
             x = x + mix(down(spectrum))
-            x = sum(block(x) for block in self.resblocks[i * kinds: (i + 1) * kinds]) / kinds
+            x = sum(block(x) for block in self.resblocks[i * kinds : (i + 1) * kinds]) / kinds
         return self._inverse(self.conv_post(F.leaky_relu(x)))
 
     def _inverse(self, x: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ def reach(config: HiftConfig) -> tuple[int, int]:
     The longest way leads from the pitch network through the source's residual stack at the lowest rate, then through
     the mel's stack at every rate.
     """
+
     def stack(kernel: int) -> int:
         """Samples of one side that a centred residual block sees."""
         return sum((kernel - 1) * (d + 1) for d in config.dilations) // 2
@@ -79,7 +80,7 @@ class HiftStream:
         # the mel beyond the known source still serves the first convolution as future
         unknown = self._mel.shape[-1] * frame - self._source.shape[-1]
         wave = self._hift.decode(self._mel, F.pad(self._source, (0, unknown)))
-        piece = wave[(self._done - self._first) * frame: (ready - self._first) * frame]
+        piece = wave[(self._done - self._first) * frame : (ready - self._first) * frame]
         self._done = ready
         self._forget(max(0, ready - self._past))
         return piece
@@ -90,7 +91,7 @@ class HiftStream:
         frame = config.frame
         pitched = self._first + self._source.shape[-1] // frame + len(self._pitch)
         settled = total if last else max(pitched, total - config.f0_right)
-        pitch = hift.f0_predictor(self._mel)[pitched - self._first: settled - self._first].float()
+        pitch = hift.f0_predictor(self._mel)[pitched - self._first : settled - self._first].float()
         cycles = harmonic_cycles(pitch, config)
         if pitched:
             cycles = cycles + (self._cycles[-1:] if len(self._cycles) else self._before)
@@ -98,15 +99,15 @@ class HiftStream:
         count = len(pitch) if last or config.causal else max(0, len(pitch) - 1)
         if count:
             before = self._before if len(self._before) else cycles[:1]
-            after = cycles[count: count + 1] if count < len(cycles) else cycles[-1:]
+            after = cycles[count : count + 1] if count < len(cycles) else cycles[-1:]
             made = hift.source(pitch[:count], cycles[:count], before, after, self._noise.frames(count))
             self._source = torch.cat((self._source, made), dim=-1)
-            self._before = cycles[count - 1: count]
+            self._before = cycles[count - 1 : count]
         self._pitch, self._cycles = pitch[count:], cycles[count:]
 
     def _forget(self, first: int) -> None:
         drop = first - self._first
         if drop > 0:
             self._mel = self._mel[..., drop:]
-            self._source = self._source[..., drop * self._hift.config.frame:]
+            self._source = self._source[..., drop * self._hift.config.frame :]
             self._first = first

@@ -61,7 +61,8 @@ class CosyLanguageModel(LanguageModel):
                 yield _BACKBONE + name.removeprefix("backbone."), name
 
     def load_released(self, state: dict[str, Tensor]) -> None:
-        """Take over the weights of a released ``llm.pt``. Raises KeyError or RuntimeError where it is another model's."""
+        """Take over the weights of a released ``llm.pt``. Raises KeyError or RuntimeError where it is another
+        model's."""
         names = dict(self.released_names())
         unknown = set(state) - set(names) - {TEXT_HEAD}
         if unknown:
@@ -73,7 +74,8 @@ class CosyLanguageModel(LanguageModel):
 
 
 def empty_lm(config: LMConfig, layout: LayoutConfig) -> CosyLanguageModel:
-    """The model without weights, to be filled by ``load_released``: half a billion random numbers are not drawn first."""
+    """The model without weights, to be filled by ``load_released``: half a billion random numbers are not drawn
+    first."""
     with torch.device("meta"):
         lm = CosyLanguageModel(config, layout)
     rotary = lm.backbone.rotary_emb

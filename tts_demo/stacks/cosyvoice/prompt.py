@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ... import audio
 from ...config import UserError
-from .configs import CosyConfig, MEL_PER_TOKEN, SAMPLE_RATE
+from .configs import MEL_PER_TOKEN, SAMPLE_RATE, CosyConfig
 from .download import SPEAKER_ENCODER
 from .features import kaldi_bank, prompt_mel, whisper_mel
 
@@ -47,8 +47,10 @@ class VoiceEncoder:
         """samples: float [N] or [N, channels]. Raises UserError where it cannot serve as a prompt."""
         recording = audio.read((sample_rate, samples))
         if recording.seconds < audio.MIN_SECONDS:
-            raise UserError(f"The voice prompt is {recording.seconds:.1f} s long: record at least {audio.MIN_SECONDS:g} s, "
-                            "best 3 to 10 s.")
+            raise UserError(
+                f"The voice prompt is {recording.seconds:.1f} s long: record at least {audio.MIN_SECONDS:g} s, "
+                "best 3 to 10 s."
+            )
         notes, cut = list(recording.notes), recording.seconds > MAX_SECONDS
         if cut:
             notes.append(f"Kept the first {MAX_SECONDS:g} s of {recording.seconds:.1f} s.")
@@ -90,4 +92,6 @@ def _session(path: Path, device: torch.device) -> onnxruntime.InferenceSession:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=providers)
     except Exception as error:  # onnxruntime's own exceptions share no public base class
-        raise UserError(f"{path.name} cannot be read ({str(error)[:100]}): delete {path} and download it again.") from None
+        raise UserError(
+            f"{path.name} cannot be read ({str(error)[:100]}): delete {path} and download it again."
+        ) from None

@@ -1,4 +1,5 @@
-"""A released CosyVoice model behind the interface every stack has: engine, methods and page do not know the difference."""
+"""A released CosyVoice model behind the interface every stack has: engine, methods and page do not know the
+difference."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from ...lm import Decoder, Prefix
 from ...methods import Method, Options, find
 from ..base import Prompt
 from . import download, frontend, weights
-from .configs import CosyConfig, END_OF_PROMPT, RELEASED_SAMPLING, SAMPLE_RATE, TOKEN_RATE
+from .configs import END_OF_PROMPT, RELEASED_SAMPLING, SAMPLE_RATE, TOKEN_RATE, CosyConfig
 from .flow import build_flow, flow_noise
 from .hift import Hift
 from .lm import CosyLanguageModel
@@ -36,8 +37,16 @@ class CosyVoiceStack:
     frame_rate = TOKEN_RATE
     sampling = RELEASED_SAMPLING
 
-    def __init__(self, folder: Path, config: CosyConfig, device: torch.device | str, dtype: torch.dtype, *,
-                 name: str | None = None, adapters: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        config: CosyConfig,
+        device: torch.device | str,
+        dtype: torch.dtype,
+        *,
+        name: str | None = None,
+        adapters: str | Path | None = None,
+    ) -> None:
         """folder: a complete model (see download.py); name: what people call it; adapters: folder or Hub repository of
         trained methods, None: the folder ``adapters`` inside the model's."""
         self.device, self.dtype, self.config = torch.device(device), dtype, config
@@ -53,8 +62,13 @@ class CosyVoiceStack:
         self._loading = threading.Lock()
 
     @classmethod
-    def load(cls, name: str | Path, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32,
-             adapters: str | Path | None = None) -> CosyVoiceStack:
+    def load(
+        cls,
+        name: str | Path,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        adapters: str | Path | None = None,
+    ) -> CosyVoiceStack:
         """name: a folder or a Hugging Face repository (``owner/name[@revision]``)."""
         folder, config = download.resolve(name)
         return cls(folder, config, device, dtype, name=str(name), adapters=adapters)
@@ -98,8 +112,15 @@ class CosyVoiceStack:
         instruction = bool(words) and words.endswith(END_OF_PROMPT)
         spoken = voice.tokens if words and not instruction else voice.tokens[:0]
         content = np.ascontiguousarray(samples).tobytes() + f"{sample_rate}:{words or ''}".encode()
-        return Prompt(codes=spoken[:, None].to(self.device), speaker=None, text=words, seconds=voice.seconds,
-                      key=hashlib.sha256(content).hexdigest()[:16], extra={"voice": voice}, notes=voice.notes)
+        return Prompt(
+            codes=spoken[:, None].to(self.device),
+            speaker=None,
+            text=words,
+            seconds=voice.seconds,
+            key=hashlib.sha256(content).hexdigest()[:16],
+            extra={"voice": voice},
+            notes=voice.notes,
+        )
 
     def prefix(self, prompt: Prompt, segment: str) -> Prefix:
         """[SOS, prompt's text, text, TASK] with the prompt's speech behind it. Labels and map show the text alone."""
@@ -111,7 +132,9 @@ class CosyVoiceStack:
         speaker = prompt.extra["voice"].speaker[0].to(self.device)  # not for the language model: for methods that ask
         prefix = self.lm.prefix(torch.cat((told, ids)), labels, speaker, prompt.codes)
         # The released code's floor: two speech tokens a text token.
-        return dataclasses.replace(prefix, text=slice(prefix.text.stop - len(ids), prefix.text.stop), shortest=2 * len(ids))
+        return dataclasses.replace(
+            prefix, text=slice(prefix.text.stop - len(ids), prefix.text.stop), shortest=2 * len(ids)
+        )
 
     def vocoder(self, prompt: Prompt, codebooks: int = 1) -> CosyVocoder:
         if codebooks != 1:
@@ -128,8 +151,12 @@ class CosyVoiceStack:
         kind = find(name)
         with self._loading:
             if name not in self._methods:
-                found = {part: self._trained(kind, part, module) for part, module in kind.build_modules(self.lm).items()}
-                self._methods[name] = kind(self.lm, {part: module for part, module in found.items() if module is not None})
+                found = {
+                    part: self._trained(kind, part, module) for part, module in kind.build_modules(self.lm).items()
+                }
+                self._methods[name] = kind(
+                    self.lm, {part: module for part, module in found.items() if module is not None}
+                )
         return self._methods[name]
 
     def _trained(self, kind: type[Method], part: str, module: torch.nn.Module) -> torch.nn.Module | None:
@@ -137,8 +164,10 @@ class CosyVoiceStack:
         if checkpoints.available(self._adapters, part):
             module = checkpoints.load_module(self._adapters, part, module)
         elif part in kind.needs_weights and kind.name not in UNTRAINED:
-            raise UserError(f"The method {kind.name!r} has no trained weights for this model: make them with 'python -m tts_demo "
-                            f"train {part} --stack {self.name} --out {self._adapters}'.")
+            raise UserError(
+                f"The method {kind.name!r} has no trained weights for this model: make them with 'python -m tts_demo "
+                f"train {part} --stack {self.name} --out {self._adapters}'."
+            )
         elif kind.name not in UNTRAINED:
             return None
         return module.to(self.device, self.dtype).eval().requires_grad_(False)

@@ -12,12 +12,28 @@ from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers
 from tokenizers.models import BPE
 
 from ...config import UserError
-from ...text import Label
+from ...text.sentences import Label
 
 _QWEN = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-_SOUNDS = ("<|endofprompt|>", "[breath]", "<strong>", "</strong>", "[noise]", "[laughter]", "[cough]", "[clucking]",
-           "[accent]", "[quick_breath]", "<laughter>", "</laughter>", "[hissing]", "[sigh]", "[vocalized-noise]",
-           "[lipsmack]", "[mn]")
+_SOUNDS = (
+    "<|endofprompt|>",
+    "[breath]",
+    "<strong>",
+    "</strong>",
+    "[noise]",
+    "[laughter]",
+    "[cough]",
+    "[clucking]",
+    "[accent]",
+    "[quick_breath]",
+    "<laughter>",
+    "</laughter>",
+    "[hissing]",
+    "[sigh]",
+    "[vocalized-noise]",
+    "[lipsmack]",
+    "[mn]",
+)
 _VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"  # of the CMU dictionary, each also with stress 0, 1, 2
 _CONSONANTS = "B CH D DH F G HH JH K L M N NG P R S SH T TH V W Y Z ZH"
 _PINYIN = """
@@ -28,8 +44,10 @@ _PINYIN = """
     ǎ ǎi ǎn ǎng ǎo ě ěi ěn ěng ěr ǐ ǐn ǐng ǒ ǒng ǒu ǔ ǔn iǎ iǎn iǎng iǎo iě iǒng iǔ uǎ uǎi uǎn uǎng uě uǐ uǒ ǚ
     à ài àn àng ào è èi èn èng èr ì ìn ìng ò òng òu ù ùn ià iàn iàng iào iè iòng iù uà uài uàn uàng uè uì uò vè ǜ
 """
-_SPLIT = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
-          r"|\s+(?!\S)|\s+")
+_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
 
 
 def special_tokens(version: int) -> tuple[str, ...]:
@@ -46,12 +64,17 @@ class TextTokenizer:
         try:
             self._bpe = Tokenizer(BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt")))
         except Exception as error:  # the library raises bare Exceptions
-            raise UserError(f"The vocabulary in {folder} cannot be read ({str(error)[:100]}): delete the folder and "
-                            "download it again.") from None
+            raise UserError(
+                f"The vocabulary in {folder} cannot be read ({str(error)[:100]}): delete the folder and "
+                "download it again."
+            ) from None
         self._bpe.normalizer = normalizers.NFC()
-        self._bpe.pre_tokenizer = pre_tokenizers.Sequence([
-            pre_tokenizers.Split(Regex(_SPLIT), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+        self._bpe.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(_SPLIT), behavior="isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
         self.specials = special_tokens(version)
         self._bpe.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in self.specials])
 

@@ -24,8 +24,9 @@ class CausalBlock(nn.Module):
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
-        self.block = nn.Sequential(PaddedConv1d(inputs, outputs, 3, left=2), _SwapAxes(), nn.LayerNorm(outputs),
-                                   _SwapAxes(), nn.Mish())
+        self.block = nn.Sequential(
+            PaddedConv1d(inputs, outputs, 3, left=2), _SwapAxes(), nn.LayerNorm(outputs), _SwapAxes(), nn.Mish()
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return self.block(x)
@@ -55,8 +56,9 @@ class Attention(nn.Module):
         self.to_out = nn.ModuleList([nn.Linear(heads * head_dim, width)])
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        q, k, v = (layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-                   for layer in (self.to_q, self.to_k, self.to_v))
+        q, k, v = (
+            layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer in (self.to_q, self.to_k, self.to_v)
+        )
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.to_out[0](y.transpose(1, 2).flatten(2))
 
@@ -114,8 +116,10 @@ class UNet(nn.Module):
         self.time_mlp = TimeEmbedding(self.inputs, time_width)
 
         def level(inputs: int, closing: bool) -> nn.ModuleList:
-            parts = [ResidualBlock(inputs, width, time_width),
-                     nn.ModuleList(TransformerBlock(config) for _ in range(config.transformers))]
+            parts = [
+                ResidualBlock(inputs, width, time_width),
+                nn.ModuleList(TransformerBlock(config) for _ in range(config.transformers)),
+            ]
             return nn.ModuleList(parts + [PaddedConv1d(width, width, 3, left=2)] * closing)
 
         self.down_blocks = nn.ModuleList([level(self.inputs, True)])
@@ -124,8 +128,9 @@ class UNet(nn.Module):
         self.final_block = CausalBlock(width, width)
         self.final_proj = nn.Conv1d(width, config.mels, 1)
 
-    def forward(self, x: Tensor, mu: Tensor, t: Tensor, speaker: Tensor, condition: Tensor,
-                mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, mu: Tensor, t: Tensor, speaker: Tensor, condition: Tensor, mask: Tensor | None = None
+    ) -> Tensor:
         """x, mu, condition: [B, mels, M]; t: [B]; speaker: [B, mels]; mask: [M, M] bool or None. -> [B, mels, M]."""
         time = self.time_mlp(time_features(t, self.inputs).to(x.dtype))
         x = torch.cat((x, mu, speaker[:, :, None].expand(-1, -1, x.shape[-1]), condition), dim=1)

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .configs import CosyConfig, MEL_PER_TOKEN
-from .flow import Flow, NOISE_FRAMES
+from .configs import MEL_PER_TOKEN, CosyConfig
+from .flow import NOISE_FRAMES, Flow
 from .hift import Hift
 from .hift_stream import HiftStream
 from .prompt import Voice
@@ -68,13 +68,13 @@ class CosyVocoder:
         self._slide()
         own = end - self._dropped
         tokens = torch.cat((self._prompt, self._tokens[:own]))[None]
-        future = None if last else self._tokens[None, own: own + self._lookahead]
+        future = None if last else self._tokens[None, own : own + self._lookahead]
         mel = self._flow(tokens, self._speaker, self._mel, self._window_noise(own), future, self._first_block())
         start = len(self._prompt) + self._done - self._dropped
         if self._done:
             self._hop = min(2 * self._hop, LONGEST_HOP)
         self._done = end
-        return mel[:, :, MEL_PER_TOKEN * start:]
+        return mel[:, :, MEL_PER_TOKEN * start :]
 
     def _slide(self) -> None:
         """Forget the oldest speech, in whole blocks counted from the end of the first chunk."""

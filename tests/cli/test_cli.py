@@ -1,0 +1,247 @@
+"""The command line: what it writes, and that every mistake ends with exit code 2 and one sentence."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from tts_demo import audio, cli
+from tts_demo.methods import METHODS
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "stacks"))
+from nano_tiny import make_checkpoint, voice
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with every kind of file a person may bring, and a tiny checkpoint."""
+
+    folder: Path
+    stack: str
+
+    def __getitem__(self, name: str) -> str:
+        return str(self.folder / name)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    folder = tmp_path_factory.mktemp("cli")
+    stack = make_checkpoint(folder / "stack")
+
+    def save(name: str, samples: np.ndarray, rate: int = 16000, **kw) -> None:
+        soundfile.write(folder / name, samples, rate, **kw)
+
+    save("voice.wav", voice())
+    save("silent.wav", np.zeros(32000, np.float32))
+    save("blip.wav", voice(0.2))
+    save("mostly_silent.wav", np.concatenate([np.zeros(40000, np.float32), voice(0.3)]))
+    save("ten_minutes.flac", np.zeros(16000 * 600, np.int16))
+    save("eight_channels.wav", np.stack([voice()] * 8, 1))
+    save("telephone.wav", voice(2, 8000), 8000)
+    for name, value in (("nan.wav", np.nan), ("infinite.wav", np.inf)):
+        save(name, np.append(voice(), value).astype(np.float32), subtype="FLOAT")
+    (folder / "empty.wav").write_bytes(b"")
+    (folder / "text.wav").write_text("I am a text file.\n" * 40)
+    (folder / "torn.wav").write_bytes((folder / "voice.wav").read_bytes()[:20])
+    shutil.copytree(stack, folder / "corrupted")
+    weights = folder / "corrupted" / "lm" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    shutil.copytree(stack, folder / "no_codec")
+    shutil.rmtree(folder / "no_codec" / "codec")
+    shutil.copytree(stack, folder / "no_manifest")
+    (folder / "no_manifest" / "manifest.json").unlink()
+    np.savez(folder / "wrong_codes.npz", codes=np.full((10, 8), 5000))
+    np.savez(folder / "no_codes.npz", other=np.zeros(3))
+    np.savez(folder / "objects.npz", codes=np.array([{}], dtype=object))
+    return Place(folder, str(stack))
+
+
+def run(*words: str) -> int:
+    return cli.main(list(words))
+
+
+def say(place: Place, text: str = "Hello there.", **changes: str | None) -> list[str]:
+    """Words of a good ``say``; changes: option name -> other value, None = leave it out."""
+    options = {
+        "prompt": place["voice.wav"],
+        "stack": place.stack,
+        "output": place["out.wav"],
+        "device": "cpu",
+        "max_seconds": "1",
+    } | changes
+    words = ["say", text]
+    for name, value in options.items():
+        if value is not None:
+            words += ["--" + name.replace("_", "-"), value]
+    return words
+
+
+# Name -> (words of the command as a function of the place, what the sentence must mention).
+BAD = {
+    "no such prompt": (lambda p: say(p, prompt=p["none.wav"]), "none.wav"),
+    "empty file": (lambda p: say(p, prompt=p["empty.wav"]), "empty"),
+    "text renamed to wav": (lambda p: say(p, prompt=p["text.wav"]), "WAV, FLAC, OGG or MP3"),
+    "torn wav": (lambda p: say(p, prompt=p["torn.wav"]), "WAV, FLAC, OGG or MP3"),
+    "folder as prompt": (lambda p: say(p, prompt=str(p.folder)), "folder"),
+    "silent": (lambda p: say(p, prompt=p["silent.wav"]), "silent"),
+    "0.2 seconds": (lambda p: say(p, prompt=p["blip.wav"]), "at least 1 s"),
+    "mostly silent": (lambda p: say(p, prompt=p["mostly_silent.wav"]), "at least 1 s"),
+    "ten minutes": (lambda p: say(p, prompt=p["ten_minutes.flac"]), "at most 5 minutes"),
+    "8 channels": (lambda p: say(p, prompt=p["eight_channels.wav"]), "mono or stereo"),
+    "8 kHz": (lambda p: say(p, prompt=p["telephone.wav"]), "16 kHz"),
+    "NaN samples": (lambda p: say(p, prompt=p["nan.wav"]), "NaN"),
+    "infinite samples": (lambda p: say(p, prompt=p["infinite.wav"]), "infinity"),
+    "empty text": (lambda p: say(p, ""), "at least one word"),
+    "blank text": (lambda p: say(p, " \n\t "), "at least one word"),
+    "emoji only": (lambda p: say(p, "😀🎉"), "English words"),
+    "punctuation only": (lambda p: say(p, "?! ..."), "English words"),
+    "20,000 characters": (lambda p: say(p, "word " * 4000), "at most 5,000"),
+    "Cyrillic": (lambda p: say(p, "Привет, мир"), "English only"),
+    "Chinese": (lambda p: say(p, "你好 world"), "English only"),
+    "an endless word": (lambda p: say(p, "x" * 1000), "put spaces"),
+    "prompt text in Greek": (lambda p: say(p, prompt_text="καλημέρα"), "English only"),
+    "unknown method": (lambda p: say(p, method="telepathy"), "baseline"),
+    "unknown option": (lambda p: say(p, set="wings=2"), "wings"),
+    "option without value": (lambda p: say(p, set="temperature"), "key=value"),
+    "option out of range": (lambda p: say(p, set="temperature=9"), "between 0 (greedy) and 2"),
+    "option not a number": (lambda p: say(p, set="top_k=many"), "whole number"),
+    "top_p of nothing": (lambda p: say(p, set="top_p=0"), "top_p"),
+    "no seconds": (lambda p: say(p, max_seconds="0"), "--max-seconds"),
+    "NaN seconds": (lambda p: say(p, max_seconds="nan"), "--max-seconds"),
+    "negative seed": (lambda p: say(p, seed="-1"), "--seed"),
+    "seed in words": (lambda p: say(p, seed="seven"), "seven"),
+    "unknown device": (lambda p: say(p, device="abacus"), "cpu"),
+    "a GPU that is not there": (lambda p: say(p, device="cuda:63"), "cpu"),
+    "unknown precision": (lambda p: say(p, dtype="float3"), "float32"),
+    "no such stack": (lambda p: say(p, stack="nowhere to be found"), "nano"),
+    "corrupted checkpoint": (lambda p: say(p, stack=p["corrupted"]), "fetch it again"),
+    "module missing": (lambda p: say(p, stack=p["no_codec"]), "train codec"),
+    "manifest missing": (lambda p: say(p, stack=p["no_manifest"]), "manifest.json"),
+    "output into no folder": (lambda p: say(p, output=p["none/out.wav"]), "no folder"),
+    "output onto a folder": (lambda p: say(p, output=str(p.folder)), "folder"),
+    "json into no folder": (lambda p: say(p, json=p["none/out.json"]), "no folder"),
+    "no command": (lambda p: [], "COMMAND"),
+    "unknown command": (lambda p: ["sing"], "say"),
+    "unknown switch": (lambda p: say(p) + ["--loudly"], "--loudly"),
+    "encode a text file": (lambda p: ["encode", p["text.wav"], "-o", p["c.npz"]], "WAV, FLAC, OGG or MP3"),
+    "decode nothing": (lambda p: ["decode", p["none.npz"], "-o", p["d.wav"]], "none.npz"),
+    "decode a wav": (lambda p: ["decode", p["voice.wav"], "-o", p["d.wav"]], "tts_demo encode"),
+    "decode other arrays": (lambda p: ["decode", p["no_codes.npz"], "-o", p["d.wav"]], "tts_demo encode"),
+    "decode objects": (lambda p: ["decode", p["objects.npz"], "-o", p["d.wav"]], "tts_demo encode"),
+    "decode foreign codes": (
+        lambda p: ["decode", p["wrong_codes.npz"], "-o", p["d.wav"], "--stack", p.stack],
+        "tts_demo encode",
+    ),
+    "train an unknown recipe": (lambda p: ["train", "soup", "--data", str(p.folder)], "codec"),
+    "train on no data": (lambda p: ["train", "recogniser", "--data", p["none"], "--work", p["work"]], "metadata.csv"),
+}
+
+
+@pytest.mark.parametrize("case", BAD, ids=lambda c: c.replace(" ", "-"))
+def test_every_mistake_ends_with_one_sentence(place: Place, case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words, mentions = BAD[case]
+    code = run(*words(place))
+    out, err = capsys.readouterr()
+    assert code == 2 and out == ""
+    lines = err.strip().splitlines()
+    assert len(lines) == 1, err
+    assert mentions.lower() in lines[0].lower()
+    assert lines[0].endswith(".") and len(lines[0]) < 400 and "Traceback" not in err
+    assert not (place.folder / "out.wav").exists()  # nothing half-made is left behind
+
+
+@pytest.fixture(scope="module")
+def spoken(place: Place) -> dict:
+    assert (
+        run(
+            *say(
+                place,
+                "Hello there. Bye.",
+                output=place["good.wav"],
+                json=place["good.json"],
+                set="temperature=1",
+                attention=place["good.npz"],
+                seed="5",
+                prompt_text="so it goes",
+            )
+        )
+        == 0
+    )
+    return json.loads((place.folder / "good.json").read_text())
+
+
+def test_say_reports_everything(place: Place, spoken: dict) -> None:
+    for key in (
+        "text method options seed device processor dtype stack checkpoint_hash cold audio_seconds lm_seconds total_seconds lm_rtf rtf "
+        "ttfa_seconds frames backbone_steps frames_per_step kv_bytes_final kv_bytes_peak method_stats"
+    ).split():
+        assert key in spoken
+    assert spoken["seed"] == 5 and spoken["sampling"]["temperature"] == 1 and spoken["prompt_text"] == "so it goes"
+    assert 0 < spoken["audio_seconds"] <= 1 and spoken["kv_bytes_peak"] >= spoken["kv_bytes_final"] > 0
+    assert spoken["rtf"] == pytest.approx(spoken["total_seconds"] / spoken["audio_seconds"])
+
+
+def test_say_writes_labelled_sound(place: Place, spoken: dict) -> None:
+    samples, rate = soundfile.read(place["good.wav"])
+    assert rate == 16000 and len(samples) == round(spoken["audio_seconds"] * rate)
+    note = audio.read_provenance(place["good.wav"])
+    assert note["synthetic"] and note["seed"] == 5 and note["checkpoint_hash"] == spoken["checkpoint_hash"]
+
+
+def test_say_writes_the_attention_map(place: Place, spoken: dict) -> None:
+    stored = np.load(place["good.npz"])
+    layers, heads, steps, tokens = stored["weights"].shape
+    assert (layers, heads) == (2, 4) and len(stored["text_tokens"]) == len(stored["text_words"]) == tokens
+    assert len(stored["step_start_seconds"]) == len(stored["step_end_seconds"]) == steps >= spoken["frames"]
+
+
+def test_the_same_seed_is_the_same_file(place: Place) -> None:
+    for name, seed in (("a.wav", "5"), ("b.wav", "5"), ("c.wav", "6")):
+        assert run(*say(place, output=place[name], seed=seed)) == 0
+    a, b, c = (soundfile.read(place[n])[0] for n in ("a.wav", "b.wav", "c.wav"))
+    assert np.array_equal(a, b) and not np.array_equal(a, c)
+
+
+def test_without_a_prompt_the_first_example_speaks(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "PROMPTS", tmp_path)
+    assert run(*say(place, prompt=None)) == 2
+    assert "--prompt" in capsys.readouterr().err
+    soundfile.write(tmp_path / "one.wav", voice(), 16000)
+    (tmp_path / "prompts.json").write_text(json.dumps([{"file": "one.wav", "name": "One", "text": "so it goes"}]))
+    assert run(*say(place, prompt=None, output=place["example.wav"], json=place["example.json"])) == 0
+    assert json.loads((place.folder / "example.json").read_text())["prompt_text"] == "so it goes"
+
+
+def test_encode_and_decode(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("encode", place["voice.wav"], "-o", place["codes.npz"], "--stack", place.stack) == 0
+    stored = np.load(place["codes.npz"])
+    assert stored["codes"].shape == (100, 8) and int(stored["samples"]) == 32000
+    assert run("decode", place["codes.npz"], "-o", place["decoded.wav"], "--stack", place.stack) == 0
+    assert soundfile.info(place["decoded.wav"]).frames == 32000
+    assert audio.read_provenance(place["decoded.wav"])["synthetic"]
+    assert "100 frames of 8 codebooks" in capsys.readouterr().out
+
+
+def test_methods_are_listed_with_their_ranges(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("methods", "--json") == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert list(rows) == list(METHODS)
+    for row in rows.values():
+        assert row["title"] and row["paper"]
+        assert all({"name", "type", "default", "help", "min", "max", "choices"} <= set(o) for o in row["options"])
+    assert run("methods") == 0
+    table = capsys.readouterr().out
+    assert all(name in table for name in METHODS)
+
+
+def test_options_may_share_one_set() -> None:
+    assert cli.pairs([["a=1", "b-c=x=y"], ["d=2"]]) == {"a": "1", "b_c": "x=y", "d": "2"}

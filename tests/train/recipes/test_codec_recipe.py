@@ -1,0 +1,292 @@
+"""The codec's recipes on a second of buzzing: what is frozen stays, what is trained moves, scores are finite."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from tts_demo import checkpoints
+from tts_demo.codec.recogniser import Recogniser, RecogniserConfig
+from tts_demo.codec.refiner import BooksRefiner, Refiner
+from tts_demo.config import HOP, SAMPLE_RATE, CodecConfig, LMConfig, RefinerConfig, UserError
+from tts_demo.lm import LanguageModel
+from tts_demo.methods.qtts import QTTS
+from tts_demo.train.loop import TrainOptions, fit
+from tts_demo.train.recipes import refiner
+from tts_demo.train.recipes.codec import VOICE_CROP, CodecTask, published
+from tts_demo.train.recipes.codec_decoder import CodecDecoderTask
+from tts_demo.train.recipes.first_book import OPEN, WINDOW, FirstBookTask
+from tts_demo.train.recipes.recogniser import warp
+from tts_demo.train.recipes.refiner_books import BooksRefinerTask
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus of three recordings, and a checkpoint with a recogniser and a codec after one step."""
+    root = tmp_path_factory.mktemp("codec")
+    data, rows = root / "buzz", []
+    data.mkdir()
+    for i in range(3):
+        time = np.arange(2 * SAMPLE_RATE) / SAMPLE_RATE
+        wave = sum(np.sin(2 * np.pi * (100 + 20 * i) * k * time) / k for k in range(1, 6)) * (
+            0.1 + 0.05 * np.sin(20 * time)
+        )
+        soundfile.write(data / f"b{i}.wav", wave.astype(np.float32), SAMPLE_RATE)
+        rows.append(f"b{i}|a bee|2.0")
+    (data / "metadata.csv").write_text("\n".join(rows) + "\n")
+    torch.manual_seed(0)
+    c = CodecConfig()
+    checkpoints.save_module(
+        root / "out", "recogniser", Recogniser(RecogniserConfig(mels=c.semantic_mels, width=c.semantic_width))
+    )
+    train(CodecTask, root, 1)
+    return root
+
+
+def options(root: Path, steps: int, **settings: str) -> TrainOptions:
+    return TrainOptions(
+        data=root / "buzz",
+        out=root / "out",
+        checkpoint=root / "out",
+        work=root / "work",
+        steps=steps,
+        batch=2,
+        settings=settings,
+    )
+
+
+def train(task: type, root: Path, steps: int, **settings: str) -> dict[str, float]:
+    return fit(task(options(root, steps, **settings)), options(root, steps, **settings))
+
+
+def test_going_on_keeps_what_language_models_were_trained_on(place: Path) -> None:
+    before = checkpoints.load_module(place / "out", "codec")
+    voice = checkpoints.load_module(place / "out", "speaker")
+    scores = train(CodecTask, place, 2, start="published")
+    after = checkpoints.load_module(place / "out", "codec")
+    wave, semantic = torch.randn(1, 20 * before.config.hop), torch.randn(1, 20, before.config.latent)
+    assert torch.equal(before.quantizer.books[0].encode(semantic), after.quantizer.books[0].encode(semantic))
+    assert torch.equal(before.phonetic(wave), after.phonetic(wave))
+    assert torch.equal(voice(wave), checkpoints.load_module(place / "out", "speaker")(wave))
+    assert not torch.equal(before.encoder(wave), after.encoder(wave))
+    assert set(scores) == {"spectral distance, 8 books", "spectral distance, first book refined"}
+    assert all(np.isfinite(v) for v in scores.values())
+
+
+def test_the_decoders_recipe_keeps_every_code(place: Path) -> None:
+    before = checkpoints.load_module(place / "out", "codec")
+    train(CodecDecoderTask, place, 2)
+    after = checkpoints.load_module(place / "out", "codec")
+    wave = torch.randn(1, 20 * before.config.hop)
+    codes = before.encode(wave)
+    assert torch.equal(codes, after.encode(wave)) and not torch.equal(
+        before.decode_codes(codes), after.decode_codes(codes)
+    )
+    moved = {
+        name
+        for name, weight in after.decoder.named_parameters()
+        if not torch.equal(weight, before.decoder.state_dict()[name])
+    }
+    assert {"tone.out.weight", "head.shape.weight", "head.project.weight"} <= moved
+
+
+def test_discriminators_are_trained_along_and_not_published(place: Path) -> None:
+    asked = options(place, 2, adversarial="1")
+    task = CodecDecoderTask(asked)
+    judges = task.helpers["discriminators"]
+    before = [weight.clone() for weight in judges.parameters()]
+    fit(task, asked)
+    assert not all(map(torch.equal, before, judges.parameters())) and set(task.modules) == {
+        "codec",
+        "refiner",
+        "speaker",
+    }
+    assert not CodecDecoderTask(options(place, 2)).helpers
+
+
+def test_a_better_first_book_leaves_the_rest_and_its_readers_learn_first(place: Path) -> None:
+    before = checkpoints.load_module(place / "out", "codec")
+    wave, semantic = torch.randn(1, 20 * before.config.hop), torch.randn(1, 20, before.config.latent)
+    scores = train(FirstBookTask, place, 3, start="published")
+    after = checkpoints.load_module(place / "out", "codec")
+    assert torch.equal(before.encoder(wave), after.encoder(wave)) and torch.equal(
+        before.phonetic(wave), after.phonetic(wave)
+    )
+    assert scores["codes as before"] == 1 and 0 <= scores["first book, frame phoneme error"] <= 1
+    task = FirstBookTask(options(place, 3, start="published"))
+    task.loss(task.batch(np.random.default_rng(0), OPEN), OPEN)[0].backward()  # from then on
+    for part, learns in (
+        (task.codec.phonetic, True),
+        (task.codec.semantic, True),
+        (task.book, True),
+        (task.codec.encoder, False),
+        (task.codec.quantizer.books[1], False),
+        (task.codec.decoder, False),
+    ):
+        assert any(weight.grad is not None and weight.grad.any() for weight in part.parameters()) == learns
+    assert torch.equal(before.quantizer.books[1].encode(semantic), after.quantizer.books[1].encode(semantic))
+
+
+def test_a_first_book_can_be_the_first_thing_trained(place: Path, tmp_path: Path) -> None:
+    checkpoints.save_module(tmp_path, "recogniser", checkpoints.load_module(place / "out", "recogniser"))
+    told = TrainOptions(data=place / "buzz", out=tmp_path, checkpoint=tmp_path, work=place / "work", steps=2, batch=2)
+    scores = fit(FirstBookTask(told), told)
+    assert "codes as before" not in scores and checkpoints.load_module(tmp_path, "codec").config.entries == 1024
+
+
+def test_new_ears_leave_the_rest_of_the_codec(place: Path, tmp_path: Path) -> None:
+    checkpoints.save_module(
+        tmp_path, "codec", checkpoints.load_module(place / "out", "codec"), facts={"command": "train codec"}
+    )
+    wider = Recogniser(RecogniserConfig(mels=CodecConfig().semantic_mels, width=CodecConfig().semantic_width + 32))
+    checkpoints.save_module(tmp_path, "recogniser", wider)
+    told = TrainOptions(
+        data=place / "buzz",
+        out=tmp_path / "new",
+        checkpoint=tmp_path,
+        work=place / "work",
+        steps=2,
+        batch=2,
+        settings={"start": "published", "ears": "new"},
+    )
+    scores = fit(FirstBookTask(told), told)
+    old, new = checkpoints.load_module(tmp_path, "codec"), checkpoints.load_module(tmp_path / "new", "codec")
+    wave, latent = torch.randn(1, 20 * old.config.hop), torch.randn(1, 20, old.config.latent)
+    assert new.config.semantic_width == old.config.semantic_width + 32 and "codes as before" not in scores
+    assert torch.equal(old.encoder(wave), new.encoder(wave)) and torch.equal(
+        old.decode_latent(latent), new.decode_latent(latent)
+    )
+    assert torch.equal(old.quantizer.books[1].encode(latent), new.quantizer.books[1].encode(latent))
+    assert not torch.equal(old.quantizer.books[0].encode(latent), new.quantizer.books[0].encode(latent))
+    assert "train codec" in (tmp_path / "new" / "codec" / "README.md").read_text()  # what made the rest
+
+
+def test_the_refiner_learns_on_latents_alone(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refiner, "CROP", 60)
+    told = TrainOptions(
+        data=place / "buzz",
+        out=tmp_path,
+        checkpoint=place / "out",
+        work=place / "work",
+        steps=12,
+        batch=3,
+        lr=3e-3,
+        settings={"start": "published"},
+    )
+    task, seen = refiner.RefinerTask(told), []
+    watched = task.loss
+    task.loss = lambda batch, step: (seen.append(watched(batch, step)), seen[-1])[1]
+    scores = fit(task, told)
+    assert np.mean([parts["reg"] for _, parts in seen[-3:]]) < np.mean([parts["reg"] for _, parts in seen[:3]])
+    assert list(task.modules) == ["refiner"] and all(np.isfinite(v) for v in scores.values()) and len(scores) == 3
+    batch = task._make(np.random.default_rng(0), np.asarray([0, 0]))
+    assert batch.codes.shape[:2] == batch.pitch.shape == (2, 60)
+    assert batch.prompt.shape[1] == task.refiner.config.prompt_frames and batch.speaker.shape[0] == 2
+    assert any(
+        torch.equal(batch.codes[0, :, 0], torch.from_numpy(row[k : k + 60, 0]))
+        for row in [task.data.codes.get(0)]
+        for k in range(len(row) - 59)
+    )
+
+
+def test_the_refiners_share_of_a_batch(place: Path) -> None:
+    count = lambda size, **told: CodecDecoderTask(replace(options(place, 1, **told), batch=size)).refined
+    assert [count(8), count(8, refined="0.75"), count(8, refined="1"), count(2), count(1)] == [4, 6, 7, 1, 1]
+
+
+def test_what_is_said_counts_once_the_first_book_is_finished(place: Path) -> None:
+    new, going_on = CodecTask(options(place, 1)), CodecDecoderTask(options(place, 1))
+    batch = going_on.batch(np.random.default_rng(0), 0)
+    other = torch.randn_like(batch.audio) * 0.1
+    assert float(new._heard(other, batch.audio)[1]) == 0
+    (alike, same), (apart, wrong) = (going_on._heard(made, batch.audio) for made in (batch.audio, other))
+    assert float(alike) == 0 < float(apart) and float(same) < float(wrong)
+    sounding = other.clone().requires_grad_()
+    going_on._heard(sounding, batch.audio)[1].backward()
+    assert sounding.grad.abs().max() > 0 and all(w.grad is None for w in going_on.codec.quantizer.books[0].parameters())
+
+
+def test_a_short_voice_is_repeated_and_a_long_one_cut(place: Path) -> None:
+    task = CodecDecoderTask(options(place, 1))
+    rows, samples = task.phonetic.get(0), task.speech.samples(0)
+    heard, told = task._voice(np.random.default_rng(0), 0)
+    assert len(rows) < VOICE_CROP or len(heard) == VOICE_CROP * HOP
+    assert heard.shape == (VOICE_CROP * HOP,) and told.shape == (VOICE_CROP, rows.shape[1])
+    start = next(k for k in range(len(rows)) if np.array_equal(rows[k], told[0]))
+    assert np.array_equal(heard[:HOP], samples[start * HOP : (start + 1) * HOP])
+    assert np.array_equal(task.speech.samples(0, 3 * HOP, 2 * HOP), samples[3 * HOP : 5 * HOP])
+
+
+@pytest.mark.parametrize("pace", [0.9, 1.0, 1.1])
+def test_the_phoneme_of_each_frame_keeps_pace_with_the_sound(place: Path, pace: float) -> None:
+    task = FirstBookTask(options(place, 1))
+    batch = task._make(np.random.default_rng(0), task.test + task.test, pace)
+    row = task.ids[task.test[0]][task.alignments.get(task.test[0])]
+    assert batch.labels.shape == (2, round(len(row) * pace)) and (batch.frames == batch.labels.shape[1]).all()
+    middle = (np.arange(batch.labels.shape[1]) / pace).astype(int).clip(max=len(row) - 1)
+    assert np.mean(row[middle] == batch.labels[0].numpy()) > 0.9
+    assert (batch.starts + WINDOW <= batch.frames).all()
+    features = warp(task.codec.phonetic.features(batch.samples), pace, 1.0)
+    assert features.shape[1] == 2 * batch.labels.shape[1]
+
+
+def test_an_added_block_of_the_decoder_changes_nothing_at_first(place: Path) -> None:
+    plain, deeper = (published(options(place, 1, **told))[0] for told in ({}, {"decoder_layers": "8"}))
+    latent = torch.randn(1, 12, plain.config.latent)
+    assert torch.allclose(plain.decode_latent(latent), deeper.decode_latent(latent), atol=1e-6)
+    assert len(deeper.decoder.blocks) == 8 and deeper.config.decoder_layers == 8
+
+
+def test_too_little_speech_is_said(place: Path) -> None:
+    rows = (place / "buzz" / "metadata.csv").read_text().splitlines()
+    alone = place / "alone"
+    alone.mkdir()
+    (alone / "metadata.csv").write_text(rows[0] + "\n")
+    (alone / "b0.wav").write_bytes((place / "buzz" / "b0.wav").read_bytes())
+    with pytest.raises(UserError, match="too little speech"):
+        CodecTask(TrainOptions(data=alone, checkpoint=place / "out", work=place / "work"))
+
+
+def test_the_refiner_of_several_books_learns_from_draws_and_touches_nothing_else(place: Path) -> None:
+    config = LMConfig(hidden=64, layers=1, heads=4, kv_heads=2, ffn=96)
+    lm = LanguageModel(config)
+    for name, module in {"lm": lm, **QTTS.build_modules(lm)}.items():
+        checkpoints.save_module(place / "out", name, module)
+    before = checkpoints.read_manifest(place / "out")
+    scores = train(BooksRefinerTask, place, 2, drawn="1")
+    assert set(scores) == {
+        f"spectral distance, {k} books {who}" for k in (2, 8) for who in ("recorded", "delay", "hierarchical")
+    }
+    assert all(np.isfinite(v) for v in scores.values())
+    after = checkpoints.read_manifest(place / "out")
+    assert {name.split("/")[0] for name in after if after[name] != before.get(name)} == {"refiner-books"}
+    card = (place / "out" / "refiner-books" / "README.md").read_text()
+    assert "**begun with**: python -m tts_demo train codec" in card and "buzz (0.00 h" in card
+    plain, books = (checkpoints.load_module(place / "out", name) for name in ("refiner", "refiner-books"))
+    moved = {
+        name
+        for name, weight in books.named_parameters()
+        if not torch.equal(weight, plain.state_dict().get(name, weight * 0))
+    }
+    assert {"finer.weight", "said.weight", "trust.weight", "out.weight"} <= moved
+    # What is drawn is kept: a recording's first book in all three, other finer books in two.
+    task = BooksRefinerTask(options(place, 1, drawn="1"))
+    codes = task.drawn.get(task.train[0])
+    assert (codes[1:, :, 0] == codes[0, :, 0]).all() and not (codes[1:, :, 1:] == codes[0, :, 1:]).all()
+
+
+def test_a_fresh_refiner_of_several_books_all_but_ignores_them() -> None:
+    torch.manual_seed(0)
+    c = RefinerConfig(
+        entries=32, latent=16, speaker=8, width=32, layers=2, heads=2, ffn=48, left=5, right=1, prompt_frames=20
+    )
+    plain, books = Refiner(c), BooksRefiner(c)
+    books.load_state_dict(plain.state_dict(), strict=False)
+    codes, voice, finer = torch.randint(32, (2, 12)), torch.randn(2, 8), torch.randn(2, 12, 16)
+    said, _ = books.hear(codes, finer, torch.tensor([2, 8]), voice)
+    torch.testing.assert_close(said - torch.tensor(-5.0).sigmoid() * finer, plain(codes, voice), atol=1e-5, rtol=1e-5)

@@ -1,0 +1,285 @@
+"""Training sees exactly what decoding sees, summaries carry no loss, and only the adapter learns."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tts_demo.config import Sampling
+from tts_demo.lm.decoder import Decoder
+from tts_demo.lm.lora import attach
+from tts_demo.lm.place import Place
+from tts_demo.methods.compressed import Compressed, Compressor
+from tts_demo.train import RECIPES
+from tts_demo.train.data.sequences import SpeechBatch
+from tts_demo.train.recipes import compressed as recipe
+from tts_demo.train.recipes.compressed import CompressedTask, Setting
+
+FRAMES = 48
+
+
+class TinyData:
+    """Sequences of a random language: codes repeat with a period that the text's first id sets."""
+
+    def __init__(self, text_vocab: int, codes: int, speaker: int) -> None:
+        self.shape = (text_vocab, codes, speaker)
+
+    def batch(self, rng: np.random.Generator, size: int = 4) -> SpeechBatch:
+        text_vocab, codes, speaker = self.shape
+        lengths, frames = (
+            torch.from_numpy(rng.integers(3, 7, size)),
+            torch.from_numpy(rng.integers(30, FRAMES + 1, size)),
+        )
+        frames[0] = FRAMES
+        text = torch.from_numpy(rng.integers(1, text_vocab, (size, 6)))
+        text[torch.arange(6) >= lengths[:, None]] = 0
+        spoken = (torch.arange(FRAMES) * (1 + text[:, :1] % 3)) % codes
+        spoken[torch.arange(FRAMES) >= frames[:, None]] = 0
+        return SpeechBatch(
+            text,
+            lengths,
+            spoken[..., None].expand(-1, -1, 8),
+            frames,
+            torch.from_numpy(rng.standard_normal((size, speaker))).float(),
+            torch.zeros(size, FRAMES).long(),
+        )
+
+    def held_out(self, batches: int) -> list[SpeechBatch]:
+        return [self.batch(np.random.default_rng(99))]
+
+    def held_out_chains(self) -> list[SpeechBatch]:
+        return [self.batch(np.random.default_rng(98), 1)]
+
+
+@pytest.fixture
+def task(tiny_lm):
+    torch.manual_seed(0)
+    task = CompressedTask.__new__(CompressedTask)  # without speech on disk
+    task.base, task.lm, task.only, task.guide, task.distil, task.text, task.later = (
+        tiny_lm,
+        copy.deepcopy(tiny_lm),
+        {},
+        0.0,
+        0.0,
+        0.0,
+        0,
+    )
+    task.lm.__dict__.pop("decoder", None)
+    task.adapter = Compressor(task.lm).requires_grad_(True)
+    with torch.no_grad():
+        for weight in task.adapter.parameters():
+            weight.add_(torch.randn_like(weight) * 0.05)
+    attach(task.lm.backbone, task.adapter.spec, task.adapter.lora)
+    task.data = TinyData(tiny_lm.config.text_vocab, tiny_lm.config.speech_codes, tiny_lm.config.speaker)
+    return task
+
+
+def test_recipe_is_registered():
+    assert RECIPES["compressed"] == "compressed.CompressedTask" and CompressedTask.name == "compressed"
+    assert RECIPES["compressed-text"] == "compressed.TextWindowTask" and recipe.TextWindowTask.name == "compressed-text"
+
+
+@pytest.mark.parametrize("group, prompt", [(5, 7), (10, 0), (0, 3)])
+def test_training_logits_are_decoding_logits(task, tiny_lm, group, prompt):
+    """Each item of a padded batch, fed token by token to the evicting decoder, gets the logits it was trained on."""
+    batch = task.data.batch(np.random.default_rng(1))
+    with torch.no_grad():
+        trained, targets, _ = task.logits(batch, Setting(30, group, prompt), batch.codes[..., 0])
+    assert (targets[:, :prompt] == -100).all() and (targets[:, prompt:] >= 0).sum() == (batch.frames + 1 - prompt).sum()
+    method = Compressed(tiny_lm, {"compressed": task.adapter})
+    for i in range(2):
+        codes = batch.codes[i, : int(batch.frames[i])]
+        prefix = tiny_lm.prefix(batch.text[i, : int(batch.text_lengths[i])], (), batch.speaker[i], codes[:prompt])
+        prefix = replace(prefix, x=prefix.x.detach())
+        state = method.prefill(prefix, method.Options(30, group), Sampling(), torch.Generator(), len(codes))
+        hidden = [state.hidden[0]]
+        for code in codes[prompt:, 0]:
+            hidden.append(method._feed(code[None], state.caches["backbone"])[0])
+        decoded = method.decoder.logits(torch.cat(hidden))
+        torch.testing.assert_close(decoded, trained[i, prompt : len(codes) + 1], atol=1e-3, rtol=1e-3)
+
+
+def test_settings_are_mixed_and_can_be_fixed(task):
+    drawn = [task.batch(np.random.default_rng(i), i)[1] for i in range(60)]
+    assert {s.window for s in drawn} == {30, 40, 50, 80, 120, 200} and {s.group for s in drawn} == {0, 5, 10, 15}
+    assert any(s.prompt for s in drawn) and all(s.prompt <= 24 for s in drawn)
+    task.only = {"window": 50, "group": 10}
+    assert {(s.window, s.group) for s in (task.batch(np.random.default_rng(i), i)[1] for i in range(5))} == {(50, 10)}
+
+
+def test_only_the_adapter_learns_and_it_does(task):
+    frozen = {k: v.clone() for k, v in task.lm.state_dict().items() if "lora" not in k}
+    setting = Setting(30, 5, 0)
+    optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=1e-2)
+    before = task.evaluate()
+    for step in range(8):
+        loss, parts = task.loss((task.data.batch(np.random.default_rng(step)), setting), step)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    after = task.evaluate()
+    key = "cross-entropy, window 30, group 10"
+    assert (
+        after[key] < before[key] - 0.1
+        and after["cross-entropy, base, everything seen"] == before["cross-entropy, base, everything seen"]
+    )
+    assert all(torch.equal(v, frozen[k]) for k, v in task.lm.state_dict().items() if "lora" not in k)
+    assert task.adapter.summary.grad.abs().sum() > 0  # rows after the window learn from summaries
+    assert set(task.adapter.state_dict()) == {"summary", *(f"lora.{k}" for k in task.adapter.lora.state_dict())}
+
+
+def test_guiding_pulls_the_attention_of_speech_rows_to_the_spoken_phoneme(task, monkeypatch):
+    """What the guide loss sees are the rows that say speech, summaries left out; without it nothing is looked at."""
+    monkeypatch.setattr(recipe, "GUIDED", (1,))
+    batch, setting = task.data.batch(np.random.default_rng(3)), Setting(30, 5, 4)
+    place = (
+        torch.arange(FRAMES)
+        .div(8, rounding_mode="floor")
+        .expand(len(batch.text), -1)
+        .minimum(batch.text_lengths[:, None] - 1)
+    )
+    aligned = replace(batch, alignment=torch.where(torch.arange(FRAMES) < batch.frames[:, None], place, -1))
+    spoken = batch.codes[..., 0]
+    assert set(task.loss((aligned, setting), 0)[1]) == {"ce"} and not task.logits(aligned, setting, spoken)[2]
+    *_, guided = task.logits(aligned, setting, spoken, (1,))
+    assert [w.shape for w in guided] == [(4, FRAMES + 1, 6)] and guided[0].exp().sum(-1).max().item() <= 1 + 1e-5
+    attended = guided[0].exp().sum(-1)[0, :FRAMES]
+    assert (attended > 0).all()  # a summary's row would have none on the text
+    task.guide, seen = 1.0, []
+    optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=1e-2)
+    for step in range(15):
+        loss, parts = task.loss((aligned, setting), step)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        seen.append(parts["guide"])
+    assert seen[-1] < 0.8 * seen[0]
+    assert "guide" not in task.loss((replace(batch, alignment=torch.full((4, FRAMES), -1)), setting), 0)[1]
+
+
+def test_input_tokens_are_replaced_in_training_alone(task, monkeypatch):
+    """The share that ``NOISE`` says, and no target with them; held-out scores hear what was spoken."""
+    shares, add = [], recipe.add_noise
+    monkeypatch.setattr(
+        recipe, "add_noise", lambda codes, entries, share: shares.append(share) or add(codes, entries, share)
+    )
+    batch, setting = task.data.batch(np.random.default_rng(3)), Setting(30, 5, 4)
+    task.loss((batch, setting), 0)
+    assert shares == [recipe.NOISE] and recipe.NOISE > 0
+    spoken = batch.codes[..., 0]
+    plain, targets, _ = task.logits(batch, setting, spoken)
+    other, same, _ = task.logits(batch, setting, add(spoken, 32, 1.0))
+    assert not torch.allclose(other, plain) and torch.equal(same, targets)
+    shares.clear()
+    task.evaluate()
+    assert not shares
+
+
+def test_distillation_goes_to_the_base_models_law(task):
+    """``distil``: what the base says with all of the past is what is learnt, whatever was recorded."""
+    setting = Setting(30, 5, 4)
+    batch = task.data.batch(np.random.default_rng(3))
+    said = torch.arange(FRAMES + 1) <= batch.frames[:, None]
+    said[:, : setting.prompt] = False
+
+    @torch.no_grad()
+    def apart() -> float:
+        """KL divergence in nats, every frame of the batch."""
+        mine = task.logits(batch, setting, batch.codes[..., 0])[0][said].log_softmax(-1)
+        law = recipe.base_logits(task.base, batch, batch.codes[..., 0])[said].log_softmax(-1)
+        return F.kl_div(mine, law, log_target=True, reduction="batchmean").item()
+
+    task.distil, before = 1.0, apart()
+    optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=1e-2)
+    for step in range(15):
+        loss, parts = task.loss((batch, setting), step)
+        assert loss.item() == pytest.approx(parts["distil"])
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    assert apart() < 0.8 * before
+    task.distil = 0.25
+    loss, parts = task.loss((batch, setting), 0)
+    assert loss.item() == pytest.approx(0.75 * parts["ce"] + 0.25 * parts["distil"], rel=1e-5)
+
+
+class Aligned:
+    """A place in the text that is known beforehand."""
+
+    def __init__(self, text: slice, reach: int, places: torch.Tensor) -> None:
+        self.text, self.reach, self._places, self.fed = text, reach, places.tolist(), 0
+
+    @property
+    def now(self) -> int:
+        return self._places[self.fed]
+
+    def look(self, query: torch.Tensor, key: torch.Tensor) -> None:
+        pass
+
+    seen = Place.seen
+
+
+@pytest.mark.parametrize("prompt, later", [(0, 0), (9, 0), (9, 200)])
+def test_text_windows_are_those_of_decoding(task, tiny_lm, monkeypatch, prompt, later):
+    """Led by the alignment, the decoder gets the logits that the recipe trains on; the prompt's text is always in
+    sight."""
+    batch = task.data.batch(np.random.default_rng(1))
+    place = (
+        torch.arange(FRAMES)
+        .div(9, rounding_mode="floor")
+        .expand(len(batch.text), -1)
+        .minimum(batch.text_lengths[:, None] - 1)
+    )
+    batch = replace(batch, alignment=place)
+    with torch.no_grad():
+        trained, *_ = task.logits(batch, Setting(30, 5, prompt, 1, later), batch.codes[..., 0])
+        whole, *_ = task.logits(batch, Setting(30, 5, prompt), batch.codes[..., 0])
+    assert (trained - whole).abs().max() > 0.1
+    method = Compressed(tiny_lm, dict.fromkeys(("compressed", "compressed-text"), task.adapter))
+    codes, before = batch.codes[0, : int(batch.frames[0])], int(place[0, prompt]) if prompt else 0
+    prefix = tiny_lm.prefix(batch.text[0, : int(batch.text_lengths[0])], (), batch.speaker[0], codes[:prompt])
+    prefix = replace(prefix, x=prefix.x.detach(), text=slice(prefix.text.start + before, prefix.text.stop))
+    state = method.prefill(prefix, method.Options(30, 5), Sampling(), torch.Generator(), len(codes))
+    forward = Decoder.forward
+    monkeypatch.setattr(
+        Decoder,
+        "forward",
+        lambda self, x, cache, positions, *rest: forward(
+            self, x, cache, torch.as_tensor(positions).reshape(-1) + later, *rest
+        ),
+    )  # as if so much had gone before
+    known, hidden = Aligned(prefix.text, 1, place[0, prompt:] - before), [state.hidden[0]]
+    for code in codes[prompt:, 0]:
+        hidden.append(method._feed(code[None], state.caches["backbone"], known)[0])
+        known.fed += 1
+    decoded = method.decoder.logits(torch.cat(hidden))
+    torch.testing.assert_close(decoded, trained[0, prompt : len(codes) + 1], atol=1e-3, rtol=1e-3)
+
+
+def test_a_text_window_goes_astray_by_a_little_now_and_then(task):
+    batch = task.data.batch(np.random.default_rng(1))
+    size, symbols = len(batch.text), 200
+    place = (torch.arange(FRAMES) * 3 + 20).expand(size, -1)
+    batch = replace(
+        batch, text=torch.ones(size, symbols).long(), text_lengths=torch.full((size,), symbols), alignment=place
+    )
+    exact = recipe.text_window(batch, Setting(30, 5, 0, 10), 0)
+    near = (torch.arange(symbols) - place[..., None]).abs() <= 10
+    assert torch.equal(exact, near)
+    off = recipe.text_window(batch, Setting(30, 5, 0, 10), 6).float().argmax(-1) - (place - 10)
+    assert off.abs().max() <= 6 and len(off.unique()) > 2 and (off[:, 0] == off[:, 30]).all()
+    unknown = replace(batch, alignment=torch.where(torch.arange(FRAMES) % 2 == 0, place, -1))
+    held = recipe.text_window(unknown, Setting(30, 5, 0, 10), 0)
+    assert torch.equal(held[:, 1::2], exact[:, ::2])
+
+
+def test_text_windows_are_drawn_in_their_share_of_the_batches(task):
+    assert not any(task.batch(np.random.default_rng(i), i)[1].text for i in range(20))
+    task.text = 0.5
+    drawn = [task.batch(np.random.default_rng(i), i)[1].text for i in range(100)]
+    assert set(drawn) == {0, *recipe.TEXTS} and 30 < sum(map(bool, drawn)) < 70

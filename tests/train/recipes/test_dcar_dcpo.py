@@ -1,0 +1,95 @@
+"""The arithmetic of DCPO against values worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from tts_demo.train.recipes.dcpo import KL_WEIGHT, advantages, kl_weight, policy_loss, range_distance, rewards
+
+
+def allowed(*sizes: int) -> torch.Tensor:
+    return torch.tensor([[size in sizes for size in range(1, 8)]])
+
+
+def test_distance_to_the_range():
+    actions = torch.arange(7)[None]  # sizes 1 to 7
+    assert range_distance(actions, allowed(2, 3, 4)).tolist() == [[1, 0, 0, 0, 1, 2, 3]]
+    assert range_distance(actions, allowed(2, 6)).tolist() == [[1, 0, 1, 2, 1, 0, 1]]
+    assert range_distance(actions, allowed(*range(1, 8))).sum() == 0
+
+
+def test_reward_is_the_error_over_the_recordings_and_the_penalty():
+    actions = torch.tensor([[0, 2, 6, 6]])  # sizes 1, 3, 7, and one that the mask drops
+    mask = torch.tensor([[True, True, True, False]])
+    found = rewards(torch.tensor([0.5]), torch.tensor([0.2]), actions, mask, allowed(2, 3, 4), torch.tensor([11]))
+    assert found.item() == pytest.approx(-0.3 - 0.1 * (1 + 0 + 3) / 11)
+    priced = rewards(
+        torch.tensor([0.5]), torch.tensor([0.2]), actions, mask, allowed(2, 3, 4), torch.tensor([11]), price=0.2
+    )
+    assert priced.item() == pytest.approx(found.item() - 0.2 * 3 / 11)  # three steps
+
+
+def test_advantages_are_normalised_within_each_group():
+    found = advantages(torch.tensor([1.0, 2.0, 3.0, 10.0, 10.0, 10.0]), 3)
+    step = math.sqrt(1.5)  # deviation 1 over the standard deviation sqrt(2/3)
+    torch.testing.assert_close(found, torch.tensor([-step, 0, step, 0, 0, 0]), atol=1e-3, rtol=0)
+
+
+def loss_of(probability: float, old: float, advantage: float, weight: float = 0.0) -> tuple[float, float]:
+    """One row, one decision between two sizes, the first of which was taken."""
+    log_probs = torch.tensor([[[probability, 1 - probability]]]).log()
+    loss, kl = policy_loss(
+        log_probs,
+        torch.tensor([[0]]),
+        torch.tensor([[old]]).log(),
+        torch.tensor([advantage]),
+        torch.tensor([[True]]),
+        torch.tensor([[0.5, 0.5]]).log(),
+        weight,
+    )
+    return loss.item(), kl.item()
+
+
+@pytest.mark.parametrize(
+    "probability, old, advantage, expected",
+    [
+        (0.5, 0.5, 2.0, -2.0),  # ratio 1
+        (0.55, 0.5, 1.0, -1.1),  # inside the clip
+        (0.9, 0.5, 1.0, -1.2),  # a good action may gain no more than 1 + 0.2
+        (0.1, 0.5, -1.0, 0.8),  # a bad one no more than 1 - 0.2
+        (0.9, 0.5, -1.0, 1.8),  # moving the wrong way is never clipped
+        (0.1, 0.5, 1.0, -0.2),
+    ],
+)
+def test_ratio_is_clipped(probability, old, advantage, expected):
+    assert loss_of(probability, old, advantage)[0] == pytest.approx(expected, abs=1e-5)
+
+
+def test_kl_to_the_reference():
+    by_hand = 0.8 * math.log(0.8 / 0.5) + 0.2 * math.log(0.2 / 0.5)
+    loss, kl = loss_of(0.8, 0.8, 0.0, weight=0.5)
+    assert kl == pytest.approx(by_hand, abs=1e-6) and loss == pytest.approx(0.5 * by_hand, abs=1e-6)
+
+
+def test_kl_warms_up_from_nothing():
+    weights = [kl_weight(step, 100) for step in (0, 25, 50, 99)]
+    assert weights == [0, KL_WEIGHT / 2, KL_WEIGHT, KL_WEIGHT]
+
+
+def test_masked_positions_get_no_gradient_and_rows_count_alike():
+    """Inside a chunk, and after the end, no decision was taken."""
+    torch.manual_seed(0)
+    logits = torch.randn(2, 5, 7, requires_grad=True)
+    actions, mask = torch.randint(7, (2, 5)), torch.tensor([[1, 0, 0, 1, 0], [1, 1, 1, 1, 1]]).bool()
+    log_probs = logits.log_softmax(-1)
+    old = log_probs.detach().gather(2, actions[..., None])[..., 0]
+    loss, _ = policy_loss(
+        log_probs, actions, old, torch.tensor([1.0, 3.0]), mask, torch.zeros(2, 7).log_softmax(-1), 0.1
+    )
+    loss.backward()
+    assert (logits.grad[~mask] == 0).all() and (logits.grad[mask] != 0).any(-1).all()
+    without_kl, _ = policy_loss(log_probs, actions, old, torch.tensor([1.0, 3.0]), mask, torch.zeros(2, 7), 0.0)
+    assert without_kl.item() == pytest.approx(-(1 + 3) / 2)  # ratio 1 everywhere: two decisions weigh what five do

@@ -1,0 +1,300 @@
+"""DCAR's recipes: heads learn their offsets, rollouts in a batch are runs apart, training on a toy reward raises it."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from tts_demo.codec.model import Codec
+from tts_demo.codec.recogniser import Recogniser, RecogniserConfig
+from tts_demo.codec.refiner import Refiner
+from tts_demo.config import HOP, CodecConfig, RefinerConfig, Sampling
+from tts_demo.lm import lora
+from tts_demo.lm.masks import prefix_mask
+from tts_demo.methods.dcar import Dcar
+from tts_demo.methods.dcar.heads import Heads
+from tts_demo.train import RECIPES
+from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
+from tts_demo.train.recipes.dcar_heads import IGNORE, HeadsTask, head_targets
+from tts_demo.train.recipes.dcar_policy import GROUP, UPDATES, PolicyTask, Utterances
+from tts_demo.train.recipes.dcar_reward import PhonemeErrors
+from tts_demo.train.recipes.dcar_rollouts import Schedule, roll_out
+
+WARM, GREEDY = Sampling(1.0, 0, 1.0), Sampling(temperature=0)
+
+
+def counting_batch(lm, size: int = 6, frames: int = 14, seed: int = 0) -> SpeechBatch:
+    """Speech that counts upwards from a start: seven tokens ahead are as sure as the next."""
+    c, rng = lm.config, torch.Generator().manual_seed(seed)
+    lengths, spoken = torch.randint(3, 7, (size,), generator=rng), torch.randint(9, frames + 1, (size,), generator=rng)
+    text = torch.randint(1, c.text_vocab, (size, 6), generator=rng) * (torch.arange(6) < lengths[:, None])
+    codes = (torch.randint(c.speech_codes, (size, 1), generator=rng) + torch.arange(frames)) % c.speech_codes
+    codes = codes * (torch.arange(frames) < spoken[:, None])
+    return SpeechBatch(
+        text,
+        lengths,
+        codes[..., None].expand(-1, -1, 8),
+        spoken,
+        torch.randn(size, c.speaker, generator=rng),
+        torch.zeros(size, frames, dtype=torch.long),
+    )
+
+
+def repeat_rows(batch: SpeechBatch, times: int) -> SpeechBatch:
+    return (
+        Utterances(
+            batch, [[]] * len(batch.frames), torch.zeros(len(batch.frames)), torch.zeros(len(batch.frames), 1, 8)
+        )
+        .repeat(times)
+        .speech
+    )
+
+
+@pytest.fixture(scope="module")
+def noisy(tiny_lm) -> Dcar:
+    """Random heads, LoRA and policy that really do something."""
+    torch.manual_seed(5)
+    modules = Dcar.build_modules(tiny_lm)
+    for module in modules.values():
+        for weight in module.parameters():
+            weight.data.add_(torch.randn_like(weight) * 0.1)
+        module.eval().requires_grad_(False)
+    return Dcar(tiny_lm, modules)
+
+
+def test_targets_of_each_head():
+    found = head_targets(torch.tensor([[5, 6, 7, 99, IGNORE]]), 2)
+    assert found[:, 0].tolist() == [[5, 6, 7, 99, IGNORE], [6, 7, 99, IGNORE, IGNORE], [7, 99, IGNORE, IGNORE, IGNORE]]
+    assert (head_targets(torch.tensor([[5, 99]]), 6)[2:] == IGNORE).all()  # shorter than the heads reach
+
+
+def test_the_heads_recipe_learns_every_offset_and_leaves_the_base_alone(tiny_lm):
+    lm = copy.deepcopy(tiny_lm)
+    before = {k: v.clone() for k, v in lm.state_dict().items()}
+    torch.manual_seed(0)
+    task = HeadsTask.__new__(HeadsTask)  # without speech on disk
+    task.lm, task.heads = lm, Heads(lm)
+    lora.attach(lm.backbone, task.heads.config.lora, task.heads.lora)
+    optimiser = torch.optim.AdamW(task.heads.parameters(), 1e-2)
+    with torch.no_grad():
+        _, at_first = task.scores(counting_batch(lm, 12, seed=99))
+    for step in range(60):
+        loss, parts = task.loss(counting_batch(lm, 12, seed=step), step)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    with torch.no_grad():
+        losses, right = task.scores(counting_batch(lm, 12, seed=99))
+    assert losses.shape == right.shape == (7,) and right.min() > at_first.max() + 0.3
+    lora.detach(lm.backbone)
+    assert all(torch.equal(value, before[key]) for key, value in lm.state_dict().items())
+
+
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_batched_rollouts_equal_the_method_alone(noisy, size):
+    """Greedy, rows of unequal text and length in one batch, each against the method run on that row."""
+    lm, batch = noisy.lm, counting_batch(noisy.lm, 4, seed=3)
+    limits = torch.tensor([9, 20, 14, 20])
+    schedule = Schedule(torch.ones(4, 7, dtype=torch.bool), torch.full((4,), size), strict=True)
+    found = roll_out(
+        noisy.decoder, noisy.heads, None, prefix_batch(lm, batch), schedule, limits, GREEDY, torch.Generator()
+    )
+    for row in range(4):
+        prefix = lm.prefix(batch.text[row, : batch.text_lengths[row]], (), batch.speaker[row], batch.codes[row, :0])
+        state = noisy.prefill(prefix, Dcar.Options(str(size)), GREEDY, torch.Generator(), int(limits[row]))
+        frames = []
+        while not state.done:
+            frames.append(noisy.step(state).frames[:, 0])
+        assert found.codes[row].tolist() == torch.cat(frames).tolist()
+        assert int(found.mask[row].sum()) == len(frames)
+
+
+def mixed(noisy, strict: bool = False):
+    batch = repeat_rows(counting_batch(noisy.lm, 2, seed=4), 3)
+    schedule = Schedule(torch.tensor([[0, 1, 1, 1, 0, 0, 0]] * 6).bool(), torch.tensor([2, 0, 0, 4, 0, 0]), strict)
+    policy = noisy.modules["dcar-policy"]
+    rollouts = roll_out(
+        noisy.decoder,
+        noisy.heads,
+        policy.runner(),
+        prefix_batch(noisy.lm, batch),
+        schedule,
+        torch.full((6,), 40),
+        WARM,
+        torch.Generator().manual_seed(2),
+    )
+    return batch, schedule, policy, rollouts
+
+
+def test_only_states_that_scheduled_a_chunk_are_kept(noisy):
+    """The rollouts' states are those of a teacher-forced pass at the first rows of the chunks, and no others."""
+    batch, _, _, rollouts = mixed(noisy)
+    for row, codes in enumerate(rollouts.codes):
+        sizes = (rollouts.actions[row] + 1)[rollouts.mask[row]]
+        starts = sizes.cumsum(0) - sizes
+        assert starts[-1] <= len(codes) < starts[-1] + 8  # the last chunk may have been cut by end of speech
+        x = torch.cat(
+            [
+                noisy.lm.prefix(
+                    batch.text[row, : batch.text_lengths[row]], (), batch.speaker[row], batch.codes[row, :0]
+                ).x,
+                noisy.lm.embed_speech(codes),
+            ]
+        )
+        prefix = len(x) - len(codes)
+        hidden, _ = noisy.decoder.full(x[None], torch.arange(len(x)), prefix_mask(prefix, len(x), True))
+        torch.testing.assert_close(
+            rollouts.hidden[row][rollouts.mask[row]], hidden[0, prefix - 1 + starts], atol=1e-3, rtol=1e-3
+        )
+
+
+def test_rollouts_remember_the_policys_own_probabilities(noisy):
+    _, schedule, policy, rollouts = mixed(noisy)
+    log_probs = policy(rollouts.hidden, schedule.allowed).log_softmax(-1)
+    taken = log_probs.gather(2, rollouts.actions[..., None])[..., 0]
+    torch.testing.assert_close(taken[rollouts.mask], rollouts.log_probs[rollouts.mask], atol=1e-4, rtol=1e-4)
+    assert (rollouts.actions[0][rollouts.mask[0]] == 1).all() and (rollouts.actions[3][rollouts.mask[3]] == 3).all()
+
+
+def test_strict_rollouts_stay_in_their_range_and_others_leave_it(noisy):
+    rollouts = mixed(noisy, strict=True)[3]
+    assert set((rollouts.actions + 1)[rollouts.mask].tolist()) == {2, 3, 4} and 2 < rollouts.mean_chunk < 4
+    outside = mixed(noisy)[3]
+    assert set((outside.actions + 1)[outside.mask].tolist()) - {2, 3, 4}
+
+
+class ToyErrors:
+    """In place of speech: the error is the share of steps that were not chunks of two."""
+
+    def of_samples(self, samples, truth) -> float:
+        return 0.0
+
+
+@pytest.fixture
+def task(tiny_lm) -> PolicyTask:
+    """The recipe on four made-up utterances whose 'phonemes' are their codes."""
+    torch.manual_seed(0)
+    task = PolicyTask.__new__(PolicyTask)
+    task.lm, task.size, task.price, task.total, task.errors = tiny_lm, 2, 0.0, 42, ToyErrors()
+    task.data = TinyCorpus(tiny_lm)
+    task.prepare(Heads(tiny_lm).requires_grad_(False))
+    return task
+
+
+class TinyCorpus:
+    """What the recipe reads of ``Sequences``."""
+
+    class Codes:
+        def __init__(self, batch: SpeechBatch) -> None:
+            self.batch, self.speakers = batch, batch.speaker.numpy()
+
+        def get(self, index: int) -> np.ndarray:
+            return self.batch.codes[index, : self.batch.frames[index]].numpy()
+
+    class Phonemes:
+        def __init__(self, batch: SpeechBatch) -> None:
+            self.ids = [t[:n].tolist() for t, n in zip(batch.text, batch.text_lengths)]
+
+        def sounds(self, index: int) -> list[int]:
+            return self.ids[index]
+
+    class Speech:
+        class Utterance:
+            speaker = "voice"
+
+        utterances = [Utterance()] * 6
+
+        def samples(self, index: int) -> np.ndarray:
+            return np.zeros(HOP, np.float32)
+
+    def __init__(self, lm) -> None:
+        batch = counting_batch(lm, 6, seed=8)
+        self.codes, self.phonemes, self.speech = self.Codes(batch), self.Phonemes(batch), self.Speech()
+        self.train, self.test = [0, 1, 2, 3], [4, 5]
+
+    def same_voice(self, index: int) -> list[int]:
+        return self.train if index in self.train else self.test
+
+    @staticmethod
+    def collate(items) -> SpeechBatch:
+        from tts_demo.train.data.sequences import Sequences
+
+        return Sequences.collate(items)
+
+
+def toy_speak(task: PolicyTask):
+    """Rollouts as they are, their errors from the sizes taken: only chunks of two are good."""
+    real = task.speak
+
+    def speak(spoken, schedule, seed, learned=True):
+        task.errors.of_codes = lambda codes, *_: torch.zeros(len(codes))
+        rollouts, _ = real(spoken, schedule, seed, learned)
+        wrong = ((rollouts.actions != 1) & rollouts.mask).sum(1) / rollouts.mask.sum(1)
+        return rollouts, wrong.float()
+
+    return speak
+
+
+def test_training_on_a_toy_reward_raises_it(task):
+    task.speak = toy_speak(task)
+    assert 2 in task.guidance.best  # the profile found the size the toy prefers
+    optimiser = torch.optim.AdamW(task.policy.parameters(), 3e-2)
+    curve = []
+    for step in range(task.total):
+        loss, parts = task.loss(task.batch(np.random.default_rng(step), step), step)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        curve.append(parts["reward"])
+    assert np.mean(curve[-9:]) > np.mean(curve[:9]) + 0.2
+    scores = task.evaluate()
+    assert scores["phoneme error rate, policy 2,3,4"] < scores["phoneme error rate, random 2,3,4"] - 0.2
+    assert scores["phoneme error rate, fixed 2"] == 0 and 2 <= scores["mean chunk, policy 2,3,4"] < 3
+
+
+def test_groups_chase_then_exceed(task):
+    task.speak = toy_speak(task)
+    first = task.batch(np.random.default_rng(0), 0)
+    assert all(task.batch(np.random.default_rng(s), s) is first for s in range(1, UPDATES))
+    assert task.batch(np.random.default_rng(UPDATES), UPDATES) is not first
+    for group in range(2):
+        rows = range(group * GROUP, group * GROUP + GROUP // 2)
+        sizes = {tuple(set((first.rollouts.actions[r] + 1)[first.rollouts.mask[r]].tolist())) for r in rows}
+        assert all(len(s) == 1 and first.allowed[rows[0]][s[0] - 1] for s in sizes)  # fixed sizes of the group's range
+        assert first.advantage[group * GROUP : (group + 1) * GROUP].mean().abs() < 1e-3
+    assert (first.allowed.view(2, GROUP, 7) == first.allowed.view(2, GROUP, 7)[:, :1]).all()
+
+
+def test_phoneme_errors_in_a_batch_equal_those_of_rows_alone():
+    torch.manual_seed(0)
+    codec = Codec(
+        CodecConfig(
+            encoder_width=16,
+            encoder_layers=1,
+            latent=16,
+            codebooks=2,
+            entries=32,
+            code_width=4,
+            decoder_width=16,
+            decoder_layers=2,
+        )
+    ).eval()
+    refiner = Refiner(RefinerConfig(entries=32, latent=16, speaker=8, width=16, layers=1, heads=2, ffn=32)).eval()
+    recogniser = Recogniser(RecogniserConfig(symbols=12, width=16, layers=2)).eval()
+    errors = PhonemeErrors(codec, refiner, recogniser)
+    codes = [torch.randint(32, (n,)) for n in (20, 31, 0)]
+    speaker, prompt = torch.randn(3, 8), torch.randint(32, (3, 5, 2))
+    truth = [[1, 2, 3], [4, 5], [6, 7, 8, 9]]
+    found = errors.of_codes(codes, speaker, prompt, truth)
+    assert found[2] == 1  # said nothing
+    alone = errors.of_codes([codes[1]], speaker[1:2], prompt[1:2], truth[1:2])
+    assert found[1] == alone[0] and (found >= 0).all()
+    wave = torch.randn(30 * HOP)
+    assert errors.of_samples(wave, recogniser.phonemes(wave) or [1]) in (0, 1)
+
+
+def test_recipes_are_registered():
+    assert RECIPES["dcar-heads"] == "dcar_heads.HeadsTask" and RECIPES["dcar-policy"] == "dcar_policy.PolicyTask"

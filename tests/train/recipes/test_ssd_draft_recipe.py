@@ -1,0 +1,235 @@
+"""The draft's recipe: only its own parts learn, the base teaches, and a little training raises acceptance."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from conftest import TINY, make_lm
+from tts_demo.config import Sampling
+from tts_demo.lm.sampling import distribution
+from tts_demo.methods.ssd import Draft, DraftConfig, before, draft_decoder, ear
+from tts_demo.train import RECIPES
+from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
+from tts_demo.train.data.spoken import LONGER, speak
+from tts_demo.train.recipes.lm import base_inputs
+from tts_demo.train.recipes.ssd_draft import AGAIN, DEEPEST, TOGETHER, DraftTask, ShallowLM, Speech, apart
+
+
+class TinyData:
+    """Sequences of a random language: every code is the one before plus a step that the text's first id sets."""
+
+    def __init__(self, text_vocab: int, codes: int, speaker: int) -> None:
+        self.shape = (text_vocab, codes, speaker)
+
+    def batch(self, rng: np.random.Generator, times: int = 1, size: int = 6) -> SpeechBatch:
+        text_vocab, codes, speaker = self.shape
+        size = size * times
+        lengths, frames = torch.from_numpy(rng.integers(3, 7, size)), torch.from_numpy(rng.integers(8, 15, size))
+        text = torch.from_numpy(rng.integers(1, text_vocab, (size, 6)))
+        text[torch.arange(6) >= lengths[:, None]] = 0
+        spoken = (torch.arange(14) * (1 + text[:, :1] % 3)) % codes
+        spoken[torch.arange(14) >= frames[:, None]] = 0
+        vectors = torch.from_numpy(rng.standard_normal((size, speaker))).float()
+        return SpeechBatch(
+            text, lengths, spoken[..., None].expand(-1, -1, 8), frames, vectors, torch.zeros(size, 14).long()
+        )
+
+    def held_out(self) -> list[SpeechBatch]:
+        return [self.batch(np.random.default_rng(99), size=16)]
+
+
+@pytest.fixture
+def task(tiny_lm):
+    torch.manual_seed(0)
+    task = DraftTask.__new__(DraftTask)  # without speech on disk
+    task.lm, task.distil, task.spoken, task.seed, task._said = tiny_lm, 0.8, 0.0, 0, (-1, [])
+    task.draft, task.decoder = Draft(tiny_lm).requires_grad_(True), tiny_lm.decoder
+    task.shallow = ShallowLM.of(tiny_lm, task.draft)
+    task.data = TinyData(tiny_lm.config.text_vocab, tiny_lm.config.speech_codes, tiny_lm.config.speaker)
+    return task
+
+
+def test_recipe_is_registered():
+    assert RECIPES["ssd-draft"] == "ssd_draft.DraftTask" and DraftTask.name == "ssd-draft"
+
+
+def test_an_untouched_draft_of_all_layers_is_the_base(task):
+    batch = task.data.held_out()[0]
+    rows = task.rows(Speech(batch))
+    torch.testing.assert_close(rows.student, rows.teacher[rows.about])
+    assert (
+        len(rows.targets) == len(rows.teacher) == int(batch.frames.sum()) + 16
+        and (rows.targets == task.lm.config.eos).sum() == 16
+    )
+    assert [(rows.depth == deep).sum() for deep in range(DEEPEST + 1)] == [
+        len(rows.teacher) - 16 * deep for deep in range(DEEPEST + 1)
+    ]
+    scores = task.evaluate()
+    assert [v for k, v in scores.items() if "acceptance" in k] == pytest.approx([1] * 8, abs=1e-4)
+
+
+def test_how_far_the_laws_are_apart():
+    """What would be rejected is what ``judge`` rejects; what is astray is the draft's mass where the base has none.
+    Both teach."""
+    student, teacher = (3 * torch.randn(64, 40, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2))
+    p, q = distribution(student, Sampling()), distribution(teacher, Sampling())
+    rejected, astray = apart(student.requires_grad_(), q)
+    # sum of p(x) (1 - min(1, q / p))
+    torch.testing.assert_close(rejected, (p * (1 - (q / p).clamp(max=1)).nan_to_num()).sum(-1))
+    assert ((astray <= rejected + 1e-6) & (astray >= 0)).all() and 0 < astray.mean() < rejected.mean()
+    torch.testing.assert_close(astray, torch.stack([row[law == 0].sum() for row, law in zip(p, q)]))
+    for share in (rejected, astray):
+        (gradient,) = torch.autograd.grad(share.mean(), student, retain_graph=True)
+        assert (apart(student - 300 * gradient, q)[share is astray].mean() < share.mean()) and gradient.abs().sum() > 0
+    assert max(float(share.max()) for share in apart(teacher, q)) < 1e-5
+
+
+def item_of(batch: SpeechBatch, index: int = 0) -> SpeechBatch:
+    """One item alone, without padding."""
+    n, f, i = int(batch.text_lengths[index]), int(batch.frames[index]), slice(index, index + 1)
+    return SpeechBatch(
+        batch.text[i, :n],
+        batch.text_lengths[i],
+        batch.codes[i, :f],
+        batch.frames[i],
+        batch.speaker[i],
+        batch.alignment[i, :f],
+    )
+
+
+def test_padding_changes_nothing(task):
+    """An item alone and in a batch of longer ones gets the same logits."""
+    batch = task.data.batch(np.random.default_rng(1))
+    listening(task)
+    alone, together = task.rows(Speech(item_of(batch))), task.rows(Speech(batch))
+    for deep in range(DEEPEST + 1):
+        mine = (together.depth == deep) & (together.about <= int(batch.frames[0]))  # the first item's rows come first
+        torch.testing.assert_close(alone.student[alone.depth == deep], together.student[mine], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "distil, score, sign", [(1.0, "acceptance at tolerance 0", 1), (0.0, "draft cross-entropy", -1)]
+)
+def test_training_moves_only_the_drafts_parts(task, distil, score, sign):
+    """Towards the base when it teaches, towards the data when that does."""
+    base = {k: v.clone() for k, v in task.lm.state_dict().items()}
+    task.distil = distil
+    with torch.no_grad():
+        for weight in task.draft.parameters():
+            weight.add_(torch.randn_like(weight) * weight.std() * 0.3)
+    before = task.evaluate()
+    optimiser = torch.optim.AdamW(task.draft.parameters(), lr=3e-3)
+    for step in range(30):
+        loss, parts = task.loss(Speech(task.data.batch(np.random.default_rng(step))), step)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    after = task.evaluate()
+    assert sign * (after[score] - before[score]) > 0.05, (before, after)
+    assert all(torch.equal(v, base[k]) for k, v in task.lm.state_dict().items())
+    assert all(p.grad is not None for p in task.draft.parameters())
+    assert set(parts) == {"ce", "distil", "rejected", "astray"}
+
+
+def test_its_blocks_are_a_sixth_of_the_bases_and_its_own_begin_as_those_before_the_shared(task):
+    shapes = [DraftConfig.of(replace(task.lm.config, layers=layers)) for layers in (2, 12, 24)]
+    assert [(c.trained, c.shared) for c in shapes] == [(1, 1), (1, 1), (2, 2)]
+    lm = make_lm(replace(TINY, layers=12))
+    draft = Draft(lm)
+    assert torch.equal(draft.layers[0].mlp.up_proj.weight, lm.backbone.layers[10].mlp.up_proj.weight)
+    assert [id(b) for b in draft.blocks(lm)[1:]] == [id(lm.backbone.layers[11])]
+
+
+def listening(task: DraftTask) -> Draft:
+    """The task's draft, changed so that it listens and hears itself otherwise than the base."""
+    draft = task.draft
+    with torch.no_grad():
+        torch.nn.init.normal_(draft.listen.weight, std=0.2)
+        draft.layers[0].mlp.down_proj.weight.add_(torch.randn_like(draft.layers[0].mlp.down_proj.weight))
+    return draft
+
+
+def test_a_fresh_draft_hears_nothing(task):
+    batch = task.data.batch(np.random.default_rng(3))
+    deaf = task.rows(Speech(batch)).student
+    listening(task)
+    assert (task.rows(Speech(batch)).student - deaf).abs().max() > 0.01
+
+
+@torch.no_grad()
+def test_it_learns_from_what_it_does_when_drafting(task):
+    """One sentence: what every pass drafts with caches, one token after the other, is what the recipe scores, at every
+    depth."""
+    draft, lm = listening(task), task.lm
+    item = item_of(task.data.batch(np.random.default_rng(5), 1))
+    codes, rows = item.codes, task.rows(Speech(item))
+    x, _, mask = base_inputs(lm, prefix := prefix_batch(lm, item), codes[..., 0])
+    c, f = prefix.x.shape[1], codes.shape[1]
+    decoder, listen = draft_decoder(lm, draft), ear(draft, draft_decoder(lm, draft))
+    hidden = lm.decoder.forward(x, lm.decoder.new_cache(c + f), 0, mask[0])[0]
+    heard, compared = before(hidden, c), 0
+    for i in range(f + 1):  # i tokens are known and heard the base about
+        cache = decoder.new_cache(c + f)
+        itself = decoder.forward(listen(heard, x[0])[None, : c + i], cache, 0, mask[0, : c + i, : c + i], last=True)
+        for deep in range(min(DEEPEST, f - i) + 1):
+            if deep:
+                row = c + i + deep - 1
+                itself = decoder.forward(listen(itself[0], x[0, row : row + 1])[None], cache, row, last=True)
+            scored = rows.student[(rows.depth == deep) & (rows.about == i + deep)]
+            torch.testing.assert_close(decoder.logits(itself[0]), scored, atol=1e-4, rtol=1e-4)
+            compared += 1
+    assert compared == len(rows.student)
+
+
+def test_what_the_base_says_is_what_its_decoder_says(task):
+    """Greedy: rows spoken together say what each says alone, from any frame on, with the states that decide it."""
+    lm, batch, greedy = (
+        copy.deepcopy(task.lm),
+        task.data.batch(np.random.default_rng(6)),
+        replace(Sampling(), temperature=0.0),
+    )
+    lm.__dict__.pop("decoder", None)  # built anew from the changed head
+    with torch.no_grad():
+        lm.head.weight[lm.config.eos] *= 2  # some come to an end by themselves, some are stopped
+    ended = 0
+    for kept in (0, 3):
+        spoken, hidden = speak(lm, lm.decoder, batch, kept, greedy, torch.Generator())
+        assert (spoken.frames <= (batch.frames * LONGER).long()).all() and spoken.frames.max() == spoken.codes.shape[1]
+        assert torch.equal(spoken.codes[:, :kept], batch.codes[:, :kept, :1])
+        for i in range(len(batch.frames)):
+            item = item_of(spoken, i)
+            x, _, mask = base_inputs(lm, prefix := prefix_batch(lm, item), item.codes[..., 0])
+            full = lm.decoder.forward(x, lm.decoder.new_cache(x.shape[1]), 0, mask[0])[0, prefix.x.shape[1] - 1 :]
+            torch.testing.assert_close(hidden[i, : len(full)], full, atol=1e-4, rtol=1e-4)
+            said, limit = lm.decoder.logits(full[kept:]).argmax(-1), int(batch.frames[i] * LONGER)
+            assert torch.equal(said[:-1], item.codes[0, kept:, 0])
+            assert len(full) - 1 == limit or said[-1] >= lm.config.speech_codes
+            ended += len(full) - 1 < limit
+    assert 0 < ended < 2 * len(batch.frames)
+
+
+def test_batches_in_the_bases_own_words_are_those_of_their_step(task):
+    """The same whether it came there step by step or was resumed, and none of them a recording."""
+    task.spoken, task.seed = 1.0, 7
+    group = TOGETHER * AGAIN
+    inorder = [task.batch(np.random.default_rng((7, step)), step) for step in range(group + 1)]
+    assert inorder[TOGETHER] is inorder[0]
+    task._said = (-1, [])
+    for step in (group, 2):
+        again = task.batch(np.random.default_rng((7, step)), step)
+        assert torch.equal(again.batch.codes, inorder[step].batch.codes) and torch.equal(
+            again.hidden, inorder[step].hidden
+        )
+    loss, _ = task.loss(inorder[0], 0)
+    loss.backward()
+    assert all(p.grad is not None for p in task.draft.parameters())
+    assert not torch.equal(inorder[0].batch.codes, inorder[1].batch.codes)
+    task._said, task.process = (-1, []), 1  # another process says something else
+    assert not torch.equal(task.batch(np.random.default_rng((7, 0, 1)), 0).batch.codes, inorder[0].batch.codes)
+    task.spoken = 0.0
+    assert task.batch(np.random.default_rng((7, 0)), 0).hidden is None

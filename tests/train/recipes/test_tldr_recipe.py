@@ -1,0 +1,245 @@
+"""Recipe ``tldr``: what the loss sees and must not see, that training pays at every patch size, that decoding
+agrees."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from conftest import TINY, make_lm
+from tts_demo.config import Sampling, UserError
+from tts_demo.lm import lora
+from tts_demo.methods import ABLATIONS
+from tts_demo.methods.tldr import TLDR, TLDRAdapter, TLDRConfig
+from tts_demo.methods.tldr.modules import cut
+from tts_demo.train import RECIPES
+from tts_demo.train.data.sequences import SpeechBatch
+from tts_demo.train.loop import TrainOptions
+from tts_demo.train.recipes import tldr
+from tts_demo.train.recipes.tldr import IGNORE, TLDRTask, patch_logits
+
+LENGTHS = (13, 9, 4)
+
+
+def speech(seed: int = 0) -> SpeechBatch:
+    """Three items of unlike length; codes climb from a start that the voice gives away, so there is much to learn."""
+    rng = torch.Generator().manual_seed(seed)
+    size, frames, text = len(LENGTHS), torch.tensor(LENGTHS), torch.tensor([6, 5, 3])
+    start = torch.randint(TINY.speech_codes, (size, 1), generator=rng)
+    codes = (start + torch.arange(max(LENGTHS))) % TINY.speech_codes
+    codes = (
+        torch.where(torch.arange(max(LENGTHS)) < frames[:, None], codes, 0)[..., None].expand(-1, -1, 8).contiguous()
+    )
+    ids = torch.randint(1, TINY.text_vocab, (size, 6), generator=rng)
+    speaker = F.one_hot(start[:, 0] % TINY.speaker, TINY.speaker).float()
+    return SpeechBatch(
+        torch.where(torch.arange(6) < text[:, None], ids, 0),
+        text,
+        codes,
+        frames,
+        speaker,
+        torch.full((size, max(LENGTHS)), -1),
+    )
+
+
+def adapted(ablate: str = "none", stir: bool = True):
+    """A tiny LM with an adapter attached; stirred: every weight counts."""
+    lm = make_lm(seed=2).requires_grad_(False)
+    torch.manual_seed(4)
+    adapter = TLDRAdapter(lm, TLDRConfig.of(lm.config, ablate))
+    if stir:
+        for name, weight in adapter.named_parameters():
+            weight.data.add_(torch.randn_like(weight) * (0.02 if "lora" in name else 0.1))
+    plain = copy.deepcopy(lm)
+    if adapter.lora is not None:
+        lora.attach(lm.backbone, adapter.lora.spec, adapter.lora)
+    return plain, lm, adapter
+
+
+def changed(batch: SpeechBatch, **fields) -> SpeechBatch:
+    return SpeechBatch(**{**batch.__dict__, **fields})
+
+
+@pytest.mark.parametrize("ablate", ("none", "mean-pool"))
+@pytest.mark.parametrize("size", (1, 3, 4))
+def test_no_leak_of_a_patch_into_its_own_context(size, ablate):
+    _, lm, adapter = adapted(ablate)
+    batch, patch = speech(), 2
+    with torch.no_grad():
+        before, _ = patch_logits(lm, adapter, batch, size)
+        codes = batch.codes.clone()
+        codes[:, patch * size :] = (codes[:, patch * size :] + 5) % TINY.speech_codes
+        after, _ = patch_logits(lm, adapter, changed(batch, codes=codes), size)
+    moved = (after - before).abs().amax((0, 3))  # [N, P]
+    assert moved[:patch].max() < 1e-5 and moved[patch, 0] < 1e-5  # all earlier tokens, and the patch's own first
+    assert size == 1 or moved[patch, 1:].min() > 1e-3  # inside the patch the extractor reads what it has spoken
+    assert moved[patch + 1].max() > 1e-3  # and the next patch's context has it
+
+
+def test_inside_a_patch_only_earlier_tokens_are_read():
+    for ablate, reads in (("none", True), ("parallel", False)):
+        _, lm, adapter = adapted(ablate)
+        batch, size = speech(), 4
+        codes = batch.codes.clone()
+        codes[:, 5] = (codes[:, 5] + 3) % TINY.speech_codes  # place 1 of patch 1
+        with torch.no_grad():
+            moved = (
+                (
+                    patch_logits(lm, adapter, changed(batch, codes=codes), size)[0]
+                    - patch_logits(lm, adapter, batch, size)[0]
+                )
+                .abs()
+                .amax((0, 3))
+            )
+        assert moved[1, :2].max() < 1e-5 and (moved[1, 2:].min() > 1e-3) == reads
+
+
+@pytest.mark.parametrize("size", (1, 2, 4, 8))
+def test_targets_are_the_speech_then_its_end_and_padding_carries_no_loss(size):
+    _, lm, adapter = adapted()
+    batch = speech()
+    with torch.no_grad():
+        logits, targets = patch_logits(lm, adapter, batch, size)
+        assert targets.shape == (3, -(-14 // size), size) and logits.shape == (*targets.shape, TINY.vocab)
+        for row, length, codes in zip(targets.flatten(1), LENGTHS, batch.codes[..., 0]):
+            assert row[:length].tolist() == codes[:length].tolist() and row[length] == TINY.eos
+            assert (row[length + 1 :] == IGNORE).all()
+        loss = F.cross_entropy(logits.flatten(0, 2), targets.flatten(), ignore_index=IGNORE)
+        noise = torch.randint(TINY.speech_codes, batch.codes.shape)
+        behind = torch.arange(batch.codes.shape[1])[None, :, None] >= batch.frames[:, None, None]
+        logits, again = patch_logits(lm, adapter, changed(batch, codes=torch.where(behind, noise, batch.codes)), size)
+        assert torch.equal(again, targets)
+        other = F.cross_entropy(logits.flatten(0, 2), targets.flatten(), ignore_index=IGNORE)
+    torch.testing.assert_close(other, loss, atol=1e-6, rtol=1e-6)
+
+
+def test_the_last_patch_is_padded():
+    assert cut(torch.tensor([[1, 2, 3, 4, 5]]), 3, -1).tolist() == [[[1, 2, 3], [4, 5, -1]]]
+    assert cut(torch.tensor([[1, 2, 3]]), 3, -1).tolist() == [[[1, 2, 3]]]
+
+
+@pytest.mark.parametrize("ablate", ("none", "no-lora", "no-speaker", "mean-pool", "parallel"))
+@pytest.mark.parametrize("size", (1, 3, 8))
+def test_decoding_an_utterance_gives_the_logits_of_training(monkeypatch, ablate, size):
+    """The one test across both worlds: peft LoRA, padded batch and teacher forcing against merged, cached, lean
+    steps."""
+    plain, lm, adapter = adapted(ablate)
+    batch, item = speech(), 0
+    with torch.no_grad():
+        expected, targets = patch_logits(lm, adapter, batch, size)
+    kind = TLDR if ablate == "none" else ABLATIONS[f"tldr-{ablate}"]
+    method = kind(plain, {kind.needs_weights[0]: adapter})
+    length = int(batch.text_lengths[item])
+    prefix = plain.prefix(batch.text[item, :length], ("t",) * length, batch.speaker[item], batch.codes[item, :0])
+    script, seen = targets[item].flatten()[: LENGTHS[item] + 1].tolist(), []
+    rest = iter(script + [0] * size)
+
+    def told(logits, *_):
+        seen.append(logits[0])
+        return torch.tensor([next(rest)])
+
+    monkeypatch.setattr("tts_demo.methods.tldr.method.sample", told)
+    state = method.prefill(prefix, method.Options(patch_size=size), Sampling(), torch.Generator(), 50)
+    while not method.step(state).done:
+        pass
+    assert state.emitted == LENGTHS[item]
+    torch.testing.assert_close(
+        torch.stack(seen)[: len(script)], expected[item].flatten(0, 1)[: len(script)], atol=2e-3, rtol=1e-3
+    )
+
+
+class TinyData:
+    """Stands in for the corpus: batches by seed."""
+
+    speech, train = None, ()
+
+    def batch(self, rng: np.random.Generator) -> SpeechBatch:
+        return speech(int(rng.integers(100)))
+
+    def held_out(self) -> list[SpeechBatch]:
+        return [speech(100 + i) for i in range(3)]
+
+
+@pytest.fixture
+def make_task(monkeypatch):
+    monkeypatch.setattr(tldr, "sequences", lambda options, frames: TinyData())
+    monkeypatch.setattr(tldr, "load_lm", lambda root: make_lm(seed=2))
+    monkeypatch.setattr(tldr, "describe", lambda *_: "none")
+
+    def make(kind=TLDRTask, **settings):
+        torch.manual_seed(0)
+        return kind(TrainOptions(data=Path("unused"), settings=settings))
+
+    return make
+
+
+def test_training_helps_every_patch_size_and_leaves_the_base_alone(make_task):
+    task = make_task()
+    frozen = [(p, p.clone()) for p in task.lm.parameters() if not p.requires_grad]
+    trained = {id(p) for p in task.adapter.parameters()}
+    before = task.evaluate()
+    optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=2e-3)
+    for step in range(60):
+        loss, _ = task.loss(task.batch(np.random.default_rng(step), step), step)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    after = task.evaluate()
+    entropies = [key for key in before if key.endswith("cross-entropy, nats")]
+    assert [key.split(":")[0] for key in entropies] == [f"patch {p}" for p in (1, 2, 4, 6, 8)]
+    assert all(after[key] < 0.8 * before[key] for key in entropies), (before, after)
+    assert all(torch.equal(now, then) for now, then in frozen)
+    assert all(id(p) in trained for p in task.lm.parameters() if p.requires_grad)  # only the adapter's own factors
+
+
+@pytest.mark.parametrize("size", (1, 3))
+def test_the_base_teaches_every_token_it_would_have_drawn(make_task, size):
+    """The loss by hand, item by item: every token of every patch against the law of the base at that very place."""
+    task = make_task(distil="1")
+    batch = speech()
+    with torch.no_grad():
+        law = tldr.base_logits(task.base, batch, batch.codes[..., 0])
+        logits, _ = patch_logits(task.lm, task.adapter, batch, size)
+        assert law.shape[:2] == (3, max(LENGTHS) + 1)
+        each = [
+            -(law[i, : n + 1].softmax(-1) * logits[i].flatten(0, 1)[: n + 1].log_softmax(-1)).sum(-1)
+            for i, n in enumerate(LENGTHS)
+        ]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tldr, "NOISE", 0.0)
+            loss, parts = task.loss((batch, size), 0)
+    assert set(parts) == {"ce", "distil"} and loss.item() == pytest.approx(parts["distil"])
+    torch.testing.assert_close(loss, torch.cat(each).mean(), atol=1e-4, rtol=1e-4)
+    assert all(not p.requires_grad for p in task.base.parameters()) and make_task().base is None
+
+
+def test_every_weight_of_every_kind_is_trained(make_task):
+    for ablate in ("none", "no-lora", "no-speaker", "mean-pool", "parallel"):
+        task = make_task(ablate=ablate)
+        for weight in task.adapter.parameters():  # zeros at the start hold gradients back
+            weight.data.add_(torch.randn_like(weight) * 0.05)
+        task.loss((speech(), 4), 0)[0].backward()
+        idle = [name for name, p in task.adapter.named_parameters() if p.grad is None or not p.grad.any()]
+        assert not [n for n in idle if not (ablate == "parallel" and n == "extractor.enter.weight")], (ablate, idle)
+
+
+def test_ablations_store_under_their_own_name_and_bad_settings_are_refused(make_task):
+    assert set(make_task().modules) == {"tldr"}
+    task = make_task(ablate="no-lora", patch_size="4")
+    assert task.name == "tldr-no-lora" and set(task.modules) == {"tldr-no-lora"} and task.adapter.lora is None
+    assert {task.batch(np.random.default_rng(i), i)[1] for i in range(5)} == {4}
+    assert set(TLDRTask(TrainOptions(data=Path("unused"))).sizes) == set(range(1, 9))
+    for name, kind in ABLATIONS.items():
+        module, recipe = RECIPES[name].split(".")
+        task = getattr(tldr, recipe)
+        assert module == "tldr" and name == kind.needs_weights[0] and task.ablate == kind.ablate
+        assert name in (task.name, f"tldr-{task.ablate}")
+    assert set(make_task(kind=tldr.Short).modules) == {"tldr-short"}
+    for settings in ({"ablate": "head"}, {"patch_size": "9"}, {"patch_size": "x"}):
+        with pytest.raises(UserError):
+            make_task(**settings)

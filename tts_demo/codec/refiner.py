@@ -1,0 +1,186 @@
+"""Refiner: first codebook + voice -> everything the codec's decoder needs, in one non-autoregressive pass.
+
+One-pass prediction of the decoder's latent, trained through the decoder, instead of VALL-E's level-by-level code
+prediction: it needs less data and one pass instead of seven. A semantic code leaves the pitch open, and the mean of all
+pitches is a mumble; so pitch is guessed first, and the latent for that pitch (FastSpeech 2, section 2.3). Its attention
+is limited to the prompt and a local window (compressed-to-fine, section 3.3: the NAR model's window), which also bounds
+what a stream must recompute.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..config import CodecConfig, RefinerConfig
+from .layers import ShiftedConv
+
+PITCH_LOW, PITCH_HIGH = 60.0, 420.0  # Hz, centres of the lowest and the highest class
+
+
+def rotate(x: Tensor, positions: Tensor) -> Tensor:
+    """Rotary position embedding: x [B, A, T, D], positions [T]."""
+    half = x.shape[-1] // 2
+    frequencies = 10_000.0 ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)
+    angles = positions[:, None].float() * frequencies
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+
+
+class RefinerLayer(nn.Module):
+    """Windowed self-attention, attention to the prompt, feed-forward; the voice scales and shifts each norm."""
+
+    def __init__(self, c: RefinerConfig) -> None:
+        super().__init__()
+        self.heads = c.heads
+        self.norms = nn.ModuleList(nn.LayerNorm(c.width, elementwise_affine=False) for _ in range(3))
+        self.voice = nn.Linear(c.speaker, 6 * c.width)
+        nn.init.zeros_(self.voice.weight)
+        nn.init.zeros_(self.voice.bias)
+        self.qkv = nn.Linear(c.width, 3 * c.width)
+        self.self_out = nn.Linear(c.width, c.width)
+        self.cross_q = nn.Linear(c.width, c.width)
+        self.cross_kv = nn.Linear(c.width, 2 * c.width)
+        self.cross_out = nn.Linear(c.width, c.width)
+        self.grow = nn.Linear(c.width, c.ffn)
+        self.shrink = nn.Linear(c.ffn, c.width)
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+    def forward(self, x: Tensor, prompt: Tensor, speaker: Tensor, mask: Tensor) -> Tensor:
+        """x [B, F, width], prompt [B, F', width], speaker [B, speaker], mask [F, F] bool."""
+        shifts = self.voice(speaker)[:, None].chunk(6, dim=-1)
+        normed = [lambda h, i=i: self.norms[i](h) * (1 + shifts[2 * i]) + shifts[2 * i + 1] for i in range(3)]
+        positions = torch.arange(x.shape[1], device=x.device)
+        q, k, v = (self._split(t) for t in self.qkv(normed[0](x)).chunk(3, dim=-1))
+        y = F.scaled_dot_product_attention(rotate(q, positions), rotate(k, positions), v, attn_mask=mask)
+        x = x + self.self_out(y.transpose(1, 2).flatten(2))
+        q = self._split(self.cross_q(normed[1](x)))
+        k, v = (self._split(t) for t in self.cross_kv(prompt).chunk(2, dim=-1))
+        x = x + self.cross_out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        return x + self.shrink(F.gelu(self.grow(normed[2](x)), approximate="tanh"))
+
+
+class Pitch(nn.Module):
+    """Guesses the pitch of each frame and says it on: class 0 is unvoiced, 1 to ``classes`` are log-spaced."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.head = nn.Linear(width, classes + 1)
+        self.table = nn.Embedding(classes + 1, width)
+        nn.init.zeros_(self.table.weight)
+
+    def guess(self, x: Tensor) -> Tensor:
+        """x [..., width] -> logits [..., classes + 1]."""
+        return self.head(F.layer_norm(x, x.shape[-1:]))
+
+    def forward(self, logits: Tensor) -> Tensor:
+        """logits [..., classes + 1] -> [..., width] of the expected pitch, between the two nearest classes."""
+        chance = logits.float().softmax(-1)
+        voiced = chance[..., 1:]
+        place = (voiced * torch.arange(voiced.shape[-1], device=logits.device)).sum(-1) / voiced.sum(-1).clamp(min=1e-6)
+        low = place.long().clamp(max=voiced.shape[-1] - 2)
+        tone = torch.lerp(
+            self.table(low + 1), self.table(low + 2), (place - low)[..., None].to(self.table.weight.dtype)
+        )
+        return torch.where(chance[..., :1] < 0.5, tone, self.table.weight[0])
+
+
+class Refiner(nn.Module):
+    def __init__(self, config: RefinerConfig = RefinerConfig()) -> None:
+        super().__init__()
+        self.config = c = config
+        self.embedding = nn.Embedding(c.entries, c.width)
+        self.stem = ShiftedConv(c.width, c.width, 5, right=2)
+        self.prompt_in = nn.Linear(c.latent, c.width)
+        self.no_prompt = nn.Parameter(torch.zeros(1, 1, c.width))
+        self.layers = nn.ModuleList(RefinerLayer(c) for _ in range(c.layers))
+        self.pitch = Pitch(c.width, c.pitch_classes)
+        self.base = nn.Embedding(c.entries, c.latent)  # what the first book itself says: the rest is added to it
+        nn.init.normal_(self.base.weight, std=0.02)
+        self.norm = nn.LayerNorm(c.width)
+        self.out = nn.Linear(c.width, c.latent)
+
+    @property
+    def left(self) -> int:
+        """Frames of past one output frame can depend on."""
+        return self.config.layers * self.config.left + self.stem.left
+
+    @property
+    def right(self) -> int:
+        """Frames of future one output frame can depend on."""
+        return self.config.layers * self.config.right + self.stem.right
+
+    def forward(self, codes: Tensor, speaker: Tensor, prompt: Tensor | None = None, window: int = 0) -> Tensor:
+        """codes [B, F] of the first book, speaker [B, E], prompt latents [B, F', latent] -> decoder latent [B, F,
+        latent].
+
+        window: 0 = the trained window; else at most this many frames in all are attended in each layer.
+        """
+        return self.refine(codes, speaker, prompt, window)[0]
+
+    def refine(
+        self, codes: Tensor, speaker: Tensor, prompt: Tensor | None = None, window: int = 0, pitch: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """-> decoder latent [B, F, latent], pitch logits [B, F, classes + 1]; the latent is for ``pitch`` [B, F], a
+        class a frame, where it is given (training), else for the guessed one."""
+        x, logits = self._listen(self.embedding(codes), speaker, prompt, window, pitch)
+        return self.base(codes) + self.out(x), logits
+
+    def _listen(
+        self, x: Tensor, speaker: Tensor, prompt: Tensor | None, window: int, pitch: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Frames [B, F, width] as they come in -> as they go out, and pitch logits."""
+        c, count = self.config, x.shape[1]
+        x = self.stem(x.transpose(1, 2)).transpose(1, 2)
+        memory = self.no_prompt.expand(len(x), -1, -1)
+        if prompt is not None:
+            memory = torch.cat([memory, self.prompt_in(prompt[:, : c.prompt_frames])], dim=1)
+        left = min(c.left, window - 1 - c.right) if window else c.left
+        offset = torch.arange(count, device=x.device)
+        offset = offset[None, :] - offset[:, None]
+        mask = (offset >= -left) & (offset <= c.right)
+        x = self.layers[0](x, memory, speaker, mask)
+        logits = self.pitch.guess(x)
+        x = x + (self.pitch(logits) if pitch is None else self.pitch.table(pitch))
+        for layer in self.layers[1:]:
+            x = layer(x, memory, speaker, mask)
+        return self.norm(x), logits
+
+
+class BooksRefiner(Refiner):
+    """The refiner of speech of which a language model said several books (QTTS). Books that were drawn are not the
+    books of a recording: each draw is a little off, and the codec's decoder alone turns that into words misheard. This
+    one hears the draws beside the first book, learns how far to trust them, and fills in the books that were not said
+    at all.
+
+    Fresh, it is the refiner it begins with, and all but ignores the finer books.
+    """
+
+    def __init__(self, config: RefinerConfig = RefinerConfig()) -> None:
+        super().__init__(config)
+        self.finer = nn.Linear(config.latent, config.width, bias=False)
+        self.said = nn.Embedding(CodecConfig.codebooks, config.width)  # row K - 1: K books were said
+        self.trust = nn.Linear(config.width, config.latent)  # how much of what they say is taken as it is
+        for weight in (self.finer.weight, self.said.weight, self.trust.weight):
+            nn.init.zeros_(weight)
+        nn.init.constant_(self.trust.bias, -5.0)
+
+    def hear(
+        self,
+        codes: Tensor,
+        finer: Tensor,
+        books: Tensor,
+        speaker: Tensor,
+        prompt: Tensor | None = None,
+        window: int = 0,
+        pitch: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """codes [B, F] of the first book, finer [B, F, latent] what the books above it add
+        (``ResidualQuantizer.finer``), books [B] how many were said -> as ``refine``."""
+        heard = self.embedding(codes) + self.finer(finer) + self.said(books - 1)[:, None]
+        x, logits = self._listen(heard, speaker, prompt, window, pitch)
+        return self.base(codes) + self.out(x) + self.trust(x).sigmoid() * finer, logits

@@ -1,0 +1,41 @@
+"""Where the time of the acoustics goes: a clock on modules of the stack, for the length of one run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..runtime import synchronize
+
+
+class PartClock:
+    """``seconds`` spent inside each module while the block lasts. The device is waited for on both ends of a call."""
+
+    def __init__(self, parts: Mapping[str, nn.Module], device: torch.device) -> None:
+        self.seconds = dict.fromkeys(parts, 0.0)
+        self._parts, self._device = parts, device
+
+    def __enter__(self) -> PartClock:
+        self._hooks = [hook for part, module in self._parts.items() for hook in self._watch(part, module)]
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for hook in self._hooks:
+            hook.remove()
+
+    def _watch(self, part: str, module: nn.Module) -> tuple[Any, Any]:
+        started = [0.0]
+
+        def before(*_: Any) -> None:
+            synchronize(self._device)
+            started[0] = time.perf_counter()
+
+        def after(*_: Any) -> None:
+            synchronize(self._device)
+            self.seconds[part] += time.perf_counter() - started[0]
+
+        return module.register_forward_pre_hook(before), module.register_forward_hook(after)

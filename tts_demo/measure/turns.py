@@ -1,0 +1,39 @@
+"""Runs side by side in one process: each goes on to its next event in turn, so that all of them meet the same
+machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from .. import engine
+from ..config import Request
+
+
+def turns(
+    stack: Any, requests: Sequence[Request], around: AbstractContextManager[Any] | None = None
+) -> Iterator[tuple[int, engine.Event]]:
+    """All of ``requests`` at once: (which one, its next event). Whichever has spoken least goes on, until its next
+    event (a chunk of audio, or a fifth of a second of compute). A run's clock stands still meanwhile, as it does while
+    a page shows an event, so its figures are its own; but a machine that is slow for a second is slow for every run.
+    ``around``: entered while the first one goes on."""
+    runs = [engine.generate(stack, request) for request in requests]
+    spoken = dict.fromkeys(range(len(runs)), 0)  # frames of those that go on
+    while spoken:
+        which = min(spoken, key=spoken.__getitem__)
+        with around if around is not None and which == 0 else nullcontext():
+            event = next(runs[which])
+        yield which, event
+        if isinstance(event, engine.Stats):
+            spoken[which] = event.snapshot.frames
+        elif isinstance(event, engine.Done):
+            del spoken[which]
+
+
+def in_turn(
+    stack: Any, requests: Sequence[Request], around: AbstractContextManager[Any] | None = None
+) -> list[engine.Done]:
+    """How all of them end, in their order."""
+    done = {which: event for which, event in turns(stack, requests, around) if isinstance(event, engine.Done)}
+    return [done[which] for which in range(len(requests))]

@@ -1,0 +1,155 @@
+"""Stacks of random weights in a given shape, for speed and memory: a fixed prefix, no text.
+
+``nano`` and ``qwen2-0.5b`` are language models alone, their vocoder is silence; ``cosyvoice2`` and ``cosyvoice3`` are
+the released models whole, flow and vocoder included.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..config import LMConfig, UserError
+from ..lm import Decoder, LanguageModel, Prefix
+from ..lm.cost import fastest_dtype
+from ..methods import Method, find
+from .base import Prompt
+from .cosyvoice.configs import MEL_PER_TOKEN, MELS, CosyConfig, version_2, version_3
+from .cosyvoice.flow import build_flow, flow_noise
+from .cosyvoice.hift import Hift
+from .cosyvoice.lm import CosyLanguageModel
+from .cosyvoice.prompt import Voice
+from .cosyvoice.stack import CosyVoiceStack
+
+RANDOM = "random weights"  # in place of a checkpoint's hash
+TEXT_TOKENS, PROMPT_SECONDS = 60, 3
+SHAPES = {
+    "nano": (LMConfig(), 50),
+    # CosyVoice2-0.5B: Qwen2-0.5B with 6561 codes and 3 special ids, 25 tokens a second
+    "qwen2-0.5b": (
+        LMConfig(
+            text_vocab=TEXT_TOKENS,
+            speech_codes=6561,
+            extra_codes=3,
+            hidden=896,
+            layers=24,
+            heads=14,
+            kv_heads=2,
+            ffn=4864,
+            rope_theta=1e6,
+            max_positions=8192,
+            bidirectional_text=False,
+        ),
+        25,
+    ),
+}
+RELEASED = {"cosyvoice2": version_2, "cosyvoice3": version_3}
+
+
+@dataclass(frozen=True)
+class ShapePrompt:
+    codes: Tensor  # [F, K]
+    speaker: Tensor
+    seconds: float = PROMPT_SECONDS
+
+
+class Silence:
+    """A vocoder that costs nothing: figures of this stack are the language model's."""
+
+    def __init__(self, hop: int) -> None:
+        self.hop = hop
+
+    def push(self, frames: Tensor) -> np.ndarray:
+        return np.zeros(len(frames) * self.hop, np.float32)
+
+    def finish(self) -> np.ndarray:
+        return np.zeros(0, np.float32)
+
+
+class ShapeStack:
+    """``stacks.Stack`` as far as the engine asks."""
+
+    sample_rate, checkpoint_hash = 24_000, RANDOM
+
+    def __init__(self, name: str, config: LMConfig, frame_rate: int, device: torch.device, dtype: torch.dtype) -> None:
+        torch.manual_seed(0)
+        self.name, self.frame_rate, self.device, self.dtype = name, frame_rate, device, dtype
+        self.lm = LanguageModel(config).to(device, dtype).eval().requires_grad_(False)
+        self.prompt = ShapePrompt(
+            torch.randint(config.speech_codes, (PROMPT_SECONDS * frame_rate, 8), device=device),
+            torch.randn(config.speaker, device=device),
+        )
+        self.text = torch.randint(config.text_vocab, (TEXT_TOKENS,), device=device)
+        self._methods: dict[str, Method] = {}
+
+    @property
+    def decoder(self) -> Decoder:
+        return self.lm.decoder
+
+    def split(self, text: str) -> list[str]:
+        return [text]
+
+    def prefix(self, prompt: ShapePrompt, segment: str) -> Prefix:
+        return self.lm.prefix(self.text, tuple(map(str, range(TEXT_TOKENS))), prompt.speaker, prompt.codes)
+
+    def method(self, name: str) -> Method:
+        if name not in self._methods:
+            modules = find(name).build_modules(self.lm)
+            for module in modules.values():
+                module.to(self.device, self.dtype).eval().requires_grad_(False)
+            self._methods[name] = find(name)(self.lm, modules)
+        return self._methods[name]
+
+    def vocoder(self, prompt: ShapePrompt, codebooks: int) -> Silence:
+        return Silence(self.sample_rate // self.frame_rate)
+
+
+class RandomCosyVoice(CosyVoiceStack):
+    """The released model of ``config`` with random weights, on a prompt of random tokens: no file is needed."""
+
+    checkpoint_hash = RANDOM
+
+    def __init__(self, name: str, config: CosyConfig, device: torch.device, dtype: torch.dtype) -> None:
+        torch.manual_seed(0)
+        self.name, self.config, self.device, self.dtype = name, config, device, dtype
+        self.lm = CosyLanguageModel(config.lm, config.layout).to(device, dtype).eval().requires_grad_(False)
+        self._flow = build_flow(config.flow).to(device, dtype).eval().requires_grad_(False)
+        self._hift = Hift(config.hift).prepare().to(device)
+        self._noise = flow_noise().to(device)
+        self._methods, self._loading = {}, threading.Lock()
+        tokens = torch.randint(config.flow.tokens, (PROMPT_SECONDS * self.frame_rate,))
+        voice = Voice(
+            tokens,
+            torch.randn(1, config.flow.speaker),
+            torch.randn(1, MELS, MEL_PER_TOKEN * len(tokens)),
+            PROMPT_SECONDS,
+            (),
+            False,
+        )
+        self.prompt = Prompt(tokens[:, None].to(device), None, "", PROMPT_SECONDS, RANDOM, {"voice": voice})
+        self.text = torch.randint(config.lm.text_vocab, (TEXT_TOKENS,), device=device)
+
+    def split(self, text: str) -> list[str]:
+        return [text]
+
+    def prefix(self, prompt: Prompt, segment: str) -> Prefix:
+        speaker = prompt.extra["voice"].speaker[0].to(self.device)
+        return self.lm.prefix(self.text, tuple(map(str, range(TEXT_TOKENS))), speaker, prompt.codes)
+
+    def _trained(self, kind: type[Method], part: str, module: torch.nn.Module) -> torch.nn.Module:
+        if kind.name == "qtts":
+            raise UserError("qtts needs several codebooks, and this model speaks one.")
+        return module.to(self.device, self.dtype).eval().requires_grad_(False)
+
+
+def shape_stack(shape: str, device: torch.device, dtype: torch.dtype | None = None) -> ShapeStack | RandomCosyVoice:
+    """The stack of a shape. dtype None: the fastest here, measured; of a whole released model, float32 on a CPU."""
+    if shape in SHAPES:
+        config, frame_rate = SHAPES[shape]
+        return ShapeStack(shape, config, frame_rate, device, dtype or fastest_dtype(config, device))
+    usual = torch.float32 if device.type == "cpu" else torch.bfloat16
+    return RandomCosyVoice(shape, RELEASED[shape](), device, dtype or usual)

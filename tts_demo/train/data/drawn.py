@@ -1,0 +1,136 @@
+"""Recordings whose first book stays and whose other books QTTS's adapters say: what they will really draw, with their
+own past, beside what was spoken. Rows speak in lockstep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from tqdm import tqdm
+
+from ...config import FRAME_RATE, Sampling
+from ...lm.masks import causal_mask
+from ...lm.sampling import sample
+from ...methods.qtts.books import finer
+from ...methods.qtts.delay import DelayStrategy
+from ...methods.qtts.hierarchical import HierarchicalStrategy
+from .sequences import Sequences, SpeechBatch, attention_mask, prefix_batch
+
+
+@torch.no_grad()
+def draw_hierarchical(
+    strategy: HierarchicalStrategy, sampling: Sampling, batch: SpeechBatch, generator: torch.Generator
+) -> Tensor:
+    """The codes [B, F, K] of a batch, books 2 to K drawn. Behind an item's end they mean nothing."""
+    books, law = batch.codes.shape[2], finer(sampling)
+    tag, block = strategy.adapter.tag(books), strategy.stacked.new_block(books, len(batch.codes))
+
+    def frame(hidden: Tensor, first: Tensor) -> Tensor:
+        draw = lambda k, row: sample(strategy.heads[k - 1](row).float(), law, generator) if k else first
+        return strategy.stacked.unroll(hidden, block, draw)
+
+    hidden, feed = _lockstep(strategy, batch, batch.codes.shape[1])
+    said = []
+    for t in range(batch.codes.shape[1]):
+        said.append(frame(hidden, batch.codes[:, t, 0]))
+        hidden = feed(strategy.adapter.books.look_up(strategy.table[:books], said[-1])[0] + tag)
+    return torch.stack(said, 1)
+
+
+@torch.no_grad()
+def draw_delay(strategy: DelayStrategy, sampling: Sampling, batch: SpeechBatch, generator: torch.Generator) -> Tensor:
+    """The same, each book a step behind the one below."""
+    adapter, (rows, frames, books), law = strategy.adapter, batch.codes.shape, finer(sampling)
+    table, tag, pad = strategy.table[:books], adapter.tag(books, 1), adapter.config.pad
+    places = torch.arange(books, device=batch.codes.device)
+    said = F.pad(batch.codes.where(places == 0, pad), (0, 0, 0, books - 1), value=pad)  # [B, S, K] as spoken, delayed
+    known = said.new_zeros(rows, books, adapter.config.hidden, dtype=strategy.decoder.dtype)
+    hidden, feed = _lockstep(strategy, batch, frames + books - 1)
+    for s in range(frames + books - 1):
+        scores = adapter.scores(hidden, known[:, :-1])
+        drawn = torch.stack([sample(row.float(), law, generator) for row in scores], 1)
+        frame = s - places  # of each book
+        there = (frame >= 0) & (frame < batch.frames[:, None])
+        said[:, s, 1:] = drawn
+        said[:, s] = said[:, s].where(there, pad)
+        x, contexts = adapter.books.look_up(table, said[:, s])
+        known = contexts + F.pad(known[:, :-1], (0, 0, 1, 0))  # of each book's frame: the books up to it
+        hidden = feed(x + tag)
+    return torch.stack([said[:, k : k + frames, k] for k in range(books)], -1).clamp(max=pad - 1)
+
+
+def _lockstep(
+    strategy: DelayStrategy | HierarchicalStrategy, batch: SpeechBatch, steps: int
+) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """-> hidden [B, H] that decides the first step of each row, and what takes the inputs [B, H] of a step to the next
+    one's."""
+    decoder, prefix = strategy.decoder, prefix_batch(strategy.lm, batch)
+    (rows, columns), device = prefix.valid.shape, batch.codes.device
+    cache = decoder.new_cache(columns + steps, rows)
+    live = torch.cat([prefix.valid, prefix.valid.new_ones(rows, steps)], 1)  # columns that may be seen
+    mask = attention_mask(prefix, causal_mask(0, 0, device), decoder.config.bidirectional_text)
+    hidden = decoder.forward(prefix.x.to(decoder.dtype), cache, prefix.positions, mask)[:, -1]
+
+    def feed(x: Tensor) -> Tensor:
+        place = (prefix.next + cache.length - columns)[:, None]
+        return decoder.forward(x[:, None].to(decoder.dtype), cache, place, live[:, None, : cache.length + 1])[:, 0]
+
+    return hidden, feed
+
+
+class DrawnCache:
+    """Codes of some utterances, as recorded and as each strategy draws its higher books behind the recorded first: made
+    once for a set of adapters. ``hours`` of training speech, spread over all of it, and the first held-out
+    utterances."""
+
+    SOURCES = ("recorded", "delay", "hierarchical")
+    HELD_OUT, ROWS = 96, 48  # utterances; how many speak at once
+
+    def __init__(
+        self,
+        data: Sequences,
+        draws: dict[str, Callable[[SpeechBatch, torch.Generator], Tensor]],
+        path: Path,
+        hours: float,
+        seed: int = 0,
+    ) -> None:
+        if not path.exists():
+            self._draw_all(data, draws, path, hours, seed)
+        with np.load(path) as stored:
+            self.codes, offsets, chosen = stored["codes"], stored["offsets"], stored["chosen"]
+        self.spans = {int(i): (int(a), int(b)) for i, a, b in zip(chosen, offsets, offsets[1:])}
+
+    def get(self, index: int) -> np.ndarray | None:
+        """int64 [sources, F, K], or None for an utterance that is not among them."""
+        span = self.spans.get(index)
+        return None if span is None else self.codes[:, span[0] : span[1]].astype(np.int64)
+
+    def _draw_all(
+        self,
+        data: Sequences,
+        draws: dict[str, Callable[[SpeechBatch, torch.Generator], Tensor]],
+        path: Path,
+        hours: float,
+        seed: int,
+    ) -> None:
+        frames = np.asarray([len(data.codes.get(i)) for i in data.train])
+        wanted = min(len(frames), max(1, round(len(frames) * hours * 3600 * FRAME_RATE / frames.sum())))
+        train = [data.train[n * len(frames) // wanted] for n in range(wanted)]  # sorted by length, so of every length
+        order = sorted(data.test[: self.HELD_OUT] + train, key=lambda i: len(data.codes.get(i)))
+        rng, generator = np.random.default_rng(seed), torch.Generator(data.device).manual_seed(seed)
+        codes, offsets = [], [0]
+        for start in tqdm(
+            range(0, len(order), self.ROWS), desc="drawing the higher books", unit="batch", mininterval=2.0
+        ):
+            batch = data.batch_of(rng, order[start : start + self.ROWS])
+            made = torch.stack([batch.codes] + [draws[source](batch, generator) for source in self.SOURCES[1:]], 1)
+            for row, count in zip(made.cpu().numpy().astype(np.uint16), batch.frames.tolist()):
+                codes.append(row[:, :count])
+                offsets.append(offsets[-1] + count)
+        part = path.with_suffix(".part.npz")
+        np.savez(part, codes=np.concatenate(codes, 1), offsets=np.asarray(offsets), chosen=np.asarray(order))
+        part.rename(path)

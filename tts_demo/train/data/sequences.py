@@ -1,0 +1,273 @@
+"""Batches for every recipe that trains on codes: text, codes, voice and alignment of utterances of like length.
+
+Columns are laid out alike for all items, [speaker, SOS, text (padded), TASK, speech (padded)], with positions that skip
+the padding, so an item's numbers are those of decoding it alone: position of TASK = 2 + its own text length.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from ...codec.model import Codec
+from ...codec.speaker import SpeakerEncoder
+from ...config import HOP, UserError
+from ...lm.masks import causal_mask
+from ...lm.model import SOS, TASK, LanguageModel
+from ...text.sentences import BOUNDARY, IDS
+from .alignment import Alignments, PhoneticCache
+from .corpora import Corpus, PhonemeCache, SpeechCache, pad_stack
+
+
+@dataclass(frozen=True)
+class SpeechBatch:
+    text: Tensor  # [B, T] phoneme ids, 0 = padding
+    text_lengths: Tensor  # [B]
+    codes: Tensor  # [B, F, K], 0 behind the end
+    frames: Tensor  # [B] true lengths
+    speaker: Tensor  # [B, E] of another utterance of the same voice
+    alignment: Tensor  # [B, F] index into the item's text spoken at that frame, -1 = unknown or padding
+
+    def to(self, device: torch.device | str) -> SpeechBatch:
+        return SpeechBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
+
+
+class CodeCache:
+    """Codes [F, K] and a speaker vector for every utterance, made once per codec."""
+
+    def __init__(self, speech: SpeechCache, codec: Codec, voice: SpeakerEncoder, tag: str) -> None:
+        path = speech.folder / f"codes-{tag}.npz"
+        if not path.exists():
+            _encode_all(speech, codec, voice, path)
+        stored = np.load(path)
+        self.offsets, self.codes, self.speakers = stored["offsets"], stored["codes"], stored["speakers"]
+
+    def get(self, index: int) -> np.ndarray:
+        """int64 [F, K]."""
+        return self.codes[self.offsets[index] : self.offsets[index + 1]].astype(np.int64)
+
+
+def _encode_all(speech: SpeechCache, codec: Codec, voice: SpeakerEncoder, path: Path) -> None:
+    codes, speakers, offsets = [], [], [0]
+    # most of the work, and the codec's recipes share it
+    heard = PhoneticCache(speech, codec.phonetic, tag_of(codec.phonetic))
+    device = codec.encoder.to_latent.weight.device
+    with torch.no_grad():
+        for i in tqdm(range(len(speech)), desc="encoding speech", unit="utt", mininterval=2.0):
+            samples = speech.samples(i)
+            whole = torch.from_numpy(samples[: len(samples) // HOP * HOP])[None].to(device)
+            phonetic = torch.from_numpy(heard.get(i).astype(np.float32)).to(device)[None]
+            codes.append(codec.encode(whole, phonetic)[0].cpu().numpy().astype(np.uint16))
+            speakers.append(voice(whole)[0].cpu().numpy())
+            offsets.append(offsets[-1] + len(codes[-1]))
+    np.savez(path, codes=np.concatenate(codes), offsets=np.asarray(offsets), speakers=np.stack(speakers))
+
+
+class Sequences:
+    """Deterministic batches of about ``frames`` codec frames each; ``batch(rng)`` for training, ``held_out`` to score.
+
+    ``pairs``: share of utterances under half of ``max_frames`` that get a second one of the same voice appended, so
+    that the model also knows sequences with a prompt in front and longer than one sentence. ``chains``: share of
+    batches whose items are several utterances of one voice in a row, up to ``chained`` frames: what is spoken in one go
+    may be long. ``lead``: text ids in front of every text, ``joint``: those between two. Of a corpus without a hold-out
+    rule one utterance in fifty is kept back.
+    """
+
+    def __init__(
+        self,
+        speech: Corpus,
+        phonemes: PhonemeCache,
+        alignments: Alignments,
+        codes: CodeCache,
+        frames: int,
+        pairs: float = 0.4,
+        corpora: tuple[str, ...] | None = None,
+        max_frames: int = 850,
+        *,
+        chains: float = 0.0,
+        chained: int = 3000,
+        lead: Sequence[int] = (),
+        joint: Sequence[int] = (IDS[BOUNDARY],),
+        device: str = "cpu",
+    ) -> None:
+        self.speech, self.phonemes, self.alignments, self.codes = speech, phonemes, alignments, codes
+        self.pairs, self.frames, self.longest, self.device = pairs, frames, max_frames, device
+        self.chains, self.chained = chains, chained
+        self.lead, self.joint = (np.asarray(ids, dtype=np.int64) for ids in (lead, joint))
+        usable = [
+            i
+            for i in speech.indices(False, corpora)
+            if alignments.get(i) is not None and len(codes.get(i)) <= max_frames
+        ]
+        self.test = [i for i in speech.indices(True) if alignments.get(i) is not None]
+        if not self.test:
+            usable, self.test = [i for n, i in enumerate(usable) if n % 50], usable[::50]
+        if not usable:
+            raise UserError("There is too little speech to train on: at least two utterances that fit their text.")
+        self.train = sorted(usable, key=lambda i: len(codes.get(i)))
+        self._tested = set(self.test)
+        self._voices: dict[tuple[str, bool], list[int]] = {}
+        for i in self.train + self.test:
+            self._voices.setdefault(self._side(i), []).append(i)
+        lengths = np.asarray([len(codes.get(i)) for i in self.train])
+        self._share = np.cumsum(lengths) / lengths.sum()
+
+    def _side(self, index: int) -> tuple[str, bool]:
+        return self.speech.utterances[index].speaker, index in self._tested
+
+    def same_voice(self, index: int) -> list[int]:
+        """Utterances of the same voice on the same side of the hold-out: what is held out is never said in training,
+        not even as the second half of a pair."""
+        return self._voices[self._side(index)]
+
+    def batch(self, rng: np.random.Generator, times: int = 1) -> SpeechBatch:
+        """One training batch, or one ``times`` as large: utterances around a random length, drawn in proportion to
+        their frames."""
+        centre = int(np.searchsorted(self._share, rng.random()))
+        length = len(self.codes.get(self.train[centre]))
+        count = max(1, round(times * self.frames / length))
+        low = max(0, min(centre - 2 * count, len(self.train) - 4 * count))
+        pool = self.train[low : low + max(count, 4 * count)]
+        chosen = rng.choice(pool, size=min(count, len(pool)), replace=False)
+        if self.chains and rng.random() < self.chains:
+            goal = int(rng.integers(self.chained // 3, self.chained + 1))
+            chosen = chosen[: max(1, times * self.frames // goal)]
+            return self.collate([self._item(rng, int(i), goal, self.chained) for i in chosen]).to(self.device)
+        pair = 2 * length < self.longest and rng.random() < self.pairs
+        if pair:
+            chosen = chosen[: max(1, len(chosen) // 2)]
+        goals = [len(self.codes.get(int(i))) + 1 if pair else 0 for i in chosen]
+        return self.collate([self._item(rng, int(i), goal, self.longest) for i, goal in zip(chosen, goals)]).to(
+            self.device
+        )
+
+    def batch_of(self, rng: np.random.Generator, indices: Sequence[int]) -> SpeechBatch:
+        """These utterances, each with the voice of another one of its speaker."""
+        return self.collate([self._item(rng, int(i)) for i in indices]).to(self.device)
+
+    def held_out_chains(self, count: int = 4) -> list[SpeechBatch]:
+        """Fixed stretches of ``chained`` frames of held-out speech, each of one voice."""
+        rng = np.random.default_rng(0)
+        chosen = rng.permutation(self.test)[:count]
+        return [self.collate([self._item(rng, int(i), self.chained, self.chained)]).to(self.device) for i in chosen]
+
+    def held_out(self, batches: int = 8, size: int = 12) -> list[SpeechBatch]:
+        """Fixed batches of held-out speech."""
+        rng = np.random.default_rng(0)
+        chosen = rng.permutation(self.test)[: batches * size]
+        order = sorted((int(i) for i in chosen), key=lambda i: len(self.codes.get(i)))
+        return [self.batch_of(rng, order[k : k + size]) for k in range(0, len(order), size)]
+
+    def _item(self, rng: np.random.Generator, index: int, goal: int = 0, longest: int = 0) -> tuple[np.ndarray, ...]:
+        """An utterance, followed by others of its voice while there are fewer than ``goal`` frames and the next fits
+        into ``longest``."""
+        voice = self.same_voice(index)
+        speaker = self.codes.speakers[int(rng.choice(voice))]
+        text, codes, align = self._single(index)
+        while len(codes) < goal:
+            more_text, more_codes, more_align = self._single(int(rng.choice(voice)))
+            if len(codes) + len(more_codes) > longest:
+                break
+            align = np.concatenate([align, _moved(more_align, len(text) + len(self.joint))])
+            text = np.concatenate([text, self.joint, more_text])
+            codes = np.concatenate([codes, more_codes])
+        return np.concatenate([self.lead, text]), codes, _moved(align, len(self.lead)), speaker
+
+    def _single(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        codes, align = self.codes.get(index), self.alignments.get(index).astype(np.int64)
+        count = min(len(codes), len(align))
+        return np.asarray(self.phonemes.ids[index], dtype=np.int64), codes[:count], align[:count]
+
+    @staticmethod
+    def collate(items: list[tuple[np.ndarray, ...]]) -> SpeechBatch:
+        text, codes, align, speaker = zip(*items)
+        return SpeechBatch(
+            pad_stack(list(text)),
+            torch.tensor([len(t) for t in text]),
+            pad_stack(list(codes)),
+            torch.tensor([len(c) for c in codes]),
+            torch.from_numpy(np.stack(speaker)),
+            pad_stack(list(align), -1),
+        )
+
+
+def _moved(alignment: np.ndarray, places: int) -> np.ndarray:
+    """Indices into a text that has got ``places`` symbols in front; what is unknown stays so."""
+    return np.where(alignment < 0, -1, alignment + places)
+
+
+@dataclass(frozen=True)
+class PrefixBatch:
+    """Embedded prefixes: x [B, C, H], positions [B, C], valid [B, C] (False = text padding). Speech starts at
+    ``next``."""
+
+    x: Tensor
+    positions: Tensor
+    valid: Tensor
+    next: Tensor  # [B] the position of the first speech token
+
+
+def prefix_batch(lm: LanguageModel, batch: SpeechBatch) -> PrefixBatch:
+    """[speaker, SOS, text (padded), TASK] for every item; without the speaker where the language model takes none."""
+    (size, longest), device = batch.text.shape, batch.text.device
+    marker = lm.markers.weight[:, None, None].expand(2, size, 1, -1)
+    parts = [marker[SOS], lm.text_embedding(batch.text), marker[TASK]]
+    head = 1
+    if lm.speaker_proj is not None:
+        parts.insert(0, lm.speaker_proj(batch.speaker)[:, None])
+        head = 2
+    columns = torch.arange(longest, device=device)
+    valid = columns[None] < batch.text_lengths[:, None]
+    ones = torch.ones(size, head, dtype=torch.bool, device=device)
+    positions = torch.cat(
+        [
+            torch.arange(head, device=device).expand(size, -1),
+            head + columns.expand(size, -1),
+            (head + batch.text_lengths)[:, None],
+        ],
+        1,
+    )
+    return PrefixBatch(
+        torch.cat(parts, 1), positions, torch.cat([ones, valid, ones[:, :1]], 1), head + batch.text_lengths + 1
+    )
+
+
+def attention_mask(prefix: PrefixBatch, speech_mask: Tensor, bidirectional: bool) -> Tensor:
+    """Mask [B, C + S, C + S] for a prefix followed by S speech columns whose own mask is ``speech_mask`` [S, S] or
+    [B, S, S]. Speech sees the whole valid prefix; padding rows see themselves so that no row is empty."""
+    (size, columns), device = prefix.valid.shape, prefix.valid.device
+    speech = speech_mask if speech_mask.dim() == 3 else speech_mask.expand(size, -1, -1)
+    total = columns + speech.shape[1]
+    mask = torch.zeros(size, total, total, dtype=torch.bool, device=device)
+    inner = prefix.valid[:, None, :].expand(-1, columns, -1)
+    mask[:, :columns, :columns] = inner if bidirectional else inner & causal_mask(columns, columns, device)
+    mask[:, columns:, :columns] = prefix.valid[:, None, :]
+    mask[:, columns:, columns:] = speech
+    return mask | torch.eye(total, dtype=torch.bool, device=device)
+
+
+def speech_targets(batch: SpeechBatch, eos: int, ignore: int = -100) -> Tensor:
+    """Targets [B, F + 1] of the first codebook: row t is what the model must say after t speech tokens; EOS at the
+    item's end, ``ignore`` behind it. Row 0 is predicted at TASK."""
+    size, longest = batch.codes.shape[:2]
+    targets = torch.full((size, longest + 1), ignore, device=batch.codes.device)
+    targets[:, :longest] = batch.codes[..., 0]
+    steps = torch.arange(longest + 1, device=batch.codes.device)[None]
+    targets = torch.where(steps == batch.frames[:, None], eos, targets)
+    return torch.where(steps > batch.frames[:, None], ignore, targets)
+
+
+def tag_of(*modules: torch.nn.Module) -> str:
+    """Eight hex digits of the weights, to name caches made with them."""
+    digest = hashlib.sha256()
+    for module in modules:
+        for key, value in sorted(module.state_dict().items()):
+            digest.update(key.encode() + value.detach().float().cpu().numpy().tobytes())
+    return digest.hexdigest()[:8]

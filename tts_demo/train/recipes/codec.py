@@ -1,0 +1,309 @@
+"""Recipe ``codec``: encoder, quantizer and decoder, with the refiner and the speaker encoder trained along.
+
+Each batch is random crops. Some go through the quantizer with a random number of books; the others go first book ->
+refiner (with the voice of another crop and its own pitch) -> the same decoder, so that the decoder learns to speak from
+both. Besides spectra, what the frozen lower blocks of the recogniser hear in the result must be what they hear in the
+recording, and a finished first book must take it for the same codes: spectra alone forgive a mumble. The first book
+alone feeds the semantic probe. ``--set semantic=0`` trains without either, for the comparison in QTTS.
+
+``--set start=published`` goes on from the published codec with first book and voice frozen: whatever was trained on the
+first book stays valid, the strategies of QTTS that read the others do not. ``--set refined=0.75`` gives the refiner
+three quarters of each batch instead of half, for a first book that is new to it. The recipe in ``codec_decoder.py``
+keeps every code.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ... import checkpoints
+from ...codec.model import Codec
+from ...codec.recogniser import Recogniser
+from ...codec.refiner import Refiner
+from ...codec.source import HIGHEST, HISS, LOWEST, run
+from ...codec.speaker import SpeakerEncoder
+from ...config import FRAME_RATE, HOP, CodecConfig, UserError
+from ...text.sentences import SYMBOLS
+from ..data.alignment import Alignments, PhoneticCache, sounds_of
+from ..data.corpora import PhonemeCache, SpeechCache, describe, pad_stack
+from ..data.load import hear_with, load_recogniser
+from ..data.pitch import PitchCache
+from ..data.sequences import tag_of
+from ..discriminators import Discriminators
+from ..loop import Task, TrainOptions
+from ..losses import SemanticProbe, SpectralLoss
+
+CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
+
+
+SAID, SHARPNESS = 0.3, 0.1  # weight of the codes that are taken for what was said; of cosines, as a temperature
+JUDGED, BY_DEGREES = 32, 300  # frames of each crop that the discriminators hear; steps until they count in full
+
+
+@dataclass(frozen=True)
+class CodecBatch:
+    audio: Tensor  # [B, CROP * HOP]
+    phonetic: Tensor  # [B, CROP, semantic width] features of the frozen recogniser blocks, from the whole utterance
+    voice: Tensor  # [B, VOICE_CROP * HOP], the same speaker elsewhere
+    voice_phonetic: Tensor  # [B, VOICE_CROP, semantic width]
+    labels: Tensor  # [B, CROP] phoneme id per frame
+    pitch: Tensor  # [B, CROP] class of pitch.py
+    hertz: Tensor  # [B, CROP] pitch for the decoder's source, 0 = unvoiced
+    sounds: Tensor  # [B, T] phoneme ids of the crop, 0 = padding
+    speakers: Tensor  # [B]
+    place: Tensor  # [B, 2] utterance, and where in it the crop begins, in frames
+
+    def to(self, device: torch.device | str) -> CodecBatch:
+        return CodecBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
+
+
+class CodecTask(Task):
+    name = "codec"
+    steps, lr = 9000, 8e-4
+    loads_published = True
+
+    def __init__(self, options: TrainOptions) -> None:
+        self.speech = SpeechCache(options.data, options.work / "cache")
+        self.phonemes = PhonemeCache(self.speech)
+        recogniser = load_recogniser(options.checkpoint)
+        self.alignments = Alignments(self.speech, self.phonemes, recogniser, tag_of(recogniser))
+        self.size, self.device = options.batch or 8, options.device
+        share = float(options.settings.get("refined", 0.5))  # of a batch: that voice is what most people hear
+        self.refined = min(self.size - 1, max(1, round(self.size * share))) if self.size > 1 else 1
+        self.goes_on |= options.settings.get("start") == "published"
+        self.semantic = float(options.settings.get("semantic", 1.0))
+        self.audio_gradient = float(options.settings.get("audio_gradient", 0.15)) if self.semantic else 1.0
+        self.codec, self.refiner, self.voice = self._networks(options, recogniser)
+        self.codec.phonetic.to(self.device)
+        self.pitch = PitchCache(self.speech, self.refiner.config.pitch_classes)
+        self.hertz = PitchCache(self.speech)
+        self.phonetic = PhoneticCache(self.speech, self.codec.phonetic, tag_of(self.codec.phonetic))
+        self.modules = {"codec": self.codec, "refiner": self.refiner, "speaker": self.voice}
+        self.train, self.test = self.speech.split(lambda i: _usable(self, i))
+        if not self.train:
+            raise UserError(
+                f"There is too little speech to train on: at least two recordings over {CROP / FRAME_RATE:g} s "
+                "that fit their text."
+            )
+        self.voices = sorted({self.speech.utterances[i].speaker for i in self.train})
+        self.by_voice = {v: [i for i in self.train if self.speech.utterances[i].speaker == v] for v in self.voices}
+        self.probe = SemanticProbe(self.codec.config.latent, len(SYMBOLS))
+        self.classify = nn.Linear(self.voice.config.embedding, len(self.voices))
+        self.helpers = {"probe": self.probe, "classify": self.classify}
+        self.adversarial = float(options.settings.get("adversarial", 0.0))
+        if self.adversarial:
+            self.helpers["discriminators"] = Discriminators(int(options.settings.get("wider", 1)))
+        self.spectral = SpectralLoss().to(self.device)
+        seconds = np.asarray([self.speech.seconds(i) for i in self.train])
+        self.weights = seconds / seconds.sum()
+        self.data_summary = describe(self.speech, self.train)
+
+    def _networks(self, options: TrainOptions, recogniser: Recogniser) -> tuple[Codec, Refiner, SpeakerEncoder]:
+        if self.goes_on:
+            codec, refiner, voice = published(options)
+            for part in (codec.encoder, codec.quantizer, codec.decoder):
+                part.requires_grad_(True)
+            codec.quantizer.books[0].requires_grad_(False)
+            return codec, refiner, voice
+        c = recogniser.config
+        codec = Codec(CodecConfig(semantic_mels=c.mels, semantic_width=c.width))
+        hear_with(codec, recogniser)
+        return codec, Refiner(), SpeakerEncoder()
+
+    def batch(self, rng: np.random.Generator, step: int) -> CodecBatch:
+        return self._make(rng, rng.choice(self.train, size=self.size, p=self.weights))
+
+    def _make(self, rng: np.random.Generator, chosen: np.ndarray) -> CodecBatch:
+        audio, phonetic, voice, voice_phonetic, labels, pitch, hertz, sounds, speakers, place = ([] for _ in range(10))
+        for i in chosen:
+            row = self.alignments.get(i)
+            start = int(rng.integers(len(row) - CROP + 1))
+            ids = np.asarray(self.phonemes.ids[i], dtype=np.int64)
+            spoken = row[start : start + CROP]
+            audio.append(self.speech.samples(i, start * HOP, CROP * HOP))
+            phonetic.append(self.phonetic.get(i)[start : start + CROP])
+            labels.append(ids[spoken])
+            pitch.append(self.pitch.get(i)[start : start + CROP].astype(np.int64))
+            hertz.append(self.hertz.get(i)[start : start + CROP])
+            sounds.append(ids[sounds_of(spoken, MAX_SOUNDS)])
+            speaker = self.speech.utterances[i].speaker
+            other = int(rng.choice(self.by_voice.get(speaker, [i])))
+            heard, told = self._voice(rng, other)
+            voice.append(heard)
+            voice_phonetic.append(told)
+            speakers.append(self.voices.index(speaker) if speaker in self.voices else 0)
+            place.append((int(i), start))
+        return CodecBatch(
+            pad_stack(audio),
+            pad_stack(phonetic).float(),
+            pad_stack(voice),
+            pad_stack(voice_phonetic).float(),
+            torch.from_numpy(np.stack(labels)),
+            torch.from_numpy(np.stack(pitch)),
+            torch.from_numpy(np.stack(hertz)),
+            pad_stack(sounds),
+            torch.tensor(speakers),
+            torch.tensor(place),
+        )
+
+    def _voice(self, rng: np.random.Generator, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """VOICE_CROP frames of an utterance: samples [VOICE_CROP * HOP] and features. A shorter recording is
+        repeated."""
+        rows = self.phonetic.get(index)
+        start, count = int(rng.integers(max(1, len(rows) - VOICE_CROP + 1))), min(len(rows), VOICE_CROP)
+        return (
+            np.resize(self.speech.samples(index, start * HOP, count * HOP), VOICE_CROP * HOP),
+            np.resize(rows[start : start + count], (VOICE_CROP, rows.shape[1])),
+        )
+
+    def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
+        batch = batch.to(self.device)
+        codec, count = self.codec, self.refined
+        keep = random_books(len(batch.audio), codec.config.codebooks).to(self.device)
+        keep[:count] = codec.config.codebooks  # their full latent is the refiner's target
+        latent, semantic = codec.encoder(batch.audio), codec.semantic(batch.phonetic)
+        quantised, first, codes, vq = codec.quantizer(latent, semantic, keep, self.audio_gradient)
+        speaker = self.voice(batch.voice)
+        loss, parts = self.speak(batch, quantised, codes, speaker, count, step)
+        loss, parts = loss + 0.25 * vq, parts | {"vq": vq.item()}
+        if self.goes_on:  # the first book and the voice are finished: nothing more to teach them
+            return loss, parts
+        frame = self.probe.frame_loss(first if self.semantic else first.detach(), batch.labels)
+        spoken = self.probe.decoder_loss(first if self.semantic else first.detach(), batch.sounds)
+        voice = F.cross_entropy(self.classify(speaker).float(), batch.speakers)
+        loss = loss + max(self.semantic, 1.0) * (0.4 * frame + 0.2 * spoken) + 0.05 * voice
+        return loss, parts | {"frame": frame.item(), "asr": spoken.item(), "voice": voice.item()}
+
+    def speak(
+        self, batch: CodecBatch, quantised: Tensor, codes: Tensor, speaker: Tensor, count: int, step: int
+    ) -> tuple[Tensor, dict[str, float]]:
+        """The first ``count`` of the items through the refiner, the others from their books, all through one decoder:
+        -> loss [], its parts."""
+        with torch.no_grad():
+            prompt = self._prompt(batch, count)
+        refined, pitch = self.refiner.refine(codes[:count, :, 0], speaker[:count], prompt, pitch=batch.pitch[:count])
+        made, spectral, loss, parts = self.heard(batch, torch.cat([refined, quantised[count:]]))
+        apart, told = fitted(refined, quantised[:count].detach(), pitch, batch.pitch[:count])
+        loss, parts = (
+            loss + apart,
+            {"refined": spectral[:count].mean().item(), "coded": spectral[count:].mean().item()} | told | parts,
+        )
+        return self._judged(made, batch.audio, step, loss, parts) if self.adversarial else (loss, parts)
+
+    def _prompt(self, batch: CodecBatch, count: int) -> Tensor:
+        """Latents of the voices of the first ``count`` items."""
+        return self.codec.quantizer.decode(self.codec.encode(batch.voice[:count], batch.voice_phonetic[:count]))
+
+    def heard(self, batch: CodecBatch, latent: Tensor) -> tuple[Tensor, Tensor, Tensor, dict[str, float]]:
+        """What the decoder makes of latents [B, CROP, latent]: -> samples [B, CROP * HOP], spectral distances [B] from
+        the recordings, loss [] of these and of what else an ear notices, its parts."""
+        decoder = self.codec.decoder
+        tone, tuning = self._tone(latent.detach(), batch.hertz)
+        features, numbers = decoder.features(latent), torch.randint(HISS, (2, len(latent), 1), device=latent.device)
+        made, again = (decoder.sound(features, run(tone, number=number)) for number in numbers)  # noises apart
+        (spectral, spread), (heard, said) = (
+            self.spectral.energy(made, again, batch.audio),
+            self._heard(made, batch.audio),
+        )
+        parts = {"heard": heard.item(), "said": said.item(), "tone": tuning.item(), "spread": spread.mean().item()}
+        return made, spectral, spectral.mean() + min(1.0, self.semantic) * (heard + SAID * said) + tuning, parts
+
+    def _judged(
+        self, made: Tensor, real: Tensor, step: int, loss: Tensor, parts: dict[str, float]
+    ) -> tuple[Tensor, dict[str, float]]:
+        """What the discriminators say of a stretch of each crop [B, CROP * HOP], added to the loss."""
+        start = int(torch.randint(CROP - JUDGED + 1, ())) * HOP
+        stretch = slice(start, start + JUDGED * HOP)
+        told, fooled, apart = self.helpers["discriminators"].losses(made[:, stretch], real[:, stretch])
+        weight = self.adversarial * min(1.0, step / BY_DEGREES)
+        return (
+            loss + told + weight * (fooled + 2 * apart),
+            parts | {"told": told.item(), "fooled": fooled.item(), "apart": apart.item()},
+        )
+
+    def _tone(self, latent: Tensor, hertz: Tensor) -> tuple[Tensor, Tensor]:
+        """The tone [B, CROP, 3] of the recording, from its pitch [B, CROP], and what the decoder's own guess lacks, [].
+        What is unvoiced takes its pitch, which nobody hears, from that guess."""
+        place, voicing = self.codec.decoder.tone.guess(latent)
+        voiced = (hertz > 0).float()
+        true = torch.log(hertz.clamp(min=LOWEST) / LOWEST) / math.log(HIGHEST / LOWEST)
+        apart = ((place - true).abs() * voiced).sum() / voiced.sum().clamp(min=1)
+        loss = 4 * apart + 0.2 * F.binary_cross_entropy_with_logits(voicing, voiced)
+        known = LOWEST * (HIGHEST / LOWEST) ** torch.where(hertz > 0, true, place.detach())
+        return self.codec.decoder.tone.of(known, voiced), loss
+
+    def _heard(self, made: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+        """made, real [B, N] -> distance of the phonetic features of one from those of the other, over the size of the
+        latter, and, once there is a finished first book, how surely the one is taken for the other's codes:
+        cross-entropy, each
+        []."""
+        told = self.codec.phonetic(made)
+        with torch.no_grad():
+            target = self.codec.phonetic(real)
+        heard = (told - target).abs().mean() / target.abs().mean()
+        if not self.goes_on:
+            return heard, heard.new_zeros(())
+        book = self.codec.quantizer.books[0]
+        alike = book.similarity(self.codec.semantic(told)).float() / SHARPNESS
+        return heard, F.cross_entropy(alike.flatten(0, 1), book.encode(self.codec.semantic(target)).flatten())
+
+    @torch.inference_mode()
+    def evaluate(self) -> dict[str, float]:
+        """Spectral losses and the first book's phoneme error on fixed crops of held-out speech."""
+        rng, scores = np.random.default_rng(0), []
+        for start in range(0, min(len(self.test), 96), 12):
+            batch = self._make(rng, np.asarray(self.test[start : start + 12])).to(self.device)
+            codes = self.codec.encode(batch.audio, batch.phonetic)
+            latent = self.codec.quantizer.decode(codes)
+            prompt = self.codec.quantizer.decode(self.codec.encode(batch.voice, batch.voice_phonetic))
+            refined = self.refiner(codes[..., 0], self.voice(batch.voice), prompt)
+            found = {
+                "spectral distance, 8 books": self.spectral(self.codec.decoder.whole(latent), batch.audio)
+                .mean()
+                .item(),
+                "spectral distance, first book refined": self.spectral(self.codec.decoder.whole(refined), batch.audio)
+                .mean()
+                .item(),
+            }
+            if not self.goes_on:  # else the probe is not trained
+                first = self.codec.quantizer.books[0].lookup(codes[..., 0])
+                found["first book, frame phoneme error"] = self.probe.frame_error(first, batch.labels)
+            scores.append(found)
+        return {name: float(np.mean([found[name] for found in scores])) for name in scores[0]}
+
+
+def fitted(refined: Tensor, target: Tensor, pitch: Tensor, classes: Tensor) -> tuple[Tensor, dict[str, float]]:
+    """What a refiner is taught beside its sound: the latent [B, F, latent], and the pitch [B, F] from its logits: ->
+    loss [], parts."""
+    apart, guessed = F.l1_loss(refined, target), F.cross_entropy(pitch.float().transpose(1, 2), classes)
+    return 0.3 * apart + 0.1 * guessed, {"reg": apart.item(), "pitch": guessed.item()}
+
+
+def published(options: TrainOptions) -> tuple[Codec, Refiner, SpeakerEncoder]:
+    """Codec, refiner and voice as they are published, frozen but for the refiner. ``--set decoder_layers=8`` makes the
+    decoder deeper: blocks that are added begin by changing nothing."""
+    codec, refiner, voice = (checkpoints.load_module(options.checkpoint, n) for n in ("codec", "refiner", "speaker"))
+    layers = int(options.settings.get("decoder_layers", 0))
+    if layers > codec.config.decoder_layers:
+        deeper = Codec(replace(codec.config, decoder_layers=layers))
+        for block in deeper.decoder.blocks[codec.config.decoder_layers :]:
+            nn.init.zeros_(block.scale)
+        deeper.load_state_dict(codec.state_dict(), strict=False)
+        codec = deeper.requires_grad_(False)
+    return codec, refiner.requires_grad_(True), voice
+
+
+def _usable(task: CodecTask, index: int) -> bool:
+    row = task.alignments.get(index)
+    return row is not None and CROP < len(row) <= len(task.speech.samples(index)) // HOP
+
+
+def random_books(count: int, books: int) -> Tensor:
+    """Half of the items use all books, the rest 1 to K - 1 at random."""
+    return torch.where(torch.rand(count) < 0.5, books, torch.randint(1, books, (count,)))

@@ -1,0 +1,188 @@
+"""Recipe ``compressed``: LoRA and the summary token of compressed-to-fine language modelling.
+
+The mask of section 3.3 in one teacher-forced pass: summaries stand behind their spans, carry no loss, and everything
+else attends as it will when decoding. Window, group and how much of the speech counts as prompt are drawn for every
+batch, so that the dials are live on one adapter. ``--set window=50`` or ``group=10`` train one setting, as the paper.
+``--set chains=0.5 chained=4500``: half of the batches are up to 4,500 frames of one voice in a row, for long speech.
+Some input tokens are replaced at random, as in the base model's recipe. ``--set guide=0.3``: the heads that ``lm.py``
+guided to the spoken phoneme stay guided while LoRA moves them, because in long speech losing one's place in the text is
+what goes wrong. ``--set distil=0.6``: that share of the loss is the cross-entropy to the distribution of the base
+model, which sees all of the past, so that the adapter learns to do without it and nothing else.
+
+Recipe ``compressed-text`` trains another adapter, from that one on, for which the text too is seen through a window,
+around the phoneme being spoken (``lm/place.py``), in most batches (``--set text=0.8``). Most of these are spoken as if
+up to ``--set later=3600`` frames had gone before: late in a long run the text and its speech lie far apart, and a model
+that finds its place by that distance loses it. It is guided and taught by the base unless it is told otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...lm.lora import attach
+from ...lm.place import GUIDED
+from ...methods.compressed import GROUPS, SIGHT, WHOLE, Compressor, Layout
+from ..data.corpora import describe
+from ..data.load import load_lm, scale, sequences
+from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
+from ..forward import train_forward
+from ..loop import Task, TrainOptions
+from .lm import add_noise, base_entropy, base_logits, guided_loss
+
+WINDOWS = (30, 40, 50, 50, 80, 120, 200)  # the paper's own counts twice
+TEXTS = (16, 24, 30, 30, 40, 60)  # symbols of the text seen to either side of the spoken one
+LATE = 0.75  # share of the batches with a window on the text that are spoken late in a run
+NOISE = 0.08  # share of input tokens replaced
+# a decoder does not know the spoken place exactly: it is this far off at most, for so long
+ASTRAY, ASTRAY_FRAMES = 6, 40
+SCORED = ((50, 0), (50, 5), (50, 10), (50, 15), (30, 10), (120, 10))
+
+
+@dataclass(frozen=True)
+class Setting:
+    window: int
+    group: int
+    prompt: int  # frames at the start of every item that are reference speech: always seen, never said
+    text: int = 0  # symbols seen to either side of the spoken one, 0 = the whole text
+    later: int = 0  # positions between the prompt and what is said, as if so much speech had been forgotten
+
+
+class CompressedTask(Task):
+    name = "compressed"
+    steps, lr = 400, 1e-3
+    settings: dict[str, float] = {}  # what ``--set`` may change
+
+    def __init__(self, options: TrainOptions) -> None:
+        self.base = load_lm(options).requires_grad_(False)
+        self.lm = load_lm(options).requires_grad_(False)
+        self.steps, self.lr, frames = scale(self, self.lm, 3000)
+        self.data = sequences(options, frames=options.batch or frames)
+        self.adapter = Compressor(self.lm).requires_grad_(True)
+        attach(self.lm.backbone, self.adapter.spec, self.adapter.lora)
+        self.only = {key: int(options.settings[key]) for key in ("window", "group") if key in options.settings}
+        given = {"guide": 0.0, "distil": 0.0, "text": 0.0, "later": 3600} | self.settings | options.settings
+        self.guide, self.distil, self.text = (float(given[key]) for key in ("guide", "distil", "text"))
+        self.later = int(given["later"])
+        self.modules, self.helpers = {self.name: self.adapter}, {}
+        self.data_summary = describe(self.data.speech, self.data.train)
+
+    def batch(self, rng: np.random.Generator, step: int) -> tuple[SpeechBatch, Setting]:
+        batch = self.data.batch(rng)
+        drawn = {"window": int(rng.choice(WINDOWS)), "group": int(rng.choice(GROUPS))} | self.only
+        shortest = int(batch.frames.min())
+        prompt = int(rng.integers(0, min(150, shortest // 2) + 1)) if rng.random() < 0.5 else 0
+        text = int(rng.choice(TEXTS)) if rng.random() < self.text else 0
+        later = int(rng.integers(0, self.later + 1)) if text and rng.random() < LATE else 0
+        return batch, Setting(**drawn, prompt=prompt, text=text, later=later)
+
+    def loss(self, batch: tuple[SpeechBatch, Setting], step: int) -> tuple[Tensor, dict[str, float]]:
+        speech, setting = batch
+        codes = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, NOISE)
+        logits, targets, guided = self.logits(speech, setting, codes, GUIDED if self.guide else (), ASTRAY)
+        loss = entropy = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
+        parts = {"ce": entropy.item()}
+        if self.distil:
+            said = targets != -100
+            base = base_entropy(self.base, speech, codes, said, logits[said])
+            loss, parts = (1 - self.distil) * entropy + self.distil * base, parts | {"distil": base.item()}
+        if self.guide and bool((speech.alignment >= 0).any()):
+            guide = guided_loss(guided, speech)
+            loss, parts = loss + self.guide * guide, parts | {"guide": guide.item()}
+        return loss, parts
+
+    def logits(
+        self, batch: SpeechBatch, setting: Setting, heard: Tensor, guided: tuple[int, ...] = (), astray: int = 0
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Logits [B, F + 1, V] of the rows that say speech after the tokens ``heard`` [B, F], their targets, and their
+        log attention on the text in each ``guided`` layer [B, F + 1, T]; summaries are not among the rows. A window on
+        the text lies up to ``astray`` symbols off."""
+        lm, prefix, layout = self.lm, prefix_batch(self.lm, batch), self._layout(batch, setting)
+        heard = lm.embed_speech(heard[:, layout.index + setting.prompt])
+        speech = torch.where(layout.summary[:, None], self.adapter.summary, heard)
+        start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
+        x, positions, mask = inputs(prefix, speech, layout, setting, lm.config.bidirectional_text)
+        if setting.text:
+            seen = text_window(batch, setting, astray)[:, layout.index + setting.prompt]
+            mask[:, start + 1 :, start - text : start] &= seen | (layout.index < 0)[:, None]
+        hidden, weights = train_forward(lm, x, positions, mask, guided, slice(start, None), slice(start - text, start))
+        speaks = F.pad(~layout.summary, (1, 0), value=True)
+        targets = speech_targets(batch, lm.config.eos)
+        targets[:, : setting.prompt] = -100
+        return lm.head(hidden[:, start:][:, speaks]), targets, [w[:, speaks] for w in weights]
+
+    def _layout(self, batch: SpeechBatch, setting: Setting) -> Layout:
+        return Layout.of(setting.prompt, batch.codes.shape[1] - setting.prompt, setting.group, batch.codes.device)
+
+    @torch.inference_mode()
+    def evaluate(self) -> dict[str, float]:
+        """Cross-entropy on held-out speech, the base model's with all of the past beside each setting of the dials."""
+        held_out, chains = self.data.held_out(batches=4), self.data.held_out_chains()
+        scores = {"base, everything seen": _mean([self._base(batch) for batch in held_out])}
+        for window, group in SCORED:
+            scores[f"window {window}, group {group}"] = self._entropy(held_out, window, group)
+        scores["utterances in a row, base, everything seen"] = _mean([self._base(batch) for batch in chains])
+        scores["utterances in a row, window 50, group 10"] = self._entropy(chains, 50, 10)
+        if self.text:
+            scores["window 50, group 10, text 30"] = self._entropy(held_out, 50, 10, 30)
+            scores["window 50, group 10, text 30, a minute later"] = self._entropy(held_out, 50, 10, 30, 3000)
+            scores["utterances in a row, window 50, group 10, text 30"] = self._entropy(chains, 50, 10, 30)
+        return {f"cross-entropy, {key}": value for key, value in scores.items()}
+
+    def _entropy(self, batches: list[SpeechBatch], window: int, group: int, text: int = 0, later: int = 0) -> float:
+        setting = Setting(window, group, 0, text, later)
+        return _mean([_entropy(*self.logits(batch, setting, batch.codes[..., 0])[:2]) for batch in batches])
+
+    def _base(self, batch: SpeechBatch) -> tuple[float, int]:
+        return _entropy(base_logits(self.base, batch, batch.codes[..., 0]), speech_targets(batch, self.base.config.eos))
+
+
+class TextWindowTask(CompressedTask):
+    name = SIGHT
+    settings = {"guide": 0.3, "distil": 0.5, "text": 0.8}
+    follows = {SIGHT: WHOLE}
+
+
+def text_window(batch: SpeechBatch, setting: Setting, astray: int) -> Tensor:
+    """[B, F, T]: the text of the prompt, and the symbols at most ``setting.text`` places from the one spoken at each
+    frame, or rather from a place that is up to ``astray`` off, by an amount that changes every now and then."""
+    size, frames = batch.alignment.shape
+    device = batch.alignment.device
+    spoken = batch.alignment.cummax(1).values.clamp(min=0)  # where unknown: the last one known
+    place = spoken
+    if astray:
+        off = torch.randint(-astray, astray + 1, (size, -(-frames // ASTRAY_FRAMES)), device=device)
+        place = (
+            (place + off.repeat_interleave(ASTRAY_FRAMES, 1)[:, :frames])
+            .clamp(min=0)
+            .minimum(batch.text_lengths[:, None] - 1)
+        )
+    symbols = torch.arange(batch.text.shape[1], device=device)
+    seen = (symbols - place[..., None]).abs() <= setting.text
+    return seen | (symbols < spoken[:, setting.prompt, None])[:, None] if setting.prompt else seen
+
+
+def inputs(
+    prefix: PrefixBatch, speech: Tensor, layout: Layout, setting: Setting, bidirectional: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """speech [B, S, H] in the order of ``layout`` -> x [B, C + S, H], positions [B, C + S], mask [B, C + S, C + S]."""
+    mask = attention_mask(prefix, layout.mask(setting.window, setting.group), bidirectional)
+    start = prefix.x.shape[1]
+    mask[:, start:, :start] &= ~layout.summary[:, None]  # a summary sees its span, not the text
+    later = torch.where(layout.index >= 0, setting.later, 0)
+    positions = torch.cat([prefix.positions, prefix.next[:, None] + setting.prompt + layout.index + later], 1)
+    return torch.cat([prefix.x, speech], 1), positions, mask
+
+
+def _entropy(logits: Tensor, targets: Tensor) -> tuple[float, int]:
+    """Summed cross-entropy in nats, and the number of targets."""
+    total = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-100, reduction="sum")
+    return total.item(), int((targets >= 0).sum())
+
+
+def _mean(sums: list[tuple[float, int]]) -> float:
+    return sum(total for total, _ in sums) / sum(count for _, count in sums)

@@ -1,0 +1,174 @@
+"""Many DCAR runs at once, for the policy's training: rows in lockstep, each with its own chunk sizes.
+
+A step feeds every row as many slots as the longest chunk; the slots behind a row's own chunk are masked for good. The
+policy decides once a step in every row, so its cache needs no mask at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...config import Sampling
+from ...lm import Decoder, sample
+from ...lm.sampling import race
+from ...methods.dcar.heads import Heads
+from ...methods.dcar.policy import PolicyRunner
+from ...methods.dcar.ranges import LONGEST
+from ..data.sequences import PrefixBatch, attention_mask
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """R runs. codes: [n] first-codebook tokens each; hidden [R, S, H]: the states at which a chunk was scheduled, and
+    no others; actions [R, S] = size - 1; log_probs [R, S] of those actions then; mask [R, S]: the row was still
+    speaking."""
+
+    codes: list[Tensor]
+    hidden: Tensor
+    actions: Tensor
+    log_probs: Tensor
+    mask: Tensor
+
+    @property
+    def frames(self) -> Tensor:
+        return torch.tensor([len(c) for c in self.codes])
+
+    @property
+    def mean_chunk(self) -> float:
+        return float((self.actions + 1)[self.mask].float().mean())
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the chunk sizes of R rows are chosen: allowed [R, 7] bool, fixed [R] (0 = by the policy), and whether sizes
+    outside the range may be drawn (in training, where they are penalised, not in use)."""
+
+    allowed: Tensor
+    fixed: Tensor
+    strict: bool = False
+
+    def choose(self, logits: Tensor, generator: torch.Generator) -> Tensor:
+        """logits [R, 7] of the policy -> actions [R] = size - 1."""
+        if self.strict:
+            logits = logits.masked_fill(~self.allowed, float("-inf"))
+        return torch.where(self.fixed > 0, self.fixed - 1, race(logits.softmax(-1), generator))
+
+    @property
+    def longest(self) -> int:
+        """The largest chunk any row can take."""
+        if not self.strict and bool((self.fixed == 0).any()):
+            return LONGEST
+        sizes = torch.arange(1, LONGEST + 1)
+        return int(torch.where(self.fixed > 0, self.fixed, (self.allowed * sizes).amax(1)).max())
+
+
+@torch.no_grad()
+def roll_out(
+    decoder: Decoder,
+    heads: Heads,
+    policy: PolicyRunner | None,
+    prefix: PrefixBatch,
+    schedule: Schedule,
+    limits: Tensor,
+    sampling: Sampling,
+    generator: torch.Generator,
+) -> Rollouts:
+    """Speak every row of ``prefix`` until it ends or has ``limits`` [R] frames. policy None: even chances in the range
+    (the random policy). Full precision, whatever autocast is on: the ratio of the loss compares small differences."""
+    with torch.autocast(decoder.device.type, enabled=False):
+        return _roll_out(decoder, heads, policy, prefix, schedule, limits, sampling, generator)
+
+
+def _roll_out(
+    decoder: Decoder,
+    heads: Heads,
+    policy: PolicyRunner | None,
+    prefix: PrefixBatch,
+    schedule: Schedule,
+    limits: Tensor,
+    sampling: Sampling,
+    generator: torch.Generator,
+) -> Rollouts:
+    rows, columns, _ = prefix.x.shape
+    codes, steps = decoder.config.speech_codes, int(limits.max())
+    cache = decoder.new_cache(columns + _slots(schedule, steps), rows)
+    mask = attention_mask(prefix, torch.ones(0, 0, dtype=torch.bool), decoder.config.bidirectional_text)
+    hidden = decoder.forward(prefix.x.to(decoder.dtype), cache, prefix.positions, mask)[:, -1]  # [R, H], at TASK
+    live, place = prefix.valid, prefix.next  # [R, live slots] attended, [R] next logical position
+    if policy is not None:
+        told, history = policy.told(schedule.allowed), policy.new_cache(steps + 1, rows)
+    recent = torch.full((rows, sampling.repeat_window), -1)
+    spoken, alive = torch.zeros(rows, dtype=torch.long), torch.ones(rows, dtype=torch.bool)
+    kept: list[tuple[Tensor, ...]] = []
+    while True:
+        logits = policy.step(hidden, told, history) if policy is not None else torch.zeros(schedule.allowed.shape)
+        actions = schedule.choose(logits, generator)
+        log_prob = logits.log_softmax(-1).gather(1, actions[:, None])[:, 0]
+        size = torch.minimum(actions + 1, limits - spoken) * alive
+        offsets = torch.arange(int(size.max()))
+        tokens = _say(decoder, heads, hidden, len(offsets), sampling, recent, generator)  # [R, T]
+        ended = (tokens >= codes).int().cumsum(1) > 0
+        mine = offsets < size[:, None]
+        taken = mine & ~ended
+        count = taken.sum(1)
+        kept.append((_widen(tokens), _widen(taken), hidden, actions, log_prob, alive))
+        spoken = spoken + count
+        alive = alive & ~(ended & mine).any(1) & (spoken < limits)
+        if not bool(alive.any()):
+            return _collect(kept)
+        recent = _remember(recent, tokens, taken)
+        own = (offsets[:, None] >= offsets) & taken[:, None] | torch.eye(len(offsets), dtype=torch.bool)
+        seen = torch.cat([live[:, None].expand(-1, len(offsets), -1), own], 2)
+        out = decoder.forward(decoder.embed(tokens.clamp(max=codes - 1)), cache, place[:, None] + offsets, seen)
+        hidden = torch.where(alive[:, None], out[torch.arange(rows), (count - 1).clamp(min=0)], hidden)
+        live, place = torch.cat([live, taken], 1), place + count
+
+
+def _widen(x: Tensor) -> Tensor:
+    """[R, T] -> [R, 7], so that steps of unequal width stack."""
+    return F.pad(x, (0, LONGEST - x.shape[1]))
+
+
+def _slots(schedule: Schedule, frames: int) -> int:
+    """Cache slots that ``frames`` frames can need: a step takes as many as its longest chunk, and the row that takes
+    the smallest chunks makes the most steps."""
+    sizes = torch.arange(1, LONGEST + 1)
+    smallest = torch.where(schedule.allowed | (not schedule.strict), sizes, LONGEST).amin(1)
+    smallest = torch.where(schedule.fixed > 0, schedule.fixed, smallest)
+    return (frames // int(smallest.min()) + 1) * schedule.longest
+
+
+def _say(
+    decoder: Decoder,
+    heads: Heads,
+    hidden: Tensor,
+    count: int,
+    sampling: Sampling,
+    recent: Tensor,
+    generator: torch.Generator,
+) -> Tensor:
+    """hidden [R, H] -> the next ``count`` tokens of every row [R, count], as the method draws them."""
+    logits = decoder.logits(hidden)[None]
+    if count > 1:
+        logits = torch.cat([logits, heads(hidden, count - 1).float()])
+    repeated = recent.repeat(count, 1)  # rows within heads, as logits are
+    return sample(logits.flatten(0, 1), sampling, generator, repeated).view(count, -1).t()
+
+
+def _remember(recent: Tensor, tokens: Tensor, taken: Tensor) -> Tensor:
+    """The last W tokens of every row, order aside: rows that took fewer keep more of their old ones."""
+    window = recent.shape[1]
+    everything = torch.cat([recent, tokens], 1)
+    counted = torch.cat([torch.ones_like(recent, dtype=torch.bool), taken], 1)
+    order = counted.int().argsort(dim=1, stable=True)  # what was not taken moves to the front
+    return everything.gather(1, order)[:, everything.shape[1] - window :]
+
+
+def _collect(kept: list[tuple[Tensor, ...]]) -> Rollouts:
+    tokens, taken, hidden, actions, log_probs, mask = (torch.stack(part, 1) for part in zip(*kept))
+    codes = [t[m] for t, m in zip(tokens.flatten(1), taken.flatten(1))]
+    return Rollouts(codes, hidden, actions, log_probs, mask)

@@ -1,0 +1,64 @@
+"""The arithmetic of dynamic chunk-wise policy optimisation (DCAR, section 4.2): rewards, advantages and the loss.
+
+A variant of group relative policy optimisation. The published formulas are incomplete; the reading taken here is
+R = -(error of the speech - error of the recording) - 0.1 * sum(distance of each size to the range) / frames, advantages
+are rewards normalised within a group, the ratio is clipped at 0.2, and the weight of the KL term rises from 0.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+PENALTY = 0.1  # the scale of the out-of-range penalty
+CLIP = 0.2
+KL_WEIGHT = 0.04  # at the end of training
+
+
+def range_distance(actions: Tensor, allowed: Tensor) -> Tensor:
+    """actions [R, S] = size - 1, allowed [R, 7] bool -> [R, S]: how far each size lies from the nearest allowed one."""
+    sizes = torch.arange(allowed.shape[1], device=allowed.device)
+    gaps = (sizes[:, None] - sizes).abs().masked_fill(~allowed[:, None, :], allowed.shape[1])  # [R, 7 taken, 7 allowed]
+    return gaps.amin(-1).gather(1, actions)
+
+
+def rewards(
+    errors: Tensor, recorded: Tensor, actions: Tensor, mask: Tensor, allowed: Tensor, frames: Tensor, price: float = 0.0
+) -> Tensor:
+    """Equation 5, [R]: errors of the rollouts and of their recordings [R], actions and mask (True = a chunk was
+    scheduled) [R, S], allowed [R, 7], frames [R] = tokens spoken. ``price`` of a step for every token, which the paper
+    has not: what is understood equally well should take fewer steps."""
+    outside, steps = (range_distance(actions, allowed) * mask).sum(1), mask.sum(1)
+    return -(errors - recorded) - (PENALTY * outside + price * steps) / frames.clamp(min=1)
+
+
+def advantages(rewards: Tensor, group: int) -> Tensor:
+    """Rewards [U * group], one group after another -> rewards normalised within each group. Groups of equal rewards
+    teach nothing: 0."""
+    grouped = rewards.view(-1, group)
+    spread = grouped.std(1, keepdim=True, correction=0)
+    return ((grouped - grouped.mean(1, keepdim=True)) / (spread + 1e-4)).view(-1)
+
+
+def kl_weight(step: int, steps: int) -> float:
+    """Warm-up of the KL term: 0 at the start, ``KL_WEIGHT`` from half of the training on."""
+    return KL_WEIGHT * min(1.0, 2 * step / max(1, steps))
+
+
+def policy_loss(
+    log_probs: Tensor, actions: Tensor, old: Tensor, advantage: Tensor, mask: Tensor, reference: Tensor, weight: float
+) -> tuple[Tensor, Tensor]:
+    """Equation 4: log_probs [R, S, 7] of the policy in training, actions [R, S], old [R, S] = log-probability of each
+    action when the rollouts were made, advantage [R], mask [R, S], reference [R, 7] log-probabilities, weight of the
+    KL.
+
+    Returns the loss and the mean KL, both []. Each rollout counts alike, whatever its length, as in GRPO. Only
+    positions that scheduled a chunk are in ``mask``: those inside a chunk took no decision.
+    """
+    taken = log_probs.gather(2, actions[..., None])[..., 0]
+    ratio = (taken - old).exp()
+    gain = torch.minimum(ratio * advantage[:, None], ratio.clamp(1 - CLIP, 1 + CLIP) * advantage[:, None])
+    kl = (log_probs.exp() * (log_probs - reference[:, None])).sum(-1)
+    per_row = ((weight * kl - gain) * mask).sum(1) / mask.sum(1).clamp(min=1)
+    mean_kl = (kl * mask).sum() / mask.sum().clamp(min=1)
+    return per_row.mean(), mean_kl.detach()

@@ -1,0 +1,164 @@
+"""Recipe ``lm``: the base language model, which every method is compared with and builds on.
+
+Next-token cross-entropy on the first codebook, text seen both ways, 8 % of the input tokens replaced at random. On
+little data the text-speech alignment fails first, so one head in each of a few layers is guided: the share of its
+attention that falls on the phoneme being spoken (forced alignment, two symbols either side) is a second loss, and a
+linear probe on the hidden state must name that phoneme. ``--set width=192 longest=500`` makes a smaller model on
+utterances of at most 10 s, which two CPU cores train in an hour; ``chains=0.2`` makes a fifth of the batches of several
+utterances in a row, up to a minute, for what is to speak that long in one go.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ... import checkpoints
+from ...config import LMConfig, UserError
+from ...lm.masks import causal_mask
+from ...lm.model import LanguageModel
+from ...lm.place import GUIDED
+from ...text.sentences import SYMBOLS
+from ..data.corpora import describe
+from ..data.load import load_lm, sequences
+from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
+from ..forward import train_forward
+from ..loop import Task, TrainOptions
+
+NEAR = 2  # symbols either side of the aligned one that count as aligned
+
+
+class LMTask(Task):
+    name = "lm"
+    steps, lr = 4000, 1.5e-3
+    loads_published = True  # in its own width
+
+    def __init__(self, options: TrainOptions) -> None:
+        longest = int(options.settings.get("longest", 850))
+        self.sequences = sequences(options, frames=options.batch or 2400, max_frames=longest)
+        if options.settings.get("start") == "published":
+            self.lm = load_lm(options).requires_grad_(True)
+        else:
+            codec = checkpoints.read_config(options.checkpoint, "codec")["config"]
+            self.lm = LanguageModel(shape(int(options.settings.get("width", 256)), codec["entries"]))
+        self.guide = float(options.settings.get("guide", 0.3))
+        self.noise = float(options.settings.get("noise", 0.08))
+        self.dropout = float(options.settings.get("dropout", 0.0))
+        self.probe = nn.Linear(self.lm.config.hidden, self.lm.config.text_vocab)
+        self.modules, self.helpers = {"lm": self.lm}, {"probe": self.probe}
+        self.data_summary = describe(self.sequences.speech, self.sequences.train)
+
+    def batch(self, rng: np.random.Generator, step: int) -> SpeechBatch:
+        return self.sequences.batch(rng)
+
+    def loss(self, batch: SpeechBatch, step: int) -> tuple[Tensor, dict[str, float]]:
+        hidden, targets, guided = self._forward(batch, self.noise, GUIDED, self.dropout)
+        entropy = F.cross_entropy(self.lm.head(hidden).float().flatten(0, 1), targets.flatten(), ignore_index=-100)
+        guide, probe = (
+            guided_loss(guided, batch),
+            F.cross_entropy(self.probe(hidden[:, :-1]).float().transpose(1, 2), spoken(batch), ignore_index=-100),
+        )
+        loss = entropy + self.guide * (guide + probe)
+        return loss, {"ce": entropy.item(), "guide": guide.item(), "probe": probe.item()}
+
+    def _forward(
+        self, batch: SpeechBatch, noise: float, guided: tuple[int, ...], dropout: float = 0.0
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """-> hidden [B, F + 1, H] that decides each frame, targets [B, F + 1], log attention on the text of each guided
+        layer [B, F + 1, T]."""
+        lm, prefix = self.lm, prefix_batch(self.lm, batch)
+        codes = add_noise(batch.codes[..., 0], lm.config.speech_codes, noise)
+        x, positions, mask = base_inputs(lm, prefix, codes)
+        start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
+        first = prefix.x.shape[1] - 1 - text
+        hidden, weights = train_forward(
+            lm, x, positions, mask, guided, slice(start, None), slice(first, first + text), dropout
+        )
+        return hidden[:, start:], speech_targets(batch, lm.config.eos), weights
+
+    @torch.no_grad()
+    def evaluate(self) -> dict[str, float]:
+        entropy = hits = near = count = aligned = 0.0
+        for batch in self.sequences.held_out():
+            hidden, targets, guided = self._forward(batch, 0.0, GUIDED)
+            logits = self.lm.head(hidden).float()
+            valid = targets != -100
+            entropy += F.cross_entropy(
+                logits.flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum"
+            ).item()
+            hits += float((logits.argmax(-1) == targets)[valid].sum())
+            count += int(valid.sum())
+            known = int((batch.alignment >= 0).sum())
+            near += float(torch.exp(-guided_loss(guided, batch))) * known
+            aligned += known
+        return {
+            "cross-entropy, held-out, nats": entropy / count,
+            "top-1, held-out": hits / count,
+            "attention on the spoken phoneme, held-out": near / aligned,
+        }
+
+
+def spoken(batch: SpeechBatch) -> Tensor:
+    """The phoneme spoken at each frame [B, F], -100 where unknown."""
+    ids = batch.text.gather(1, batch.alignment.clamp(min=0))
+    return torch.where(batch.alignment >= 0, ids, -100)
+
+
+def shape(width: int, entries: int) -> LMConfig:
+    """Twelve layers of this width, in the proportions of the bundled model: heads of 64, two or three to a KV head."""
+    if width % 64:
+        raise UserError(f"--set width must be a multiple of 64, not {width}.")
+    heads = width // 64
+    return LMConfig(
+        text_vocab=len(SYMBOLS),
+        speech_codes=entries,
+        hidden=width,
+        heads=heads,
+        kv_heads=2 if heads % 2 == 0 else 1,
+        ffn=8 * width // 3 // 32 * 32,
+    )
+
+
+def add_noise(codes: Tensor, entries: int, share: float) -> Tensor:
+    """Replace a random ``share`` of codes by random ones, so that the model forgives its own mistakes."""
+    if not share:
+        return codes
+    other = torch.randint(entries, codes.shape, device=codes.device)
+    return torch.where(torch.rand(codes.shape, device=codes.device) < share, other, codes)
+
+
+def base_inputs(lm: LanguageModel, prefix: PrefixBatch, codes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The baseline's teacher-forced inputs for codes [B, F]: x [B, C + F, H], positions [B, C + F], mask [B, C + F, C +
+    F]."""
+    count = codes.shape[1]
+    x = torch.cat([prefix.x, lm.embed_speech(codes)], 1)
+    positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count, device=codes.device)], 1)
+    return x, positions, attention_mask(prefix, causal_mask(count, count, codes.device), lm.config.bidirectional_text)
+
+
+def base_logits(lm: LanguageModel, batch: SpeechBatch, spoken: Tensor) -> Tensor:
+    """The base model's logits [B, F + 1, V] after each of the tokens ``spoken`` [B, F], and before the first."""
+    prefix = prefix_batch(lm, batch)
+    hidden, _ = train_forward(lm, *base_inputs(lm, prefix, spoken))
+    return lm.head(hidden[:, prefix.x.shape[1] - 1 :])
+
+
+def base_entropy(lm: LanguageModel, batch: SpeechBatch, heard: Tensor, said: Tensor, logits: Tensor) -> Tensor:
+    """Cross-entropy, [], of ``logits`` [R, V] to the base model's own law in the R rows ``said`` [B, F + 1] after the
+    tokens ``heard`` [B, F]."""
+    with torch.no_grad():
+        law = base_logits(lm, batch, heard)[said].float().softmax(-1)
+    return F.cross_entropy(logits.float(), law)
+
+
+def guided_loss(weights: list[Tensor], batch: SpeechBatch) -> Tensor:
+    """weights: log attention [B, F + 1, T] per guided layer -> mean of -log(mass near the aligned phoneme), []."""
+    if not weights:
+        raise UserError("Guided attention needs at least one layer.")
+    place = torch.arange(batch.text.shape[1], device=batch.text.device)
+    near = (place - batch.alignment[..., None]).abs() <= NEAR  # [B, F, T]
+    known = batch.alignment >= 0
+    losses = [-(w[:, :-1].masked_fill(~near, float("-inf")).logsumexp(-1))[known].mean() for w in weights]
+    return torch.stack(losses).mean()

@@ -1,0 +1,68 @@
+"""Recipe ``qtts-delay``: LoRA and one head per codebook, trained on delayed codes with padding in the corners."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ...lm.masks import causal_mask
+from ...lm.model import LanguageModel
+from ...methods.qtts.delay import DelayAdapter
+from ...methods.qtts.pattern import delay
+from ..data.sequences import SpeechBatch, attention_mask, prefix_batch
+from ..forward import train_forward
+from .qtts import IGNORE, Dials, Prediction, QTTSTask, padded_codes
+
+
+class QTTSDelayTask(QTTSTask):
+    name = "qtts-delay"
+    steps = 240
+    scored = (Dials(8, 1), Dials(8, 2), Dials(8, 4), Dials(4, 1), Dials(2, 1))
+
+    def build(self, lm: LanguageModel) -> DelayAdapter:
+        return DelayAdapter(lm)
+
+    def predict(self, batch: SpeechBatch, dials: Dials, heard: Tensor, guided: tuple[int, ...] = ()) -> Prediction:
+        hidden, below, targets, looks = delay_rows(self.lm, self.adapter, batch, dials, heard, guided)
+        first, rest = targets[..., 0] != IGNORE, (targets[..., 1:] != IGNORE).any(-1)
+        return Prediction(
+            self.lm.head(hidden[first]),
+            targets[..., 0][first],
+            self.adapter.scores(hidden[rest], below[rest]),
+            targets[..., 1:][rest].t(),
+            looks,
+        )
+
+
+def delay_rows(
+    lm: LanguageModel,
+    adapter: DelayAdapter,
+    batch: SpeechBatch,
+    dials: Dials,
+    heard: Tensor,
+    guided: tuple[int, ...] = (),
+) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+    """Teacher forcing of the delay pattern: hidden [B, S, H] that decides each step, what its heads know of their
+    frames' lower books [B, S, K - 1, H], targets [B, S, K], and the looks at the text of the F + 1 steps at which book
+    1 speaks; S = F + (K - 1) d. LoRA must be attached to ``lm.backbone``."""
+    pad = adapter.config.pad
+    codes, targets = padded_codes(batch, heard, pad)
+    steps = delay(codes, dials.d, pad)
+    targets = delay(targets, dials.d, IGNORE)
+    # after its last frame, book 1 must end speech
+    ends = torch.arange(targets.shape[1], device=targets.device) == batch.frames[:, None]
+    targets[..., 0] = torch.where(ends, lm.config.eos, targets[..., 0])
+    table = adapter.table(lm.speech_embedding.weight, dials.books)
+    prefix = prefix_batch(lm, batch)
+    inputs = adapter.books.look_up(table, steps[:, :-1])[0] + adapter.tag(dials.books, dials.d)
+    count = inputs.shape[1]
+    positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count, device=codes.device)], 1)
+    causal = causal_mask(count, count, codes.device)
+    mask = attention_mask(prefix, causal, lm.config.bidirectional_text)
+    start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
+    rows = slice(start, start + codes.shape[1] + 1)
+    hidden, looks = train_forward(
+        lm, torch.cat([prefix.x, inputs], 1), positions, mask, guided, rows, slice(start - text, start)
+    )
+    below = adapter.below(adapter.books.look_up(table, codes)[1], dials.d)
+    return hidden[:, start:], below, targets, looks

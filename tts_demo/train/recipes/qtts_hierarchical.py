@@ -1,0 +1,59 @@
+"""Recipe ``qtts-hierarchical``: LoRA and the depth decoder, trained on whole frames, all books of a frame at once."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...lm.masks import causal_mask
+from ...lm.model import LanguageModel
+from ...methods.qtts.hierarchical import HierarchicalAdapter
+from ..data.sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
+from ..forward import train_forward
+from .qtts import IGNORE, Dials, Prediction, QTTSTask, padded_codes
+
+
+class QTTSHierarchicalTask(QTTSTask):
+    name = "qtts-hierarchical"
+    steps = 240
+    scored = (Dials(8), Dials(4), Dials(2))
+
+    def build(self, lm: LanguageModel) -> HierarchicalAdapter:
+        return HierarchicalAdapter(lm)
+
+    def predict(self, batch: SpeechBatch, dials: Dials, heard: Tensor, guided: tuple[int, ...] = ()) -> Prediction:
+        lm, adapter = self.lm, self.adapter
+        hidden, contexts, targets, looks = frame_rows(lm, adapter, batch, heard, guided)
+        first_targets = speech_targets(batch, lm.config.eos, IGNORE)
+        spoken = first_targets != IGNORE  # end of speech included: its row decides book 1, and no other book
+        rows = adapter.depth(hidden[spoken], contexts[spoken])
+        first = lm.head(hidden[spoken] + adapter.correct(rows[:, 0]))
+        return Prediction(first, first_targets[spoken], adapter.scores(rows[:, 1:]), targets[spoken][:, 1:].t(), looks)
+
+
+def frame_rows(
+    lm: LanguageModel, adapter: HierarchicalAdapter, batch: SpeechBatch, heard: Tensor, guided: tuple[int, ...] = ()
+) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+    """Teacher forcing over frames: hidden [B, F + 1, H] that decides each frame, the contexts of that frame's own codes
+    [B, F + 1, K, W], targets [B, F + 1, K], and their looks at the text. LoRA must be attached to ``lm.backbone``."""
+    books = heard.shape[-1]
+    codes, targets = padded_codes(batch, heard, adapter.config.pad)
+    table = adapter.books.table(lm.speech_embedding.weight, books)
+    inputs, contexts = adapter.books.look_up(table, codes)
+    prefix = prefix_batch(lm, batch)
+    count = inputs.shape[1]
+    positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count, device=codes.device)], 1)
+    causal = causal_mask(count, count, codes.device)
+    mask = attention_mask(prefix, causal, lm.config.bidirectional_text)
+    start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
+    hidden, looks = train_forward(
+        lm,
+        torch.cat([prefix.x, inputs + adapter.tag(books)], 1),
+        positions,
+        mask,
+        guided,
+        slice(start, None),
+        slice(start - text, start),
+    )
+    return (hidden[:, start:], F.pad(contexts, (0, 0, 0, 0, 0, 1)), F.pad(targets, (0, 0, 0, 1), value=IGNORE), looks)

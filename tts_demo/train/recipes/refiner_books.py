@@ -1,0 +1,134 @@
+"""Recipe ``refiner-books``: the refiner of strategies that say several books (QTTS) learns what their draws are worth.
+
+Each crop comes with its first book as recorded and its finer books from one of three sources: the recording's own, or
+as the adapter of either strategy draws them behind that first book, with its own past (drawn.py). What is to come out
+is the recording, by ear: through the frozen decoder, with the losses of recipe ``codec``. What a draw does not tell
+about the recording is so learnt to be left aside, which no loss on recorded codes could teach. How many books were said
+is drawn too. Everything but this refiner is frozen, so every code and every other method's speech stays as it is.
+``--set drawn=3``: hours of speech to draw codes for, once; ``--set recorded=0.3``: share of crops with the recording's
+books.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ... import checkpoints
+from ...codec.model import Codec
+from ...codec.recogniser import Recogniser
+from ...codec.refiner import BooksRefiner, Refiner
+from ...codec.speaker import SpeakerEncoder
+from ...config import Sampling
+from ...methods.qtts import QTTS
+from ...methods.qtts.delay import DelayStrategy
+from ...methods.qtts.hierarchical import HierarchicalStrategy
+from ..data.corpora import describe
+from ..data.drawn import DrawnCache, draw_delay, draw_hierarchical
+from ..data.load import load_lm, sequences
+from ..data.sequences import tag_of
+from ..loop import TrainOptions
+from .codec import CROP, CodecBatch, CodecTask, fitted, published
+
+NAME = "refiner-books"
+BOOKS = (2, 4, 8)  # said, drawn evenly
+
+
+class BooksRefinerTask(CodecTask):
+    name = NAME
+    steps, lr = 4000, 5e-4
+    goes_on = True
+    follows = {NAME: "refiner"}
+
+    def __init__(self, options: TrainOptions) -> None:
+        super().__init__(options)
+        self.codec, self.voice = self.codec.to(options.device), self.voice.to(options.device)
+        self.modules, self.helpers = {NAME: self.refiner}, {}
+        hours, self.recorded = (float(options.settings.get(k, d)) for k, d in (("drawn", 3.0), ("recorded", 0.3)))
+        self.drawn = self._drawn(options, hours)
+        self.train, self.test = ([i for i in side if self.drawn.get(i) is not None] for side in (self.train, self.test))
+        seconds = np.asarray([self.speech.seconds(i) for i in self.train])
+        self.weights = seconds / seconds.sum()
+        self.data_summary = describe(self.speech, self.train)
+
+    def _networks(self, options: TrainOptions, recogniser: Recogniser) -> tuple[Codec, Refiner, SpeakerEncoder]:
+        codec, plain, voice = published(options)
+        refiner = BooksRefiner(plain.config)
+        if checkpoints.available(options.checkpoint, NAME) and options.settings.get("start") == "published":
+            checkpoints.load_module(options.checkpoint, NAME, refiner)
+        else:
+            refiner.load_state_dict(plain.state_dict(), strict=False)
+        return codec, refiner.requires_grad_(True), voice
+
+    def _drawn(self, options: TrainOptions, hours: float) -> DrawnCache:
+        data, lm = sequences(options, frames=1), load_lm(options)
+        adapters = {
+            name: checkpoints.load_module(options.checkpoint, name, module).to(options.device)
+            for name, module in QTTS.build_modules(lm).items()
+        }
+        draws = {
+            "delay": partial(draw_delay, DelayStrategy(lm, adapters["qtts-delay"]), Sampling()),
+            "hierarchical": partial(
+                draw_hierarchical, HierarchicalStrategy(lm, adapters["qtts-hierarchical"]), Sampling()
+            ),
+        }
+        tag = tag_of(lm, *adapters.values(), self.codec.quantizer)
+        return DrawnCache(data, draws, self.speech.folder / f"drawn-{tag}-{hours:g}.npz", hours)
+
+    def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
+        source = torch.where(torch.rand(len(batch.place)) < self.recorded, 0, torch.randint(1, 3, (len(batch.place),)))
+        books = torch.tensor(BOOKS)[torch.randint(len(BOOKS), (len(batch.place),))]
+        codes = self._codes(batch).to(self.device)
+        batch = batch.to(self.device)
+        with torch.no_grad():
+            target, speaker = self.codec.quantizer.decode(codes[:, 0]), self.voice(batch.voice)
+        refined, pitch = self._refine(batch, codes, source, books, speaker, batch.pitch)
+        _, spectral, loss, parts = self.heard(batch, refined)
+        apart, told = fitted(refined, target, pitch, batch.pitch)
+        return loss + apart, {"refined": spectral.mean().item()} | told | parts
+
+    def _codes(self, batch: CodecBatch) -> Tensor:
+        """[B, sources, CROP, K]."""
+        return torch.from_numpy(
+            np.stack([self.drawn.get(i)[:, start : start + CROP] for i, start in batch.place.tolist()])
+        )
+
+    def _refine(
+        self,
+        batch: CodecBatch,
+        codes: Tensor,
+        source: Tensor,
+        books: Tensor,
+        speaker: Tensor,
+        pitch: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Each item's finer books from its ``source`` [B], of which ``books`` [B] were said."""
+        with torch.no_grad():
+            chosen, books = codes[torch.arange(len(codes)), source], books.to(codes.device)
+            finer = sum(
+                book.lookup(chosen[..., k]) * (books > k)[:, None, None]
+                for k, book in enumerate(self.codec.quantizer.books)
+                if k
+            )
+            prompt = self._prompt(batch, len(codes))
+        return self.refiner.hear(chosen[..., 0], finer, books, speaker, prompt, pitch=pitch)
+
+    @torch.inference_mode()
+    def evaluate(self) -> dict[str, float]:
+        """Spectral distance of fixed crops of held-out speech, by who said the finer books and how many."""
+        rng, scores = np.random.default_rng(0), {}
+        for start in range(0, len(self.test), 12):
+            batch = self._make(rng, np.asarray(self.test[start : start + 12]))
+            codes, batch = self._codes(batch).to(self.device), batch.to(self.device)
+            speaker, count = self.voice(batch.voice), len(codes)
+            for source, name in enumerate(DrawnCache.SOURCES):
+                for books in (2, 8):
+                    refined, _ = self._refine(
+                        batch, codes, torch.full((count,), source), torch.full((count,), books), speaker
+                    )
+                    apart = self.spectral(self.codec.decoder.whole(refined), batch.audio).mean().item()
+                    scores.setdefault(f"spectral distance, {books} books {name}", []).append(apart)
+        return {name: float(np.mean(found)) for name, found in scores.items()}

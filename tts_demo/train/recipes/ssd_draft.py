@@ -1,0 +1,225 @@
+"""Recipe ``ssd-draft``: the first blocks and the head of the draft of speech speculative decoding.
+
+Section 2.3: the last blocks, the norm and the embeddings are the base model's and stay frozen; what is trained starts
+as the base's. The loss is cross-entropy to the data (equation 7) mixed with cross-entropy to the frozen base model's
+own distribution, because a draft is accepted for agreeing with the base, not with the recording: ``--set distil=0``
+leaves the paper's loss alone. Beside it stands what decides at run time, between the laws that tokens are really drawn
+from (after temperature, top-k and top-p, default sampling): the share of drafted tokens that would be rejected (their
+total variation distance), and the mass on tokens that the base would never draw, which is what a tolerance lets
+through.
+
+Every token is learnt as it is when drafting: first of a pass, where the draft has heard the base about everything, and
+one to three tokens deep, where it hears itself since the pass began. ``--set spoken=0.8``: so many batches are speech
+of the base model's own (all of it or from some frame on), which is what a draft will be asked about; there the base
+alone teaches. In recordings some input tokens are replaced at random.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ...config import LMConfig, Sampling
+from ...lm import Decoder
+from ...lm.model import LanguageModel
+from ...lm.sampling import distribution
+from ...methods.ssd import Draft
+from ..data.corpora import describe
+from ..data.load import load_lm, scale, sequences
+from ..data.sequences import SpeechBatch, prefix_batch, speech_targets
+from ..data.spoken import speak
+from ..forward import train_forward
+from ..loop import Task, TrainOptions, precision
+from .drafting import at_every_depth
+from .lm import add_noise, base_inputs
+
+NOISE = 0.05  # share of input tokens replaced
+REJECTED, ASTRAY = 4.0, 2.0  # weights beside the cross-entropy
+DEEPEST = 3  # tokens back to the last that the base was heard about
+REACHED = 0.85  # weight of a token over that of the one before it in a pass: so often it is reached
+TOGETHER, AGAIN = 4, 2  # batches that the base speaks at once, and how often each is learnt from
+
+
+def apart(student: Tensor, law: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits [N, V] of the draft and the base's law [N, V] -> [N] each, under the default sampling (repetition left
+    aside): the chance that a drafted token is rejected at tolerance 0, and the draft's mass on tokens that the base
+    would never draw. Differentiable."""
+    p = distribution(student, Sampling())
+    return (p - law).clamp(min=0).sum(-1), p.where(law == 0, 0.0).sum(-1)
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    layers: list[nn.Module]
+    norm: nn.Module
+
+
+@dataclass(frozen=True)
+class ShallowLM:
+    """What a training forward reads of a language model, for the draft: its blocks and the base's norm."""
+
+    config: LMConfig
+    backbone: _Blocks
+
+    @classmethod
+    def of(cls, lm: LanguageModel, draft: Draft) -> ShallowLM:
+        blocks = draft.blocks(lm)
+        return cls(replace(lm.config, layers=len(blocks)), _Blocks(blocks, lm.backbone.norm))
+
+
+@dataclass(frozen=True)
+class Speech:
+    """Speech to learn from. hidden: the base's states [B, F + 1, H] that said it; None: a recording."""
+
+    batch: SpeechBatch
+    hidden: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What draft and base say of all tokens at all depths, those that mean nothing left out: logits of the draft [N, V]
+    and of the base [M, V], which of those each of the draft's is about [N], targets [M] (-100: none) and depths [N], 0
+    = first of
+    a pass."""
+
+    student: Tensor
+    teacher: Tensor
+    about: Tensor
+    targets: Tensor
+    depth: Tensor
+
+
+class DraftTask(Task):
+    name = "ssd-draft"
+    steps, lr = 400, 1e-3
+
+    def __init__(self, options: TrainOptions) -> None:
+        self.lm = load_lm(options).requires_grad_(False)
+        self.steps, self.lr, frames = scale(self, self.lm, 3000)
+        self.data = sequences(options, frames=options.batch or frames)
+        self.draft = Draft(self.lm).requires_grad_(True)
+        self.shallow = ShallowLM.of(self.lm, self.draft)
+        self.distil = float(options.settings.get("distil", 0.8))
+        self.decoder = Decoder.from_model(self.lm, dtype=precision(options.device))  # many rows at once are fastest so
+        self.spoken, self.seed = float(options.settings.get("spoken", 0.0)), options.seed
+        self.modules, self.helpers = {"ssd-draft": self.draft}, {}
+        self.data_summary = describe(self.data.speech, self.data.train)
+        self._said: tuple[int, list[Speech]] = (-1, [])
+
+    def batch(self, rng: np.random.Generator, step: int) -> Speech:
+        group, place = divmod(step, TOGETHER * AGAIN)
+        # for all processes alike: they wait for each other
+        if np.random.default_rng((self.seed, group)).random() >= self.spoken:
+            return Speech(self.data.batch(rng))
+        if self._said[0] != group:
+            self._said = group, self._say(np.random.default_rng((self.seed, group, self.process, 1)))
+        return self._said[1][place % len(self._said[1])]
+
+    def _say(self, rng: np.random.Generator) -> list[Speech]:
+        """Some batches in the base's own words, all of them or from a random frame of the recordings on."""
+        batch = self.data.batch(rng, TOGETHER)
+        kept = int(rng.integers(int(batch.frames.min()))) if rng.random() < 0.5 else 0
+        generator = torch.Generator(batch.codes.device).manual_seed(int(rng.integers(2**62)))
+        spoken, hidden = speak(self.lm, self.decoder, batch, kept, Sampling(), generator)
+        order = spoken.frames.argsort()  # of like length together
+        return [_part(spoken, hidden, rows) for rows in order.chunk(TOGETHER)]
+
+    def loss(self, speech: Speech, step: int) -> tuple[Tensor, dict[str, float]]:
+        rows = self.rows(speech, NOISE if speech.hidden is None else 0.0)
+        student, weight = rows.student.float(), REACHED**rows.depth
+        weight = weight / weight.sum()
+        teacher = rows.teacher.float()
+        truth = F.cross_entropy(student, rows.targets[rows.about], reduction="none") @ weight
+        base = F.cross_entropy(student, teacher.softmax(-1)[rows.about], reduction="none") @ weight
+        rejected, astray = (share @ weight for share in apart(student, distribution(teacher, Sampling())[rows.about]))
+        distil = self.distil if speech.hidden is None else 1.0
+        loss = (1 - distil) * truth + distil * (base + REJECTED * rejected + ASTRAY * astray)
+        return loss, {"ce": truth.item(), "distil": base.item(), "rejected": rejected.item(), "astray": astray.item()}
+
+    def rows(self, speech: Speech, noise: float = 0.0) -> Rows:
+        lm, batch = self.lm, speech.batch
+        prefix = prefix_batch(lm, batch)
+        inputs = base_inputs(lm, prefix, add_noise(batch.codes[..., 0], lm.config.speech_codes, noise))
+        task = prefix.x.shape[1] - 1
+        with torch.no_grad():
+            said = speech.hidden if speech.hidden is not None else train_forward(lm, *inputs)[0][:, task:]
+            teacher = lm.head(said)
+        heard = F.pad(said[:, :-1], (0, 0, task + 1, 0))
+        # [D + 1, B, F + 1, H]
+        hidden = torch.stack(at_every_depth(self.shallow, self.draft.listen, prefix, inputs, heard, DEEPEST))
+        row = torch.arange(teacher.shape[1], device=teacher.device)
+        meant = row <= batch.frames[:, None]  # [B, F + 1]
+        deep = torch.arange(DEEPEST + 1, device=row.device)[:, None, None]
+        drafted = meant & (row >= deep)  # [D + 1, B, F + 1]
+        number = (meant.flatten().cumsum(0) - 1).view_as(meant)
+        return Rows(
+            self.draft.head(hidden[drafted]),
+            teacher[meant],
+            number.expand_as(drafted)[drafted],
+            speech_targets(batch, lm.config.eos)[meant],
+            deep.expand_as(drafted)[drafted],
+        )
+
+    @torch.inference_mode()
+    def evaluate(self) -> dict[str, float]:
+        """On held-out recordings, and on the same texts in the base's own words: the share of drafted tokens that would
+        be accepted at tolerance 0, the first of a pass and those behind it; on recordings also the cross-entropy of
+        draft and base, and the mass on tokens that the base would never draw, of first tokens."""
+        held_out = self.data.held_out()
+        recorded = self._means([Speech(batch) for batch in held_out])
+        generator = torch.Generator(held_out[0].codes.device).manual_seed(0)
+        own = self._means(
+            [Speech(*speak(self.lm, self.decoder, batch, 0, Sampling(), generator)) for batch in held_out]
+        )
+        names = (
+            "draft cross-entropy",
+            "base cross-entropy",
+            "draft accuracy",
+            "acceptance at tolerance 0",
+            "mass the base never draws",
+        )
+        scores = dict(zip(names, recorded[:, 0].tolist()))
+        places = ("second token", "third token", "fourth token")
+        scores |= {f"acceptance at tolerance 0, {n}": float(v) for n, v in zip(places, recorded[3, 1:])}
+        scores |= {
+            f"acceptance at tolerance 0, the base's own speech, {n}": float(v)
+            for n, v in zip(("first token", *places), own[3])
+        }
+        return scores | {"mass the base never draws, its own speech": float(own[4, 0])}
+
+    def _means(self, held_out: list[Speech]) -> np.ndarray:
+        """[5, DEEPEST + 1]: cross-entropy of draft and base, accuracy, acceptance and mass astray, by depth."""
+        sums, counts = np.zeros((5, DEEPEST + 1)), np.zeros(DEEPEST + 1)
+        for speech in held_out:
+            rows = self.rows(speech)
+            student, teacher, targets = rows.student.float(), rows.teacher.float(), rows.targets[rows.about]
+            rejected, astray = apart(student, distribution(teacher, Sampling())[rows.about])
+            values = (
+                F.cross_entropy(student, targets, reduction="none"),
+                F.cross_entropy(teacher, rows.targets, reduction="none")[rows.about],
+                student.argmax(-1) == targets,
+                1 - rejected,
+                astray,
+            )
+            depth = rows.depth.cpu().numpy()
+            sums += [np.bincount(depth, v.double().cpu().numpy(), DEEPEST + 1) for v in values]
+            counts += np.bincount(depth, minlength=DEEPEST + 1)
+        return sums / counts
+
+
+def _part(spoken: SpeechBatch, hidden: Tensor, rows: Tensor) -> Speech:
+    """Some rows of a batch, padding cut off."""
+    text, frames = int(spoken.text_lengths[rows].max()), int(spoken.frames[rows].max())
+    batch = SpeechBatch(
+        spoken.text[rows, :text],
+        spoken.text_lengths[rows],
+        spoken.codes[rows, :frames],
+        spoken.frames[rows],
+        spoken.speaker[rows],
+        spoken.alignment[rows, :frames],
+    )
+    return Speech(batch, hidden[rows, : frames + 1])

@@ -1,0 +1,152 @@
+"""Recipe ``tldr``: compressor, LoRA and extractor of patch-level decoding, one adapter for every patch size.
+
+Teacher-forced cross-entropy of every valid token, end of speech included, padding left out (section 3.4). P is drawn
+per batch and is the same for its items. The context of patch k is the backbone's output at patch k - 1 (section A.2),
+so its own latent is never seen. Some input tokens are replaced at random, as in the base model's recipe. ``--set
+distil=0.6`` mixes in cross-entropy to the frozen base's own distribution of every token: on few hours of speech it says
+more than the one token that was spoken, and it is what patches are to lose nothing against.
+
+``--set ablate=`` no-lora, no-speaker, mean-pool or parallel trains a comparison model of the paper into a folder of its
+own (``tldr-no-lora`` ...), which is also a recipe's name; ``tldr-short`` is what they are compared with; ``--set
+patch_size=4`` trains that size alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...config import UserError
+from ...lm import lora
+from ...lm.masks import causal_mask
+from ...lm.model import LanguageModel
+from ...methods.tldr.modules import ABLATIONS, LARGEST, TLDRAdapter, TLDRConfig, cut, patch_position
+from ..data.corpora import describe
+from ..data.load import load_lm, scale, sequences
+from ..data.sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
+from ..forward import train_forward
+from ..loop import Task, TrainOptions
+from .lm import add_noise, base_logits
+
+IGNORE = -100
+NOISE = 0.05  # share of input tokens replaced
+# Patch sizes, drawn evenly. One token a patch starts as the base model and costs the most: it is drawn least.
+DRAWN = (1, 2, 2, 3, 3, 4, 4, 4, 4, 5, 5, 6, 6, 6, 7, 7, 8, 8, 8, 8)
+SCORED = (1, 2, 4, 6, 8)
+
+
+class TLDRTask(Task):
+    name = "tldr"
+    steps, lr = 600, 1e-3
+    ablate = "none"
+
+    def __init__(self, options: TrainOptions) -> None:
+        settings = options.settings
+        ablate = settings.get("ablate", self.ablate)
+        if ablate not in ("none", *ABLATIONS):
+            raise UserError(f"ablate must be one of {', '.join(ABLATIONS)}, not {ablate!r}.")
+        self.sizes = _sizes(settings.get("patch_size", ""))
+        self.lm = load_lm(options).requires_grad_(False)
+        self.steps, self.lr, frames = scale(self, self.lm, 3000)
+        self.data = sequences(options, frames=options.batch or frames)
+        self.adapter = TLDRAdapter(self.lm, TLDRConfig.of(self.lm.config, ablate))
+        self.distil = float(settings.get("distil", 0.0))
+        self.base = load_lm(options).requires_grad_(False) if self.distil else None  # without the LoRA
+        if self.adapter.lora is not None:
+            lora.attach(self.lm.backbone, self.adapter.lora.spec, self.adapter.lora)
+        self.name = type(self).name if ablate == "none" else f"{TLDRTask.name}-{ablate}"
+        self.modules, self.helpers = {self.name: self.adapter}, {}
+        self.data_summary = describe(self.data.speech, self.data.train)
+
+    def batch(self, rng: np.random.Generator, step: int) -> tuple[SpeechBatch, int]:
+        return self.data.batch(rng), int(rng.choice(self.sizes))
+
+    def loss(self, batch: tuple[SpeechBatch, int], step: int) -> tuple[Tensor, dict[str, float]]:
+        speech, size = batch
+        spoken = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, NOISE)
+        logits, targets = patch_logits(self.lm, self.adapter, speech, size, spoken)
+        valid = targets != IGNORE
+        logits, targets = logits[valid].float(), targets[valid]
+        truth = F.cross_entropy(logits, targets)
+        if self.base is None:
+            return truth, {"ce": truth.item()}
+        with torch.no_grad():
+            teacher = base_logits(self.base, speech, spoken)
+        teacher = F.pad(teacher, (0, 0, 0, valid.shape[1] * size - teacher.shape[1])).view(*valid.shape, -1)[valid]
+        base = F.cross_entropy(logits, teacher.float().softmax(-1))
+        return (1 - self.distil) * truth + self.distil * base, {"ce": truth.item(), "distil": base.item()}
+
+    @torch.no_grad()
+    def evaluate(self) -> dict[str, float]:
+        """Held-out cross-entropy and accuracy at several patch sizes, and how the first token of a patch fares
+        alone."""
+        sizes = [size for size in SCORED if size in self.sizes] or list(self.sizes)
+        batches = self.data.held_out()
+        scores: dict[str, float] = {}
+        for size in sizes:
+            entropy = hits = count = first = firsts = 0.0
+            for speech in batches:
+                logits, targets = patch_logits(self.lm, self.adapter, speech, size)
+                logits, valid = logits.float(), targets != IGNORE
+                each = F.cross_entropy(logits.flatten(0, 2), targets.flatten(), ignore_index=IGNORE, reduction="none")
+                each = each.view(targets.shape)
+                entropy, count = entropy + float(each.sum()), count + int(valid.sum())
+                hits += int((logits.argmax(-1) == targets)[valid].sum())
+                first, firsts = first + float(each[:, :, 0].sum()), firsts + int(valid[:, :, 0].sum())
+            scores |= {
+                f"patch {size}: cross-entropy, nats": entropy / count,
+                f"patch {size}: top-1": hits / count,
+                f"patch {size}: cross-entropy of the first token": first / firsts,
+            }
+        return scores
+
+
+class Short(TLDRTask):
+    name = "tldr-short"  # the whole method, for as many steps as its comparison models
+
+
+class WithoutLora(TLDRTask):
+    ablate = "no-lora"
+
+
+class WithoutSpeaker(TLDRTask):
+    ablate = "no-speaker"
+
+
+class MeanPooled(TLDRTask):
+    ablate = "mean-pool"
+
+
+class Parallel(TLDRTask):
+    ablate = "parallel"
+
+
+def _sizes(word: str) -> tuple[int, ...]:
+    if not word:
+        return DRAWN
+    if not word.isdigit() or not 1 <= int(word) <= LARGEST:
+        raise UserError(f"patch_size must be a whole number between 1 and {LARGEST}, not {word!r}.")
+    return (int(word),)
+
+
+def patch_logits(
+    lm: LanguageModel, adapter: TLDRAdapter, batch: SpeechBatch, size: int, spoken: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Teacher-forced logits [B, N, P, V] of a batch cut into patches of ``size``, and targets [B, N, P] (``IGNORE`` =
+    padding). ``spoken`` [B, F]: the tokens heard instead of the true ones. LoRA must be attached to ``lm.backbone``."""
+    targets = cut(speech_targets(batch, lm.config.eos, IGNORE), size, IGNORE)  # [B, N, P]
+    items, count, _ = targets.shape
+    spoken = batch.codes[..., 0] if spoken is None else spoken
+    embedded = lm.embed_speech(cut(F.pad(spoken, (0, 1), value=lm.config.eos), size, lm.config.eos))  # [B, N, P, H]
+    prefix = prefix_batch(lm, batch)
+    # The last latent is never an input: patch N - 1 is decided at latent N - 2, patch 0 at TASK.
+    latents = adapter.compressor(embedded[:, :-1]) if count > 1 else prefix.x[:, :0]
+    places = patch_position(prefix.next[:, None], torch.arange(count - 1, device=prefix.next.device)[None], size)
+    mask = attention_mask(prefix, causal_mask(count - 1, count - 1, prefix.next.device), lm.config.bidirectional_text)
+    hidden, _ = train_forward(lm, torch.cat([prefix.x, latents], 1), torch.cat([prefix.positions, places], 1), mask)
+    g = hidden[:, prefix.x.shape[1] - 1 :].flatten(0, 1)  # [B N, H]
+    speaker = batch.speaker.repeat_interleave(count, 0)
+    logits = adapter.extractor(g, speaker, embedded.flatten(0, 1))
+    return logits.view(items, count, size, -1), targets

@@ -1,0 +1,72 @@
+"""Voices on the page: the bundled examples, and uploads checked and cut to the accepted length."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradio.processing_utils import save_bytes_to_cache
+
+from ... import audio
+from ...config import SAMPLE_RATE, UserError
+from ..run.session import to_int16, wav_bytes
+from ..service import Limits
+
+ASSETS = Path(__file__).parents[3] / "assets"
+
+
+@dataclass(frozen=True)
+class Example:
+    name: str
+    path: Path
+    text: str
+    licence: str = ""
+
+
+def examples(folder: Path = ASSETS / "prompts") -> list[Example]:
+    """The bundled voices listed in ``prompts.json`` (file, name, text, licence), in its order."""
+    listing = folder / "prompts.json"
+    if not listing.exists():
+        return []
+    rows = json.loads(listing.read_text(encoding="utf-8"))
+    return [Example(r["name"], folder / r["file"], r["text"], r.get("licence", "")) for r in rows]
+
+
+def texts(folder: Path = ASSETS / "texts") -> list[str]:
+    """Example texts, one a line of ``examples.txt``."""
+    path = folder / "examples.txt"
+    return (
+        [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        if path.exists()
+        else []
+    )
+
+
+def fingerprint(path: str | Path) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def is_example(path: str) -> bool:
+    """True when the file is byte for byte one of the bundled voices, which need no consent."""
+    mine = fingerprint(path)
+    return any(fingerprint(e.path) == mine for e in examples())
+
+
+def read(path: str | Path, limits: Limits, rate: int = SAMPLE_RATE) -> audio.Recording:
+    """A voice as it will be used: decoded to ``rate``, checked, silence at the ends taken off, cut to the accepted
+    length."""
+    if Path(path).stat().st_size > limits.max_upload_mb * 1_000_000:
+        raise UserError(f"That file is too big; the limit here is {limits.max_upload_mb} MB.")
+    return audio.prompt(audio.read(Path(path).read_bytes(), target=rate), limits.max_prompt_seconds)
+
+
+def words(recording: audio.Recording) -> str:
+    """What was done to a voice, for the page."""
+    return " ".join((f"{recording.seconds:.1f} s of speech, silence at the ends taken off.", *recording.notes))
+
+
+def write(recording: audio.Recording, folder: str) -> str:
+    """The prepared voice as a WAV file in Gradio's cache, which is emptied within the hour."""
+    return save_bytes_to_cache(wav_bytes(to_int16(recording.samples), recording.rate), "voice.wav", folder)
