@@ -1,0 +1,3 @@
+from .spoken import Spoken, preview
+
+__all__ = ["Spoken", "preview"]
