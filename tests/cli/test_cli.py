@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from tts_demo import audio, cli
+from tts_demo import audio
+from tts_demo.cli import main as cli
 from tts_demo.methods import METHODS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "stacks"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from tts_demo import cli
+from tts_demo.cli import main as cli
 from tts_demo.methods import METHODS
 
 ROOT = Path(__file__).parents[2]
