@@ -152,7 +152,7 @@ def test_two_processes(third, libritts, tmp_path) -> None:
     script = tmp_path / "together.py"
     script.write_text("""
 import sys, torch
-from tts_demo.cli import main
+from tts_demo.cli.main import main
 from tts_demo.train.ranks import Ranks
 
 ranks = Ranks.join(torch.device("cpu"))
