@@ -114,6 +114,16 @@ class State:
     max_frames: int
 
 
+@dataclass(frozen=True)
+class Picture:
+    """A method drawn for the page as two rows of cells: what the KV cache holds, left to right, and what one step
+    emits. Cells: p prefix, s speech token, z patch, w summary, x dropped, d the draft's cache, a accepted draft token,
+    r resampled token, h token of an extra head, k code of a higher codebook; a space is a gap."""
+
+    cache: str
+    emits: str
+
+
 class Method(abc.ABC):
     name: ClassVar[str]
     title: ClassVar[str]
@@ -124,6 +134,9 @@ class Method(abc.ABC):
     Options: ClassVar[type[Options]] = Options
     needs_weights: ClassVar[tuple[str, ...]] = ()  # folders under the checkpoint this method cannot run without
     bench_options: ClassVar[tuple[dict[str, Any], ...]] = ({},)  # dials worth a row in bench and evaluate
+    picture: ClassVar[Picture | None] = None
+    presets: ClassVar[tuple[dict[str, Any], ...]] = ()  # options of the page's three presets: fast, balanced, faithful
+    runs_untrained: ClassVar[bool] = False  # whether fresh modules are usable: an untrained draft is exact, only slower
     pace_follows_weights: ClassVar[bool] = False  # whether what is said decides how many frames a step commits
     warm: bool = False  # set by the engine once a run of this object has finished; the first run is marked cold
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..config import Sampling
 from ..lm.masks import prefix_mask
 from ..lm.sampling import Ending, History, sample
-from .base import Method, Options, Prefix, Replay, State, Step
+from .base import Method, Options, Picture, Prefix, Replay, State, Step
 
 
 @dataclass
@@ -30,6 +30,7 @@ class Baseline(Method):
     idea = "The language model predicts one speech token at a time and feeds it back."
     cached = "every text, prompt and speech token"
     emits = "1 token"
+    picture = Picture("pppp ssssssssssss", "s")
 
     def prefill(
         self,

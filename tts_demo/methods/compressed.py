@@ -29,7 +29,7 @@ from ..lm.model import LanguageModel
 from ..lm.place import GUIDED, Place
 from ..lm.ring import RingCache
 from ..lm.sampling import Ending, History, special_ids
-from .base import Options, Prefix, Replay, Step, dial
+from .base import Options, Picture, Prefix, Replay, Step, dial
 from .baseline import Baseline, BaselineState
 
 WINDOWS = (30, 200)  # shortest and longest
@@ -153,6 +153,8 @@ class Compressed(Baseline):
     )
     cached = "every text and prompt token, a summary of each older span, the last tokens"
     emits = "1 token"
+    picture = Picture("pppp wxxxwxxxw ssss", "s")
+    presets = ({"window": 30, "group": 15}, {"window": 50, "group": 10}, {"window": 100, "group": 5})
     Options = CompressedOptions
     needs_weights = (WHOLE,)  # a window on the text needs the other adapter as well
     bench_options = tuple(

@@ -29,6 +29,7 @@ class DraftAlone(Baseline):
     paper = "Speech Speculative Decoding (SSD)"
     idea = "The shallow draft model speaks token by token, and nobody checks it: it hears the base read the prompt, then only itself."
     needs_weights = ("ssd-draft",)
+    picture = None
 
     build_modules = SSD.build_modules
 

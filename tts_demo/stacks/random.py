@@ -141,8 +141,8 @@ class RandomCosyVoice(CosyVoiceStack):
         return self.lm.prefix(self.text, tuple(map(str, range(TEXT_TOKENS))), speaker, prompt.codes)
 
     def _trained(self, kind: type[Method], part: str, module: torch.nn.Module) -> torch.nn.Module:
-        if kind.name == "qtts":
-            raise UserError("qtts needs several codebooks, and this model speaks one.")
+        if kind.output_codebooks(kind.Options()) > 1:
+            raise UserError(f"{kind.name} needs several codebooks, and this model speaks one.")
         return module.to(self.device, self.dtype).eval().requires_grad_(False)
 
 

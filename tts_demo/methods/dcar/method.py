@@ -15,7 +15,7 @@ from ...config import Sampling, UserError
 from ...lm import Decoder, LanguageModel, LoraDelta, Prefix, sample
 from ...lm.masks import prefix_mask
 from ...lm.sampling import Ending, race
-from ..base import Method, Options, Replay, State, Step, dial
+from ..base import Method, Options, Picture, Replay, State, Step, dial
 from .heads import Heads, HeadsRunner
 from .policy import Policy, PolicyRunner
 from .ranges import LONGEST, ChunkRange
@@ -64,6 +64,8 @@ class Dcar(Method):
     )
     cached = "every text, prompt and speech token, and one slot of the small policy per chunk"
     emits = "a chunk of 1 to 7 tokens"
+    picture = Picture("pppp ssssssssssss", "hhh")
+    presets = ({"chunk_range": "3,4"}, {"chunk_range": "2,3,4"}, {"chunk_range": "2,3"})
     Options = DcarOptions
     pace_follows_weights = True
     needs_weights = ("dcar-heads",)  # a learned range needs dcar-policy as well

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ...config import Sampling, UserError
-from ..base import Method, Options, Prefix, Replay, State, Step, dial
+from ..base import Method, Options, Picture, Prefix, Replay, State, Step, dial
 from ..baseline import Baseline, BaselineState
 from .delay import DelayAdapter, DelayState, DelayStrategy
 from .hierarchical import HierarchicalAdapter, HierarchicalState, HierarchicalStrategy
@@ -52,6 +52,12 @@ class QTTS(Method):
     )
     cached = "every text token and frame; hierarchical also one block of K slots"
     emits = "1 frame of K codes"
+    picture = Picture("pppp ssssssss", "khkhkhkh")
+    presets = (
+        {"strategy": "delay", "codebooks": 4},
+        {"strategy": "delay", "codebooks": 8},
+        {"strategy": "hierarchical", "codebooks": 8},
+    )
     Options = QTTSOptions
     needs_weights = (DELAY,)  # what the default strategy speaks with; hierarchical says so itself when it has none
     bench_options = (

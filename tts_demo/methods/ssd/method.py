@@ -27,7 +27,7 @@ from ...lm.linear import Projection
 from ...lm.masks import prefix_mask
 from ...lm.model import LanguageModel
 from ...lm.sampling import Ending, Law, law, sample
-from ..base import Method, Options, Prefix, Replay, State, Step, dial
+from ..base import Method, Options, Picture, Prefix, Replay, State, Step, dial
 from .draft import Draft, before, draft_decoder, ear
 from .length import LONGEST, DraftLength
 from .verdict import judge
@@ -85,6 +85,9 @@ class SSD(Method):
     )
     cached = "every text, prompt and speech token, in both models"
     emits = "the accepted tokens and 1 more"
+    picture = Picture("pppp ssssssssss dd", "aaar")
+    presets = ({"tolerance": 0.4}, {"tolerance": 0.1}, {"tolerance": 0.0})
+    runs_untrained = True
     Options = SSDOptions
     pace_follows_weights = True
     needs_weights = ("ssd-draft",)

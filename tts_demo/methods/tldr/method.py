@@ -16,7 +16,7 @@ from ...lm.lora import LoraDelta
 from ...lm.masks import prefix_mask
 from ...lm.model import LanguageModel
 from ...lm.sampling import Ending, History, sample
-from ..base import Method, Options, Prefix, Replay, State, Step, dial
+from ..base import Method, Options, Picture, Prefix, Replay, State, Step, dial
 from .local import PatchDecoder, PatchEncoder
 from .modules import LARGEST, TLDRAdapter, TLDRConfig, patch_position
 
@@ -57,6 +57,8 @@ class TLDR(Method):
     )
     cached = "every text token, one slot per patch of speech, and the few tokens of the patch at hand"
     emits = "one patch of 1 to 8 tokens"
+    picture = Picture("pppp zzzz", "ssss")
+    presets = ({"patch_size": 8}, {"patch_size": 4}, {"patch_size": 2})
     Options = TLDROptions
     needs_weights = ("tldr",)
     bench_options = ({"patch_size": 2}, {"patch_size": 4}, {"patch_size": 6}, {"patch_size": 8})

@@ -27,7 +27,6 @@ from .tokenizer import TextTokenizer
 from .vocoder import CosyVocoder
 
 ADAPTERS = "adapters"  # folder inside the model's, laid out like checkpoints/nano
-UNTRAINED = {"ssd"}  # methods that also run on fresh modules: an untrained draft is exact at tolerance 0, only slower
 
 
 class CosyVoiceStack:
@@ -163,11 +162,11 @@ class CosyVoiceStack:
         """The trained module; None where it is missing and the method can do without."""
         if checkpoints.available(self._adapters, part):
             module = checkpoints.load_module(self._adapters, part, module)
-        elif part in kind.needs_weights and kind.name not in UNTRAINED:
+        elif part in kind.needs_weights and not kind.runs_untrained:
             raise UserError(
                 f"The method {kind.name!r} has no trained weights for this model: make them with 'python -m tts_demo "
                 f"train {part} --stack {self.name} --out {self._adapters}'."
             )
-        elif kind.name not in UNTRAINED:
+        elif not kind.runs_untrained:
             return None
         return module.to(self.device, self.dtype).eval().requires_grad_(False)

@@ -1,6 +1,6 @@
 """Dials made from a method's ``Options`` dataclass, presets, and settings carried in the page's address.
 
-Nothing here names a method except the presets: a method that is added to the registry gets its dials from metadata.
+Nothing here names a method: dials come from the metadata of its ``Options``, presets from its class.
 """
 
 from __future__ import annotations
@@ -14,17 +14,6 @@ import gradio as gr
 from ...config import Sampling, UserError
 
 PRESET_NAMES = ("Fast", "Balanced", "Faithful")
-PRESETS: dict[str, tuple[dict[str, Any], ...]] = {  # fast, balanced, faithful; a method not listed keeps its defaults
-    "tldr": ({"patch_size": 8}, {"patch_size": 4}, {"patch_size": 2}),
-    "dcar": ({"chunk_range": "3,4"}, {"chunk_range": "2,3,4"}, {"chunk_range": "2,3"}),
-    "qtts": (
-        {"strategy": "delay", "codebooks": 4},
-        {"strategy": "delay", "codebooks": 8},
-        {"strategy": "hierarchical", "codebooks": 8},
-    ),
-    "compressed": ({"window": 30, "group": 15}, {"window": 50, "group": 10}, {"window": 100, "group": 5}),
-    "ssd": ({"tolerance": 0.4}, {"tolerance": 0.1}, {"tolerance": 0.0}),
-}
 SAMPLING_FIELDS = tuple(f.name for f in dataclasses.fields(Sampling))
 
 
@@ -61,8 +50,7 @@ def options(method: type[Any], values: Sequence[Any]) -> Any:
 
 def preset(method: type[Any], name: str) -> list[Any]:
     """Values of a method's dials for a preset; fields the preset does not name keep their defaults."""
-    rows = PRESETS.get(method.name)
-    chosen = rows[PRESET_NAMES.index(name)] if rows else {}
+    chosen = method.presets[PRESET_NAMES.index(name)] if method.presets else {}
     return [chosen.get(f.name, f.default) for f in fields(method)]
 
 

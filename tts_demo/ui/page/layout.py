@@ -132,7 +132,7 @@ def _inputs(ui: SimpleNamespace, limits: Limits) -> None:
             label="Preset",
             elem_classes="chips small",
             elem_id="preset",
-            visible=first in controls.PRESETS,
+            visible=bool(METHODS[first].presets),
         )
         ui.groups, ui.dials = {}, {}
         for name, method in METHODS.items():
@@ -365,7 +365,7 @@ def pick_method(name: str) -> list[Any]:
     word = "Speak" if name == "baseline" else "Speak both"
     return [
         texts.card(METHODS[name]),
-        gr.Radio(value="Balanced", visible=name in controls.PRESETS),
+        gr.Radio(value="Balanced", visible=bool(METHODS[name].presets)),
         gr.Button(word),
         *(gr.Column(visible=n == name) for n in METHODS),
     ]

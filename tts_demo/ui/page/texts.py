@@ -1,14 +1,14 @@
 """The page's words and pictures: what each method caches and what one step of it emits, as small inline SVG.
 
-A method without an entry here is drawn from its own ``cached`` and ``emits`` words, so a new one needs no edit.
+Words and cells are the method's own (``cached``, ``emits``, ``picture``), so a new method needs no edit here.
 """
 
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
 from typing import Any
 
+from ...methods.base import Method, Picture
 from ...runtime import processor
 
 TITLE = "Faster speech, side by side"
@@ -40,27 +40,6 @@ KEYS = (
 )
 
 
-@dataclass(frozen=True)
-class Picture:
-    """Cells of the cache, left to right, and of what one pass emits. Kinds: p prefix, s speech token, z patch,
-    w summary, x dropped, d drafted, a accepted, r resampled, h parallel head."""
-
-    cache: str
-    emits: str
-    cache_words: str
-    emits_words: str
-
-
-PICTURES = {
-    "baseline": Picture("pppp ssssssssssss", "s", "prefix and every speech token", "one token a pass"),
-    "tldr": Picture("pppp zzzz", "ssss", "prefix and one slot a patch", "a patch of tokens a pass"),
-    "dcar": Picture("pppp ssssssssssss", "hhh", "prefix and every speech token", "a chunk, its size chosen each time"),
-    "qtts": Picture("pppp ssssssss", "khkhkhkh", "prefix and one slot a frame", "one frame: several codebooks"),
-    "compressed": Picture("pppp wxxxwxxxw ssss", "s", "prefix, summaries W, a recent window", "one token a pass"),
-    "ssd": Picture(
-        "pppp ssssssssss dd", "aaar", "prefix, every token, the draft's own cache", "accepted drafts and one more"
-    ),
-}
 LEGEND = {
     "p": "voice and text",
     "s": "speech token",
@@ -124,12 +103,10 @@ def _legend(picture: Picture) -> str:
     return "".join(parts)
 
 
-def card(method: type[Any]) -> str:
+def card(method: type[Method]) -> str:
     """The explanation of one method: idea, picture, where it comes from."""
-    picture = PICTURES.get(method.name)
-    cached = picture.cache_words if picture else method.cached
-    emits = picture.emits_words if picture else method.emits
-    drawn = svg(picture, f"Cache: {cached}. Emits: {emits}.") if picture else ""
+    picture = method.picture
+    drawn = svg(picture, f"Cache: {method.cached}. One pass: {method.emits}.") if picture else ""
     return (
         f"<div class='method-card'><p class='idea'>{html.escape(method.idea)}</p>{drawn}"
         f"<p class='quiet'>Cache: {html.escape(method.cached)}. One pass: {html.escape(method.emits)}.<br>"
@@ -137,7 +114,7 @@ def card(method: type[Any]) -> str:
     )
 
 
-def about(methods: dict[str, type[Any]]) -> str:
+def about(methods: dict[str, type[Method]]) -> str:
     """The tab that explains every method, the conditions of the numbers and the keys."""
     cards = "".join(f"<article><h3>{html.escape(m.title)}</h3>{card(m)}</article>" for m in methods.values())
     keys = "".join(f"<div><dt><kbd>{html.escape(k)}</kbd></dt><dd>{html.escape(v)}</dd></div>" for k, v in KEYS)
