@@ -179,12 +179,12 @@ def test_static_step_equals_eager_step(tiny_lm, sequence):
     decoder, cache = tiny_lm.decoder, tiny_lm.decoder.new_cache(32)
     decoder.forward(x[:, :15], cache, 0, mask[:15, :15])
     place = torch.arange(15, 19)
-    hidden = decoder.forward_static(x[:, 15:19], cache, place, place)
+    hidden = decoder.forward_static(x[:, 15:19], cache.kv, place, place)
     torch.testing.assert_close(hidden, expected[:, 15:19], atol=1e-5, rtol=1e-5)
     cache.claim(place)
     for i in range(19, 21):
         place = torch.tensor([i])
-        hidden = decoder.forward_static(x[:, i : i + 1], cache, place, place)
+        hidden = decoder.forward_static(x[:, i : i + 1], cache.kv, place, place)
         cache.claim(place)
         torch.testing.assert_close(hidden, expected[:, i : i + 1], atol=1e-5, rtol=1e-5)
 

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from tts_demo.lm import Decoder
-from tts_demo.lm.graphs import GraphPool
+from tts_demo.lm.graphs import BufferPool
 from tts_demo.runtime import CUDAGraphed
 
 
 def both(lm, device="cpu") -> tuple[Decoder, Decoder]:
     lm = copy.deepcopy(lm).to(device)
     eager, graphed = Decoder.from_model(lm), Decoder.from_model(lm)
-    eager.pool, graphed.pool = None, GraphPool(graphed, enabled=device == "cuda")
+    eager.pool, graphed.pool = None, BufferPool(enabled=device == "cuda")
     return eager, graphed
 
 

@@ -7,6 +7,7 @@ import torch
 
 from conftest import TINY, make_lm, make_prefix
 from tts_demo.config import LMConfig, Sampling, UserError
+from tts_demo.lm.graphs import BufferPool
 from tts_demo.lm.lora import LoraFactors
 from tts_demo.methods import ABLATIONS, METHODS, find
 from tts_demo.methods.baseline import Baseline
@@ -76,7 +77,8 @@ def test_every_kind_and_size_finishes_at_the_forced_length(tiny_lm, tiny_prefix,
 
 @pytest.mark.parametrize("graphed", (False, True))
 @pytest.mark.parametrize("size", (1, 2, 4, 8))
-def test_lean_extractor_equals_the_trained_one(tiny_lm, method, size, graphed):
+def test_lean_extractor_equals_the_trained_one(tiny_lm, method, size, graphed, monkeypatch):
+    monkeypatch.setattr(method.extractor, "pool", BufferPool(enabled=False) if graphed else None)
     extractor, adapter = method.extractor, method.adapter
     g, speaker = torch.randn(1, TINY.hidden), torch.randn(TINY.speaker)
     tokens, seen = torch.randint(TINY.vocab, (size,)), []
@@ -85,18 +87,19 @@ def test_lean_extractor_equals_the_trained_one(tiny_lm, method, size, graphed):
         seen.append(logits)
         return tokens[len(seen) - 1 : len(seen)]
 
-    drawn = extractor.decode(g, extractor.speak_as(speaker), size, extractor.new_cache(graphed), draw)
+    drawn = extractor.decode(g, extractor.speak_as(speaker), size, extractor.new_cache(), draw)
     expected = adapter.extractor(g, speaker[None], tiny_lm.embed_speech(tokens)[None])[0]
     assert torch.equal(drawn, tokens)
     torch.testing.assert_close(torch.cat(seen), expected, atol=1e-4, rtol=1e-4)
 
 
-def test_graph_blocks_are_used_again_but_never_shared(method):
-    first, second = method.extractor.new_cache(True), method.extractor.new_cache(True)
+def test_graph_blocks_are_used_again_but_never_shared(method, monkeypatch):
+    monkeypatch.setattr(method.extractor, "pool", BufferPool(enabled=False))
+    first, second = method.extractor.new_cache(), method.extractor.new_cache()
     address = first.kv.data_ptr()
     assert address != second.kv.data_ptr()
     del first
-    assert method.extractor.new_cache(True).kv.data_ptr() == address
+    assert method.extractor.new_cache().kv.data_ptr() == address
 
 
 def test_half_precision_runs_and_halves_the_memory(tiny_lm):

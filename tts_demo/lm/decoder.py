@@ -6,10 +6,11 @@ forward in model.py is the slow oracle that tests compare this with.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from ..config import LMConfig
 from .cache import KVCache
-from .graphs import GraphPool
+from .graphs import BufferPool
 from .linear import Projection, unit_rms
 from .place import GUIDED
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from .place import Place
 
 
-FEW = 16  # new tokens up to which their causal bias is kept
+FEW = 16  # new tokens up to which a pass is a step: its causal bias is kept, and on CUDA it is a graph
+CAPACITY_STEP = 256  # pooled capacities are multiples of this, so that runs of about one length share buffers
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,6 @@ class Decoder:
     """Weights only. Everything that changes during a run lives in the KVCache that is passed in; what outlives a run is
     the pool of cache buffers that CUDA graphs are bound to, and the causal bias of a few new tokens."""
 
-    graphed: ClassVar[bool] = True  # CUDA: steps run as graphs. For the whole process: methods are compared in one mode
-
     def __init__(
         self,
         config: LMConfig,
@@ -88,7 +88,9 @@ class Decoder:
         embedding: Tensor,
         head: Tensor,
         head_bias: Tensor | None = None,
+        graphed: bool = True,
     ) -> None:
+        """graphed: on CUDA, run steps as graphs over pooled cache buffers."""
         self.config, self.layers, self.norm = config, list(layers), norm
         self.embedding, self.head, self.head_bias = embedding, head, head_bias  # [V, H], [V, H], [V] or None
         self.device, self.dtype = norm.device, norm.dtype
@@ -96,13 +98,18 @@ class Decoder:
         angles = torch.arange(config.max_positions, dtype=torch.float64)[:, None] * config.rope_theta**-half
         self.rotation = torch.polar(torch.ones_like(angles), angles).to(torch.complex64).to(self.device)  # [pos, D/2]
         self.counter = torch.arange(config.max_positions, device=self.device)
-        self.pool = GraphPool(self) if self.device.type == "cuda" else None
+        self.pool = BufferPool() if graphed and self.device.type == "cuda" else None
         self._triangles: dict[int, Tensor] = {}  # causal bias of so many new tokens, the last columns of a wide one
         self._still = self.rotation.new_ones(1, config.kv_heads, config.head_dim // 2)  # values are not rotated
 
     @cached_property
     def to_vocabulary(self) -> Projection:
         return Projection(self.head, self.head_bias)
+
+    @property
+    def graphed(self) -> bool:
+        """Whether steps run as CUDA graphs."""
+        return self.pool is not None
 
     @property
     def precision(self) -> str:
@@ -119,9 +126,10 @@ class Decoder:
         lora: LoraDelta | None = None,
         layers: Sequence[int] | None = None,
         dtype: torch.dtype | None = None,
+        graphed: bool | None = None,
     ) -> Decoder:
         """Fuse (and merge LoRA into) the weights of ``lm``. ``layers`` picks blocks, in order (a draft model keeps a
-        few). Weights that need no fusing are shared with ``lm`` in memory."""
+        few). ``graphed``: None = as ``lm`` says. Weights that need no fusing are shared with ``lm`` in memory."""
         dtype = dtype or lm.dtype
         chosen = range(lm.config.layers) if layers is None else layers
         fused = [fuse(lm.backbone.layers[i], i, lora, lm.config.head_dim, dtype) for i in chosen]
@@ -133,13 +141,19 @@ class Decoder:
             lm.speech_embedding.weight.detach().to(dtype),
             lm.head.weight.detach().to(dtype),
             bias,
+            lm.graphed if graphed is None else graphed,
         )
 
     def new_cache(self, capacity: int, batch: int = 1) -> KVCache:
-        if self.pool is not None and self.graphed:
-            return self.pool.lease(capacity, batch)
+        """An empty cache of at least ``capacity`` slots."""
+        if self.pool is None:
+            return self._cache(capacity, batch)
+        capacity = -(-capacity // CAPACITY_STEP) * CAPACITY_STEP
+        return self.pool.lease(lambda kv: self._cache(capacity, batch, kv), (capacity, batch))
+
+    def _cache(self, capacity: int, batch: int, kv: Tensor | None = None) -> KVCache:
         c = self.config
-        return KVCache(c.layers, batch, c.kv_heads, capacity, c.head_dim, self.dtype, self.device)
+        return KVCache(c.layers, batch, c.kv_heads, capacity, c.head_dim, self.dtype, self.device, kv=kv)
 
     def embed(self, codes: Tensor) -> Tensor:
         """codes [...] of the first codebook -> [..., H]."""
@@ -175,25 +189,33 @@ class Decoder:
         else:
             rotation = self.rotation[positions]
         slots = cache.claim(positions if positions.dim() == 1 else positions.amax(0))
-        if self.pool is not None and self.pool.takes(x, cache, positions):
-            hidden = self.pool.step(x, cache, self.counter[slots], positions, mask)
+        if self.pool is not None and n <= FEW and positions.dim() == 1 and cache in self.pool:
+            hidden = self._graphed_step(x, cache, self.counter[slots], positions, mask)
             return hidden[:, -1:] if last else hidden
         live = cache.kv.narrow(3, 0, cache.attended)
         if isinstance(slots, Tensor):  # apart from each other
             return self._blocks(x, rotation, cache.kv, slots, live, mask, place, last)
         return self._blocks(x, rotation, cache.kv.narrow(3, slots.start, n), None, live, mask, place, last)
 
+    def _graphed_step(self, x: Tensor, cache: KVCache, slots: Tensor, positions: Tensor, mask: Tensor | None) -> Tensor:
+        """A pass over the claimed ``slots`` [T] as a graph; mask [T, live] as ``forward`` takes it."""
+        decoder = weakref.proxy(self)  # graphs live in buffers of this decoder's own pool
+        step = lambda buffer, x, *inputs: decoder.forward_static(x, buffer.kv, *inputs)
+        inputs = [x, slots, positions]
+        if mask is not None:
+            inputs.append(F.pad(mask, (0, cache.capacity - mask.shape[1])))
+        hidden = self.pool.run(cache, (x.shape[1], mask is not None), step, *inputs)
+        return hidden.clone()  # a run may keep it, and the graph's own output is overwritten
+
     @torch.no_grad()
     def forward_static(
-        self, x: Tensor, cache: KVCache, slots: Tensor, positions: Tensor, mask: Tensor | None = None
+        self, x: Tensor, kv: Tensor, slots: Tensor, positions: Tensor, mask: Tensor | None = None
     ) -> Tensor:
-        """``forward`` with shapes that never change, for CUDA graphs: x [B, T, H], slots [T] and positions [T] as
-        device tensors, attention over the whole buffer under mask [T, S] (None: causal by slot). Claims nothing: see
-        graphs.py.
-        """
+        """``forward`` with shapes that never change, for CUDA graphs: x [B, T, H], kv of a cache, slots [T] and positions
+        [T] as device tensors, attention over all of kv under mask [T, S] (None: causal by slot). Claims no slots."""
         if mask is None:
-            mask = self.counter[: cache.capacity] <= slots[:, None]
-        return self._blocks(x, self.rotation[positions], cache.kv, slots, cache.kv, mask)
+            mask = self.counter[: kv.shape[3]] <= slots[:, None]
+        return self._blocks(x, self.rotation[positions], kv, slots, kv, mask)
 
     def _blocks(
         self,

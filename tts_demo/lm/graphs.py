@@ -1,87 +1,61 @@
-"""Decoding steps as CUDA graphs: one captured graph for each cache buffer, number of tokens and kind of mask.
+"""CUDA graphs over pooled cache buffers.
 
-A graph is bound to addresses, so cache buffers are pooled: a run leases one, and gives it back when its KVCache is
-gone. The next run of that size replays the graphs that were captured for it. With ``enabled=False`` the same static
-path runs as plain code, which is how tests without a GPU hold it equal to the eager one.
+A captured graph is bound to addresses, so cache memory is pooled: a run leases a buffer, and the buffer returns when
+the run's KVCache is garbage-collected. The next run of that size replays the graphs captured over the buffer. With
+``enabled=False`` the same static-shape path runs as plain code, so that tests without a GPU compare it with the eager
+one.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
 from ..runtime import CUDAGraphed
 from .cache import KVCache
 
-if TYPE_CHECKING:
-    from .decoder import Decoder
-
-MOST_TOKENS = 16  # a longer call is a prefill and runs as it is
-CAPACITY_STEP = 256  # capacities are rounded up to this, so that runs of about one length share buffers
-
 
 @dataclass(eq=False)
 class Buffer:
-    """Cache memory and the graphs captured over it."""
+    """Cache memory and the graphs captured over it, by the key of the call (number of tokens, kind of mask, ...)."""
 
-    kv: Tensor
-    graphs: dict[tuple[int, bool], CUDAGraphed] = field(default_factory=dict)  # (tokens, masked) -> graph
-
-    @property
-    def capacity(self) -> int:
-        return self.kv.shape[3]
+    kv: Tensor  # [layers, B, 2 kv_heads, S, D]
+    graphs: dict[Hashable, CUDAGraphed] = field(default_factory=dict)
 
 
-class GraphPool:
-    """The buffers of one decoder. Two runs never share one at a time."""
+class BufferPool:
+    """The buffers of one module. Two runs never share one at a time."""
 
-    def __init__(self, decoder: Decoder, enabled: bool = True) -> None:
-        self._decoder, self._enabled = weakref.proxy(decoder), enabled
-        self._free: dict[tuple[int, int], list[Buffer]] = {}
+    def __init__(self, enabled: bool = True) -> None:
+        """enabled: capture graphs (CUDA); False: run the same functions as plain code."""
+        self._enabled = enabled
+        self._free: dict[Hashable, list[Buffer]] = {}
         self._leased: weakref.WeakKeyDictionary[KVCache, Buffer] = weakref.WeakKeyDictionary()
         self._guard = threading.Lock()
 
-    def lease(self, capacity: int, batch: int) -> KVCache:
-        """An empty cache of at least ``capacity`` slots."""
-        c, decoder = self._decoder.config, self._decoder
-        capacity = -(-capacity // CAPACITY_STEP) * CAPACITY_STEP
+    def lease(self, new_cache: Callable[[Tensor | None], KVCache], size: Hashable = None) -> KVCache:
+        """An empty cache over a free buffer of this ``size``; ``new_cache(kv)`` makes it over memory kv, None: new
+        memory."""
         with self._guard:
-            free = self._free.setdefault((capacity, batch), [])
+            free = self._free.setdefault(size, [])
             buffer = free.pop() if free else None
-        cache = KVCache(
-            c.layers,
-            batch,
-            c.kv_heads,
-            capacity,
-            c.head_dim,
-            decoder.dtype,
-            decoder.device,
-            kv=buffer.kv if buffer else None,
-        )
+        cache = new_cache(buffer.kv if buffer else None)
         buffer = buffer or Buffer(cache.kv)
         self._leased[cache] = buffer
         weakref.finalize(cache, free.append, buffer)
         return cache
 
-    def takes(self, x: Tensor, cache: KVCache, positions: Tensor) -> bool:
-        """Whether this call has a graph: few tokens, one position a column, a cache of this pool."""
-        return x.shape[1] <= MOST_TOKENS and positions.dim() == 1 and cache in self._leased
+    def __contains__(self, cache: KVCache) -> bool:
+        return cache in self._leased
 
-    def step(self, x: Tensor, cache: KVCache, slots: Tensor, positions: Tensor, mask: Tensor | None) -> Tensor:
-        """``Decoder.forward_static`` over the claimed ``slots`` [T]; mask [T, live] as ``Decoder.forward`` takes it."""
-        buffer, key = self._leased[cache], (x.shape[1], mask is not None)
+    def run(self, cache: KVCache, key: Hashable, function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+        """``function(buffer, *inputs)`` as the graph captured for ``key`` over the cache's buffer. ``function`` must
+        be repeatable and must keep no reference to the cache. The result is overwritten by the next call."""
+        buffer = self._leased[cache]
         if key not in buffer.graphs:
-            decoder = self._decoder
-            buffer.graphs[key] = CUDAGraphed(
-                lambda x, slots, positions, *mask: decoder.forward_static(x, buffer, slots, positions, *mask),
-                enabled=self._enabled,
-            )
-        inputs = [x, slots, positions]
-        if mask is not None:
-            inputs.append(torch.nn.functional.pad(mask, (0, buffer.capacity - mask.shape[1])))
-        return buffer.graphs[key](*inputs).clone()  # a run may keep what it got; the graph's own output is overwritten
+            buffer.graphs[key] = CUDAGraphed(lambda *tensors: function(buffer, *tensors), enabled=self._enabled)
+        return buffer.graphs[key](*inputs)

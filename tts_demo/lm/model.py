@@ -53,6 +53,8 @@ def new_backbone(config: LMConfig) -> Qwen2Model:
 class LanguageModel(nn.Module):
     """A Qwen2 backbone with text, speech and speaker inputs and a speech head of V ids (end-of-speech included)."""
 
+    graphed: bool = True  # on CUDA, decoders made of this model run their steps as graphs
+
     def __init__(self, config: LMConfig) -> None:
         super().__init__()
         self.config = config

@@ -28,7 +28,6 @@ from tqdm import tqdm
 from .. import engine
 from ..config import Request, Sampling
 from ..lm.cost import Cost, probe_bandwidth
-from ..lm.decoder import Decoder
 from ..methods.batched import BatchedBaseline
 from ..runtime import generator_for, processor, synchronize
 from ..stacks.random import RANDOM
@@ -299,7 +298,6 @@ class Bench:
 
     def conditions(self) -> dict[str, Any]:
         device, decoder = self.stack.device, self.stack.decoder
-        cuda = device.type == "cuda"
         return {
             "random_weights": self.stack.checkpoint_hash == RANDOM,
             "stack": self.stack.name,
@@ -307,7 +305,7 @@ class Bench:
             "pace": pace_of(self.stack),
             "paces": paces_of(self.stack),
             "device": processor(device),
-            "runtime": "graph" if cuda and Decoder.graphed else "eager",
+            "runtime": "graph" if self.stack.decoder.graphed else "eager",
             "threads": torch.get_num_threads(),
             "load_average": os.getloadavg(),
             "dtype": decoder.precision,

@@ -9,7 +9,6 @@ from pathlib import Path
 from .. import audio
 from ..cli.settings import pairs
 from ..config import UserError
-from ..lm.decoder import Decoder
 from ..methods import METHODS
 from ..report import results
 from ..report.machines import machine, still_paced
@@ -29,17 +28,17 @@ def command(args: argparse.Namespace) -> None:
         raise UserError("--runtime graph needs a CUDA device; use --runtime eager here.")
     if args.batch < 1 or not 0.5 <= args.seconds <= 120:
         raise UserError("--batch must be 1 or more and --seconds between 0.5 and 120.")
-    Decoder.graphed = args.runtime == "graph"
+    graphs = args.runtime == "graph"
     names = args.methods.split(",") if args.methods else EVERYTHING if args.all else METHODS
     rows = rows_for(dict.fromkeys(["baseline", *names]), pairs(args.set)) + (
         bench_analyses.extra_rows() if args.all else []
     )
     rows = list({row.label: row for row in rows}.values())
     if args.shape != "nano" or args.stack == "random":
-        stack = shape_stack(args.shape, device, pick_dtype(args.dtype, device) if args.dtype else None)
+        stack = shape_stack(args.shape, device, pick_dtype(args.dtype, device) if args.dtype else None, graphs)
         prompt = stack.prompt
     else:
-        stack = load_stack(args.stack, args.device, args.dtype, args.adapters)
+        stack = load_stack(args.stack, args.device, args.dtype, args.adapters, graphs)
         case = read_cases(None, 1)[0]
         recording = audio.read(case.prompt, target=stack.sample_rate)
         prompt = stack.encode_prompt(recording.samples, recording.rate, case.prompt_text or None)

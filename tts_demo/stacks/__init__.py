@@ -18,11 +18,13 @@ def load_stack(
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     adapters: str | None = None,
+    graphs: bool = True,
 ) -> Stack:
     """The stack ``name``: ``nano``, a folder, or a Hugging Face repository (``owner/name[@revision]``). A folder or a
     repository with a ``cosyvoice*.yaml`` or named FunAudioLLM/... is CosyVoice, any other must be laid out like
     ``checkpoints/nano``. ``device`` and ``dtype``: None = what this machine does best. ``adapters``: where a released
-    model's trained methods are, a folder or a repository; None: the folder ``adapters`` inside the model's."""
+    model's trained methods are, a folder or a repository; None: the folder ``adapters`` inside the model's.
+    ``graphs``: on CUDA, decoding steps run as CUDA graphs (False: eagerly)."""
     if not name.strip():
         raise UserError("The stack needs a name: nano, a folder, or a Hugging Face repository (owner/name).")
     where = pick_device(str(device) if device is not None else None)
@@ -30,12 +32,12 @@ def load_stack(
     if is_cosyvoice(name):
         from .cosyvoice import CosyVoiceStack
 
-        return CosyVoiceStack.load(name, where, precision, adapters)
+        return CosyVoiceStack.load(name, where, precision, adapters, graphs)
     if adapters:
         raise UserError("--adapters goes with a released model; a stack like nano holds its methods itself.")
     from .nano import NanoStack
 
-    return NanoStack.load(name, where, precision)
+    return NanoStack.load(name, where, precision, graphs)
 
 
 def pick_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype:

@@ -54,11 +54,13 @@ class NanoStack:
         checkpoint_hash: str = "untrained",
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
+        graphs: bool = True,
     ) -> None:
         """books: the refiner of several codebooks; None = they are decoded as they are. root: where a method's trained
-        modules are looked for; None = nowhere."""
+        modules are looked for; None = nowhere. graphs: on CUDA, steps run as CUDA graphs."""
         self.device, self.dtype = torch.device(device), dtype
         self.lm = lm.to(self.device, dtype).eval().requires_grad_(False)
+        self.lm.graphed = graphs
         self.codec, self.refiner, self.speaker = (
             m.to(self.device).float().eval().requires_grad_(False) for m in (codec, refiner, speaker)
         )
@@ -68,7 +70,7 @@ class NanoStack:
         self._loading = threading.Lock()
 
     @classmethod
-    def load(cls, root: str | Path, device: torch.device | str, dtype: torch.dtype) -> NanoStack:
+    def load(cls, root: str | Path, device: torch.device | str, dtype: torch.dtype, graphs: bool = True) -> NanoStack:
         folder = checkpoints.resolve(root)
         parts = {name: checkpoints.load_module(folder, name) for name in PARTS}
         books = checkpoints.load_module(folder, BOOKS) if checkpoints.available(folder, BOOKS) else None
@@ -79,6 +81,7 @@ class NanoStack:
             checkpoint_hash=checkpoints.checkpoint_hash(folder),
             device=device,
             dtype=dtype,
+            graphs=graphs,
         )
 
     @property

@@ -75,10 +75,19 @@ class ShapeStack:
 
     sample_rate, checkpoint_hash = 24_000, RANDOM
 
-    def __init__(self, name: str, config: LMConfig, frame_rate: int, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: LMConfig,
+        frame_rate: int,
+        device: torch.device,
+        dtype: torch.dtype,
+        graphs: bool = True,
+    ) -> None:
         torch.manual_seed(0)
         self.name, self.frame_rate, self.device, self.dtype = name, frame_rate, device, dtype
         self.lm = LanguageModel(config).to(device, dtype).eval().requires_grad_(False)
+        self.lm.graphed = graphs
         self.prompt = ShapePrompt(
             torch.randint(config.speech_codes, (PROMPT_SECONDS * frame_rate, 8), device=device),
             torch.randn(config.speaker, device=device),
@@ -113,10 +122,13 @@ class RandomCosyVoice(CosyVoiceStack):
 
     checkpoint_hash = RANDOM
 
-    def __init__(self, name: str, config: CosyConfig, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self, name: str, config: CosyConfig, device: torch.device, dtype: torch.dtype, graphs: bool = True
+    ) -> None:
         torch.manual_seed(0)
         self.name, self.config, self.device, self.dtype = name, config, device, dtype
         self.lm = CosyLanguageModel(config.lm, config.layout).to(device, dtype).eval().requires_grad_(False)
+        self.lm.graphed = graphs
         self._flow = build_flow(config.flow).to(device, dtype).eval().requires_grad_(False)
         self._hift = Hift(config.hift).prepare().to(device)
         self._noise = flow_noise().to(device)
@@ -146,10 +158,12 @@ class RandomCosyVoice(CosyVoiceStack):
         return module.to(self.device, self.dtype).eval().requires_grad_(False)
 
 
-def shape_stack(shape: str, device: torch.device, dtype: torch.dtype | None = None) -> ShapeStack | RandomCosyVoice:
+def shape_stack(
+    shape: str, device: torch.device, dtype: torch.dtype | None = None, graphs: bool = True
+) -> ShapeStack | RandomCosyVoice:
     """The stack of a shape. dtype None: the fastest here, measured; of a whole released model, float32 on a CPU."""
     if shape in SHAPES:
         config, frame_rate = SHAPES[shape]
-        return ShapeStack(shape, config, frame_rate, device, dtype or fastest_dtype(config, device))
+        return ShapeStack(shape, config, frame_rate, device, dtype or fastest_dtype(config, device), graphs)
     usual = torch.float32 if device.type == "cpu" else torch.bfloat16
-    return RandomCosyVoice(shape, RELEASED[shape](), device, dtype or usual)
+    return RandomCosyVoice(shape, RELEASED[shape](), device, dtype or usual, graphs)

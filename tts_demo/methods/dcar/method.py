@@ -100,7 +100,7 @@ class Dcar(Method):
                 "make it with 'python -m tts_demo train dcar-policy', or set chunk_range to one size (3) or "
                 "to random:2,3,4."
             )
-        return PolicyRunner(self.modules["dcar-policy"])
+        return PolicyRunner(self.modules["dcar-policy"], self.lm.graphed)
 
     def prefill(
         self,

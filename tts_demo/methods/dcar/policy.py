@@ -87,8 +87,8 @@ class PolicyRunner:
 
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
     @torch.no_grad()
-    def __init__(self, policy: Policy) -> None:
-        self.policy, self.decoder = policy, Decoder.from_model(policy.core)
+    def __init__(self, policy: Policy, graphed: bool = True) -> None:
+        self.policy, self.decoder = policy, Decoder.from_model(policy.core, graphed=graphed)
         self.enter = Projection(policy.enter.weight.detach())
 
     def new_cache(self, capacity: int, batch: int = 1) -> KVCache:

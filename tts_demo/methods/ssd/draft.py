@@ -71,6 +71,7 @@ def draft_decoder(lm: LanguageModel, draft: Draft) -> Decoder:
         base.embedding,
         draft.head.weight.detach().to(base.dtype),
         bias,
+        base.graphed,
     )
 
 

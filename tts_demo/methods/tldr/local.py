@@ -4,15 +4,14 @@ What depends only on the patch is computed once a patch. Cross-attention to J sl
 with [A J, H] matrices: the query projection is folded into the slots' keys and the output projection into their values.
 Norms' weights are folded into what follows, the head into the extractor's output projection, and the base model's
 share of the logits of all P places is one product. Tests hold all of it equal to modules.py. On CUDA each place of a
-patch is one graph, captured over a pooled block of keys and values.
+patch is one graph, captured over a pooled buffer of keys and values.
 """
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -20,8 +19,8 @@ from torch import Tensor
 
 from ...lm.cache import KVCache
 from ...lm.decoder import Decoder, fuse
+from ...lm.graphs import BufferPool
 from ...lm.linear import Projection, unit_rms
-from ...runtime import CUDAGraphed
 from .modules import LARGEST, Compressor, Extractor, ExtractorLayer, window_mask
 
 Draw = Callable[[Tensor], Tensor]  # logits [1, V] float32 -> token [1]
@@ -46,22 +45,15 @@ class LocalLayer:
         )
 
 
-@dataclass(eq=False)
-class Block:
-    """Memory of one patch and the graphs captured over it, one a place. A run leases it through its cache."""
-
-    kv: Tensor  # [layers, 1, 2 heads, LARGEST, D]
-    graphs: dict[int, CUDAGraphed] = field(default_factory=dict)
-
-
 class PatchDecoder:
-    """Lean extractor: weights, and the blocks that CUDA graphs are bound to. The keys and values of the patch at hand
+    """Lean extractor: weights, and the buffers that CUDA graphs are bound to. The keys and values of the patch at hand
     live in the cache passed in."""
 
     @torch.inference_mode(False)  # built when first needed, perhaps inside a run: its weights stay ordinary tensors
     @torch.no_grad()
-    def __init__(self, extractor: Extractor, embedding: Tensor) -> None:
-        """embedding: [V, H] of the base model's speech tokens. Computes in its dtype, on its device."""
+    def __init__(self, extractor: Extractor, embedding: Tensor, graphed: bool = True) -> None:
+        """embedding: [V, H] of the base model's speech tokens. Computes in its dtype, on its device. graphed: on CUDA,
+        run each place of a patch as a graph."""
         self.config, self.dtype, self.device = extractor.config, embedding.dtype, embedding.device
         layers, head = extractor.layers, extractor.head
         cast = lambda t: t.detach().to(self.device, self.dtype)
@@ -81,9 +73,7 @@ class PatchDecoder:
         self.head = Projection(cast(head.weight), bias(head))
         self.out_head = Projection(cast(head.weight.float() @ (extractor.out.weight * extractor.norm.weight).float()))
         self.counter = torch.arange(LARGEST, device=self.device)
-        self._free: list[Block] = []
-        self._leased: weakref.WeakKeyDictionary[KVCache, Block] = weakref.WeakKeyDictionary()
-        self._guard = threading.Lock()
+        self.pool = BufferPool() if graphed and self.device.type == "cuda" and not self.parallel else None
 
     def _fold_cross(self, layer: ExtractorLayer) -> Tensor:
         """[2 A H, slot width]: a slot's way to what it scores a token by, and to what it adds to the token."""
@@ -100,22 +90,11 @@ class PatchDecoder:
             ]
         )
 
-    def new_cache(self, graphed: bool | None = None) -> KVCache:
-        """Room for one patch. ``graphed``: over a pooled block, place by place as graphs (the default on CUDA); on the
-        CPU the same path runs as plain code."""
+    def new_cache(self) -> KVCache:
+        """Room for one patch."""
         c = self.config
         make = lambda kv: KVCache(c.layers, 1, c.heads, LARGEST, c.hidden // c.heads, self.dtype, self.device, kv=kv)
-        if graphed is None:
-            graphed = self.device.type == "cuda" and Decoder.graphed
-        if not graphed or self.parallel:
-            return make(None)
-        with self._guard:
-            block = self._free.pop() if self._free else None
-        cache = make(block.kv if block else None)
-        block = block or Block(cache.kv)
-        self._leased[cache] = block
-        weakref.finalize(cache, self._free.append, block)
-        return cache
+        return make(None) if self.pool is None else self.pool.lease(make)
 
     @torch.no_grad()
     def speak_as(self, speaker: Tensor | None) -> Tensor:
@@ -142,22 +121,18 @@ class PatchDecoder:
         if self.parallel:
             logits = self._places(context + places, cross, base, cache.kv, 0)
             return torch.cat([draw(row) for row in logits.split(1)])
-        block, tokens = self._leased.get(cache), []
+        tokens: list[Tensor] = []
         for i, (place, start) in enumerate(zip(places, base.split(1))):
             x = (F.embedding(tokens[-1], self.table) if tokens else context) + place
-            logits = (
-                self._places(x, cross, start, cache.kv, i) if block is None else self._replay(block, i, x, cross, start)
-            )
-            tokens.append(draw(logits))
+            tokens.append(draw(self._place(cache, i, x, cross, start)))
         return torch.cat(tokens)
 
-    def _replay(self, block: Block, i: int, *inputs: Tensor) -> Tensor:
-        if i not in block.graphs:
-            kv = block.kv
-            block.graphs[i] = CUDAGraphed(
-                lambda x, cross, start: self._places(x, cross, start, kv, i), enabled=self.device.type == "cuda"
-            )
-        return block.graphs[i](*inputs)
+    def _place(self, cache: KVCache, i: int, *inputs: Tensor) -> Tensor:
+        """Logits [1, V] at place i of the patch, as a graph where there are graphs; ``inputs``: of ``_places``."""
+        if self.pool is None:
+            return self._places(*inputs, cache.kv, i)
+        extractor = weakref.proxy(self)  # graphs live in buffers of this extractor's own pool
+        return self.pool.run(cache, i, lambda buffer, *tensors: extractor._places(*tensors, buffer.kv, i), *inputs)
 
     def _places(self, x: Tensor, cross: Tensor, base: Tensor, kv: Tensor, start: int) -> Tensor:
         """Logits [n, V] at places ``start`` on, from input rows x [n, H]: they see every earlier place and each other
@@ -184,7 +159,7 @@ class PatchEncoder:
 
     @torch.inference_mode(False)
     @torch.no_grad()
-    def __init__(self, compressor: Compressor, embedding: Tensor) -> None:
+    def __init__(self, compressor: Compressor, embedding: Tensor, graphed: bool = True) -> None:
         self.compressor, self.embedding = compressor.to(embedding.device, embedding.dtype), embedding
         self.config = compressor.config
         self.pool_only = self.config.ablate == "mean-pool"
@@ -195,7 +170,8 @@ class PatchEncoder:
         self.key_value, self.out = Projection(weight(compressor.key_value)), Projection(weight(compressor.out))
         local, shape = compressor.local, compressor.local_config
         layer = fuse(local.layers[0], 0, None, shape.head_dim, embedding.dtype)
-        self.decoder = Decoder(shape, [layer], local.norm.weight.detach().to(embedding.dtype), embedding, embedding)
+        norm = local.norm.weight.detach().to(embedding.dtype)
+        self.decoder = Decoder(shape, [layer], norm, embedding, embedding, graphed=graphed)
         reach = self.config.window + self.SPARE
         self.band = window_mask(reach + LARGEST, self.config.window, embedding.device)
         self.reach = reach

@@ -82,11 +82,11 @@ class TLDR(Method):
 
     @cached_property
     def encoder(self) -> PatchEncoder:
-        return PatchEncoder(self.adapter.compressor, self.lm.decoder.embedding)
+        return PatchEncoder(self.adapter.compressor, self.lm.decoder.embedding, self.lm.graphed)
 
     @cached_property
     def extractor(self) -> PatchDecoder:
-        return PatchDecoder(self.adapter.extractor, self.lm.decoder.embedding)
+        return PatchDecoder(self.adapter.extractor, self.lm.decoder.embedding, self.lm.graphed)
 
     def prefill(
         self,

@@ -45,14 +45,16 @@ class CosyVoiceStack:
         *,
         name: str | None = None,
         adapters: str | Path | None = None,
+        graphs: bool = True,
     ) -> None:
         """folder: a complete model (see download.py); name: what people call it; adapters: folder or Hub repository of
-        trained methods, None: the folder ``adapters`` inside the model's."""
+        trained methods, None: the folder ``adapters`` inside the model's; graphs: on CUDA, steps run as graphs."""
         self.device, self.dtype, self.config = torch.device(device), dtype, config
         self.name = name or folder.name
         self.checkpoint_hash = download.fingerprint(folder, config)
         self.tokenizer = TextTokenizer(folder / download.TEXT_FOLDER, config.version)
         self.lm = self._load_lm(folder)
+        self.lm.graphed = graphs
         self._flow, self._hift = self._load_acoustics(folder)
         self._noise = flow_noise().to(self.device)
         self._voices = VoiceEncoder(folder, config, self.device)
@@ -67,10 +69,11 @@ class CosyVoiceStack:
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         adapters: str | Path | None = None,
+        graphs: bool = True,
     ) -> CosyVoiceStack:
         """name: a folder or a Hugging Face repository (``owner/name[@revision]``)."""
         folder, config = download.resolve(name)
-        return cls(folder, config, device, dtype, name=str(name), adapters=adapters)
+        return cls(folder, config, device, dtype, name=str(name), adapters=adapters, graphs=graphs)
 
     def _load_lm(self, folder: Path) -> CosyLanguageModel:
         return weights.released_lm(folder, self.config).to(self.device, self.dtype).eval().requires_grad_(False)
