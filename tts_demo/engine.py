@@ -71,7 +71,8 @@ class Done:
     trace: Trace
     attention: AttentionMap | None
     stopped: bool  # a person stopped it
-    truncated: bool  # the length limit or the loop guard ended it
+    truncated: bool  # the length limit, a segment's cap or the loop guard ended it
+    notes: tuple[str, ...] = ()  # what a person should know about the run, one sentence each
 
 
 Event = Started | Audio | Stats | Trace | Done
@@ -129,6 +130,7 @@ class _Run:
     fed: bool = False  # the vocoder has seen frames
     stopped: bool = False
     truncated: bool = False
+    notes: list[str] = field(default_factory=list)
 
     def events(self) -> Iterator[Event]:
         stack, request = self.stack, self.request
@@ -155,32 +157,37 @@ class _Run:
         guard = LoopGuard(stack.frame_rate, stack.sample_rate)
         finished: list[tuple[State, int, int]] = []  # state, first frame, end frame of each segment
         for index, segment in enumerate(segments):
-            first = self.frames
             with torch.inference_mode():
                 prefix = stack.prefix(request.prompt, segment)
+                first, room = self.frames, prefix.room(limit - self.frames, bool(request.forced_frames))
                 with self.meter.measure("lm"):
                     state = method.prefill(
-                        prefix, options, request.sampling, generator, limit - self.frames, bool(request.forced_frames)
+                        prefix, options, request.sampling, generator, room, bool(request.forced_frames)
                     )
                     synchronize(stack.device)
             self.meter.memory(state.caches)
             guard.reset()
             done = False
             while not done and not self.stopped:
-                done = self._step(method, state, limit)
+                done = self._step(method, state, first + room)
                 self.stopped = not done and self.should_stop()
                 if self.waiting >= max(1, round(self.chunk * stack.frame_rate)):
                     yield from self._speak(vocoder, guard)
                     if guard.tripped and not request.forced_frames:
-                        done = self.truncated = True
+                        done = True
+                        self._cut("it repeated itself or fell silent", index, segments)
                 elif self.meter.now() - self.last_stats >= STATS_EVERY:
                     yield from self._report()
             finished.append((state, first, self.frames))
             if self.stopped:
                 break
-            if self.frames >= limit:
-                self.truncated |= not request.forced_frames
+            if request.forced_frames:
                 break
+            if self.frames >= limit:
+                self._cut(f"the length limit is {limit / stack.frame_rate:g} s", index, segments)
+                break
+            if self.frames - first >= room:
+                self._cut(f"nobody needs more than {room / stack.frame_rate:.1f} s for these words", index, segments)
         yield from self._speak(vocoder, guard, last=True)
         snapshot = self.meter.snapshot()
         with self.meter.held():
@@ -188,10 +195,18 @@ class _Run:
         method.warm = True
         audio = np.concatenate(self.audio) if self.audio else np.zeros(0, np.float32)
         codes = np.concatenate(self.codes) if self.codes else np.zeros((0, 1), np.int64)
-        yield Done(audio, codes, snapshot, Trace(tuple(self.steps)), attention, self.stopped, self.truncated)
+        yield Done(
+            audio, codes, snapshot, Trace(tuple(self.steps)), attention, self.stopped, self.truncated, tuple(self.notes)
+        )
+
+    def _cut(self, why: str, index: int, segments: list[str]) -> None:
+        """Note that segment ``index`` did not end by itself."""
+        self.truncated = True
+        where = f", in sentence {index + 1} of {len(segments)}" if len(segments) > 1 else ""
+        self.notes.append(f"The speech was cut short{where}: {why}.")
 
     def _step(self, method: Method, state: State, limit: int) -> bool:
-        """One step of the method; returns whether the segment is over."""
+        """One step of the method; returns whether the segment is over: at frame ``limit`` of the run at the latest."""
         start = self.meter.now()
         with self.meter.measure("lm"), torch.inference_mode():
             step = method.step(state)

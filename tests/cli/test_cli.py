@@ -189,6 +189,13 @@ def test_say_reports_everything(place: Place, spoken: dict) -> None:
     assert spoken["rtf"] == pytest.approx(spoken["total_seconds"] / spoken["audio_seconds"])
 
 
+def test_say_tells_of_a_limit(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*say(place, json=place["cut.json"], max_seconds="0.1")) == 0
+    cut = json.loads((place.folder / "cut.json").read_text())
+    (note,) = (n for n in cut["notes"] if "cut short" in n)
+    assert cut["truncated"] and "length limit is 0.1 s" in note and note in capsys.readouterr().err.splitlines()
+
+
 def test_say_writes_labelled_sound(place: Place, spoken: dict) -> None:
     samples, rate = soundfile.read(place["good.wav"])
     assert rate == 16000 and len(samples) == round(spoken["audio_seconds"] * rate)

@@ -166,6 +166,7 @@ def test_the_prefix(stack, prompt):
     torch.testing.assert_close(prefix.x, expected)
     assert prefix.text == slice(1 + len(told), 1 + len(told) + len(ids))
     assert prefix.labels == labels and labels[0] == "T"
+    assert (prefix.shortest, prefix.longest) == (2 * len(ids), 20 * len(ids))
     assert torch.equal(prefix.prompt_codes[:, 0], prompt.extra["voice"].tokens)
 
 

@@ -73,6 +73,13 @@ def test_a_long_prompt_gives_its_voice_only(stack: NanoStack) -> None:
     assert cut.text is None and "Kept the first" in cut.notes[-1]
 
 
+def test_a_text_has_a_floor_and_a_cap_of_frames(stack: NanoStack, prompt) -> None:
+    """Two frames a symbol and 6.5, with two seconds for pauses; the prompt's own words do not count."""
+    symbols = len(stack.tokenize("two words")[1])
+    prefix = stack.prefix(prompt, "two words")
+    assert (prefix.shortest, prefix.longest) == (2 * symbols, 100 + round(6.5 * symbols))
+
+
 @pytest.mark.parametrize("codebooks", [1, 2, 8])
 @pytest.mark.parametrize("pieces", [[1] * 40, [12, 24, 4], [3, 37], [40]])
 @pytest.mark.parametrize("refined", [True, False])

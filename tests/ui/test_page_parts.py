@@ -201,6 +201,16 @@ def test_table_and_verdict_say_which_way_is_better():
     assert "<b>text</b>" not in tables.history_table([run])
 
 
+def test_what_a_run_says_about_itself_is_shown_and_recorded(tmp_path):
+    side = dataclasses.replace(make_side(), notes=("The speech was cut short: <it repeated itself>.",))
+    run = dataclasses.replace(make_run(), method=side, conditions={"notes": ["Kept the first 9 s."]})
+    shown = tables.conditions(run)
+    assert "Kept the first 9 s." in shown and f"{side.title}: The speech was cut short: &lt;it" in shown
+    assert session.describe(run, side)["notes"] == ["Kept the first 9 s.", *side.notes]
+    session.save(run, "cut", tmp_path / "cut")
+    assert session.load(tmp_path / "cut").method.notes == side.notes
+
+
 def test_own_plots_follow_from_what_a_run_contains(monkeypatch):
     run = make_run()
     monkeypatch.setattr(plots.results, "load", dict)

@@ -211,8 +211,6 @@ def describe_run(request: Any, started: Any, done: Any, notes: Sequence[str] = (
     """What ``say --json`` writes."""
     measured = dataclasses.asdict(done.snapshot)
     measured["kv_bytes_final"] = measured.pop("kv_bytes_total")
-    if done.truncated:
-        notes = (*notes, "The speech was cut short at the length limit, or because it repeated itself.")
     return {
         "text": request.text,
         "method": request.method,
@@ -230,7 +228,7 @@ def describe_run(request: Any, started: Any, done: Any, notes: Sequence[str] = (
         "prompt_text": request.prompt.text,
         "max_seconds": request.max_seconds,
         "truncated": done.truncated,
-        "notes": list(notes),
+        "notes": [*notes, *done.notes],
         **measured,
     }
 

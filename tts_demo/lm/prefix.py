@@ -14,7 +14,8 @@ class Prefix:
     x: [T, H] embeddings of everything before the prompt's speech. ``text`` spans the text tokens inside it.
     prompt_codes: [F, K] codec codes of the prompt's speech, empty when the LM gets none (a method embeds them in
     its own way: token by token, patchified, or over several codebooks). ``labels``: one readable label a text token.
-    ``shortest``: frames that nobody could say this text in fewer of; speech does not end before.
+    ``shortest``: frames that nobody could say this text in fewer of; speech does not end before. ``longest``: frames
+    that nobody needs more of; it is cut there (None: no cap).
     """
 
     x: Tensor
@@ -22,4 +23,9 @@ class Prefix:
     labels: tuple[str, ...]
     prompt_codes: Tensor
     shortest: int = 0
+    longest: int | None = None
     speaker: Tensor | None = None  # [speaker width], for methods that condition their own modules on it
+
+    def room(self, max_frames: int, forced: bool = False) -> int:
+        """The frames that this text may take of ``max_frames``; all of them when the length is forced."""
+        return max_frames if forced or self.longest is None else min(max_frames, self.longest)

@@ -25,6 +25,7 @@ class Batch:
     cache: KVCache
     padding: Tensor  # [B] unused slots in front of each row
     shortest: Tensor  # [B] frames before which a row may not end
+    longest: Tensor  # [B] frames at which it is cut
     hidden: Tensor  # [B, H] what decides each row's next token
     history: History
     alive: Tensor  # [B] bool, rows that have not ended
@@ -62,9 +63,9 @@ class BatchedBaseline:
         hidden = decoder.forward(x, cache, positions, mask, last=True)[:, 0]
         history = History(self.sampling.repeat_window, len(rows), decoder.device)
         shortest = torch.tensor([max_frames if self.forced else p.shortest for p in prefixes], device=decoder.device)
-        return Batch(
-            cache, padding, shortest, hidden, history, torch.ones(len(rows), dtype=torch.bool, device=decoder.device)
-        )
+        room = torch.tensor([p.room(max_frames, self.forced) for p in prefixes], device=decoder.device)
+        alive = torch.ones(len(rows), dtype=torch.bool, device=decoder.device)
+        return Batch(cache, padding, shortest, room, hidden, history, alive)
 
     @torch.inference_mode()
     def step(self, batch: Batch) -> Tensor:
@@ -77,7 +78,7 @@ class BatchedBaseline:
             batch.hidden = decoder.forward(decoder.embed(batch.token)[:, None], cache, positions, seen[:, None])[:, 0]
         forbid = self.ends & (batch.frames < batch.shortest)[:, None]
         token = sample(decoder.logits(batch.hidden), self.sampling, self.generator, batch.history.tokens, forbid)
-        batch.alive &= token < decoder.config.speech_codes
+        batch.alive &= (token < decoder.config.speech_codes) & (batch.frames < batch.longest)
         batch.token = token.where(batch.alive, 0)
         batch.history.push(batch.token)
         batch.frames += 1

@@ -32,7 +32,8 @@ from .base import Prompt
 PARTS = ("lm", "codec", "refiner", "speaker")  # folders of what every method speaks with
 BOOKS = "refiner-books"  # and of what several codebooks go through, where it is there
 SEGMENT_CHARACTERS = 160  # about 12 s of speech: what the language model has seen in training
-FASTEST = 2.0  # frames a symbol of text: of 5,525 recordings none is spoken faster
+FASTEST = 2.0  # frames a symbol of text: of 5,525 recordings none is spoken faster, nor any slower than
+SLOWEST, PAUSES = 6.5, 100  # frames a symbol and, for pauses, a text
 CONTEXT_SECONDS = 6.0  # a longer prompt conditions through its speaker vector and the refiner alone
 
 
@@ -140,7 +141,13 @@ class NanoStack:
         prefix = self.lm.prefix(ids, (), prompt.speaker.to(self.dtype), codes)
         # Attention maps show the text being spoken, not the transcript of the prompt in front of it.
         spoken = slice(prefix.text.stop - len(own), prefix.text.stop)
-        return dataclasses.replace(prefix, text=spoken, labels=own, shortest=round(FASTEST * len(own)))
+        return dataclasses.replace(
+            prefix,
+            text=spoken,
+            labels=own,
+            shortest=round(FASTEST * len(own)),
+            longest=round(PAUSES + SLOWEST * len(own)),
+        )
 
     def method(self, name: str) -> Method:
         """The method, with its trained modules loaded the first time it is asked for."""

@@ -27,6 +27,7 @@ from .tokenizer import TextTokenizer
 from .vocoder import CosyVocoder
 
 ADAPTERS = "adapters"  # folder inside the model's, laid out like checkpoints/nano
+FEWEST, MOST = 2, 20  # speech tokens a text token, as in the released code
 
 
 class CosyVoiceStack:
@@ -133,9 +134,11 @@ class CosyVoiceStack:
         told = torch.tensor(self.tokenizer.encode(before), dtype=torch.long, device=self.device)
         speaker = prompt.extra["voice"].speaker[0].to(self.device)  # not for the language model: for methods that ask
         prefix = self.lm.prefix(torch.cat((told, ids)), labels, speaker, prompt.codes)
-        # The released code's floor: two speech tokens a text token.
         return dataclasses.replace(
-            prefix, text=slice(prefix.text.stop - len(ids), prefix.text.stop), shortest=2 * len(ids)
+            prefix,
+            text=slice(prefix.text.stop - len(ids), prefix.text.stop),
+            shortest=FEWEST * len(ids),
+            longest=MOST * len(ids),
         )
 
     def vocoder(self, prompt: Prompt, codebooks: int = 1) -> CosyVocoder:

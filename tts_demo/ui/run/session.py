@@ -53,6 +53,7 @@ class Side:
     attention: Attention | None = None
     stopped: bool = False
     truncated: bool = False
+    notes: tuple[str, ...] = ()  # what the run says about itself, one sentence each
 
     @property
     def seconds(self) -> float:
@@ -137,6 +138,7 @@ def describe(run: Run, side: Side) -> dict[str, Any]:
         "sample_rate": side.sample_rate,
         "stopped": side.stopped,
         "truncated": side.truncated,
+        "notes": [*run.conditions.get("notes", ()), *side.notes],
         "synthetic": True,
     }
 
@@ -174,7 +176,7 @@ def save(run: Run, title: str, stem: Path) -> None:
     arrays, sides = {}, {}
     for name, side in run.sides():
         arrays |= {f"{name}.{k}": v for k, v in _arrays(side).items()}
-        plain = ("method", "title", "options", "sample_rate", "metrics", "steps", "stopped", "truncated")
+        plain = ("method", "title", "options", "sample_rate", "metrics", "steps", "stopped", "truncated", "notes")
         sides[name] = {k: getattr(side, k) for k in plain}
     head = {"title": title, "text": run.text, "seed": run.seed, "sampling": run.sampling, "conditions": run.conditions}
     stem.parent.mkdir(parents=True, exist_ok=True)
@@ -200,6 +202,7 @@ def load(stem: Path) -> Run:
         if "weights" in a:
             labels, words = (tuple(str(t) for t in a[k]) for k in ("text_tokens", "text_words"))
             attention = Attention(a["weights"], labels, a["step_start_seconds"], a["step_end_seconds"], words)
+        plain["notes"] = tuple(plain.get("notes", ()))
         sides[name] = Side(**plain, audio=a["audio"], codes=a["codes"], curve=a["curve"], attention=attention)
     title = head.pop("title")
     return Run(number=0, baseline=sides.get("baseline"), method=sides.get("method"), recorded=title, **head)
@@ -240,6 +243,7 @@ def side_from(done: Any, title: str, request: Any, sample_rate: int, curve: list
         attention=attention,
         stopped=done.stopped,
         truncated=done.truncated,
+        notes=tuple(done.notes),
     )
 
 

@@ -116,6 +116,7 @@ def conditions(run: Run) -> str:
     if c.get("cold"):
         words.append("<b>cold: first run after loading, do not quote its times</b>")
     words += [escape(note) for note in c.get("notes", ())]
+    words += [f"<b>{escape(f'{side.title}: {note}')}</b>" for _, side in run.sides() for note in side.notes]
     if run.reused:
         words.append(f"baseline taken from run {run.reused}")
     if run.recorded:
