@@ -1,4 +1,4 @@
-"""The judges: what one hears must not depend on what it heard before."""
+"""Judges: what they hear on speech we ship, and what they say of nothing."""
 
 from __future__ import annotations
 
@@ -6,18 +6,50 @@ import numpy as np
 import pytest
 
 from tts_demo import audio
-from tts_demo.measure.judges import Judges, missing
-from tts_demo.ui.page import voices
-
-pytestmark = pytest.mark.skipif(
-    "WER" in missing() or not voices.examples(), reason="needs PocketSphinx and the bundled voices"
-)
+from tts_demo.config import SAMPLE_RATE
+from tts_demo.measure import judges
+from tts_demo.measure.judges import Judges, missing, plain, similarity, word_errors
 
 
-def test_words_do_not_depend_on_the_order_of_runs() -> None:
-    """Short and noisy pieces: on whole clean sentences the state that is carried seldom changes a word."""
-    noise = 0.02 * np.random.default_rng(0).standard_normal(24_000).astype(np.float32)
-    pieces = [audio.read(voice.path).samples[16_000:40_000] + noise for voice in voices.examples()[:5]]
-    forth, back = Judges(), Judges()
-    heard = [forth.transcribe(piece) for piece in pieces]
-    assert heard == [back.transcribe(piece) for piece in reversed(pieces)][::-1] and any(heard)
+def test_error_rates_count_words_and_not_how_they_are_written() -> None:
+    assert word_errors("It costs twenty-four dollars, doesn't it?", "it costs $24 does not it") == (0, 6)
+    assert word_errors("The cat sat down.", "the cat sat") == (1, 4)
+    assert word_errors("The cat sat down.", "the big cat sat up") == (2, 4)
+    assert word_errors("The cat sat down.", "") == (4, 4)
+    assert word_errors("Hello.", "hello hello") == (1, 1)
+    assert plain("Mr. Smith's") == plain("mister smith's")
+
+
+def test_similarity_is_a_cosine_and_absent_where_a_voice_is() -> None:
+    a, b = np.eye(4)[0], np.eye(4)[1]
+    assert similarity(a, a) == 1 and similarity(a, b) == 0 and similarity(a, None) is None
+
+
+def test_silence_and_nothing_have_no_figure() -> None:
+    judge = Judges(download=False)
+    nothing = np.zeros(0, np.float32)
+    assert judge.words(nothing) in ("", None)
+    assert judge.distilmos(nothing) is None and judge.dnsmos(nothing) is None and judge.voice(nothing) is None
+
+
+def test_what_is_not_installed_has_no_figure_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judges.importlib.util, "find_spec", lambda name: None)
+    judge = Judges(download=False)
+    noise = np.random.default_rng(0).normal(0, 0.1, SAMPLE_RATE).astype(np.float32)
+    assert set(missing()) == {"WER", "DistilMOS", "DNSMOS", "SIM"} and "faster-whisper" in missing()["WER"]
+    assert [judge.words(noise), judge.distilmos(noise), judge.dnsmos(noise), judge.voice(noise)] == [None] * 4
+
+
+def test_the_judges_that_are_here_judge_speech_alike_each_time() -> None:
+    from tts_demo.measure.texts import ASSETS
+
+    samples = audio.read(sorted((ASSETS / "prompts").glob("*.wav"))[0]).samples
+    judge, absent = Judges(download=False), missing()
+    if "DistilMOS" not in absent:
+        assert 1 < judge.distilmos(samples) == judge.distilmos(samples) < 5
+    if "DNSMOS" not in absent:
+        assert 1 < judge.dnsmos(samples) < 5
+    if "SIM" not in absent:
+        assert similarity(judge.voice(samples), judge.voice(samples)) == pytest.approx(1, abs=1e-5)
+    if judge.words(samples) is not None:
+        assert judge.words(samples) == judge.words(samples) != ""

@@ -172,8 +172,8 @@ def _paragraph(evaluation: Evaluation, each: Row, case: Case) -> dict[str, Any]:
 
 def thirds(reference: str, heard: str) -> list[list[int]]:
     """[errors, words] of the first, middle and last third of the reference's words, aligned as a whole."""
-    truth = judges.words(reference)
-    edits = Levenshtein.editops(truth, judges.words(heard) if heard.strip() else [])
+    truth = judges.plain(reference).split()
+    edits = Levenshtein.editops(truth, judges.plain(heard).split())
     errors = Counter(min(2, 3 * edit.src_pos // len(truth)) for edit in edits)
     edges = [-(-len(truth) * i // 3) for i in range(4)]
     return [[errors[i], edges[i + 1] - edges[i]] for i in range(3)]

@@ -12,6 +12,7 @@ from typing import Any
 from ..config import UserError
 from ..methods import ABLATIONS, METHODS, PARTS, find
 from ..methods.base import Method
+from . import texts
 
 ASSETS = Path(__file__).parents[2] / "assets"
 EVERYTHING = (*METHODS, *ABLATIONS, *PARTS)  # what --all measures, as far as its weights are here
@@ -52,12 +53,7 @@ def read_cases(path: str | None, limit: int | None) -> list[Case]:
     """Lines ``text|prompt file|its words|recording of the text`` (the last two may be empty or absent; paths are
     relative to the list). Without a file: the bundled texts, spoken by the bundled voices in turn."""
     if path is None:
-        lines = (ASSETS / "texts" / "evaluation.txt").read_text(encoding="utf-8").splitlines()
-        voices = sorted((ASSETS / "prompts").glob("*.wav"))
-        if not voices:
-            raise UserError("assets/prompts holds no voices: give a list of your own with --list.")
-        texts = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-        cases = [Case(t, str(voices[i % len(voices)])) for i, t in enumerate(texts)]
+        cases = [Case(c.text, str(c.voice.path), c.voice.words) for c in texts.cases("report")]
     else:
         if not Path(path).is_file():
             raise UserError(

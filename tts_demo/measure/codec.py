@@ -111,13 +111,10 @@ def _compare(
             record["pesq"] = float(pesq(SAMPLE_RATE, reference, decoded, "wb"))
         except NoUtterancesError:  # PESQ found no speech in it (a short or very quiet recording): it has no figure
             pass
-    heard = judge.transcribe(decoded)
+    heard = judge.words(decoded)
     if heard is not None:
         record["words"] = judges.word_errors(text, heard)
-    return record | {
-        "phonemes": judge.phoneme_errors(decoded, text),
-        "sim": judges.similarity(truth, judge.voice(decoded)),
-    }
+    return record | {"sim": judges.similarity(truth, judge.voice(decoded))}
 
 
 def si_sdr(reference: np.ndarray, decoded: np.ndarray) -> float:
@@ -196,7 +193,7 @@ def main(words: list[str]) -> None:
     root = checkpoints.resolve(args.stack)
     parts = [checkpoints.load_module(root, name) for name in ("codec", "refiner", "speaker")]
     recordings = read_recordings(args.list, args.limit)
-    table = codec_table(*parts, recordings, judges.Judges.of_checkpoint(root))
+    table = codec_table(*parts, recordings, judges.Judges())
     print(format_table(table))
     for figure, fix in missing().items():
         print(f"{figure} was not measured: {fix}.")
@@ -207,7 +204,7 @@ def main(words: list[str]) -> None:
         "rows": table,
     }
     if args.keep:
-        made_of = results.made_of(("codec", "refiner", "speaker", "recogniser"))
+        made_of = results.made_of(("codec", "refiner", "speaker"))
         results.keep("codec", result | {"made_of": dict.fromkeys(table, made_of)})
     if args.json:
         Path(args.json).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

