@@ -27,6 +27,7 @@ from ..config import FRAME_RATE, HOP, SAMPLE_RATE, Sampling, UserError
 from ..lm import Decoder, LanguageModel, Prefix
 from ..methods import Method, Options, find
 from ..text import sentences as text
+from ..text import symbols
 from .base import Prompt
 
 PARTS = ("lm", "codec", "refiner", "speaker")  # folders of what every method speaks with
@@ -96,7 +97,7 @@ class NanoStack:
 
     def tokenize(self, words: str) -> tuple[Tensor, tuple[str, ...]]:
         """-> phoneme ids [T], one label each."""
-        ids, labels = text.encode(words)
+        ids, labels = text.encode(words, self.lm.config.text_vocab)
         return torch.tensor(ids, device=self.device), labels
 
     def split(self, words: str) -> list[str]:
@@ -136,7 +137,7 @@ class NanoStack:
         codes = prompt.codes[:0]
         if prompt.text and prompt.seconds <= CONTEXT_SECONDS:
             before, _ = self.tokenize(prompt.text)
-            ids = torch.cat([before, torch.tensor([text.IDS[text.BOUNDARY]], device=self.device), ids])
+            ids = torch.cat([before, torch.tensor([symbols.IDS[symbols.BOUNDARY]], device=self.device), ids])
             codes = prompt.codes
         prefix = self.lm.prefix(ids, (), prompt.speaker.to(self.dtype), codes)
         # Attention maps show the text being spoken, not the transcript of the prompt in front of it.

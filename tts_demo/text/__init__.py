@@ -1,3 +1,3 @@
-from .spoken import Spoken, preview
+from .sentences import Spoken, preview
 
 __all__ = ["Spoken", "preview"]

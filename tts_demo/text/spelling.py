@@ -101,8 +101,8 @@ _ABBREVIATIONS = {
     "blvd": "boulevard",
     "rd": "road",
     "dept": "department",
-    "a.m": "eigh M",
-    "p.m": "P M",
+    "a.m": "A.M.",
+    "p.m": "P.M.",
     "jan": "january",
     "feb": "february",
     "aug": "august",
@@ -320,8 +320,8 @@ def _abbreviation(match: re.Match[str]) -> str:
 
 
 def _letters(word: str) -> str:
-    """'U.S.A.' -> 'U S eigh': espeak reads a lone A as the article."""
-    return " ".join("eigh" if c in "Aa" else c.upper() for c in word if c.isalpha())
+    """'U.S.A.' -> 'U S A'"""
+    return " ".join(c.upper() for c in word if c.isalpha())
 
 
 def _digits(match: re.Match[str]) -> str:
@@ -406,7 +406,6 @@ _RULES: tuple[_Rule, ...] = tuple(
         (r"\b(?P<before>[A-Z][a-z]+)\s(?P<roman>" + "|".join(_ROMAN) + r")\b", _roman),
         (r"(?<!\w)((?:[A-Za-z]\.){2,})('s)?(?!\s*$)", lambda m: _letters(m[1]) + (m[2] or "") + " "),
         (r"(?<!\w)((?:[A-Za-z]\.)+[A-Za-z])\.\s*$", lambda m: _letters(m[1]) + "."),
-        (r"\bA(?= [B-Z]\b)|(?<=\b[A-Z] )A\b", "eigh"),
         # plain numbers
         (
             r"\b(\d+)\s+(?=one (?:half|quarter|third)|(?:two|three) (?:thirds|quarters))",

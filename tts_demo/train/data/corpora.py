@@ -22,7 +22,7 @@ import torchaudio
 from tqdm import tqdm
 
 from ...config import SAMPLE_RATE, UserError
-from ...text.sentences import CONSONANTS, IDS, VOWELS, encode_batch
+from ...text.sentences import encode_batch, sounds
 
 LICENCES = {
     "librispeech": "mini LibriSpeech train-clean-5, CC BY 4.0 (V. Panayotov and others, 2015)",
@@ -34,7 +34,7 @@ LICENCES = {
         ("train-clean-100", "train-clean-360", "train-other-500"), "LibriTTS, CC BY 4.0 (H. Zen and others, 2019)"
     ),
 }
-_SOUNDS = frozenset(IDS[s] for s in VOWELS + CONSONANTS)
+_SOUNDS = sounds()
 HELD_OUT_SPEAKERS = {"librispeech-32", "librispeech-669"}
 TRANSCRIPT = ".normalized.txt"
 
@@ -194,7 +194,7 @@ class PhonemeCache:
     """Phoneme ids of every utterance of a ``SpeechCache``, computed once."""
 
     def __init__(self, speech: SpeechCache) -> None:
-        path = speech.folder / "phonemes.json"
+        path = speech.folder / "phonemes-hibari.json"
         if not path.exists():
             _write_json(path, encode_batch(u.text for u in speech.utterances))
         self.ids: list[list[int]] = json.loads(path.read_text())

@@ -21,7 +21,7 @@ from ...codec.speaker import SpeakerEncoder
 from ...config import HOP, UserError
 from ...lm.masks import causal_mask
 from ...lm.model import SOS, TASK, LanguageModel
-from ...text.sentences import BOUNDARY, IDS
+from ...text.symbols import BOUNDARY, IDS
 from .alignment import Alignments, PhoneticCache
 from .corpora import Corpus, PhonemeCache, SpeechCache, pad_stack
 

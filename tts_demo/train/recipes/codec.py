@@ -29,7 +29,7 @@ from ...codec.refiner import Refiner
 from ...codec.source import HIGHEST, HISS, LOWEST, run
 from ...codec.speaker import SpeakerEncoder
 from ...config import FRAME_RATE, HOP, CodecConfig, UserError
-from ...text.sentences import SYMBOLS
+from ...text.symbols import SYMBOLS
 from ..data.alignment import Alignments, PhoneticCache, sounds_of
 from ..data.corpora import PhonemeCache, SpeechCache, describe, pad_stack
 from ..data.load import hear_with, load_recogniser

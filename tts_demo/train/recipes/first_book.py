@@ -28,7 +28,7 @@ from ...codec.model import Codec
 from ...codec.quantizer import Codebook
 from ...codec.recogniser import Recogniser
 from ...config import HOP, CodecConfig, UserError
-from ...text.sentences import SYMBOLS
+from ...text.symbols import SYMBOLS
 from ..data.alignment import Alignments, sounds_of
 from ..data.corpora import PhonemeCache, SpeechCache, describe, pad_stack
 from ..data.load import hear_with, load_recogniser

@@ -20,7 +20,7 @@ from ...config import LMConfig, UserError
 from ...lm.masks import causal_mask
 from ...lm.model import LanguageModel
 from ...lm.place import GUIDED
-from ...text.sentences import SYMBOLS
+from ...text.symbols import SYMBOLS
 from ..data.corpora import describe
 from ..data.load import load_lm, sequences
 from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets

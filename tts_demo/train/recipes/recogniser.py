@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...codec.recogniser import Recogniser, RecogniserConfig
 from ...config import HOP
-from ...text.sentences import SYMBOLS
+from ...text.symbols import SYMBOLS
 from ..data.corpora import PhonemeCache, SpeechCache, describe, pad_stack
 from ..loop import Task, TrainOptions
 

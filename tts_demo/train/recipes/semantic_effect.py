@@ -22,7 +22,7 @@ from ... import checkpoints
 from ...cli.settings import exit_code
 from ...codec.model import Codec
 from ...report import results
-from ...text.sentences import SYMBOLS
+from ...text.symbols import SYMBOLS
 from ..data.alignment import Alignments, PhoneticCache
 from ..data.corpora import PhonemeCache, SpeechCache
 from ..data.load import load_recogniser
