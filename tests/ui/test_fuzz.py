@@ -113,7 +113,7 @@ def test_any_request_ends_in_speech_or_a_sentence(
         assert 10 < len(str(error.message)) < 400 and "Traceback" not in str(error.message)
         ends.refused += 1
     ends.memory.append(megabytes())
-    assert ends.gate.jobs() == 0 and not ends.gate.lock.locked()
+    assert ends.gate.jobs() == 0 and not ends.gate.busy
 
 
 def test_it_still_answers_afterwards(ends, tmp_path):

@@ -335,7 +335,23 @@ def test_only_one_run_holds_the_device_and_a_visitor_has_one_place():
     threading.Thread(target=first.leave).start()  # a cancelled generator is closed on another thread
     assert second.acquire(1.0)
     second.leave()
-    assert gate.jobs() == 1 and not gate.lock.locked()
+    assert gate.jobs() == 1 and not gate.busy
+
+
+def test_the_line_is_first_come_first_served_and_says_how_long():
+    gate, still_there = Gate(Limits(max_queue=5)), [True]
+    handle = Handle(object())
+    first, second, third = gate.join("ann"), gate.join("bob"), gate.join("cid", lambda: still_there[0])
+    assert list(first.waiting(handle)) == []
+    assert not third.acquire(0.01) and gate.before(third) == "2 runs are before yours"
+    first.began -= 30  # it has lasted half a minute
+    first.leave()
+    assert not third.acquire(0.01) and gate.before(third) == "One run is before yours, about 30 s"
+    still_there.clear()
+    still_there.append(False)  # hung up
+    with pytest.raises(UserError, match="Stopped"):
+        list(third.waiting(handle))
+    assert second.acquire(0.01)
 
 
 def test_shutdown_refuses_newcomers_lets_the_running_job_end_then_stops_it():

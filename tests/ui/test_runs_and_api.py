@@ -105,7 +105,7 @@ def test_a_press_speaks_both_sides_with_one_seed_and_streams_them_whole(methods,
         assert [m["seq"] for m in sent[1:]] == list(range(1, len(sent)))
         whole = np.frombuffer(__import__("base64").b64decode(sent[-1]["pcm"]), "<i2")
         assert (whole == getattr(run, side).audio).all()
-    assert not act.gate.lock.locked() and act.gate.jobs() == 0
+    assert not act.gate.busy and act.gate.jobs() == 0
     updates, again = drain(act, "ann", values(tmp_path / "voice-3.wav"), history)
     assert not any("Warming up" in u.get(act.ui.status, "") for u in updates)
     assert not again[-1].conditions["cold"] and (again[-1].method.codes == run.method.codes).all()
@@ -137,7 +137,7 @@ def test_stop_ends_a_run_within_a_fifth_of_a_second(methods, tmp_path, monkeypat
     run = update[act.ui.history][-1]
     assert ended[0] - asked[0] < 0.2 and ended[1] - asked[1] <= 1
     assert run.baseline.stopped and run.method is None and 0 < run.baseline.seconds < 30
-    assert not act.gate.lock.locked()
+    assert not act.gate.busy
 
 
 def test_two_visitors_never_overlap_and_never_mix(methods, tmp_path, monkeypatch):
@@ -163,7 +163,7 @@ def test_two_visitors_never_overlap_and_never_mix(methods, tmp_path, monkeypatch
     leaver = act.speak(visitor("cid"), [], *values(voice, text="gone", max_seconds=20))
     for _ in range(6):  # cid is on the device, then closes the page in the middle of a step's updates
         next(leaver)
-    assert act.gate.lock.locked()
+    assert act.gate.busy
     for v in visitors:
         v.start()
     time.sleep(0.3)
@@ -175,7 +175,7 @@ def test_two_visitors_never_overlap_and_never_mix(methods, tmp_path, monkeypatch
     for name in ("ann", "bob"):
         (run,) = results[name]
         assert run.text == f"{name} speaks" and run.seed == ord(name[0])
-    assert act.gate.jobs() == 0 and not act.gate.lock.locked()
+    assert act.gate.jobs() == 0 and not act.gate.busy
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_missing_weights_reach_the_page_as_a_sentence(methods, tmp_path, monkeyp
     monkeypatch.setattr(stack, "method", missing)
     with pytest.raises(gr.Error, match="no trained weights"):
         drain(act, "ann", values(voice_file(tmp_path)))
-    assert not act.gate.lock.locked()
+    assert not act.gate.busy
 
 
 def test_judges_listen_when_asked_and_compare_only_the_same_voice(methods, tmp_path):

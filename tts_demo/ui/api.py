@@ -13,10 +13,10 @@ import gradio as gr
 from .. import engine
 from ..config import Request, Sampling, UserError
 from ..methods import METHODS
-from .page import controls
+from .page import controls, voices
 from .page.handlers import Handlers, Heard
 from .run.session import Run, Side, describe, side_from
-from .service import log_line
+from .service import listened_to, log_line
 
 
 def methods() -> list[dict[str, Any]]:
@@ -140,14 +140,14 @@ class Endpoints:
             if method not in METHODS:
                 raise UserError(f"Unknown method {method!r}; choose one of {', '.join(METHODS)}.")
             seed, max_seconds = controls.limits(seed, max_seconds, act.limits.max_seconds)
-            recording = act.check(text, voice, consent)
+            act.check(text, voice, consent)
             chosen = METHODS[method].Options.parse({k: str(v) for k, v in (options or {}).items()})
-            sampling = dataclasses.replace(act.handle.get().sampling, temperature=float(temperature))
-            job = act.gate.join(visitor)
-            while not job.acquire(0.2):
-                if job.stop.is_set():
-                    raise UserError("The server is restarting; try again in a minute.")
-            rate = act.handle.get().sample_rate
+            job = act.gate.join(visitor, listened_to())
+            for _ in job.waiting(act.handle):
+                pass
+            stack = act.handle.get()
+            rate, sampling = stack.sample_rate, dataclasses.replace(stack.sampling, temperature=float(temperature))
+            recording = voices.read(voice, act.limits, rate)
             base = Request(text.strip(), None, "baseline", METHODS["baseline"].Options(), sampling, seed, max_seconds)
             wanted = dataclasses.replace(base, method=method, options=chosen)
             requests = [(f"{i}", base if n == "baseline" and n != method else wanted) for i, n in enumerate(names)]

@@ -1,4 +1,4 @@
-"""What keeps a public page upright: limits, the one lock around the device, health, log lines, an orderly end.
+"""What keeps a public page upright: limits, the line before the device, health, log lines, an orderly end.
 
 Knows nothing of components. Limits come from environment variables so that a Space can set them without code.
 """
@@ -12,13 +12,17 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from gradio.context import LocalContext
 
 from ..config import UserError
 
 log = logging.getLogger("tts_demo.ui")
+WAIT_SECONDS = 0.2  # how often someone who waits is looked after
 
 
 @dataclass(frozen=True)
@@ -50,89 +54,136 @@ class Limits:
 
 
 class Job:
-    """One visitor's place: a stop flag, and the device lock while it runs."""
+    """One visitor's place in the line: a stop flag, and the device while it is first. ``wanted`` is asked at every step
+    whether somebody still waits for the result."""
 
-    def __init__(self, gate: Gate, visitor: str) -> None:
-        self._gate, self._visitor, self._held = gate, visitor, False
+    def __init__(self, gate: Gate, visitor: str, wanted: Callable[[], bool]) -> None:
+        self._gate, self.visitor, self._wanted = gate, visitor, wanted
         self.stop = threading.Event()
-        self.started = time.monotonic()
+        self.began: float | None = None  # when it got the device
+
+    def stopping(self) -> bool:
+        return self.stop.is_set() or not self._wanted()
 
     def acquire(self, timeout: float) -> bool:
         """Try to take the device. Called again and again, so that a waiting visitor who leaves is let go."""
-        self._held = self._gate.lock.acquire(timeout=timeout)
-        return self._held
+        return self._gate.first(self, timeout)
+
+    def waiting(self, handle: Handle) -> Iterator[str]:
+        """Wait for the model, then for the device; meanwhile what is waited for, in words, five times a second."""
+        while not handle.wait(WAIT_SECONDS):
+            self._check()
+            yield "The model is still loading"
+        while not self.acquire(WAIT_SECONDS):
+            self._check()
+            yield self._gate.before(self)
+        self._check()
+
+    def _check(self) -> None:
+        if self.stopping():
+            reason = "The server is restarting; try again in a minute."
+            raise UserError(reason if self._gate.draining else "Stopped before the device was free.")
 
     def leave(self) -> None:
         """Flags and a release only: after a cancel this runs on the server's event loop."""
         self.stop.set()
-        if self._held:
-            self._held = False
-            self._gate.lock.release()
-        self._gate.forget(self._visitor, self)
+        self._gate.forget(self)
 
 
 class Gate:
-    """One plain lock around the device, and who is inside. A plain ``Lock``, since a cancelled generator is closed on
-    another thread than the one that took it, which an ``RLock`` would refuse."""
+    """The line before the device, first come first served, and who is in it. Jobs are let in and out by any thread:
+    a cancelled generator is closed on another thread than the one that ran it."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.lock = threading.Lock()
         self.draining = False
-        self._jobs: dict[str, list[Job]] = {}
-        self._guard = threading.Lock()
+        self._line: list[Job] = []
+        self._changed = threading.Condition()
+        self._lasted: deque[float] = deque(maxlen=20)  # seconds of the last runs
 
-    def join(self, visitor: str) -> Job:
-        """A place for one run, or a UserError that says why not."""
-        with self._guard:
+    def join(self, visitor: str, wanted: Callable[[], bool] = lambda: True) -> Job:
+        """A place for one run at the end of the line, or a UserError that says why not."""
+        with self._changed:
             if self.draining:
                 raise UserError("The server is restarting; try again in a minute.")
-            mine = self._jobs.setdefault(visitor, [])
-            if len(mine) >= self.limits.per_visitor:
+            if len(self._of(visitor)) >= self.limits.per_visitor:
                 raise UserError("Your previous run has not ended yet; stop it or wait for it.")
-            if sum(map(len, self._jobs.values())) > self.limits.max_queue:
+            if len(self._line) > self.limits.max_queue:
                 raise UserError(f"{self.limits.max_queue} runs are waiting already; try again in a minute.")
-            job = Job(self, visitor)
-            mine.append(job)
+            job = Job(self, visitor, wanted)
+            self._line.append(job)
             return job
 
-    def forget(self, visitor: str, job: Job) -> None:
-        with self._guard:
-            left = [j for j in self._jobs.get(visitor, []) if j is not job]
-            if left:
-                self._jobs[visitor] = left
-            else:
-                self._jobs.pop(visitor, None)
+    def first(self, job: Job, timeout: float) -> bool:
+        """Wait until ``job`` is first in the line, which is to have the device."""
+        with self._changed:
+            if self._changed.wait_for(lambda: self._line[:1] == [job], timeout):
+                job.began = job.began or time.monotonic()
+            return job.began is not None
+
+    def before(self, job: Job) -> str:
+        """How many are before this job, and how long that may take going by the last runs."""
+        with self._changed:
+            count = self._line.index(job) if job in self._line else 0
+            seconds = count * sum(self._lasted) / max(1, len(self._lasted))
+        words = "One run is before yours" if count == 1 else f"{count} runs are before yours"
+        return f"{words}, about {seconds:.0f} s" if seconds >= 1 else words
+
+    def forget(self, job: Job) -> None:
+        with self._changed:
+            if job in self._line:
+                self._line.remove(job)
+                if job.began:
+                    self._lasted.append(time.monotonic() - job.began)
+                self._changed.notify_all()
 
     def stop(self, visitor: str) -> int:
         """Ask every run of this visitor to stop; how many were asked."""
-        with self._guard:
-            jobs = list(self._jobs.get(visitor, []))
+        with self._changed:
+            jobs = self._of(visitor)
         for job in jobs:
             job.stop.set()
         return len(jobs)
 
     def stopping(self, visitor: str) -> bool:
-        """True once this visitor's run was asked to stop (or has gone)."""
-        jobs = self._jobs.get(visitor)
-        return not jobs or jobs[0].stop.is_set()
+        """True once this visitor's run was asked to stop, or nobody waits for it any more, or it has gone."""
+        jobs = self._of(visitor)
+        return not jobs or jobs[0].stopping()
+
+    def _of(self, visitor: str) -> list[Job]:
+        return [job for job in list(self._line) if job.visitor == visitor]
+
+    @property
+    def busy(self) -> bool:
+        """True while a job has the device."""
+        return any(job.began for job in list(self._line))
 
     def jobs(self) -> int:
-        with self._guard:
-            return sum(map(len, self._jobs.values()))
+        return len(self._line)
 
     def drain(self) -> None:
         """Refuse new runs, let the running one finish for a while, then stop it cleanly."""
-        self.draining = True
-        end = time.monotonic() + self.limits.shutdown_seconds
-        while self.jobs() and time.monotonic() < end:
-            time.sleep(0.05)
-        with self._guard:
-            jobs = [j for js in self._jobs.values() for j in js]
-        for job in jobs:
-            job.stop.set()
-        if self.lock.acquire(timeout=2):
-            self.lock.release()
+        with self._changed:
+            self.draining = True
+            self._changed.wait_for(lambda: not self._line, self.limits.shutdown_seconds)
+            for job in self._line:
+                job.stop.set()
+            self._changed.wait_for(lambda: not self.busy, 2)
+
+
+def listened_to() -> Callable[[], bool]:
+    """To be called within a Gradio event: whether its client still listens. False once the client has cancelled,
+    disconnected or died; Gradio itself ends only generators, and those only when they yield."""
+    blocks, event_id = LocalContext.blocks.get(None), LocalContext.event_id.get(None)
+    if blocks is None or event_id is None:  # called without a queue
+        return lambda: True
+    events = blocks._queue.event_ids_to_events
+
+    def listening() -> bool:
+        event = events.get(event_id)
+        return event is not None and event.alive
+
+    return listening
 
 
 class Handle:
@@ -164,9 +215,13 @@ class Handle:
     def state(self) -> str:
         return "loading" if not self._ready.is_set() else "failed" if self.error else "ok"
 
+    def wait(self, timeout: float) -> bool:
+        """Whether the loading has ended, well or badly, within ``timeout`` seconds."""
+        return self._ready.wait(timeout)
+
     def get(self, timeout: float = 120.0) -> Any:
         """The stack; waits while it loads. UserError when it could not be loaded."""
-        if not self._ready.wait(timeout):
+        if not self.wait(timeout):
             raise UserError("The model is still loading; try again in a minute.")
         if self.error:
             raise UserError(self.error)

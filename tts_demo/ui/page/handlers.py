@@ -20,7 +20,7 @@ from ...methods import METHODS
 from ..run import plots, tables
 from ..run.ears import Ears
 from ..run.session import Run, remember, reusable, side_from, to_int16
-from ..service import Gate, Handle, Job, Limits, gpu, log_line
+from ..service import Gate, Handle, Limits, gpu, listened_to, log_line
 from . import controls, texts, voices
 from .player import message, pcm
 from .views import Views, figures, load_message
@@ -170,13 +170,15 @@ class Handlers:
         job, outcome = None, "refused"
         try:
             form = Form.of(values)
-            voice = self.check(form.text, form.voice, form.consent)
+            self.check(form.text, form.voice, form.consent)
             options, sampling = form.options(), form.sampling()
             seed, longest = controls.limits(form.seed, form.max_seconds, self.limits.max_seconds)
             form = dataclasses.replace(form, seed=seed, max_seconds=longest)
-            job = self.gate.join(visitor)
+            job = self.gate.join(visitor, listened_to())
             yield {ui.status: texts.status("Waiting for the device", "busy"), ui.stop: gr.Button(interactive=True)}
-            yield from self._wait(job)
+            for words in job.waiting(self.handle):
+                yield {ui.status: texts.status(words, "busy")}
+            voice = voices.read(form.voice, self.limits, self.handle.get().sample_rate)
             outcome = "left"
             # it may have come while the model loaded
             mast = texts.masthead(texts.facts(self.handle.now, self.handle.state))
@@ -206,8 +208,8 @@ class Handlers:
                 seconds=round(time.monotonic() - started, 2),
             )
 
-    def check(self, text: str, voice: str | None, consent: bool) -> audio.Recording:
-        """Text, consent and voice, refused with a sentence; returns the voice, prepared at the stack's rate."""
+    def check(self, text: str, voice: str | None, consent: bool) -> None:
+        """Refuse with a sentence what is missing: text, voice or consent."""
         if not text or not text.strip():
             raise UserError("There is no text yet; type something to say.")
         if len(text) > self.limits.max_characters:
@@ -216,13 +218,6 @@ class Handlers:
             raise UserError("There is no voice yet; pick an example, upload a recording or use the microphone.")
         if not consent and not voices.is_example(voice):
             raise UserError("Tick that this is your own voice or that you may use it.")
-        return voices.read(voice, self.limits, self.handle.get().sample_rate)
-
-    def _wait(self, job: Job) -> Iterator[dict[Any, Any]]:
-        while not job.acquire(0.2):
-            if job.stop.is_set():
-                raise UserError("Stopped before the device was free.")
-            yield {self.ui.status: texts.status("Another visitor's run is on the device; yours is next", "busy")}
 
     def _plan(self, form: Form, options: Any, sampling: Sampling, history: list[Run]) -> Plan:
         """Which sides to speak, and which finished baseline may stand in for one."""
