@@ -67,7 +67,8 @@ def ends():
     if CASES >= 1000:  # after the first fifth, in which libraries are loaded and buffers grow to their size
         settled, last = found.memory[len(found.memory) // 5], max(found.memory[-20:])
         print(
-            f"\n{found.spoken} spoke, {found.refused} were refused; resident memory {settled:.0f} MB after a fifth, {last:.0f} MB at the end"
+            f"\n{found.spoken} spoke, {found.refused} were refused; resident memory {settled:.0f} MB after a fifth, "
+            f"{last:.0f} MB at the end"
         )
         assert last < 1.1 * settled
 
