@@ -19,8 +19,9 @@ import torchaudio
 from .config import SAMPLE_RATE, UserError
 
 MIN_SECONDS, KEEP_SECONDS, MAX_SECONDS = 1.0, 15.0, 300.0  # a prompt: refused below, cut to, refused above
-MIN_RATE, MAX_RATE, MAX_CHANNELS = 11_025, 192_000, 2
+MIN_RATE, MAX_RATE, MAX_CHANNELS = 8_000, 192_000, 2
 MAX_BYTES = 200_000_000
+CONTAINERS = "mov,matroska,webm,ogg,wav,w64,aac,amr,asf,aiff,caf,flac,mp3,mpegts"  # FFmpeg's names of its readers
 MOST_PHASES = 640  # either term of a resampling ratio: 11,025 Hz to 16 kHz is 441 to 640, every usual rate is exact
 SILENT_PEAK = 1e-3  # of full scale: below this nobody spoke
 LEVEL_RMS, LEVEL_PEAK = 0.07, 0.95  # the loudness that everything is trained on
@@ -152,12 +153,45 @@ def _decode(source: str | Path | bytes, max_seconds: float) -> tuple[int, np.nda
         raise UserError(f"{name} is empty: record it again.")
     if size > MAX_BYTES:
         raise UserError(f"{name} has {size / 1e6:.0f} MB: give a recording of at most {MAX_BYTES / 1e6:.0f} MB.")
+    opened = lambda: io.BytesIO(source) if isinstance(source, bytes) else str(source)
     try:
-        with soundfile.SoundFile(io.BytesIO(source) if isinstance(source, bytes) else str(source)) as file:
+        with soundfile.SoundFile(opened()) as file:
             _check_shape(file.samplerate, file.channels, file.frames, max_seconds)
-            return file.samplerate, file.read(dtype="float32", always_2d=True)
+            if file.frames:  # a streamed WAV has sizes of 0 in its header
+                return file.samplerate, file.read(dtype="float32", always_2d=True)
     except (soundfile.LibsndfileError, RuntimeError, TypeError):
-        raise UserError(f"{name} is not audio that can be read: give a WAV, FLAC, OGG or MP3 file.") from None
+        pass  # not one of its formats, or damaged
+    return _decode_container(opened(), name, max_seconds)
+
+
+def _decode_container(file: str | BinaryIO, name: str, max_seconds: float) -> tuple[int, np.ndarray]:
+    """What telephones and browsers record (m4a, aac, 3gp, amr, mov, webm), by FFmpeg -> rate, float32 [N, channels].
+    Only formats that hold their own sound: a playlist could make the server open other files and addresses."""
+    import av
+
+    pieces, count = [], 0
+    try:
+        with av.open(file, options={"format_whitelist": CONTAINERS, "protocol_whitelist": "file"}) as container:
+            if not container.streams.audio:
+                raise UserError(f"{name} has no sound in it: give a recording of a voice.")
+            stream = container.streams.audio[0]
+            rate, channels = stream.rate, stream.channels
+            known = float(stream.duration * stream.time_base) if stream.duration else 0.0
+            _check_shape(rate, channels, round(known * rate), max_seconds)
+            plain = av.AudioResampler(format="fltp", layout=stream.layout, rate=rate)
+            for frame in container.decode(stream):
+                for part in plain.resample(frame):
+                    pieces.append(part.to_ndarray())
+                    count += part.samples
+                _check_shape(rate, channels, count, max_seconds)
+    except UserError:
+        raise
+    except (av.FFmpegError, ValueError):
+        if not count:  # else: what could be read before the damage
+            raise UserError(
+                f"{name} is not audio that can be read: give a WAV, MP3, M4A, FLAC, OGG, WEBM, AMR or MOV file."
+            ) from None
+    return rate, np.concatenate(pieces, axis=1).T if pieces else np.zeros((0, channels), np.float32)
 
 
 def _file_size(path: Path) -> int:
@@ -176,7 +210,7 @@ def _check_shape(rate: int, channels: int, count: int, max_seconds: float) -> No
         )
     if rate < MIN_RATE:
         raise UserError(
-            f"The recording has {rate / 1000:g} kHz, telephone quality: give one recorded at 16 kHz or more."
+            f"The recording has {rate / 1000:g} kHz, too little for a voice: give one recorded at 16 kHz or more."
         )
     if channels > MAX_CHANNELS:
         raise UserError(f"The recording has {channels} channels: mix it down to mono or stereo first.")
