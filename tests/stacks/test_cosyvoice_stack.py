@@ -177,6 +177,11 @@ def test_without_a_transcript_only_the_sound_is_taken(stack):
     assert len(prefix.x) == 2 + len(stack.tokenizer.encode(stack.config.system_prompt)) + len(prefix.labels)
 
 
+def test_a_transcript_is_written_out_as_its_version_does(stack):
+    prompt = stack.encode_prompt(speech_like(2.0, 24_000), 24_000, "I have 3 cats")
+    assert prompt.text == {2: "I have three cats", 3: "I have 3 cats"}[stack.config.version]
+
+
 def test_an_instruction_replaces_the_transcript(stack):
     prompt = stack.encode_prompt(speech_like(1.2, 16_000), 16_000, f"Sing it.{END_OF_PROMPT}")
     prefix = stack.prefix(prompt, "The thing.")

@@ -111,7 +111,7 @@ class CosyVoiceStack:
         """With its transcript the voice is continued (zero-shot); without one only its sound is taken (cross-lingual);
         a text that ends in ``<|endofprompt|>`` is an instruction, such as a dialect or a mood."""
         voice = self._voices(samples, sample_rate)
-        words = frontend.normalise(text) if text and text.strip() and not voice.cut else None
+        words = frontend.transcript(text, self.config.version) if text and text.strip() and not voice.cut else None
         instruction = bool(words) and words.endswith(END_OF_PROMPT)
         spoken = voice.tokens if words and not instruction else voice.tokens[:0]
         content = np.ascontiguousarray(samples).tobytes() + f"{sample_rate}:{words or ''}".encode()
