@@ -15,7 +15,7 @@ import pytest
 import soundfile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from toy import ToyStack, tone
+from toy import ToyStack, speech, tone
 
 from tts_demo.methods import METHODS
 from tts_demo.ui import build_app
@@ -31,7 +31,7 @@ def wav(samples, rate, subtype="PCM_16"):
     return out.getvalue()
 
 
-GOOD = wav(tone(1.5), 16000)
+GOOD = wav(speech(1.5), 16000)
 voices = st.just(GOOD) | st.one_of(
     st.just(GOOD),
     st.binary(max_size=400),
@@ -40,10 +40,11 @@ voices = st.just(GOOD) | st.one_of(
         lambda c: GOOD[: c[0]] + c[1] + GOOD[c[0] + len(c[1]) :]
     ),
     st.tuples(st.sampled_from([8000, 11025, 44100, 96000]), st.integers(1, 3)).map(
-        lambda c: wav(np.tile(tone(1.2, c[0])[:, None], c[1]), c[0])
+        lambda c: wav(np.tile(speech(1.2, c[0])[:, None], c[1]), c[0])
     ),
     st.just(wav(np.full(32000, np.nan, np.float32), 16000, "FLOAT")),
     st.just(wav(np.zeros(32000), 16000)),
+    st.just(wav(tone(2.0), 16000)),
 )
 junk = st.one_of(
     st.none(),

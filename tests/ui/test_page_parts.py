@@ -304,7 +304,7 @@ def test_limits_come_from_the_environment():
 def test_voices_are_checked_and_cut(tmp_path):
     limits = Limits(max_prompt_seconds=4.0, max_upload_mb=1)
     kept = voices.read(voice_file(tmp_path, 9.0), limits)
-    assert kept.cut and kept.seconds <= 4.0 and "Kept the first" in voices.words(kept)
+    assert kept.cut and kept.seconds <= 4.0 and "s of 9.0 s, from" in voices.words(kept)
     (tmp_path / "bad.wav").write_bytes(b"not audio at all")
     silent = tmp_path / "silent.wav"
     soundfile.write(silent, np.zeros(32000, np.int16), 16000)

@@ -15,8 +15,10 @@ import soundfile
 import torch
 
 from tests.conftest import TinyPrompt, TinyStack, make_lm
+from tts_demo import audio
 from tts_demo.config import LMConfig
 from tts_demo.ui import build_app, launch
+from tts_demo.ui.page import voices
 from tts_demo.ui.service import Limits
 
 SHAPE = LMConfig(
@@ -56,15 +58,22 @@ class ToyStack(TinyStack):
 
 
 def tone(seconds: float = 3.0, rate: int = 16000) -> np.ndarray:
-    """A voice for tests: a buzzing vowel, loud enough to pass every check. int16 [N]."""
+    """A buzzing vowel, loud enough to be heard, though nobody's voice. int16 [N]."""
     t = np.arange(int(seconds * rate)) / rate
     wave = sum(np.sin(2 * np.pi * 120 * k * t) / k for k in range(1, 9)) * (0.6 + 0.4 * np.sin(2 * np.pi * 3 * t))
     return (9000 * wave / np.abs(wave).max()).astype(np.int16)
 
 
+def speech(seconds: float = 3.0, rate: int = 16000, voice: int = 0) -> np.ndarray:
+    """The beginning of a bundled voice, which starts again where it ends; not the file itself, so that consent is
+    asked for. int16 [N]."""
+    samples = audio.read(voices.examples()[voice].path, target=rate).samples
+    return np.resize(np.round(samples * 30000).astype(np.int16), int(seconds * rate))
+
+
 def voice_file(folder: Path, seconds: float = 3.0) -> Path:
     path = folder / f"voice-{seconds:g}.wav"
-    soundfile.write(path, tone(seconds), 16000)
+    soundfile.write(path, speech(seconds), 16000)
     return path
 
 

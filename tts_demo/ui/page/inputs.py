@@ -43,7 +43,8 @@ class Inputs:
             return {ui.voice: gr.skip()}
         rest = {ui.prompt_text: "", ui.voice_name: None}
         try:
-            voice = voices.read(path, self.limits, self.handle.now.sample_rate if self.handle.now else SAMPLE_RATE)
+            stack = self.handle.now
+            voice = voices.read(path, self.limits, stack.sample_rate if stack else SAMPLE_RATE, stack)
         except UserError as error:
             return {
                 **rest,

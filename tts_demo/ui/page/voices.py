@@ -6,10 +6,12 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from gradio.processing_utils import save_bytes_to_cache
 
-from ... import audio
+from ... import audio, voice
 from ...config import SAMPLE_RATE, UserError
 from ..run.session import to_int16, wav_bytes
 from ..service import Limits
@@ -54,12 +56,27 @@ def is_example(path: str) -> bool:
     return any(fingerprint(e.path) == mine for e in examples())
 
 
-def read(path: str | Path, limits: Limits, rate: int = SAMPLE_RATE) -> audio.Recording:
+def read(path: str | Path, limits: Limits, rate: int = SAMPLE_RATE, stack: Any = None) -> audio.Recording:
     """A voice as it will be used: decoded to ``rate``, checked, silence at the ends taken off, cut to the accepted
-    length."""
+    length. With a ``stack``, a second voice in the recording is noticed too."""
     if Path(path).stat().st_size > limits.max_upload_mb * 1_000_000:
         raise UserError(f"That file is too big; the limit here is {limits.max_upload_mb} MB.")
-    return audio.prompt(audio.read(Path(path).read_bytes(), target=rate), limits.max_prompt_seconds)
+    recording = audio.read(Path(path).read_bytes(), target=rate)
+    apart = stack is not None and stack.device.type == "cpu"  # elsewhere the device belongs to the runs
+    return voice.prompt(recording, limits.max_prompt_seconds, embedding(stack, rate) if apart else None)
+
+
+def embedding(stack: Any, rate: int) -> voice.Embed:
+    """The stack's speaker encoder on samples at ``rate``."""
+
+    def embed(samples: np.ndarray) -> np.ndarray | None:
+        try:
+            vector = stack.encode_prompt(samples, rate).speaker
+        except UserError:  # mostly a pause
+            return None
+        return None if vector is None else vector.float().cpu().numpy().ravel()
+
+    return embed
 
 
 def words(recording: audio.Recording) -> str:
