@@ -12,7 +12,6 @@ Symbols used in shape comments throughout the package:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 SAMPLE_RATE = 16_000  # Hz, mono
 HOP = 320  # samples per codec frame
@@ -144,9 +143,9 @@ class Request:
     ``Options`` instance or None for its defaults."""
 
     text: str
-    prompt: Any
+    prompt: object
     method: str = "baseline"
-    options: Any = None
+    options: object = None
     sampling: Sampling = field(default_factory=Sampling)
     seed: int = 0
     max_seconds: float = 30.0

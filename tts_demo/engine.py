@@ -1,35 +1,94 @@
-"""THE decode loop: a request goes in, events come out. The page, the command line, bench and evaluate all read these.
+"""The one decode loop: a request goes in, events come out. The page, the command line, bench and evaluate consume it.
 
-Numbered as it runs: 1) split the text and embed it, 2) prefill, 3) step until done, 4) vocode in growing chunks while
-stepping, 5) finish, replay for attention. It knows no method, no codec and no page: a ``stack`` supplies the parts.
+As it runs: 1) split the text and embed it, 2) prefill, 3) step until done, 4) vocode in growing chunks while stepping,
+5) finish, replay for attention. It knows no method, no codec and no page: a ``Stack`` supplies the parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .config import Request, UserError
+from .config import Request, Sampling, UserError
+from .lm import Decoder, LanguageModel, Prefix
 from .lm.attention import AttentionMap, capture, join
 from .methods.base import Method, State
 from .metrics import Meter, Snapshot, StepRecord
 from .runtime import generator_for, processor, synchronize
 
 # Seconds of audio per vocoder call: the first comes early, then they double, up to what a listener on a slow machine
-# can wait for. A call has a cost of its own, and several steps after it are slower (probably because it drives the
-# language model's weights out of the caches). Calls of at most 2.5 s instead of 1 s, in turn: a tenth (baseline) to a
-# sixth (DCAR) off the RTF, 1 to 5 % off the LM-RTF of TLDR and DCAR, nothing certain off the baseline's.
+# can wait for. Fewer calls are faster: each has a fixed cost and evicts the language model's weights from the CPU cache.
 FIRST_CHUNK, LONGEST_CHUNK = 0.24, 2.5
 STATS_EVERY = 0.2  # seconds of compute between two Stats where no audio came
 LOOP_SECONDS = 2.0  # this much exact repetition of at most LOOP_PERIOD frames ends a segment
 LOOP_PERIOD = 12
 WARM_UP_SECONDS = 1.0  # of speech, by which a method has settled
 SILENCE_SECONDS, SILENCE_LEVEL = 3.0, 10 ** (-60 / 20)  # this much below -60 dB of full scale ends a segment
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """An encoded voice. codes: [F, K]; speaker: [E] or None. ``key``: hash of everything it was made from; ``extra``:
+    what only its own stack reads; ``notes``: what a person should know about the recording."""
+
+    codes: Tensor
+    speaker: Tensor | None
+    text: str | None
+    seconds: float
+    key: str
+    extra: Mapping[str, object] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+class Vocoder(Protocol):
+    """Codes of one request to samples while they are being made. One object a run."""
+
+    def push(self, frames: Tensor) -> np.ndarray:
+        """frames [n, K] -> the float32 samples [N] that later frames cannot change any more, N >= 0."""
+
+    def finish(self) -> np.ndarray:
+        """The samples still owed; nothing may be pushed afterwards."""
+
+
+class Stack(Protocol):
+    """A model stack, whoever trained it: text and voice in, a language model, codes to samples."""
+
+    name: str
+    sample_rate: int  # Hz
+    frame_rate: int  # codec frames a second
+    sampling: Sampling  # its default
+    device: torch.device
+    dtype: torch.dtype
+    checkpoint_hash: str
+    lm: LanguageModel
+
+    @property
+    def decoder(self) -> Decoder:
+        """Of the language model without any adapter."""
+
+    @property
+    def parts(self) -> Mapping[str, torch.nn.Module]:
+        """Acoustic modules by name, which ``bench`` times separately."""
+
+    def split(self, text: str) -> list[str]:
+        """The segments of a text, each spoken by one run of the method."""
+
+    def encode_prompt(self, samples: np.ndarray, sample_rate: int, text: str | None = None) -> Prompt:
+        """The voice of a recording [N], with its transcript if known."""
+
+    def prefix(self, prompt: Prompt, segment: str) -> Prefix:
+        """Voice and text of one segment, embedded."""
+
+    def method(self, name: str) -> Method:
+        """The method with its trained modules. Raises UserError where they are missing."""
+
+    def vocoder(self, prompt: Prompt, codebooks: int) -> Vocoder:
+        """For frames of so many codebooks, in the voice of ``prompt``."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +138,7 @@ Event = Started | Audio | Stats | Trace | Done
 
 
 def generate(
-    stack: Any, request: Request, should_stop: Callable[[], bool] = lambda: False, meter: Meter | None = None
+    stack: Stack, request: Request, should_stop: Callable[[], bool] = lambda: False, meter: Meter | None = None
 ) -> Iterator[Event]:
     """Speak ``request`` on ``stack``. Closing the iterator ends the run; nothing outlives it."""
     meter = meter or Meter(stack.frame_rate)
@@ -88,10 +147,9 @@ def generate(
             yield event
 
 
-def warm_up(stack: Any, request: Request, should_stop: Callable[[], bool] = lambda: False) -> None:
-    """Speak the beginning of ``request`` for nobody, unless its method has run before: the times of a first run are
-    those of memory being claimed and kernels being chosen, and a visitor's first comparison should not be made of
-    them."""
+def warm_up(stack: Stack, request: Request, should_stop: Callable[[], bool] = lambda: False) -> None:
+    """Run the beginning of ``request`` and discard it, unless its method has run before: a first run also pays for
+    memory allocation and kernel selection, which no comparison should include."""
     if stack.method(request.method).warm:
         return
     unseen = replace(request, capture_attention=False)
@@ -100,7 +158,7 @@ def warm_up(stack: Any, request: Request, should_stop: Callable[[], bool] = lamb
         spoken += len(event.samples) if isinstance(event, Audio) else 0
 
 
-def run(stack: Any, request: Request) -> Done:
+def run(stack: Stack, request: Request) -> Done:
     """Drain ``generate``: for callers that do not stream."""
     for event in generate(stack, request):
         pass
@@ -113,7 +171,7 @@ class _Run:
     """One run's bookkeeping. torch.inference_mode is entered around single calls only: held across a yield it would
     leak into whatever the consumer does next."""
 
-    stack: Any
+    stack: Stack
     request: Request
     should_stop: Callable[[], bool]
     meter: Meter
@@ -229,7 +287,7 @@ class _Run:
             self.waiting += count
         return step.done or self.frames >= limit
 
-    def _speak(self, vocoder: Any, guard: LoopGuard, last: bool = False) -> Iterator[Event]:
+    def _speak(self, vocoder: Vocoder, guard: LoopGuard, last: bool = False) -> Iterator[Event]:
         """Vocode what waits; with ``last`` also what the vocoder held back. Then report."""
         samples = []
         if self.pending:
@@ -266,14 +324,7 @@ class _Run:
         for state, first, end in finished:
             with torch.inference_mode():
                 replay = method.replay(state)
-            weights = capture(
-                replay.decoder or method.decoder,
-                replay.x,
-                replay.positions,
-                replay.mask,
-                replay.rows,
-                state.prefix.text,
-            )
+            weights = capture(replay.decoder, replay.x, replay.positions, replay.mask, replay.rows, state.prefix.text)
             start = np.minimum(first + np.asarray(replay.first_frame), end)
             stop = np.minimum(start + np.asarray(replay.frames_of), end)
             rate = self.stack.frame_rate

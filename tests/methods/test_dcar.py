@@ -186,7 +186,7 @@ def test_policy_steps_equal_its_training_pass_and_see_only_the_past(method):
     allowed = torch.tensor([[0, 1, 1, 1, 0, 0, 0], [1] * 7]).bool()
     whole = policy(hidden, allowed)
     cache = runner.new_cache(6, batch=2)
-    told = runner.told(allowed)
+    told = runner.range_terms(allowed)
     stepped = torch.stack([runner.step(hidden[:, i], told, cache) for i in range(6)], 1)
     torch.testing.assert_close(stepped, whole, atol=1e-4, rtol=1e-4)
     changed = hidden.clone()

@@ -9,10 +9,12 @@ from conftest import TINY, make_lm, make_prefix
 from tts_demo.config import LMConfig, Sampling, UserError
 from tts_demo.lm.graphs import BufferPool
 from tts_demo.lm.lora import LoraFactors
-from tts_demo.methods import ABLATIONS, METHODS, find
+from tts_demo.methods import METHODS, REGISTRY, find
 from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.tldr import TLDR
 from tts_demo.methods.tldr.modules import LARGEST, TLDRConfig, patch_position
+
+ABLATIONS = {name: kind for name, kind in REGISTRY.items() if kind.variant_of == "tldr"}
 
 GREEDY = Sampling(temperature=0)
 WIDE = Sampling(2.0, 0, 1.0)
@@ -87,7 +89,7 @@ def test_lean_extractor_equals_the_trained_one(tiny_lm, method, size, graphed, m
         seen.append(logits)
         return tokens[len(seen) - 1 : len(seen)]
 
-    drawn = extractor.decode(g, extractor.speak_as(speaker), size, extractor.new_cache(), draw)
+    drawn = extractor.decode(g, extractor.speaker_term(speaker), size, extractor.new_cache(), draw)
     expected = adapter.extractor(g, speaker[None], tiny_lm.embed_speech(tokens)[None])[0]
     assert torch.equal(drawn, tokens)
     torch.testing.assert_close(torch.cat(seen), expected, atol=1e-4, rtol=1e-4)
@@ -235,7 +237,7 @@ def test_two_runs_interleaved_equal_two_runs_apart(tiny_lm, tiny_prefix, method)
 def test_the_voice_reaches_the_extractor_alone_and_only_when_asked(tiny_lm, tiny_prefix):
     for kind, heard in ((TLDR, True), (ABLATIONS["tldr-no-speaker"], False)):
         method = stirred(tiny_lm, kind)
-        one, other = (method.extractor.speak_as(torch.full((TINY.speaker,), v)) for v in (-1.0, 1.0))
+        one, other = (method.extractor.speaker_term(torch.full((TINY.speaker,), v)) for v in (-1.0, 1.0))
         assert (not torch.equal(one, other)) == heard
     assert stirred(tiny_lm, ABLATIONS["tldr-no-lora"]).decoder is tiny_lm.decoder
 

@@ -1,21 +1,22 @@
-"""What a run starts from. Lives below the methods, because the language model makes it and they consume it."""
+"""The embedded prefix of a run. Lives below the methods, because the language model makes it and they consume it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 
 @dataclass(frozen=True)
 class Prefix:
-    """What a run starts from, embedded: [speaker, SOS, text, TASK] then the prompt's speech.
+    """[speaker, SOS, text, TASK], and the prompt's speech that follows it.
 
     x: [T, H] embeddings of everything before the prompt's speech. ``text`` spans the text tokens inside it.
     prompt_codes: [F, K] codec codes of the prompt's speech, empty when the LM gets none (a method embeds them in
     its own way: token by token, patchified, or over several codebooks). ``labels``: one readable label a text token.
-    ``shortest``: frames that nobody could say this text in fewer of; speech does not end before. ``longest``: frames
-    that nobody needs more of; it is cut there (None: no cap).
+    ``shortest``: the least number of frames this text can take; speech does not end before. ``longest``: the most it
+    can take; it is cut there (None: no cap).
     """
 
     x: Tensor
@@ -29,3 +30,7 @@ class Prefix:
     def room(self, max_frames: int, forced: bool = False) -> int:
         """The frames that this text may take of ``max_frames``; all of them when the length is forced."""
         return max_frames if forced or self.longest is None else min(max_frames, self.longest)
+
+    def followed_by(self, speech: Tensor) -> Tensor:
+        """Backbone inputs [T + N, H] for embedded speech [N, H], in its dtype."""
+        return torch.cat([self.x.to(speech.dtype), speech])

@@ -153,20 +153,23 @@ def special_ids(speech_codes: int, vocab: int, device: torch.device | str) -> Te
 
 
 class Ending:
-    """When speech may end: not before ``shortest`` frames are out. Models leave out the end of a text now and then by
-    saying too early that they are through."""
+    """How short and how long speech may be, in frames. End of speech (any id from ``speech_codes`` on) is not drawn
+    before ``shortest`` frames, because models now and then end before the text does; ``longest`` is the limit."""
 
-    def __init__(self, speech_codes: int, vocab: int, shortest: int, device: torch.device | str) -> None:
-        self.shortest = shortest
+    def __init__(
+        self, speech_codes: int, vocab: int, shortest: int, longest: int, device: torch.device | str = "cpu"
+    ) -> None:
+        self.speech_codes, self.shortest, self.longest = speech_codes, shortest, longest
         self.ids = special_ids(speech_codes, vocab, device) if shortest else None
 
     @classmethod
     def of(cls, config: LMConfig, prefix: Prefix, max_frames: int, forced: bool) -> Ending:
-        """Of a run from ``prefix``; ``forced``: not before ``max_frames``."""
-        return cls(config.speech_codes, config.vocab, max_frames if forced else prefix.shortest, prefix.x.device)
+        """Of a run from ``prefix``; ``forced``: exactly ``max_frames``."""
+        shortest = max_frames if forced else prefix.shortest
+        return cls(config.speech_codes, config.vocab, shortest, max_frames, prefix.x.device)
 
     def forbid(self, frames: int, draws: int = 1) -> Tensor | None:
-        """What the next ``draws`` tokens behind ``frames`` frames must not be: [V] or [draws, V] bool, or None."""
+        """What the next ``draws`` tokens after ``frames`` frames must not be: [V] or [draws, V] bool, or None."""
         early = self.shortest - frames
         if early <= 0:
             return None

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ..config import UserError
-from ..methods import ABLATIONS, METHODS, PARTS, find
+from ..methods import METHODS, REGISTRY, find
 from ..methods.base import Method
 from . import texts
 
 ASSETS = Path(__file__).parents[2] / "assets"
-EVERYTHING = (*METHODS, *ABLATIONS, *PARTS)  # what --all measures, as far as its weights are here
+EVERYTHING = tuple(REGISTRY)  # what --all measures, as far as its weights are here
 ROWS_SHARE = 0.7  # of the time that --minutes allows --all; the analyses have the rest
 
 

@@ -1,4 +1,4 @@
-"""The one registry of decoding methods, by name, in the order people see them."""
+"""The one registry of decoding methods, by name, in the order people see them. A new method is one line here."""
 
 from ..config import UserError
 from .base import Method, Options  # noqa: F401
@@ -10,21 +10,29 @@ from .qtts import QTTS
 from .ssd import SSD
 from .tldr import TLDR, MeanPooled, Parallel, Short, WithoutLora, WithoutSpeaker
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Baseline, TLDR, Dcar, QTTS, Compressed, SSD)}
-
-# Comparison models of the papers: trained and evaluated by name like the methods, but no choice on the page.
-ABLATIONS: dict[str, type[Method]] = {
-    method.name: method for method in (Short, WithoutLora, WithoutSpeaker, MeanPooled, Parallel)
+REGISTRY: dict[str, type[Method]] = {
+    method.name: method
+    for method in (
+        Baseline,
+        TLDR,
+        Dcar,
+        QTTS,
+        Compressed,
+        SSD,
+        # comparison models of the papers
+        Short,
+        WithoutLora,
+        WithoutSpeaker,
+        MeanPooled,
+        Parallel,
+        DraftAlone,
+    )
 }
-
-
-# Parts of a method that ``evaluate --all`` and ``bench --all`` measure by themselves; their weights are the method's.
-PARTS: dict[str, type[Method]] = {DraftAlone.name: DraftAlone}
+METHODS = {name: method for name, method in REGISTRY.items() if not method.variant_of}  # what people choose from
 
 
 def find(name: str) -> type[Method]:
-    """The method, ablation or part of this name. Raises UserError for an unknown one."""
-    known = METHODS | ABLATIONS | PARTS
-    if name not in known:
+    """The method or comparison model of this name. Raises UserError for an unknown one."""
+    if name not in REGISTRY:
         raise UserError(f"Unknown method {name!r}; the methods are: {', '.join(METHODS)}.")
-    return known[name]
+    return REGISTRY[name]

@@ -1,16 +1,20 @@
-"""The contract between a decoding method and the engine.
+"""The contract between a decoding method and the engine, and what all methods do alike.
 
-A method turns a prefix (voice + text) into codec frames, one ``step`` at a time. It knows the language model and
-its own trained modules; it knows nothing of codecs, clocks, events or pages. Everything about one run lives in its
-``State``, so one method object serves many runs. Adding a method: one file here, one line in ``__init__``, and a
-recipe in ``train`` if it has weights. Its dials in the page, its command-line options, its rows in ``bench`` and
-its place in the test matrix follow from ``Options``.
+A method turns a prefix (voice and text) into codec frames, one ``step`` at a time. It knows the language model and its
+own trained modules, and nothing of codecs, clocks, events or pages. Everything about one run lives in its ``State``, so
+one method object serves many runs at once.
+
+Adding a method: one file here, one line in ``methods/__init__.py``, and a recipe in ``train`` if it has weights. Its
+controls on the page, its command-line options, its rows in ``evaluate`` and ``bench`` and its place in the test matrix
+follow from the class.
 """
 
 from __future__ import annotations
 
 import abc
 import dataclasses
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -19,8 +23,12 @@ import torch
 from torch import Tensor, nn
 
 from ..config import Sampling, UserError
+from ..lm.cache import KVCache
+from ..lm.decoder import Decoder
+from ..lm.masks import prefix_mask
+from ..lm.model import LanguageModel
 from ..lm.prefix import Prefix
-from ..lm.sampling import Ending
+from ..lm.sampling import Ending, History
 
 
 def dial(default: Any, label: str, help: str, *, min=None, max=None, step=None, choices=None, unit: str = "") -> Any:
@@ -65,13 +73,74 @@ class Options:
         return cls(**values)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What a run starts from."""
+
+    prefix: Prefix
+    options: Any  # of the method's own ``Options``
+    sampling: Sampling
+    generator: torch.Generator
+    ending: Ending  # shortest and longest length
+
+    def history(self) -> History:
+        """The recent tokens of this run, none yet."""
+        return History(self.sampling.repeat_window, device=self.prefix.x.device)
+
+
+@dataclass(kw_only=True)
+class State:
+    """Everything about one run. Subclasses add fields."""
+
+    start: Start
+    caches: dict[str, KVCache]  # by name, the backbone's is "backbone"
+    emitted: int = 0  # frames so far
+    ended: bool = False  # end of speech was drawn
+
+    @property
+    def prefix(self) -> Prefix:
+        return self.start.prefix
+
+    @property
+    def sampling(self) -> Sampling:
+        return self.start.sampling
+
+    @property
+    def generator(self) -> torch.Generator:
+        return self.start.generator
+
+    @property
+    def max_frames(self) -> int:
+        return self.start.ending.longest
+
+    @property
+    def done(self) -> bool:
+        return self.ended or self.emitted >= self.max_frames
+
+    def forbidden(self, draws: int = 1) -> Tensor | None:
+        """What the next ``draws`` tokens must not be while speech is too short to end: [V] or [draws, V] bool, True =
+        not allowed; or None."""
+        return self.start.ending.forbid(self.emitted, draws)
+
+    def accept(self, tokens: list[int]) -> int:
+        """How many of the drawn tokens are frames: those before end of speech, up to the longest length. Counts them as
+        emitted, and notes end of speech."""
+        ending = self.start.ending
+        end = next((i for i, token in enumerate(tokens) if token >= ending.speech_codes), len(tokens))
+        count = min(end, ending.longest - self.emitted)
+        self.ended |= end < len(tokens)
+        self.emitted += count
+        return count
+
+
 @dataclass(frozen=True)
 class Step:
-    """What one pass of the big model (and the small work around it) committed.
+    """What one pass of the backbone, and the small modules around it, committed.
 
     frames: [n, K] codes, n >= 0. ``marks``: one word a frame (``token``, ``patch``, ``chunk``, ``accepted``,
-    ``resampled``, ``bonus``, ``delay`` ...), the first frame of a group may carry a trailing ``|``.
-    proposed/accepted: speculative counts, 0 elsewhere. ``passes``: backbone passes made (1 unless a step needs none).
+    ``resampled``, ``bonus``, ``delay`` ...); the first frame of a group may carry a trailing ``|``.
+    proposed/accepted: drafted tokens of speculative decoding, 0 elsewhere. ``passes``: backbone passes made (1 unless a
+    step needs none).
     """
 
     frames: Tensor
@@ -87,31 +156,54 @@ class Step:
 class Replay:
     """Inputs of the second, untimed, teacher-forced pass over a finished run.
 
-    x: [T, H] inputs of the backbone; positions: [T] logical; mask: [T, T] bool, True = may attend.
-    rows: [R] the row of x whose output decided step r; first_frame/frames_of: per row the first frame it emitted and
-    how many (0 allowed). The engine turns rows into times. decoder: the backbone of this run, where a method has
-    several; None: the method's own.
+    x: [T, H] inputs of the backbone; positions: [T] logical; mask: [T, T] bool, True = may attend. rows: [R] the row of
+    x whose output decided step r; frames_of: how many frames each step emitted (0 allowed). decoder: the backbone of
+    this run.
     """
 
     x: Tensor
     positions: Tensor
     mask: Tensor
     rows: Tensor
-    first_frame: tuple[int, ...]
     frames_of: tuple[int, ...]
-    decoder: Any = None
+    decoder: Decoder
+
+    @property
+    def first_frame(self) -> tuple[int, ...]:
+        """Frames emitted before each step."""
+        return tuple(itertools.accumulate(self.frames_of, initial=0))[:-1]
 
 
-@dataclass
-class State:
-    """Everything about one run. Subclasses add fields; the engine reads ``prefix`` and ``caches`` alone."""
+def token_inputs(decoder: Decoder, prefix: Prefix, tokens: Tensor | None = None) -> Tensor:
+    """Backbone inputs [T, H] of methods that feed token by token: the prefix, the prompt's first codebook, and
+    ``tokens`` [N]."""
+    speech = prefix.prompt_codes[:, 0]
+    return prefix.followed_by(decoder.embed(speech if tokens is None else torch.cat([speech, tokens])))
 
-    prefix: Prefix
-    caches: dict[str, Any]  # name -> KVCache, the backbone's under "backbone"
-    sampling: Sampling
-    generator: torch.Generator
-    ending: Ending
-    max_frames: int
+
+def first_pass(
+    decoder: Decoder, prefix: Prefix, x: Tensor, cache: KVCache, positions: Tensor | int = 0, last: bool = True
+) -> Tensor:
+    """The pass that every run begins with: x [T, H], the prefix and the prompt's speech behind it, into an empty cache
+    -> hidden [1, 1, H] of the last row, [1, T, H] of all rows if not ``last``."""
+    mask = prefix_mask(len(prefix.x), len(x), decoder.config.bidirectional_text, x.device)
+    return decoder.forward(x[None], cache, positions, mask, last=last)
+
+
+def plain_replay(
+    decoder: Decoder, prefix: Prefix, x: Tensor, frames_of: Sequence[int], positions: Tensor | None = None
+) -> Replay:
+    """The replay of a run that fed x [T, H] (the prefix, the prompt's speech, and what each step but the last emitted)
+    under the ordinary mask, one row a step: the last rows decided the steps. positions: None = consecutive."""
+    steps, total = len(frames_of), len(x)
+    return Replay(
+        x=x,
+        positions=torch.arange(total, device=x.device) if positions is None else positions,
+        mask=prefix_mask(len(prefix.x), total, decoder.config.bidirectional_text, x.device),
+        rows=torch.arange(total - steps, total, device=x.device),
+        frames_of=tuple(frames_of),
+        decoder=decoder,
+    )
 
 
 @dataclass(frozen=True)
@@ -125,46 +217,48 @@ class Picture:
 
 
 class Method(abc.ABC):
+    """A decoding method: class attributes describe it to page, command line and tables; an object holds the language
+    model and the method's trained modules."""
+
     name: ClassVar[str]
     title: ClassVar[str]
     paper: ClassVar[str]
     idea: ClassVar[str]  # one or two plain sentences for the page
     cached: ClassVar[str]  # what is kept in the KV cache, in a few words
     emits: ClassVar[str]  # what one step emits, in a few words
-    Options: ClassVar[type[Options]] = Options
-    needs_weights: ClassVar[tuple[str, ...]] = ()  # folders under the checkpoint this method cannot run without
-    bench_options: ClassVar[tuple[dict[str, Any], ...]] = ({},)  # dials worth a row in bench and evaluate
     picture: ClassVar[Picture | None] = None
+    Options: ClassVar[type[Options]] = Options
     presets: ClassVar[tuple[dict[str, Any], ...]] = ()  # options of the page's three presets: fast, balanced, faithful
+    bench_options: ClassVar[tuple[dict[str, Any], ...]] = ({},)  # options of its rows in bench and evaluate
+    neutral: ClassVar[dict[str, Any] | None] = None  # options under which it equals the baseline token for token
+    needs_weights: ClassVar[tuple[str, ...]] = ()  # folders of the checkpoint without which it cannot run
     runs_untrained: ClassVar[bool] = False  # whether fresh modules are usable: an untrained draft is exact, only slower
+    variant_of: ClassVar[str] = ""  # the method it is a comparison model of: measured like one, no choice on the page
     pace_follows_weights: ClassVar[bool] = False  # whether what is said decides how many frames a step commits
     warm: bool = False  # set by the engine once a run of this object has finished; the first run is marked cold
 
-    def __init__(self, lm: Any, modules: dict[str, nn.Module] | None = None) -> None:
-        """lm: tts_demo.lm.LanguageModel; modules: folder name -> trained module, for each of ``needs_weights``."""
+    def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:
+        """modules: folder name -> trained module, for each of ``needs_weights``."""
         self.lm = lm
         self.modules = modules or {}
 
     @cached_property
-    def decoder(self) -> Any:
-        """The backbone as this method runs it (tts_demo.lm.Decoder): a method with LoRA merges it here. The engine
-        replays a finished run through it to draw attention maps."""
+    def decoder(self) -> Decoder:
+        """The backbone as this method runs it: a method with LoRA merges it here."""
         return self.lm.decoder
 
     @classmethod
-    def build_modules(cls, lm: Any) -> dict[str, nn.Module]:
+    def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         """Fresh (untrained) modules for this LM's shape, by folder name. Weights are loaded into these."""
         return {}
 
     def reads(self, options: Any) -> tuple[str, ...]:
-        """Folders of the trained modules that a run with these options reads: what was measured of it holds while those
-        stay as they are."""
+        """Folders of the trained modules that a run with these options reads."""
         return tuple(self.modules)
 
     def check(self, options: Any) -> None:
-        """Raises UserError where the trained weights at hand cannot serve these options."""
+        """Raises UserError where the trained modules at hand cannot serve these options."""
 
-    @abc.abstractmethod
     def prefill(
         self,
         prefix: Prefix,
@@ -174,8 +268,16 @@ class Method(abc.ABC):
         max_frames: int,
         forced: bool = False,
     ) -> State:
-        """Run the prefix through the backbone once. End of speech is not drawn before
-        ``prefix.shortest`` frames; ``forced``: never."""
+        """Begin a run: the prefix goes through the backbone once. End of speech is not drawn before
+        ``prefix.shortest`` frames; ``forced``: not before ``max_frames``."""
+        self.check(options)
+        ending = Ending.of(self.lm.config, prefix, max_frames, forced)
+        start = Start(prefix=prefix, options=options, sampling=sampling, generator=generator, ending=ending)
+        return self.begin(start)
+
+    @abc.abstractmethod
+    def begin(self, start: Start) -> State:
+        """The state of a run after the first pass, from which ``step`` draws the first frames."""
 
     @abc.abstractmethod
     def step(self, state: State) -> Step:

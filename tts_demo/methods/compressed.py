@@ -21,15 +21,15 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from ..config import LMConfig, Sampling, UserError
+from ..config import LMConfig, UserError
 from ..lm.decoder import Decoder
 from ..lm.lora import LoraDelta, LoraFactors, LoraSpec
 from ..lm.masks import prefix_mask
 from ..lm.model import LanguageModel
 from ..lm.place import GUIDED, Place
 from ..lm.ring import RingCache
-from ..lm.sampling import Ending, History, special_ids
-from .base import Options, Picture, Prefix, Replay, Step, dial
+from ..lm.sampling import special_ids
+from .base import Options, Picture, Replay, Start, Step, dial, first_pass, token_inputs
 from .baseline import Baseline, BaselineState
 
 WINDOWS = (30, 200)  # shortest and longest
@@ -137,7 +137,7 @@ class CompressedOptions(Options):
             raise UserError(f"window must be 0 (off) or lie between {WINDOWS[0]} and {WINDOWS[1]}, not {self.window}.")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class CompressedState(BaselineState):
     place: Place | None = None  # where in the text, if that is seen through a window
     places: list[int] = field(default_factory=list)  # it, when each token was fed
@@ -156,6 +156,7 @@ class Compressed(Baseline):
     picture = Picture("pppp wxxxwxxxw ssss", "s")
     presets = ({"window": 30, "group": 15}, {"window": 50, "group": 10}, {"window": 100, "group": 5})
     Options = CompressedOptions
+    neutral = {"window": 0}
     needs_weights = (WHOLE,)  # a window on the text needs the other adapter as well
     bench_options = tuple(
         {"window": window, "group": group}
@@ -202,56 +203,42 @@ class Compressed(Baseline):
                 f"'python -m tts_demo train {SIGHT}', or set text to 0."
             )
 
-    def prefill(
-        self,
-        prefix: Prefix,
-        options: CompressedOptions,
-        sampling: Sampling,
-        generator: torch.Generator,
-        max_frames: int,
-        forced: bool = False,
-    ) -> BaselineState:
-        self.check(options)
+    def begin(self, start: Start) -> BaselineState:
+        options, config = start.options, self.lm.config
         if not options.window:
-            return self.plain.prefill(prefix, options, sampling, generator, max_frames, forced)
-        decoder, config = self.sighted if options.text else self.decoder, self.lm.config
-        x = torch.cat([prefix.x.to(decoder.dtype), decoder.embed(prefix.prompt_codes[:, 0])])[None]
-        mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, x.device)
+            return self.plain.begin(start)
+        decoder = self.sighted if options.text else self.decoder
+        x = token_inputs(decoder, start.prefix)
         cache = RingCache(
             config.layers,
             1,
             config.kv_heads,
             config.head_dim,
-            x.shape[1],
+            len(x),
             options.window,
             options.group,
-            max_frames,
+            start.ending.longest,
             decoder.dtype,
             x.device,
         )
-        hidden = decoder.forward(x, cache, 0, mask, last=True)
         return CompressedState(
-            prefix,
-            {"backbone": cache},
-            sampling,
-            generator,
-            Ending.of(config, prefix, max_frames, forced),
-            max_frames,
-            History(sampling.repeat_window, device=x.device),
-            hidden,
-            place=Place(prefix.text, options.text) if options.text else None,
+            start=start,
+            caches={"backbone": cache},
+            history=start.history(),
+            hidden=first_pass(decoder, start.prefix, x, cache),
+            place=Place(start.prefix.text, options.text) if options.text else None,
         )
 
     def step(self, state: BaselineState) -> Step:
         cache = state.caches["backbone"]
         if not isinstance(cache, RingCache):
             return self.plain.step(state)
-        if state.token is not None:
-            state.hidden = self._feed(state.token, cache, state.place)
+        if state.tokens:  # the first token is decided by the first pass
+            state.hidden = self._feed(state.tokens[-1], cache, state.place)
             if state.place is not None:
                 state.places.append(state.place.now)
                 state.place.move()
-        return replace(self._say(state), stats={"summaries": cache.summaries, "slots": cache.length})
+        return replace(self.draw(state), stats={"summaries": cache.summaries, "slots": cache.length})
 
     def _feed(self, token: Tensor, cache: RingCache, place: Place | None = None) -> Tensor:
         """The drawn token [1] goes in, and with it, now and then, a few summaries in the same pass -> hidden [1, 1,
@@ -269,10 +256,10 @@ class Compressed(Baseline):
         x = torch.cat([x, self._summary(decoder).expand(due, -1)])
         return decoder.forward(x[None], cache, positions, mask, place)[:, :1]
 
-    def _forbidden(self, state: BaselineState) -> Tensor | None:
+    def forbidden(self, state: BaselineState) -> Tensor | None:
         """Where the place in the text is known, it says when speech may end: not before the end of the text is in
         sight, and then no later than a while after it has been reached."""
-        early, place = super()._forbidden(state), getattr(state, "place", None)
+        early, place = super().forbidden(state), getattr(state, "place", None)
         if early is not None or place is None or (place.sees_the_end and not place.through):
             return early
         special = special_ids(self.lm.config.speech_codes, self.lm.config.vocab, state.hidden.device)
@@ -281,28 +268,24 @@ class Compressed(Baseline):
     def replay(self, state: BaselineState) -> Replay:
         cache = state.caches["backbone"]
         if not isinstance(cache, RingCache):
-            return replace(self.plain.replay(state), decoder=self.plain.decoder)
-        decoder, prefix, prompt = (
-            self.sighted if state.place else self.decoder,
-            state.prefix,
-            len(state.prefix.prompt_codes),
-        )
+            return self.plain.replay(state)
+        decoder, prefix = self.sighted if state.place else self.decoder, state.prefix
+        prompt = len(prefix.prompt_codes)
         layout = Layout.of(prompt, cache.spoken, cache.group, prefix.x.device)
         codes = torch.cat([prefix.prompt_codes[:, 0], *state.tokens[: cache.spoken]])
         speech = torch.where(
             layout.summary[:, None], self._summary(decoder), decoder.embed(codes)[layout.index + prompt]
         )
-        first, steps = len(prefix.x), len(state.tokens) + (state.done and len(state.tokens) < state.max_frames)
+        first = len(prefix.x)
         deciding = (~layout.summary & (layout.index >= -1)).nonzero(as_tuple=True)[0] + first
         if not prompt:  # TASK decides the first token
             deciding = torch.cat([deciding.new_tensor([first - 1]), deciding])
         return Replay(
-            x=torch.cat([prefix.x.to(decoder.dtype), speech]),
+            x=prefix.followed_by(speech),
             positions=torch.cat([torch.arange(first, device=codes.device), layout.index + cache.fixed]),
             mask=self._mask(state, layout),
-            rows=deciding[:steps],
-            first_frame=tuple(range(steps)),
-            frames_of=tuple(int(i < len(state.tokens)) for i in range(steps)),
+            rows=deciding[: len(state.frames_of)],
+            frames_of=tuple(state.frames_of),
             decoder=decoder,
         )
 

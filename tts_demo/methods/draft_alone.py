@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from ..config import Sampling
 from ..lm.decoder import Decoder
 from ..lm.linear import Projection
-from ..lm.masks import prefix_mask
-from ..lm.sampling import Ending, History
-from .base import Options, Prefix, Replay, Step
+from .base import Replay, Start, Step, first_pass, plain_replay, token_inputs
 from .baseline import Baseline, BaselineState
 from .ssd import SSD, before, draft_decoder, ear
 
 
-@dataclass
+@dataclass(kw_only=True)
 class AloneState(BaselineState):
     fed: list[Tensor] = field(default_factory=list)  # each [rows, H]
 
@@ -30,6 +27,8 @@ class DraftAlone(Baseline):
     idea = "The shallow draft model speaks token by token, and nobody checks it: it hears the base read the prompt, then only itself."
     needs_weights = ("ssd-draft",)
     picture = None
+    neutral = None
+    variant_of = SSD.name
 
     build_modules = SSD.build_modules
 
@@ -41,38 +40,20 @@ class DraftAlone(Baseline):
     def listen(self) -> Projection:
         return ear(self.modules["ssd-draft"], self.decoder)
 
-    def prefill(
-        self,
-        prefix: Prefix,
-        options: Options,
-        sampling: Sampling,
-        generator: torch.Generator,
-        max_frames: int,
-        forced: bool = False,
-    ) -> AloneState:
-        base, config = self.lm.decoder, self.lm.config
-        x = torch.cat([prefix.x.to(base.dtype), base.embed(prefix.prompt_codes[:, 0])])
-        mask = prefix_mask(len(prefix.x), len(x), config.bidirectional_text, x.device)
-        heard = before(base.forward(x[None], base.new_cache(len(x)), 0, mask)[0], len(prefix.x))
-        cache, fed = self.decoder.new_cache(len(x) + max_frames), self.listen(heard, x)
-        return AloneState(
-            prefix,
-            {"backbone": cache},
-            sampling,
-            generator,
-            Ending.of(config, prefix, max_frames, forced),
-            max_frames,
-            History(sampling.repeat_window, device=x.device),
-            self.decoder.forward(fed[None], cache, 0, mask, last=True),
-            fed=[fed],
-        )
+    def begin(self, start: Start) -> AloneState:
+        base, prefix = self.lm.decoder, start.prefix
+        x = token_inputs(base, prefix)
+        heard = before(first_pass(base, prefix, x, base.new_cache(len(x)), last=False)[0], len(prefix.x))
+        cache, fed = self.decoder.new_cache(len(x) + start.ending.longest), self.listen(heard, x)
+        hidden = first_pass(self.decoder, prefix, fed, cache)
+        return AloneState(start=start, caches={"backbone": cache}, history=start.history(), hidden=hidden, fed=[fed])
 
     def step(self, state: AloneState) -> Step:
-        if state.token is not None:  # the first step reads what the prefill left
+        if state.tokens:  # the first token is decided by the first pass
             cache = state.caches["backbone"]
-            state.fed.append(self.listen(state.hidden[0], self.decoder.embed(state.token)))
+            state.fed.append(self.listen(state.hidden[0], self.decoder.embed(state.tokens[-1])))
             state.hidden = self.decoder.forward(state.fed[-1][None], cache, cache.next_position)
-        return self._say(state)
+        return self.draw(state)
 
     def replay(self, state: AloneState) -> Replay:
-        return replace(super().replay(state), x=torch.cat(state.fed))
+        return plain_replay(self.decoder, state.prefix, torch.cat(state.fed), state.frames_of)

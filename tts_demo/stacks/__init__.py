@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 
 from ..config import UserError
+from ..engine import Stack
 from ..runtime import candidate_dtypes, pick_device
-from .base import Prompt, Stack, Vocoder
 
-__all__ = ["Prompt", "Stack", "Vocoder", "is_cosyvoice", "load_stack"]
+__all__ = ["is_cosyvoice", "load_stack"]
 
 
 def load_stack(

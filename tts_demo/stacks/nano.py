@@ -24,11 +24,11 @@ from ..codec.refiner import BooksRefiner, Refiner
 from ..codec.speaker import SpeakerEncoder
 from ..codec.streaming import Running, Windowed
 from ..config import FRAME_RATE, HOP, SAMPLE_RATE, Sampling, UserError
+from ..engine import Prompt
 from ..lm import Decoder, LanguageModel, Prefix
 from ..methods import Method, Options, find
 from ..text import sentences as text
 from ..text import symbols
-from .base import Prompt
 
 PARTS = ("lm", "codec", "refiner", "speaker")  # folders of what every method speaks with
 BOOKS = "refiner-books"  # and of what several codebooks go through, where it is there

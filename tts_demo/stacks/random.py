@@ -7,17 +7,17 @@ the released models whole, flow and vocoder included.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..config import LMConfig, UserError
+from ..config import LMConfig, Sampling, UserError
+from ..engine import Prompt
 from ..lm import Decoder, LanguageModel, Prefix
 from ..lm.cost import fastest_dtype
 from ..methods import Method, find
-from .base import Prompt
 from .cosyvoice.configs import MEL_PER_TOKEN, MELS, CosyConfig, version_2, version_3
 from .cosyvoice.flow import build_flow, flow_noise
 from .cosyvoice.hift import Hift
@@ -50,13 +50,6 @@ SHAPES = {
 RELEASED = {"cosyvoice2": version_2, "cosyvoice3": version_3}
 
 
-@dataclass(frozen=True)
-class ShapePrompt:
-    codes: Tensor  # [F, K]
-    speaker: Tensor
-    seconds: float = PROMPT_SECONDS
-
-
 class Silence:
     """A vocoder that costs nothing: figures of this stack are the language model's."""
 
@@ -71,9 +64,10 @@ class Silence:
 
 
 class ShapeStack:
-    """``stacks.Stack`` as far as the engine asks."""
+    """A language model of random weights with one prompt and one text, whatever is asked for."""
 
-    sample_rate, checkpoint_hash = 24_000, RANDOM
+    sample_rate, checkpoint_hash, sampling = 24_000, RANDOM, Sampling()
+    parts: Mapping[str, torch.nn.Module] = {}
 
     def __init__(
         self,
@@ -88,9 +82,12 @@ class ShapeStack:
         self.name, self.frame_rate, self.device, self.dtype = name, frame_rate, device, dtype
         self.lm = LanguageModel(config).to(device, dtype).eval().requires_grad_(False)
         self.lm.graphed = graphs
-        self.prompt = ShapePrompt(
+        self.prompt = Prompt(
             torch.randint(config.speech_codes, (PROMPT_SECONDS * frame_rate, 8), device=device),
             torch.randn(config.speaker, device=device),
+            None,
+            PROMPT_SECONDS,
+            RANDOM,
         )
         self.text = torch.randint(config.text_vocab, (TEXT_TOKENS,), device=device)
         self._methods: dict[str, Method] = {}
@@ -102,7 +99,10 @@ class ShapeStack:
     def split(self, text: str) -> list[str]:
         return [text]
 
-    def prefix(self, prompt: ShapePrompt, segment: str) -> Prefix:
+    def encode_prompt(self, samples: np.ndarray, sample_rate: int, text: str | None = None) -> Prompt:
+        return self.prompt
+
+    def prefix(self, prompt: Prompt, segment: str) -> Prefix:
         return self.lm.prefix(self.text, tuple(map(str, range(TEXT_TOKENS))), prompt.speaker, prompt.codes)
 
     def method(self, name: str) -> Method:
@@ -113,7 +113,7 @@ class ShapeStack:
             self._methods[name] = find(name)(self.lm, modules)
         return self._methods[name]
 
-    def vocoder(self, prompt: ShapePrompt, codebooks: int) -> Silence:
+    def vocoder(self, prompt: Prompt, codebooks: int) -> Silence:
         return Silence(self.sample_rate // self.frame_rate)
 
 

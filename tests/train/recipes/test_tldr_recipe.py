@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from conftest import TINY, make_lm
 from tts_demo.config import Sampling, UserError
 from tts_demo.lm import lora
-from tts_demo.methods import ABLATIONS
+from tts_demo.methods import REGISTRY
 from tts_demo.methods.tldr import TLDR, TLDRAdapter, TLDRConfig
 from tts_demo.methods.tldr.modules import cut
 from tts_demo.train import RECIPES
@@ -22,6 +22,8 @@ from tts_demo.train.data.sequences import SpeechBatch
 from tts_demo.train.loop import TrainOptions
 from tts_demo.train.recipes import tldr
 from tts_demo.train.recipes.tldr import IGNORE, TLDRTask, patch_logits
+
+ABLATIONS = {name: kind for name, kind in REGISTRY.items() if kind.variant_of == "tldr"}
 
 LENGTHS = (13, 9, 4)
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...lm import Prefix
-from ...lm.masks import prefix_mask
+from ..base import plain_replay, token_inputs
 from .method import Dcar
 from .ranges import LONGEST
 
@@ -31,11 +31,9 @@ def head_losses(method: Dcar, prefix: Prefix, codes: Tensor) -> Tensor:
     under teacher forcing. Column p holds seven predictions of the same token, made 1 to 7 tokens ahead (section 3.2.3).
     """
     decoder = method.decoder
-    speech = torch.cat([prefix.prompt_codes[:, 0], codes])
-    x = torch.cat([prefix.x.to(decoder.dtype), decoder.embed(speech[:-1])])
-    mask = prefix_mask(len(prefix.x), len(x), method.lm.config.bidirectional_text, x.device)
-    hidden, _ = decoder.full(x[None], torch.arange(len(x), device=x.device), mask)
-    hidden = hidden[0, -len(codes) :]  # row t decides codes[t] and, by the heads, codes[t + 1 .. t + 6]
+    replay = plain_replay(decoder, prefix, token_inputs(decoder, prefix, codes[:-1]), [1] * len(codes))
+    hidden, _ = decoder.full(replay.x[None], replay.positions, replay.mask)
+    hidden = hidden[0, replay.rows]  # row t decides codes[t] and, by the heads, codes[t + 1 .. t + 6]
     logits = torch.cat([decoder.logits(hidden)[None], method.heads(hidden).float()])
     positions = len(codes) - LONGEST + 1
     aligned = [row[LONGEST - 1 - j : LONGEST - 1 - j + positions] for j, row in enumerate(logits)]

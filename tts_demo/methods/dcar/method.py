@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
-from ...config import Sampling, UserError
-from ...lm import Decoder, LanguageModel, LoraDelta, Prefix, sample
-from ...lm.masks import prefix_mask
-from ...lm.sampling import Ending, race
-from ..base import Method, Options, Picture, Replay, State, Step, dial
+from ...config import UserError
+from ...lm import Decoder, LanguageModel, LoraDelta, sample
+from ...lm.sampling import race
+from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
 from .heads import Heads, HeadsRunner
 from .policy import Policy, PolicyRunner
 from .ranges import LONGEST, ChunkRange
@@ -39,19 +38,17 @@ class DcarOptions(Options):
         return ChunkRange.parse(self.chunk_range)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class DcarState(State):
     chunks: ChunkRange
-    told: tuple[Tensor, Tensor] | None  # what the policy knows of its range: see ``PolicyRunner.told``
+    range_terms: tuple[Tensor, Tensor] | None  # of the policy: see ``PolicyRunner.range_terms``
     recent: Tensor  # [1, W] the last tokens, -1 = none
     hidden: Tensor  # [1, 1, H] backbone output that decides the next chunk
     chunk: Tensor | None = None  # [c] drawn, but not yet fed back
     taken: list[Tensor] = field(default_factory=list)  # tokens of each step, each [n]
-    count: int = 0  # frames so far
     chosen: Counter[int] = field(default_factory=Counter)  # how often each size was chosen
     policy_seconds: float = 0.0
     seconds: float = 0.0
-    done: bool = False
 
 
 class Dcar(Method):
@@ -67,6 +64,7 @@ class Dcar(Method):
     picture = Picture("pppp ssssssssssss", "hhh")
     presets = ({"chunk_range": "3,4"}, {"chunk_range": "2,3,4"}, {"chunk_range": "2,3"})
     Options = DcarOptions
+    neutral = {"chunk_range": "1"}
     pace_follows_weights = True
     needs_weights = ("dcar-heads",)  # a learned range needs dcar-policy as well
     bench_options = tuple(
@@ -94,46 +92,32 @@ class Dcar(Method):
 
     @cached_property
     def policy(self) -> PolicyRunner:
-        if "dcar-policy" not in self.modules:
+        return PolicyRunner(self.modules["dcar-policy"], self.lm.graphed)
+
+    def check(self, options: DcarOptions) -> None:
+        if options.chunks.chooser == "policy" and "dcar-policy" not in self.modules:
             raise UserError(
                 "A range of chunk sizes needs the trained policy (dcar-policy), which this checkpoint lacks: "
                 "make it with 'python -m tts_demo train dcar-policy', or set chunk_range to one size (3) or "
                 "to random:2,3,4."
             )
-        return PolicyRunner(self.modules["dcar-policy"], self.lm.graphed)
 
-    def prefill(
-        self,
-        prefix: Prefix,
-        options: DcarOptions,
-        sampling: Sampling,
-        generator: torch.Generator,
-        max_frames: int,
-        forced: bool = False,
-    ) -> DcarState:
-        decoder, config, chunks = self.decoder, self.lm.config, options.chunks
-        device = decoder.device
-        x = torch.cat([prefix.x.to(decoder.dtype), decoder.embed(prefix.prompt_codes[:, 0])])[None]
-        caches, told = {"backbone": decoder.new_cache(x.shape[1] + max_frames)}, None
+    def begin(self, start: Start) -> DcarState:
+        decoder, chunks, longest = self.decoder, start.options.chunks, start.ending.longest
+        x = token_inputs(decoder, start.prefix)
+        caches, terms = {"backbone": decoder.new_cache(len(x) + longest)}, None
         if chunks.chooser == "policy":
-            caches["policy"] = self.policy.new_cache(max_frames // chunks.sizes[0] + 1)
-            allowed = torch.tensor([[size in chunks.sizes for size in range(1, LONGEST + 1)]], device=device)
-            context, inside = self.policy.told(allowed)
-            told = context, inside.masked_fill(~allowed, float("-inf"))  # here no other size is ever taken
-        mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, device)
-        hidden = decoder.forward(x, caches["backbone"], 0, mask, last=True)
-        recent = torch.full((1, sampling.repeat_window), -1, device=device)
+            caches["policy"] = self.policy.new_cache(longest // chunks.sizes[0] + 1)
+            allowed = torch.tensor([[size in chunks.sizes for size in range(1, LONGEST + 1)]], device=x.device)
+            inputs, logits = self.policy.range_terms(allowed)
+            terms = inputs, logits.masked_fill(~allowed, float("-inf"))  # at inference no other size is ever taken
         return DcarState(
-            prefix,
-            caches,
-            sampling,
-            generator,
-            Ending.of(config, prefix, max_frames, forced),
-            max_frames,
-            chunks,
-            told,
-            recent,
-            hidden,
+            start=start,
+            caches=caches,
+            chunks=chunks,
+            range_terms=terms,
+            recent=torch.full((1, start.sampling.repeat_window), -1, device=x.device),
+            hidden=first_pass(decoder, start.prefix, x, caches["backbone"]),
         )
 
     def step(self, state: DcarState) -> Step:
@@ -148,14 +132,10 @@ class Dcar(Method):
         logits = decoder.logits(hidden)
         if size > 1:
             logits = torch.cat([logits, *self.extra(hidden, size - 1)]).float()
-        tokens = sample(logits, state.sampling, state.generator, state.recent, state.ending.forbid(state.count, size))
-        values = tokens.tolist()
-        ends = next((i for i, v in enumerate(values) if v >= self.lm.config.speech_codes), None)
-        tokens = tokens[: min(size if ends is None else ends, state.max_frames - state.count)]
+        tokens = sample(logits, state.sampling, state.generator, state.recent, state.forbidden(size))
+        tokens = tokens[: state.accept(tokens.tolist())]
         state.chunk = tokens
         state.taken.append(tokens)
-        state.count += len(tokens)
-        state.done = ends is not None or state.count >= state.max_frames
         if state.sampling.repeat_window:
             state.recent = torch.cat([state.recent, tokens[None]], 1)[:, -state.sampling.repeat_window :]
         state.seconds += time.perf_counter() - started
@@ -170,7 +150,7 @@ class Dcar(Method):
         if chooser == "random":
             return sizes[int(torch.randint(len(sizes), (1,), generator=state.generator, device=state.recent.device))]
         started = time.perf_counter()
-        logits = self.policy.step(state.hidden[0], state.told, state.caches["policy"])
+        logits = self.policy.step(state.hidden[0], state.range_terms, state.caches["policy"])
         # Drawn as in training; greedy sampling of speech asks for a run without chance, so the likeliest size then.
         best = logits.argmax(-1) if state.sampling.temperature == 0 else race(logits.softmax(-1), state.generator)
         size = 1 + int(best)
@@ -178,19 +158,11 @@ class Dcar(Method):
         return size
 
     def replay(self, state: DcarState) -> Replay:
-        decoder, prefix = self.decoder, state.prefix
-        fed = [decoder.embed(prefix.prompt_codes[:, 0])] + [decoder.embed(tokens) for tokens in state.taken[:-1]]
-        x = torch.cat([prefix.x.to(decoder.dtype), *fed])
-        counts = torch.tensor([0] + [len(tokens) for tokens in state.taken], device=x.device)
-        first = counts.cumsum(0)[:-1]  # frames spoken before each step
-        return Replay(
-            x=x,
-            positions=torch.arange(len(x), device=x.device),
-            mask=prefix_mask(len(prefix.x), len(x), self.lm.config.bidirectional_text, x.device),
-            rows=len(prefix.x) + len(prefix.prompt_codes) - 1 + first,
-            first_frame=tuple(first.tolist()),
-            frames_of=tuple(counts[1:].tolist()),
-        )
+        prefix, counts = state.prefix, [len(tokens) for tokens in state.taken]
+        x = token_inputs(self.decoder, prefix, torch.cat([prefix.prompt_codes[:0, 0], *state.taken[:-1]]))
+        before = torch.tensor([0, *counts], device=x.device).cumsum(0)[:-1]  # frames spoken before each step
+        replay = plain_replay(self.decoder, prefix, x, counts)
+        return replace(replay, rows=len(prefix.x) + len(prefix.prompt_codes) - 1 + before)
 
 
 def _stats(state: DcarState) -> dict[str, object]:

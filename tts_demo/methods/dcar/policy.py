@@ -95,14 +95,13 @@ class PolicyRunner:
         return self.decoder.new_cache(capacity, batch)
 
     @torch.no_grad()
-    def told(self, allowed: Tensor) -> tuple[Tensor, Tensor]:
-        """What a range adds, the same in every step: allowed [B, 7] bool -> to the rows fed [B, width], to the logits
-        [B, 7]."""
+    def range_terms(self, allowed: Tensor) -> tuple[Tensor, Tensor]:
+        """What a range adds in every step: allowed [B, 7] bool -> to the inputs [B, width] and to the logits [B, 7]."""
         policy = self.policy
         return policy.range_embedding(allowed) + policy.enter.bias, policy.inside * allowed
 
     @torch.no_grad()
-    def step(self, hidden: Tensor, told: tuple[Tensor, Tensor], cache: KVCache) -> Tensor:
-        """hidden [B, H], what ``told`` said of B ranges -> logits [B, 7] float32 over all sizes."""
-        x = self.enter(hidden, told[0])[:, None]
-        return self.decoder.logits(self.decoder.forward(x, cache, cache.next_position)[:, 0]) + told[1]
+    def step(self, hidden: Tensor, terms: tuple[Tensor, Tensor], cache: KVCache) -> Tensor:
+        """hidden [B, H], ``range_terms`` of B ranges -> logits [B, 7] float32 over all sizes."""
+        x = self.enter(hidden, terms[0])[:, None]
+        return self.decoder.logits(self.decoder.forward(x, cache, cache.next_position)[:, 0]) + terms[1]

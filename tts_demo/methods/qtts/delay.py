@@ -16,10 +16,9 @@ from ...config import Sampling
 from ...lm.decoder import Decoder
 from ...lm.linear import Projection, unit_rms
 from ...lm.lora import LoraDelta, LoraFactors
-from ...lm.masks import prefix_mask
 from ...lm.model import LanguageModel
-from ...lm.sampling import Ending, History, sample
-from ..base import Prefix, Replay, State, Step
+from ...lm.sampling import History, sample
+from ..base import Replay, Start, State, Step, first_pass, plain_replay
 from .books import Books, QTTSConfig, finer
 from .pattern import delay
 
@@ -65,7 +64,7 @@ class DelayAdapter(nn.Module):
         return torch.baddbmm(self.bias[:heads], vectors, self.books.codes[1 : heads + 1].transpose(1, 2))
 
 
-@dataclass
+@dataclass(kw_only=True)
 class DelayState(State):
     history: History  # of the first book
     finer: Sampling  # of the others
@@ -79,7 +78,10 @@ class DelayState(State):
     hidden: Tensor  # [1, H] backbone output that decides the next step
     end: int  # frames in all: the limit until end of speech is drawn
     steps: int = 0
-    done: bool = False
+
+    @property
+    def done(self) -> bool:
+        return self.steps >= self.end + self.tail or not self.end
 
     @property
     def books(self) -> int:
@@ -143,46 +145,29 @@ class DelayStrategy:
         return self.adapter.table(self.decoder.embedding, self.adapter.config.books).to(self.decoder.dtype)
 
     @torch.no_grad()
-    def prefill(
-        self,
-        prefix: Prefix,
-        books: int,
-        d: int,
-        sampling: Sampling,
-        generator: torch.Generator,
-        max_frames: int,
-        forced: bool,
-    ) -> DelayState:
-        decoder, adapter, pad = self.decoder, self.adapter, self.adapter.config.pad
-        device, spoken = decoder.device, prefix.prompt_codes[:, :books]
-        table = self.table[:books]
-        tag, tail, count = adapter.tag(books, d).to(decoder.dtype), (books - 1) * d, len(spoken)
-        grid = delay(spoken, d, pad)  # [F' + tail, K]
+    def begin(self, start: Start) -> DelayState:
+        decoder, adapter, options, longest = self.decoder, self.adapter, start.options, start.ending.longest
+        books, d, pad, device = options.codebooks, options.delay, adapter.config.pad, decoder.device
+        prompt, table, tail = start.prefix.prompt_codes[:, :books], self.table[:books], (books - 1) * d
+        tag, count = adapter.tag(books, d).to(decoder.dtype), len(prompt)
+        grid = delay(prompt, d, pad)  # [F' + tail, K]
         open_ = torch.arange(tail, device=device)[:, None] >= torch.arange(books, device=device) * d
-        inputs, contexts = adapter.books.look_up(table, grid[:count])
-        x = torch.cat([prefix.x.to(decoder.dtype), inputs + tag])[None]
-        mask = prefix_mask(len(prefix.x), x.shape[1], self.lm.config.bidirectional_text, device)
-        cache = decoder.new_cache(x.shape[1] + max_frames + tail)
-        hidden = decoder.forward(x, cache, 0, mask, last=True)[0]
-        known = self._known(adapter.books.look_up(table, spoken)[1], books, d)
+        x = start.prefix.followed_by(adapter.books.look_up(table, grid[:count])[0] + tag)
+        cache = decoder.new_cache(len(x) + longest + tail)
         return DelayState(
-            prefix,
-            {"backbone": cache},
-            sampling,
-            generator,
-            Ending.of(self.lm.config, prefix, max_frames, forced),
-            max_frames,
-            History(sampling.repeat_window, device=device),
-            finer(sampling),
-            table,
-            tag,
-            d,
-            grid[:count],
-            torch.where(open_, -1, grid[count:]),
-            known,
-            torch.full((max_frames + tail, books), pad, device=device),
-            hidden,
-            max_frames,
+            start=start,
+            caches={"backbone": cache},
+            history=start.history(),
+            finer=finer(start.sampling),
+            table=table,
+            tag=tag,
+            d=d,
+            prompt=grid[:count],
+            lead=torch.where(open_, -1, grid[count:]),
+            known=self._known(adapter.books.look_up(table, prompt)[1], books, d),
+            spoken=torch.full((longest + tail, books), pad, device=device),
+            hidden=first_pass(decoder, start.prefix, x, cache)[0],
+            end=longest,
         )
 
     def _known(self, contexts: Tensor, books: int, d: int) -> list[Tensor]:
@@ -208,10 +193,10 @@ class DelayStrategy:
             state.history.push(codes[:1])
         state.spoken[s] = codes
         state.steps += 1
-        state.done = state.steps >= state.end + tail or not state.end
         whole = tail <= s < state.end + tail
         frames = codes.new_empty(0, state.books)
         if whole:
+            state.emitted += 1
             frames = state.spoken.view(-1)[state.diagonal + (s - tail) * state.books][None]
         return Step(
             frames=frames,
@@ -240,22 +225,12 @@ class DelayStrategy:
             state.sampling,
             state.generator,
             state.history.tokens,
-            state.ending.forbid(state.steps),
+            state.start.ending.forbid(state.steps),
         )
         return torch.cat([first, sample(rest, state.finer, state.generator)])
 
     def replay(self, state: DelayState) -> Replay:
         fed = torch.cat([state.prompt, state.spoken[: max(0, state.steps - 1)]])
-        inputs, _ = self.adapter.books.look_up(state.table, fed)
-        x = torch.cat([state.prefix.x.to(self.decoder.dtype), inputs + state.tag])
-        first_row = len(state.prefix.x) + len(state.prompt) - 1
+        x = state.prefix.followed_by(self.adapter.books.look_up(state.table, fed)[0] + state.tag)
         frames = range(-state.tail, state.steps - state.tail)  # what each step completed, if there is such a frame
-        return Replay(
-            x=x,
-            positions=torch.arange(len(x), device=x.device),
-            mask=prefix_mask(len(state.prefix.x), len(x), self.lm.config.bidirectional_text, x.device),
-            rows=torch.arange(first_row, first_row + state.steps, device=x.device),
-            first_frame=tuple(min(max(f, 0), state.end) for f in frames),
-            frames_of=tuple(int(0 <= f < state.end) for f in frames),
-            decoder=self.decoder,
-        )
+        return plain_replay(self.decoder, state.prefix, x, [int(0 <= frame < state.end) for frame in frames])

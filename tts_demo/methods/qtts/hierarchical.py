@@ -14,10 +14,9 @@ from ...config import Sampling
 from ...lm.decoder import Decoder
 from ...lm.linear import Projection
 from ...lm.lora import LoraDelta, LoraFactors
-from ...lm.masks import prefix_mask
 from ...lm.model import LanguageModel
-from ...lm.sampling import Ending, History, sample
-from ..base import Prefix, Replay, State, Step
+from ...lm.sampling import History, sample
+from ..base import Replay, Start, State, Step, first_pass, plain_replay
 from .books import Books, QTTSConfig, finer
 from .depth import DepthDecoder, StackedDepth
 
@@ -48,7 +47,7 @@ class HierarchicalAdapter(nn.Module):
         return torch.baddbmm(self.bias[:heads], vectors, self.books.codes[1 : heads + 1].transpose(1, 2))
 
 
-@dataclass
+@dataclass(kw_only=True)
 class HierarchicalState(State):
     history: History  # of the first book
     finer: Sampling  # of the others
@@ -57,8 +56,6 @@ class HierarchicalState(State):
     prompt: Tensor  # [F', K]
     hidden: Tensor  # [1, H] backbone output that decides the next frame
     spoken: list[Tensor] = field(default_factory=list)  # each [K]
-    ended: bool = False  # end of speech was drawn
-    done: bool = False
 
 
 class HierarchicalStrategy:
@@ -91,30 +88,21 @@ class HierarchicalStrategy:
         return StackedDepth(self.adapter.depth, self.table[..., self.adapter.config.hidden :])
 
     @torch.no_grad()
-    def prefill(
-        self, prefix: Prefix, books: int, sampling: Sampling, generator: torch.Generator, max_frames: int, forced: bool
-    ) -> HierarchicalState:
-        decoder, adapter, prompt = self.decoder, self.adapter, prefix.prompt_codes[:, :books]
-        table = self.table[:books]
+    def begin(self, start: Start) -> HierarchicalState:
+        decoder, adapter, books = self.decoder, self.adapter, start.options.codebooks
+        table, prompt = self.table[:books], start.prefix.prompt_codes[:, :books]
         tag = adapter.tag(books).to(decoder.dtype)
-        x = torch.cat([prefix.x.to(decoder.dtype), adapter.books.look_up(table, prompt)[0] + tag])[None]
-        mask = prefix_mask(len(prefix.x), x.shape[1], self.lm.config.bidirectional_text, x.device)
-        cache = decoder.new_cache(x.shape[1] + max_frames)
-        hidden = decoder.forward(x, cache, 0, mask, last=True)[0]
-        caches = {"backbone": cache, "depth": self.stacked.new_block(books)}
+        x = start.prefix.followed_by(adapter.books.look_up(table, prompt)[0] + tag)
+        cache = decoder.new_cache(len(x) + start.ending.longest)
         return HierarchicalState(
-            prefix,
-            caches,
-            sampling,
-            generator,
-            Ending.of(self.lm.config, prefix, max_frames, forced),
-            max_frames,
-            History(sampling.repeat_window, device=x.device),
-            finer(sampling),
-            table,
-            tag,
-            prompt,
-            hidden,
+            start=start,
+            caches={"backbone": cache, "depth": self.stacked.new_block(books)},
+            history=start.history(),
+            finer=finer(start.sampling),
+            table=table,
+            tag=tag,
+            prompt=prompt,
+            hidden=first_pass(decoder, start.prefix, x, cache)[0],
         )
 
     @torch.no_grad()
@@ -125,12 +113,10 @@ class HierarchicalStrategy:
             state.hidden = self.decoder.forward(x[None, None], cache, cache.next_position)[0]
         codes = self._frame(state)
         stats = {"codebooks": len(codes), "depth_passes": len(codes)}
-        if int(codes[0]) >= self.adapter.config.entries:
-            state.ended = state.done = True
+        if not state.accept(codes[:1].tolist()):
             return Step(frames=codes.new_empty(0, len(codes)), done=True, stats=stats)
         state.spoken.append(codes)
         state.history.push(codes[:1])
-        state.done = len(state.spoken) >= state.max_frames
         return Step(frames=codes[None], done=state.done, marks=("frame",), stats=stats)
 
     def _frame(self, state: HierarchicalState) -> Tensor:
@@ -139,29 +125,13 @@ class HierarchicalStrategy:
         def draw(k: int, row: Tensor) -> Tensor:
             if k == 0:
                 logits = self.decoder.logits(state.hidden + self.adapter.correct(row))
-                forbid = state.ending.forbid(len(state.spoken))
-                return sample(logits, state.sampling, state.generator, state.history.tokens, forbid)
+                return sample(logits, state.sampling, state.generator, state.history.tokens, state.forbidden())
             return sample(self.heads[k - 1](row).float(), state.finer, state.generator)
 
         return self.stacked.unroll(state.hidden, state.caches["depth"], draw)[0]
 
     def replay(self, state: HierarchicalState) -> Replay:
         steps = len(state.spoken) + state.ended
-        fed = (
-            torch.stack([*state.prompt, *state.spoken[: max(0, steps - 1)]])
-            if steps + len(state.prompt) > 1
-            else state.prompt
-        )
-        x = torch.cat(
-            [state.prefix.x.to(self.decoder.dtype), self.adapter.books.look_up(state.table, fed)[0] + state.tag]
-        )
-        first_row = len(state.prefix.x) + len(state.prompt) - 1
-        return Replay(
-            x=x,
-            positions=torch.arange(len(x), device=x.device),
-            mask=prefix_mask(len(state.prefix.x), len(x), self.lm.config.bidirectional_text, x.device),
-            rows=torch.arange(first_row, first_row + steps, device=x.device),
-            first_frame=tuple(range(steps)),
-            frames_of=tuple(int(i < len(state.spoken)) for i in range(steps)),
-            decoder=self.decoder,
-        )
+        fed = torch.cat([state.prompt, *(codes[None] for codes in state.spoken[: max(0, steps - 1)])])
+        x = state.prefix.followed_by(self.adapter.books.look_up(state.table, fed)[0] + state.tag)
+        return plain_replay(self.decoder, state.prefix, x, [1] * len(state.spoken) + [0] * state.ended)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import torch
 from torch import nn
 
-from ...config import Sampling, UserError
-from ..base import Method, Options, Picture, Prefix, Replay, State, Step, dial
+from ...config import UserError
+from ...lm.model import LanguageModel
+from ..base import Method, Options, Picture, Replay, Start, State, Step, dial
 from ..baseline import Baseline, BaselineState
 from .delay import DelayAdapter, DelayState, DelayStrategy
 from .hierarchical import HierarchicalAdapter, HierarchicalState, HierarchicalStrategy
@@ -59,6 +59,7 @@ class QTTS(Method):
         {"strategy": "hierarchical", "codebooks": 8},
     )
     Options = QTTSOptions
+    neutral = {"strategy": "single"}
     needs_weights = (DELAY,)  # what the default strategy speaks with; hierarchical says so itself when it has none
     bench_options = (
         {"strategy": "single"},
@@ -72,7 +73,7 @@ class QTTS(Method):
     )
 
     @classmethod
-    def build_modules(cls, lm: Any) -> dict[str, nn.Module]:
+    def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         return {DELAY: DelayAdapter(lm), HIERARCHICAL: HierarchicalAdapter(lm)}
 
     def reads(self, options: QTTSOptions) -> tuple[str, ...]:
@@ -88,31 +89,20 @@ class QTTS(Method):
             found[HierarchicalState] = HierarchicalStrategy(self.lm, self.modules[HIERARCHICAL])
         return found
 
-    def prefill(
-        self,
-        prefix: Prefix,
-        options: QTTSOptions,
-        sampling: Sampling,
-        generator: torch.Generator,
-        max_frames: int,
-        forced: bool = False,
-    ) -> State:
-        books, prompt = options.codebooks, prefix.prompt_codes
-        if options.strategy == "single":
-            return self.strategies[BaselineState].prefill(prefix, options, sampling, generator, max_frames, forced)
-        if prompt.shape[1] < books:
-            raise UserError(f"This stack's codec has {prompt.shape[1]} codebooks, not {books}: use strategy=single.")
+    def check(self, options: QTTSOptions) -> None:
         folder = f"qtts-{options.strategy}"
-        if folder not in self.modules:
+        if options.strategy != "single" and folder not in self.modules:
             raise UserError(
                 f"The strategy {options.strategy!r} has no trained weights ({folder}) here: make them with "
                 f"'python -m tts_demo train {folder}', or use another strategy."
             )
-        if options.strategy == "delay":
-            return self.strategies[DelayState].prefill(
-                prefix, books, options.delay, sampling, generator, max_frames, forced
-            )
-        return self.strategies[HierarchicalState].prefill(prefix, books, sampling, generator, max_frames, forced)
+
+    def begin(self, start: Start) -> State:
+        strategy, books, has = start.options.strategy, start.options.codebooks, start.prefix.prompt_codes.shape[1]
+        if strategy != "single" and has < books:
+            raise UserError(f"This stack's codec has {has} codebooks, not {books}: use strategy=single.")
+        made = {"single": BaselineState, "delay": DelayState, "hierarchical": HierarchicalState}[strategy]
+        return self.strategies[made].begin(start)
 
     def step(self, state: State) -> Step:
         return self.strategies[type(state)].step(state)

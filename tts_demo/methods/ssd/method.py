@@ -21,13 +21,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...config import Sampling
 from ...lm.decoder import Decoder
 from ...lm.linear import Projection
-from ...lm.masks import prefix_mask
 from ...lm.model import LanguageModel
-from ...lm.sampling import Ending, Law, law, sample
-from ..base import Method, Options, Picture, Prefix, Replay, State, Step, dial
+from ...lm.sampling import Law, law, sample
+from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
 from .draft import Draft, before, draft_decoder, ear
 from .length import LONGEST, DraftLength
 from .verdict import judge
@@ -59,9 +57,8 @@ class SSDOptions(Options):
         super().__post_init__()
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SSDState(State):
-    options: SSDOptions
     hidden: Tensor  # [1, 1, H] of the base, for the first token
     draft_hidden: Tensor  # [1, 1, H] of the draft
     length: DraftLength
@@ -69,10 +66,13 @@ class SSDState(State):
     behind: list[Tensor] = field(default_factory=list)  # each [N] tokens the draft has not seen
     heard: list[Tensor] = field(default_factory=list)  # each [N, H] of the base, from which those were drawn
     tokens: list[int] = field(default_factory=list)
-    ended: bool = False  # end of speech was drawn
     proposed: int = 0
     accepted: int = 0
     passes: int = 0
+
+    @property
+    def options(self) -> SSDOptions:
+        return self.start.options
 
 
 class SSD(Method):
@@ -89,6 +89,7 @@ class SSD(Method):
     presets = ({"tolerance": 0.4}, {"tolerance": 0.1}, {"tolerance": 0.0})
     runs_untrained = True
     Options = SSDOptions
+    neutral = {"tolerance": 0.0}
     pace_follows_weights = True
     needs_weights = ("ssd-draft",)
     bench_options = (
@@ -110,51 +111,34 @@ class SSD(Method):
     def listen(self) -> Projection:
         return ear(self.modules["ssd-draft"], self.draft)
 
-    def prefill(
-        self,
-        prefix: Prefix,
-        options: SSDOptions,
-        sampling: Sampling,
-        generator: torch.Generator,
-        max_frames: int,
-        forced: bool = False,
-    ) -> SSDState:
-        base, config = self.decoder, self.lm.config
-        x = torch.cat([prefix.x.to(base.dtype), base.embed(prefix.prompt_codes[:, 0])])[None]
-        mask = prefix_mask(len(prefix.x), x.shape[1], config.bidirectional_text, x.device)
-        capacity = x.shape[1] + max_frames + 1
-        caches = {"backbone": base.new_cache(capacity), "draft": self.draft.new_cache(capacity)}
-        none = torch.empty(0, dtype=torch.long, device=x.device)
+    def begin(self, start: Start) -> SSDState:
+        base, draft, prefix = self.decoder, self.draft, start.prefix
+        x = token_inputs(base, prefix)
+        capacity = len(x) + start.ending.longest + 1
+        caches = {"backbone": base.new_cache(capacity), "draft": draft.new_cache(capacity)}
+        hidden = first_pass(base, prefix, x, caches["backbone"], last=False)
+        fed = self.listen(before(hidden[0], len(prefix.x)), x)
         drawing, jump, slope = (0.08, 0.22, 0.085) if x.device.type == "cpu" else (0.0, 0.05, 0.02)
-        length = DraftLength(len(self.draft.layers) / len(base.layers) + drawing, jump, slope, options.tolerance)
-        hidden = base.forward(x, caches["backbone"], 0, mask)
-        draft_hidden = self.draft.forward(
-            self.listen(before(hidden[0], len(prefix.x)), x[0])[None], caches["draft"], 0, mask, last=True
-        )
+        share = len(draft.layers) / len(base.layers)
         return SSDState(
-            prefix,
-            caches,
-            sampling,
-            generator,
-            Ending.of(config, prefix, max_frames, forced),
-            max_frames,
-            options,
+            start=start,
+            caches=caches,
             hidden=hidden[:, -1:],
-            draft_hidden=draft_hidden,
-            length=length,
-            last=none,
+            draft_hidden=first_pass(draft, prefix, fed, caches["draft"]),
+            length=DraftLength(share + drawing, jump, slope, start.options.tolerance),
+            last=torch.empty(0, dtype=torch.long, device=x.device),
         )
 
     def step(self, state: SSDState) -> Step:
-        left = state.max_frames - len(state.tokens) - 1  # the pass itself says one token
+        left = state.max_frames - state.emitted - 1  # the pass itself emits one token
         auto = state.options.draft_length == "auto"
         length = min(left, state.length.best() if auto else int(state.options.draft_length))
         drafted, rows, new = self._speculate(state, length) if length else self._one(state)
         accepted, last = len(new) - 1, drafted.new_tensor(new[-1:])
         marks = ["accepted"] * accepted + ["bonus" if accepted == length else "resampled"]
-        end = next((i for i, token in enumerate(new) if token >= self.lm.config.speech_codes), None)
-        if end is not None:  # end of speech; what was drafted behind it does not exist
-            new, marks, accepted, state.ended = new[:end], marks[:end], end, True
+        count = state.accept(new)
+        if state.ended:  # what was drafted after end of speech does not count
+            new, marks, accepted = new[:count], marks[:count], count
         self._settle(state, drafted, last, accepted, rows)
         state.length.observe(accepted, min(accepted + 1, length))
         state.tokens += new
@@ -167,7 +151,7 @@ class SSD(Method):
             marks[0] += "|"
         return Step(
             frames=drafted.new_tensor(new)[:, None],
-            done=state.ended or len(state.tokens) >= state.max_frames,
+            done=state.done,
             marks=tuple(marks),
             proposed=length,
             accepted=accepted,
@@ -186,11 +170,7 @@ class SSD(Method):
         """The same for no draft at all, at the baseline's price: the token is drawn straight from the base model."""
         rows = self._read(state, state.last[:0])
         token = sample(
-            self.decoder.logits(rows),
-            state.sampling,
-            state.generator,
-            self._recent(state)[None],
-            state.ending.forbid(len(state.tokens)),
+            self.decoder.logits(rows), state.sampling, state.generator, self._recent(state)[None], state.forbidden()
         )
         return state.last[:0], rows, token.tolist()
 
@@ -209,7 +189,7 @@ class SSD(Method):
                 )
             heard = hidden[0]
             history = recent[None, i:] if recent is not None else None
-            laws.append(law(draft.logits(heard), state.sampling, state.ending.forbid(len(state.tokens) + i), history))
+            laws.append(law(draft.logits(heard), state.sampling, state.start.ending.forbid(state.emitted + i), history))
             feed = laws[-1].draw(state.generator)
             drafted.append(feed)
             if recent is not None:
@@ -244,9 +224,7 @@ class SSD(Method):
     def _judging_laws(self, state: SSDState, rows: Tensor, recent: Tensor | None) -> Law:
         """The base model's laws [L + 1, M] of every drafted token and of the one behind them."""
         history = recent.unfold(0, state.sampling.repeat_window, 1) if recent is not None else None
-        return law(
-            self.decoder.logits(rows), state.sampling, state.ending.forbid(len(state.tokens), len(rows)), history
-        )
+        return law(self.decoder.logits(rows), state.sampling, state.forbidden(len(rows)), history)
 
     def _settle(self, state: SSDState, drafted: Tensor, token: Tensor, accepted: int, rows: Tensor) -> None:
         """Roll the base's cache back to the accepted tokens and the draft's to what it heard the base about, and note
@@ -268,16 +246,6 @@ class SSD(Method):
 
     def replay(self, state: SSDState) -> Replay:
         """One row a token, not a pass: every token was decided by a row of its own."""
-        base, prefix, config = self.decoder, state.prefix, self.lm.config
-        tokens = state.last.new_tensor(state.tokens if state.ended else state.tokens[:-1])
-        x = torch.cat([prefix.x.to(base.dtype), base.embed(prefix.prompt_codes[:, 0]), base.embed(tokens)])
-        rows = len(state.tokens) + state.ended
-        first_row = len(prefix.x) + len(prefix.prompt_codes) - 1
-        return Replay(
-            x=x,
-            positions=torch.arange(len(x), device=x.device),
-            mask=prefix_mask(len(prefix.x), len(x), config.bidirectional_text, x.device),
-            rows=torch.arange(first_row, first_row + rows, device=x.device),
-            first_frame=tuple(range(rows)),
-            frames_of=tuple(int(i < len(state.tokens)) for i in range(rows)),
-        )
+        fed = state.last.new_tensor(state.tokens if state.ended else state.tokens[:-1])
+        x = token_inputs(self.decoder, state.prefix, fed)
+        return plain_replay(self.decoder, state.prefix, x, [1] * len(state.tokens) + [0] * state.ended)

@@ -97,18 +97,18 @@ class PatchDecoder:
         return make(None) if self.pool is None else self.pool.lease(make)
 
     @torch.no_grad()
-    def speak_as(self, speaker: Tensor | None) -> Tensor:
-        """speaker [E] -> the constant part of every patch context of a run [1, H]. None: a voice of zeros."""
+    def speaker_term(self, speaker: Tensor | None) -> Tensor:
+        """speaker [E] -> the constant part of every patch context of a run [1, H]. None: a vector of zeros."""
         if self.voice is None or speaker is None:
             return self.fuse_bias[None]
         return F.linear(speaker.to(self.device, self.dtype)[None], self.voice, self.fuse_bias)
 
     @torch.no_grad()
-    def decode(self, g: Tensor, voice: Tensor, size: int, cache: KVCache, draw: Draw) -> Tensor:
-        """Speak one patch: g [1, H], voice from ``speak_as`` -> tokens [P]. Always draws ``size`` tokens, whether or
-        not speech ends among them: nothing waits for the device before the patch is whole."""
+    def decode(self, g: Tensor, speaker_term: Tensor, size: int, cache: KVCache, draw: Draw) -> Tensor:
+        """Decode one patch: g [1, H], ``speaker_term`` [1, H] -> tokens [P]. Always draws ``size`` tokens, whether or
+        not speech ends among them, so that nothing waits for the device before the patch is whole."""
         c = self.config
-        context = self.fuse(g, voice)  # [1, H]
+        context = self.fuse(g, speaker_term)  # [1, H]
         slots = self.slots(context).view(c.layers, c.slots, -1)
         cross = torch.stack(
             [fold(slot).view(c.slots, 2, -1, c.hidden) for fold, slot in zip(self.cross, slots.unbind(0))]

@@ -10,13 +10,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ...config import Sampling
 from ...lm.decoder import Decoder
 from ...lm.lora import LoraDelta
-from ...lm.masks import prefix_mask
 from ...lm.model import LanguageModel
-from ...lm.sampling import Ending, History, sample
-from ..base import Method, Options, Picture, Prefix, Replay, State, Step, dial
+from ...lm.prefix import Prefix
+from ...lm.sampling import History, sample
+from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay
 from .local import PatchDecoder, PatchEncoder
 from .modules import LARGEST, TLDRAdapter, TLDRConfig, patch_position
 
@@ -35,16 +34,14 @@ class TLDROptions(Options):
     )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TLDRState(State):
     history: History
     size: int  # P
     prompt: Tensor  # [N P] prompt tokens, cut to whole patches
-    voice: Tensor  # [1, H] the speaker's part of every patch context
+    speaker_term: Tensor  # [1, H] the speaker's part of every patch context
     hidden: Tensor  # [1, H] g_k, backbone output that decides the next patch
     patches: list[Tensor] = field(default_factory=list)  # each [P] as drawn; the last is not fed back yet
-    emitted: int = 0
-    done: bool = False
 
 
 class TLDR(Method):
@@ -88,38 +85,23 @@ class TLDR(Method):
     def extractor(self) -> PatchDecoder:
         return PatchDecoder(self.adapter.extractor, self.lm.decoder.embedding, self.lm.graphed)
 
-    def prefill(
-        self,
-        prefix: Prefix,
-        options: TLDROptions,
-        sampling: Sampling,
-        generator: torch.Generator,
-        max_frames: int,
-        forced: bool = False,
-    ) -> TLDRState:
-        size, config, device = options.patch_size, self.lm.config, prefix.x.device
-        codes = prefix.prompt_codes[:, 0]
-        prompt = codes[len(codes) % size :]  # whole patches; what does not fit is missing at the far end (section 3.5)
+    def begin(self, start: Start) -> TLDRState:
+        prefix, size, codes = start.prefix, start.options.patch_size, start.prefix.prompt_codes[:, 0]
+        prompt = codes[len(codes) % size :]  # whole patches; the rest is cut off at the far end (section 3.5)
         local = self.encoder.new_cache(len(prompt))
         x, positions = self._inputs(prefix, self.encoder.encode(prompt, size, local), size)
-        cache = self.decoder.new_cache(len(x) + -(-max_frames // size))
-        mask = prefix_mask(len(prefix.x), len(x), config.bidirectional_text, device)
-        hidden = self.decoder.forward(x[None], cache, positions, mask, last=True)[:, 0]
+        cache = self.decoder.new_cache(len(x) + -(-start.ending.longest // size))
         caches = {"backbone": cache, "extractor": self.extractor.new_cache()}
         if local is not None:
             caches["compressor"] = local
         return TLDRState(
-            prefix,
-            caches,
-            sampling,
-            generator,
-            Ending.of(config, prefix, max_frames, forced),
-            max_frames,
-            History(sampling.repeat_window, device=device),
-            size,
-            prompt,
-            self.extractor.speak_as(prefix.speaker),
-            hidden,
+            start=start,
+            caches=caches,
+            history=start.history(),
+            size=size,
+            prompt=prompt,
+            speaker_term=self.extractor.speaker_term(prefix.speaker),
+            hidden=first_pass(self.decoder, prefix, x, cache, positions)[:, 0],
         )
 
     def step(self, state: TLDRState) -> Step:
@@ -133,18 +115,14 @@ class TLDR(Method):
         frames = itertools.count(state.emitted)
 
         def draw(logits: Tensor) -> Tensor:
-            forbid = state.ending.forbid(next(frames))
+            forbid = state.start.ending.forbid(next(frames))
             token = sample(logits, state.sampling, state.generator, state.history.tokens, forbid)
             state.history.push(token)
             return token
 
-        patch = self.extractor.decode(state.hidden, state.voice, size, caches["extractor"], draw)
+        patch = self.extractor.decode(state.hidden, state.speaker_term, size, caches["extractor"], draw)
         state.patches.append(patch)
-        codes, room = self.lm.config.speech_codes, state.max_frames - state.emitted
-        end = next((i for i, token in enumerate(patch.tolist()) if token >= codes), size)  # EOS anywhere ends speech
-        count = min(end, room)
-        state.emitted += count
-        state.done = end < size or state.emitted >= state.max_frames
+        count = state.accept(patch.tolist())  # end of speech anywhere in the patch ends the run
         return Step(
             frames=patch[:count, None],
             done=state.done,
@@ -158,33 +136,26 @@ class TLDR(Method):
         )
 
     def replay(self, state: TLDRState) -> Replay:
-        """Rows are patches: each decided one patch. Latents are made anew from the tokens, all in one pass."""
-        size, before = state.size, len(state.prompt) // state.size
+        """Rows are patches: each decided one patch. Latents are computed again from the tokens, all in one pass."""
+        size, steps = state.size, len(state.patches)
         spoken = torch.cat([state.prompt, *state.patches[:-1]])
         z = self.encoder.encode(spoken, size, self.encoder.new_cache(len(spoken)))
         x, positions = self._inputs(state.prefix, z, size)
-        steps, first = len(state.patches), len(state.prefix.x) + before - 1
-        starts = range(0, size * steps, size)
-        return Replay(
-            x=x,
-            positions=positions,
-            mask=prefix_mask(len(state.prefix.x), len(x), self.lm.config.bidirectional_text, x.device),
-            rows=torch.arange(first, first + steps, device=x.device),
-            first_frame=tuple(min(start, state.emitted) for start in starts),
-            frames_of=tuple(max(0, min(size, state.emitted - start)) for start in starts),
-        )
+        frames_of = [max(0, min(size, state.emitted - size * patch)) for patch in range(steps)]
+        return plain_replay(self.decoder, state.prefix, x, frames_of, positions)
 
     def _inputs(self, prefix: Prefix, z: Tensor, size: int) -> tuple[Tensor, Tensor]:
         """Backbone inputs [T + N, H] of a prefix and N patches, and their positions."""
         start, device = len(prefix.x), z.device
         patches = patch_position(start, torch.arange(len(z), device=device), size)
-        return (torch.cat([prefix.x.to(z.dtype), z]), torch.cat([torch.arange(start, device=device), patches]))
+        return prefix.followed_by(z), torch.cat([torch.arange(start, device=device), patches])
 
 
 class Ablation(TLDR):
     """A comparison model of the paper (tables 5, 6 and 9), with an adapter of its own. They are trained more briefly
     than the method, so ``Short`` is what the others are compared with."""
 
+    variant_of = TLDR.name
     bench_options = ({"patch_size": 4},)
 
 

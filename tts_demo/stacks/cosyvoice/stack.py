@@ -14,9 +14,9 @@ from torch import Tensor
 
 from ... import checkpoints
 from ...config import UserError
+from ...engine import Prompt
 from ...lm import Decoder, Prefix
 from ...methods import Method, Options, find
-from ..base import Prompt
 from . import download, frontend, weights
 from .configs import END_OF_PROMPT, RELEASED_SAMPLING, SAMPLE_RATE, TOKEN_RATE, CosyConfig
 from .flow import build_flow, flow_noise

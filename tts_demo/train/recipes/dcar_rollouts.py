@@ -100,12 +100,12 @@ def _roll_out(
     hidden = decoder.forward(prefix.x.to(decoder.dtype), cache, prefix.positions, mask)[:, -1]  # [R, H], at TASK
     live, place = prefix.valid, prefix.next  # [R, live slots] attended, [R] next logical position
     if policy is not None:
-        told, history = policy.told(schedule.allowed), policy.new_cache(steps + 1, rows)
+        terms, history = policy.range_terms(schedule.allowed), policy.new_cache(steps + 1, rows)
     recent = torch.full((rows, sampling.repeat_window), -1)
     spoken, alive = torch.zeros(rows, dtype=torch.long), torch.ones(rows, dtype=torch.bool)
     kept: list[tuple[Tensor, ...]] = []
     while True:
-        logits = policy.step(hidden, told, history) if policy is not None else torch.zeros(schedule.allowed.shape)
+        logits = policy.step(hidden, terms, history) if policy is not None else torch.zeros(schedule.allowed.shape)
         actions = schedule.choose(logits, generator)
         log_prob = logits.log_softmax(-1).gather(1, actions[:, None])[:, 0]
         size = torch.minimum(actions + 1, limits - spoken) * alive
