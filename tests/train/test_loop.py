@@ -45,7 +45,9 @@ class LineTask(Task):
         return {"first weight": float(self.model.project.weight[0, 0].detach())}
 
 
-def test_resumed_equals_unbroken(tmp_path: Path) -> None:
+@pytest.mark.parametrize("averaged", (0.0, 0.8))
+def test_resumed_equals_unbroken(averaged: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LineTask, "averaged", averaged)
     whole = fit(LineTask(), TrainOptions(data=tmp_path, out=tmp_path / "a", work=tmp_path / "wa"))
     options = TrainOptions(data=tmp_path, out=tmp_path / "b", work=tmp_path / "wb")
     first = LineTask()
@@ -70,6 +72,25 @@ def stop_after(task: LineTask, steps: int) -> None:
         return original(batch, step)
 
     task.loss = loss
+
+
+def test_the_average_is_scored_and_published_and_training_goes_on_with_the_weights(tmp_path: Path) -> None:
+    def run(averaged: float, scored_every: int) -> tuple[LineTask, list[float], dict[str, float]]:
+        task, losses = LineTask(), []
+        task.averaged, task.scored_every = averaged, scored_every
+        watched = task.loss
+        task.loss = lambda batch, step: (losses.append(watched(batch, step)), losses[-1])[1]
+        scores = fit(task, TrainOptions(data=tmp_path, out=tmp_path / "out", work=tmp_path / "work"))
+        return task, [loss.item() for loss, _ in losses], scores
+
+    plain, averaged = run(0.0, 0), run(0.9, 5)
+    assert plain[1] == averaged[1]  # scoring on the way changed nothing
+    assert torch.equal(plain[0].model.project.weight, averaged[0].model.project.weight)
+    assert plain[2] != averaged[2]
+    kept = checkpoints.load_module(tmp_path / "out", "speaker").project.weight[0, 0]
+    assert float(kept) == pytest.approx(averaged[2]["first weight"], abs=1e-3)
+    log = json.loads(torch.load(tmp_path / "work/speaker/state.pt", weights_only=True)["log"])
+    assert [entry["step"] for entry in log if "held_out" in entry] == [5, 10, 12]
 
 
 def test_what_is_published_loads_and_its_card_tells_how_it_was_made(tmp_path: Path) -> None:
@@ -181,6 +202,8 @@ def test_learning_rate_rises_then_falls() -> None:
     rates = [learning_rate(s, 1000, 1.0) for s in range(1000)]
     assert rates[0] < rates[50] < rates[99] == pytest.approx(1.0, abs=0.02)
     assert all(a >= b for a, b in zip(rates[100:], rates[101:])) and rates[-1] < 0.03
+    flat = [learning_rate(s, 1000, 1.0, flat=0.7) for s in range(1000)]
+    assert flat[100:700] == [1.0] * 600 and flat[-1] < 0.03
 
 
 def test_training_forward_equals_the_models_own() -> None:

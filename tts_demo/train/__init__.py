@@ -8,6 +8,7 @@ from typing import Any
 from ..config import UserError
 
 RECIPES = {
+    "ears": "ears.EarsTask",
     "recogniser": "recogniser.RecogniserTask",
     "first-book": "first_book.FirstBookTask",
     "codec": "codec.CodecTask",

@@ -14,8 +14,9 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from ..config import UserError
 from ..runtime import cpu_has_bf16, processor
 from .ranks import Ranks
 
+SAVED_EVERY = 120  # seconds between saved states
 SPOILT = 20  # so many steps in a row without a finite gradient are a fault, not a bad batch
 
 
@@ -63,6 +65,9 @@ class Task:
     lr: float
     data_summary: str  # corpora, hours, licences: for the model card
     process = 0  # which of several processes this is: ``fit`` says so
+    flat = 0.0  # share of the steps before the learning rate falls: a run that several sessions go on with has most
+    averaged = 0.0  # > 0: scores and publishes the moving average of the weights, this much of it kept a step
+    scored_every = 0  # steps between held-out scores on the way; 0 = at the end alone
     any_length = False  # convolutions over batches of which no two are equally long
     goes_on = False  # begins with published weights whether asked to or not
     loads_published = False  # sees to ``--set start=published`` itself
@@ -83,12 +88,14 @@ def precision(device: str) -> torch.dtype:
     return torch.bfloat16 if torch.device(device).type != "cpu" or cpu_has_bf16() else torch.float32
 
 
-def learning_rate(step: int, steps: int, peak: float, warmup: int = 100) -> float:
-    """Linear warm-up (a tenth of a short run), then a cosine down to 2 % of the peak."""
+def learning_rate(step: int, steps: int, peak: float, warmup: int = 100, flat: float = 0.0) -> float:
+    """Linear warm-up (a tenth of a short run), the peak for a share ``flat`` of the steps, then a cosine down to 2 % of
+    it."""
     warmup = max(1, min(warmup, steps // 10))
     if step < warmup:
         return peak * (step + 1) / warmup
-    done = (step - warmup) / max(1, steps - warmup)
+    start = max(warmup, int(flat * steps))
+    done = max(0, step - start) / max(1, steps - start)
     return peak * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * min(1.0, done))))
 
 
@@ -113,7 +120,8 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks) -> dict[str, float]:
     ).to(options.device)
     parameters = [p for p in everything.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(parameters, lr=peak, betas=(0.9, 0.98), weight_decay=0.01)
-    run = _Run(options.work / task.name, everything, optimiser, ranks.first)
+    average_of = _Average(everything, task.averaged)
+    run = _Run(options.work / task.name, everything, optimiser, average_of, ranks.first)
     step, log, spent = run.load() if options.resume else (0, [], 0.0)
     began = run.began = run.began or began
     ranks.share(everything)
@@ -132,7 +140,7 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks) -> dict[str, float]:
     used = lambda: (time.monotonic() - started) / (60 * options.minutes) if options.minutes else 0.0
     while step < steps and not ranks.any(stop.requested or used() > 1):
         for group in optimiser.param_groups:
-            group["lr"] = learning_rate(max(step, int(used() * steps)), steps, peak)
+            group["lr"] = learning_rate(max(step, int(used() * steps)), steps, peak, flat=task.flat)
         batch = batches.take(step)
         torch.manual_seed((ranks.index << 40) + options.seed * 1_000_003 + step)
         with torch.autocast(kind, dtype=torch.bfloat16, enabled=precision(kind) == torch.bfloat16):
@@ -147,9 +155,11 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks) -> dict[str, float]:
         spoilt = 0 if torch.isfinite(nn.utils.clip_grad_norm_(parameters, 1.0)) else spoilt + 1
         if not spoilt:  # else a batch that would spoil every weight: left out
             optimiser.step()
+            average_of.add(step)
         elif spoilt == SPOILT:
             raise RuntimeError(
-                f"{task.name}: no finite gradient for {SPOILT} steps up to {step}; resume from an earlier state or lower --lr."
+                f"{task.name}: no finite gradient for {SPOILT} steps up to {step}; resume from an earlier state or "
+                "lower --lr."
             )
         step += 1
         for key, value in parts.items():
@@ -159,20 +169,61 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks) -> dict[str, float]:
         now = time.monotonic()
         if step % max(1, min(100, steps // 40)) == 0:  # short runs keep a curve too
             log.append({"step": step, **{k: round(v, 4) for k, v in average.items()}})
-        if now - saved > 120:
+        if task.scored_every and step % task.scored_every == 0:
+            with average_of.instead():
+                log.append({"step": step, "held_out": _scores(task, everything)})
+            tqdm.write(json.dumps(log[-1]))
+            _train_mode(everything)
+        if now - saved > SAVED_EVERY:
             run.save(step, log, spent + now - started)
             saved = now
     bar.close()
     batches.close()
     spent += time.monotonic() - started
     run.save(step, log, spent)
-    everything.eval()
-    scores = task.evaluate()
-    log.append({"step": step, "held_out": scores})
+    with average_of.instead():
+        scores = _scores(task, everything)
+        log.append({"step": step, "held_out": scores})
+        if ranks.first:
+            publish(task, options, scores, step, steps, spent, log, ranks.count, began)
     run.save(step, log, spent)
-    if ranks.first:
-        publish(task, options, scores, step, steps, spent, log, ranks.count, began)
     return scores
+
+
+def _scores(task: Task, everything: nn.Module) -> dict[str, float]:
+    everything.eval()
+    return task.evaluate()
+
+
+class _Average:
+    """The moving average of all trained weights; ``keep`` 0 = there is none."""
+
+    def __init__(self, modules: nn.Module, keep: float) -> None:
+        self.keep, self.modules = keep, modules
+        self.weights = {n: p.detach().clone() for n, p in modules.named_parameters() if p.requires_grad and keep}
+
+    @torch.no_grad()
+    def add(self, step: int) -> None:
+        """A young average forgets faster, or it would remember how training began."""
+        if self.weights:
+            keep = min(self.keep, (1 + step) / (10 + step))
+            current = dict(self.modules.named_parameters())
+            torch._foreach_lerp_(list(self.weights.values()), [current[n] for n in self.weights], 1 - keep)
+
+    @contextmanager
+    def instead(self) -> Iterator[None]:
+        """The modules hold the average inside this block."""
+        self._swap()
+        yield
+        self._swap()
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        current = dict(self.modules.named_parameters())
+        for name, weight in self.weights.items():
+            kept = current[name].detach().clone()
+            current[name].copy_(weight)
+            weight.copy_(kept)
 
 
 def _begin(task: Task, options: TrainOptions) -> dict[str, str]:
@@ -233,8 +284,11 @@ class _StopFlag:
 class _Run:
     """Resumable state in one file, replaced atomically. Of several processes one ``writes``, all read."""
 
-    def __init__(self, folder: Path, modules: nn.Module, optimiser: torch.optim.Optimizer, writes: bool) -> None:
+    def __init__(
+        self, folder: Path, modules: nn.Module, optimiser: torch.optim.Optimizer, average: _Average, writes: bool
+    ) -> None:
         self.path, self.modules, self.optimiser, self.writes = folder / "state.pt", modules, optimiser, writes
+        self.average = average
         self.began: dict[str, str] = {}  # what had made the weights a run began with, by module
 
     def save(self, step: int, log: list, seconds: float) -> None:
@@ -248,6 +302,7 @@ class _Run:
             "optimiser": self.optimiser.state_dict(),
             "modules": self.modules.state_dict(),
             "began": self.began,
+            "average": self.average.weights,
         }
         torch.save(state, self.path.with_suffix(".part"))
         os.replace(self.path.with_suffix(".part"), self.path)
@@ -259,6 +314,9 @@ class _Run:
         self.modules.load_state_dict(state["modules"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.began = state["began"]
+        for name, weight in state.get("average", {}).items():
+            if name in self.average.weights:
+                self.average.weights[name].copy_(weight)
         return state["step"], json.loads(state["log"]), state["seconds"]
 
 

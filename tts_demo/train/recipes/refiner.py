@@ -50,8 +50,8 @@ class RefinerTask(Task):
         self.test = [i for i in self.data.test if self._frames(i) > CROP]
         if not self.train:
             raise UserError(
-                f"There is too little speech to train on: at least two recordings over {CROP / FRAME_RATE:g} s that fit "
-                "their text."
+                f"There is too little speech to train on: at least two recordings over {CROP / FRAME_RATE:g} s that "
+                "fit their text."
             )
         frames = np.asarray([self._frames(i) for i in self.train])
         self.share = frames / frames.sum()

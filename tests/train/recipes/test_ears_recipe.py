@@ -1,0 +1,91 @@
+"""The ears' recipe: a step on natural and taught speech, labels that follow the change of pace, an alignment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from taught import UNITS, teach
+
+from tts_demo import checkpoints
+from tts_demo.codec.ears import Ears, EarsConfig
+from tts_demo.config import SAMPLE_RATE
+from tts_demo.train.data.rows import Rows
+from tts_demo.train.data.speech import UNKNOWN, Speech
+from tts_demo.train.loop import TrainOptions, fit
+from tts_demo.train.recipes import ears as module
+from tts_demo.train.recipes.ears import EarsTask, align_natural
+
+TINY = EarsConfig(width=16, lower=1, upper=1, middle=1, middle_width=16, heads=2)
+
+
+@pytest.fixture
+def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainOptions:
+    monkeypatch.setattr(module, "EarsConfig", lambda: TINY)
+    natural = tmp_path / "natural" / "bdl"
+    natural.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for name in ("arctic_a0001", "arctic_a0002", "arctic_b0441"):
+        soundfile.write(natural / f"{name}.wav", 0.1 * rng.standard_normal(17_000), SAMPLE_RATE)
+    rows = ("arctic_a0001|Ho ho!|1", "arctic_a0002|Hello there|1", "arctic_b0441|Ho.|1")
+    (natural / "metadata.csv").write_text("\n".join(rows) + "\n")
+    teacher = teach(tmp_path / "teacher", {"a": 1, "b": 2, "c": 24})
+    return TrainOptions(
+        data=tmp_path / "natural",
+        out=tmp_path / "out",
+        work=tmp_path / "work",
+        steps=4,
+        batch=4,
+        settings={"teacher": str(teacher), "settled": "2"},
+    )
+
+
+def test_a_few_steps_and_every_held_out_set_is_scored(options: TrainOptions) -> None:
+    task, losses = EarsTask(options), []
+    watched = task.loss
+    task.loss = lambda batch, step: (losses.append(watched(batch, step)), losses[-1])[1]
+    scores = fit(task, options)
+    assert len(losses) == 4 and all(0 < loss.item() < 1000 for loss, _ in losses)
+    assert {"ctc", "frame"} == set().union(*(parts for _, parts in losses))
+    assert set(scores) == {
+        "phonemes wrong, natural sentences unheard",
+        "phonemes wrong, teacher's voices unheard",
+        "frames wrong, teacher",
+    }
+    assert checkpoints.load_module(options.out, "ears").config == TINY
+
+
+def test_labels_follow_the_pace(options: TrainOptions) -> None:
+    task = EarsTask(options)
+    index = next(i for i, u in enumerate(task.speech.utterances) if u.id == "a")
+    plain, slow = (task._make([index], np.asarray([pace]), np.ones(1)) for pace in (1.0, 1.13))
+    assert slow.labels.shape[1] == int(1.13 * plain.labels.shape[1])
+    runs = lambda row: torch.unique_consecutive(row).tolist()
+    assert runs(slow.labels[0]) == runs(plain.labels[0])
+    assert torch.equal(plain.samples, slow.samples) and plain.frames.item() == sum(UNITS) * 400 // 320
+
+
+def test_lower_blocks_are_held_until_settled(options: TrainOptions) -> None:
+    task = EarsTask(options)
+    for step, moves in ((0, False), (2, True)):
+        task.model.zero_grad(set_to_none=True)
+        task.loss(task.batch(np.random.default_rng(0), 0), step)[0].backward()
+        assert (task.model.stem.weight.grad is not None) is moves
+        assert task.model.frame.weight.grad is not None or task.model.spell.weight.grad is not None
+
+
+def test_natural_speech_is_aligned_to_its_phonemes(options: TrainOptions, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    checkpoints.save_module(tmp_path / "made", "ears", Ears(TINY), facts={}, scores={}, log=[])
+    speech, aligned = Speech(options.data, [], tmp_path / "work" / "cache"), Rows(tmp_path / "aligned")
+    align_natural(speech, aligned, tmp_path / "made")
+    for i, u in enumerate(speech.utterances):
+        assert (speech.keys[i] in aligned) is not u.held_out
+        if not u.held_out:
+            labels = aligned[speech.keys[i]]
+            assert len(labels) == speech.frames(i) and UNKNOWN not in labels
+            heard = torch.unique_consecutive(torch.from_numpy(labels.astype(np.int64)))
+            assert heard[heard != 0].tolist() == speech.sounds(i).tolist()

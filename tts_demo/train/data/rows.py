@@ -1,0 +1,100 @@
+"""The one cache of training data: arrays of unequal length by key, on disk, whatever they hold (samples, labels, codes,
+pitch).
+
+A cache is a folder of pieces. A piece is a safetensors file of up to ``PIECE`` arrays behind each other, their keys in
+its header. It is written under a temporary name and put in place by ``os.replace``, so it is there as a whole or not
+at all, whenever the process that writes it dies. Pieces never change: what a growing corpus lacks goes into new ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save
+from tqdm import tqdm
+
+PIECE = 500  # arrays
+
+
+class Rows:
+    """Arrays [n_i, ...] by key, all of one dtype and width, read through memory maps."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._places: dict[str, tuple[np.ndarray, int, int]] = {}  # key -> its piece, first and last row + 1
+        self._seen: set[str] = set()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Find pieces that another process has written since."""
+        for path in sorted(self.folder.glob("*.safetensors")):
+            if path.name not in self._seen:
+                self._seen.add(path.name)
+                keys, offsets, rows = _open(path)
+                self._places |= {key: (rows, int(a), int(b)) for key, a, b in zip(keys, offsets[:-1], offsets[1:])}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._places
+
+    def __getitem__(self, key: str) -> np.ndarray:
+        """[n, ...], a view of the file."""
+        rows, first, end = self._places[key]
+        return rows[first:end]
+
+    def length(self, key: str) -> int:
+        _, first, end = self._places[key]
+        return end - first
+
+    def fill(self, keys: Iterable[str], make: Callable[[str], np.ndarray], what: str) -> Rows:
+        """Make the arrays of those keys that are not there yet; ``what``: a word for the progress bar."""
+        missing = [key for key in dict.fromkeys(keys) if key not in self]
+        bar = tqdm(missing, desc=what, unit="row", mininterval=2.0, disable=len(missing) < 2)
+        for start in range(0, len(missing), PIECE):
+            some = missing[start : start + PIECE]
+            _write(self.folder, some, [make(key) for key in _watched(some, bar)])
+        bar.close()
+        self.refresh()
+        return self
+
+
+def _watched(keys: list[str], bar: tqdm) -> Iterable[str]:
+    for key in keys:
+        yield key
+        bar.update()
+
+
+def _write(folder: Path, keys: list[str], arrays: list[np.ndarray]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    offsets = np.cumsum([0, *map(len, arrays)], dtype=np.int64)
+    written = save({"rows": np.concatenate(arrays), "offsets": offsets}, {"keys": json.dumps(keys)})
+    handle, part = tempfile.mkstemp(dir=folder, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(written)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(part, Path(part).with_suffix(".safetensors"))
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
+
+
+def _open(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """-> keys, offsets [keys + 1], rows as a memory map."""
+    with open(path, "rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+
+    def array(name: str) -> np.ndarray:
+        entry = header[name]
+        dtype = {"I8": "i1", "I16": "<i2", "I64": "<i8", "U16": "<u2", "F16": "<f2", "F32": "<f4"}[entry["dtype"]]
+        if not all(entry["shape"]):
+            return np.empty(entry["shape"], dtype=dtype)
+        return np.memmap(path, dtype, "r", 8 + size + entry["data_offsets"][0], tuple(entry["shape"]))
+
+    return json.loads(header["__metadata__"]["keys"]), array("offsets"), array("rows")

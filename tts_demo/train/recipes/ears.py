@@ -1,0 +1,207 @@
+"""Recipe ``ears``: what the codec's first book will listen with, from natural speech and a teacher's.
+
+A teacher's durations say which sound every frame is: cross-entropy, frame by frame. Of natural speech the text is known
+alone: CTC, and once ``--set align=EARS`` has made ears of an earlier run align it, cross-entropy too. Every recording
+is varied as it is drawn (``data/varied.py``). Scores: phonemes wrong in what is spelt (CTC's best path) on natural
+speech held out and on the teacher's voices held out.
+
+``--set teacher=FOLDER[:FOLDER]`` teachers' folders; ``natural=0.6`` share of the batches that are natural speech;
+``start=recogniser`` begins with the published recogniser's blocks, whose lower ones ``settled=1000`` holds for as many
+steps: a third of the work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from rapidfuzz.distance import Levenshtein
+from torch import Tensor
+
+from ... import checkpoints
+from ...codec.ears import Ears, EarsConfig
+from ...config import HOP, UserError
+from ..data.corpora import describe, pad_stack
+from ..data.rows import Rows
+from ..data.speech import TEACHER, UNKNOWN, Speech
+from ..data.varied import PACE, THROAT, blotted, in_rooms, louder, noisy, warp
+from ..loop import Task, TrainOptions
+
+SCORED = 40  # utterances of each held-out set
+SHORTEST, LONGEST = 0.6, 20.0  # seconds
+
+
+@dataclass(frozen=True)
+class Heard:
+    samples: Tensor  # [B, N]
+    pace: Tensor  # [B]
+    throat: Tensor  # [B]
+    frames: Tensor  # [B] after the change of pace, like all that follows
+    labels: Tensor  # [B, F] sound of each frame, UNKNOWN where nobody knows
+    targets: Tensor  # [B, T] sounds of the utterance, 0 = padding
+    lengths: Tensor  # [B] of these
+
+    def to(self, device: torch.device | str) -> Heard:
+        return Heard(*(getattr(self, f.name).to(device) for f in fields(self)))
+
+
+class EarsTask(Task):
+    name = "ears"
+    steps, lr = 60_000, 1e-3
+    any_length = True
+    flat, averaged, scored_every = 0.7, 0.998, 300
+
+    def __init__(self, options: TrainOptions) -> None:
+        settings = options.settings
+        self.speech = load_speech(options)
+        self.model, self.device = Ears(EarsConfig()), options.device
+        if settings.get("start") == "recogniser":
+            begin_with(self.model, checkpoints.load_module(options.checkpoint, "recogniser"))
+        self.model.skip = float(settings.get("skip", 0.05))
+        self.settled = int(settings.get("settled", 0))
+        self.modules, self.helpers = {"ears": self.model}, {}
+        self.aligned = Rows(options.work / "cache" / "labels")
+        if "align" in settings:
+            align_natural(self.speech, self.aligned, Path(settings["align"]))
+        train = [i for i in self.speech.indices(held_out=False) if self._fits(i)]
+        if not train:
+            raise UserError("There is no speech to train on: give --data, --set teacher=FOLDER, or both.")
+        seconds = options.batch or 64
+        taught = lambda i: self.speech.utterances[i].corpus == TEACHER
+        self.natural = batches_of(self.speech, [i for i in train if not taught(i)], seconds)
+        self.teacher = batches_of(self.speech, [i for i in train if taught(i)], seconds)
+        self.share = float(settings.get("natural", 0.6)) if self.natural and self.teacher else float(bool(self.natural))
+        self.test = held_out_sets(self.speech)
+        self.data_summary = describe(self.speech, train)
+
+    def _fits(self, index: int) -> bool:
+        return SHORTEST <= self.speech.seconds(index) <= LONGEST and len(self.speech.sounds(index)) > 0
+
+    def batch(self, rng: np.random.Generator, step: int) -> Heard:
+        some = self.natural if rng.random() < self.share else self.teacher
+        return self._make(some[rng.integers(len(some))], *1 + rng.uniform(-1, 1, (2, 256)) * [[PACE], [THROAT]])
+
+    def _make(self, chosen: list[int], pace: np.ndarray, throat: np.ndarray) -> Heard:
+        count = len(chosen)
+        frames = [self.speech.frames(i) for i in chosen]
+        slower = [int(n * p) for n, p in zip(frames, pace)]
+        labels = []
+        for i, n, m in zip(chosen, frames, slower):
+            row = self._labels(i)
+            place = np.minimum(((np.arange(m) + 0.5) * n / m).astype(int), n - 1)
+            labels.append(np.full(m, UNKNOWN) if row is None else row[place].astype(np.int64))
+        targets = [self.speech.sounds(i) for i in chosen]
+        return Heard(
+            pad_stack([self.speech.samples(i)[: n * HOP] for i, n in zip(chosen, frames)]),
+            torch.from_numpy(pace[:count]).float(),
+            torch.from_numpy(throat[:count]).float(),
+            torch.tensor(slower),
+            pad_stack(labels, UNKNOWN),
+            pad_stack(targets),
+            torch.tensor([len(t) for t in targets]),
+        )
+
+    def _labels(self, index: int) -> np.ndarray | None:
+        key = self.speech.keys[index]
+        return self.aligned[key] if key in self.aligned else self.speech.labels(index)
+
+    def loss(self, batch: Heard, step: int) -> tuple[Tensor, dict[str, float]]:
+        batch = batch.to(self.device)
+        with torch.no_grad():
+            features = self.model.features(louder(noisy(in_rooms(batch.samples))))
+            features = blotted(warp(features, batch.pace, batch.throat, 2 * batch.labels.shape[1]))
+        with torch.set_grad_enabled(step >= self.settled):
+            low = self.model.low(features)
+        spell, frame = self.model.heads(self.model.understood(low))
+        scores = spell.log_softmax(-1).transpose(0, 1)
+        ctc = F.ctc_loss(scores, batch.targets, batch.frames, batch.lengths, blank=0, zero_infinity=True)
+        parts = {"ctc": ctc.item()}
+        if bool((batch.labels != UNKNOWN).any()):
+            told = F.cross_entropy(frame.transpose(1, 2), batch.labels, ignore_index=UNKNOWN)
+            ctc, parts = ctc + told, parts | {"frame": told.item()}
+        return ctc, parts
+
+    @torch.inference_mode()
+    def evaluate(self) -> dict[str, float]:
+        found = {f"phonemes wrong, {name}": self._wrong(some) for name, some in self.test.items() if some}
+        teacher = [i for name, some in self.test.items() if TEACHER in name for i in some]
+        return found | ({"frames wrong, teacher": self._frames_wrong(teacher)} if teacher else {})
+
+    def _wrong(self, chosen: list[int]) -> float:
+        errors = length = 0
+        for i in chosen:
+            heard = self.model.phonemes(torch.from_numpy(self.speech.samples(i)).to(self.device))
+            truth = self.speech.sounds(i).tolist()
+            errors, length = errors + Levenshtein.distance(heard, truth), length + len(truth)
+        return errors / length
+
+    def _frames_wrong(self, chosen: list[int]) -> float:
+        wrong = total = 0
+        for i in chosen:
+            labels = torch.from_numpy(self.speech.labels(i).astype(np.int64))
+            heard = self.model.hear(torch.from_numpy(self.speech.samples(i)).to(self.device))[1].argmax(-1).cpu()
+            known = labels != UNKNOWN
+            wrong, total = wrong + int((heard != labels)[known].sum()), total + int(known.sum())
+        return wrong / total
+
+
+def load_speech(options: TrainOptions) -> Speech:
+    """Natural speech under ``--data`` and teachers' under ``--set teacher=``, decoded once."""
+    teachers = [Path(p) for p in options.settings.get("teacher", "").split(":") if p]
+    return Speech(options.data, teachers, options.work / "cache")
+
+
+def begin_with(ears: Ears, recogniser: torch.nn.Module) -> None:
+    """Give ears the blocks of a recogniser of the same width: its first ones below, its last ones above."""
+    ears.stem.load_state_dict(recogniser.stem.state_dict())
+    ears.norm.load_state_dict(recogniser.norm.state_dict())
+    ears.blocks.load_state_dict(recogniser.blocks[: len(ears.blocks)].state_dict())
+    for own, other in zip(ears.upper, recogniser.blocks[-len(ears.upper) :]):
+        own.load_state_dict(other.state_dict())
+
+
+def batches_of(speech: Speech, indices: list[int], seconds: float) -> list[list[int]]:
+    """Utterances of like length together, about ``seconds`` of audio a batch."""
+    found, current = [], []
+    for i in sorted(indices, key=speech.seconds):
+        if current and (len(current) + 1) * speech.seconds(i) > seconds:
+            found, current = [*found, current], []
+        current.append(i)
+    return [*found, current] if current else found
+
+
+def held_out_sets(speech: Speech) -> dict[str, list[int]]:
+    """Natural recordings held out, LibriSpeech's (voices never heard) and ARCTIC's (sentences never heard) apart; the
+    teacher's voices held out. ``SCORED`` of each, spread."""
+    held_out = speech.indices(held_out=True)
+    of = lambda test: [i for i in held_out if test(speech.utterances[i].corpus)]
+    groups = {
+        "natural voices unheard": of(lambda corpus: corpus == "librispeech"),
+        "natural sentences unheard": of(lambda corpus: corpus not in ("librispeech", TEACHER)),
+        f"{TEACHER}'s voices unheard": of(lambda corpus: corpus == TEACHER),
+    }
+    return {name: some[:: max(1, len(some) // SCORED)][:SCORED] for name, some in groups.items()}
+
+
+@torch.inference_mode()
+def align_natural(speech: Speech, aligned: Rows, folder: Path) -> None:
+    """Sounds and pauses of natural utterances, frame by frame, as published ears in ``folder`` hear them."""
+    import torchaudio
+
+    ears = checkpoints.load_module(folder, "ears").eval()
+    numbers = {key: i for i, key in enumerate(speech.keys)}
+
+    def labels(key: str) -> np.ndarray:
+        i = numbers[key]
+        scores = ears.hear(torch.from_numpy(speech.samples(i)))[1][None]
+        sounds = torch.from_numpy(speech.sounds(i))[None].int()
+        try:
+            return torchaudio.functional.forced_align(scores, sounds, blank=0)[0][0].numpy().astype(np.int16)
+        except RuntimeError:  # more sounds than frames: the text is not what was said
+            return np.full(speech.frames(i), UNKNOWN, dtype=np.int16)
+
+    natural = [key for key, s in zip(speech.keys, speech.spoken) if s is None]
+    aligned.fill([k for k in natural if not speech.utterances[numbers[k]].held_out], labels, "aligning")
