@@ -302,7 +302,7 @@ def test_endpoints_speak_compare_and_list(service, tmp_path):
         ({"consent": False}, "consent"),
         ({"method": "nope"}, "Unknown method"),
         ({"options": {"echoes": 99}}, "between 1 and 5"),
-        ({"text": ""}, "no text"),
+        ({"text": ""}, "text is empty"),
         ({"seed": -1}, "0 or more"),
     ],
 )

@@ -11,8 +11,9 @@ from typing import Any
 import gradio as gr
 
 from .. import engine
-from ..config import Request, Sampling, UserError
+from ..config import Sampling, UserError
 from ..methods import METHODS
+from . import asked
 from .page import controls, voices
 from .page.handlers import Handlers, Heard
 from .run.session import Run, Side, describe, side_from
@@ -135,26 +136,33 @@ class Endpoints:
         act, started, outcome = self.act, time.monotonic(), "refused"
         visitor, job = f"api-{request.session_hash}", None
         try:
-            if not consent:
-                raise UserError("Set consent to true: it says that this is your own voice or that you may use it.")
-            if method not in METHODS:
-                raise UserError(f"Unknown method {method!r}; choose one of {', '.join(METHODS)}.")
-            seed, max_seconds = controls.limits(seed, max_seconds, act.limits.max_seconds)
-            act.check(text, voice, consent)
-            chosen = METHODS[method].Options.parse({k: str(v) for k, v in (options or {}).items()})
+            wanted = asked.Asked.of(
+                act.limits,
+                {
+                    "text": text,
+                    "method": method,
+                    "options": options,
+                    "prompt_text": prompt_text,
+                    "seed": seed,
+                    "temperature": temperature,
+                    "max_seconds": max_seconds,
+                },
+            )
+            asked.consent({"consent": consent})
+            if not voice:
+                raise asked.BadField("voice", "is missing: upload a recording of the voice to copy.")
             job = act.gate.join(visitor, listened_to())
             for _ in job.waiting(act.handle):
                 pass
             stack = act.handle.get()
-            rate, sampling = stack.sample_rate, dataclasses.replace(stack.sampling, temperature=float(temperature))
-            recording = voices.read(voice, act.limits, rate)
-            base = Request(text.strip(), None, "baseline", METHODS["baseline"].Options(), sampling, seed, max_seconds)
-            wanted = dataclasses.replace(base, method=method, options=chosen)
-            requests = [(f"{i}", base if n == "baseline" and n != method else wanted) for i, n in enumerate(names)]
+            rate, recording = stack.sample_rate, voices.read(voice, act.limits, stack.sample_rate, stack)
+            base = wanted.request(stack.sampling)
+            requests = [(f"{i}", wanted.request(stack.sampling, plain=n == "baseline")) for i, n in enumerate(names)]
             sides, facts = [], {}
-            for place, event in act.events(recording, prompt_text, requests, visitor):
+            for place, event in act.events(recording, wanted.prompt_text, requests, visitor):
                 if isinstance(event, Heard):
-                    facts = {"prompt_seconds": event.seconds, "notes": list(event.notes), "consent": True}
+                    notes = list(dict.fromkeys((*recording.notes, *event.notes)))
+                    facts = {"prompt_seconds": event.seconds, "notes": notes, "consent": True}
                 elif isinstance(event, engine.Started):
                     facts |= act.conditions(event, facts)
                 elif isinstance(event, engine.Done):
@@ -163,7 +171,7 @@ class Endpoints:
             if len(sides) < len(names):
                 raise UserError("The run was stopped before it ended.")
             outcome = "done"
-            return sides, Run(0, base.text, base.seed, dataclasses.asdict(sampling), facts, None, None)
+            return sides, Run(0, base.text, base.seed, dataclasses.asdict(base.sampling), facts, None, None)
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from None
         finally:
@@ -173,10 +181,34 @@ class Endpoints:
                 "api",
                 method=str(method)[:32],
                 outcome=outcome,
-                characters=len(text or ""),
-                consent=bool(consent),
+                characters=len(text) if isinstance(text, str) else 0,
+                consent=consent is True,
                 seconds=round(time.monotonic() - started, 2),
             )
+
+
+class AsSent:
+    """A component that hands on the JSON value as it came, for ``asked`` to judge: Gradio's own would take 1.5 for a
+    seed of 2, the text "false" for true and a list for the text of a list."""
+
+    def preprocess(self, payload: Any) -> Any:
+        return payload
+
+
+class SentText(AsSent, gr.Textbox):
+    pass
+
+
+class SentNumber(AsSent, gr.Number):
+    pass
+
+
+class SentTick(AsSent, gr.Checkbox):
+    pass
+
+
+class SentObject(AsSent, gr.JSON):
+    pass
 
 
 def register(act: Handlers) -> None:
@@ -184,15 +216,15 @@ def register(act: Handlers) -> None:
     ends, device = Endpoints(act), {"concurrency_id": "device", "concurrency_limit": 1}
     with gr.Column(visible=False):
         inputs = [
-            gr.Textbox(label="text"),
+            SentText(label="text"),
             gr.Audio(label="voice", type="filepath", sources=["upload"]),
-            gr.Checkbox(False, label="consent"),
-            gr.Textbox("baseline", label="method"),
-            gr.JSON(value={}, label="options"),
-            gr.Textbox("", label="prompt_text"),
-            gr.Number(1, label="seed", precision=0),
-            gr.Number(Sampling().temperature, label="temperature"),
-            gr.Number(20, label="max_seconds"),
+            SentTick(False, label="consent"),
+            SentText("baseline", label="method"),
+            SentObject(value={}, label="options"),
+            SentText("", label="prompt_text"),
+            SentNumber(1, label="seed"),
+            SentNumber(Sampling().temperature, label="temperature"),
+            SentNumber(20, label="max_seconds"),
         ]
         first, second = gr.Audio(label="speech"), gr.Audio(label="method speech")
         record = gr.JSON(label="record")
