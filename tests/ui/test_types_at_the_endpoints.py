@@ -71,7 +71,9 @@ def test_a_wrong_type_is_refused_with_the_fields_name(place, field, value, words
     assert place.app.tts.gate.jobs() == 0
 
 
-@pytest.mark.parametrize("changes", [{"seed": 7.0}, {"options": None}, {"prompt_text": None}, {"method": None}, {"max_seconds": 1e9}])
+@pytest.mark.parametrize(
+    "changes", [{"seed": 7.0}, {"options": None}, {"prompt_text": None}, {"method": None}, {"max_seconds": 1e9}]
+)
 def test_what_means_the_same_is_taken(place, changes):
     event, (speech, record) = answer(place, **changes)
     assert event == "complete" and record["audio_seconds"] > 0
