@@ -89,6 +89,9 @@ class TinyVocoder:
         self.held = ready[-1:]
         return self._samples(ready[:-1])
 
+    def end_segment(self) -> np.ndarray:
+        return np.zeros(0, np.float32)
+
     def finish(self) -> np.ndarray:
         return self._samples(self.held)
 
@@ -136,7 +139,7 @@ class TinyStack:
             self._methods[name] = METHODS[name](self.lm, {**fresh, **self.modules})
         return self._methods[name]
 
-    def vocoder(self, prompt: TinyPrompt, codebooks: int) -> TinyVocoder:
+    def vocoder(self, prompt: TinyPrompt, codebooks: int, live: bool = True) -> TinyVocoder:
         return TinyVocoder(self.sample_rate // self.frame_rate, self.lm.config.speech_codes)
 
 

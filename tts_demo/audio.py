@@ -44,9 +44,9 @@ class Recording:
         return len(self.samples) / self.rate
 
 
-def read(source: Source, max_seconds: float = MAX_SECONDS, target: int = SAMPLE_RATE) -> Recording:
-    """Decode a file, its bytes, or (rate, array [N] or [N, channels]) to ``target`` Hz. Raises UserError for what is no
-    usable recording."""
+def read(source: Source, max_seconds: float = MAX_SECONDS, target: int | None = SAMPLE_RATE) -> Recording:
+    """Decode a file, its bytes, or (rate, array [N] or [N, channels]) to ``target`` Hz, None: the rate it has. Raises
+    UserError for what is no usable recording."""
     if isinstance(source, tuple):
         rate, samples = int(source[0]), _as_float(np.asarray(source[1]))
         _check_shape(rate, samples.shape[1], len(samples), max_seconds)
@@ -66,6 +66,7 @@ def read(source: Source, max_seconds: float = MAX_SECONDS, target: int = SAMPLE_
         raise UserError("The recording is silent: check the microphone and record some speech.")
     if rate < SAMPLE_RATE:
         notes.append(f"The recording has only {rate / 1000:g} kHz; one of 16 kHz or more sounds brighter.")
+    target = target or rate
     return Recording(resample(mono, rate, target), tuple(notes), rate=target)
 
 

@@ -151,3 +151,4 @@ class Request:
     max_seconds: float = 30.0
     capture_attention: bool = False
     forced_frames: int = 0  # > 0: ignore end-of-speech and speak exactly this many frames (speed and memory runs)
+    live: bool = True  # somebody hears it while it is made; False: sound may come at the end, and sound better for it

@@ -51,6 +51,10 @@ class Vocoder(Protocol):
     def push(self, frames: Tensor) -> np.ndarray:
         """frames [n, K] -> the float32 samples [N] that later frames cannot change any more, N >= 0."""
 
+    def end_segment(self) -> np.ndarray:
+        """The samples owed at the end of a segment of the text where the next one is spoken apart; none where speech
+        runs on."""
+
     def finish(self) -> np.ndarray:
         """The samples still owed; nothing may be pushed afterwards."""
 
@@ -87,8 +91,8 @@ class Stack(Protocol):
     def method(self, name: str) -> Method:
         """The method with its trained modules. Raises UserError where they are missing."""
 
-    def vocoder(self, prompt: Prompt, codebooks: int) -> Vocoder:
-        """For frames of so many codebooks, in the voice of ``prompt``."""
+    def vocoder(self, prompt: Prompt, codebooks: int, live: bool = True) -> Vocoder:
+        """For frames of so many codebooks, in the voice of ``prompt``. live: sound is wanted while it is made."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +163,8 @@ def warm_up(stack: Stack, request: Request, should_stop: Callable[[], bool] = la
 
 
 def run(stack: Stack, request: Request) -> Done:
-    """Drain ``generate``: for callers that do not stream."""
-    for event in generate(stack, request):
+    """Drain ``generate``, for callers that do not stream: nobody listens live."""
+    for event in generate(stack, replace(request, live=False)):
         pass
     assert isinstance(event, Done)
     return event
@@ -211,7 +215,7 @@ class _Run:
             not method.warm,
         )
         generator = generator_for(stack.device, request.seed)
-        vocoder = stack.vocoder(request.prompt, method.output_codebooks(options))
+        vocoder = stack.vocoder(request.prompt, method.output_codebooks(options), request.live)
         guard = LoopGuard(stack.frame_rate, stack.sample_rate)
         finished: list[tuple[State, int, int]] = []  # state, first frame, end frame of each segment
         for index, segment in enumerate(segments):
@@ -237,6 +241,7 @@ class _Run:
                 elif self.meter.now() - self.last_stats >= STATS_EVERY:
                     yield from self._report()
             finished.append((state, first, self.frames))
+            yield from self._speak(vocoder, guard, vocoder.end_segment)
             if self.stopped:
                 break
             if request.forced_frames:
@@ -246,7 +251,7 @@ class _Run:
                 break
             if self.frames - first >= room:
                 self._cut(f"nobody needs more than {room / stack.frame_rate:.1f} s for these words", index, segments)
-        yield from self._speak(vocoder, guard, last=True)
+        yield from self._speak(vocoder, guard, vocoder.finish)
         snapshot = self.meter.snapshot()
         with self.meter.held():
             attention = self._attention(method, finished) if request.capture_attention else None
@@ -287,8 +292,10 @@ class _Run:
             self.waiting += count
         return step.done or self.frames >= limit
 
-    def _speak(self, vocoder: Vocoder, guard: LoopGuard, last: bool = False) -> Iterator[Event]:
-        """Vocode what waits; with ``last`` also what the vocoder held back. Then report."""
+    def _speak(
+        self, vocoder: Vocoder, guard: LoopGuard, owed: Callable[[], np.ndarray] | None = None
+    ) -> Iterator[Event]:
+        """Vocode what waits, then what is ``owed`` (a method of the vocoder). Then report."""
         samples = []
         if self.pending:
             codes = torch.cat(self.pending).to("cpu", torch.long)
@@ -299,9 +306,9 @@ class _Run:
             with self.meter.measure("vocoder"), torch.inference_mode():
                 samples.append(vocoder.push(codes))
             guard.codes(codes[:, 0].tolist())
-        if last and self.fed:
+        if owed is not None and self.fed:
             with self.meter.measure("vocoder"), torch.inference_mode():
-                samples.append(vocoder.finish())
+                samples.append(owed())
         samples = np.concatenate(samples).astype(np.float32, copy=False) if samples else np.zeros(0, np.float32)
         if len(samples):
             self.meter.first_audio()

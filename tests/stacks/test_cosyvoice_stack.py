@@ -1,11 +1,13 @@
 """The whole stack on a tiny random model: load, speak through the engine, and say what is wrong with a download."""
 
+import copy
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 import torch
-from cosyvoice_tiny import released_lm_state, speech_like, tiny, write_model
+from cosyvoice_tiny import randomise, released_lm_state, speech_like, tiny, write_model
 
 from tts_demo import audio, checkpoints, engine
 from tts_demo.cli.main import main
@@ -15,9 +17,11 @@ from tts_demo.methods.ssd import SSDOptions
 from tts_demo.stacks import load_stack
 from tts_demo.stacks.cosyvoice import CosyVoiceStack, download
 from tts_demo.stacks.cosyvoice.configs import END_OF_PROMPT, RELEASED_SAMPLING, version_2, version_3
-from tts_demo.stacks.cosyvoice.features import kaldi_bank, whisper_mel
+from tts_demo.stacks.cosyvoice.features import kaldi_bank, prompt_mel, whisper_mel
+from tts_demo.stacks.cosyvoice.flow import build_flow
+from tts_demo.stacks.cosyvoice.hift import Hift
 from tts_demo.stacks.cosyvoice.lm import CosyLanguageModel, empty_lm
-from tts_demo.stacks.cosyvoice.vocoder import SilenceFilter
+from tts_demo.stacks.cosyvoice.vocoder import CosyVocoder, SilenceFilter
 
 GREEDY = Sampling(temperature=0.0, repeat_window=0)
 
@@ -111,24 +115,110 @@ def test_speculation_at_tolerance_0_is_the_baseline(stack, prompt):
     assert np.array_equal(*spoken)
 
 
-def test_streamed_audio_does_not_depend_on_the_pieces(stack, prompt):
-    frames = torch.randint(100, 2000, (70, 1), generator=torch.Generator().manual_seed(3))
-    waves = []
-    for pieces in ((70,), (6, 12, 25, 27)):
-        vocoder = stack.vocoder(prompt, 1)
-        waves.append(np.concatenate([vocoder.push(piece) for piece in frames.split(pieces)] + [vocoder.finish()]))
-        assert len(waves[-1]) == 70 * 2 * stack.config.hift.frame
-    for wave in waves[1:]:
-        np.testing.assert_allclose(wave, waves[0], atol=1e-4)
+@pytest.fixture(scope="module")
+def vivid(stack) -> CosyVoiceStack:
+    """The same with the released 25 tokens a block, and weights that let attention and mel be heard."""
+    vivid = copy.copy(stack)
+    flow = build_flow(dataclasses.replace(stack.config.flow, block_tokens=25, steps=2))
+    vivid._flow = randomise(flow, scale=0.3 if stack.config.version == 2 else 0.15)
+    vivid._hift = randomise(Hift(stack.config.hift).prepare(), scale=0.15)
+    return vivid
+
+
+def voiced(seconds: float, seed: int = 3) -> torch.Tensor:
+    """Tokens [25 seconds, 1], none of them silent."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(3000, 6000, (round(25 * seconds), 1), generator=generator)
+
+
+def in_one_pass(stack, prompt, frames, blocks: bool) -> tuple[torch.Tensor, np.ndarray]:
+    """Mel and wave of a segment as the released code makes them: the flow once over prompt and speech, the vocoder
+    once over the mel."""
+    voice = prompt.extra["voice"]
+    tokens = torch.cat((voice.tokens, frames[:, 0]))[None]
+    mel = stack._flow(tokens, voice.speaker, voice.mel, stack._noise[:, :, : 2 * tokens.shape[1]], blocks=blocks)
+    mel = mel[:, :, 2 * len(voice.tokens) :]
+    return mel, stack._hift(mel).numpy()
+
+
+def spoken(stack, prompt, segments, pieces, live: bool = True) -> tuple[list[torch.Tensor], np.ndarray, list[int]]:
+    """Pieces of mel, the wave, and its samples in each call, of segments that come in pieces."""
+    mels, waves = [], []
+    vocoder, make = stack.vocoder(prompt, 1, live), CosyVocoder._mel_until
+    vocoder._mel_until = lambda end: mels.append(make(vocoder, end)) or mels[-1]
+    for frames in segments:
+        waves += [vocoder.push(piece) for piece in frames.split(pieces)] + [vocoder.end_segment()]
+    assert not len(vocoder.finish())
+    return mels, np.concatenate(waves), [len(wave) for wave in waves]
+
+
+def same(made, mel, wave) -> None:
+    torch.testing.assert_close(torch.cat(made[0], -1), mel, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(made[1], wave, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("pieces", [70, (6, 12, 25, 27), 1])
+def test_streamed_audio_does_not_depend_on_the_pieces(vivid, prompt, pieces):
+    frames = voiced(2.8)
+    made = spoken(vivid, prompt, [frames], pieces)
+    assert len(made[1]) == 70 * 2 * vivid.config.hift.frame
+    same(made, *in_one_pass(vivid, prompt, frames, True))
+
+
+@pytest.mark.parametrize("seconds", [13, 40])
+def test_streaming_is_one_pass_under_the_released_mask(vivid, prompt, seconds):
+    """However long speech is, fed in chunks as the engine feeds them."""
+    frames = voiced(seconds)
+    made = spoken(vivid, prompt, [frames], 60)
+    assert len(made[0]) > 4
+    same(made, *in_one_pass(vivid, prompt, frames, True))
+
+
+def test_who_does_not_listen_live_gets_full_attention(vivid, prompt):
+    """Nothing comes before the end, and then what one pass without a mask gives."""
+    frames = voiced(4.0)
+    made = spoken(vivid, prompt, [frames], 30, live=False)
+    assert not any(made[2][:-1])
+    same(made, *in_one_pass(vivid, prompt, frames, False))
+    mel, wave = in_one_pass(vivid, prompt, frames, True)
+    assert (torch.cat(made[0], -1) - mel).abs().max() > 1e-2 and np.abs(made[1] - wave).max() > 5e-4
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_segments_are_spoken_apart(vivid, prompt, live):
+    """As released: each piece of a text has a flow and a vocoder of its own, silent runs counted anew."""
+    segments = [voiced(1.3), voiced(2.1, seed=4)]
+    apart = [in_one_pass(vivid, prompt, frames, live) for frames in segments]
+    same(
+        spoken(vivid, prompt, segments, 40, live),
+        torch.cat([mel for mel, _ in apart], -1),
+        np.concatenate([wave for _, wave in apart]),
+    )
+
+
+def test_the_engine_ends_segments(stack, prompt):
+    """A text of several pieces sounds as its pieces do."""
+    text = "The king sang the thing. " * 12
+    assert len(stack.split(text)) > 1
+    ended = []
+    vocoder = stack.vocoder(prompt, 1, False)
+    end = vocoder.end_segment
+    vocoder.end_segment = lambda: ended.append(1) or end()
+    whole = copy.copy(stack)
+    whole.vocoder = lambda *_: vocoder
+    done = engine.run(whole, Request(text, prompt, sampling=GREEDY, max_seconds=60))
+    assert len(ended) > 1 and np.isfinite(done.audio).all()
 
 
 def test_first_sound_comes_early(stack, prompt):
-    """22 frames of sound as soon as the first chunk and its look-ahead are there, however long the prompt is."""
+    """At the first end of a block with 11 tokens of sound before it, the look-ahead behind it, whatever the prompt."""
     vocoder = stack.vocoder(prompt, 1)
-    frames = torch.randint(100, 2000, (60, 1))
+    frames = voiced(2.4)
     needed = next(n for n in range(60) if len(vocoder.push(frames[n : n + 1]))) + 1
-    assert needed <= 11 + 12 + 3
+    assert needed <= 11 + 12 + 3 + stack.config.flow.block_tokens
     assert not len(stack.vocoder(prompt, 1).push(frames[: needed - 1]))
+    end = needed - stack.config.flow.lookahead
+    assert (len(prompt.extra["voice"].tokens) + end) % stack.config.flow.block_tokens == 0
 
 
 def test_long_runs_of_silence_are_shortened():
@@ -136,22 +226,10 @@ def test_long_runs_of_silence_are_shortened():
     assert keep([7, 1, 2, 1, 1]) + keep([2, 1, 2, 9, 1]) == [7, 1, 2, 1, 1, 2, 9, 1]
 
 
-def test_the_window_is_bounded_and_keeps_its_place(stack, prompt):
-    """After long speech the flow sees the prompt and a few seconds, cut at a border of its attention blocks."""
-    vocoder = stack.vocoder(prompt, 1)
-    for _ in range(5):
-        vocoder.push(torch.randint(100, 2000, (25, 1)))
-    block = stack.config.flow.block_tokens
-    assert vocoder._done > 100 and vocoder._dropped > 0
-    assert vocoder._done - vocoder._dropped < 9 * block + vocoder._first + 4 * block
-    assert (vocoder._dropped - vocoder._first) % block == 0
-    assert len(vocoder._tokens) == 125 - vocoder._dropped
-
-
 def test_nothing_spoken_is_no_error(stack, prompt):
     vocoder = stack.vocoder(prompt, 1)
     assert len(vocoder.push(torch.zeros(0, 1, dtype=torch.long))) == 0
-    assert len(vocoder.finish()) == 0
+    assert len(vocoder.end_segment()) == 0 and len(vocoder.finish()) == 0
 
 
 def test_the_prefix(stack, prompt):
@@ -249,13 +327,48 @@ def test_a_prompt_is_cut_at_30_seconds_and_its_transcript_dropped(stack):
     assert prompt.seconds == 30 and prompt.text is None and "30 s" in prompt.notes[-1]
 
 
-def test_half_precision(stack, prompt):
-    """bfloat16 weights end to end: the right length and no overflow."""
-    folder = stack._adapters.parent
-    half = CosyVoiceStack(folder, stack.config, "cpu", torch.bfloat16)
-    assert half.lm.dtype == half._flow.dtype == torch.bfloat16
-    wave = half.vocoder(prompt, 1).push(torch.full((40, 1), 300))
-    assert len(wave) and np.isfinite(wave).all()
+def test_half_precision_is_the_language_models_alone(stack, prompt):
+    """A stack in bfloat16 makes the same sound of the same tokens."""
+    half = CosyVoiceStack(stack._adapters.parent, stack.config, "cpu", torch.bfloat16)
+    assert half.lm.dtype == torch.bfloat16
+    assert {weight.dtype for weight in half._flow.parameters()} == {torch.float32}
+    frames = voiced(2.0)
+    assert np.array_equal(*(spoken(each, prompt, [frames], 50)[1] for each in (half, stack)))
+    done = engine.run(half, Request("The thing.", prompt, forced_frames=12, sampling=GREEDY))
+    assert len(done.codes) == 12 and np.isfinite(done.audio).all()
+
+
+def test_the_language_model_trained_by_reinforcement(tmp_path):
+    """``#rl`` behind the name takes llm.rl.pt, wherever a name is given; version 2 has none."""
+    folder = write_model(tmp_path, tiny(3))
+    with pytest.raises(UserError, match="lacks llm.rl.pt: .*llm.rl.pt flow.pt"):
+        load_stack(f"{folder}#rl", "cpu", "float32")
+    other = CosyLanguageModel(tiny(3).lm, tiny(3).layout)
+    torch.save(released_lm_state(other), folder / "llm.rl.pt")
+    usual, trained = load_stack(str(folder), "cpu", "float32"), load_stack(f"{folder}#rl", "cpu", "float32")
+    assert trained.name == f"{folder}#rl" and usual.checkpoint_hash != trained.checkpoint_hash
+    torch.testing.assert_close(trained.lm.head.weight, other.head.weight, rtol=0, atol=0)
+    assert not torch.equal(usual.lm.head.weight, trained.lm.head.weight)
+    with pytest.raises(UserError, match="no language model #fast: put #rl"):
+        load_stack(f"{folder}#fast", "cpu", "float32")
+    (folder / "cosyvoice3.yaml").rename(folder / "cosyvoice2.yaml")
+    (folder / "sizes.json").unlink()
+    with pytest.raises(UserError, match="no language model #rl: put nothing"):
+        download.resolve(f"{folder}#rl")
+
+
+def test_a_prompt_is_taken_at_its_own_rate(stack):
+    """What the vocoder conditions on holds all that the file has below 12 kHz, and is made from it in one step."""
+    voice = speech_like(1.4, 44_100)
+    voice += 0.1 * np.sin(2 * np.pi * 10_000 * np.arange(len(voice), dtype=np.float32) / 44_100)
+    mel = stack.encode_prompt(voice, 44_100).extra["voice"].mel[0]
+    direct = prompt_mel(torch.from_numpy(audio.resample(voice, 44_100, 24_000)), stack.config.prompt_fmax)
+    torch.testing.assert_close(mel, direct[:, : mel.shape[1]])
+    lost = prompt_mel(
+        torch.from_numpy(audio.resample(audio.resample(voice, 44_100, 16_000), 16_000, 24_000)),
+        stack.config.prompt_fmax,
+    )
+    assert (mel - lost[:, : mel.shape[1]]).abs().max() > (1 if stack.config.version == 3 else 1e-3)
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -40,6 +40,9 @@ class ToneVocoder:
         swell = 0.55 + 0.45 * np.sin(phase / 40)
         return (0.2 * swell * np.sin(phase)).astype(np.float32)
 
+    def end_segment(self) -> np.ndarray:
+        return np.zeros(0, np.float32)
+
     def finish(self) -> np.ndarray:
         return np.zeros(0, np.float32)
 
@@ -53,7 +56,7 @@ class ToyStack(TinyStack):
         super().__init__(make_lm(SHAPE), modules)
         self.pause = pause
 
-    def vocoder(self, prompt: TinyPrompt, codebooks: int) -> ToneVocoder:
+    def vocoder(self, prompt: TinyPrompt, codebooks: int, live: bool = True) -> ToneVocoder:
         return ToneVocoder(self.sample_rate // self.frame_rate, self.pause)
 
 

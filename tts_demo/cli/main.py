@@ -179,9 +179,11 @@ def command_say(args: argparse.Namespace) -> None:
     stack = load_stack(args.stack, args.device, args.dtype, args.adapters)
     stack.split(args.text)
     sampling = parse_settings(find(args.method), found, stack.sampling)[1]  # where nothing was set, the stack's own
-    recording = audio.read(path, target=stack.sample_rate)
+    recording = audio.read(path, target=None)
     prompt = stack.encode_prompt(recording.samples, recording.rate, prompt_text)
-    request = Request(args.text, prompt, args.method, options, sampling, args.seed, seconds, bool(args.attention))
+    request = Request(
+        args.text, prompt, args.method, options, sampling, args.seed, seconds, bool(args.attention), live=False
+    )
     started, done = _drain(engine.generate(stack, request))
     report = describe_run(request, started, done, tuple(dict.fromkeys(recording.notes + prompt.notes)))
     kept = {k: report[k] for k in ("method", "options", "seed", "stack", "checkpoint_hash")}

@@ -245,7 +245,7 @@ class Evaluation:
         """The case's voice, encoded once."""
         key = case.prompt
         if key not in self._prompts:
-            recording = audio.read(case.prompt, target=self.stack.sample_rate)
+            recording = audio.read(case.prompt, target=None)
             self._prompts[key] = self.stack.encode_prompt(recording.samples, recording.rate, case.prompt_text or None)
         return self._prompts[key]
 

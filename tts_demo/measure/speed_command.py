@@ -40,7 +40,7 @@ def command(args: argparse.Namespace) -> None:
     else:
         stack = load_stack(args.stack, args.device, args.dtype, args.adapters, graphs)
         case = read_cases(None, 1)[0]
-        recording = audio.read(case.prompt, target=stack.sample_rate)
+        recording = audio.read(case.prompt, target=None)
         prompt = stack.encode_prompt(recording.samples, recording.rate, case.prompt_text or None)
     rows, skipped = runnable(stack, rows, bool(args.methods))
     holds: set[str] = set()

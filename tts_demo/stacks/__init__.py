@@ -21,9 +21,10 @@ def load_stack(
     graphs: bool = True,
 ) -> Stack:
     """The stack ``name``: ``nano``, a folder, or a Hugging Face repository (``owner/name[@revision]``). A folder or a
-    repository with a ``cosyvoice*.yaml`` or named FunAudioLLM/... is CosyVoice, any other must be laid out like
-    ``checkpoints/nano``. ``device`` and ``dtype``: None = what this machine does best. ``adapters``: where a released
-    model's trained methods are, a folder or a repository; None: the folder ``adapters`` inside the model's.
+    repository with a ``cosyvoice*.yaml`` or named FunAudioLLM/... is CosyVoice (``#rl`` behind its name: with the
+    language model of ``llm.rl.pt``), any other must be laid out like ``checkpoints/nano``. ``device`` and ``dtype``:
+    None = what this machine does best. ``adapters``: where a released model's trained methods are, a folder or a
+    repository; None: the folder ``adapters`` inside the model's.
     ``graphs``: on CUDA, decoding steps run as CUDA graphs (False: eagerly)."""
     if not name.strip():
         raise UserError("The stack needs a name: nano, a folder, or a Hugging Face repository (owner/name).")
@@ -54,4 +55,4 @@ def pick_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.d
 
 def is_cosyvoice(name: str) -> bool:
     """By the yaml file in the folder, or by the repository's owner."""
-    return name.lower().startswith("funaudiollm/") or any(Path(name).glob("cosyvoice*.yaml"))
+    return name.lower().startswith("funaudiollm/") or any(Path(name.partition("#")[0]).glob("cosyvoice*.yaml"))

@@ -197,8 +197,9 @@ class NanoStack:
                 )
         return found
 
-    def vocoder(self, prompt: Prompt, codebooks: int) -> NanoVocoder:
-        """A refiner fills in the codebooks that are not there; of several it is one that also weighs what they say."""
+    def vocoder(self, prompt: Prompt, codebooks: int, live: bool = True) -> NanoVocoder:
+        """A refiner fills in the codebooks that are not there; of several it is one that also weighs what they say.
+        ``live`` changes nothing: streaming is exact."""
         decoder, quantizer = self.codec.decoder, self.codec.quantizer
         speaker, latents = prompt.speaker[None].float(), prompt.extra["latent"]
         if codebooks == 1:
@@ -241,6 +242,10 @@ class NanoVocoder:
             if not len(data):
                 return np.zeros(0, np.float32)
         return data.cpu().numpy()
+
+    def end_segment(self) -> np.ndarray:
+        """Nothing: the next segment goes on where this one stops, without a join."""
+        return np.zeros(0, np.float32)
 
     def finish(self) -> np.ndarray:
         """The rest of the samples: in all exactly F * 320."""

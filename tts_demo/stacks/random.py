@@ -59,6 +59,9 @@ class Silence:
     def push(self, frames: Tensor) -> np.ndarray:
         return np.zeros(len(frames) * self.hop, np.float32)
 
+    def end_segment(self) -> np.ndarray:
+        return np.zeros(0, np.float32)
+
     def finish(self) -> np.ndarray:
         return np.zeros(0, np.float32)
 
@@ -113,7 +116,7 @@ class ShapeStack:
             self._methods[name] = find(name)(self.lm, modules)
         return self._methods[name]
 
-    def vocoder(self, prompt: Prompt, codebooks: int) -> Silence:
+    def vocoder(self, prompt: Prompt, codebooks: int, live: bool = True) -> Silence:
         return Silence(self.sample_rate // self.frame_rate)
 
 
@@ -129,7 +132,7 @@ class RandomCosyVoice(CosyVoiceStack):
         self.name, self.config, self.device, self.dtype = name, config, device, dtype
         self.lm = CosyLanguageModel(config.lm, config.layout).to(device, dtype).eval().requires_grad_(False)
         self.lm.graphed = graphs
-        self._flow = build_flow(config.flow).to(device, dtype).eval().requires_grad_(False)
+        self._flow = build_flow(config.flow).to(device).eval().requires_grad_(False)
         self._hift = Hift(config.hift).prepare().to(device)
         self._noise = flow_noise().to(device)
         self._methods, self._loading = {}, threading.Lock()

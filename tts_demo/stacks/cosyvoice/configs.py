@@ -140,6 +140,7 @@ class CosyConfig:
     yaml: str  # file that tells the version of a folder
     system_prompt: str  # spoken to the model before any text, "" for none
     silent_tokens: tuple[int, ...] = field(default=())  # runs of these are shortened before the flow
+    lm_files: tuple[str, ...] = ("llm.pt",)  # the language models of the folder, of which the first is read
 
 
 def _lm(extra_codes: int, end: int) -> LMConfig:
@@ -191,7 +192,16 @@ def version_3() -> CosyConfig:
         yaml="cosyvoice3.yaml",
         system_prompt=f"You are a helpful assistant.{END_OF_PROMPT}",
         silent_tokens=(1, 2, 28, 29, 55, 248, 494, 2241, 2242, 2322, 2323),
+        lm_files=("llm.pt", "llm.rl.pt"),
     )
+
+
+def with_lm(config: CosyConfig, variant: str) -> CosyConfig:
+    """The same with another of its language models first: ``rl`` is ``llm.rl.pt``. KeyError for one it has not."""
+    name = f"llm.{variant}.pt"
+    if name not in config.lm_files:
+        raise KeyError(variant)
+    return replace(config, lm_files=(name, *(other for other in config.lm_files if other != name)))
 
 
 def with_sizes(config: CosyConfig, sizes: dict[str, dict[str, Any]]) -> CosyConfig:

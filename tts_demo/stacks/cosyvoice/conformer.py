@@ -120,23 +120,22 @@ class ConformerEncoder(nn.Module):
         self.up_encoders = nn.ModuleList(Block(width, config.heads, config.ffn) for _ in range(config.up_blocks))
         self.after_norm = nn.LayerNorm(width)
 
-    def forward(self, x: Tensor, future: Tensor | None = None, first_block: int | None = None) -> Tensor:
+    def forward(self, x: Tensor, future: Tensor | None = None, blocks: bool = False) -> Tensor:
         """Embedded tokens -> features at the mel rate. [B, T, C] -> [B, 2T, C].
 
-        future: [B, lookahead, C] or None at the end. first_block: tokens of the first attention block, None for
-        attention without blocks.
+        future: [B, lookahead, C] or None at the end. blocks: attention in blocks, as while streaming.
         """
         x = self.embed(x)
         x = self.pre_lookahead_layer(x, None if future is None else self.embed(future))
-        x = self._run(self.encoders, x, self.block_tokens, first_block)
+        x = self._run(self.encoders, x, self.block_tokens if blocks else None)
         x = self.up_embed(self.up_layer(x))
-        x = self._run(self.up_encoders, x, 2 * self.block_tokens, None if first_block is None else 2 * first_block)
+        x = self._run(self.up_encoders, x, 2 * self.block_tokens if blocks else None)
         return self.after_norm(x)
 
-    def _run(self, blocks: nn.ModuleList, x: Tensor, block: int, first: int | None) -> Tensor:
+    def _run(self, layers: nn.ModuleList, x: Tensor, block: int | None) -> Tensor:
         length = x.shape[1]
         positions = relative_positions(length, x.shape[2], x.device, x.dtype)
-        mask = None if first is None else block_mask(length, block, first, x.device)
-        for layer in blocks:
+        mask = None if block is None else block_mask(length, block, x.device)
+        for layer in layers:
             x = layer(x, positions, mask)
         return x

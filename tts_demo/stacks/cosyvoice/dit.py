@@ -51,23 +51,31 @@ class InputEmbedding(nn.Module):
 
 
 class Rotary(nn.Module):
+    """Key ``inv_freq``: stored with the weights, and worked out anew, so that no cast of the module can round it."""
+
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.register_buffer("inv_freq", 10_000 ** (-torch.arange(0, channels, 2).float() / channels))
+        self.channels = channels
+        self.register_buffer("inv_freq", self._rates("cpu"))
+
+    def _rates(self, device: torch.device | str) -> Tensor:
+        return 10_000 ** (-torch.arange(0, self.channels, 2, device=device).float() / self.channels)
 
     def forward(self, length: int) -> tuple[Tensor, Tensor]:
-        """Cosines and sines, each channel pair's angle twice. 2 x [length, channels]."""
-        positions = torch.arange(length, device=self.inv_freq.device, dtype=torch.float32)
-        angles = (positions[:, None] * self.inv_freq.float()).repeat_interleave(2, dim=-1)
+        """Cosines and sines in float32, each channel pair's angle twice. 2 x [length, channels]."""
+        device = self.inv_freq.device
+        positions = torch.arange(length, device=device, dtype=torch.float32)
+        angles = (positions[:, None] * self._rates(device)).repeat_interleave(2, dim=-1)
         return angles.cos(), angles.sin()
 
 
 def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-    """Rotate the leading channels of the flat projection, pass the others. x: [B, M, C]; angles: [M, channels]."""
+    """Rotate the leading channels of the flat projection in float32, pass the others. x: [B, M, C]; angles: [M,
+    channels]."""
     head, rest = x[..., : cosines.shape[-1]], x[..., cosines.shape[-1] :]
     even, odd = head[..., 0::2], head[..., 1::2]
     turned = torch.stack((-odd, even), dim=-1).flatten(-2)
-    return torch.cat((head * cosines.to(x.dtype) + turned * sines.to(x.dtype), rest), dim=-1)
+    return torch.cat(((head * cosines + turned * sines).to(x.dtype), rest), dim=-1)
 
 
 class Attention(nn.Module):

@@ -13,20 +13,21 @@ import shlex
 from pathlib import Path
 
 from ...config import UserError
-from .configs import CosyConfig, version_2, version_3, with_sizes
+from .configs import CosyConfig, version_2, version_3, with_lm, with_sizes
 
 TEXT_FOLDER = "CosyVoice-BlankEN"
 TEXT_FILES = ("vocab.json", "merges.txt")
 SPEAKER_ENCODER = "campplus.onnx"
 SIZES = "sizes.json"  # optional, and in no released model
-WEIGHTS = ("llm.pt", "flow.pt", "hift.pt")
+ACOUSTICS = ("flow.pt", "hift.pt")
 
 
 def files_of(config: CosyConfig) -> tuple[str, ...]:
     """Every file this stack reads, relative to the model's folder."""
     return (
         config.yaml,
-        *WEIGHTS,
+        config.lm_files[0],
+        *ACOUSTICS,
         SPEAKER_ENCODER,
         config.speech_tokenizer,
         *(f"{TEXT_FOLDER}/{name}" for name in TEXT_FILES),
@@ -34,18 +35,20 @@ def files_of(config: CosyConfig) -> tuple[str, ...]:
 
 
 def resolve(name_or_path: str | Path) -> tuple[Path, CosyConfig]:
-    """The folder of a model and which version it is. Raises UserError with the command that mends what is missing."""
-    name = str(name_or_path)
+    """The folder of a model and which version it is. ``NAME#rl``: with the language model of ``llm.rl.pt``. Raises
+    UserError with the command that mends what is missing."""
+    name, _, variant = str(name_or_path).partition("#")
+    _varied(version_3(), variant)  # a variant that no version has is refused before anything is fetched
     if Path(name).is_dir():
         folder, repository = Path(name), None
     elif re.fullmatch(r"[\w.-]+/[\w.-]+(@[\w./-]+)?", name) and not name.startswith("."):
-        folder, repository = _fetch(name), name
+        folder, repository = _fetch(name, variant), name
     else:
         raise UserError(
             f"There is no model {name!r}: give the folder of a downloaded CosyVoice model, or a Hugging Face "
             "name such as FunAudioLLM/Fun-CosyVoice3-0.5B-2512."
         )
-    config = version_of(folder)
+    config = _varied(version_of(folder), variant)
     check_complete(folder, config, repository)
     return folder, config
 
@@ -60,6 +63,15 @@ def version_of(folder: Path) -> CosyConfig:
         f"{folder} holds neither cosyvoice2.yaml nor cosyvoice3.yaml: download the model with "
         f"'{command(version_3(), folder)}'."
     )
+
+
+def _varied(config: CosyConfig, variant: str) -> CosyConfig:
+    try:
+        return with_lm(config, variant) if variant else config
+    except KeyError:
+        known = [name.split(".")[1] for name in config.lm_files if name.count(".") == 2]
+        has = f"#{' or #'.join(known)}, or nothing" if known else "nothing"
+        raise UserError(f"This model has no language model #{variant}: put {has} behind its name.") from None
 
 
 def _sized(config: CosyConfig, path: Path) -> CosyConfig:
@@ -99,7 +111,7 @@ def fingerprint(folder: Path, config: CosyConfig) -> str:
     """Twelve hex digits from names, sizes and the first and last 64 kB of the weight files: reading gigabytes to name
     a checkpoint would take longer than loading it."""
     digest = hashlib.sha256()
-    for name in (*WEIGHTS, SPEAKER_ENCODER, config.speech_tokenizer):
+    for name in (config.lm_files[0], *ACOUSTICS, SPEAKER_ENCODER, config.speech_tokenizer):
         with open(folder / name, "rb") as file:
             size = file.seek(0, 2)
             digest.update(f"{name}:{size}".encode())
@@ -116,18 +128,19 @@ def _is_whole(path: Path) -> bool:
         return not file.read(40).startswith(b"version https://git-lfs")
 
 
-def _fetch(repository: str) -> Path:
+def _fetch(repository: str, variant: str) -> Path:
     """From the Hub, or from its cache where the Hub cannot be reached."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     name, _, revision = repository.partition("@")
-    wanted = sorted(set(files_of(version_2())) | set(files_of(version_3())))
+    candidates = (with_lm(version_3(), variant),) if variant else (version_2(), version_3())
+    wanted = sorted({file for config in candidates for file in files_of(config)})
     try:
         return Path(snapshot_download(name, revision=revision or None, allow_patterns=wanted))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120].rstrip(".")
-        config = version_2() if "osyVoice2" in name else version_3()
+        config = version_2() if "osyVoice2" in name else candidates[-1]
         folder = Path(name.rpartition("/")[2])
         raise UserError(
             f"{name} cannot be fetched here ({reason}): on a machine that reaches the Hugging Face Hub run "

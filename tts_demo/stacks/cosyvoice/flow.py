@@ -2,7 +2,8 @@
 
 An encoder (conformer or look-ahead convolution) turns tokens into a rough mel ``mu``; an estimator (U-Net or diffusion
 Transformer) gives the velocity that carries noise to the mel in ten Euler steps (Lipman et al. 2022, with
-classifier-free guidance). Knows nothing of streams: ``first_block`` only chooses the attention mask.
+classifier-free guidance). Knows nothing of streams: ``blocks`` only chooses the attention mask. Computes in
+float32, the released code's default: half precision overflows in version 3's residual stream.
 """
 
 from __future__ import annotations
@@ -41,13 +42,8 @@ class Flow(nn.Module):
         self.spk_embed_affine_layer = nn.Linear(config.speaker, config.mels)
         self.decoder = _Decoder(estimator)
 
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.spk_embed_affine_layer.weight.dtype
-
-    def encode(self, tokens: Tensor, future: Tensor | None = None, first_block: int | None = None) -> Tensor:
-        """tokens: [1, F]; future: the next ``lookahead`` tokens [1, lookahead], None at the end. -> mu [1, mels,
-        2F]."""
+    def encode(self, tokens: Tensor, future: Tensor | None = None, blocks: bool = False) -> Tensor:
+        """tokens: [1, F]; future: the next ``lookahead`` tokens [1, lookahead], None at the end -> mu [1, mels, 2F]."""
         raise NotImplementedError
 
     @torch.inference_mode()
@@ -58,39 +54,28 @@ class Flow(nn.Module):
         prompt_mel: Tensor,
         noise: Tensor,
         future: Tensor | None = None,
-        first_block: int | None = None,
+        blocks: bool = False,
     ) -> Tensor:
         """The mel of all tokens, those of the prompt included.
 
         tokens: [1, F]; speaker: [1, speaker]; prompt_mel: [1, mels, <= 2F], what the mel begins with; noise:
-        [1, mels, 2F]; future: see ``encode``; first_block: tokens of the first attention block, None for attention
-        to everything. -> [1, mels, 2F] float32.
+        [1, mels, 2F]; future: see ``encode``; blocks: attention in blocks of ``block_tokens`` that see themselves and
+        what lies before them, False for attention to everything. -> [1, mels, 2F].
         """
-        mu = self.encode(tokens, future, first_block)
-        voice = self.spk_embed_affine_layer(F.normalize(speaker.to(self.dtype), dim=1))
+        mu = self.encode(tokens, future, blocks)
+        voice = self.spk_embed_affine_layer(F.normalize(speaker, dim=1))
         condition = torch.zeros_like(mu)
         condition[:, :, : prompt_mel.shape[-1]] = prompt_mel
-        mask = None
-        if first_block is not None:
-            block = MEL_PER_TOKEN * self.config.block_tokens
-            mask = block_mask(mu.shape[-1], block, MEL_PER_TOKEN * first_block, mu.device)
-
-        def velocity(x: Tensor, t: Tensor) -> Tensor:
-            return self._guided(x.to(self.dtype), mu, t, voice, condition, mask).float()
-
-        return solve(velocity, noise.float(), self.config.steps)
+        mask = block_mask(mu.shape[-1], MEL_PER_TOKEN * self.config.block_tokens, mu.device) if blocks else None
+        with_and_without = [torch.cat((y, torch.zeros_like(y))) for y in (mu, voice, condition)]
+        return solve(lambda x, t: self._guided(x, t, *with_and_without, mask), noise, self.config.steps)
 
     def _guided(
-        self, x: Tensor, mu: Tensor, t: Tensor, voice: Tensor, condition: Tensor, mask: Tensor | None
+        self, x: Tensor, t: Tensor, mu: Tensor, voice: Tensor, condition: Tensor, mask: Tensor | None
     ) -> Tensor:
-        """Velocity with guidance: with and without everything that says what to speak, in one batch of two."""
-
-        def or_nothing(y: Tensor) -> Tensor:
-            return torch.cat((y, torch.zeros_like(y)))
-
-        both = self.decoder.estimator(
-            x.expand(2, -1, -1), or_nothing(mu), t.expand(2), or_nothing(voice), or_nothing(condition), mask
-        )
+        """Velocity with guidance. mu, voice, condition: [2, ...], of which the second row is zero: with and without
+        everything that says what to speak, in one batch of two."""
+        both = self.decoder.estimator(x.expand(2, -1, -1), mu, t.expand(2), voice, condition, mask)
         told, untold = both.chunk(2)
         return (1 + self.config.guidance) * told - self.config.guidance * untold
 
@@ -103,9 +88,9 @@ class ConformerFlow(Flow):
         self.encoder = ConformerEncoder(config)
         self.encoder_proj = nn.Linear(config.token_width, config.mels)
 
-    def encode(self, tokens: Tensor, future: Tensor | None = None, first_block: int | None = None) -> Tensor:
+    def encode(self, tokens: Tensor, future: Tensor | None = None, blocks: bool = False) -> Tensor:
         ahead = None if future is None else self.input_embedding(future)
-        return self.encoder_proj(self.encoder(self.input_embedding(tokens), ahead, first_block)).transpose(1, 2)
+        return self.encoder_proj(self.encoder(self.input_embedding(tokens), ahead, blocks)).transpose(1, 2)
 
 
 class DiTFlow(Flow):
@@ -115,7 +100,7 @@ class DiTFlow(Flow):
         super().__init__(config, DiT(config))
         self.pre_lookahead_layer = Lookahead(config.token_width, config.lookahead_channels, config.lookahead)
 
-    def encode(self, tokens: Tensor, future: Tensor | None = None, first_block: int | None = None) -> Tensor:
+    def encode(self, tokens: Tensor, future: Tensor | None = None, blocks: bool = False) -> Tensor:
         ahead = None if future is None else self.input_embedding(future)
         mu = self.pre_lookahead_layer(self.input_embedding(tokens), ahead)
         return mu.repeat_interleave(MEL_PER_TOKEN, dim=1).transpose(1, 2)

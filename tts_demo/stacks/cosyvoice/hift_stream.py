@@ -38,7 +38,7 @@ def reach(config: HiftConfig) -> tuple[int, int]:
 
 
 class HiftStream:
-    """One utterance. ``push`` mel as it comes, then ``finish``."""
+    """One utterance. ``push`` mel as it comes, the last of it with ``last``."""
 
     def __init__(self, hift: Hift) -> None:
         self._hift = hift
@@ -60,17 +60,9 @@ class HiftStream:
         return self._future
 
     @torch.inference_mode()
-    def push(self, mel: Tensor) -> Tensor:
-        """mel: [1, mels, n] -> wave [N], N a multiple of a frame, possibly 0."""
+    def push(self, mel: Tensor, last: bool = False) -> Tensor:
+        """mel: [1, mels, n], n >= 0 -> wave [N], N >= 0 a multiple of a frame; with ``last`` all that is left."""
         self._mel = torch.cat((self._mel, mel.float()), dim=-1)
-        return self._advance(last=False)
-
-    @torch.inference_mode()
-    def finish(self) -> Tensor:
-        """The rest of the wave."""
-        return self._advance(last=True)
-
-    def _advance(self, last: bool) -> Tensor:
         total = self._first + self._mel.shape[-1]
         ready = total if last else total - self._future
         if ready <= self._done:

@@ -50,13 +50,10 @@ def time_features(t: Tensor, width: int, scale: float = 1000.0) -> Tensor:
     return torch.cat((angles.sin(), angles.cos()), dim=-1)
 
 
-def block_mask(length: int, block: int, first: int, device: torch.device | str = "cpu") -> Tensor:
-    """True where a position may attend: its own block and everything before it. [length, length] bool.
-
-    The first block holds ``first`` positions, the others ``block``: a stream that wants its first sound early makes
-    the first block end where its first chunk ends, and later chunks then never change what was already computed.
-    """
-    blocks = (torch.arange(length, device=device) + (block - first)) // block
+def block_mask(length: int, block: int, device: torch.device | str = "cpu") -> Tensor:
+    """True where a position may attend: its own block of ``block`` positions, counted from the first, and everything
+    before it. [length, length] bool."""
+    blocks = torch.arange(length, device=device) // block
     return blocks[:, None] >= blocks[None, :]
 
 

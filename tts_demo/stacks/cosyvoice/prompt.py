@@ -44,8 +44,9 @@ class VoiceEncoder:
         self._speaker = _session(folder / SPEAKER_ENCODER, torch.device("cpu"))
 
     def __call__(self, samples: np.ndarray, sample_rate: int) -> Voice:
-        """samples: float [N] or [N, channels]. Raises UserError where it cannot serve as a prompt."""
-        recording = audio.read((sample_rate, samples))
+        """samples: float [N] or [N, channels], best at the rate they were recorded at: 16 and 24 kHz are both made of
+        them. Raises UserError where it cannot serve as a prompt."""
+        recording = audio.read((sample_rate, samples), target=None)
         if recording.seconds < audio.MIN_SECONDS:
             raise UserError(
                 f"The voice prompt is {recording.seconds:.1f} s long: record at least {audio.MIN_SECONDS:g} s, "
@@ -54,9 +55,10 @@ class VoiceEncoder:
         notes, cut = list(recording.notes), recording.seconds > MAX_SECONDS
         if cut:
             notes.append(f"Kept the first {MAX_SECONDS:g} s of {recording.seconds:.1f} s.")
-        low = torch.from_numpy(recording.samples[: int(MAX_SECONDS * audio.SAMPLE_RATE)])
-        wide = samples if samples.ndim == 1 else samples.mean(axis=1)
-        high = torch.from_numpy(audio.resample(wide, sample_rate, SAMPLE_RATE)[: int(MAX_SECONDS * SAMPLE_RATE)])
+        low, high = (
+            torch.from_numpy(audio.resample(recording.samples, sample_rate, rate)[: int(MAX_SECONDS * rate)])
+            for rate in (audio.SAMPLE_RATE, SAMPLE_RATE)
+        )
         tokens, mel = align(self.tokens(low), prompt_mel(high, self._config.prompt_fmax))
         return Voice(tokens, self.embedding(low), mel[None], len(low) / audio.SAMPLE_RATE, tuple(notes), cut)
 

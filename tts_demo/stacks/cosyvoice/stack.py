@@ -31,7 +31,7 @@ FEWEST, MOST = 2, 20  # speech tokens a text token, as in the released code
 
 
 class CosyVoiceStack:
-    """Version 2 or 3. The language model and the flow compute in ``dtype``, the vocoder in float32."""
+    """Version 2 or 3. The language model computes in ``dtype``, flow and vocoder in float32."""
 
     sample_rate = SAMPLE_RATE
     frame_rate = TOKEN_RATE
@@ -72,7 +72,8 @@ class CosyVoiceStack:
         adapters: str | Path | None = None,
         graphs: bool = True,
     ) -> CosyVoiceStack:
-        """name: a folder or a Hugging Face repository (``owner/name[@revision]``)."""
+        """name: a folder or a Hugging Face repository (``owner/name[@revision]``); ``#rl`` behind it takes the language
+        model of ``llm.rl.pt``."""
         folder, config = download.resolve(name)
         return cls(folder, config, device, dtype, name=str(name), adapters=adapters, graphs=graphs)
 
@@ -83,9 +84,7 @@ class CosyVoiceStack:
         with torch.device("meta"):
             flow = build_flow(self.config.flow)
         weights.load_flow(flow, folder / "flow.pt")
-        # half precision overflows in version 3's residual stream (users of the released code report NaN)
-        wide = self.config.version == 3 and self.dtype == torch.float16
-        flow.to(self.device, torch.float32 if wide else self.dtype).eval().requires_grad_(False)
+        flow.to(self.device, torch.float32).eval().requires_grad_(False)
         hift = Hift(self.config.hift)
         weights.load_hift(hift, folder / "hift.pt")
         return flow, hift.prepare().to(self.device)
@@ -141,10 +140,10 @@ class CosyVoiceStack:
             longest=MOST * len(ids),
         )
 
-    def vocoder(self, prompt: Prompt, codebooks: int = 1) -> CosyVocoder:
+    def vocoder(self, prompt: Prompt, codebooks: int = 1, live: bool = True) -> CosyVocoder:
         if codebooks != 1:
             raise UserError(f"This model speaks one codebook; a method with {codebooks} needs the stack nano.")
-        return CosyVocoder(self.config, self._flow, self._hift, self._noise, prompt.extra["voice"])
+        return CosyVocoder(self.config, self._flow, self._hift, self._noise, prompt.extra["voice"], live)
 
     def made_of(self, name: str, options: Options) -> str:
         """Hash of all weights that a run of the method with these options reads."""

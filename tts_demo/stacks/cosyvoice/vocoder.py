@@ -1,9 +1,12 @@
-"""Speech tokens -> 24 kHz samples while they are being made: the flow over a bounded window, then the vocoder.
+"""Speech tokens -> 24 kHz samples: flow, then vocoder, for a listener who is waiting or for one who is not.
 
-The flow's streaming attention works in blocks of 25 tokens that see everything before them, so a block is final once
-its tokens and three more are there. The released code recomputes the whole utterance for every chunk, starts its
-blocks at the prompt and so waits for up to 53 tokens, and ends on a chunk with another attention mask. Here the first
-block ends where the first chunk ends, the window holds the prompt and the last seconds only, and the mask stays.
+Live, the flow's attention works in blocks of 25 tokens counted from the start of the prompt, as in the released code's
+streaming: a position sees its block and everything before it, so a block is final once its tokens and three more are
+there. Chunks end at the ends of blocks, and all of them together are what one pass over the whole under the same mask
+gives. The released code takes the mask off for the last chunk; its frames then fit the earlier ones less well, so here
+it stays on. Not live, a segment is one pass with attention to everything, the released code's default.
+
+Either way each segment of a text is spoken apart from the others: flow and vocoder start anew, as released.
 """
 
 from __future__ import annotations
@@ -18,85 +21,71 @@ from .hift import Hift
 from .hift_stream import HiftStream
 from .prompt import Voice
 
-FIRST_SOUND = 11  # tokens' worth of sound in the first chunk, 0.44 s, beyond what the vocoder holds back
+FIRST_SOUND = 11  # tokens' worth of sound in the first chunk at least, 0.44 s, beyond what the vocoder holds back
 LONGEST_HOP = 4  # blocks per pass at most: long passes cost less per token, short ones speak earlier
-CONTEXT_BLOCKS = 8  # blocks of speech before a chunk that the flow sees, 8 s; the prompt it always sees
 SILENT_RUN = 5  # silent tokens in a row that are kept
 
 
 class CosyVocoder:
-    """One run. ``push`` tokens as they come, then ``finish``."""
+    """One run. ``push`` tokens as they come, ``end_segment`` where a segment of the text ends, then ``finish``."""
 
-    def __init__(self, config: CosyConfig, flow: Flow, hift: Hift, noise: Tensor, voice: Voice) -> None:
-        """noise: the flow's table [1, mels, 15000] on the flow's device."""
-        self._flow, self._noise = flow, noise
+    def __init__(
+        self, config: CosyConfig, flow: Flow, hift: Hift, noise: Tensor, voice: Voice, live: bool = True
+    ) -> None:
+        """noise: the flow's table [1, mels, 15000] on the flow's device. live: give sound out once it is final."""
+        self._config, self._flow, self._hift, self._noise, self._live = config, flow, hift, noise, live
         device = noise.device
         self._prompt = voice.tokens.to(device)  # [P]
         self._speaker, self._mel = voice.speaker.to(device), voice.mel.to(device)
-        self._hift = HiftStream(hift)
-        self._silence = SilenceFilter(config.silent_tokens)
         self._block, self._lookahead = flow.config.block_tokens, flow.config.lookahead
-        self._first = FIRST_SOUND + -(-self._hift.held_back // MEL_PER_TOKEN)  # tokens of the first chunk
-        self._tokens = self._prompt[:0]  # generated, from number ``_dropped`` on
-        self._dropped = 0
+        self._start()
+
+    def _start(self) -> None:
+        """A new segment begins."""
+        self._tokens = self._prompt[:0]  # of this segment
+        self._silence = SilenceFilter(self._config.silent_tokens)
+        self._stream = HiftStream(self._hift)
         self._done = 0  # tokens whose mel was made
-        self._hop = 1  # blocks of the next pass
+        self._hop = 1  # blocks of the chunk after the first
 
     def push(self, frames: Tensor) -> np.ndarray:
         """frames: [n, K], of which the first codebook counts -> float32 [N], N >= 0."""
         kept = self._silence(frames[:, 0].tolist())
         self._tokens = torch.cat((self._tokens, torch.tensor(kept, dtype=torch.long, device=self._tokens.device)))
         waves = []
-        while self._dropped + len(self._tokens) >= self._done + self._next() + self._lookahead:
-            waves.append(self._hift.push(self._run(self._done + self._next(), last=False)))
+        while self._live and len(self._tokens) >= (end := self._chunk_end()) + self._lookahead:
+            self._hop = min(2 * self._hop, LONGEST_HOP) if self._done else 1
+            waves.append(self._stream.push(self._mel_until(end)))
+        return _samples(waves)
+
+    def end_segment(self) -> np.ndarray:
+        """Everything that is left of this segment -> float32 [N]."""
+        waves = [self._stream.push(self._mel_until(len(self._tokens)), last=True)] if len(self._tokens) else []
+        self._start()
         return _samples(waves)
 
     def finish(self) -> np.ndarray:
-        """Everything that is left -> float32 [N]."""
-        total = self._dropped + len(self._tokens)
-        if not total:
-            return np.zeros(0, np.float32)
-        waves = [self._hift.push(self._run(total, last=True))] if total > self._done else []
-        return _samples([*waves, self._hift.finish()])
+        """The end of the last segment -> float32 [N]."""
+        return self.end_segment()
 
-    def _next(self) -> int:
-        """Tokens of the next chunk. All chunks but the first are whole blocks."""
-        return self._hop * self._block if self._done else self._first
-
-    def _run(self, end: int, last: bool) -> Tensor:
-        """Mel of the tokens _done..end. -> [1, mels, n]."""
-        self._slide()
-        own = end - self._dropped
-        tokens = torch.cat((self._prompt, self._tokens[:own]))[None]
-        future = None if last else self._tokens[None, own : own + self._lookahead]
-        mel = self._flow(tokens, self._speaker, self._mel, self._window_noise(own), future, self._first_block())
-        start = len(self._prompt) + self._done - self._dropped
+    def _chunk_end(self) -> int:
+        """Tokens at the end of the next chunk: always the end of a block."""
         if self._done:
-            self._hop = min(2 * self._hop, LONGEST_HOP)
-        self._done = end
+            return self._done + self._hop * self._block
+        soonest = FIRST_SOUND + -(-self._stream.held_back // MEL_PER_TOKEN)
+        return soonest + -(len(self._prompt) + soonest) % self._block
+
+    def _mel_until(self, end: int) -> Tensor:
+        """Mel of the tokens _done..end; the flow sees the prompt and all of the segment. -> [1, mels, n], n >= 0."""
+        future = self._tokens[None, end : end + self._lookahead] if end < len(self._tokens) else None
+        tokens = torch.cat((self._prompt, self._tokens[:end]))[None]
+        places = torch.arange(MEL_PER_TOKEN * tokens.shape[1], device=tokens.device)
+        noise = self._noise[:, :, places % NOISE_FRAMES]  # beyond 300 s, where the released code gives up, it repeats
+        start, self._done = len(self._prompt) + self._done, end
+        if start == tokens.shape[1]:
+            return self._mel[:, :, :0]
+        mel = self._flow(tokens, self._speaker, self._mel, noise, future, blocks=self._live)
         return mel[:, :, MEL_PER_TOKEN * start :]
-
-    def _slide(self) -> None:
-        """Forget the oldest speech, in whole blocks counted from the end of the first chunk."""
-        while self._done - self._dropped >= CONTEXT_BLOCKS * self._block + self._size_of_oldest():
-            count = self._size_of_oldest()
-            self._tokens = self._tokens[count:]
-            self._dropped += count
-
-    def _size_of_oldest(self) -> int:
-        return self._block if self._dropped else self._first
-
-    def _first_block(self) -> int:
-        """Tokens of the window's first attention block, such that one block ends where the first chunk ends."""
-        border = len(self._prompt) + (0 if self._dropped else self._first)
-        return border % self._block or self._block
-
-    def _window_noise(self, own: int) -> Tensor:
-        """The noise of the prompt and of ``own`` tokens after the dropped ones, each where it always was."""
-        device, prompt = self._noise.device, MEL_PER_TOKEN * len(self._prompt)
-        speech = prompt + MEL_PER_TOKEN * self._dropped + torch.arange(MEL_PER_TOKEN * own, device=device)
-        index = torch.cat((torch.arange(prompt, device=device), speech % NOISE_FRAMES))
-        return self._noise[:, :, index]
 
 
 class SilenceFilter:

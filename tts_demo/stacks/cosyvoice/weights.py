@@ -54,7 +54,7 @@ def load_hift(hift: nn.Module, path: Path) -> None:
 def released_lm(folder: Path, config: CosyConfig) -> CosyLanguageModel:
     """The language model of a complete model folder, on the CPU, in the precision it is stored in."""
     lm = empty_lm(config.lm, config.layout)
-    load_lm(lm, folder / "llm.pt")
+    load_lm(lm, folder / config.lm_files[0])
     return lm
 
 
