@@ -22,6 +22,8 @@ MIN_SECONDS, KEEP_SECONDS, MAX_SECONDS = 1.0, 15.0, 300.0  # a prompt: refused b
 MIN_RATE, MAX_RATE, MAX_CHANNELS = 8_000, 192_000, 2
 MAX_BYTES = 200_000_000
 CONTAINERS = "mov,matroska,webm,ogg,wav,w64,aac,amr,asf,aiff,caf,flac,mp3,mpegts"  # FFmpeg's names of its readers
+UNKNOWN = 2**40  # samples; libsndfile gives a huge number where a header tells none
+SYNTHETIC = "Synthetic speech"  # title of every file that is
 MOST_PHASES = 640  # either term of a resampling ratio: 11,025 Hz to 16 kHz is 441 to 640, every usual rate is exact
 SILENT_PEAK = 1e-3  # of full scale: below this nobody spoke
 LEVEL_RMS, LEVEL_PEAK = 0.07, 0.95  # the loudness that everything is trained on
@@ -130,20 +132,25 @@ def write_wav(
     try:
         with soundfile.SoundFile(target, "w", rate, 1, subtype="PCM_16", format="WAV") as file:
             if provenance is not None:
-                file.software = "tts_demo"
-                file.title = "Synthetic speech"
-                file.comment = json.dumps({"synthetic": True, **provenance})
+                file.software, file.title, file.comment = "tts_demo", *mark(provenance).values()
             file.write(pcm)
     except (soundfile.LibsndfileError, OSError) as error:
         raise UserError(f"{target} cannot be written ({str(error).rstrip('.')}): choose another file.") from None
 
 
+def mark(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Tags of a file of synthetic speech, in any format."""
+    return {"title": SYNTHETIC, "comment": json.dumps({"synthetic": True, **facts}, ensure_ascii=False)}
+
+
 def read_provenance(source: str | Path | BinaryIO) -> dict[str, Any]:
-    """What ``write_wav`` noted in the file; empty where there is no such note."""
-    with soundfile.SoundFile(source) as file:
-        if file.software.split(" ")[0] != "tts_demo":
-            return {}
-        return json.loads(file.comment)
+    """What was noted in a file of synthetic speech of any format; empty where there is no such note."""
+    import av
+
+    with av.open(str(source) if isinstance(source, Path) else source) as file:
+        tags = {**file.metadata, **file.streams.audio[0].metadata}
+    tags = {key.lower(): value for key, value in tags.items()}
+    return json.loads(tags["comment"]) if tags.get("title") == SYNTHETIC else {}
 
 
 def _decode(source: str | Path | bytes, max_seconds: float) -> tuple[int, np.ndarray]:
@@ -157,8 +164,8 @@ def _decode(source: str | Path | bytes, max_seconds: float) -> tuple[int, np.nda
     opened = lambda: io.BytesIO(source) if isinstance(source, bytes) else str(source)
     try:
         with soundfile.SoundFile(opened()) as file:
-            _check_shape(file.samplerate, file.channels, file.frames, max_seconds)
-            if file.frames:  # a streamed WAV has sizes of 0 in its header
+            if 0 < file.frames < UNKNOWN:  # the header of a streamed WAV or FLAC does not know
+                _check_shape(file.samplerate, file.channels, file.frames, max_seconds)
                 return file.samplerate, file.read(dtype="float32", always_2d=True)
     except (soundfile.LibsndfileError, RuntimeError, TypeError):
         pass  # not one of its formats, or damaged

@@ -17,7 +17,7 @@ class BadField(UserError):
 
     def __init__(self, field: str, words: str) -> None:
         super().__init__(f"{field} {words}")
-        self.field = field
+        self.field, self.words = field, words
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse
 from starlette.requests import Request
 from starlette.routing import Route
 
+from . import speech
 from .page import player
 from .service import health, log_line, log_to_stderr
 
@@ -68,7 +69,7 @@ def launch(
         footer_links=["api", "settings"],
         run_history=False,
         max_file_size=f"{place.limits.max_upload_mb}mb",
-        app_kwargs={"routes": [Route("/health", answer)]},
+        app_kwargs={"routes": [Route("/health", answer), *speech.routes(place.act)]},
         mcp_server=mcp,
         prevent_thread_lock=True,
         quiet=not block,

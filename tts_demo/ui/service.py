@@ -53,6 +53,10 @@ class Limits:
         return cls(**values)
 
 
+class Unavailable(UserError):
+    """Nothing is wrong with what was asked: the server cannot do it now."""
+
+
 class Job:
     """One visitor's place in the line: a stop flag, and the device while it is first. ``wanted`` is asked at every step
     whether somebody still waits for the result."""
@@ -82,7 +86,7 @@ class Job:
     def _check(self) -> None:
         if self.stopping():
             reason = "The server is restarting; try again in a minute."
-            raise UserError(reason if self._gate.draining else "Stopped before the device was free.")
+            raise Unavailable(reason if self._gate.draining else "Stopped before the device was free.")
 
     def leave(self) -> None:
         """Flags and a release only: after a cancel this runs on the server's event loop."""
@@ -105,11 +109,11 @@ class Gate:
         """A place for one run at the end of the line, or a UserError that says why not."""
         with self._changed:
             if self.draining:
-                raise UserError("The server is restarting; try again in a minute.")
+                raise Unavailable("The server is restarting; try again in a minute.")
             if len(self._of(visitor)) >= self.limits.per_visitor:
                 raise UserError("Your previous run has not ended yet; stop it or wait for it.")
             if len(self._line) > self.limits.max_queue:
-                raise UserError(f"{self.limits.max_queue} runs are waiting already; try again in a minute.")
+                raise Unavailable(f"{self.limits.max_queue} runs are waiting already; try again in a minute.")
             job = Job(self, visitor, wanted)
             self._line.append(job)
             return job
@@ -222,9 +226,9 @@ class Handle:
     def get(self, timeout: float = 120.0) -> Any:
         """The stack; waits while it loads. UserError when it could not be loaded."""
         if not self.wait(timeout):
-            raise UserError("The model is still loading; try again in a minute.")
+            raise Unavailable("The model is still loading; try again in a minute.")
         if self.error:
-            raise UserError(self.error)
+            raise Unavailable(self.error)
         return self._stack
 
     @property

@@ -1,0 +1,258 @@
+"""OpenAI's ``POST /v1/audio/speech`` and ``GET /v1/models`` on this page's model, for programs that speak no other
+language. The same line before the device, limits and engine as the page."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import dataclasses
+import json
+import threading
+import time
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request as HTTPRequest
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from .. import audio, engine, voice
+from ..config import UserError
+from .asked import Asked, BadField, consent, string
+from .formats import TYPES, Encoder
+from .page import voices
+from .page.handlers import Handlers
+from .run.session import to_int16
+from .service import Unavailable, log, log_line
+
+MARK = {"X-Synthetic-Speech": "tts_demo"}
+IGNORED = ("instructions",)  # of OpenAI's fields: styles that our models do not know
+FIELDS = {
+    *("model", "input", "voice", "response_format", "speed", "stream", "stream_format", *IGNORED),
+    *("method", "options", "seed", "temperature", "max_seconds", "ref_audio", "ref_text", "consent"),
+}
+
+
+class NoSuchModel(BadField):
+    """Another status than for a wrong value."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """A checked request. voice: encoded bytes of a recording. sse: pieces as events instead of bare bytes."""
+
+    asked: Asked
+    voice: bytes
+    form: str
+    stream: bool
+    sse: bool
+
+    @classmethod
+    def of(cls, fields: Any, act: Handlers) -> Order:
+        if not isinstance(fields, Mapping):
+            raise BadField("The body", "must be a JSON object.")
+        for name in fields:
+            if name not in FIELDS:
+                raise BadField(name, f"is not known here; known are {', '.join(sorted(FIELDS))}.")
+        stack = act.handle.get(timeout=0)
+        if string(fields, "model") != stack.name:
+            raise NoSuchModel("model", f"{fields['model']!r} is not served here; choose {stack.name}.")
+        if fields.get("speed", 1) != 1 or isinstance(fields.get("speed"), bool):
+            raise BadField("speed", "must be 1: these models speak at the pace of the voice.")
+        form = string(fields, "response_format", "mp3")
+        if form not in TYPES:
+            raise BadField("response_format", f"must be one of {', '.join(TYPES)}, not {form!r}.")
+        kind = string(fields, "stream_format", "audio")
+        if kind not in ("audio", "sse"):
+            raise BadField("stream_format", f"must be audio or sse, not {kind!r}.")
+        stream = fields.get("stream", "stream_format" in fields)
+        if not isinstance(stream, bool):
+            raise BadField("stream", "must be true or false.")
+        own = {k: fields[k] for k in ("method", "options", "seed", "temperature", "max_seconds") if k in fields}
+        recording, words = spoken_by(fields, act.limits.max_upload_mb)
+        try:
+            asked = Asked.of(act.limits, own | {"text": string(fields, "input"), "prompt_text": words})
+        except BadField as error:
+            renamed = {"text": "input", "prompt_text": "ref_text"}
+            raise BadField(renamed.get(error.field, error.field), error.words) from None
+        return cls(asked, recording, form, stream or kind == "sse", kind == "sse")
+
+
+def spoken_by(fields: Mapping[str, Any], most_mb: int) -> tuple[bytes, str]:
+    """The recording to copy and its transcript: a bundled voice by its name, or ``ref_audio`` in base64, which needs
+    consent."""
+    if "ref_audio" in fields:
+        consent(fields)
+        sent = string(fields, "ref_audio")
+        sent = sent.split(",", 1)[1] if sent.startswith("data:") and "," in sent else sent
+        if len(sent) > most_mb * 1_400_000:
+            raise BadField("ref_audio", f"is too big; the limit here is {most_mb} MB.")
+        try:
+            return base64.b64decode(sent, validate=True), string(fields, "ref_text", "")
+        except (binascii.Error, ValueError):
+            raise BadField("ref_audio", "must be a recording in base64; addresses are not fetched.") from None
+    name, known = string(fields, "voice"), voices.examples()
+    for example in known:
+        if example.name.lower() == name.lower():
+            return example.path.read_bytes(), example.text
+    raise BadField("voice", f"{name!r} is not known; choose {', '.join(e.name for e in known)}, or send ref_audio.")
+
+
+def listed(act: Handlers) -> list[dict[str, Any]]:
+    """Models in OpenAI's form: the loaded stack."""
+    stack = act.handle.now
+    return [{"id": stack.name, "object": "model", "created": 0, "owned_by": "tts_demo"}] if stack else []
+
+
+class Speaking:
+    """One order on a thread of its own, which outlives no client: ``left`` ends it at the next step."""
+
+    def __init__(self, order: Order, act: Handlers) -> None:
+        self.order, self.act = order, act
+        self.left = threading.Event()
+        self._loop, self._pieces = asyncio.get_running_loop(), asyncio.Queue()
+        threading.Thread(target=self._work, daemon=True, name="speech").start()
+
+    async def next(self) -> Any:
+        """The next piece: bytes, None at the end, or the error that ended it."""
+        return await self._pieces.get()
+
+    def _say(self, piece: Any) -> None:
+        self._loop.call_soon_threadsafe(self._pieces.put_nowait, piece)
+
+    def _work(self) -> None:
+        started, outcome, order, act = time.monotonic(), "refused", self.order, self.act
+        visitor, job = f"v1-{uuid.uuid4().hex}", None
+        try:
+            job = act.gate.join(visitor, lambda: not self.left.is_set())
+            for _ in job.waiting(act.handle):
+                pass
+            outcome = "left"
+            for samples in self._speech(visitor):
+                self._say(samples)
+            outcome = "stopped" if job.stopping() else "done"
+            if outcome == "stopped":
+                raise UserError("The run was stopped before it ended.")
+            self._say(None)
+        except UserError as error:
+            self._say(error)
+        except Exception as error:  # nobody above: the client is told, the log has the traceback
+            outcome = "failed"
+            log.exception("a run failed")
+            self._say(error)
+        finally:
+            if job:
+                job.leave()
+            seconds = round(time.monotonic() - started, 2)
+            log_line("v1", method=order.asked.method, outcome=outcome, form=order.form, seconds=seconds)
+
+    def _speech(self, visitor: str) -> Any:
+        """Encoded pieces, the last of them the end of the file."""
+        order, act = self.order, self.act
+        stack = act.handle.get()
+        recording = audio.read(order.voice, target=stack.sample_rate)
+        recording = voice.prompt(recording, act.limits.max_prompt_seconds)
+        request = order.asked.request(stack.sampling)
+        facts = {"method": request.method, "options": dataclasses.asdict(request.options), "seed": request.seed}
+        facts |= {"stack": stack.name, "checkpoint_hash": stack.checkpoint_hash}
+        encoder = Encoder(order.form, stack.sample_rate, facts, whole=not order.stream)
+        for _, event in act.events(recording, order.asked.prompt_text, [("0", request)], visitor):
+            if isinstance(event, engine.Audio) and len(event.samples):
+                yield encoder.push(to_int16(event.samples))
+        yield encoder.finish()
+
+
+async def answer(http: HTTPRequest, act: Handlers) -> Response:
+    """One ``POST /v1/audio/speech``."""
+    try:
+        order = Order.of(await body(http, act.limits.max_upload_mb), act)
+    except UserError as error:
+        return refusal(error)
+    speaking = Speaking(order, act)
+    gone = asyncio.create_task(hung_up(http, speaking))
+    first = await speaking.next()
+    while first == b"":
+        first = await speaking.next()
+    if isinstance(first, Exception):
+        gone.cancel()
+        return refusal(first)
+    if order.stream:
+        kind = "text/event-stream" if order.sse else TYPES[order.form]
+        return StreamingResponse(pieces(speaking, first, gone), media_type=kind, headers=MARK)
+    data = [piece async for piece in pieces(speaking, first, gone)]
+    return Response(b"".join(data), media_type=TYPES[order.form], headers=MARK)
+
+
+async def pieces(speaking: Speaking, first: bytes | None, gone: asyncio.Task) -> AsyncIterator[bytes]:
+    """The file, or events that hold it. However it is left, the run ends."""
+    sse, piece = speaking.order.sse, first
+    try:
+        while piece is not None:
+            if isinstance(piece, Exception):
+                if sse:
+                    yield event({"type": "error", "error": error_body(piece)})
+                return
+            if piece:
+                delta = {"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode()} if sse else None
+                yield event(delta) if delta else piece
+            piece = await speaking.next()
+        if sse:
+            yield event({"type": "speech.audio.done", "usage": None})
+    finally:
+        gone.cancel()
+        speaking.left.set()
+
+
+async def hung_up(http: HTTPRequest, speaking: Speaking) -> None:
+    """Watch the connection."""
+    while not await http.is_disconnected():
+        await asyncio.sleep(0.1)
+    speaking.left.set()
+
+
+async def body(http: HTTPRequest, most_mb: int) -> Any:
+    """The JSON of the request, of which no more is kept than an upload may have."""
+    data, most = bytearray(), most_mb * 1_400_000 + 100_000
+    async for part in http.stream():
+        data += part
+        if len(data) > most:
+            raise BadField("The body", f"is too big; the limit of a recording is {most_mb} MB.")
+    try:
+        return json.loads(data)
+    except ValueError:  # of bad UTF-8 too
+        raise BadField("The body", "is not JSON.") from None
+
+
+def event(content: dict[str, Any]) -> bytes:
+    return f"data: {json.dumps(content)}\n\n".encode()
+
+
+def error_body(error: Exception) -> dict[str, Any]:
+    """In OpenAI's form."""
+    known, later = isinstance(error, UserError), isinstance(error, Unavailable)
+    return {
+        "message": str(error) if known else "The model failed on this request; the server's log says why.",
+        "type": "invalid_request_error" if known and not later else "server_error",
+        "param": getattr(error, "field", None),
+        "code": "model_not_found" if isinstance(error, NoSuchModel) else None,
+    }
+
+
+def refusal(error: Exception) -> Response:
+    """400 for what the client got wrong, 503 for what it may send again later, 500 for what is ours."""
+    kinds = {NoSuchModel: 404, Unavailable: 503, UserError: 400, Exception: 500}
+    status = next(code for kind, code in kinds.items() if isinstance(error, kind))
+    return JSONResponse({"error": error_body(error)}, status, headers={"Retry-After": "10"} if status == 503 else None)
+
+
+def routes(act: Handlers) -> list[Route]:
+    async def speech(http: HTTPRequest) -> Response:
+        return await answer(http, act)
+
+    async def models(_: HTTPRequest) -> Response:
+        return JSONResponse({"object": "list", "data": listed(act)})
+
+    return [Route("/v1/audio/speech", speech, methods=["POST"]), Route("/v1/models", models)]
