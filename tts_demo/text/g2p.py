@@ -7,6 +7,7 @@ written out before. Deterministic, offline; one instance serves all threads: not
 from __future__ import annotations
 
 import functools
+import re
 import threading
 from dataclasses import dataclass
 
@@ -14,6 +15,36 @@ from .symbols import BOUNDARY, IDS, PUNCTUATION
 
 # What its network for unknown words may say outside the lexicon's alphabet.
 _FOLD = str.maketrans({"…": ".", "a": "ɑ", "y": "j", "ʀ": "ɹ", "ɾ": "T", "ʔ": "t", "(": "", ")": "", "-": "", "1": ""})
+# Sounds that are no words, spelt with as many letters as the feeling asks for.
+_INTERJECTIONS = tuple(
+    (re.compile(pattern, re.IGNORECASE), phonemes)
+    for pattern, phonemes in (
+        ("s*sh{2,}", "ʃʃ"),
+        ("m{2,}", "mm"),
+        ("h+m{2,}", "hmm"),
+        ("br{2,}", "bˈɜɹɹ"),
+        ("gr{2,}", "ɡˈɜɹɹ"),
+        ("ps{2,}t", "psst"),
+        ("pf+t+|pf{2,}", "pfft"),
+        ("tsk", "tˈɪsk"),
+        ("z{2,}", "zz"),
+        ("a+r{2,}g+h*", "ˈɑɹɡ"),
+        ("a+h{1,}|a{2,}h*", "ˈɑ"),
+        ("o+h{2,}", "ˈO"),
+        ("o{2,}h*", "ˈu"),
+        ("e+w+", "ˈiju"),
+        ("ugh+", "ˈʌɡ"),
+        ("u+h{2,}", "ˈʌ"),
+        ("u+m{2,}", "ˈʌm"),
+        ("e+r{2,}", "ˈɜɹ"),
+        ("aw{2,}", "ˈɔ"),
+        ("ha(?:ha){2,}h?", "hˌɑhɑhˈɑ"),
+        ("(?:he){2,}h?", "hˌihˈi"),
+        ("who+a+h*", "wˈO"),
+        ("ye+a+h{2,}", "jˈɛə"),
+        ("e{2,}k", "ˈik"),
+    )
+)
 _building = threading.Lock()
 
 
@@ -39,8 +70,11 @@ def tokens(text: str) -> list[Token]:
     """'The cat, really?' -> The ðə, cat kˈæt, ',', really ɹˈiᵊli, '?'. What makes no sound is left out."""
     with _building:
         g2p = _build()
+    tagged = g2p.tokenize(text)
+    for token in tagged:
+        token.phonemes = _sound(token.text) or token.phonemes
     found = []
-    for token in g2p.phonemize_tokens(g2p.tokenize(text)):
+    for token in g2p.phonemize_tokens(tagged):
         phonemes = token.phonemes or ""
         if phonemes and all(c in PUNCTUATION or c == "…" for c in phonemes):
             found.append(Token("", phonemes.replace("…", "."), bool(token.whitespace)))
@@ -49,3 +83,27 @@ def tokens(text: str) -> list[Token]:
         if phonemes:
             found.append(Token(token.text, phonemes, bool(token.whitespace)))
     return found
+
+
+def knows(word: str) -> bool:
+    """Whether the lexicon has the word."""
+    with _building:
+        lexicon = _build().lexicon
+    return word in lexicon.golds or word in lexicon.silvers
+
+
+def ends_in_a(word: str) -> bool:
+    """Whether the lexicon ends the word in the vowel of 'day': 'cafe', not 'resume'."""
+    with _building:
+        lexicon = _build().lexicon
+    phonemes = lexicon.lookup(word, None, None, None)[0] or ""
+    return phonemes.rstrip("zs").endswith("A")
+
+
+def is_interjection(word: str) -> bool:
+    """Whether it has sounds of its own here: 'Shh', 'brrr'."""
+    return _sound(word) is not None
+
+
+def _sound(word: str) -> str | None:
+    return next((phonemes for pattern, phonemes in _INTERJECTIONS if pattern.fullmatch(word)), None)

@@ -5,24 +5,16 @@ Knows nothing of models. Writing numbers and signs out is in ``spelling.py``, ph
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..config import UserError
 from . import espeak_table, g2p
-from .spelling import is_speakable, normalise
+from .segments import shorten
+from .spelling import normalise, sentences
 from .symbols import BOUNDARY, CONSONANTS, IDS, SYMBOLS, VOWELS
 
 MAX_CHARACTERS = 5_000  # of one request, about six minutes of speech
-
-_CLAUSE_END = re.compile(r"(?<=[;:—])\s+|(?<=,)\s+|\s+(?=\()")
-_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[A-Z0-9])|\n\s*\n")
-_NO_END = re.compile(
-    r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|Gen|Col|Capt|Lt|Sgt|Maj|Rev|Hon|Gov|Sen|Rep|Pres|Messrs|Mt|No|Nos|vs|etc|"
-    r"e\.g|i\.e|Fig|Vol|pp|p|approx|Inc|Ltd|Co|Corp|Ave|Blvd|Rd|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)"
-    r"|(?:^|[\s(\"“])[A-Z](?:\.[A-Z])*)\.$"
-)
 
 
 class Label(str):
@@ -52,23 +44,28 @@ class Spoken:
 
 def preview(text: str) -> list[Spoken]:
     """What will be said, sentence by sentence. Raises UserError where nothing can be spoken."""
-    return [_spoken(sentence) for sentence in split_sentences(text)]
+    return [_spoken(words) for words in split_sentences(text)]
 
 
-def _spoken(sentence: str) -> Spoken:
-    words = normalise(sentence)
-    return Spoken(words, tuple(g2p.tokens(words)))
+def _spoken(words: str) -> Spoken:
+    """A full stop that is also an abbreviation's ('in the U.S.') is a mark of its own behind it."""
+    tokens = g2p.tokens(words)
+    if tokens and words[-1] in ".?!" and tokens[-1].word:
+        tokens.append(g2p.Token("", words[-1], False))
+    return Spoken(words, tuple(tokens))
 
 
 def _labelled(text: str, vocab: int) -> list[tuple[str, str]]:
     """(symbol, written word) pairs."""
     older = vocab == len(espeak_table.SYMBOLS)
     pairs: list[tuple[str, str]] = []
-    for token in _spoken(text).tokens:
-        symbols = espeak_table.respell(token.phonemes) if older else token.phonemes
-        pairs.extend((symbol, "" if symbol == BOUNDARY else token.word) for symbol in symbols)
-        if token.blank:
-            pairs.append((BOUNDARY, ""))
+    for words in sentences(text):
+        for token in _spoken(words).tokens:
+            symbols = espeak_table.respell(token.phonemes) if older else token.phonemes
+            pairs.extend((symbol, "" if symbol == BOUNDARY else token.word) for symbol in symbols)
+            if token.blank:
+                pairs.append((BOUNDARY, ""))
+        pairs.append((BOUNDARY, ""))
     while pairs and pairs[-1][0] == BOUNDARY:
         pairs.pop()
     return pairs
@@ -96,33 +93,11 @@ def sounds(vocab: int = len(SYMBOLS)) -> frozenset[int]:
 
 
 def split_sentences(text: str, max_chars: int = 220) -> list[str]:
-    """Pieces to speak in turn, each at most ``max_chars`` once written out. Cuts at sentence ends, then at clause
-    borders, then at words. Abbreviations and initials do not end a sentence. Raises UserError where a piece cannot
-    be spoken, so that a long text fails before its first word is heard."""
+    """Sentences to speak in turn, written out, each at most ``max_chars``: cut at clause borders, then at words. Raises
+    UserError where nothing can be spoken, so that a long text fails before its first word is heard."""
     if not text.strip():
         raise UserError("There is no text to say: type at least one word.")
     if len(text) > MAX_CHARACTERS:
         raise UserError(f"The text has {len(text):,} characters: cut it to at most {MAX_CHARACTERS:,}.")
     normalise(text)
-    sentences: list[str] = []
-    start = 0
-    for match in _SENTENCE_END.finditer(text):
-        if "\n" not in match.group() and _NO_END.search(text[start : match.start()]):
-            continue
-        sentences.append(text[start : match.end()])
-        start = match.end()
-    sentences.append(text[start:])
-    flat = [" ".join(s.split()) for s in sentences]
-    return [piece for s in flat for piece in _shorten(s, max_chars) if is_speakable(piece)]
-
-
-def _shorten(sentence: str, max_chars: int) -> list[str]:
-    """Cut an overlong sentence at the clause border, else the space, that leaves the most even pieces."""
-    if not is_speakable(sentence) or len(normalise(sentence)) <= max_chars:
-        return [sentence]
-    for borders in (_CLAUSE_END.finditer(sentence), re.finditer(r"\s+", sentence)):
-        inner = [m.end() for m in borders if 0.15 * len(sentence) < m.end() < 0.85 * len(sentence)]
-        if inner:
-            cut = min(inner, key=lambda border: abs(border - len(sentence) / 2))
-            return _shorten(sentence[:cut].strip(), max_chars) + _shorten(sentence[cut:].strip(), max_chars)
-    raise UserError(f"A word in this text is too long to speak: put spaces into {sentence[:24]!r}...")
+    return [piece for words in sentences(text) for piece in shorten(words, max_chars)]

@@ -1,0 +1,118 @@
+"""Abbreviations, titles, Roman numerals, letters, interjections, stretched and short words; sounds of homographs."""
+
+from __future__ import annotations
+
+import pytest
+from reading import words
+
+from tts_demo.text import preview
+
+ABBREVIATIONS = {
+    "Dr. Smith vs. Mrs. Jones": "doctor smith versus missus jones",
+    "Mr Smith and Ms. Lee": "mister smith and miz lee",
+    "Prof. Lee": "professor lee",
+    "St. James St.": "saint james street",
+    "Main St. is closed": "main street is closed",
+    "42nd St., the corner": "forty second street the corner",
+    "Ft. Worth": "fort worth",
+    "Mt. Everest": "mount everest",
+    "apples, e.g. red ones": "apples for example red ones",
+    "one, i.e., the first": "one that is the first",
+    "pens, paper, etc.": "pens paper et cetera",
+    "No. 5": "number five",
+    "He said no. Then he left.": "he said no then he left",
+    "Nos. 3 and 4": "numbers three and four",
+    "see fig. 3": "see figure three",
+    "a fig. It": "a fig it",
+    "Fig. 2": "figure two",
+    "vol. 2, ch. 3, p. 12": "volume two chapter three page twelve",
+    "pp. 10-12": "pages ten to twelve",
+    "approx. 5": "approximately five",
+    "Acme Inc. is here": "acme incorporated is here",
+    "Smith & Co.": "smith and company",
+    "Martin Luther King Jr.": "martin luther king junior",
+    "a Ph.D. in physics": "a p h d in physics",
+    "the U.S. army": "the u s army",
+    "the U.K.'s plan": "the u k 's plan",
+    "a.k.a. Bob": "a k a bob",
+    "Boston, MA": "boston massachusetts",
+    "Washington, D.C.": "washington d c",
+    "et al. (2019)": "et al twenty nineteen",
+    "est. 1950": "established nineteen fifty",
+    "P.O. Box 12": "p o box twelve",
+    "5th Ave.": "fifth avenue",
+    "Tues. and Thurs.": "tuesday and thursday",
+}
+ROMAN = {
+    "King Charles III": "king charles the third",
+    "Henry VIII had six wives.": "henry the eighth had six wives",
+    "Louis XIV's palace": "louis the fourteenth's palace",
+    "Pope John Paul II": "pope john paul the second",
+    "World War II": "world war two",
+    "World War I": "world war one",
+    "Chapter IV": "chapter four",
+    "Act III, Scene ii": "act three scene two",
+    "Super Bowl LVIII": "super bowl fifty eight",
+    "Rocky IV": "rocky four",
+    "Type II diabetes": "type two diabetes",
+    "Part I": "part one",
+    "Henry V": "henry the fifth",
+    "Queen Elizabeth I was": "queen elizabeth the first was",
+    "Malcolm X": "malcolm x",
+    "Final Fantasy VII": "final fantasy seven",
+    "Charles I think": "charles i think",
+    "I am here": "i am here",
+    "vitamin C": "vitamin c",
+}
+SPELT = {
+    "Noooo!": "no",
+    "sooo good": "so good",
+    "Yesss": "yes",
+    "pleeease": "please",
+    "btw it works": "b t w it works",
+    "idk, lol": "i d k lol",
+    "thx": "thanks",
+    "brb": "b r b",
+    "TBH it works": "tbh it works",
+    "well-known": "well known",
+    "'tis the season": "tis the season",
+    "Hello,world.This is it": "hello world this is it",
+}
+
+
+@pytest.mark.parametrize(("text", "said"), [*ABBREVIATIONS.items(), *ROMAN.items(), *SPELT.items()])
+def test_read(text: str, said: str) -> None:
+    assert words(text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "phonemes"),
+    [
+        ("Shh!", "ʃʃ"),
+        ("Shhhhh, quiet.", "ʃʃ"),
+        ("Mm.", "mm"),
+        ("Mmmm, good.", "mm"),
+        ("Brrr!", "bˈɜɹɹ"),
+        ("Hmm.", "hmm"),
+        ("Psst.", "psst"),
+        ("Ugh!", "ˈʌɡ"),
+        ("I read it yesterday.", "ɹˈɛd"),
+        ("I will read it.", "ɹˈid"),
+        ("Close the door.", "klˈOz"),
+        ("We are close to it.", "klˈOs"),
+        ("They live here.", "lˈɪv"),
+        ("a live show", "lˈIv"),
+        ("The wind blows.", "wˈɪnd"),
+        ("Wind the clock.", "wˈInd"),
+        ("a tear in my eye", "tˈɪɹ"),
+        ("the FBI", "ˌɛfbˌiˈI"),
+        ("NASA said", "nˈæsə"),
+        ("USB and HTML", "jˌuˌɛsbˈi"),
+        ("an A in maths", "ˈA"),
+        ("Plan A is best.", "ˈA"),
+        ("at 5 p.m.", "pˌiˈɛm"),
+        ("at 5 a.m. today", "ˌAˈɛm"),
+    ],
+)
+def test_sounds(text: str, phonemes: str) -> None:
+    assert phonemes in [token.phonemes for sentence in preview(text) for token in sentence.tokens]

@@ -1,0 +1,81 @@
+"""Digits that are no number: telephones, zip codes, cards, machines, versions, sections, houses, rooms, models."""
+
+from __future__ import annotations
+
+import pytest
+from reading import words
+
+TELEPHONES = {
+    "(555) 123-4567": "five five five one two three four five six seven",
+    "Call 555-0142.": "call five five five zero one four two",
+    "212-555-0143 ext. 7": "two one two five five five zero one four three extension seven",
+    "1-800-555-0199": "one eight hundred five five five zero one nine nine",
+    "+1 (415) 555-2671": "plus one four one five five five five two six seven one",
+    "+44 20 7946 0958": "plus four four two zero seven nine four six zero nine five eight",
+    "1-800-FLOWERS": "one eight hundred flowers",
+    "415.555.2671": "four one five five five five two six seven one",
+    "Call 911!": "call nine one one",
+    "Dial 112 now": "dial one one two now",
+    "text 988": "text nine eight eight",
+    "911 people came": "nine hundred eleven people came",
+}
+CODES = {
+    "Beverly Hills, CA 90210": "beverly hills california nine zero two one zero",
+    "zip code 02139": "zip code zero two one three nine",
+    "Boston, MA 02115-1234": "boston massachusetts zero two one one five one two three four",
+    "4111 1111 1111 1111": "four one one one one one one one one one one one one one one one",
+    "123-45-6789": "one two three four five six seven eight nine",
+    "your PIN is 4821": "your pin is four eight two one",
+    "a card ending in 4242": "a card ending in four two four two",
+    "ISBN 978-3-16-148410-0": "isbn nine seven eight three one six one four eight four one zero zero",
+    "open 24/7": "open twenty four seven",
+    "my 401(k)": "my four oh one k",
+}
+MACHINES = {
+    "192.168.1.1": "one nine two dot one six eight dot one dot one",
+    "127.0.0.1:8080": "one two seven dot zero dot zero dot one colon eighty eighty",
+    "on port 7860": "on port seventy eight sixty",
+    "version 2.0.1": "version two point zero point one",
+    "v1.10": "version one point ten",
+    "Python 3.11 or newer": "python three point eleven or newer",
+    "Ubuntu 22.04": "ubuntu twenty two point oh four",
+    "iOS 17.4.1": "ios seventeen point four point one",
+    "torch 2.11.0": "torch two point eleven point zero",
+    "section 3.2.1": "section three point two point one",
+    "Section 4.12": "section four point twelve",
+    "see §3.10": "see section three point ten",
+    "Figure 2.10": "figure two point ten",
+}
+PLACES = {
+    "221B Baker Street": "two twenty one b baker street",
+    "1600 Pennsylvania Avenue": "sixteen hundred pennsylvania avenue",
+    "123 N. Main St.": "one twenty three north main street",
+    "350 5th Ave., New York, NY": "three fifty fifth avenue new york new york",
+    "Room 101": "room one oh one",
+    "flight 237": "flight two thirty seven",
+    "Route 66": "route sixty six",
+    "I-95 north": "i ninety five north",
+    "a Boeing 747": "a boeing seven forty seven",
+    "an RTX 4090": "an rtx forty ninety",
+}
+MODELS = {
+    "MP3": "mp three",
+    "COVID-19": "covid nineteen",
+    "an F-16": "an f sixteen",
+    "a B2B firm": "a b two b firm",
+    "5G": "five g",
+    "a 3D film": "a three d film",
+    "a 4K TV": "a four k tv",
+    "GPT-4": "gpt four",
+    "an iPhone 15": "an iphone fifteen",
+    "the A380": "the a three eighty",
+    "H2O": "h two o",
+    "Apollo 11": "apollo eleven",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [*TELEPHONES.items(), *CODES.items(), *MACHINES.items(), *PLACES.items(), *MODELS.items()]
+)
+def test_read(text: str, said: str) -> None:
+    assert words(text) == said

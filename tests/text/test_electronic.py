@@ -1,0 +1,46 @@
+"""Addresses of the net, files, paths, handles, hashtags, languages."""
+
+from __future__ import annotations
+
+import pytest
+from reading import words
+
+READ = {
+    "see www.example.com": "see w w w dot example dot com",
+    "at https://example.com/docs": "at example dot com slash docs",
+    "https://github.com/user/repo.": "github dot com slash user slash repo",
+    "visit example.com!": "visit example dot com",
+    "john.doe@example.com": "john dot doe at example dot com",
+    "info@example.co.uk": "info at example dot co dot u k",
+    "a_b-c@example.org": "a underscore b dash c at example dot org",
+    "follow @nasa": "follow at nasa",
+    "thanks @john_doe!": "thanks at john underscore doe",
+    "#ThrowbackThursday": "hashtag throwback thursday",
+    "#blessed": "hashtag blessed",
+    "issue #42": "issue number forty two",
+    "we are #1": "we are number one",
+    "open README.md": "open readme dot m d",
+    "run setup.py": "run setup dot p y",
+    "in config.json": "in config dot j s o n",
+    "edit ~/.bashrc": "edit tilde slash dot bashrc",
+    "cd /usr/local/bin": "c d slash user slash local slash bin",
+    "C:\\Users\\me": "c colon backslash users backslash me",
+    "my_variable": "my underscore variable",
+    "C++ and C#": "c plus plus and c sharp",
+    "Ctrl+C": "control plus c",
+    "run with --help": "run with dash dash help",
+    "Node.js": "node dot j s",
+    "Tom & Jerry @ home": "tom and jerry at home",
+    "R&B": "r and b",
+    "AT&T": "a t and t",
+    "and/or": "and or",
+    "he/she": "he or she",
+    "w/o sugar": "without sugar",
+    "coffee w/ milk": "coffee with milk",
+    "read/write access": "read slash write access",
+}
+
+
+@pytest.mark.parametrize(("text", "said"), READ.items())
+def test_read(text: str, said: str) -> None:
+    assert words(text) == said

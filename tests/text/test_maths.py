@@ -1,0 +1,119 @@
+"""Cardinals, ordinals, decimals, fractions, scores, ratios, ranges, powers, comparisons, signs."""
+
+from __future__ import annotations
+
+import pytest
+from reading import words
+
+from tts_demo.text import numbers
+
+NUMBERS = {
+    "I have 21 of 1,234.5": "i have twenty one of one thousand two hundred thirty four point five",
+    "0.5 and .5": "zero point five and point five",
+    "3.14159": "three point one four one five nine",
+    "1,000,000 people": "one million people",
+    "7,800,000,000": "seven billion eight hundred million",
+    "The 2nd, 3rd, 21st and 100th": "the second third twenty first and one hundredth",
+    "the 1,000th visitor": "the one thousandth visitor",
+    "agent 007": "agent double oh seven",
+    "-5 degrees": "minus five degrees",
+    "10k followers": "ten thousand followers",
+    "2.5M views": "two point five million views",
+    "the 747s": "the seven forty sevens",
+    "in groups of 6s and 7s": "in groups of sixes and sevens",
+    "100 percent": "one hundred percent",
+    "the 101 ways": "the one hundred one ways",
+    "1" * 19: " ".join(["one"] * 19),
+    "(42)": "forty two",
+    "2000 people": "two thousand people",
+    "1500 words": "one thousand five hundred words",
+    "5th-grade": "fifth grade",
+}
+FRACTIONS = {
+    "7/16 of an inch": "seven sixteenths of an inch",
+    "3/4 of the class": "three quarters of the class",
+    "1/2 a cup": "half a cup",
+    "1/2 cup": "one half cup",
+    "2/3 cup of milk": "two thirds cup of milk",
+    "1 1/2 cups": "one and a half cups",
+    "2 3/4 miles": "two and three quarters miles",
+    "5/8-inch bolt": "five eighths inch bolt",
+    "1/10 of it": "one tenth of it",
+    "a 1-1/4 inch pipe": "a one and a quarter inch pipe",
+    "9/10 of people": "nine tenths of people",
+    "3/2": "three halves",
+}
+SCORES = {
+    "They won 3-2.": "they won three to two",
+    "a 24–21 loss": "a twenty four to twenty one loss",
+    "I give it 4/5 stars.": "i give it four out of five stars",
+    "8/10 would recommend": "eight out of ten would recommend",
+    "He got 18/20 on the test.": "he got eighteen out of twenty on the test",
+    "a perfect 10/10": "a perfect ten out of ten",
+    "The Cougars (1-2) travel to Utah (2-2).": "the cougars one and two travel to utah two and two",
+    "The score was 102-99.": "the score was one hundred two to ninety nine",
+    "I scored 95/100": "i scored ninety five out of one hundred",
+    "a 3:1 ratio": "a three to one ratio",
+    "at 16:9": "at sixteen to nine",
+    "mix it 1:10": "mix it one to ten",
+}
+RANGES = {
+    "pages 10-20": "pages ten to twenty",
+    "ages 5–12": "ages five to twelve",
+    "20-30%": "twenty to thirty percent",
+    "10%-20%": "ten percent to twenty percent",
+    "2-3 times": "two to three times",
+    "5 - 10 items": "five to ten items",
+    "1,000-2,000 words": "one thousand to two thousand words",
+    "0.5-1.5": "zero point five to one point five",
+}
+MATHS = {
+    "2 + 2 = 4": "two plus two equals four",
+    "5 - 3 = 2": "five minus three equals two",
+    "6 × 7 = 42": "six times seven equals forty two",
+    "10 ÷ 2 = 5": "ten divided by two equals five",
+    "8/2=4": "eight divided by two equals four",
+    "3*4=12": "three times four equals twelve",
+    "x^2 + y^2": "x squared plus y squared",
+    "2^10": "two to the power of ten",
+    "x^n": "x to the power of n",
+    "6.02 × 10^23": "six point zero two times ten to the power of twenty three",
+    "1e-5": "one times ten to the power of minus five",
+    "x < 5": "x is less than five",
+    "x ≥ 3": "x is greater than or equal to three",
+    "a <= b": "a is less than or equal to b",
+    "a != b": "a is not equal to b",
+    "p < 0.05": "p is less than zero point zero five",
+    "in < 5 minutes": "in less than five minutes",
+    "> 50% of them": "greater than fifty percent of them",
+    "±5": "plus or minus five",
+    "√16 = 4": "the square root of sixteen equals four",
+    "y = 3x + 2": "y equals three x plus two",
+    "f(x) = x - 1": "f of x equals x minus one",
+    "~5 minutes": "about five minutes",
+    "a 4x4 truck": "a four by four truck",
+    "an 8 x 10 photo": "an eight by ten photo",
+    "3x faster": "three times faster",
+    "an A+ or a B-": "an a plus or a b minus",
+    "18+ only": "eighteen plus only",
+    "A → B": "a to b",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [*NUMBERS.items(), *FRACTIONS.items(), *SCORES.items(), *RANGES.items(), *MATHS.items()]
+)
+def test_read(text: str, said: str) -> None:
+    assert words(text) == said
+
+
+def test_years() -> None:
+    said = {"1900": "nineteen hundred", "1776": "seventeen seventy six", "2000": "two thousand"}
+    said |= {"2001": "two thousand one", "2010": "twenty ten", "1905": "nineteen oh five", "1066": "ten sixty six"}
+    assert {n: numbers.year(n) for n in said} == said
+
+
+def test_roman() -> None:
+    read = {"I": 1, "IV": 4, "IX": 9, "XIV": 14, "XL": 40, "XCIX": 99, "MCMXCIV": 1994}
+    assert {r: numbers.roman(r) for r in read} == read
+    assert [numbers.roman(r) for r in ("", "IIII", "VX", "ABC")] == [None] * 4

@@ -1,0 +1,123 @@
+"""Unicode folded to what the rules know: plain quotes and dashes, no invisible characters, compatibility forms as their
+plain ones, accents only where they change how a word sounds. Other scripts are refused."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from ..config import UserError
+from . import g2p
+
+_FOLD = str.maketrans(
+    {
+        **dict.fromkeys("‘’ʼ‛`´′ʹ＇", "'"),
+        **dict.fromkeys("“”„‟«»″〃＂", '"'),
+        **dict.fromkeys("‐‑‒−﹣－", "-"),
+        **dict.fromkeys("―⸺⸻", "—"),
+        **dict.fromkeys("⁄∕", "/"),
+        **dict.fromkeys("∙⋅", "·"),
+        **dict.fromkeys("™®℠", ""),
+        **dict.fromkeys("➔➜➡⟶⇒⟹", "→"),
+        "…": "...",
+        "‥": "..",
+        "№": "No. ",
+        "º": "°",
+        "ª": "a",
+        "ß": "ss",
+        "ø": "o",
+        "Ø": "O",
+        "ł": "l",
+        "Ł": "L",
+        "đ": "d",
+        "Đ": "D",
+        "ð": "th",
+        "þ": "th",
+        "Þ": "Th",
+        "ı": "i",
+        "æ": "ae",
+        "Æ": "Ae",
+        "œ": "oe",
+        "Œ": "Oe",
+        "Ω": "Ω",
+        "⅒": " 1/10",
+        "⅑": " 1/9",
+    }
+)
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
+_SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
+_POWER_BEFORE = re.compile(r"(?:\d|\)|(?<![A-Za-z])[A-Za-z]|(?<![A-Za-z])(?:[cdkm]?m|ft|in|mi|yd))$")
+_GREEK = dict(
+    zip(
+        "αβγδεζηθικλμνξοπρσςτυφχψω",
+        (
+            "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma sigma tau "
+            "upsilon phi chi psi omega"
+        ).split(),
+    )
+)
+_MICRO = re.compile(r"(?<=\d)(\s?)μ(?=(?:g|m|s|l|L|A|V|F|W|Sv)(?![A-Za-z]))")
+_OHM = re.compile(r"(?<=\d)(\s?[kM]?)Ω")
+_DIAERESIS = str.maketrans("ëïËÏ", "eiEI")
+_ACCENTED = re.compile(r"[^\W\d_]*[À-ɏ][^\W\d_]*")
+
+
+def fold(text: str) -> str:
+    """What is left is ASCII, the signs the rules read out, and Latin letters whose accents matter. Raises UserError
+    for letters of other scripts."""
+    text = "".join(c for c in unicodedata.normalize("NFC", text) if not _is_invisible(c))
+    text = _SUPERSCRIPT.sub(_power, text.translate(_FOLD))
+    text = re.sub(r"(?<=\d)\s?--\s?(?=\d)", "–", text)
+    text = re.sub(r"(?<=\d)(?=[¼½¾⅓⅔⅕-⅞])", " ", text)
+    text = unicodedata.normalize("NFKC", text).translate(_FOLD)
+    text = _OHM.sub(r"\1ohm", _MICRO.sub(r"\1µ", text))
+    text = "".join(_named(text, i) for i in range(len(text)))
+    text = _ACCENTED.sub(lambda m: _accents(m.group()), text)
+    text = "".join(" " if _is_picture(c) else c for c in text if not unicodedata.combining(c))
+    foreign = sorted({c for c in text if unicodedata.category(c)[0] == "L" and not "A" <= c <= "ɏ"})
+    if foreign:
+        raise UserError(
+            f"These voices speak English only: rewrite the words with {' '.join(foreign[:8])} in English letters."
+        )
+    return text
+
+
+def _is_invisible(c: str) -> bool:
+    if c in "\n\t":
+        return False
+    kind = unicodedata.category(c)
+    return kind in ("Cc", "Cf", "Co", "Cs", "Cn") or "\ufe00" <= c <= "\ufe0f"
+
+
+def _is_picture(c: str) -> bool:
+    """An emoji or another sign that nobody reads out."""
+    kind = unicodedata.category(c)
+    return (kind == "So" and c not in "°©¶♭") or (kind == "Sk" and c > "\u2000")
+
+
+def _power(match: re.Match[str]) -> str:
+    """'x²' -> 'x^2', 'km²' -> 'km^2'; a raised number behind a word is a footnote."""
+    before = match.string[max(0, match.start() - 4) : match.start()]
+    return "^" + match.group().translate(_SUPERSCRIPTS) if _POWER_BEFORE.search(before) else ""
+
+
+def _named(text: str, i: int) -> str:
+    """A Greek letter alone by its name; one inside a Greek word is a foreign letter."""
+    c = text[i]
+    name = _GREEK.get(c.lower())
+    if name is None or any("Ͱ" <= other <= "Ͽ" for other in text[max(0, i - 1) : i] + text[i + 1 : i + 2]):
+        return c
+    left = " " if i and text[i - 1].isalnum() else ""
+    right = " " if text[i + 1 : i + 2].isalnum() else ""
+    return f"{left}{name}{right}"
+
+
+def _accents(word: str) -> str:
+    """'naïve' -> 'naive', but 'résumé' stays: without its accents it would be another word."""
+    plain = "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
+    if not plain.isascii() or not all(c <= "ɏ" for c in word):
+        return word
+    loud = word[-1] in "éè" or word.endswith(("és", "ée", "ées"))
+    if g2p.knows(plain) and not (loud and not g2p.ends_in_a(plain)):
+        return plain
+    return word if loud else word.translate(_DIAERESIS)

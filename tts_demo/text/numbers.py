@@ -1,0 +1,128 @@
+"""Numbers in English words, as an American says them: no 'and' in cardinals, decimals digit by digit.
+
+Functions take digits as they are written (commas allowed) and give lower-case words without hyphens."""
+
+from __future__ import annotations
+
+import re
+
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+).split()
+_TENS = "- - twenty thirty forty fifty sixty seventy eighty ninety".split()
+_SCALES = ["", *"thousand million billion trillion quadrillion".split()]
+_ORDINALS = {
+    "one": "first",
+    "two": "second",
+    "three": "third",
+    "five": "fifth",
+    "eight": "eighth",
+    "nine": "ninth",
+    "twelve": "twelfth",
+}
+_DENOMINATORS = {2: ("half", "halves"), 4: ("quarter", "quarters")}
+_LONGEST = 18  # digits of a number that is said as one
+_ROMAN = re.compile(r"M{0,3}(CM|CD|D?C{0,3})(XC|XL|L?X{0,3})(IX|IV|V?I{0,3})")
+_ROMAN_VALUES = dict(zip("IVXLCDM", (1, 5, 10, 50, 100, 500, 1000)))
+
+
+def _below_thousand(n: int) -> list[str]:
+    words = [_ONES[n // 100], "hundred"] if n >= 100 else []
+    n %= 100
+    if n >= 20:
+        words.append(_TENS[n // 10])
+        n %= 10
+    return [*words, _ONES[n]] if n else words
+
+
+def _whole(n: int) -> str:
+    if n == 0:
+        return "zero"
+    groups = []
+    for scale in _SCALES:
+        n, low = divmod(n, 1000)
+        if low:
+            groups.append(" ".join([*_below_thousand(low), scale]).strip())
+        if not n:
+            break
+    return " ".join(reversed(groups))
+
+
+def digits(text: str) -> str:
+    """'0-19' -> 'zero one nine': every digit on its own."""
+    return " ".join(_ONES[int(c)] for c in text if c in "0123456789")
+
+
+def cardinal(text: str) -> str:
+    """'1,234.50' -> 'one thousand two hundred thirty four point five zero', '.5' -> 'point five', '007' by digits."""
+    whole, dot, decimals = text.replace(",", "").partition(".")
+    if len(whole) > _LONGEST or (len(whole) > 1 and whole[0] == "0"):
+        words = digits(whole)
+    else:
+        words = _whole(int(whole)) if whole else ""
+    if dot and decimals:
+        words = f"{words} point {digits(decimals)}"
+    return words.strip()
+
+
+def ordinal(text: str) -> str:
+    """'21' -> 'twenty first'"""
+    head, _, last = cardinal(text).rpartition(" ")
+    if last in _ORDINALS:
+        last = _ORDINALS[last]
+    elif last.endswith("y"):
+        last = last[:-1] + "ieth"
+    else:
+        last += "th"
+    return f"{head} {last}".strip()
+
+
+def plural(words: str) -> str:
+    """'nineteen ninety' -> 'nineteen nineties', 'six' -> 'sixes'"""
+    if words.endswith("y"):
+        return words[:-1] + "ies"
+    return words + ("es" if words.endswith("x") else "s")
+
+
+def year(text: str) -> str:
+    """'1907' -> 'nineteen oh seven', '2005' -> 'two thousand five', '1800' -> 'eighteen hundred'"""
+    n = int(text)
+    if not 1000 < n < 10_000 or n % 1000 < 10:
+        return cardinal(text)
+    return pairs(text)
+
+
+def pairs(text: str) -> str:
+    """Numbers of streets, rooms, flights, models: '221' -> 'two twenty one', '101' -> 'one oh one', '1600' -> 'sixteen
+    hundred', '4090' -> 'forty ninety'; others as cardinals."""
+    if not 3 <= len(text) <= 4 or text[0] == "0" or text.endswith("000"):
+        return cardinal(text)
+    high, low = text[:-2], text[-2:]
+    tail = "hundred" if low == "00" else f"oh {_ONES[int(low[1])]}" if low[0] == "0" else cardinal(low)
+    return f"{cardinal(high)} {tail}"
+
+
+def sections(text: str, joint: str = "point") -> str:
+    """Versions and numbered sections: '3.11' -> 'three point eleven', '22.04' -> 'twenty two point oh four'"""
+    return f" {joint} ".join(
+        "oh " + digits(part[1:]) if len(part) == 2 and part[0] == "0" and part != "00" else cardinal(part)
+        for part in text.split(".")
+    )
+
+
+def fraction(top: str, bottom: str) -> str:
+    """'3', '4' -> 'three quarters', '7', '16' -> 'seven sixteenths'; beyond hundredths 'seven over two hundred'"""
+    n, d = int(top), int(bottom)
+    if d < 2 or (d > 100 and bottom not in ("1000", "1000000")):
+        return f"{cardinal(top)} over {cardinal(bottom)}"
+    one, many = _DENOMINATORS.get(d, (ordinal(bottom), ordinal(bottom) + "s"))
+    return f"{cardinal(top)} {one if n == 1 else many}"
+
+
+def roman(numeral: str) -> int | None:
+    """'XIV' -> 14; None for what is no Roman numeral."""
+    if not numeral or not _ROMAN.fullmatch(numeral):
+        return None
+    values = [_ROMAN_VALUES[c] for c in numeral]
+    return sum(-v if v < after else v for v, after in zip(values, [*values[1:], 0]))

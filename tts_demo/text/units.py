@@ -1,0 +1,408 @@
+"""Money and measures: amounts with their signs and scales, units in singular and plural, before a noun, in ranges."""
+
+from __future__ import annotations
+
+import re
+
+from . import numbers
+from .rules import NUMBER, Rules, apply, compiled, describes
+
+# sign or code -> one, many, the small coin (one, many)
+_CURRENCIES = {
+    "$": ("dollar", "dollars", "cent", "cents"),
+    "€": ("euro", "euros", "cent", "cents"),
+    "£": ("pound", "pounds", "penny", "pence"),
+    "¥": ("yen", "yen", "", ""),
+    "₹": ("rupee", "rupees", "paisa", "paise"),
+    "₩": ("won", "won", "", ""),
+    "₽": ("ruble", "rubles", "kopeck", "kopecks"),
+    "₺": ("lira", "lira", "", ""),
+    "₪": ("shekel", "shekels", "", ""),
+    "₫": ("dong", "dong", "", ""),
+    "₱": ("peso", "pesos", "", ""),
+    "฿": ("baht", "baht", "", ""),
+    "₿": ("bitcoin", "bitcoins", "", ""),
+    "₦": ("naira", "naira", "", ""),
+    "₴": ("hryvnia", "hryvnias", "", ""),
+    "US$": ("U.S. dollar", "U.S. dollars", "cent", "cents"),
+    "C$": ("Canadian dollar", "Canadian dollars", "cent", "cents"),
+    "CA$": ("Canadian dollar", "Canadian dollars", "cent", "cents"),
+    "A$": ("Australian dollar", "Australian dollars", "cent", "cents"),
+    "AU$": ("Australian dollar", "Australian dollars", "cent", "cents"),
+    "NZ$": ("New Zealand dollar", "New Zealand dollars", "cent", "cents"),
+    "HK$": ("Hong Kong dollar", "Hong Kong dollars", "cent", "cents"),
+    "S$": ("Singapore dollar", "Singapore dollars", "cent", "cents"),
+    "R$": ("real", "reais", "", ""),
+    "kr": ("krona", "kronor", "", ""),
+    "zł": ("zloty", "zlotys", "", ""),
+    "zl": ("zloty", "zlotys", "", ""),
+    "Rs": ("rupee", "rupees", "", ""),
+    "USD": ("U.S. dollar", "U.S. dollars", "cent", "cents"),
+    "CAD": ("Canadian dollar", "Canadian dollars", "cent", "cents"),
+    "AUD": ("Australian dollar", "Australian dollars", "cent", "cents"),
+    "EUR": ("euro", "euros", "cent", "cents"),
+    "GBP": ("pound", "pounds", "penny", "pence"),
+    "JPY": ("yen", "yen", "", ""),
+    "CNY": ("yuan", "yuan", "", ""),
+    "RMB": ("yuan", "yuan", "", ""),
+    "INR": ("rupee", "rupees", "", ""),
+    "KRW": ("won", "won", "", ""),
+    "CHF": ("Swiss franc", "Swiss francs", "", ""),
+    "SEK": ("Swedish krona", "Swedish kronor", "", ""),
+    "NOK": ("Norwegian krone", "Norwegian kroner", "", ""),
+    "DKK": ("Danish krone", "Danish kroner", "", ""),
+    "MXN": ("Mexican peso", "Mexican pesos", "", ""),
+    "BRL": ("Brazilian real", "Brazilian reais", "", ""),
+    "BTC": ("bitcoin", "bitcoins", "", ""),
+}
+_SCALES = {
+    "k": "thousand",
+    "m": "million",
+    "mm": "million",
+    "mn": "million",
+    "b": "billion",
+    "bn": "billion",
+    "t": "trillion",
+}
+_SCALES |= {"tn": "trillion", "mil": "million"}
+_SCALE = r"(?P<scale>\s?(?:hundred|thousand|million|billion|trillion)\b|\s?(?:bn|mn|tn|mil)\b|(?:[kKmMbBtT]|MM)\b)?"
+_SIGNS = "|".join(sorted(map(re.escape, (c for c in _CURRENCIES if not c.isalpha())), key=len, reverse=True))
+_NAMES = "|".join(c for c in _CURRENCIES if c.isalpha())
+_SIGN = rf"(?P<sign>{_SIGNS}|\b(?:{_NAMES})(?=\.?\s?\d)\.?)"
+_PER = {
+    "hr": "hour",
+    "h": "hour",
+    "yr": "year",
+    "y": "year",
+    "mo": "month",
+    "wk": "week",
+    "d": "day",
+    "lb": "pound",
+    "kg": "kilogram",
+}
+_PER |= {
+    "min": "minute",
+    "sec": "second",
+    "s": "second",
+    "gal": "gallon",
+    "oz": "ounce",
+    "L": "liter",
+    "l": "liter",
+    "m": "meter",
+}
+_PER |= {
+    "mi": "mile",
+    "km": "kilometer",
+    "ea": "each",
+    "pp": "person",
+    "g": "gram",
+    "sq ft": "square foot",
+    "mL": "milliliter",
+}
+_PER |= {
+    "dL": "deciliter",
+    "ml": "milliliter",
+    "GB": "gigabyte",
+    "kWh": "kilowatt hour",
+    "ft": "foot",
+    "cm": "centimeter",
+}
+
+# unit -> one, many
+_PLAIN = {
+    "km": "kilometer", "cm": "centimeter", "mm": "millimeter", "m": "meter", "nm": "nanometer", "µm": "micrometer",
+    "mi": "mile", "yd": "yard", "yds": "yard", "kg": "kilogram", "kgs": "kilogram", "g": "gram", "mg": "milligram",
+    "µg": "microgram", "mcg": "microgram", "lb": "pound", "lbs": "pound", "oz": "ounce", "t": "ton", "l": "liter",
+    "L": "liter", "ml": "milliliter", "mL": "milliliter", "cl": "centiliter", "dl": "deciliter", "gal": "gallon",
+    "qt": "quart", "qts": "quart", "pt": "pint", "pts": "point", "tsp": "teaspoon", "tsps": "teaspoon",
+    "tbsp": "tablespoon",
+    "tbsps": "tablespoon", "tbs": "tablespoon", "Tbsp": "tablespoon", "sec": "second", "secs": "second", "s": "second",
+    "ms": "millisecond", "µs": "microsecond", "ns": "nanosecond", "min": "minute", "mins": "minute", "h": "hour",
+    "hr": "hour", "hrs": "hour", "wk": "week", "wks": "week", "mo": "month", "mos": "month", "yr": "year",
+    "yrs": "year",
+    "W": "watt", "kW": "kilowatt", "MW": "megawatt", "GW": "gigawatt", "mW": "milliwatt", "kWh": "kilowatt hour",
+    "Wh": "watt hour", "mAh": "milliamp hour", "Ah": "amp hour", "V": "volt", "kV": "kilovolt", "mV": "millivolt",
+    "mA": "milliamp", "µA": "microamp", "µF": "microfarad", "KB": "kilobyte", "kB": "kilobyte", "MB": "megabyte",
+    "GB": "gigabyte", "TB": "terabyte", "PB": "petabyte", "KiB": "kibibyte", "MiB": "mebibyte", "GiB": "gibibyte",
+    "TiB": "tebibyte", "Mb": "megabit", "Gb": "gigabit", "kb": "kilobit", "MP": "megapixel", "px": "pixel",
+    "dB": "decibel",
+    "cal": "calorie", "kcal": "kilocalorie", "kJ": "kilojoule", "J": "joule", "N": "newton", "Pa": "pascal",
+    "kPa": "kilopascal", "hPa": "hectopascal", "MPa": "megapascal", "atm": "atmosphere", "mol": "mole", "lm": "lumen",
+    "ha": "hectare", "ac": "acre", "AU": "astronomical unit", "ly": "light year", "ohm": "ohm", "kohm": "kilohm",
+    "Mohm": "megohm", "eV": "electron volt",
+    "keV": "kilo electron volt", "MeV": "mega electron volt", "GeV": "giga electron volt", "ct": "carat",
+    "doz": "dozen",
+    "pg": "page", "pgs": "page", "µL": "microliter", "µl": "microliter", "hectare": "hectare",
+}  # fmt: skip
+_FIXED = {
+    "ft": ("foot", "feet"),
+    "in": ("inch", "inches"),
+    "Hz": ("hertz", "hertz"),
+    "kHz": ("kilohertz", "kilohertz"),
+    "MHz": ("megahertz", "megahertz"),
+    "GHz": ("gigahertz", "gigahertz"),
+    "%": ("percent", "percent"),
+    "‰": ("per mille", "per mille"),
+    "pct": ("percent", "percent"),
+    "mph": ("mile per hour", "miles per hour"),
+    "kph": ("kilometer per hour", "kilometers per hour"),
+    "kmh": ("kilometer per hour", "kilometers per hour"),
+    "mpg": ("mile per gallon", "miles per gallon"),
+    "rpm": ("R.P.M.", "R.P.M."),
+    "fps": ("frame per second", "frames per second"),
+    "bpm": ("beat per minute", "beats per minute"),
+    "dpi": ("dot per inch", "dots per inch"),
+    "ppm": ("part per million", "parts per million"),
+    "psi": ("P.S.I.", "P.S.I."),
+    "bps": ("bit per second", "bits per second"),
+    "kbps": ("kilobit per second", "kilobits per second"),
+    "Mbps": ("megabit per second", "megabits per second"),
+    "Gbps": ("gigabit per second", "gigabits per second"),
+    "fl oz": ("fluid ounce", "fluid ounces"),
+    "sq ft": ("square foot", "square feet"),
+    "sq mi": ("square mile", "square miles"),
+    "sq m": ("square meter", "square meters"),
+    "sq km": ("square kilometer", "square kilometers"),
+    "sq in": ("square inch", "square inches"),
+    "sqft": ("square foot", "square feet"),
+    "cu ft": ("cubic foot", "cubic feet"),
+    "cc": ("C.C.", "C.C.s"),
+    "°C": ("degree Celsius", "degrees Celsius"),
+    "°F": ("degree Fahrenheit", "degrees Fahrenheit"),
+    "°K": ("degree Kelvin", "degrees Kelvin"),
+    "°": ("degree", "degrees"),
+    "¢": ("cent", "cents"),
+    "bar": ("bar", "bars"),
+}
+UNITS = {unit: (one, one + "s") for unit, one in _PLAIN.items()} | _FIXED
+_POWERS = {"2": "square", "3": "cubic"}
+# Letters that are other things too stand for a unit only behind a number and, unless they touch it, before no letter.
+_TOUCHING = (
+    "t",
+    "N",
+    "J",
+    "h",
+    "s",
+    "pt",
+    "pts",
+    "ct",
+    "ac",
+    "ha",
+    "mo",
+    "cal",
+    "bar",
+    "ms",
+    "AU",
+    "MP",
+    "pg",
+    "ly",
+    "ns",
+)
+
+
+def _alternatives(units: list[str]) -> str:
+    spelled = [re.escape(u).replace(r"\ ", r"\.?\s") for u in sorted(units, key=len, reverse=True)]
+    return "|".join(spelled)
+
+
+_UNIT = _alternatives([u for u in UNITS if u not in ("in", "%", "‰", "¢", "°") and not u.startswith("°")])
+_LENGTHS = "km|cm|mm|m|ft|in|mi|yd"
+_AMOUNT = rf"(?P<n>(?:\d+\s)?\d+/\d+|{NUMBER})"
+_RANGE = rf"(?:(?P<low>{NUMBER})\s?(?:[-–—]|to)\s?)?"
+
+
+def money(match: re.Match[str]) -> str:
+    sign = match["sign"].rstrip(".")
+    one, many, coin, coins = _CURRENCIES[sign]
+    amount = match["n"].replace(",", "")
+    minus = "minus " if match["minus"] else ""
+    low = f"{numbers.cardinal(match['low'])} to " if match["low"] else ""
+    scale = (match["scale"] or "").strip()
+    scale = _SCALES.get(scale.lower(), scale)
+    single = describes(match)
+    unit = one if single else many
+    if scale:
+        return f"{minus}{low}{numbers.cardinal(amount)} {scale} {unit}"
+    whole, _, cents = amount.partition(".")
+    if len(cents) not in (0, 2) or (cents and not coin) or low:
+        exact = amount.rstrip("0").rstrip(".") if cents and not int(cents) else amount
+        return f"{minus}{low}{numbers.cardinal(exact)} {one if exact == '1' else unit}"
+    words = []
+    if int(whole or 0) or not int(cents or 0):
+        words.append(f"{numbers.cardinal(whole or '0')} {one if whole == '1' else unit}")
+    if int(cents or 0):
+        words.append(f"{numbers.cardinal(str(int(cents)))} {coin if int(cents) == 1 or single else coins}")
+    return minus + " and ".join(words)
+
+
+def unit_name(unit: str, many: bool, power: str | None = None) -> str:
+    """'km', True, '2' -> 'square kilometers'"""
+    plain = re.sub(r"\.", "", unit).replace("  ", " ")
+    name = UNITS[plain][many]
+    if power:
+        name = f"{_POWERS.get(power, 'to the ' + numbers.ordinal(power) + ' power')} {name}"
+    return name
+
+
+def amount_words(text: str) -> tuple[str, bool]:
+    """'1 1/2' -> ('one and a half', many), '3/4' -> ('three quarters', one), '5' -> ('five', many)"""
+    mixed = re.fullmatch(r"(?:(\d+)\s)?(\d+)/(\d+)", text)
+    if not mixed:
+        return numbers.cardinal(text), text.replace(",", "") != "1"
+    part = numbers.fraction(mixed[2], mixed[3])
+    if not mixed[1]:
+        return part, int(mixed[2]) > int(mixed[3])
+    return f"{numbers.cardinal(mixed[1])} and {re.sub('^one (?!over)', 'a ', part)}", True
+
+
+def _measure(match: re.Match[str]) -> str:
+    words, many = amount_words(match["n"])
+    low = f"{numbers.cardinal(match['low'])} to " if match["low"] else ""
+    dotted = match["dot"] or ""
+    many = (many or bool(low)) and not describes(match)
+    name = unit_name(match["unit"], many, match["power"])
+    if match["per"]:
+        per = match["per"]
+        under = _PER.get(per) or (UNITS[per][0] if per in UNITS else per)
+        power = match["perpower"]
+        if power and under == "second":
+            name += f" per second {'squared' if power == '2' else 'cubed'}"
+        else:
+            name += f" per {_POWERS[power] + ' ' if power else ''}{under}"
+    ends = dotted and not match.string[match.end() :].strip("\"')] ")
+    return f"{_minus(match)}{low}{words} {name}" + ("." if ends else "")
+
+
+def _minus(match: re.Match[str]) -> str:
+    return "minus " if match["minus"] else ""
+
+
+def _feet(match: re.Match[str]) -> str:
+    """5'10" -> 'five foot ten', 6' -> 'six feet', 12" -> 'twelve inches'"""
+    if match["inches"]:
+        words, _ = amount_words(match["inches"])
+        return f"{numbers.cardinal(match['feet'])} foot {words}"
+    return f"{numbers.cardinal(match['feet'])} {'foot' if match['feet'] == '1' or describes(match) else 'feet'}"
+
+
+def _inches(match: re.Match[str]) -> str:
+    words, many = amount_words(match["n"])
+    return f"{words} {'inches' if many and not describes(match) else 'inch'}"
+
+
+def _angle(match: re.Match[str]) -> str:
+    parts = [f"{numbers.cardinal(match['d'])} degrees", f"{numbers.cardinal(match['m'])} minutes"]
+    if match["s"]:
+        parts.append(f"{numbers.cardinal(match['s'])} seconds")
+    side = {"N": "north", "S": "south", "E": "east", "W": "west"}.get(match["side"] or "", "")
+    return f"{' '.join(parts)} {side}".strip()
+
+
+_MINUS = r"(?P<minus>(?<![\w)\]])[-–](?=[\d.$€£¥]))?"
+_AFTER = r"(?![A-Za-z0-9]|'[a-z]|/[a-z])"
+_RULES: Rules = compiled(
+    # money
+    (
+        rf"(?P<sign>{_SIGNS})\s?(?P<low>{NUMBER})\s?(?:[-–—]|"
+        rf"to)\s?(?:{_SIGNS})?(?P<n>{NUMBER}){_SCALE}(?P<minus>(?!))?(?![\w])",
+        money,
+    ),
+    (
+        rf"(?P<minus>(?<![\w)\]])-\s?)?{_SIGN}\s?(?P<low>(?!))?(?P<dash>-)?(?P<n>{NUMBER}){_SCALE}(?:\sUSD\b)?(?!\w|"
+        rf"\.\d)",
+        lambda m: ("minus " if m["dash"] and not m["minus"] else "") + money(m),
+    ),
+    (rf"{_MINUS}(?P<low>(?!))?(?<![\w.,])(?P<n>{NUMBER}){_SCALE}\s?(?P<sign>{_SIGNS}|(?:{_NAMES})\b)(?!\w)", money),
+    (r"\b(dollars?|cents?|euros?|pounds?|pence|yen)\s?/\s?(\w+)\b", lambda m: f"{m[1]} per {_PER.get(m[2], m[2])}"),
+    # angles, feet and inches
+    (r"(?<=[\d)]['\"])\s?[x×]\s?(?=\d)", " by "),
+    (r"(?P<d>\d{1,3})°\s?(?P<m>\d{1,2})'\s?(?:(?P<s>\d{1,2}(?:\.\d+)?)(?:\"|''))?\s?(?P<side>[NSEW]\b)?", _angle),
+    (
+        r"(?P<n>\d+(?:\.\d+)?)°\s?(?P<side>[NSEW])\b",
+        lambda m: f"{numbers.cardinal(m['n'])} degrees {_SIDES[m['side']]}",
+    ),
+    (r"(?<![\w.,/])(?P<feet>\d{1,2})'\s?(?P<inches>\d{1,2}(?:\s\d/\d|\.\d)?)(?:\"|'')", _feet),
+    (r"(?<![\w.,/'])(?P<feet>[3-7])'(?P<inches>\d|1[01])(?![\w\"'])", _feet),
+    (
+        r"(?<![\w.,/'\"])(?P<feet>\d{1,3})'(?P<inches>(?!))?(?![\w'\"])(?=\s+(?:x\b|by\b|×|tall|high|long|wide|deep|[a-z]+)|\s*[,.;)]|-)",
+        _feet,
+    ),
+    (
+        r"(?<![\w.,/'])(?P<n>(?:\d+\s)?\d+/\d+|\d+(?:\.\d+)?)(?:\"|'')(?=\s+(?:x\b|by\b|×|[a-z]+)|\s*[,.;)]|-|$)(?<!\"\d\")",
+        lambda m: _inches(m) if _is_inch(m) else m.group(),
+    ),
+    # units
+    (rf"(?<![\w.,$/]){_AMOUNT}\s(?P<unit>[cCtT])\.?(?=\s[a-z]{{3,}})", lambda m: _spoonful(m)),
+    (rf"(?<=\d)\s?({_UNIT}|%|°\s?[CF]?)\s?[-–—]\s?(?=\d[\d.,]*\s?\1(?![A-Za-z]))", r" \1 to "),
+    (rf"(?<=\d)\s?x\s?(?=\d+(?:\.\d+)?\s?(?:{_LENGTHS}|px)\b)", " by "),
+    (
+        rf"{_MINUS}(?<![\w.,]){_RANGE}{_AMOUNT}\s?(?P<unit>°\s?[CFK](?![A-Za-z])|"
+        rf"°(?![\s]?[CF]\b))(?P<dot>(?!))?(?P<power>(?!))?(?P<per>(?!))?(?P<perpower>(?!))?",
+        lambda m: _measure(_Spaceless(m)),
+    ),
+    (
+        rf"{_MINUS}(?<![\w.,]){_RANGE}{_AMOUNT}\s?(?P<unit>[%‰¢])(?P<dot>(?!))?(?P<power>(?!))?(?P<per>(?!))?(?P<perpower>(?!))?(?![A-Za-z0-9])",
+        _measure,
+    ),
+    (
+        rf"{_MINUS}(?<![\w.,$]){_RANGE}{_AMOUNT}(?:\s|"
+        rf"-)?(?P<unit>{_UNIT})(?:\^?(?P<power>[23]))?(?:/(?P<per>(?:{_UNIT}|[a-z]{{3,}}|d|y|"
+        rf"ea)(?![A-Za-z]))(?:\^?(?P<perpower>[23]))?)?"
+        rf"(?P<dot>\.(?=\s+[a-z(]|\s*[,;:)]|\s*$|\"))?{_AFTER}",
+        lambda m: _measure(m) if _is_unit(m) else m.group(),
+    ),
+    (
+        rf"{_MINUS}(?<![\w.,$]){_RANGE}{_AMOUNT}(?:\s|"
+        rf"-)?(?P<unit>in)(?:\^?(?P<power>[23]))?(?P<per>(?!))?(?P<perpower>(?!))?"
+        r"(?:(?P<dot>\.)(?=\s+[a-z(x]|\s*[,;:)])|(?=\s(?:wide|long|tall|deep|high|thick|x|by|diameter|in diameter)\b|"
+        r"\s?\^|\s×|-[a-z])|(?<=\din)(?=\s|[,.;)]|$))",
+        _measure,
+    ),
+    (
+        r"\b(\w+)/(sec|min|hr|hour|day|wk|week|mo|month|yr|year|minute|second)\b",
+        lambda m: f"{m[1]} per {_PER.get(m[2], m[2])}",
+    ),
+)
+_SIDES = {"N": "north", "S": "south", "E": "east", "W": "west"}
+
+
+def _spoonful(match: re.Match[str]) -> str:
+    """Recipes: '1 c milk', '2 t vanilla', '3 T butter'"""
+    words, many = amount_words(match["n"])
+    return f"{words} {_SPOONS[match['unit']]}{'s' * many}"
+
+
+_SPOONS = {"c": "cup", "C": "cup", "t": "teaspoon", "T": "tablespoon"}
+
+
+class _Spaceless:
+    """A match whose unit is read without its blank ('° C')."""
+
+    def __init__(self, match: re.Match[str]) -> None:
+        self._match = match
+
+    def __getitem__(self, group: str) -> str | None:
+        return self._match["unit"].replace(" ", "") if group == "unit" else self._match[group]
+
+    def __getattr__(self, name: str):
+        return getattr(self._match, name)
+
+
+_PLURAL = re.compile(r"(?:\b(?:the|of|all|those|these|my|his|her|two|three|\d+s and|\w+es and)\s)$")
+
+
+def _is_unit(match: re.Match[str]) -> bool:
+    """'5 t', '3 N' are units only where they touch the number; '5 m' is, 'a 5 K' is not; '30s' was a decade before."""
+    unit, touching = match["unit"], not re.search(r"[\s-]", match.group()[: match.start("unit") - match.start()][-1:])
+    if unit == "s" and touching and _PLURAL.search(match.string[: match.start()]):
+        return False
+    return touching or unit not in _TOUCHING
+
+
+def _is_inch(match: re.Match[str]) -> bool:
+    """A quotation mark behind a number ends a quotation where one is open."""
+    return match.string[: match.start()].count('"') % 2 == 0 or match.group().endswith("''")
+
+
+def write_out(text: str) -> str:
+    return apply(_RULES, text)
