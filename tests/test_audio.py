@@ -198,6 +198,18 @@ def test_a_prompt_is_trimmed_levelled_and_cut() -> None:
     assert 13 <= long.seconds <= 15 and long.cut and "of 40.0 s" in long.notes[-1]
 
 
+def test_a_pause_at_the_end_is_no_speech_whatever_the_room_sounds_like() -> None:
+    spoken, rng = voice(2.0), np.random.default_rng(0)
+    rms = float(np.sqrt(np.square(spoken).mean()))
+    noise = lambda seconds, db: (rng.normal(size=int(16000 * seconds)) * rms * 10 ** (db / 20)).astype(np.float32)
+    assert audio.speech_end(spoken) == len(spoken)
+    for pause in (np.zeros(9600, np.float32), noise(0.6, -50), noise(0.6, -26)):
+        assert 0 <= audio.speech_end(np.concatenate([spoken, pause])) - len(spoken) <= 0.16 * 16000
+    consonant = np.concatenate([spoken, noise(0.15, -24), np.zeros(4800, np.float32)])
+    assert audio.speech_end(consonant) >= len(spoken) + 0.15 * 16000
+    assert audio.speech_end(np.zeros(16000, np.float32)) <= 16000
+
+
 def test_levelling_never_clips() -> None:
     spiky = voice(2, level=0.01)
     spiky[100] = 0.9

@@ -111,6 +111,19 @@ def trim(samples: np.ndarray, margin: float = 0.1, rate: int = SAMPLE_RATE) -> n
     return samples[max(0, loud[0] * frame - keep) : (loud[-1] + 1) * frame + keep]
 
 
+def speech_end(samples: np.ndarray, rate: int = SAMPLE_RATE) -> int:
+    """The sample behind the last sound of speech. A stretch of more than 0.2 s at the end that is 22 dB below the loud
+    frames is a pause with a room's noise in it; no final consonant is as long. samples [N]."""
+    frames = _loudness(samples, rate)
+    end, loud = (
+        int(np.flatnonzero(frames > level).max(initial=-1)) + 1
+        for level in (_speech_floor(frames), 0.08 * float(np.percentile(frames, 95)))
+    )
+    if end - loud > 10:
+        end = loud + 5  # a soft consonant of 0.1 s stays
+    return min(len(samples), (end + 2) * (rate // 50))
+
+
 def resample(samples: np.ndarray, rate: int, target: int) -> np.ndarray:
     """samples [N] at ``rate`` -> float32 [N'] at ``target``. The filter grows with both terms of the ratio: odd rates,
     which a damaged header makes up, are taken for the nearest ratio that costs no gigabytes."""

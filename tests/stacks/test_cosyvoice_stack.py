@@ -260,6 +260,16 @@ def test_a_transcript_is_written_out_as_its_version_does(stack):
     assert prompt.text == {2: "I have three cats", 3: "I have 3 cats"}[stack.config.version]
 
 
+def test_a_transcript_that_cannot_be_is_not_used(stack):
+    """Of the tiny vocabulary nearly every letter is a token: 35 of speech, at least 0.8 times two a letter."""
+    for words, kept in (("Sing the thing.", True), ("Sing the thing. " * 9, False)):
+        prompt = stack.encode_prompt(speech_like(1.4, 24_000), 24_000, words)
+        assert bool(prompt.text) == kept == bool(len(prompt.codes))
+        assert kept or "so many words in 1.4 s" in prompt.notes[-1]
+    slow = stack.encode_prompt(speech_like(4.0, 24_000), 24_000, "S")
+    assert slow.text is None and "4.0 s for so few words" in slow.notes[-1]
+
+
 def test_an_instruction_replaces_the_transcript(stack):
     prompt = stack.encode_prompt(speech_like(1.2, 16_000), 16_000, f"Sing it.{END_OF_PROMPT}")
     prefix = stack.prefix(prompt, "The thing.")

@@ -66,8 +66,33 @@ def test_a_transcript_puts_the_prompt_in_front(stack: NanoStack, prompt) -> None
     assert len(plain.prompt_codes) == 0 and len(plain.x) == 3 + len(spoken)
 
 
+@pytest.mark.parametrize("mark", [".", "?", "!", " ...", ",", ";", " —"])
+def test_neither_final_mark_nor_pause_comes_between_transcript_and_text(stack: NanoStack, prompt, mark: str) -> None:
+    """A mark without its pause in the codes makes the model say the pause in place of a short text; a pause without its
+    mark makes it say words of the transcript."""
+    marked = stack.prefix(stack.encode_prompt(voice(), 16000, "hello there" + mark), "two words")
+    plain = stack.prefix(prompt, "two words")
+    assert torch.equal(marked.x, plain.x) and torch.equal(marked.prompt_codes, plain.prompt_codes)
+    noise = np.random.default_rng(0).normal(size=9600).astype(np.float32) * 0.004
+    room = stack.encode_prompt(np.concatenate([voice(), noise]), 16000, "hello there" + mark)
+    paused = stack.prefix(room, "two words")
+    assert paused.x.shape == plain.x.shape and 0 <= len(paused.prompt_codes) - len(plain.prompt_codes) <= 8
+    assert room.extra["latent"].shape[1] >= len(plain.prompt_codes) + 28  # the voice is heard from all of it
+
+
+def test_a_transcript_that_cannot_be_is_not_used(stack: NanoStack) -> None:
+    fits = stack.encode_prompt(voice(3.0), 16000, "this is said in three seconds")
+    assert fits.text and not fits.notes
+    much = stack.encode_prompt(voice(1.5), 16000, "nobody can say as many words as these in a second and a half " * 2)
+    little = stack.encode_prompt(voice(5.0), 16000, "oh")
+    for prompt, words in ((much, "so many words in 1.5 s"), (little, "5.0 s for so few words")):
+        assert prompt.text is None and len(stack.prefix(prompt, "two").prompt_codes) == 0
+        (note,) = prompt.notes
+        assert words in note and "transcript is not used" in note
+
+
 def test_a_long_prompt_gives_its_voice_only(stack: NanoStack) -> None:
-    long = stack.encode_prompt(voice(CONTEXT_SECONDS + 2), 16000, "hello there")
+    long = stack.encode_prompt(voice(CONTEXT_SECONDS + 2), 16000, "hello there " * 5)
     assert len(stack.prefix(long, "two").prompt_codes) == 0 and "transcript is not used" in long.notes[-1]
     cut = stack.encode_prompt(voice(20), 16000, "hello there")
     assert cut.text is None and "Kept the first" in cut.notes[-1]

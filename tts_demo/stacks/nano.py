@@ -29,6 +29,7 @@ from ..lm import Decoder, LanguageModel, Prefix
 from ..methods import Method, Options, find
 from ..text import sentences as text
 from ..text import symbols
+from .transcript import misfit
 
 PARTS = ("lm", "codec", "refiner", "speaker")  # folders of what every method speaks with
 BOOKS = "refiner-books"  # and of what several codebooks go through, where it is there
@@ -109,26 +110,34 @@ class NanoStack:
         context."""
         recording = audio.prompt(audio.read((sample_rate, samples)))
         words = text.strip() if text and text.strip() and not recording.cut else None
-        if words:
-            self.tokenize(words)  # a transcript that cannot be spoken is refused here, not in the middle of a run
-        notes = recording.notes
-        if words and recording.seconds > CONTEXT_SECONDS:
-            notes += (
-                f"The prompt is longer than {CONTEXT_SECONDS:g} s, so its transcript is not used; a shorter one copies the "
-                "way of speaking too.",
-            )
+        frames = -(-audio.speech_end(recording.samples) // HOP)
+        words, notes = self._checked(words, frames, recording.seconds)
         wave = torch.from_numpy(recording.samples).to(self.device)[None]
         codes = self.codec.encode(wave)
         key = hashlib.sha256(recording.samples.tobytes() + (words or "").encode()).hexdigest()[:16]
         return Prompt(
-            codes=codes[0],
+            codes=codes[0, :frames],
             speaker=self.speaker(wave)[0],
             text=words,
             seconds=recording.seconds,
             key=key,
             extra={"latent": self.codec.quantizer.decode(codes)},
-            notes=notes,
+            notes=recording.notes + notes,
         )
+
+    def _checked(self, words: str | None, frames: int, seconds: float) -> tuple[str | None, tuple[str, ...]]:
+        """The transcript of ``frames`` of speech, None where it cannot be that, and a note on why it is not used."""
+        if not words:
+            return None, ()
+        symbols = len(self.tokenize(words)[1])  # one that cannot be spoken is refused here, not in the middle of a run
+        if note := misfit(frames, *frames_of(symbols), seconds):
+            return None, (note,)
+        if seconds > CONTEXT_SECONDS:
+            note = (
+                f"The prompt is longer than {CONTEXT_SECONDS:g} s, so its transcript is not used; a shorter one copies"
+            )
+            return words, (f"{note} the way of speaking too.",)
+        return words, ()
 
     def prefix(self, prompt: Prompt, segment: str) -> Prefix:
         """[speaker, SOS, prompt's text, text, TASK] with the prompt's speech behind it; without a transcript, or with a
@@ -136,19 +145,16 @@ class NanoStack:
         ids, own = self.tokenize(segment)
         codes = prompt.codes[:0]
         if prompt.text and prompt.seconds <= CONTEXT_SECONDS:
-            before, _ = self.tokenize(prompt.text)
-            ids = torch.cat([before, torch.tensor([symbols.IDS[symbols.BOUNDARY]], device=self.device), ids])
+            before, said = self.tokenize(prompt.text)
+            # Its final mark stands for a pause, which is not in the codes: the text to say would be taken for it.
+            words = max((i + 1 for i, label in enumerate(said) if label.word), default=0)
+            ids = torch.cat([before[:words], torch.tensor([symbols.IDS[symbols.BOUNDARY]], device=self.device), ids])
             codes = prompt.codes
         prefix = self.lm.prefix(ids, (), prompt.speaker.to(self.dtype), codes)
         # Attention maps show the text being spoken, not the transcript of the prompt in front of it.
         spoken = slice(prefix.text.stop - len(own), prefix.text.stop)
-        return dataclasses.replace(
-            prefix,
-            text=spoken,
-            labels=own,
-            shortest=round(FASTEST * len(own)),
-            longest=round(PAUSES + SLOWEST * len(own)),
-        )
+        shortest, longest = frames_of(len(own))
+        return dataclasses.replace(prefix, text=spoken, labels=own, shortest=shortest, longest=longest)
 
     def method(self, name: str) -> Method:
         """The method, with its trained modules loaded the first time it is asked for."""
@@ -212,6 +218,11 @@ class NanoStack:
         return NanoVocoder(
             [Windowed(refine, self.refiner.left, self.refiner.right), *speech_stages(decoder)], self.device
         )
+
+
+def frames_of(symbols: int) -> tuple[int, int]:
+    """The fewest and the most frames that a text of so many symbols takes."""
+    return round(FASTEST * symbols), round(PAUSES + SLOWEST * symbols)
 
 
 def speech_stages(decoder: SpeechDecoder, latent: Callable[[Tensor], Tensor] = lambda x: x) -> list[Windowed | Running]:

@@ -17,6 +17,7 @@ from ...config import UserError
 from ...engine import Prompt
 from ...lm import Decoder, Prefix
 from ...methods import Method, Options, find
+from ..transcript import misfit
 from . import download, frontend, weights
 from .configs import END_OF_PROMPT, RELEASED_SAMPLING, SAMPLE_RATE, TOKEN_RATE, CosyConfig
 from .flow import build_flow, flow_noise
@@ -28,6 +29,7 @@ from .vocoder import CosyVocoder
 
 ADAPTERS = "adapters"  # folder inside the model's, laid out like checkpoints/nano
 FEWEST, MOST = 2, 20  # speech tokens a text token, as in the released code
+PAUSES = 2 * TOKEN_RATE  # which the recording of a transcript may hold besides
 
 
 class CosyVoiceStack:
@@ -112,6 +114,11 @@ class CosyVoiceStack:
         voice = self._voices(samples, sample_rate)
         words = frontend.transcript(text, self.config.version) if text and text.strip() and not voice.cut else None
         instruction = bool(words) and words.endswith(END_OF_PROMPT)
+        notes = voice.notes
+        if words and not instruction:
+            length = len(self.tokenizer.encode(words))
+            note = misfit(len(voice.tokens), FEWEST * length, MOST * length + PAUSES, voice.seconds)
+            words, notes = (None, (*notes, note)) if note else (words, notes)
         spoken = voice.tokens if words and not instruction else voice.tokens[:0]
         content = np.ascontiguousarray(samples).tobytes() + f"{sample_rate}:{words or ''}".encode()
         return Prompt(
@@ -121,7 +128,7 @@ class CosyVoiceStack:
             seconds=voice.seconds,
             key=hashlib.sha256(content).hexdigest()[:16],
             extra={"voice": voice},
-            notes=voice.notes,
+            notes=notes,
         )
 
     def prefix(self, prompt: Prompt, segment: str) -> Prefix:
