@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import pytest
 import torch
 
 from tts_demo.config import UserError
-from tts_demo.runtime import candidate_dtypes, cpu_has_bf16, generator_for, pick_device, processor
+from tts_demo.runtime import CUDAGraphed, candidate_dtypes, cpu_has_bf16, generator_for, pick_device, processor
+from tts_demo.stacks import pick_dtype
+
+calls: list = []
 
 
 def test_devices():
@@ -28,6 +33,79 @@ def test_a_processor_is_named_with_the_instructions_torch_uses_on_it():
 def test_precisions_of_the_cpu():
     kinds = candidate_dtypes(torch.device("cpu"))
     assert kinds[0] == torch.float32 and (torch.bfloat16 in kinds) == cpu_has_bf16()
+
+
+@pytest.mark.parametrize(("capability", "dtype"), [((7, 0), "float32"), ((7, 5), "float32"), ((8, 0), "bfloat16")])
+def test_a_gpu_that_only_emulates_bf16_computes_in_float32(monkeypatch, capability, dtype):
+    """V100, T4, A100. What torch says of them is not asked: it calls emulation support."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: True)
+    device = torch.device("cuda:1")
+    assert candidate_dtypes(device) == (getattr(torch, dtype),) and pick_dtype(None, device) == getattr(torch, dtype)
+    assert pick_dtype("bfloat16", device) == torch.bfloat16  # who asks for it gets it
+
+
+class OnDevice:
+    """As much of a tensor as ``CUDAGraphed`` touches, on a device that this machine has not."""
+
+    shape, dtype, device = (2,), torch.float32, torch.device("cuda:1")
+
+    def clone(self):
+        return OnDevice()
+
+    def copy_(self, other):
+        calls.append("copy")
+
+
+def test_a_graph_is_captured_on_its_inputs_device(monkeypatch):
+    """With device 0 current: warm-up and capture on a stream of cuda:1, never the process-wide default stream; the
+    first call captures, every call replays."""
+    calls.clear()
+
+    class Stream:
+        def __init__(self, device=None):
+            self.device = device
+
+        def wait_stream(self, other):
+            calls.append(("wait", str(self.device), str(other.device)))
+
+    class Graph:
+        def replay(self):
+            calls.append("replay")
+
+    @contextmanager
+    def noted(kind, *values):
+        calls.append((kind, *values))
+        yield
+        calls.append((f"end {kind}",))
+
+    capture = lambda graph, stream, capture_error_mode: noted("capture", str(stream.device), capture_error_mode)
+    for name, fake in {
+        "Stream": Stream,
+        "CUDAGraph": Graph,
+        "device": lambda device: noted("device", str(device)),
+        "current_stream": Stream,
+        "stream": lambda stream: noted("stream", str(stream.device)),
+        "graph": capture,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, fake)
+    double = CUDAGraphed(lambda x: calls.append("function") or x)
+    double(OnDevice())
+    double(OnDevice())
+    assert calls == [
+        ("device", "cuda:1"),
+        ("wait", "cuda:1", "cuda:1"),
+        ("stream", "cuda:1"),
+        "function",
+        "function",
+        ("end stream",),
+        ("wait", "cuda:1", "cuda:1"),
+        ("capture", "cuda:1", "thread_local"),
+        "function",
+        ("end capture",),
+        ("end device",),
+        *["copy", "replay"] * 2,
+    ]
 
 
 def test_seeds():

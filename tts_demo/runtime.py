@@ -52,10 +52,16 @@ def cpu_has_bf16() -> bool:
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
+def cuda_has_bf16(device: torch.device) -> bool:
+    """Whether this GPU multiplies bfloat16 natively. Older ones (V100, T4) emulate it, slower than float32, and torch
+    calls that supported."""
+    return torch.version.hip is not None or torch.cuda.get_device_capability(device)[0] >= 8
+
+
 def candidate_dtypes(device: torch.device) -> tuple[torch.dtype, ...]:
     """Precisions worth measuring on ``device``, the safest first."""
     if device.type == "cuda":
-        return (torch.bfloat16,) if torch.cuda.is_bf16_supported() else (torch.float16,)
+        return (torch.bfloat16,) if cuda_has_bf16(device) else (torch.float32,)
     return (torch.float32, torch.bfloat16) if cpu_has_bf16() else (torch.float32,)
 
 
@@ -103,14 +109,18 @@ class CUDAGraphed:
         return self._output
 
     def _capture(self) -> None:
-        """Warm up on a side stream (libraries allocate workspaces on first use), then capture. The function must be
+        """Warm up on a side stream (libraries allocate workspaces on first use), then capture, on the device of the
+        inputs whichever is current. Other threads may go on using their own streams meanwhile. The function must be
         repeatable: here it writes the same cache slots each time."""
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(self.warmup):
-                self.function(*self._inputs)
-        torch.cuda.current_stream().wait_stream(stream)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
-            self._output = self.function(*self._inputs)
+        device = self._inputs[0].device
+        with torch.cuda.device(device):
+            stream, current = torch.cuda.Stream(device), torch.cuda.current_stream(device)
+            stream.wait_stream(current)
+            with torch.cuda.stream(stream):
+                for _ in range(self.warmup):
+                    self.function(*self._inputs)
+            current.wait_stream(stream)
+            self._graph = torch.cuda.CUDAGraph()
+            # the default stream of ``torch.cuda.graph`` is one for the process, on the device of its first capture
+            with torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local"):
+                self._output = self.function(*self._inputs)

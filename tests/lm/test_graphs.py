@@ -67,6 +67,22 @@ def test_buffers_are_shared_in_turn_and_never_at_once(tiny_lm):
     assert third.kv.data_ptr() == address and third.length == 0 and int(third.positions.max()) == -1
 
 
+def test_a_nan_that_a_run_left_reaches_no_later_one(tiny_lm):
+    """The static path reads masked slots too, and a weight of 0 times NaN is NaN."""
+    eager, graphed = both(tiny_lm)
+    expected = drive(eager)
+    spoilt = graphed.new_cache(64)
+    spoilt.kv.fill_(float("nan"))
+    address = spoilt.kv.data_ptr()
+    del spoilt
+    gc.collect()
+    again = graphed.new_cache(64)
+    assert again.kv.data_ptr() == address
+    del again
+    for got, want in zip(drive(graphed), expected, strict=True):
+        torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+
+
 def test_a_graph_refuses_another_shape():
     double = CUDAGraphed(lambda x: 2 * x, enabled=False)
     assert double(torch.ones(2)).tolist() == [2, 2] and double(torch.zeros(2)).tolist() == [0, 0]

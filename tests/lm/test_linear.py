@@ -35,6 +35,13 @@ def test_matrices_of_the_bundled_size_are_halved_and_others_exact() -> None:
     assert halved == {(1025, 192): True, (192, 192): True, (96, 96): False, (4864, 896): False}
 
 
+@pytest.mark.skipif(not linear.fbgemm_is_here(), reason="float16 weights are multiplied by FBGEMM")
+def test_float32_can_be_insisted_on() -> None:
+    weight, x = torch.randn(192, 192), torch.randn(3, 192)
+    assert Projection(weight).halved and not Projection(weight, exact=True).halved
+    torch.testing.assert_close(Projection(weight, exact=True)(x), x @ weight.t(), atol=1e-5, rtol=1e-5)
+
+
 def test_without_fbgemm_everything_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "fbgemm_is_here", lambda: False)
     weight, x = torch.randn(192, 192), torch.randn(3, 192)

@@ -25,7 +25,7 @@ class Cost:
     kv_bytes_per_token: int
 
     @classmethod
-    def of(cls, config: LMConfig, dtype: torch.dtype, device: torch.device) -> Cost:
+    def of(cls, config: LMConfig, dtype: torch.dtype, device: torch.device, exact: bool = False) -> Cost:
         c, size = config, dtype.itemsize
         heads = (c.heads + 2 * c.kv_heads) * c.head_dim
         matrices = c.layers * [
@@ -34,10 +34,11 @@ class Cost:
             2 * c.hidden * c.ffn,
             c.ffn * c.hidden,
         ]
-        matrices.append(c.hidden * c.vocab)
         others = c.layers * (heads + 2 * c.hidden) + c.hidden  # biases and norms
-        weight_bytes = others * size + sum(n * bytes_of_weight(n, dtype, device) for n in matrices)
-        return cls(sum(matrices) + others, weight_bytes, 2 * c.layers * c.kv_heads * c.head_dim * size)
+        head = c.hidden * c.vocab  # float32 at least: see Decoder
+        weight_bytes = others * size + sum(n * bytes_of_weight(n, dtype, device, exact) for n in matrices)
+        weight_bytes += head * bytes_of_weight(head, torch.float32, device, exact)
+        return cls(sum(matrices) + head + others, weight_bytes, 2 * c.layers * c.kv_heads * c.head_dim * size)
 
     def step_bytes(self, live: float, batch: int = 1) -> float:
         """Bytes one step reads with ``live`` slots in the cache of each of ``batch`` rows."""

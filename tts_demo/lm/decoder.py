@@ -50,29 +50,35 @@ def _pair_up(weight: Tensor, head_dim: int) -> Tensor:
     return rows.transpose(1, 2).reshape(weight.shape)
 
 
-def fuse(block: torch.nn.Module, index: int, lora: LoraDelta | None, head_dim: int, dtype: torch.dtype) -> Layer:
-    """One Qwen2 block as a lean layer, with what ``lora`` adds to block number ``index`` merged in."""
+def fuse(
+    block: torch.nn.Module, index: int, lora: LoraDelta | None, head_dim: int, dtype: torch.dtype, exact: bool = False
+) -> Layer:
+    """One Qwen2 block as a lean layer, with what ``lora`` adds to block number ``index`` merged in. Merged and fused in
+    float32, then rounded to ``dtype`` once. exact: see ``Projection``."""
     attention, mlp = block.self_attn, block.mlp
 
     def weight(module: torch.nn.Module, name: str) -> Tensor:
         module = getattr(module, "base_layer", module)  # look through a LoRA wrapper that training may have left on
-        merged = module.weight.detach()
         delta = lora.delta(index, name) if lora is not None else None
-        return merged if delta is None else (merged.float() + delta.to(merged.device)).to(merged.dtype)
+        base = module.weight.detach().float()
+        return base if delta is None else base + delta.to(base.device)
 
     def bias(module: torch.nn.Module) -> Tensor:
         return getattr(module, "base_layer", module).bias.detach()
 
+    def keep(weight: Tensor, bias: Tensor | None = None) -> Projection:
+        return Projection(weight.to(dtype), None if bias is None else bias.to(dtype), exact)
+
     q, k, v = (weight(getattr(attention, n), n) for n in ("q_proj", "k_proj", "v_proj"))
     qb, kb, vb = (bias(getattr(attention, n)) for n in ("q_proj", "k_proj", "v_proj"))
-    norm1, norm2 = (norm.weight.detach() for norm in (block.input_layernorm, block.post_attention_layernorm))
+    norm1, norm2 = (norm.weight.detach().float() for norm in (block.input_layernorm, block.post_attention_layernorm))
     qkv = torch.cat([_pair_up(q, head_dim), _pair_up(k, head_dim), v]) * norm1
     gate_up = torch.cat([weight(mlp.gate_proj, "gate_proj"), weight(mlp.up_proj, "up_proj")]) * norm2
     return Layer(
-        qkv=Projection(qkv.to(dtype), torch.cat([_pair_up(qb, head_dim), _pair_up(kb, head_dim), vb]).to(dtype)),
-        out=Projection(weight(attention.o_proj, "o_proj").to(dtype)),
-        gate_up=Projection(gate_up.to(dtype)),
-        down=Projection(weight(mlp.down_proj, "down_proj").to(dtype)),
+        qkv=keep(qkv, torch.cat([_pair_up(qb, head_dim), _pair_up(kb, head_dim), vb])),
+        out=keep(weight(attention.o_proj, "o_proj")),
+        gate_up=keep(gate_up),
+        down=keep(weight(mlp.down_proj, "down_proj")),
     )
 
 
@@ -89,9 +95,10 @@ class Decoder:
         head: Tensor,
         head_bias: Tensor | None = None,
         graphed: bool = True,
+        exact: bool = False,
     ) -> None:
-        """graphed: on CUDA, run steps as graphs over pooled cache buffers."""
-        self.config, self.layers, self.norm = config, list(layers), norm
+        """graphed: on CUDA, run steps as graphs over pooled cache buffers; exact: see ``Projection``."""
+        self.config, self.layers, self.norm, self.exact = config, list(layers), norm, exact
         self.embedding, self.head, self.head_bias = embedding, head, head_bias  # [V, H], [V, H], [V] or None
         self.device, self.dtype = norm.device, norm.dtype
         half = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
@@ -103,8 +110,12 @@ class Decoder:
         self._still = self.rotation.new_ones(1, config.kv_heads, config.head_dim // 2)  # values are not rotated
 
     @cached_property
+    @torch.inference_mode(False)  # first asked for inside a run, and outlives it
+    @torch.no_grad()
     def to_vocabulary(self) -> Projection:
-        return Projection(self.head, self.head_bias)
+        """float32 -> float32, whatever the layers compute in: bfloat16 would round a logit of 16 to steps of 0.125."""
+        bias = None if self.head_bias is None else self.head_bias.float()
+        return Projection(self.head.float(), bias, self.exact)
 
     @property
     def graphed(self) -> bool:
@@ -114,7 +125,8 @@ class Decoder:
     @property
     def precision(self) -> str:
         """What it computes in, and what its matrices are kept in where that differs."""
-        halved = any(layer.gate_up.halved for layer in self.layers)
+        matrices = [m for layer in self.layers for m in (layer.qkv, layer.out, layer.gate_up, layer.down)]
+        halved = any(matrix.halved for matrix in (*matrices, self.to_vocabulary))
         return str(self.dtype).removeprefix("torch.") + (", weights float16" if halved else "")
 
     @classmethod
@@ -132,7 +144,7 @@ class Decoder:
         few). ``graphed``: None = as ``lm`` says. Weights that need no fusing are shared with ``lm`` in memory."""
         dtype = dtype or lm.dtype
         chosen = range(lm.config.layers) if layers is None else layers
-        fused = [fuse(lm.backbone.layers[i], i, lora, lm.config.head_dim, dtype) for i in chosen]
+        fused = [fuse(lm.backbone.layers[i], i, lora, lm.config.head_dim, dtype, lm.exact) for i in chosen]
         bias = lm.head.bias.detach().to(dtype) if lm.head.bias is not None else None
         return cls(
             replace(lm.config, layers=len(fused)),
@@ -142,6 +154,7 @@ class Decoder:
             lm.head.weight.detach().to(dtype),
             bias,
             lm.graphed if graphed is None else graphed,
+            lm.exact,
         )
 
     def new_cache(self, capacity: int, batch: int = 1) -> KVCache:
@@ -162,7 +175,7 @@ class Decoder:
     @torch.no_grad()
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden [..., H] -> [..., V] in float32."""
-        return self.to_vocabulary(hidden.reshape(-1, hidden.shape[-1])).float().view(*hidden.shape[:-1], -1)
+        return self.to_vocabulary(hidden.reshape(-1, hidden.shape[-1]).float()).view(*hidden.shape[:-1], -1)
 
     @torch.no_grad()
     def forward(
@@ -253,7 +266,13 @@ class Decoder:
                 bias = None if mask is None else bias[:, :, -(c.heads // c.kv_heads) :]
             x = layer.out(self._attend(query, key, value, bias), x)
             x = self._feed_forward(layer, x)
-        return (unit_rms(x, c.rms_eps) * self.norm).view(batch, n, -1)
+        return self._final_norm(x).view(batch, n, -1)
+
+    def _final_norm(self, x: Tensor) -> Tensor:
+        """x [R, H] normalised in float32 and rounded once: what everything is predicted from."""
+        if x.dtype == torch.float32:
+            return unit_rms(x, self.config.rms_eps) * self.norm
+        return F.rms_norm(x.float(), self.norm.shape, self.norm.float(), self.config.rms_eps).to(x.dtype)
 
     def _bias(self, mask: Tensor | None, rows: int, columns: int, x: Tensor) -> Tensor:
         """A mask [T, S] or [B, T, S], None = causal, as what is added to scores [B or 1, 1, T groups, S]: heads that
@@ -323,5 +342,4 @@ class Decoder:
                 captured.append(weights[:, :, capture].clone())
             x = layer.out((weights.to(x.dtype) @ values).transpose(0, 1).reshape(n, -1), x)
             x = self._feed_forward(layer, x)
-        hidden = F.rms_norm(x, self.norm.shape, self.norm, c.rms_eps)[None]
-        return hidden, torch.stack(captured) if capture is not None else None
+        return self._final_norm(x)[None], torch.stack(captured) if capture is not None else None

@@ -39,11 +39,11 @@ class BufferPool:
 
     def lease(self, new_cache: Callable[[Tensor | None], KVCache], size: Hashable = None) -> KVCache:
         """An empty cache over a free buffer of this ``size``; ``new_cache(kv)`` makes it over memory kv, None: new
-        memory."""
+        memory. A used buffer is cleared: masked slots are read too, and a NaN that a run left there would spread."""
         with self._guard:
             free = self._free.setdefault(size, [])
             buffer = free.pop() if free else None
-        cache = new_cache(buffer.kv if buffer else None)
+        cache = new_cache(buffer.kv.zero_() if buffer else None)
         buffer = buffer or Buffer(cache.kv)
         self._leased[cache] = buffer
         weakref.finalize(cache, free.append, buffer)

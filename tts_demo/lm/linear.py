@@ -27,7 +27,8 @@ HALVED = range(1 << 15, 1 << 20)  # how many weights a matrix has that is kept a
 class Projection:
     """y = x W^T + bias (+ residual) for weight [out, in]. ``halved``: its weights were rounded to float16."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None = None, exact: bool = False) -> None:
+        """exact: float32 weights stay float32, however large."""
         self.out_features, self.in_features = weight.shape
         self.bias = bias
         self.columns: Tensor | None = None  # [in, out]
@@ -35,7 +36,7 @@ class Projection:
         self.handle: Tensor | None = None  # FBGEMM's, float16
         self.rows: Tensor | None = None  # [out, in]
         if weight.device.type == "cpu" and weight.dtype == torch.float32:
-            if bytes_of_weight(weight.numel(), weight.dtype, weight.device) == 2:
+            if bytes_of_weight(weight.numel(), weight.dtype, weight.device, exact) == 2:
                 self.handle = _pack_halves(weight)
             else:
                 self.columns = weight.t().contiguous()
@@ -78,9 +79,9 @@ def fbgemm_is_here() -> bool:
     return "fbgemm" in torch.backends.quantized.supported_engines and hasattr(torch, "fbgemm_pack_gemm_matrix_fp16")
 
 
-def bytes_of_weight(count: int, dtype: torch.dtype, device: torch.device) -> int:
+def bytes_of_weight(count: int, dtype: torch.dtype, device: torch.device, exact: bool = False) -> int:
     """Bytes that a weight of a matrix of ``count`` weights takes where it is kept."""
-    halved = device.type == "cpu" and dtype == torch.float32 and count in HALVED and fbgemm_is_here()
+    halved = not exact and device.type == "cpu" and dtype == torch.float32 and count in HALVED and fbgemm_is_here()
     return 2 if halved else dtype.itemsize
 
 

@@ -54,6 +54,7 @@ class LanguageModel(nn.Module):
     """A Qwen2 backbone with text, speech and speaker inputs and a speech head of V ids (end-of-speech included)."""
 
     graphed: bool = True  # on CUDA, decoders made of this model run their steps as graphs
+    exact: bool = False  # float32 was asked for: no matrix made of this model's is kept in less
 
     def __init__(self, config: LMConfig) -> None:
         super().__init__()

@@ -91,7 +91,7 @@ class Bench:
     ) -> None:
         self.stack, self.prompt, self.rows, self.seconds, self.seed = stack, prompt, rows, seconds, seed
         config = stack.decoder.config
-        self.cost = Cost.of(config, stack.decoder.dtype, stack.device)
+        self.cost = Cost.of(config, stack.decoder.dtype, stack.device, stack.decoder.exact)
         self.measured = {row.label: Measured() for row in rows}
         self.baseline = next((row for row in rows if row.method.name == "baseline"), None)
         self.peer: list[float] = []

@@ -23,22 +23,22 @@ def load_stack(
     """The stack ``name``: ``nano``, a folder, or a Hugging Face repository (``owner/name[@revision]``). A folder or a
     repository with a ``cosyvoice*.yaml`` or named FunAudioLLM/... is CosyVoice (``#rl`` behind its name: with the
     language model of ``llm.rl.pt``), any other must be laid out like ``checkpoints/nano``. ``device`` and ``dtype``:
-    None = what this machine does best. ``adapters``: where a released model's trained methods are, a folder or a
+    None = what this machine does best; ``float32`` on a CPU keeps every matrix in float32. ``adapters``: where a released model's trained methods are, a folder or a
     repository; None: the folder ``adapters`` inside the model's.
     ``graphs``: on CUDA, decoding steps run as CUDA graphs (False: eagerly)."""
     if not name.strip():
         raise UserError("The stack needs a name: nano, a folder, or a Hugging Face repository (owner/name).")
     where = pick_device(str(device) if device is not None else None)
-    precision = pick_dtype(dtype, where)
+    precision, exact = pick_dtype(dtype, where), dtype not in (None, "auto")
     if is_cosyvoice(name):
         from .cosyvoice import CosyVoiceStack
 
-        return CosyVoiceStack.load(name, where, precision, adapters, graphs)
+        return CosyVoiceStack.load(name, where, precision, adapters, graphs, exact)
     if adapters:
         raise UserError("--adapters goes with a released model; a stack like nano holds its methods itself.")
     from .nano import NanoStack
 
-    return NanoStack.load(name, where, precision, graphs)
+    return NanoStack.load(name, where, precision, graphs, exact)
 
 
 def pick_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype:

@@ -58,12 +58,14 @@ class NanoStack:
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         graphs: bool = True,
+        exact: bool = False,
     ) -> None:
         """books: the refiner of several codebooks; None = they are decoded as they are. root: where a method's trained
-        modules are looked for; None = nowhere. graphs: on CUDA, steps run as CUDA graphs."""
+        modules are looked for; None = nowhere. graphs: on CUDA, steps run as CUDA graphs. exact: no matrix is kept in
+        less than ``dtype``."""
         self.device, self.dtype = torch.device(device), dtype
         self.lm = lm.to(self.device, dtype).eval().requires_grad_(False)
-        self.lm.graphed = graphs
+        self.lm.graphed, self.lm.exact = graphs, exact
         self.codec, self.refiner, self.speaker = (
             m.to(self.device).float().eval().requires_grad_(False) for m in (codec, refiner, speaker)
         )
@@ -73,7 +75,9 @@ class NanoStack:
         self._loading = threading.Lock()
 
     @classmethod
-    def load(cls, root: str | Path, device: torch.device | str, dtype: torch.dtype, graphs: bool = True) -> NanoStack:
+    def load(
+        cls, root: str | Path, device: torch.device | str, dtype: torch.dtype, graphs: bool = True, exact: bool = False
+    ) -> NanoStack:
         folder = checkpoints.resolve(root)
         parts = {name: checkpoints.load_module(folder, name) for name in PARTS}
         books = checkpoints.load_module(folder, BOOKS) if checkpoints.available(folder, BOOKS) else None
@@ -85,6 +89,7 @@ class NanoStack:
             device=device,
             dtype=dtype,
             graphs=graphs,
+            exact=exact,
         )
 
     @property

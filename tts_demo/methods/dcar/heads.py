@@ -61,12 +61,12 @@ class HeadsRunner:
 
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
     @torch.no_grad()
-    def __init__(self, heads: Heads) -> None:
+    def __init__(self, heads: Heads, exact: bool = False) -> None:
         self.blocks = [
-            [Projection(weight.t(), bias[0]) for weight, bias in zip(heads.weight[:, head], heads.bias[:, head])]
+            [Projection(weight.t(), bias[0], exact) for weight, bias in zip(heads.weight[:, head], heads.bias[:, head])]
             for head in range(heads.config.heads)
         ]
-        self.out = [Projection(out.detach()) for out in heads.out]
+        self.out = [Projection(out.detach(), exact=exact) for out in heads.out]
 
     def __call__(self, hidden: Tensor, count: int) -> list[Tensor]:
         """hidden [1, H] -> logits [1, V] of each of the first ``count`` extra heads."""

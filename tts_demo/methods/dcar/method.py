@@ -88,11 +88,11 @@ class Dcar(Method):
 
     @cached_property
     def extra(self) -> HeadsRunner:
-        return HeadsRunner(self.heads)
+        return HeadsRunner(self.heads, self.lm.exact)
 
     @cached_property
     def policy(self) -> PolicyRunner:
-        return PolicyRunner(self.modules["dcar-policy"], self.lm.graphed)
+        return PolicyRunner(self.modules["dcar-policy"], self.lm.graphed, self.lm.exact)
 
     def check(self, options: DcarOptions) -> None:
         if options.chunks.chooser == "policy" and "dcar-policy" not in self.modules:

@@ -87,9 +87,10 @@ class PolicyRunner:
 
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
     @torch.no_grad()
-    def __init__(self, policy: Policy, graphed: bool = True) -> None:
-        self.policy, self.decoder = policy, Decoder.from_model(policy.core, graphed=graphed)
-        self.enter = Projection(policy.enter.weight.detach())
+    def __init__(self, policy: Policy, graphed: bool = True, exact: bool = False) -> None:
+        self.policy, policy.core.exact = policy, exact
+        self.decoder = Decoder.from_model(policy.core, graphed=graphed)
+        self.enter = Projection(policy.enter.weight.detach(), exact=exact)
 
     def new_cache(self, capacity: int, batch: int = 1) -> KVCache:
         return self.decoder.new_cache(capacity, batch)

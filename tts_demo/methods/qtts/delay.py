@@ -130,9 +130,9 @@ class DelayStrategy:
         parts = zip(a.inner, a.inner_bias[:, 0], a.outer, a.books.codes[1:], a.bias[:, 0])
         return [
             LeanHead(
-                Projection(inner.t().to(dtype), bias.to(dtype)),
-                Projection(outer.t().to(dtype)),
-                Projection(codes.to(dtype), last.to(dtype)),
+                Projection(inner.t().to(dtype), bias.to(dtype), self.lm.exact),
+                Projection(outer.t().to(dtype), exact=self.lm.exact),
+                Projection(codes.to(dtype), last.to(dtype), self.lm.exact),
             )
             for inner, bias, outer, codes, last in parts
         ]

@@ -75,12 +75,12 @@ class StackedBlock:
     down: Projection
 
     @classmethod
-    def of(cls, block: DepthBlock) -> StackedBlock:
+    def of(cls, block: DepthBlock, exact: bool) -> StackedBlock:
         return cls(
-            Projection(block.qkv.weight * block.norm1),
-            Projection(block.out.weight.detach()),
-            Projection(block.gate_up.weight * block.norm2),
-            Projection(block.down.weight.detach()),
+            Projection(block.qkv.weight * block.norm1, exact=exact),
+            Projection(block.out.weight.detach(), exact=exact),
+            Projection(block.gate_up.weight * block.norm2, exact=exact),
+            Projection(block.down.weight.detach(), exact=exact),
         )
 
 
@@ -89,11 +89,11 @@ class StackedDepth:
 
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors
     @torch.no_grad()
-    def __init__(self, module: DepthDecoder, contexts: Tensor) -> None:
+    def __init__(self, module: DepthDecoder, contexts: Tensor, exact: bool = False) -> None:
         """contexts [K, entries + 1, W], of every code."""
         self.module, self.contexts, self.norm = module, contexts, module.norm.detach()
-        self.blocks = [StackedBlock.of(block) for block in module.blocks]
-        self.project = Projection(module.project.weight.detach())
+        self.blocks = [StackedBlock.of(block, exact) for block in module.blocks]
+        self.project = Projection(module.project.weight.detach(), exact=exact)
 
     def new_block(self, books: int, rows: int = 1) -> KVCache:
         """K slots that every frame fills anew: claimed once, as static memory is."""

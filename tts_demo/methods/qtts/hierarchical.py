@@ -74,7 +74,7 @@ class HierarchicalStrategy:
         is a matter of few operators, not of few multiplications."""
         a, dtype = self.adapter, self.decoder.dtype
         weights = torch.bmm(a.books.codes[1:], a.outer.transpose(1, 2)).to(dtype)
-        return [Projection(w, b) for w, b in zip(weights, a.bias[:, 0].to(dtype))]
+        return [Projection(w, b, self.lm.exact) for w, b in zip(weights, a.bias[:, 0].to(dtype))]
 
     @cached_property
     @torch.inference_mode(False)
@@ -85,7 +85,7 @@ class HierarchicalStrategy:
 
     @cached_property
     def stacked(self) -> StackedDepth:
-        return StackedDepth(self.adapter.depth, self.table[..., self.adapter.config.hidden :])
+        return StackedDepth(self.adapter.depth, self.table[..., self.adapter.config.hidden :], self.lm.exact)
 
     @torch.no_grad()
     def begin(self, start: Start) -> HierarchicalState:

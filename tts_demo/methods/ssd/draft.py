@@ -61,7 +61,7 @@ class Draft(nn.Module):
 def draft_decoder(lm: LanguageModel, draft: Draft) -> Decoder:
     """The draft as a decoder of its own. Shared blocks, final norm and embedding are the base decoder's tensors."""
     base, config = lm.decoder, draft.config
-    own = [fuse(block, i, None, lm.config.head_dim, base.dtype) for i, block in enumerate(draft.layers)]
+    own = [fuse(block, i, None, lm.config.head_dim, base.dtype, base.exact) for i, block in enumerate(draft.layers)]
     layers = own + base.layers[config.layers - config.shared :]
     bias = draft.head.bias.detach().to(base.dtype) if draft.head.bias is not None else None
     return Decoder(
@@ -72,6 +72,7 @@ def draft_decoder(lm: LanguageModel, draft: Draft) -> Decoder:
         draft.head.weight.detach().to(base.dtype),
         bias,
         base.graphed,
+        base.exact,
     )
 
 
@@ -79,7 +80,7 @@ def draft_decoder(lm: LanguageModel, draft: Draft) -> Decoder:
 @torch.no_grad()
 def ear(draft: Draft, decoder: Decoder) -> Projection:
     """``ear(heard, x)``: hidden states [N, H] of the positions before rows x [N, H] -> what the draft is fed [N, H]."""
-    return Projection(draft.listen.weight.detach().to(decoder.dtype))
+    return Projection(draft.listen.weight.detach().to(decoder.dtype), exact=decoder.exact)
 
 
 def before(hidden: Tensor, start: int) -> Tensor:

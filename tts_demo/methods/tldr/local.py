@@ -36,12 +36,12 @@ class LocalLayer:
     down: Projection
 
     @classmethod
-    def of(cls, layer: ExtractorLayer, cast: Callable[[Tensor], Tensor]) -> LocalLayer:
+    def of(cls, layer: ExtractorLayer, keep: Callable[..., Projection]) -> LocalLayer:
         return cls(
-            Projection(cast(layer.qkv.weight * layer.self_norm.weight), cast(layer.qkv.bias)),
-            Projection(cast(layer.self_out.weight)),
-            Projection(cast(layer.gate_up.weight * layer.ffn_norm.weight)),
-            Projection(cast(layer.down.weight)),
+            keep(layer.qkv.weight * layer.self_norm.weight, layer.qkv.bias),
+            keep(layer.self_out.weight),
+            keep(layer.gate_up.weight * layer.ffn_norm.weight),
+            keep(layer.down.weight),
         )
 
 
@@ -51,29 +51,28 @@ class PatchDecoder:
 
     @torch.inference_mode(False)  # built when first needed, perhaps inside a run: its weights stay ordinary tensors
     @torch.no_grad()
-    def __init__(self, extractor: Extractor, embedding: Tensor, graphed: bool = True) -> None:
-        """embedding: [V, H] of the base model's speech tokens. Computes in its dtype, on its device. graphed: on CUDA,
-        run each place of a patch as a graph."""
-        self.config, self.dtype, self.device = extractor.config, embedding.dtype, embedding.device
+    def __init__(self, extractor: Extractor, base: Decoder) -> None:
+        """base: of the base model. Computes in its dtype, on its device; each place of a patch is a graph if its steps
+        are."""
+        self.config, self.dtype, self.device = extractor.config, base.dtype, base.device
         layers, head = extractor.layers, extractor.head
         cast = lambda t: t.detach().to(self.device, self.dtype)
-        bias = lambda linear: None if linear.bias is None else cast(linear.bias)
+        keep = lambda w, b=None: Projection(cast(w), None if b is None else cast(b), base.exact)
         self.parallel = self.config.ablate == "parallel"
-        self.table = F.linear(embedding, cast(extractor.enter.weight))  # [V, H]: token -> input row
+        self.table = F.linear(base.embedding, cast(extractor.enter.weight))  # [V, H]: token -> input row
         self.place, self.base = cast(extractor.place), cast(extractor.base)
-        self.fuse = Projection(cast(extractor.fuse.weight))
+        self.fuse = keep(extractor.fuse.weight)
         self.fuse_bias = cast(extractor.fuse.bias)
         self.voice = None if extractor.voice is None else cast(extractor.voice.weight)
-        self.slots = Projection(
-            cast(torch.cat([layer.slots.weight for layer in layers])),
-            cast(torch.cat([layer.slots.bias for layer in layers])),
+        self.slots = keep(
+            torch.cat([layer.slots.weight for layer in layers]), torch.cat([layer.slots.bias for layer in layers])
         )
-        self.cross = [Projection(cast(self._fold_cross(layer))) for layer in layers]
-        self.layers = [LocalLayer.of(layer, cast) for layer in layers]
-        self.head = Projection(cast(head.weight), bias(head))
-        self.out_head = Projection(cast(head.weight.float() @ (extractor.out.weight * extractor.norm.weight).float()))
+        self.cross = [keep(self._fold_cross(layer)) for layer in layers]
+        self.layers = [LocalLayer.of(layer, keep) for layer in layers]
+        self.head = keep(head.weight, head.bias)
+        self.out_head = keep(head.weight.float() @ (extractor.out.weight * extractor.norm.weight).float())
         self.counter = torch.arange(LARGEST, device=self.device)
-        self.pool = BufferPool() if graphed and self.device.type == "cuda" and not self.parallel else None
+        self.pool = BufferPool() if base.graphed and not self.parallel else None
 
     def _fold_cross(self, layer: ExtractorLayer) -> Tensor:
         """[2 A H, slot width]: a slot's way to what it scores a token by, and to what it adds to the token."""
@@ -159,19 +158,21 @@ class PatchEncoder:
 
     @torch.inference_mode(False)
     @torch.no_grad()
-    def __init__(self, compressor: Compressor, embedding: Tensor, graphed: bool = True) -> None:
+    def __init__(self, compressor: Compressor, base: Decoder) -> None:
+        """base: of the base model."""
+        embedding = base.embedding
         self.compressor, self.embedding = compressor.to(embedding.device, embedding.dtype), embedding
         self.config = compressor.config
         self.pool_only = self.config.ablate == "mean-pool"
         if self.pool_only:
             return
-        weight = lambda linear: linear.weight.detach()
-        self.query = Projection(weight(compressor.query) * weight(compressor.query_norm))
-        self.key_value, self.out = Projection(weight(compressor.key_value)), Projection(weight(compressor.out))
+        keep = lambda weight: Projection(weight.detach(), exact=base.exact)
+        self.query = keep(compressor.query.weight * compressor.query_norm.weight)
+        self.key_value, self.out = keep(compressor.key_value.weight), keep(compressor.out.weight)
         local, shape = compressor.local, compressor.local_config
-        layer = fuse(local.layers[0], 0, None, shape.head_dim, embedding.dtype)
+        layer = fuse(local.layers[0], 0, None, shape.head_dim, embedding.dtype, base.exact)
         norm = local.norm.weight.detach().to(embedding.dtype)
-        self.decoder = Decoder(shape, [layer], norm, embedding, embedding, graphed=graphed)
+        self.decoder = Decoder(shape, [layer], norm, embedding, embedding, None, base.graphed, base.exact)
         reach = self.config.window + self.SPARE
         self.band = window_mask(reach + LARGEST, self.config.window, embedding.device)
         self.reach = reach

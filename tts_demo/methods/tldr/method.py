@@ -79,11 +79,11 @@ class TLDR(Method):
 
     @cached_property
     def encoder(self) -> PatchEncoder:
-        return PatchEncoder(self.adapter.compressor, self.lm.decoder.embedding, self.lm.graphed)
+        return PatchEncoder(self.adapter.compressor, self.lm.decoder)
 
     @cached_property
     def extractor(self) -> PatchDecoder:
-        return PatchDecoder(self.adapter.extractor, self.lm.decoder.embedding, self.lm.graphed)
+        return PatchDecoder(self.adapter.extractor, self.lm.decoder)
 
     def begin(self, start: Start) -> TLDRState:
         prefix, size, codes = start.prefix, start.options.patch_size, start.prefix.prompt_codes[:, 0]

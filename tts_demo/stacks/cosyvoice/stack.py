@@ -49,15 +49,17 @@ class CosyVoiceStack:
         name: str | None = None,
         adapters: str | Path | None = None,
         graphs: bool = True,
+        exact: bool = False,
     ) -> None:
         """folder: a complete model (see download.py); name: what people call it; adapters: folder or Hub repository of
-        trained methods, None: the folder ``adapters`` inside the model's; graphs: on CUDA, steps run as graphs."""
+        trained methods, None: the folder ``adapters`` inside the model's; graphs: on CUDA, steps run as graphs;
+        exact: no matrix is kept in less than ``dtype``."""
         self.device, self.dtype, self.config = torch.device(device), dtype, config
         self.name = name or folder.name
         self.checkpoint_hash = download.fingerprint(folder, config)
         self.tokenizer = TextTokenizer(folder / download.TEXT_FOLDER, config.version)
         self.lm = self._load_lm(folder)
-        self.lm.graphed = graphs
+        self.lm.graphed, self.lm.exact = graphs, exact
         self._flow, self._hift = self._load_acoustics(folder)
         self._noise = flow_noise().to(self.device)
         self._voices = VoiceEncoder(folder, config, self.device)
@@ -73,11 +75,12 @@ class CosyVoiceStack:
         dtype: torch.dtype = torch.float32,
         adapters: str | Path | None = None,
         graphs: bool = True,
+        exact: bool = False,
     ) -> CosyVoiceStack:
         """name: a folder or a Hugging Face repository (``owner/name[@revision]``); ``#rl`` behind it takes the language
         model of ``llm.rl.pt``."""
         folder, config = download.resolve(name)
-        return cls(folder, config, device, dtype, name=str(name), adapters=adapters, graphs=graphs)
+        return cls(folder, config, device, dtype, name=str(name), adapters=adapters, graphs=graphs, exact=exact)
 
     def _load_lm(self, folder: Path) -> CosyLanguageModel:
         return weights.released_lm(folder, self.config).to(self.device, self.dtype).eval().requires_grad_(False)
