@@ -7,8 +7,8 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import TinyStack
 
+from conftest import TinyStack
 from tts_demo import engine
 from tts_demo.config import Request
 from tts_demo.lm import Decoder, linear
