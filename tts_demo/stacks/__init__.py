@@ -23,8 +23,8 @@ def load_stack(
     """The stack ``name``: ``nano``, a folder, or a Hugging Face repository (``owner/name[@revision]``). A folder or a
     repository with a ``cosyvoice*.yaml`` or named FunAudioLLM/... is CosyVoice (``#rl`` behind its name: with the
     language model of ``llm.rl.pt``), any other must be laid out like ``checkpoints/nano``. ``device`` and ``dtype``:
-    None = what this machine does best; ``float32`` on a CPU keeps every matrix in float32. ``adapters``: where a released model's trained methods are, a folder or a
-    repository; None: the folder ``adapters`` inside the model's.
+    None = what this machine does best; ``float32`` on a CPU keeps every matrix in float32. ``adapters``: where a
+    released model's trained methods are, a folder or a repository; None: the folder ``adapters`` inside the model's.
     ``graphs``: on CUDA, decoding steps run as CUDA graphs (False: eagerly)."""
     if not name.strip():
         raise UserError("The stack needs a name: nano, a folder, or a Hugging Face repository (owner/name).")
