@@ -113,13 +113,6 @@ class TinyStack:
     def split(self, text: str) -> list[str]:
         return [part.strip() for part in text.split(".") if part.strip()]
 
-    def reads(self, name: str, options: object) -> tuple[str, ...]:
-        self.method(name)
-        return "lm", name
-
-    def made_of(self, name: str, options: object) -> str:
-        return " ".join(self.reads(name, options))
-
     def encode_prompt(self, samples: np.ndarray, sample_rate: int, text: str | None = None) -> TinyPrompt:
         frames = max(1, len(samples) * self.frame_rate // sample_rate)
         generator = torch.Generator().manual_seed(frames)

@@ -110,14 +110,6 @@ def checkpoint_hash(root: Path, modules: Iterable[str] | None = None) -> str:
     return _digest(files)
 
 
-def pace_hash(root: Path, modules: Iterable[str], weights: Iterable[str]) -> str:
-    """Twelve hex digits that change with the configuration of any of ``modules``, and with the weights of ``weights``
-    alone."""
-    modules, weights = set(modules), set(weights)
-    kept = lambda folder, file: file == CONFIG and folder in modules | weights or file == WEIGHTS and folder in weights
-    return _digest({k: v for k, v in read_manifest(root).items() if kept(*k.split("/"))})
-
-
 def _digest(files: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:12]
 

@@ -11,9 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+import torch
 
-from tts_demo import audio
+from tts_demo import audio, checkpoints
 from tts_demo.cli import main as cli
+from tts_demo.cli import say as say_command
+from tts_demo.cli.settings import pairs
 from tts_demo.methods import METHODS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "stacks"))
@@ -180,8 +183,9 @@ def spoken(place: Place) -> dict:
 
 def test_say_reports_everything(place: Place, spoken: dict) -> None:
     for key in (
-        "text method options seed device processor dtype stack checkpoint_hash cold audio_seconds lm_seconds total_seconds lm_rtf rtf "
-        "ttfa_seconds frames backbone_steps frames_per_step kv_bytes_final kv_bytes_peak method_stats"
+        "text method options seed device processor dtype stack checkpoint_hash cold audio_seconds lm_seconds "
+        "total_seconds lm_rtf rtf ttfa_seconds frames backbone_steps frames_per_step kv_bytes_final kv_bytes_peak "
+        "method_stats"
     ).split():
         assert key in spoken
     assert spoken["seed"] == 5 and spoken["sampling"]["temperature"] == 1 and spoken["prompt_text"] == "so it goes"
@@ -220,7 +224,7 @@ def test_the_same_seed_is_the_same_file(place: Place) -> None:
 def test_without_a_prompt_the_first_example_speaks(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cli, "PROMPTS", tmp_path)
+    monkeypatch.setattr(say_command, "PROMPTS", tmp_path)
     assert run(*say(place, prompt=None)) == 2
     assert "--prompt" in capsys.readouterr().err
     soundfile.write(tmp_path / "one.wav", voice(), 16000)
@@ -252,4 +256,64 @@ def test_methods_are_listed_with_their_ranges(capsys: pytest.CaptureFixture[str]
 
 
 def test_options_may_share_one_set() -> None:
-    assert cli.pairs([["a=1", "b-c=x=y"], ["d=2"]]) == {"a": "1", "b_c": "x=y", "d": "2"}
+    assert pairs([["a=1", "b-c=x=y"], ["d=2"]]) == {"a": "1", "b_c": "x=y", "d": "2"}
+
+
+def test_every_command_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run("--help")
+    listed = capsys.readouterr().out
+    wanted = "say methods encode decode evaluate bench report train record phonemes".split()
+    assert set(cli.COMMANDS) == set(wanted) and all(f"    {name}" in listed for name in wanted)
+    assert all(module.HELP in " ".join(listed.split()) for module in cli.COMMANDS.values())
+
+
+def test_phonemes_are_printed_a_line_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("phonemes", "Hello there. It is late, isn't it?") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 and "," in lines[1] and lines[1].endswith("?") and not any(c.isupper() for c in lines[0][:1])
+
+
+def test_decoding_fewer_books_changes_the_sound_and_one_goes_through_the_refiner(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("encode", place["voice.wav"], "-o", place["codes.npz"], "--stack", place.stack) == 0
+    decoded = {}
+    for books in ("1", "2", "8", None):
+        words = ["decode", place["codes.npz"], "-o", place["decoded.wav"], "--stack", place.stack]
+        assert run(*words, *(["--books", books] if books else [])) == 0
+        decoded[books] = soundfile.read(place["decoded.wav"])[0]
+    assert np.array_equal(decoded["8"], decoded[None]) and not np.array_equal(decoded["2"], decoded["8"])
+    assert all(len(samples) == 32000 for samples in decoded.values())
+    codec = checkpoints.load_module(Path(place.stack), "codec")
+    codes = torch.from_numpy(np.load(place["codes.npz"])["codes"].astype(np.int64))[None]
+    plain = codec.decode_codes(codes[..., :1])[0].numpy()
+    assert np.abs(decoded["1"] - plain).max() > 1e-3, "not the first book as it is"
+    assert run("decode", place["codes.npz"], "-o", place["decoded.wav"], "--stack", place.stack, "--books", "9") == 2
+    assert "between 1 and 8" in capsys.readouterr().err
+
+
+def test_evaluate_and_bench_append_records_and_report_reads_them(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The three commands of measuring, on random weights: baseline alone, so there is no complete set to report."""
+    records = str(tmp_path / "records.jsonl")
+    place_of = ["--stack", place.stack, "--device", "cpu", "--records", records, "--methods", "baseline"]
+    assert run("evaluate", *place_of, "--limit", "1", "--plan") == 0
+    assert "1 to do" in " ".join(capsys.readouterr().out.split()) and not Path(records).exists()
+    assert run("evaluate", *place_of, "--limit", "1") == 0
+    shown = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert shown["baseline"]["texts"] == 1
+    monkeypatch.setattr("tts_demo.measure.speed.Bench.kv_bytes", lambda self, row: {"kv_12s": 1, "kv_20s": 2})
+    assert run("bench", *place_of, "--seconds", "0.5", "--rounds", "1") == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["rows"]["baseline"]["lm_gain"] > 0
+    lines = [json.loads(line) for line in Path(records).read_text().splitlines()]
+    assert [line["kind"] for line in lines] == ["quality", "speed"] and lines[0]["checkpoint"] == lines[1]["checkpoint"]
+    assert run("report", "--records", records, "-o", str(tmp_path / "page.md")) == 2
+    assert "tts_demo evaluate" in capsys.readouterr().err
+
+
+def test_several_processes_need_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("evaluate", "--processes", "2", "--set", "temperature=0") == 2
+    assert "--records" in capsys.readouterr().err
+    assert run("evaluate", "--takes", "0") == 2 and run("evaluate", "--list", "tuning") == 2

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from nano_tiny import ENTRIES, SPEAKER, make_checkpoint, voice
 
-from tts_demo import checkpoints, engine
-from tts_demo.codec.refiner import BooksRefiner
-from tts_demo.config import HOP, RefinerConfig, Request, UserError
-from tts_demo.measure.cases import paces_of
+from tts_demo import engine
+from tts_demo.config import HOP, Request, UserError
 from tts_demo.methods import METHODS
 from tts_demo.stacks import load_stack, pick_dtype
 from tts_demo.stacks.nano import CONTEXT_SECONDS, NanoStack
@@ -179,60 +176,3 @@ def test_precisions() -> None:
     assert pick_dtype(None, cpu) == torch.float32 and pick_dtype("bfloat16", cpu) == torch.bfloat16
     with pytest.raises(UserError, match="float16"):
         pick_dtype("float16", cpu)
-
-
-def test_speed_follows_shapes_and_the_weights_that_choose_steps(tmp_path: Path) -> None:
-    root = make_checkpoint(tmp_path / "nano")
-    stack = NanoStack.load(root, "cpu", torch.float32)
-
-    def train(name: str) -> None:
-        for folder, module in METHODS[name].build_modules(stack.lm).items():
-            for weight in module.parameters():
-                torch.nn.init.normal_(weight)
-            checkpoints.save_module(root, folder, module)
-
-    train("tldr"), train("ssd")
-
-    def made_of(name: str) -> str:
-        return stack.made_of(name, METHODS[name].Options())
-
-    paces, pace, made = (
-        paces_of(stack),
-        stack.pace("tldr", "ssd"),
-        {name: made_of(name) for name in ("baseline", "tldr", "ssd")},
-    )
-    assert len({paces[name] for name in made}) == 3 and paces["ssd"] == stack.pace("ssd") != pace
-    train("tldr")
-    assert (
-        paces_of(stack) == paces
-        and stack.pace("tldr", "ssd") == pace
-        and {name for name in made if made_of(name) != made[name]} == {"tldr"}
-    )
-    train("ssd")
-    assert stack.pace("tldr", "ssd") != pace
-    # the draft alone says one frame a step
-    assert {name for name, now in paces_of(stack).items() if now != paces[name]} == {"ssd"}
-    assert {name for name in made if made_of(name) != made[name]} == {"tldr", "ssd"}
-
-
-def test_what_a_setting_does_not_read_does_not_count(tmp_path: Path) -> None:
-    root = make_checkpoint(tmp_path / "nano")
-    stack = NanoStack.load(root, "cpu", torch.float32)
-    for name in ("dcar", "qtts"):
-        for folder, module in METHODS[name].build_modules(stack.lm).items():
-            checkpoints.save_module(root, folder, module)
-    read = lambda name, **options: (
-        set(stack.reads(name, METHODS[name].Options(**options)))
-        - set(stack.reads("baseline", METHODS["baseline"].Options()))
-    )
-    assert read("dcar", chunk_range="2,3") == {"dcar-heads", "dcar-policy"}
-    assert read("dcar", chunk_range="3") == read("dcar", chunk_range="random:2,3") == {"dcar-heads"}
-    assert read("qtts", strategy="single") == set() and read("qtts", strategy="delay") == {
-        "qtts-delay",
-        "refiner-books",
-    }
-    assert read("qtts", strategy="hierarchical") == {"qtts-hierarchical", "refiner-books"}
-    paces = paces_of(stack)
-    checkpoints.save_module(root, "refiner-books", BooksRefiner(RefinerConfig(width=16)))
-    # its sound is made in another shape
-    assert {name for name, now in paces_of(stack).items() if now != paces[name]} == {"qtts"}

@@ -101,7 +101,7 @@ def test_recorded_run_comes_back_as_it_was(tmp_path):
 
 def test_broken_recording_is_refused_with_the_command_that_makes_it(tmp_path):
     (tmp_path / "x.json").write_text("{")
-    with pytest.raises(UserError, match="tts_demo.ui.run.record"):
+    with pytest.raises(UserError, match="tts_demo record runs"):
         session.load(tmp_path / "x")
 
 
@@ -213,7 +213,7 @@ def test_what_a_run_says_about_itself_is_shown_and_recorded(tmp_path):
 
 def test_own_plots_follow_from_what_a_run_contains(monkeypatch):
     run = make_run()
-    monkeypatch.setattr(plots.results, "load", dict)
+    monkeypatch.setattr(plots.summary, "published", list)
     assert [p["title"] for p in plots.own_plots(run)["plots"]] == ["Frames emitted by one pass", "Shares"]
     for i, step in enumerate(run.method.steps):
         step.update(proposed=4, accepted=4 if i < 6 else 0)
@@ -223,14 +223,10 @@ def test_own_plots_follow_from_what_a_run_contains(monkeypatch):
 
 
 def test_measured_settings_become_one_picture():
-    rows = {
-        "baseline": {"lm_rtf": 0.4, "wer": 0.1, "texts": 20},
-        "recordings": {"wer": 0.05, "texts": 20},
-        "ssd": {"lm_rtf": 0.3, "wer": 0.11, "texts": 20},
-    }
-    (plot,) = plots.tradeoff({"evaluate": {"rows": rows}})
-    assert plot["points"] == [[0.4, 0.1, "baseline"], [0.3, 0.11, "ssd"]] and "20 texts" in plot["hint"]
-    assert plots.tradeoff({}) == []
+    points = [plots.summary.Point("baseline", 1.0, 10.0, 20), plots.summary.Point("ssd", 0.75, 11.0, 20)]
+    (plot,) = plots.tradeoff(points)
+    assert plot["points"] == [[1.0, 0.1, "baseline"], [0.75, 0.11, "ssd"]] and "20 texts" in plot["hint"]
+    assert plots.tradeoff(points[:1]) == []
 
 
 def test_blind_gains_make_both_sides_equally_loud_without_clipping():

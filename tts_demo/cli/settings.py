@@ -1,10 +1,12 @@
-"""What commands share: ``key=value`` words to a method's Options and the Sampling, and how a mistake ends."""
+"""What commands share: arguments, ``key=value`` words to a method's Options and the Sampling, how a mistake ends."""
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..config import Sampling, UserError
@@ -37,16 +39,65 @@ def pairs(words: Sequence[Sequence[str]]) -> dict[str, str]:
 
 def parse_settings(method: type, found: dict[str, str], default: Sampling = Sampling()) -> tuple[Any, Sampling]:
     """Words that name a field of Sampling change ``default``, all others go to the method's Options."""
-    sampling = {}
+    sampling = sampling_of(found)
+    options = method.Options.parse({k: v for k, v in found.items() if k not in sampling})
+    return options, dataclasses.replace(default, **sampling)
+
+
+def sampling_of(found: dict[str, str]) -> dict[str, float]:
+    """Of all words those that name a field of Sampling, as numbers."""
+    values = {}
     for key in SAMPLING_KEYS:
         if key in found:
             kind = type(getattr(Sampling(), key))
             try:
-                sampling[key] = kind(found[key])
+                values[key] = kind(found[key])
             except ValueError:
-                raise UserError(
-                    f"{key} must be a {'whole ' if kind is int else ''}number, not {found[key]!r}."
-                ) from None
-    return method.Options.parse({k: v for k, v in found.items() if k not in sampling}), dataclasses.replace(
-        default, **sampling
+                whole = "whole " if kind is int else ""
+                raise UserError(f"{key} must be a {whole}number, not {found[key]!r}.") from None
+    return values
+
+
+def add_set(parser: argparse.ArgumentParser, words: str) -> None:
+    parser.add_argument("--set", action="append", nargs="+", default=[], metavar="key=value", help=words)
+
+
+def add_stack(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--stack", default="nano", metavar="S", help="nano, a folder, or a Hugging Face repository")
+    parser.add_argument(
+        "--adapters", metavar="A", help="methods trained for a released model: a folder or a repository"
     )
+    parser.add_argument("--device", metavar="D", help="cpu, cuda; default: what is there")
+    parser.add_argument("--dtype", metavar="T", help="float32, bfloat16; default: what suits the device")
+
+
+def add_measure(parser: argparse.ArgumentParser, everything: str) -> None:
+    """What ``evaluate`` and ``bench`` have alike."""
+    parser.add_argument("--all", action="store_true", help=everything)
+    parser.add_argument("--plan", action="store_true", help="say what is to do and how long it takes")
+    parser.add_argument("--methods", metavar="a,b", help="default: all, at their defaults")
+    parser.add_argument("--minutes", type=float, default=0.0, metavar="M", help="start nothing new after this long")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--records",
+        type=Path,
+        metavar="F",
+        help="append to this file, and measure nothing again that stands there; default: the bundled stack's "
+        "checkpoints/nano/records.jsonl, of other stacks none",
+    )
+    add_set(parser, "an option for the methods that have it, or of sampling")
+
+
+def records_of(args: argparse.Namespace) -> Path | None:
+    """The file that a command measures into; None = nowhere."""
+    from ..measure.records import RECORDS
+
+    return args.records or (RECORDS if args.stack == "nano" and not args.set else None)
+
+
+def check_writable(path: str) -> None:
+    target = Path(path).absolute()
+    if target.is_dir():
+        raise UserError(f"{path} is a folder: give the name of a file to write.")
+    if not target.parent.is_dir():
+        raise UserError(f"There is no folder {target.parent}: make it first, or write elsewhere.")

@@ -29,6 +29,7 @@ from ..lm.masks import prefix_mask
 from ..lm.model import LanguageModel
 from ..lm.prefix import Prefix
 from ..lm.sampling import Ending, History
+from .published import Goal, Line, Paper
 
 
 def dial(default: Any, label: str, help: str, *, min=None, max=None, step=None, choices=None, unit: str = "") -> Any:
@@ -228,13 +229,16 @@ class Method(abc.ABC):
     emits: ClassVar[str]  # what one step emits, in a few words
     picture: ClassVar[Picture | None] = None
     Options: ClassVar[type[Options]] = Options
+    lasting: ClassVar[tuple[dict[str, Any], ...]] = ()  # dials for speech of a minute and more in one run
+    published: ClassVar[Paper | None] = None  # the paper's main table, its rows in ``lines``
+    lines: ClassVar[tuple[Line, ...]] = ()
+    goals: ClassVar[tuple[Goal, ...]] = ()
     presets: ClassVar[tuple[dict[str, Any], ...]] = ()  # options of the page's three presets: fast, balanced, faithful
     bench_options: ClassVar[tuple[dict[str, Any], ...]] = ({},)  # options of its rows in bench and evaluate
     neutral: ClassVar[dict[str, Any] | None] = None  # options under which it equals the baseline token for token
     needs_weights: ClassVar[tuple[str, ...]] = ()  # folders of the checkpoint without which it cannot run
     runs_untrained: ClassVar[bool] = False  # whether fresh modules are usable: an untrained draft is exact, only slower
     variant_of: ClassVar[str] = ""  # the method it is a comparison model of: measured like one, no choice on the page
-    pace_follows_weights: ClassVar[bool] = False  # whether what is said decides how many frames a step commits
     warm: bool = False  # set by the engine once a run of this object has finished; the first run is marked cold
 
     def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:
@@ -251,10 +255,6 @@ class Method(abc.ABC):
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         """Fresh (untrained) modules for this LM's shape, by folder name. Weights are loaded into these."""
         return {}
-
-    def reads(self, options: Any) -> tuple[str, ...]:
-        """Folders of the trained modules that a run with these options reads."""
-        return tuple(self.modules)
 
     def check(self, options: Any) -> None:
         """Raises UserError where the trained modules at hand cannot serve these options."""

@@ -1,261 +1,101 @@
-"""Each paper's own main table beside our figures. A paper's numbers stand here once and go into its columns only; ours
-come from results.json; the sentence under a table is worked out from the two.
-"""
+"""Each paper's own main table beside our figures: theirs stand in the method's class, ours come from the records; the
+sentence under a table is worked out from the two."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
 from ..config import FRAME_RATE
-from .goals import find_row
+from ..measure.rows import BASELINE, Row
+from ..measure.summary import Results
+from ..methods import METHODS, REGISTRY
+from ..methods.base import Method
+from ..methods.published import Line
+from .markdown import plain
 
-Results = dict[str, Any]
-Figures = dict[str, float]
 NEAR = 0.15  # speed-ups within this share of each other agree
 POINTS = 1.0  # changes of WER within so many points of each other agree
-
-
-@dataclass(frozen=True)
-class Line:
-    """``label``: our row; ``name``: the paper's; ``published``: its figures, by key of MEASURES. ``lacks``: the line of
-    an ablation, by the labels of what the paper and what we compare it with."""
-
-    label: str
-    name: str
-    published: Figures
-    lacks: tuple[str, str] = ("", "")
-
-
-@dataclass(frozen=True)
-class Paper:
-    """The first line is what the others are compared with; ``headline``: the line that the sentence is about."""
-
-    title: str
-    setting: str
-    columns: tuple[str, ...]
-    headline: str
-    lines: tuple[Line, ...]
-
-
-@dataclass(frozen=True)
-class Measure:
-    head: str
-    digits: int
-    ours: Callable[[Results, str], float]
-
-
-def _of(section: str, key: str, scale: float = 1.0) -> Callable[[Results, str], float]:
-    return lambda results, label: scale * find_row(results, section, label)[key]
-
-
-MEASURES = {
-    "rtf": Measure("RTF (ours: LM-RTF)", 3, _of("bench", "lm_rtf")),
-    "gain": Measure("speed-up", 2, _of("bench", "lm_gain")),
-    "step": Measure("tokens a step", 2, _of("bench", "frames_per_step")),
-    "kv": Measure(
-        "KV of 12 s over the baseline's",
-        2,
-        lambda r, label: (
-            find_row(r, "bench", label)["kv_speech_12s"] / find_row(r, "bench", "baseline")["kv_speech_12s"]
-        ),
-    ),
-    "first": Measure("first frame, ms", 1, _of("bench", "first_frame_ms")),
-    "frame": Measure("ms a frame", 2, _of("bench", "lm_rtf", 1000 / FRAME_RATE)),
-    "wer": Measure("WER %", 2, _of("evaluate", "wer", 100)),
-    "sim": Measure("SIM", 3, _of("evaluate", "sim")),
+HEADS = {
+    "rtf": "RTF (ours: LM-RTF)",
+    "gain": "speed-up",
+    "step": "tokens a step",
+    "kv": "KV of 12 s over the baseline's",
+    "first": "first frame, ms",
+    "frame": "ms a frame",
+    "wer": "WER %",
+    "sim": "SIM",
+}
+OURS = {  # key -> (column of the summary, scale)
+    "rtf": ("lm_rtf", 1),
+    "gain": ("lm_gain", 1),
+    "step": ("frames_per_step", 1),
+    "kv": ("kv_12s_share", 1),
+    "first": ("first_frame_ms", 1),
+    "frame": ("lm_rtf", 1000 / FRAME_RATE),
+    "wer": ("wer", 100),
+    "sim": ("sim", 1),
 }
 
-WHOLE = ("tldr patch_size=4", "tldr-short patch_size=4")  # the paper's whole model, and ours trained like the ablations
-PAPERS = (
-    Paper(
-        "TLDR",
-        "CosyVoice3 0.5B at 25 tokens a second, A100, SeedTTS-EN; patches of 4 and two larger sizes, which the published "
-        "text lost and we read as 6 and 8",
-        ("rtf", "kv", "wer", "sim"),
-        "tldr patch_size=4",
-        (
-            Line("baseline", "CosyVoice3", {"rtf": 0.605, "wer": 2.02, "sim": 0.691, "kv": 1.0}),
-            Line("tldr patch_size=4", "patch 4", {"rtf": 0.336, "wer": 2.03, "sim": 0.684, "kv": 0.26}),
-            Line("tldr patch_size=6", "larger", {"rtf": 0.278, "wer": 2.10, "sim": 0.686}),
-            Line("tldr patch_size=8", "largest", {"rtf": 0.248, "wer": 2.49, "sim": 0.688}),
-            Line("tldr-short patch_size=4", "patch 4, trained as briefly as the next four", {}),
-            Line("tldr-no-lora patch_size=4", "no LoRA", {"wer": 7.66}, WHOLE),
-            Line("tldr-no-speaker patch_size=4", "no speaker", {"wer": 1.77, "sim": 0.580}, WHOLE),
-            Line("tldr-mean-pool patch_size=4", "mean pool", {"wer": 2.66}, WHOLE),
-            Line("tldr-parallel patch_size=4", "parallel heads", {"wer": 4.85, "sim": 0.631}, WHOLE),
-        ),
-    ),
-    Paper(
-        "DCAR",
-        "HuBERT tokens at 50 a second",
-        ("gain", "step", "wer", "sim"),
-        "dcar chunk_range=2,3,4",
-        (
-            Line("baseline", "FAR", {"gain": 1.0, "step": 1.0, "wer": 9.99, "sim": 0.885}),
-            Line("dcar chunk_range=2", "fixed 2", {"gain": 1.89, "step": 2.0, "wer": 3.04, "sim": 0.886}),
-            Line("dcar chunk_range=3", "fixed 3", {"gain": 2.83, "step": 3.0, "wer": 2.99, "sim": 0.885}),
-            Line("dcar chunk_range=4", "fixed 4", {"gain": 3.60, "step": 4.0, "wer": 3.09, "sim": 0.885}),
-            Line("dcar chunk_range=2,3", "[2,3]", {"gain": 2.39, "step": 2.78, "wer": 2.82, "sim": 0.885}),
-            Line("dcar chunk_range=2,3,4", "[2,3,4]", {"gain": 2.61, "step": 3.08, "wer": 2.77, "sim": 0.885}),
-            Line("dcar chunk_range=3,4", "[3,4]", {"wer": 2.84}),
-            Line("dcar chunk_range=2,3,4,5", "[2,3,4,5]", {"wer": 3.04}),
-            Line("dcar chunk_range=free", "free", {"wer": 3.30}),
-        ),
-    ),
-    Paper(
-        "QTTS",
-        "8 codebooks at 25 frames a second, H20, input of 64",
-        ("first", "frame", "wer", "sim"),
-        "qtts strategy=delay codebooks=8 delay=1",
-        (
-            Line("qtts strategy=hierarchical codebooks=8 delay=1", "hierarchical, 200M", {"first": 7.0, "frame": 6.0}),
-            Line("qtts strategy=delay codebooks=8 delay=1", "delay multihead, 120M", {"first": 4.0, "frame": 5.0}),
-        ),
-    ),
-    Paper(
-        "Compressed-to-fine",
-        "VALL-E on EnCodec at 50 frames a second, LibriSpeech; no window in the refiner",
-        ("wer", "sim"),
-        "compressed window=50 group=10 text=0",
-        (
-            Line("baseline", "VALL-E", {"wer": 5.23, "sim": 0.5664}),
-            Line("compressed window=50 group=0 text=0", "window 50 alone", {"wer": 4.07, "sim": 0.5742}),
-            Line("compressed window=50 group=5 text=0", "50, G 5", {"wer": 3.30, "sim": 0.5798}),
-            Line("compressed window=50 group=10 text=0", "50, G 10", {"wer": 2.87, "sim": 0.5776}),
-            Line("compressed window=50 group=15 text=0", "50, G 15", {"wer": 3.84, "sim": 0.5662}),
-            Line("compressed window=30 group=10 text=0", "30, G 10", {"wer": 2.95, "sim": 0.5741}),
-            Line("compressed window=120 group=10 text=0", "120, G 10", {"wer": 4.66, "sim": 0.5727}),
-        ),
-    ),
-    Paper(
-        "SSD",
-        "CosyVoice2 at 25 tokens a second, A100, draft of 3",
-        ("rtf", "wer", "sim"),
-        "ssd tolerance=0.4 draft_length=3",
-        (
-            Line("baseline", "CosyVoice2", {"rtf": 0.504, "wer": 3.67, "sim": 0.62}),
-            Line("ssd tolerance=0.0 draft_length=3", "tolerance 0", {"rtf": 0.509, "wer": 6.34}),
-            Line("ssd tolerance=0.1 draft_length=3", "tolerance 0.1", {"rtf": 0.444, "wer": 5.71}),
-            Line("ssd tolerance=0.2 draft_length=3", "tolerance 0.2", {"rtf": 0.408, "wer": 6.08}),
-            Line("ssd tolerance=0.3 draft_length=3", "tolerance 0.3", {"rtf": 0.386, "wer": 6.29}),
-            Line("ssd tolerance=0.4 draft_length=3", "tolerance 0.4", {"rtf": 0.360, "wer": 5.70, "sim": 0.63}),
-            Line("ssd-draft-alone", "draft alone", {"rtf": 0.222, "wer": 16.13, "sim": 0.61}),
-        ),
-    ),
-)
 
-
-def ours(results: Results, label: str) -> Figures:
-    """Every measure of one of our rows that results.json holds."""
+def ours(results: Results, row: Row) -> dict[str, float]:
+    """Those of OURS that were measured of a row."""
     found = {}
-    for key, measure in MEASURES.items():
-        try:
-            found[key] = measure.ours(results, label)
-        except (KeyError, StopIteration, TypeError):  # not measured
-            continue
+    for key, (column, scale) in OURS.items():
+        for table in (results.quality, results.speed):
+            if (
+                row.label in table.index
+                and column in table
+                and table.loc[row.label, column] == table.loc[row.label, column]
+            ):
+                found[key] = scale * float(table.loc[row.label, column])
+                break
     return found
 
 
+def lines_of(method: type[Method]) -> list[tuple[Line, Row]]:
+    """The rows of a method's paper with ours: its own, then those of its comparison models. Each class speaks for
+    itself alone."""
+    kinds = [method, *(kind for kind in REGISTRY.values() if kind.variant_of == method.name)]
+    return [(line, Row.of(kind, **line.options)) for kind in kinds for line in vars(kind).get("lines", ())]
+
+
 def render(results: Results) -> str:
-    head = (
-        "**The papers' tables.** Each paper's figures, as published, beside ours. Models, data, judges and machines differ, so "
-        "compare what a method changes, not the figures themselves."
-    )
-    return "\n\n".join([head, *(_table(paper, results) for paper in PAPERS)])
+    shown = [method for method in METHODS.values() if vars(method).get("published")]
+    return "\n\n".join(_table(method, results) for method in shown)
 
 
-def _table(paper: Paper, results: Results) -> str:
-    heads = [f"{MEASURES[key].head}: {whose}" for key in paper.columns for whose in ("paper", "ours")]
-    lines = [
-        f"*{paper.title}* ({paper.setting})",
-        "",
-        "| paper | ours | " + " | ".join(heads) + " |",
-        "|---" * (len(heads) + 2) + "|",
-    ]
-    for line in paper.lines:
-        mine = ours(results, line.label)
-        cells = [
-            f"{side[key]:.{MEASURES[key].digits}f}" if key in side else ""
-            for key in paper.columns
-            for side in (line.published, mine)
-        ]
-        lines.append(f"| {line.name} | `{line.label}` | " + " | ".join(cells) + " |")
-    without = ablations(paper, results)
-    return "\n".join([*lines, "", sentence(paper, results), *(["", without] if without else [])])
+def _table(method: type[Method], results: Results) -> str:
+    paper, lines = method.published, lines_of(method)
+    both = [(paper.baseline, Row.of(BASELINE)), *lines]
+    keys = [key for key in HEADS if any(key in line.figures for line, _ in both)]
+    heads = ["paper", "ours", *(f"{HEADS[key]}: {whose}" for key in keys for whose in ("paper", "ours"))]
+    rows = []
+    for line, row in both:
+        mine = ours(results, row)
+        cells = [side.get(key) for key in keys for side in (line.figures, mine)]
+        rows.append([line.name, f"`{row.label}`", *cells])
+    said = sentence(paper.baseline.figures, lines[0][0].figures, results, lines[0][1]) if lines else ""
+    return "\n\n".join([f"*{method.title}*: {method.paper} ({paper.setting})", plain(heads, rows), said]).strip()
 
 
-def ablations(paper: Paper, results: Results) -> str:
-    """What each ablation changes, in the paper and here, and whether in the same direction; "" where nothing was
-    measured."""
-    published, parts = {line.label: line.published for line in paper.lines}, []
-    for line in paper.lines:
-        theirs, mine = (
-            ({key: row[key] - whole[key] for key in ("wer", "sim") if key in row and key in whole})
-            for row, whole in (
-                (line.published, published.get(line.lacks[0], {})),
-                (ours(results, line.label), ours(results, line.lacks[1])),
+def sentence(base: Mapping[str, float], theirs: Mapping[str, float], results: Results, row: Row) -> str:
+    """What the method at its defaults changes against the baseline, in the paper and here, and whether they agree."""
+    parts, mine = [], ours(results, row)
+    gain = theirs.get("gain") or (base["rtf"] / theirs["rtf"] if {"rtf"} <= base.keys() & theirs.keys() else None)
+    if gain and "gain" in mine:
+        apart = mine["gain"] / gain - 1
+        verdict = "agrees" if abs(apart) <= NEAR else f"is {abs(apart):.0%} {'higher' if apart > 0 else 'lower'}"
+        parts.append(f"speed-up {gain:.2f} in the paper, {mine['gain']:.2f} here, which {verdict}")
+    if "wer" in theirs and "wer" in base and row.label in results.quality.index:
+        found, change = results.quality.loc[row.label], theirs["wer"] - base["wer"]
+        apart, half = 100 * found["over"] - change, 50 * (found["over_high"] - found["over_low"])
+        if abs(apart) <= max(POINTS, half):
+            verdict = (
+                "agrees" if abs(apart) <= POINTS else f"{found['texts']:.0f} texts cannot tell apart (± {half:.1f})"
             )
+        else:
+            verdict = f"is {abs(apart):.1f} points {'worse' if apart > 0 else 'better'}"
+        parts.append(
+            f"WER changes by {change:+.2f} points in the paper, by {100 * found['over']:+.2f} here, which {verdict}"
         )
-        said = [
-            f"{MEASURES[key].head} {theirs[key]:+.{MEASURES[key].digits}f} in the paper, {mine[key]:+.{MEASURES[key].digits}f} here "
-            f"({'the same direction' if theirs[key] * mine[key] > 0 else 'the other direction'})"
-            for key in theirs
-            if key in mine
-        ]
-        parts += [f"{line.name}: {', '.join(said)}"] if said else []
-    if not parts:
-        return ""
-    return f"What an ablation changes against the whole model, trained alike: {'; '.join(parts)}. Chance here: see the intervals above."
-
-
-def sentence(paper: Paper, results: Results) -> str:
-    """Whether our headline row changes against our first row what the paper's does against the paper's, and by how
-    much."""
-    first, line = paper.lines[0], next(each for each in paper.lines if each.label == paper.headline)
-    published = _change(first.published, line.published)
-    measured = _change(ours(results, first.label), ours(results, line.label))
-    parts = []
-    if "gain" in published and "gain" in measured:
-        parts.append(_speed(published["gain"], measured["gain"]))
-    if "wer" in published and "wer" in measured:
-        row = find_row(results, "evaluate", line.label)  # where the first row is the baseline the same texts count
-        change = 100 * row["wer_above_baseline"] if "wer_above_baseline" in row else measured["wer"]
-        parts.append(_errors(published["wer"], change, row.get("wer_above_baseline_interval"), row["texts"]))
-    return f"{line.name} against {first.name}: {'; '.join(parts)}." if parts else "Not measured here yet."
-
-
-def _change(base: Figures, row: Figures) -> Figures:
-    """gain: how many times as fast; wer: change in points."""
-    change = {}
-    if "gain" in row:
-        change["gain"] = row["gain"] / base.get("gain", 1.0)
-    for key in ("rtf", "frame"):
-        if key in row and key in base and "gain" not in change:
-            change["gain"] = base[key] / row[key]
-    if "wer" in row and "wer" in base:
-        change["wer"] = row["wer"] - base["wer"]
-    return change
-
-
-def _speed(published: float, measured: float) -> str:
-    apart = measured / published - 1
-    verdict = (
-        "agrees"
-        if abs(apart) <= NEAR
-        else f"does not agree, ours is {abs(apart):.0%} {'higher' if apart > 0 else 'lower'}"
-    )
-    return f"speed-up {published:.2f} in the paper, {measured:.2f} here, which {verdict}"
-
-
-def _errors(published: float, measured: float, interval: list[float] | None, texts: int) -> str:
-    apart = measured - published
-    half = 100 * (interval[1] - interval[0]) / 2 if interval else 0.0
-    if abs(apart) <= POINTS:
-        verdict = "agrees"
-    elif abs(apart) <= half:
-        verdict = f"{texts} texts cannot tell apart (± {half:.1f})"
-    else:
-        verdict = f"does not agree, ours is {abs(apart):.1f} points {'worse' if apart > 0 else 'better'}"
-    return f"WER changes by {published:+.2f} points in the paper, by {measured:+.2f} here, which {verdict}"
+    return f"`{row.label}` against the baseline: {'; '.join(parts)}." if parts else ""

@@ -1,14 +1,11 @@
-"""Quality against speed as one static SVG, drawn from results.json: a point a setting, and the line of those that none
-beats in both."""
+"""Word errors against speed as one static SVG: a point a setting, and the line of those that none beats in both."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from html import escape
-from typing import Any
 
-from .goals import comparable
+from ..measure.summary import Point
 
 WIDTH, HEIGHT = 760, 460
 LEFT, RIGHT, TOP, BOTTOM = 62, 170, 24, 50
@@ -28,35 +25,10 @@ COLOURS = (
 )
 
 
-@dataclass(frozen=True)
-class Point:
-    speed: float  # time of the language model over the baseline's beside it
-    errors: float  # WER in %
-    label: str
-
-    @property
-    def method(self) -> str:
-        return self.label.split()[0]
-
-
-def points(results: dict[str, Any]) -> list[Point]:
-    """Rows whose speed ``bench`` and whose WER ``evaluate`` has measured with the same weights, but for those that err
-    more than twice as often as the baseline (a draft alone): they would leave no room for the others."""
-    if not comparable(results, "evaluate", "bench"):
-        return []
-    quality, speed = (results[section]["rows"] for section in ("evaluate", "bench"))
-    most = 2 * quality.get("baseline", {}).get("wer", math.inf)
-    return [
-        Point(1 / speed[label]["lm_gain"], 100 * row["wer"], label)
-        for label, row in quality.items()
-        if row.get("wer", math.inf) <= most and speed.get(label, {}).get("lm_gain")
-    ]
-
-
 def front(found: list[Point]) -> list[Point]:
     """Those that no other point beats in both, fastest first."""
     best: list[Point] = []
-    for point in sorted(found, key=lambda p: (p.speed, p.errors)):
+    for point in sorted(found, key=lambda p: (p.time, p.errors)):
         if not best or point.errors < best[-1].errors:
             best.append(point)
     return best
@@ -75,11 +47,12 @@ def draw(found: list[Point]) -> str:
     """SVG on a white ground, readable on dark pages too."""
     methods = list(dict.fromkeys(p.method for p in found))
     colour = {method: COLOURS[i % len(COLOURS)] for i, method in enumerate(methods)}
-    x_end, y_end = 1.08 * max(p.speed for p in found), 1.08 * max(max(p.errors for p in found), 1.0)
+    x_end, y_end = 1.08 * max(p.time for p in found), 1.08 * max(max(p.errors for p in found), 1.0)
     x = lambda value: LEFT + value / x_end * (WIDTH - LEFT - RIGHT)
     y = lambda value: HEIGHT - BOTTOM - value / y_end * (HEIGHT - TOP - BOTTOM)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
+        'font-size="12">',
         "<title>Word errors against the time of the language model</title>",
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
     ]
@@ -97,19 +70,19 @@ def draw(found: list[Point]) -> str:
             "time of the language model over the baseline's, lower is faster",
             "middle",
         ),
-        f'<text transform="translate(16 {(TOP + HEIGHT - BOTTOM) / 2:.0f}) rotate(-90)" text-anchor="middle" fill="#222">'
-        "WER %</text>",
+        f'<text transform="translate(16 {(TOP + HEIGHT - BOTTOM) / 2:.0f}) rotate(-90)" text-anchor="middle" '
+        'fill="#222">WER %, lower is better</text>',
     ]
     best = front(found)
-    path = " ".join(f"{x(p.speed):.1f},{y(p.errors):.1f}" for p in best)
+    path = " ".join(f"{x(p.time):.1f},{y(p.errors):.1f}" for p in best)
     parts.append(f'<polyline points="{path}" fill="none" stroke="#999" stroke-dasharray="4 3"/>')
     for p in found:
         parts.append(
-            f'<circle cx="{x(p.speed):.1f}" cy="{y(p.errors):.1f}" r="5" fill="{colour[p.method]}" fill-opacity="0.8">'
-            f"<title>{escape(p.label)}: {p.speed:.2f} of the baseline's time, WER {p.errors:.1f} %</title></circle>"
+            f'<circle cx="{x(p.time):.1f}" cy="{y(p.errors):.1f}" r="5" fill="{colour[p.method]}" fill-opacity="0.8">'
+            f"<title>{escape(p.label)}: {p.time:.2f} of the baseline's time, WER {p.errors:.1f} %</title></circle>"
         )
     for p in best:
-        parts.append(_text(x(p.speed) - 4, y(p.errors) + 18, p.label.partition(" ")[2] or p.label, "start"))
+        parts.append(_text(x(p.time) - 4, y(p.errors) + 18, p.label.partition(" ")[2] or p.label, "start"))
     for i, method in enumerate(methods):
         parts += [
             f'<circle cx="{WIDTH - RIGHT + 16}" cy="{TOP + 10 + 20 * i}" r="5" fill="{colour[method]}"/>',

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import itertools
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +25,7 @@ from ..codec.streaming import Running, Windowed
 from ..config import FRAME_RATE, HOP, SAMPLE_RATE, Sampling, UserError
 from ..engine import Prompt
 from ..lm import Decoder, LanguageModel, Prefix
-from ..methods import Method, Options, find
+from ..methods import Method, find
 from ..text import sentences as text
 from ..text import symbols
 from .transcript import misfit
@@ -168,32 +167,6 @@ class NanoStack:
             if name not in self._methods:
                 self._methods[name] = kind(self.lm, self._adapters(kind))
         return self._methods[name]
-
-    def reads(self, name: str, options: Options) -> tuple[str, ...]:
-        """Folders of all modules that a run of the method with these options reads."""
-        method = self.method(name)
-        return *PARTS, *self._refined_by(method.output_codebooks(options)), *method.reads(options)
-
-    def _refined_by(self, codebooks: int) -> tuple[str, ...]:
-        return (BOOKS,) * (self.books is not None and codebooks > 1)
-
-    def made_of(self, name: str, options: Options) -> str:
-        """Hash of all weights that such a run reads: a module trained anew leaves the others' figures valid."""
-        if self.root is None:
-            return self.checkpoint_hash
-        return checkpoints.checkpoint_hash(self.root, self.reads(name, options))
-
-    def pace(self, *names: str) -> str:
-        """Hash of what the speed of these methods follows from: the shapes of all modules that they read, and the
-        weights behind the steps of those that let what is said decide how far each goes."""
-        if self.root is None:
-            return self.checkpoint_hash
-        folders = {kind: tuple(kind.build_modules(self.lm)) for kind in map(find, names)}
-        spoken = {kind.output_codebooks(kind.Options(**options)) for kind in folders for options in kind.bench_options}
-        follow = [folder for kind, own in folders.items() if kind.pace_follows_weights for folder in own]
-        return checkpoints.pace_hash(
-            self.root, (*PARTS, *self._refined_by(max(spoken)), *itertools.chain(*folders.values())), ("lm", *follow)
-        )
 
     def _adapters(self, kind: type[Method]) -> dict[str, torch.nn.Module]:
         """The method's trained modules by folder. One that it can run without may be absent."""

@@ -15,6 +15,7 @@ from ...config import UserError
 from ...lm import Decoder, LanguageModel, LoraDelta, sample
 from ...lm.sampling import race
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
+from ..published import Goal, Line, Paper
 from .heads import Heads, HeadsRunner
 from .policy import Policy, PolicyRunner
 from .ranges import LONGEST, ChunkRange
@@ -65,18 +66,32 @@ class Dcar(Method):
     presets = ({"chunk_range": "3,4"}, {"chunk_range": "2,3,4"}, {"chunk_range": "2,3"})
     Options = DcarOptions
     neutral = {"chunk_range": "1"}
-    pace_follows_weights = True
     needs_weights = ("dcar-heads",)  # a learned range needs dcar-policy as well
     bench_options = tuple(
         {"chunk_range": word} for word in ("2,3,4", "2,3", "3,4", "2,3,4,5", "free", "2", "3", "4", "random:2,3,4")
     )
 
+    published = Paper(
+        "HuBERT tokens at 50 a second", Line("FAR", {"gain": 1.0, "step": 1.0, "wer": 9.99, "sim": 0.885})
+    )
+    lines = tuple(
+        Line(name, figures, {"chunk_range": word})
+        for name, word, figures in (
+            ("[2,3,4]", "2,3,4", {"gain": 2.61, "step": 3.08, "wer": 2.77, "sim": 0.885}),
+            ("fixed 2", "2", {"gain": 1.89, "step": 2.0, "wer": 3.04, "sim": 0.886}),
+            ("fixed 3", "3", {"gain": 2.83, "step": 3.0, "wer": 2.99, "sim": 0.885}),
+            ("fixed 4", "4", {"gain": 3.60, "step": 4.0, "wer": 3.09, "sim": 0.885}),
+            ("[2,3]", "2,3", {"gain": 2.39, "step": 2.78, "wer": 2.82, "sim": 0.885}),
+            ("[3,4]", "3,4", {"wer": 2.84}),
+            ("[2,3,4,5]", "2,3,4,5", {"wer": 3.04}),
+            ("free", "free", {"wer": 3.30}),
+        )
+    )
+    goals = (Goal("LM gain", "lm_gain", 2.4, True), Goal("WER over the baseline's, points", "over", 2, scale=100))
+
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         return {"dcar-heads": Heads(lm), "dcar-policy": Policy(lm)}
-
-    def reads(self, options: DcarOptions) -> tuple[str, ...]:
-        return tuple(name for name in self.modules if name != "dcar-policy" or options.chunks.chooser == "policy")
 
     @property
     def heads(self) -> Heads:

@@ -12,6 +12,7 @@ from ...config import UserError
 from ...lm.model import LanguageModel
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial
 from ..baseline import Baseline, BaselineState
+from ..published import Goal, Line, Paper
 from .delay import DelayAdapter, DelayState, DelayStrategy
 from .hierarchical import HierarchicalAdapter, HierarchicalState, HierarchicalStrategy
 
@@ -72,12 +73,19 @@ class QTTS(Method):
         {"strategy": "hierarchical", "codebooks": 2},
     )
 
+    published = Paper(
+        "8 codebooks at 25 frames a second, H20, input of 64; the paper times its two strategies against each other",
+        Line("one codebook", {}),
+    )
+    lines = (
+        Line("delay multihead, 120M", {"first": 4.0, "frame": 5.0}),
+        Line("hierarchical, 200M", {"first": 7.0, "frame": 6.0}, {"strategy": "hierarchical"}),
+    )
+    goals = (Goal("WER over the baseline's, points", "over", 2, scale=100),)
+
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         return {DELAY: DelayAdapter(lm), HIERARCHICAL: HierarchicalAdapter(lm)}
-
-    def reads(self, options: QTTSOptions) -> tuple[str, ...]:
-        return tuple(name for name in self.modules if name == f"qtts-{options.strategy}")
 
     @cached_property
     def strategies(self) -> dict[type[State], Any]:

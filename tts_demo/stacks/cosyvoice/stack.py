@@ -16,7 +16,7 @@ from ... import checkpoints
 from ...config import UserError
 from ...engine import Prompt
 from ...lm import Decoder, Prefix
-from ...methods import Method, Options, find
+from ...methods import Method, find
 from ..transcript import misfit
 from . import download, frontend, weights
 from .configs import END_OF_PROMPT, RELEASED_SAMPLING, SAMPLE_RATE, TOKEN_RATE, CosyConfig
@@ -154,11 +154,6 @@ class CosyVoiceStack:
         if codebooks != 1:
             raise UserError(f"This model speaks one codebook; a method with {codebooks} needs the stack nano.")
         return CosyVocoder(self.config, self._flow, self._hift, self._noise, prompt.extra["voice"], live)
-
-    def made_of(self, name: str, options: Options) -> str:
-        """Hash of all weights that a run of the method with these options reads."""
-        trained = [part for part in self.method(name).reads(options) if checkpoints.available(self._adapters, part)]
-        return " ".join([self.checkpoint_hash] + [checkpoints.checkpoint_hash(self._adapters, trained)] * bool(trained))
 
     def method(self, name: str) -> Method:
         """The method, with its trained modules loaded the first time it is asked for."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...lm.attention import clearest
-from ...report import results
+from ...measure import summary
 from .session import Attention, Run, Side
 
 CLEAR = "clear"  # the layer choice that picks the heads which follow the text best
@@ -211,24 +211,21 @@ def own_plots(run: Run | None) -> dict[str, Any]:
                         "unit": "",
                     }
                 )
-    return {"plots": [*plots, *tradeoff(results.load())]}
+    return {"plots": [*plots, *tradeoff(summary.published())]}
 
 
-def tradeoff(measured: dict[str, Any]) -> list[dict[str, Any]]:
-    """Word errors against speed of every setting that ``evaluate`` has measured with the bundled weights."""
-    rows = measured.get("evaluate", {}).get("rows", {})
-    points = [[row["lm_rtf"], row["wer"], label] for label, row in rows.items() if row.get("lm_rtf") and "wer" in row]
-    if len(points) < 2:
+def tradeoff(measured: list[summary.Point]) -> list[dict[str, Any]]:
+    """Word errors against speed of every setting that was measured with the bundled weights: the README's picture."""
+    if len(measured) < 2:
         return []
-    texts = max(row["texts"] for row in rows.values())
     return [
         {
             "kind": "scatter",
             "title": "What the settings trade",
-            "x_label": "LM real-time factor",
+            "x_label": "time of the language model over the baseline's",
             "y_label": "words misheard",
-            "hint": f"measured by evaluate, {texts} texts each",
-            "points": points,
+            "hint": f"measured by evaluate and bench, {max(p.texts for p in measured)} texts at most",
+            "points": [[point.time, point.errors / 100, point.label] for point in measured],
         }
     ]
 

@@ -1,9 +1,8 @@
-"""Make what the page ships with: recorded runs that open before any model is loaded, and example voices.
+"""``python -m tts_demo record``: what the page ships with.
 
-    python -m tts_demo.ui.run.record voices A.wav B.wav     # the stack re-speaks a sentence in each voice ->
-    assets/prompts
-    python -m tts_demo.ui.run.record runs                   # every method against the baseline -> assets/runs
-    python -m tts_demo.ui.run.record screenshots URL        # the page at URL, light and dark -> assets (needs Chromium)
+    record voices A.wav B.wav     # the stack re-speaks a sentence in each voice -> assets/prompts
+    record runs                   # every method against the baseline -> assets/runs
+    record screenshots URL        # the page at URL, light and dark -> assets (needs Chromium)
 
 Example voices are this project's own synthesis, never somebody's recording.
 """
@@ -22,7 +21,6 @@ from typing import Any
 import torch
 
 from ... import engine
-from ...cli.settings import exit_code
 from ...config import Request, Sampling, UserError
 from ...measure.turns import turns
 from ...methods import METHODS
@@ -133,24 +131,8 @@ def _samples(path: Path) -> tuple[Any, int]:
     return recording.samples, recording.rate
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tts_demo.ui.run.record", description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("runs", "voices", "screenshots"))
-    parser.add_argument(
-        "sources", nargs="*", help="FILE or FILE=transcript: voices to copy; for screenshots, the page's address"
-    )
-    parser.add_argument("--stack", default="nano")
-    parser.add_argument("--device")
-    parser.add_argument("--text", help="what is said")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--max-seconds", type=float, default=12.0)
-    parser.add_argument("--methods", default=",".join(n for n in METHODS if n != "baseline"))
-    parser.add_argument("--out", type=Path, help="folder; default: assets/runs or assets/prompts")
-    args = parser.parse_args(argv)
-    return exit_code(lambda: _record(args))
-
-
-def _record(args: argparse.Namespace) -> None:
+def record(args: argparse.Namespace) -> None:
+    """What the command line asked for."""
     if args.what == "screenshots":
         screenshots(args.sources[0] if args.sources else "http://127.0.0.1:7860", args.out or voices.ASSETS)
         return
@@ -173,9 +155,5 @@ def _record(args: argparse.Namespace) -> None:
         args.text or voices.texts()[0],
         args.seed,
         args.max_seconds,
-        args.methods.split(","),
+        args.methods.split(",") if args.methods else [name for name in METHODS if name != "baseline"],
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -193,7 +193,7 @@ def load(stem: Path) -> Run:
     except (OSError, ValueError) as error:
         raise UserError(
             f"The recorded run {stem.name!r} cannot be read ({error}); make it again with "
-            "'python -m tts_demo.ui.run.record'."
+            "'python -m tts_demo record runs'."
         ) from None
     sides = {}
     for name, plain in head.pop("sides").items():

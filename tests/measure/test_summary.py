@@ -1,0 +1,139 @@
+"""Records summed up: rates pool errors over words, what a row adds to the baseline's errors is judged in pairs, and a
+report is of one complete set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tts_demo.config import UserError
+from tts_demo.measure import quality, speed, summary
+from tts_demo.measure.rows import defaults
+
+BASE, OTHER = "baseline", "tldr patch_size=4"
+
+
+def record(row: str, text: str, figures: dict[str, Any], kind: str = quality.KIND, **more: Any) -> dict[str, Any]:
+    where = {"stack": "nano", "checkpoint": "abc", "machine": "here", "dtype": "float32"}
+    rest = {"torch": "2.11", "commit": "1234567", "date": "2026-01-01T00:00:00Z", "seed": 0}
+    return {"kind": kind, "row": row, "text": text, **where, **rest, **more, "figures": figures}
+
+
+def spoken(row: str, errors: list[int], words: int = 10, **more: Any) -> list[dict[str, Any]]:
+    return [
+        record(row, f"t{i}", {"errors": e, "words": words, "sim": 0.8, "cut": False}, **more)
+        for i, e in enumerate(errors)
+    ]
+
+
+def timed(row: str, gain: float, **more: Any) -> list[dict[str, Any]]:
+    figures = {"lm_gain": gain, "lm_rtf": 0.1 / gain, "rtf": 0.2, "kv_12s": 12.0 / gain, "kv_20s": 20.0 / gain}
+    return [record(row, "10 s, eager", figures, speed.KIND, seed=n, **more) for n in range(3)]
+
+
+def complete(**more: Any) -> list[dict[str, Any]]:
+    """A set in which every method doubles the baseline's speed and none its errors."""
+    rows = [row.label for row in defaults()]
+    return [r for row in rows for r in spoken(row, [1, 2, 3], **more) + timed(row, 1.0 if row == BASE else 2.0, **more)]
+
+
+def table(*records: dict[str, Any]) -> Any:
+    return summary.quality_table(summary.frame([*records]))
+
+
+def test_rates_pool_errors_over_words_and_lie_in_their_interval() -> None:
+    runs = [
+        record(BASE, "a", {"errors": 1, "words": 10, "sim": 0.8}),
+        record(BASE, "b", {"errors": 9, "words": 30, "sim": 0.8}),
+        record(BASE, "c", {}),
+    ]
+    row = table(*runs).loc[BASE]
+    assert row["texts"] == row["runs"] == 3 and row["wer"] == pytest.approx(10 / 40)
+    assert row["sim"] == pytest.approx(0.8) and (row["wer_low"], row["wer_high"]) == pytest.approx((1 / 10, 9 / 30))
+
+
+def test_what_is_added_to_every_text_is_found_exactly_however_unlike_the_texts_are() -> None:
+    hard = np.random.default_rng(0).integers(0, 8, 40)
+    rows = table(*spoken(BASE, [int(e) for e in hard]), *spoken(OTHER, [int(e) + 1 for e in hard]))
+    row = rows.loc[OTHER]
+    assert (row["over"], row["over_low"], row["over_high"]) == pytest.approx((0.1, 0.1, 0.1))
+    assert row["wer_high"] - row["wer_low"] > 0.1, "what the row's own interval would have left open"
+    assert row["times"] == pytest.approx((hard.sum() + 40) / hard.sum()) and rows.loc[BASE, "over"] == 0
+
+
+def test_a_row_of_fewer_texts_is_compared_on_those_alone() -> None:
+    rows = table(*spoken(BASE, [1, 1, 9, 9]), *spoken(OTHER, [2, 2]))
+    assert rows.loc[OTHER, "over"] == pytest.approx(0.1) and rows.loc[OTHER, "texts"] == 2
+
+
+def test_chance_alone_has_zero_in_its_interval() -> None:
+    errors = np.random.default_rng(1).integers(0, 6, (2, 200)).tolist()
+    row = table(*spoken(BASE, errors[0]), *spoken(OTHER, errors[1])).loc[OTHER]
+    assert row["over_low"] < 0 < row["over_high"]
+
+
+def test_takes_of_a_text_are_one_text_spoken_more_often() -> None:
+    errors = np.random.default_rng(2).integers(0, 6, 30).tolist()
+    once = table(*spoken(BASE, errors)).loc[BASE]
+    thrice = table(*(r for seed in range(3) for r in spoken(BASE, errors, seed=seed))).loc[BASE]
+    assert thrice["runs"] == 90 and once.drop("runs").equals(thrice.drop("runs")), "the same again tells nothing new"
+
+
+def test_errors_over_natural_recordings_are_those_of_the_same_texts() -> None:
+    natural = spoken(quality.NATURAL, [1, 1], checkpoint="", stack="", dtype="")
+    assert table(*natural, *spoken(BASE, [2, 2, 9])).loc[BASE, "times_natural"] == pytest.approx(2)
+
+
+def test_the_newest_complete_set_is_shown_and_a_newer_half_is_not() -> None:
+    old, new = {"date": "2026-01-01T00:00:00Z"}, {"checkpoint": "new", "date": "2026-02-01T00:00:00Z"}
+    half = [r for r in complete(**new) if r["row"] != OTHER]
+    assert summary.newest(complete(**old) + half).where["checkpoint"] == "abc"
+    assert summary.newest(complete(**old) + complete(**new)).where["checkpoint"] == "new"
+    unspoken = [r for r in complete(**new) if r["kind"] == speed.KIND or r["row"] != OTHER]
+    with pytest.raises(UserError, match=f"{OTHER}.*evaluate"):
+        summary.newest(unspoken)
+    with pytest.raises(UserError, match="evaluate"):
+        summary.newest([])
+
+
+def test_sets_of_two_machines_are_never_joined() -> None:
+    there = [r for r in complete(machine="there") if r["kind"] == speed.KIND]
+    here = [r for r in complete() if r["kind"] == quality.KIND]
+    with pytest.raises(UserError, match="No set"):
+        summary.newest(here + there)
+
+
+def test_natural_recordings_stand_beside_any_checkpoint() -> None:
+    natural = spoken(quality.NATURAL, [0, 1, 0], checkpoint="", stack="", dtype="", machine="elsewhere")
+    found = summary.newest(natural + complete())
+    assert found.quality.loc[quality.NATURAL, "wer"] == pytest.approx(1 / 30)
+
+
+def test_the_picture_leaves_out_what_babbles_and_the_best_row_is_understood_as_well() -> None:
+    babble, close = "tldr patch_size=8", "tldr patch_size=2"
+    more = spoken(babble, [9, 9, 9]) + timed(babble, 9.0) + spoken(close, [1, 2, 3]) + timed(close, 3.0)
+    found = summary.newest(complete() + more)
+    points = {point.label: point for point in summary.trade_off(found)}
+    assert babble not in points and points[close].time == pytest.approx(1 / 3) and points[BASE].time == 1
+    assert points[close].errors == pytest.approx(20) and summary.fastest_within(found) == close
+
+
+def test_speed_is_the_median_of_rounds_and_memory_that_over_the_baselines() -> None:
+    found = summary.newest(complete()).speed
+    assert found.loc[OTHER, "lm_gain"] == 2 and found.loc[OTHER, "rounds"] == 3
+    assert found.loc[OTHER, ["kv_12s_share", "kv_20s_share", "kv_growth"]].tolist() == pytest.approx([0.5] * 3)
+    minute = [r | {"text": "60 s, eager"} for r in timed(OTHER, 4.0)]
+    both = summary.frame(complete() + minute)
+    assert summary.speed_table(both).loc[OTHER, "lm_gain"] == 2, "the shorter runs count"
+    assert summary.speed_table(both, "60 s, eager").loc[OTHER, "lm_gain"] == 4
+
+
+def test_the_page_has_the_points_of_the_file_and_none_without_one(tmp_path: Any) -> None:
+    import json
+
+    path = tmp_path / "records.jsonl"
+    assert summary.published(path) == []
+    path.write_text("".join(json.dumps(r) + "\n" for r in complete()))
+    assert {point.label for point in summary.published(path)} == {row.label for row in defaults()}

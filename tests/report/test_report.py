@@ -1,0 +1,176 @@
+"""RESULTS.md and the README's table: rendered from one set of records, equal to each other, and honest about gaps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from measure.test_summary import BASE, OTHER, complete, record, spoken, timed
+
+from tts_demo.cli.main import main
+from tts_demo.config import UserError
+from tts_demo.measure import analyses, codec, quality, summary
+from tts_demo.measure.rows import Row
+from tts_demo.methods import METHODS, REGISTRY
+from tts_demo.methods.baseline import Baseline
+from tts_demo.methods.published import Goal, Line, Paper
+from tts_demo.report import goals, papers, plot, results
+from tts_demo.report.markdown import Column, table
+
+FIGURES = {
+    "lm_gain": 2.0,
+    "lm_rtf": 0.05,
+    "rtf": 0.2,
+    "ttfa": 0.3,
+    "kv_12s": 6.0,
+    "kv_20s": 10.0,
+    "kv_small_12s": 1.0,
+    "first_frame_ms": 9.0,
+    "frames_per_step": 2.0,
+}
+
+
+def everything() -> list[dict]:
+    """A complete set in which every figure that a goal or a paper asks for was measured."""
+    found = [r | {"figures": r["figures"] | FIGURES} if r["kind"] == "speed" else r for r in complete()]
+    return [
+        *spoken(quality.NATURAL, [0, 1, 1], checkpoint="", stack="", dtype="", machine="elsewhere"),
+        *spoken(quality.TEACHER, [0, 0, 1], checkpoint="", stack="", dtype=""),
+        *found,
+    ]
+
+
+def files(tmp_path: Path, records: list[dict]) -> tuple[Path, Path, Path]:
+    readme = tmp_path / "README.md"
+    readme.write_text(f"# Title\n\n{results.BEGIN}\nold\n{results.END}\n\nThe end.\n")
+    (tmp_path / "assets").mkdir(exist_ok=True)
+    path = tmp_path / "records.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in records))
+    return path, tmp_path / "RESULTS.md", readme
+
+
+def test_one_command_writes_the_page_the_table_and_the_plot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, page, readme = files(tmp_path, everything())
+    assert main(["report", "--records", str(path), "-o", str(page), "--readme", str(readme)]) == 0
+    assert "Checkpoint abc on here, float32" in capsys.readouterr().out
+    small, whole = results.shown(readme), page.read_text()
+    assert small.splitlines()[0] == whole.splitlines()[2] and readme.read_text().endswith("The end.\n")
+    rows = [line.split("|")[1].strip() for line in small.splitlines() if line.startswith("|")][2:]
+    assert rows[:2] == ["Natural recordings", "Teacher"] and len(rows) == 2 + len(METHODS) + 1
+    assert all(f"`{name}`" in small for name in METHODS) and "Fastest within" in rows[-1]
+    assert (tmp_path / results.PLOT).read_text().startswith("<svg")
+    assert "Not measured in this set: Codec" in whole and "../../assets" in whole and "3 texts a row" in small
+
+
+def test_it_says_what_to_measure_where_a_row_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, page, readme = files(tmp_path, [r for r in everything() if r["row"] != OTHER])
+    assert main(["report", "--records", str(path), "-o", str(page), "--readme", str(readme)]) == 2
+    assert OTHER in capsys.readouterr().err and "old" in readme.read_text() and not page.exists()
+    assert main(["report", "--records", str(tmp_path / "none")]) == 2
+
+
+def test_a_goal_is_judged_by_its_figure_and_a_missing_row_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = summary.newest(everything())
+    rows = [row for row, _ in goals.wanted()]
+    assert {row.method for row in rows} <= set(METHODS.values()) and all(isinstance(row, Row) for row in rows)
+    shown = goals.render(found, results.codec_table(found)).splitlines()
+    assert any("`baseline`" in line and "| met |" in line for line in shown)
+    assert any("LM gain" in line and "≥ 2.4 | 2 | **missed**" in line for line in shown)
+    monkeypatch.setattr(METHODS["tldr"], "goals", (Goal("LM gain", "lm_gain", 2.4, True, {"patch_size": 8}),))
+    with pytest.raises(UserError, match="tldr patch_size=8.*run"):
+        goals.render(found, results.codec_table(found))
+    monkeypatch.setattr(METHODS["tldr"], "goals", (Goal("an absent figure", "nonsense", 1),))
+    with pytest.raises(UserError, match="nonsense"):
+        goals.render(found, results.codec_table(found))
+
+
+def test_the_codec_is_judged_against_its_recordings() -> None:
+    books = {"errors": 2, "words": 10, "stoi": 0.9, "pesq": 2.7, "distilmos": 3.9, "sim": 0.9}
+    codecs = [
+        record(row, f"r{i}", books | {"errors": 1 if row == codec.RECORDING else 2}, codec.KIND)
+        for i in range(2)
+        for row in (codec.RECORDING, "8 books", "first book, refined")
+    ]
+    found = summary.newest(everything() + codecs)
+    rows = results.codec_table(found)
+    assert rows.loc["8 books", "times"] == pytest.approx(2) and rows.loc["8 books", "texts"] == 2
+    assert rows.loc[codec.RECORDING, "stoi"] != rows.loc[codec.RECORDING, "stoi"], "compared with itself: no figure"
+    shown = goals.render(found, rows)
+    assert "| `codec, 8 books` | PESQ wide band | ≥ 2.6 | 2.7 | met |" in shown
+    assert "## Codec" in results.render(found)
+
+
+def test_a_papers_figures_stand_beside_ours_and_the_sentence_follows_from_both() -> None:
+    found = summary.newest(everything())
+    shown = papers.render(found)
+    assert "| CosyVoice3 | `baseline` | 0.605 | 0.05 |" in shown and "no LoRA" in shown
+    theirs, tldr = {"gain": 2.1, "wer": 3.0}, Row.of(METHODS["tldr"])
+    said = papers.sentence({"wer": 2.0}, theirs, found, tldr)
+    assert "speed-up 2.10 in the paper, 2.00 here, which agrees" in said
+    assert "WER changes by +1.00 points in the paper, by +0.00 here, which agrees" in said
+    said = papers.sentence({"wer": 9.0}, {"gain": 4.0, "wer": 3.0}, found, tldr)
+    assert "is 50% lower" in said and "is 6.0 points worse" in said
+
+
+def test_a_sixth_method_brings_its_own_paper_and_goals(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Toy(Baseline):
+        name, title, paper = "toy", "A toy", "On Toys"
+        published = Paper("a shelf", Line("no toy", {"wer": 1.0}))
+        lines = (Line("a toy", {"wer": 2.0}),)
+        goals = (Goal("LM gain", "lm_gain", 1.5, True),)
+
+    class Plain(Baseline):
+        name, title, paper = "plain", "Plain", "Nowhere"
+
+    for kind in (Toy, Plain):
+        for registry in (METHODS, REGISTRY):
+            monkeypatch.setitem(registry, kind.name, kind)
+    more = [r for name in ("toy", "plain") for r in [*spoken(name, [1, 2, 3]), *timed(name, 2.0)]]
+    found = summary.newest(everything() + more)
+    assert "*A toy*: On Toys (a shelf)" in papers.render(
+        found
+    ) and "| `toy` | LM gain | ≥ 1.5 | 2 | met |" in goals.render(found, results.codec_table(found))
+    assert "A toy (`toy`)" in results.small_table(found)
+    assert not [goal for row, goal in goals.wanted() if row.method is Plain], "the baseline's goals are its own"
+
+
+def test_long_form_alignment_and_choices_have_their_tables() -> None:
+    more = [
+        record(
+            BASE,
+            "p1",
+            {"thirds": [[1, 10], [1, 10], [2, 10]], "seconds": 60.0, "cut": False, "kv_peak": 1e6},
+            analyses.LONG,
+        ),
+        record(BASE, "t0", dict.fromkeys(analyses.SCORES, 0.5), analyses.ALIGNMENT),
+        record(OTHER, "t9", {"errors": 1, "words": 9, "stats": {"chunk_sizes": {"2": 1, "4": 1}}}),
+    ]
+    shown = results.render(summary.newest(everything() + more))
+    assert "| `baseline` | 1 | 60 | 0 | 1 | 10 | 10 | 20 | 2 |" in shown
+    assert "| `baseline` | 0.5 | 0.5 | 0.5 | 1 |" in shown and "| `tldr patch_size=4` | 3 | 0 | 50 | 0 | 50 |" in shown
+
+
+def test_labels_are_spelt_for_people() -> None:
+    assert results.spoken("tldr patch_size=4") == "`tldr`" and results.spoken(BASE) == "`baseline`"
+    assert results.spoken("tldr patch_size=8") == "`tldr`, patch_size 8"
+
+
+def test_a_column_that_no_row_fills_is_left_out() -> None:
+    columns = (Column("a", "A", 100, 1, interval=True, signed=True), Column("b", "B"))
+    shown = table("row", columns, [("one", {"a": 0.1, "a_low": 0.05, "a_high": 0.25}), ("two", {})])
+    assert shown.splitlines() == ["| row | A |", "| --- | --- |", "| one | +10.0 ± 10.0 |", "| two |  |"]
+
+
+def test_the_plot_shows_every_point_and_the_line_of_the_best() -> None:
+    points = summary.trade_off(summary.newest(everything()))
+    svg = plot.draw(points)
+    assert svg.count("<title>") == len(points) + 1 and "<polyline" in svg
+    best = plot.front(points)
+    assert best == sorted(best, key=lambda p: p.time) and all(
+        not (other.time < p.time and other.errors < p.errors) for p in best for other in points
+    )
+
+
+def test_ticks_are_round_and_inside() -> None:
+    assert plot.ticks(0, 1.08) == [0, 0.2, 0.4, 0.6, 0.8, 1.0] and plot.ticks(0, 30)[-1] <= 30

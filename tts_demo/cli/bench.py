@@ -1,0 +1,87 @@
+"""``bench``: speed and memory per method, each in turns with the baseline, appended to the records."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from typing import Any
+
+from ..config import UserError
+from .settings import add_measure, add_stack, pairs, records_of
+
+HELP = "speed and memory per method"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--shape", choices=("nano", "qwen2-0.5b", "cosyvoice2", "cosyvoice3"), help="random weights")
+    parser.add_argument("--batch", type=int, default=1, metavar="N", help="also the baseline with N requests a step")
+    parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="audio to generate per run")
+    parser.add_argument("--runtime", default="eager", choices=("eager", "graph"))
+    parser.add_argument("--peer", action="store_true", help="also transformers' own generate on the same weights")
+    parser.add_argument("--rounds", type=int, default=0, metavar="N", help="default: 5, of secondary rows 2")
+    add_measure(parser, "every dial, those for long speech also at a minute, and transformers' generate")
+    add_stack(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """A table for people, then one JSON object as the last line."""
+    from ..measure import analyses, rows, speed
+    from ..measure.records import Records
+    from ..runtime import pick_device
+
+    device = pick_device(args.device)
+    if args.runtime == "graph" and device.type != "cuda":
+        raise UserError("--runtime graph needs a CUDA device; use --runtime eager here.")
+    if args.batch < 1 or not 0.5 <= args.seconds <= 120:
+        raise UserError("--batch must be 1 or more and --seconds between 0.5 and 120.")
+    names = args.methods.split(",") if args.methods else rows.METHODS
+    others = rows.everything() if args.all else []
+    wanted = list(dict.fromkeys([rows.Row.of(rows.BASELINE), *rows.chosen(names, pairs(args.set)), *others]))
+    stack, prompt = _stack(args, device)
+    wanted, skipped = rows.runnable(stack, wanted, bool(args.methods))
+    records = Records(None if args.shape else records_of(args))
+    bench = speed.Bench(stack, prompt, records, args.seconds, args.seed, args.runtime)
+    if args.plan:
+        print(speed.plan(bench, wanted, args.rounds))
+        return
+    bench.run(wanted, args.rounds, args.minutes, args.peer or args.all)
+    if args.all:
+        minute = speed.Bench(stack, prompt, records, 60.0, args.seed, args.runtime)
+        minute.run(rows.runnable(stack, analyses.lasting())[0], args.rounds or 1, args.minutes)
+    report = {"conditions": dataclasses.asdict(bench.where) | {"setting": bench.setting}, "rows": _rows(bench)}
+    if args.batch > 1:
+        report["batch"] = bench.batch(args.batch)
+    print("\n".join(f"skipped: {line}" for line in skipped))
+    print(json.dumps(report))
+
+
+def _stack(args: argparse.Namespace, device: Any) -> tuple[Any, Any]:
+    """The stack and the prompt it speaks with."""
+    from .. import audio
+    from ..measure.texts import bundled_voices
+    from ..stacks import load_stack, pick_dtype
+    from ..stacks.random import shape_stack
+
+    graphs = args.runtime == "graph"
+    if args.shape or args.stack == "random":
+        dtype = pick_dtype(args.dtype, device) if args.dtype else None
+        stack = shape_stack(args.shape or "nano", device, dtype, graphs)
+        return stack, stack.prompt
+    stack = load_stack(args.stack, args.device, args.dtype, args.adapters, graphs)
+    voice = bundled_voices()[0]
+    recording = audio.read(str(voice.path), target=None)
+    return stack, stack.encode_prompt(recording.samples, recording.rate, voice.words or None)
+
+
+def _rows(bench: Any) -> dict[str, dict[str, float]]:
+    """Medians of this stack at this setting, printed and returned."""
+    from ..measure import summary
+
+    same = {"stack": bench.where.stack, "checkpoint": bench.where.checkpoint, "machine": bench.where.machine}
+    runs = [r for r in bench.records.read() if all(r[k] == v for k, v in same.items())]
+    if not runs:
+        raise UserError("Nothing was measured in that time: give --minutes more.")
+    table = summary.speed_table(summary.frame(runs), bench.setting)
+    print(table.to_string(float_format="%.3g"))
+    return {label: row.dropna().to_dict() for label, row in table.iterrows()}

@@ -1,0 +1,81 @@
+"""``decode``: codec codes back to a recording."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..config import UserError
+from .settings import check_writable
+
+HELP = "codec codes back to a recording"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("codes", metavar="CODES.npz")
+    parser.add_argument("-o", "--output", required=True, metavar="WAV")
+    parser.add_argument(
+        "--books",
+        type=int,
+        metavar="N",
+        help="the first N codebooks alone; 1: through the refiner, in the recording's own voice; default: all, as they "
+        "are",
+    )
+    parser.add_argument("--stack", default="nano", metavar="S")
+
+
+def run(args: argparse.Namespace) -> None:
+    import torch
+
+    from .. import audio, checkpoints
+
+    check_writable(args.output)
+    codes, count, gain = _read_codes(args.codes)
+    root = checkpoints.resolve(args.stack)
+    codec = checkpoints.load_module(root, "codec")
+    books = codec.config.codebooks
+    if (
+        codes.ndim != 2
+        or not 1 <= codes.shape[1] <= books
+        or not len(codes)
+        or codes.min() < 0
+        or codes.max() >= codec.config.entries
+    ):
+        raise UserError(f"{args.codes} holds no codes of this codec: make it with 'python -m tts_demo encode'.")
+    if args.books is not None and not 1 <= args.books <= codes.shape[1]:
+        raise UserError(f"--books must lie between 1 and {codes.shape[1]}, which {args.codes} holds, not {args.books}.")
+    codes = torch.from_numpy(codes)[None]
+    with torch.no_grad():
+        decoded = _refined(root, codec, codes) if args.books == 1 else codec.decode_codes(codes[..., : args.books])
+    samples = decoded[0].numpy()[:count] / gain
+    facts = {"codec": "decoded from codes", "frames": codes.shape[1], "codebooks": args.books or codes.shape[2]}
+    audio.write_wav(args.output, samples, audio.SAMPLE_RATE, facts)
+    print(f"{args.output}: {len(samples) / audio.SAMPLE_RATE:.2f} s")
+
+
+def _refined(root: Path, codec: Any, codes: Any) -> Any:
+    """codes [1, F, K] -> samples [1, N] of the first book, the refiner filling in the rest in the voice of all K."""
+    from .. import checkpoints
+
+    refiner, speaker = (checkpoints.load_module(root, name) for name in ("refiner", "speaker"))
+    voice = speaker(codec.decode_codes(codes))
+    return codec.decode_latent(refiner(codes[..., 0], voice, codec.quantizer.decode(codes)))
+
+
+def _read_codes(path: str) -> tuple[Any, int | None, float]:
+    """-> codes int64 [F, K], sample count, gain."""
+    import zipfile
+
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            gain = float(stored["gain"]) if "gain" in stored else 1.0
+            if not gain > 0 or not np.isfinite(gain):
+                raise ValueError(gain)
+            return stored["codes"].astype(np.int64), int(stored["samples"]) if "samples" in stored else None, gain
+    except FileNotFoundError:
+        raise UserError(f"There is no file {path}: check the path of the codes.") from None
+    except (ValueError, KeyError, OSError, zipfile.BadZipFile, EOFError, AttributeError, TypeError):
+        raise UserError(f"{path} is not a file of codes: make it with 'python -m tts_demo encode'.") from None

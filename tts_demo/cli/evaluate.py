@@ -1,0 +1,80 @@
+"""``evaluate``: error rates, sound and voice similarity per method, appended to the records."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from ..config import UserError
+from .settings import SAMPLING_KEYS, add_measure, add_stack, pairs, records_of, sampling_of
+
+HELP = "error rates, sound and voice similarity per method"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--list", default="report", metavar="L", help="report, or development: to make choices on")
+    parser.add_argument("--limit", type=int, metavar="N", help="the first N texts of the list")
+    parser.add_argument("--data", type=Path, metavar="SPEECH", help="corpora: natural voices and recordings")
+    parser.add_argument("--teacher", type=Path, metavar="DIR", help="a teacher's audio, judged beside ours")
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help="deal the texts to N processes")
+    parser.add_argument("--takes", type=int, default=1, metavar="N", help="speak each text with N seeds")
+    add_measure(parser, "every dial, the codec and the analyses; a row of secondary interest speaks fewer texts")
+    add_stack(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """A table for people, then one JSON object as the last line."""
+    from ..measure import analyses, codec, quality, rows, summary, texts
+    from ..measure.judges import missing
+
+    for name in ("processes", "takes"):
+        if getattr(args, name) < 1:
+            raise UserError(f"--{name} must be 1 or more, not {getattr(args, name)}.")
+    found = pairs(args.set)
+    records = records_of(args)
+    if args.processes > 1 and records is None:
+        raise UserError("Several processes need a file to write to: give --records FILE.")
+    cases = texts.cases(args.list, args.data, args.limit)
+    others = texts.natural(args.list, args.data, args.limit) if args.data else []
+    others += texts.teacher(args.teacher, args.limit or len(cases)) if args.teacher else []
+    setup = quality.Setup(args.stack, args.device, args.dtype, args.adapters, records, sampling_of(found))
+    settings = {k: v for k, v in found.items() if k not in SAMPLING_KEYS}
+    wanted = rows.chosen(args.methods.split(","), settings) if args.methods else rows.everything()
+    if not (args.all or args.methods):
+        wanted = rows.chosen(rows.METHODS, settings)
+    evaluation = setup.build()
+    wanted, skipped = rows.runnable(evaluation.stack, wanted, bool(args.methods))
+    todo = quality.jobs(wanted, cases, others, args.takes, every=not args.all)
+    if args.plan:
+        print(quality.plan(evaluation, todo, args.processes))
+        return
+    quality.run(setup, evaluation, todo, args.processes, args.minutes)
+    if args.all:
+        main = [row for row in wanted if row.main]
+        codec.run(evaluation, texts.natural(args.list, args.data, args.limit) if args.data else [])
+        analyses.alignment(evaluation, main, cases)
+        analyses.long_form(evaluation, analyses.lasting(), analyses.paragraphs([case.voice for case in cases]))
+    table = _measured(evaluation, todo, summary)
+    print(table.drop(columns=[c for c in table if c.endswith(("_low", "_high"))]).to_string(float_format="%.3g"))
+    print("\n".join([*(f"skipped: {line}" for line in skipped), *(f"{f}: {fix}" for f, fix in missing().items())]))
+    print(json.dumps({label: row.dropna().to_dict() for label, row in table.iterrows()}))
+
+
+def _measured(evaluation: Any, todo: list[Any], summary: Any) -> Any:
+    """The figures of what was asked for."""
+    where = dataclasses.asdict(evaluation.where)
+    asked = {(job.label, job.case.id, job.seed) for job in todo}
+    runs = [
+        r
+        for r in evaluation.records.read()
+        if (r["row"], r["text"], r["seed"]) in asked
+        and r["kind"] == "quality"
+        and r["checkpoint"] in ("", where["checkpoint"])
+        and r["machine"] == where["machine"]
+    ]
+    if not runs:
+        raise UserError("Nothing was measured in that time: give --minutes more.")
+    return summary.quality_table(summary.frame(runs))

@@ -1,0 +1,47 @@
+"""``methods``: list the methods and their options."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from typing import Any
+
+HELP = "list the methods and their options"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true")
+
+
+def run(args: argparse.Namespace) -> None:
+    from ..methods import METHODS
+
+    rows = [describe_method(method) for method in METHODS.values()]
+    if args.json:
+        print(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        print(f"{row['name']:<12}{row['title']}  [{row['paper']}]")
+        for option in row["options"]:
+            limits = (
+                ", ".join(map(str, option["choices"]))
+                if option["choices"]
+                else f"{option['min']} to {option['max']}"
+                if option["min"] is not None
+                else "text"
+            )
+            print(f"{'':<12}  {option['name']}={option['default']}  ({limits})  {option['help']}")
+
+
+def describe_method(method: type) -> dict[str, Any]:
+    options = [
+        {
+            "name": f.name,
+            "type": type(f.default).__name__,
+            "default": f.default,
+            **{k: f.metadata.get(k) for k in ("label", "help", "min", "max", "step", "choices", "unit")},
+        }
+        for f in dataclasses.fields(method.Options)
+    ]
+    return {"name": method.name, "title": method.title, "paper": method.paper, "options": options}

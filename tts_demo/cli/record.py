@@ -1,0 +1,28 @@
+"""``record``: what the page ships with. Recorded runs open before any model is loaded."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+HELP = "make what the page ships with: recorded runs, example voices, screenshots"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", choices=("runs", "voices", "screenshots"))
+    parser.add_argument(
+        "sources", nargs="*", help="FILE or FILE=transcript: voices to copy; for screenshots, the page's address"
+    )
+    parser.add_argument("--stack", default="nano")
+    parser.add_argument("--device")
+    parser.add_argument("--text", help="what is said")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--max-seconds", type=float, default=12.0)
+    parser.add_argument("--methods", metavar="a,b", help="default: all")
+    parser.add_argument("--out", type=Path, help="folder; default: assets/runs or assets/prompts")
+
+
+def run(args: argparse.Namespace) -> None:
+    from ..ui.run import record
+
+    record.record(args)

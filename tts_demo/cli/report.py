@@ -1,0 +1,26 @@
+"""``report``: records to RESULTS.md, the README's small table and its plot."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..config import UserError
+
+HELP = "write RESULTS.md, the README's table and its plot from what was measured"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--records", type=Path, metavar="F", help="default: checkpoints/nano/records.jsonl")
+    parser.add_argument("--readme", type=Path, metavar="F", help="default: the README beside the package")
+    parser.add_argument("-o", "--output", type=Path, metavar="F", help="default: checkpoints/nano/RESULTS.md")
+
+
+def run(args: argparse.Namespace) -> None:
+    from ..measure.records import RECORDS
+    from ..report import results
+
+    records = args.records or RECORDS
+    if not records.is_file():
+        raise UserError(f"There is no {records}: measure with 'python -m tts_demo evaluate' and 'bench' first.")
+    print(results.write(records, args.output or results.RESULTS, args.readme or results.README))

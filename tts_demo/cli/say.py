@@ -1,0 +1,135 @@
+"""``say``: speak a text in the voice of a prompt."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..config import UserError
+from .settings import SAMPLING_KEYS, add_set, add_stack, check_writable, pairs, parse_settings
+
+HELP = "speak a text in the voice of a prompt"
+PROMPTS = Path(__file__).parents[2] / "assets" / "prompts"
+LONGEST_SECONDS = 600.0
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text")
+    parser.add_argument("--prompt", metavar="WAV", help="a recording of the voice; default: the first example voice")
+    parser.add_argument("--prompt-text", metavar="T", help="what the recording says")
+    parser.add_argument("--method", default="baseline", metavar="NAME")
+    add_set(parser, "an option of the method, or of sampling (" + ", ".join(SAMPLING_KEYS) + ")")
+    parser.add_argument("--seed", type=int, default=0)
+    add_stack(parser)
+    parser.add_argument("--max-seconds", type=float, metavar="S", help="cut it here; default: ample for the text")
+    parser.add_argument("-o", "--output", default="speech.wav", metavar="OUT.wav")
+    parser.add_argument("--json", metavar="OUT.json", help="write everything that was measured")
+    parser.add_argument("--attention", metavar="OUT.npz", help="write the text-speech attention map")
+
+
+def run(args: argparse.Namespace) -> None:
+    from .. import audio, engine
+    from ..config import Request
+    from ..methods import find
+    from ..stacks import load_stack
+
+    found = pairs(args.set)
+    options, _ = parse_settings(find(args.method), found)
+    seconds = min(LONGEST_SECONDS, 10 + 0.2 * len(args.text)) if args.max_seconds is None else args.max_seconds
+    if not 0 < seconds <= LONGEST_SECONDS:
+        raise UserError(f"--max-seconds must lie above 0 and at most at {LONGEST_SECONDS:g}, not {seconds:g}.")
+    if not 0 <= args.seed < 2**63:
+        raise UserError(f"--seed must be 0 or more and below 2^63, not {args.seed}.")
+    for path in filter(None, (args.output, args.json, args.attention)):
+        check_writable(path)
+    path, prompt_text = (args.prompt, args.prompt_text) if args.prompt else example_prompt(args.prompt_text)
+    audio.prompt(audio.read(path))  # complain about the recording before the models are loaded
+    stack = load_stack(args.stack, args.device, args.dtype, args.adapters)
+    stack.split(args.text)
+    sampling = parse_settings(find(args.method), found, stack.sampling)[1]  # where nothing was set, the stack's own
+    recording = audio.read(path, target=None)
+    prompt = stack.encode_prompt(recording.samples, recording.rate, prompt_text)
+    request = Request(
+        args.text, prompt, args.method, options, sampling, args.seed, seconds, bool(args.attention), live=False
+    )
+    started, done = _drain(engine.generate(stack, request))
+    report = describe_run(request, started, done, tuple(dict.fromkeys(recording.notes + prompt.notes)))
+    kept = {k: report[k] for k in ("method", "options", "seed", "stack", "checkpoint_hash")}
+    audio.write_wav(args.output, done.audio, stack.sample_rate, kept)
+    if args.json:
+        Path(args.json).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    if args.attention:
+        _write_attention(args.attention, done.attention)
+    for note in report["notes"]:
+        print(note, file=sys.stderr)
+    ttfa = f", first audio after {report['ttfa_seconds']:.2f} s" if report["ttfa_seconds"] is not None else ""
+    print(
+        f"{args.output}: {report['audio_seconds']:.2f} s of speech by {args.method}, RTF {report['rtf']:.3f}{ttfa}, "
+        f"{report['frames_per_step']:.2f} frames a step, KV cache up to {report['kv_bytes_peak'] / 1024:.0f} KiB"
+    )
+
+
+def _drain(events: Any) -> tuple[Any, Any]:
+    """The first and the last event of a run."""
+    first = last = next(events)
+    for last in events:
+        pass
+    return first, last
+
+
+def describe_run(request: Any, started: Any, done: Any, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """What ``say --json`` writes."""
+    measured = dataclasses.asdict(done.snapshot)
+    measured["kv_bytes_final"] = measured.pop("kv_bytes_total")
+    return {
+        "text": request.text,
+        "method": request.method,
+        "options": dataclasses.asdict(request.options),
+        "sampling": dataclasses.asdict(request.sampling),
+        "seed": started.seed,
+        "device": started.device,
+        "processor": started.processor,
+        "dtype": started.dtype,
+        "stack": started.stack,
+        "checkpoint_hash": started.checkpoint_hash,
+        "cold": started.cold,
+        "segments": list(started.segments),
+        "prompt_seconds": request.prompt.seconds,
+        "prompt_text": request.prompt.text,
+        "max_seconds": request.max_seconds,
+        "truncated": done.truncated,
+        "notes": [*notes, *done.notes],
+        **measured,
+    }
+
+
+def _write_attention(path: str, attention: Any) -> None:
+    import numpy as np
+
+    if attention is None:
+        raise UserError("There is no attention map of this run: nothing was spoken; try another text or seed.")
+    np.savez_compressed(
+        path,
+        weights=attention.weights,
+        text_tokens=np.array([str(label) for label in attention.labels]),
+        text_words=np.array([getattr(label, "word", "") for label in attention.labels]),
+        step_start_seconds=attention.step_start_seconds,
+        step_end_seconds=attention.step_end_seconds,
+    )
+
+
+def example_prompt(text: str | None = None) -> tuple[Path, str | None]:
+    """The first example voice and its transcript."""
+    listing = PROMPTS / "prompts.json"
+    if listing.exists():
+        row = json.loads(listing.read_text(encoding="utf-8"))[0]
+        return PROMPTS / row["file"], text or row["text"]
+    recordings = sorted(PROMPTS.glob("*.wav"))
+    if not recordings:
+        raise UserError("No example voice is bundled: give one with --prompt RECORDING.wav.")
+    return recordings[0], text

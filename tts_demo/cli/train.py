@@ -1,0 +1,102 @@
+"""``train``: train a part of the bundled stack, or a method for a released model."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+
+from ..config import UserError
+from .settings import add_set, pairs
+
+HELP = "train a part of the bundled stack, or a method for a released model"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recipe", metavar="RECIPE")
+    parser.add_argument(
+        "--data",
+        default="data",
+        metavar="DIR",
+        help="a corpus or a folder of them (metadata.csv and audio), or LibriTTS",
+    )
+    parser.add_argument(
+        "--stack",
+        default="nano",
+        metavar="S",
+        help="nano, or a released model to train a method for: a folder or a Hugging Face repository",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        help="where the trained modules go; default: checkpoints/nano, or the "
+        "folder 'adapters' in the released model's",
+    )
+    parser.add_argument("--checkpoint", metavar="DIR", help="where modules it builds on are read; default: --out")
+    parser.add_argument("--work", default=".train", metavar="DIR", help="resumable state and caches")
+    parser.add_argument("--preset", default="full", choices=("full", "smoke"), help="smoke: a handful of steps")
+    parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--batch", type=int, default=0)
+    parser.add_argument("--lr", type=float, default=0.0)
+    parser.add_argument("--minutes", type=float, default=0.0, help="stop and publish after this long")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", metavar="D")
+    parser.add_argument("--resume", action="store_true")
+    add_set(parser, "a setting of the recipe")
+
+
+def run(args: argparse.Namespace) -> None:
+    import torch
+
+    from ..runtime import pick_device
+    from ..train import CPU_ONLY, check, load_task
+    from ..train.loop import TrainOptions, fit
+    from ..train.ranks import Ranks
+
+    where = pick_device("cpu" if args.recipe in CPU_ONLY and not args.device else args.device)
+    steps = args.steps or (5 if args.preset == "smoke" else 0)
+    out, work, stack = _training_folders(args)
+    options = TrainOptions(
+        data=Path(args.data),
+        out=out,
+        work=work,
+        checkpoint=Path(args.checkpoint or out),
+        steps=steps,
+        batch=args.batch,
+        lr=args.lr,
+        seed=args.seed,
+        minutes=args.minutes,
+        resume=args.resume,
+        device=where.type,
+        settings=pairs(args.set),
+        stack=stack,
+    )
+    check(args.recipe, options)
+    ranks = Ranks.join(where)
+    options = dataclasses.replace(options, device=str(ranks.device))
+    torch.manual_seed(args.seed)  # the task draws the weights it begins with
+    with ranks.first_alone():
+        task = load_task(args.recipe, options)
+    scores = fit(task, options, ranks)
+    ranks.leave()
+    if ranks.first:
+        for name, value in scores.items():
+            print(f"{name}: {value:.4g}")
+
+
+def _training_folders(args: argparse.Namespace) -> tuple[Path, Path, str]:
+    """Where modules go, where state is kept, and the released model, "" for the bundled checkpoint."""
+    from ..stacks import is_cosyvoice
+
+    if not is_cosyvoice(args.stack):
+        if args.stack != "nano":
+            raise UserError(
+                f"{args.stack} is no released CosyVoice model: to build on another checkpoint of the bundled "
+                "kind give --checkpoint DIR."
+            )
+        return Path(args.out or "checkpoints/nano"), Path(args.work), ""
+    from ..stacks.cosyvoice import download
+    from ..stacks.cosyvoice.stack import ADAPTERS
+
+    out = Path(args.out) if args.out else download.resolve(args.stack)[0] / ADAPTERS
+    return out, Path(args.work) / Path(args.stack).resolve().name, args.stack

@@ -1,0 +1,118 @@
+"""What was measured, one JSON object a line, appended and never changed: what, of which weights, where and when.
+
+Two processes may append to one file. A record that stands there already is not measured again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import json
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..runtime import processor
+
+ROOT = Path(__file__).parents[2]
+RECORDS = ROOT / "checkpoints" / "nano" / "records.jsonl"
+KEY = ("kind", "row", "text", "seed", "stack", "checkpoint", "machine", "dtype")
+
+
+@dataclass(frozen=True)
+class Where:
+    """What a figure belongs to. checkpoint: '' for speech that no weights of ours made. machine: the processor with
+    the instructions that torch uses."""
+
+    stack: str
+    checkpoint: str
+    machine: str
+    dtype: str
+    torch: str
+    commit: str
+
+    @classmethod
+    def of(cls, stack: Any) -> Where:
+        return cls(
+            stack.name,
+            stack.checkpoint_hash,
+            processor(stack.device),
+            stack.decoder.precision,
+            torch.__version__,
+            _commit(),
+        )
+
+    @property
+    def nobody(self) -> Where:
+        """Of speech that was not made here."""
+        return dataclasses.replace(self, stack="", checkpoint="", dtype="")
+
+
+def _commit() -> str:
+    """The commit that is measured, '' where this is no clone."""
+    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return head.stdout.strip()
+
+
+class Records:
+    """``path`` None: kept in memory alone."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path, self._own = path, []
+
+    def read(self) -> list[dict[str, Any]]:
+        """All of them, oldest first. A line that was cut short (the machine went down) is left out."""
+        if self.path is None or not self.path.is_file():
+            return list(self._own)
+        found = []
+        for line in self.path.read_text(encoding="utf-8").splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                continue
+        return found
+
+    def keys(self) -> set[tuple[Any, ...]]:
+        return {key_of(record) for record in self.read()}
+
+    def append(
+        self, kind: str, row: str, text: str, seed: int, where: Where, figures: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Add a record, whole or not at all; returns it."""
+        head = {"kind": kind, "row": row, "text": text, "seed": seed}
+        date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        record = head | dataclasses.asdict(where) | {"date": date, "figures": rounded(figures)}
+        if self.path is None:
+            self._own.append(record)
+            return record
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        line = (json.dumps(record, ensure_ascii=False) + "\n").encode()
+        with open(self.path, "ab+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                line = line if file.read(1) == b"\n" else b"\n" + line  # behind one that was cut short
+            os.write(file.fileno(), line)
+        return record
+
+
+def key_of(record: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(record[name] for name in KEY)
+
+
+def key(kind: str, row: str, text: str, seed: int, where: Where) -> tuple[Any, ...]:
+    return key_of({"kind": kind, "row": row, "text": text, "seed": seed} | dataclasses.asdict(where))
+
+
+def rounded(value: Any) -> Any:
+    """Five digits are enough for every figure, and absent ones are left out."""
+    if isinstance(value, dict):
+        return {k: rounded(v) for k, v in value.items() if v is not None}
+    if isinstance(value, (list, tuple)):
+        return [rounded(v) for v in value]
+    return float(f"{value:.5g}") if isinstance(value, float) else value

@@ -1,0 +1,82 @@
+"""Which settings are measured: they follow from the classes of the methods. ``evaluate`` and ``bench`` share them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ..config import UserError
+from ..methods import METHODS, REGISTRY, find
+from ..methods.base import Method, Options
+
+BASELINE = next(iter(METHODS.values()))  # what the others are compared with stands first in the registry
+OTHER_TEXTS, VARIANT_TEXTS = 24, 16  # of settings beside the defaults; of comparison models
+OTHER_ROUNDS = 2  # of speed, of everything beside the defaults
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method with its options."""
+
+    method: type[Method]
+    options: Options
+
+    @property
+    def label(self) -> str:
+        """'tldr patch_size=4'"""
+        dials = [f"{f.name}={getattr(self.options, f.name)}" for f in dataclasses.fields(self.options)]
+        return " ".join([self.method.name, *dials])
+
+    @property
+    def main(self) -> bool:
+        """Whether this is a method at its defaults: a row of the small table."""
+        return not self.method.variant_of and self.options == self.method.Options()
+
+    @property
+    def texts(self) -> int | None:
+        """How many texts it speaks in ``evaluate --all``; None = every one."""
+        if self.main:
+            return None
+        return VARIANT_TEXTS if self.method.variant_of else OTHER_TEXTS
+
+    @classmethod
+    def of(cls, method: type[Method], **options: Any) -> Row:
+        return cls(method, method.Options(**options))
+
+
+def defaults() -> list[Row]:
+    """The baseline and every method at its defaults."""
+    return [Row.of(method) for method in METHODS.values()]
+
+
+def everything() -> list[Row]:
+    """The defaults, then all other dials that the classes name, then comparison models."""
+    dials = (Row.of(kind, **options) for kind in REGISTRY.values() for options in kind.bench_options)
+    return list(dict.fromkeys([*defaults(), *dials]))
+
+
+def chosen(names: Iterable[str], settings: dict[str, str]) -> list[Row]:
+    """The methods of these names at their defaults, changed by the ``settings`` that each of them knows."""
+    rows = []
+    for name in names:
+        kind = find(name)
+        known = {f.name for f in dataclasses.fields(kind.Options)}
+        rows.append(Row(kind, kind.Options.parse({k: v for k, v in settings.items() if k in known})))
+    return list(dict.fromkeys(rows))
+
+
+def runnable(stack: Any, rows: Iterable[Row], strict: bool = False) -> tuple[list[Row], list[str]]:
+    """Rows whose trained weights are here, and why the others are not run. ``strict``: a person named the methods, so
+    the first that cannot run is a UserError."""
+    fine, skipped = [], {}
+    for row in rows:
+        try:
+            stack.method(row.method.name).check(row.options)
+            fine.append(row)
+        except UserError as error:
+            if strict:
+                raise
+            skipped[row.method.name] = str(error)
+    return fine, list(skipped.values())

@@ -1,0 +1,182 @@
+"""Records summed up with pandas: one row of figures a setting, of one checkpoint on one machine.
+
+Error rates pool errors over words; everything else of a run is a mean. Intervals are 95 %, by bootstrap over texts, and
+what a row adds to the baseline is resampled in pairs of the same texts, because a hard text is hard for both.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..config import UserError
+from . import quality, speed
+from .records import RECORDS, Records
+from .rows import BASELINE, Row, defaults
+
+SET = ("stack", "checkpoint", "machine", "dtype")  # what figures of one set share
+MEANS = ("distilmos", "dnsmos", "sim", "frames_per_step", "kv_peak", "cut", "acceptance", "seconds")
+MEDIANS = (
+    "lm_gain lm_rtf rtf ttfa acoustics_rtf frames_per_step acceptance first_frame_ms ms_per_step ceiling_share "
+    "bandwidth_gb_s kv_prefix kv_12s kv_20s kv_small_12s kv_small_20s ours_over_peer"
+).split()
+WITHIN = 1.1  # times the baseline's errors: what still counts as understood as well
+TOO_MANY = 2.0  # times the baseline's errors: a row that the picture leaves out
+
+
+@dataclass(frozen=True)
+class Results:
+    """``quality`` and ``speed``: figures by row label; ``runs``: all records of the set, one a line."""
+
+    where: dict[str, str]
+    runs: pd.DataFrame
+    quality: pd.DataFrame
+    speed: pd.DataFrame
+
+
+def newest(records: list[dict[str, Any]]) -> Results:
+    """The newest complete set of one checkpoint on one machine: the baseline and every method at its defaults, spoken
+    and timed. Raises UserError where there is none."""
+    if not records:
+        raise UserError(
+            "Nothing has been measured yet: run 'python -m tts_demo evaluate' and 'python -m tts_demo bench'."
+        )
+    runs = frame(records)
+    ours = runs[runs["checkpoint"] != ""]
+    wanted, lacking = {row.label for row in defaults()}, ""
+    order = ours.groupby(list(SET))["date"].max().sort_values(ascending=False).index
+    for which in order:
+        found = ours[(ours[list(SET)] == list(which)).all(axis=1)]
+        for kind, command in ((quality.KIND, "evaluate"), (speed.KIND, "bench")):
+            if absent := wanted - set(found.loc[found["kind"] == kind, "row"]):
+                lacking = lacking or f"{sorted(absent)[0]!r} with 'python -m tts_demo {command}'"
+                break
+        else:
+            natural = runs[(runs["checkpoint"] == "") & (runs["kind"] == quality.KIND)]
+            natural = natural.drop_duplicates(["row", "text"], keep="last")
+            own = pd.concat([natural, found], ignore_index=True)
+            spoken = own[own["kind"] == quality.KIND]
+            return Results(dict(zip(SET, which)), own, quality_table(spoken), speed_table(own))
+    raise UserError(f"No set of measurements is complete: measure {lacking}.")
+
+
+def frame(records: list[dict[str, Any]]) -> pd.DataFrame:
+    """One line a record, its figures as columns beside what it is of; oldest first. Of a text's kind: ``text_kind``."""
+    flat = [
+        {"text_kind" if k == "kind" else k: v for k, v in r["figures"].items()}
+        | {k: v for k, v in r.items() if k != "figures"}
+        for r in records
+    ]
+    return pd.DataFrame(flat).sort_values("date", kind="stable", ignore_index=True)
+
+
+def quality_table(runs: pd.DataFrame) -> pd.DataFrame:
+    """Row -> texts, runs, wer with its interval, over (WER above the baseline's on the same texts, with its interval),
+    times (the ratio of the two), sim_over, and the means of MEANS."""
+    columns = [c for c in (*MEANS, "errors", "words") if c in runs]
+    by_text = runs.astype(dict.fromkeys(columns, float)).groupby(["row", "text"], sort=False)[columns].mean()
+    of = lambda label: by_text.loc[label] if label in by_text.index else by_text.iloc[:0].droplevel("row")
+    base, natural = of(Row.of(BASELINE).label), of(quality.NATURAL)
+    table = {}
+    for label in by_text.index.get_level_values("row").unique():
+        texts = by_text.loc[label]
+        row = {"texts": len(texts), "runs": int((runs["row"] == label).sum()), **texts[columns].mean().to_dict()}
+        pairs = texts.merge(base, left_index=True, right_index=True, suffixes=("", "_base"))
+        if "errors" in columns:
+            heard = texts.dropna(subset=["errors"])
+            row |= _rate("wer", heard["errors"], heard["words"])
+            if len(pairs := pairs.dropna(subset=["errors", "errors_base"])):
+                row |= _rate("over", pairs["errors"] - pairs["errors_base"], pairs["words"])
+                row["times"] = pairs["errors"].sum() / max(pairs["errors_base"].sum(), 1e-9)
+            if len(read := natural["errors"].dropna().index.intersection(heard.index)):
+                row["times_natural"] = heard.loc[read, "errors"].sum() / max(natural.loc[read, "errors"].sum(), 1e-9)
+        if "sim" in columns and len(pairs):
+            row["sim_over"] = (pairs["sim"] - pairs["sim_base"]).mean()
+        table[label] = row
+    return pd.DataFrame.from_dict(table, orient="index").drop(columns=["errors", "words"], errors="ignore")
+
+
+def _rate(name: str, errors: pd.Series, words: pd.Series) -> dict[str, float]:
+    low, high = bootstrap(errors.to_numpy(), words.to_numpy())
+    return {name: errors.sum() / max(words.sum(), 1), f"{name}_low": low, f"{name}_high": high}
+
+
+def bootstrap(values: np.ndarray, weights: np.ndarray, draws: int = 1000) -> tuple[float, float]:
+    """95 % interval of sum(values) / sum(weights), resampling texts."""
+    if not len(values):
+        return float("nan"), float("nan")
+    index = np.random.default_rng(0).integers(len(values), size=(draws, len(values)))
+    ratios = values[index].sum(1) / np.maximum(weights[index].sum(1), 1e-9)
+    low, high = np.quantile(ratios, (0.025, 0.975))
+    return float(low), float(high)
+
+
+def speed_table(runs: pd.DataFrame, setting: str | None = None) -> pd.DataFrame:
+    """Row -> medians over rounds, their number, and the KV bytes over the baseline's (kv_12s_share, kv_20s_share, and
+    kv_growth: that of a further second). setting: '60 s, eager'; None: the shortest there is of each row."""
+    rounds = runs[runs["kind"] == speed.KIND]
+    if not len(rounds):
+        return pd.DataFrame()
+    seconds = rounds["text"].str.extract(r"^([\d.]+) s", expand=False).astype(float)
+    shortest = seconds.groupby(rounds["row"]).transform("min")
+    rounds = rounds[rounds["text"] == setting] if setting else rounds[seconds == shortest]
+    columns = [c for c in MEDIANS if c in rounds]
+    table = rounds.groupby("row", sort=False)[columns].median()
+    table["rounds"] = rounds.groupby("row").size()
+    if {"kv_12s", "kv_20s"} <= set(columns) and (label := Row.of(BASELINE).label) in table.index:
+        base = table.loc[label]
+        for length in ("12s", "20s"):
+            table[f"kv_{length}_share"] = table[f"kv_{length}"] / base[f"kv_{length}"]
+        if "kv_small_12s" in columns:
+            table["kv_big_12s_share"] = (table["kv_12s"] - table["kv_small_12s"]) / base["kv_12s"]
+        table["kv_growth"] = (table["kv_20s"] - table["kv_12s"]) / (base["kv_20s"] - base["kv_12s"])
+    return table
+
+
+@dataclass(frozen=True)
+class Point:
+    """A setting in the picture of speed against errors. time: the language model's over the baseline's beside it;
+    errors: the baseline's WER and what the setting adds to it on the same texts, %."""
+
+    label: str
+    time: float
+    errors: float
+    texts: int
+
+    @property
+    def method(self) -> str:
+        return self.label.split()[0]
+
+
+def trade_off(results: Results) -> list[Point]:
+    """Every setting that was both spoken and timed, but for those that err more than twice as often as the baseline."""
+    base = results.quality.loc[Row.of(BASELINE).label, "wer"]
+    both = results.quality.join(results.speed[["lm_gain"]], how="inner").dropna(subset=["over", "lm_gain"])
+    return [
+        Point(str(label), 1 / row["lm_gain"], 100 * (base + row["over"]), int(row["texts"]))
+        for label, row in both[both["times"] <= TOO_MANY].iterrows()
+    ]
+
+
+def fastest_within(results: Results) -> str:
+    """The label of the fastest setting that errs at most ``WITHIN`` times as often as the baseline."""
+    both = results.quality.join(results.speed[["lm_gain"]], how="inner")
+    return str(both.loc[both["times"] <= WITHIN, "lm_gain"].idxmax())
+
+
+def published(path: Path = RECORDS) -> list[Point]:
+    """``trade_off`` of the bundled records, for the page; [] where no set is complete."""
+    return _published(path, path.stat().st_mtime_ns if path.is_file() else 0)
+
+
+@functools.lru_cache(2)
+def _published(path: Path, modified: int) -> list[Point]:
+    try:
+        return trade_off(newest(Records(path).read()))
+    except UserError:
+        return []

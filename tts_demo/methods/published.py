@@ -1,0 +1,38 @@
+"""What a method's paper says of it and what we want of it, kept beside the method; reports compare ours with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a paper's table. ``name``: the paper's; ``figures``: wer (%), sim, rtf, gain (speed-up), step (tokens a
+    step), kv (share of the baseline's of 12 s), first (ms until the first frame), frame (ms a frame); ``options``:
+    what our row has beside its defaults."""
+
+    name: str
+    figures: Mapping[str, float]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper's main table: its model and data, and the row that the others are compared with."""
+
+    setting: str
+    baseline: Line
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A figure of the method at its defaults (measure/summary.py), changed by ``options``."""
+
+    what: str
+    figure: str
+    bound: float
+    higher: bool = False  # whether more than the bound is wanted, or at most the bound
+    options: Mapping[str, Any] = field(default_factory=dict)
+    scale: float = 1.0  # of the figure in the table: 100 for per cent and points
