@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tts_demo.lm import decoder as lean
+from tts_demo.lm import place as places
 from tts_demo.lm.masks import prefix_mask
-from tts_demo.lm.place import Place
+from tts_demo.lm.place import GUIDED, Place
 
 
 def looks(place: Place, symbol: int, sharp: float = 6.0) -> None:
@@ -15,7 +15,7 @@ def looks(place: Place, symbol: int, sharp: float = 6.0) -> None:
     seen = place.seen(place.now)
     keys = torch.zeros(place.text.stop, 2)
     keys[place.text.start + symbol, 0] = sharp * 2**0.5
-    place.look(torch.tensor([1.0, 0.0]), keys)
+    place.observe(GUIDED[0], torch.tensor([1.0, 0.0]).view(1, 1, 1, 2), keys[None, None])
     assert len(place._looked) == seen.stop - seen.start
     place.move()
 
@@ -72,7 +72,7 @@ def test_heads_that_never_looked_are_a_mistake_of_the_program():
 
 
 def test_what_is_looked_at_is_the_attention_of_the_first_head(tiny_lm, tiny_prefix, monkeypatch):
-    monkeypatch.setattr(lean, "GUIDED", (1,))
+    monkeypatch.setattr(places, "GUIDED", (1,))
     decoder, n = tiny_lm.decoder, len(tiny_prefix.x)
     x = torch.cat([tiny_prefix.x, torch.randn(1, 64)])
     mask = prefix_mask(n, n + 1, True)
@@ -80,7 +80,7 @@ def test_what_is_looked_at_is_the_attention_of_the_first_head(tiny_lm, tiny_pref
     place.now = 3
     cache = decoder.new_cache(n + 1)
     decoder.forward(x[None, :n], cache, 0, mask[:n, :n])
-    decoder.forward(x[None, n:], cache, n, None, place)
+    decoder.forward(x[None, n:], cache, n, None, place.observe)
     _, weights = decoder.full(x[None], torch.arange(n + 1), mask, place.seen(3))
     expected = weights[1, 0, n] / weights[1, 0, n].sum()
     torch.testing.assert_close(place._looked, expected, atol=1e-5, rtol=1e-4)

@@ -15,8 +15,8 @@ from conftest import make_lm
 from tts_demo import checkpoints
 from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.config import SpeakerConfig, UserError
+from tts_demo.lm.block import training_forward
 from tts_demo.train import loop as loop_module
-from tts_demo.train.forward import train_forward
 from tts_demo.train.loop import SPOILT, Task, TrainOptions, _Batches, command_line, fit, learning_rate
 
 
@@ -212,7 +212,7 @@ def test_training_forward_equals_the_models_own() -> None:
     x, positions = torch.randn(2, 14, lm.config.hidden), torch.stack([torch.arange(14), torch.arange(14) + 3])
     mask = torch.ones(2, 14, 14, dtype=torch.bool).tril()
     with torch.no_grad():
-        mine, weights = train_forward(lm, x, positions, mask, (1,), slice(6, 14), slice(2, 6))
+        mine, weights = training_forward(lm, x, positions, mask, (1,), slice(6, 14), slice(2, 6))
         assert torch.allclose(mine, lm(x, positions, mask), atol=1e-4)
     assert weights[0].shape == (2, 8, 4) and bool((weights[0].exp().sum(-1) <= 1 + 1e-5).all())
 
@@ -236,7 +236,7 @@ def test_dropout_leaves_out_what_blocks_add() -> None:
     lm = make_lm()
     x, positions = torch.randn(1, 6, lm.config.hidden), torch.arange(6)[None]
     mask = torch.ones(1, 6, 6, dtype=torch.bool).tril()
-    plain, all_out = (train_forward(lm, x, positions, mask, dropout=share)[0] for share in (0.0, 1.0))
+    plain, all_out = (training_forward(lm, x, positions, mask, dropout=share)[0] for share in (0.0, 1.0))
     norm = lm.backbone.norm
     assert torch.allclose(
         all_out, torch.nn.functional.rms_norm(x, x.shape[-1:], norm.weight, lm.config.rms_eps), atol=1e-6

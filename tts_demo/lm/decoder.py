@@ -7,7 +7,7 @@ forward in model.py is the slow oracle that tests compare this with.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,14 +20,13 @@ from ..config import LMConfig
 from .cache import KVCache
 from .graphs import BufferPool
 from .linear import Projection, unit_rms
-from .place import GUIDED
 
 if TYPE_CHECKING:
     from .lora import LoraDelta
     from .model import LanguageModel
-    from .place import Place
 
 
+Observe = Callable[[int, Tensor, Tensor], None]  # layer, its query [B, T, A, D] and key [B, kv, S, D], both rotated
 FEW = 16  # new tokens up to which a pass is a step: its causal bias is kept, and on CUDA it is a graph
 CAPACITY_STEP = 256  # pooled capacities are multiples of this, so that runs of about one length share buffers
 
@@ -184,14 +183,14 @@ class Decoder:
         cache: KVCache,
         positions: Tensor | int,
         mask: Tensor | None = None,
-        place: Place | None = None,
+        observe: Observe | None = None,
         last: bool = False,
     ) -> Tensor:
         """x [B, T, H] -> hidden [B, T, H] after the final norm; T slots are appended to the cache.
 
         positions [T] logical, or an int: consecutive from there. mask [T, live + T] bool, or [B, T, live + T] for rows
         of unequal length (positions [B, T]); None: new tokens are causal among themselves and see every live slot.
-        place: shown where the first token of the first row looks (never with a CUDA graph).
+        observe: called in every layer (never with a CUDA graph).
         last: only the last token's hidden state [B, 1, H] is wanted, so the last block works out no other.
         """
         n = x.shape[1]
@@ -207,8 +206,8 @@ class Decoder:
             return hidden[:, -1:] if last else hidden
         live = cache.kv.narrow(3, 0, cache.attended)
         if isinstance(slots, Tensor):  # apart from each other
-            return self._blocks(x, rotation, cache.kv, slots, live, mask, place, last)
-        return self._blocks(x, rotation, cache.kv.narrow(3, slots.start, n), None, live, mask, place, last)
+            return self._blocks(x, rotation, cache.kv, slots, live, mask, observe, last)
+        return self._blocks(x, rotation, cache.kv.narrow(3, slots.start, n), None, live, mask, observe, last)
 
     def _graphed_step(self, x: Tensor, cache: KVCache, slots: Tensor, positions: Tensor, mask: Tensor | None) -> Tensor:
         """A pass over the claimed ``slots`` [T] as a graph; mask [T, live] as ``forward`` takes it."""
@@ -238,7 +237,7 @@ class Decoder:
         slots: Tensor | None,
         live: Tensor,
         mask: Tensor | None,
-        place: Place | None = None,
+        observe: Observe | None = None,
         last: bool = False,
     ) -> Tensor:
         """All blocks and the final norm. rotation [T, D/2] or [B, T, D/2]; target: the buffer [layers, B, 2 kv, T, D]
@@ -257,9 +256,9 @@ class Decoder:
             turned = self._rotate(layer.qkv(unit_rms(x, c.rms_eps)).view(batch, n, heads + c.kv_heads, -1), rotation)
             new = turned[:, :, c.heads :].transpose(1, 2)
             into.copy_(new) if slots is None else into.index_copy_(2, slots, new)
-            if place is not None and index in GUIDED:
-                place.look(turned[0, 0, 0], key[0, 0])
             query = turned[:, :, : c.heads]
+            if observe is not None:
+                observe(index, query, key)
             # of the other tokens keys and values are all that is asked for
             if last and n > 1 and index == len(self.layers) - 1:
                 query, x, n = query[:, -1:], x.view(batch, n, -1)[:, -1], 1
@@ -284,8 +283,11 @@ class Decoder:
             if wide is None or wide.shape[-1] < columns:
                 wide = self._triangles[rows] = self._triangle(rows, 2 * columns)
             return wide.narrow(-1, wide.shape[-1] - columns, columns)
-        bias = x.new_zeros(mask.shape).masked_fill_(~mask, float("-inf"))
+        bias = self._additive(mask, x.dtype)
         return self._grouped(bias if mask.dim() == 3 else bias[None])
+
+    def _additive(self, mask: Tensor, dtype: torch.dtype) -> Tensor:
+        return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, float("-inf"))
 
     @torch.inference_mode(False)  # it outlives the run that first asks for it
     def _triangle(self, rows: int, columns: int) -> Tensor:
@@ -325,21 +327,14 @@ class Decoder:
         self, x: Tensor, positions: Tensor, mask: Tensor, capture: slice | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """Teacher-forced pass without a cache: x [1, T, H], positions [T], mask [T, T] -> hidden [1, T, H], and with
-        ``capture`` the attention weights of those columns, float32 [layers, A, T, columns]. Slow and exact."""
-        c, n = self.config, x.shape[1]
-        rotation = self.rotation[positions].unsqueeze(-2)
-        bias = torch.zeros(mask.shape, device=x.device).masked_fill_(~mask, float("-inf"))
-        groups, captured = c.heads // c.kv_heads, []
-        x = x.reshape(n, -1)
-        for layer in self.layers:
-            y = layer.qkv(unit_rms(x, c.rms_eps)).view(1, n, c.heads + 2 * c.kv_heads, -1)
-            turned = self._rotate(y[:, :, : c.heads + c.kv_heads], rotation)[0].transpose(0, 1)  # [heads, T, D]
-            keys = turned[c.heads :].repeat_interleave(groups, 0)
-            values = y[0, :, c.heads + c.kv_heads :].transpose(0, 1).repeat_interleave(groups, 0)
-            scores = (turned[: c.heads] @ keys.transpose(1, 2)).float() * c.head_dim**-0.5 + bias
-            weights = scores.softmax(-1)
-            if capture is not None:
-                captured.append(weights[:, :, capture].clone())
-            x = layer.out((weights.to(x.dtype) @ values).transpose(0, 1).reshape(n, -1), x)
-            x = self._feed_forward(layer, x)
-        return self._final_norm(x)[None], torch.stack(captured) if capture is not None else None
+        ``capture`` the attention weights of those columns, float32 [layers, A, T, columns]."""
+        c, bias, captured = self.config, self._additive(mask, torch.float32), []
+
+        def observe(index: int, query: Tensor, key: Tensor) -> None:
+            key = key[0].repeat_interleave(c.heads // c.kv_heads, 0)
+            scores = (query[0].transpose(0, 1) @ key.transpose(1, 2)).float() * c.head_dim**-0.5 + bias
+            captured.append(scores.softmax(-1)[:, :, capture].clone())
+
+        kv = x.new_empty(c.layers, 1, 2 * c.kv_heads, x.shape[1], c.head_dim)
+        hidden = self._blocks(x, self.rotation[positions], kv, None, kv, mask, observe if capture is not None else None)
+        return hidden, torch.stack(captured) if captured else None

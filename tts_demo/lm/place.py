@@ -45,9 +45,12 @@ class Place:
         """The last symbol has been spoken, and a while has passed."""
         return self._at_the_end > LINGER
 
-    def look(self, query: Tensor, key: Tensor) -> None:
-        """query [D] of a guided head and key [S, D] of every slot: how its attention is shared among the symbols in
-        sight."""
+    def observe(self, layer: int, query: Tensor, key: Tensor) -> None:
+        """query [1, T, A, D] and key [1, kv, S, D] of a layer: adds up the attention of guided heads, from the first
+        token of the pass to the symbols in sight."""
+        if layer not in GUIDED:
+            return
+        query, key = query[0, 0, 0], key[0, 0]
         weights = (key[self.seen(self.now)] @ query * query.shape[0] ** -0.5).float().softmax(0)
         self._looked = weights if self._looked is None else self._looked + weights
 

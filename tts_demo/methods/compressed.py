@@ -263,17 +263,18 @@ class Compressed(Baseline):
         """The drawn token [1] goes in, and with it, now and then, a few summaries in the same pass -> hidden [1, 1,
         H]."""
         decoder, position, due = self.sighted if place else self.decoder, cache.fixed + cache.spoken, cache.due
-        mask = cache.mask(due) if due or place else None
+        mask, observe = cache.mask(due) if due or place else None, None
         if place is not None:
+            observe = place.observe
             mask[0, place.text] = False
             mask[0, place.seen(place.now)] = True
         x = decoder.embed(token)
         if not due:
-            return decoder.forward(x[None], cache, position, mask, place)
+            return decoder.forward(x[None], cache, position, mask, observe)
         ends = torch.arange(position - (due - 1) * cache.group, position + 1, cache.group)
         positions = torch.cat([torch.tensor([position]), ends]).to(x.device)
         x = torch.cat([x, self._summary(decoder).expand(due, -1)])
-        return decoder.forward(x[None], cache, positions, mask, place)[:, :1]
+        return decoder.forward(x[None], cache, positions, mask, observe)[:, :1]
 
     def forbidden(self, state: BaselineState) -> Tensor | None:
         """Where the place in the text is known, it says when speech may end: not before the end of the text is in

@@ -11,13 +11,13 @@ import torch
 
 from tts_demo.config import Sampling, UserError
 from tts_demo.lm import lora
+from tts_demo.lm.block import training_forward
 from tts_demo.methods.qtts import QTTS
 from tts_demo.methods.qtts.delay import DelayStrategy
 from tts_demo.methods.qtts.hierarchical import HierarchicalStrategy
 from tts_demo.train import RECIPES
 from tts_demo.train.data.drawn import draw_delay, draw_hierarchical
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
-from tts_demo.train.forward import train_forward
 from tts_demo.train.recipes import qtts as recipe
 from tts_demo.train.recipes.lm import base_inputs
 from tts_demo.train.recipes.qtts import BOOKS, DELAYS, IGNORE, Dials, drawn
@@ -253,7 +253,7 @@ def test_looks_are_those_of_the_rows_that_decide_the_first_book(strategy, tiny_l
     batch, _ = task.batch(np.random.default_rng(0), 0)
     prefix, text = prefix_batch(tiny_lm, batch), batch.text.shape[1]
     start = prefix.x.shape[1] - 1
-    _, expected = train_forward(
+    _, expected = training_forward(
         tiny_lm,
         *base_inputs(tiny_lm, prefix, batch.codes[..., 0]),
         (1,),

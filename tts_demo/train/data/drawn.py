@@ -13,12 +13,11 @@ from torch import Tensor
 from tqdm import tqdm
 
 from ...config import FRAME_RATE, Sampling
-from ...lm.masks import causal_mask
 from ...lm.sampling import sample
 from ...methods.qtts.books import finer
 from ...methods.qtts.delay import DelayStrategy
 from ...methods.qtts.hierarchical import HierarchicalStrategy
-from .sequences import Sequences, SpeechBatch, attention_mask, prefix_batch
+from .sequences import Sequences, SpeechBatch, begin_lockstep, prefix_batch
 
 
 @torch.no_grad()
@@ -33,7 +32,7 @@ def draw_hierarchical(
         draw = lambda k, row: sample(strategy.heads[k - 1](row).float(), law, generator) if k else first
         return strategy.stacked.unroll(hidden, block, draw)
 
-    hidden, feed = _lockstep(strategy, batch, batch.codes.shape[1])
+    hidden, feed = _begin(strategy, batch, batch.codes.shape[1])
     said = []
     for t in range(batch.codes.shape[1]):
         said.append(frame(hidden, batch.codes[:, t, 0]))
@@ -49,7 +48,7 @@ def draw_delay(strategy: DelayStrategy, sampling: Sampling, batch: SpeechBatch, 
     places = torch.arange(books, device=batch.codes.device)
     said = F.pad(batch.codes.where(places == 0, pad), (0, 0, 0, books - 1), value=pad)  # [B, S, K] as spoken, delayed
     known = said.new_zeros(rows, books, adapter.config.hidden, dtype=strategy.decoder.dtype)
-    hidden, feed = _lockstep(strategy, batch, frames + books - 1)
+    hidden, feed = _begin(strategy, batch, frames + books - 1)
     for s in range(frames + books - 1):
         scores = adapter.scores(hidden, known[:, :-1])
         drawn = torch.stack([sample(row.float(), law, generator) for row in scores], 1)
@@ -63,23 +62,14 @@ def draw_delay(strategy: DelayStrategy, sampling: Sampling, batch: SpeechBatch, 
     return torch.stack([said[:, k : k + frames, k] for k in range(books)], -1).clamp(max=pad - 1)
 
 
-def _lockstep(
+def _begin(
     strategy: DelayStrategy | HierarchicalStrategy, batch: SpeechBatch, steps: int
 ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """-> hidden [B, H] that decides the first step of each row, and what takes the inputs [B, H] of a step to the next
-    one's."""
-    decoder, prefix = strategy.decoder, prefix_batch(strategy.lm, batch)
-    (rows, columns), device = prefix.valid.shape, batch.codes.device
-    cache = decoder.new_cache(columns + steps, rows)
-    live = torch.cat([prefix.valid, prefix.valid.new_ones(rows, steps)], 1)  # columns that may be seen
-    mask = attention_mask(prefix, causal_mask(0, 0, device), decoder.config.bidirectional_text)
-    hidden = decoder.forward(prefix.x.to(decoder.dtype), cache, prefix.positions, mask)[:, -1]
-
-    def feed(x: Tensor) -> Tensor:
-        place = (prefix.next + cache.length - columns)[:, None]
-        return decoder.forward(x[:, None].to(decoder.dtype), cache, place, live[:, None, : cache.length + 1])[:, 0]
-
-    return hidden, feed
+    one's hidden."""
+    prefix = prefix_batch(strategy.lm, batch)
+    lockstep, hidden = begin_lockstep(strategy.decoder, prefix, steps, prefix.x[:, :0])
+    return hidden[:, -1], lambda x: lockstep.feed(x[:, None])[:, 0]
 
 
 class DrawnCache:

@@ -19,6 +19,8 @@ from tqdm import tqdm
 from ...codec.model import Codec
 from ...codec.speaker import SpeakerEncoder
 from ...config import HOP, UserError
+from ...lm import Decoder
+from ...lm.lockstep import Lockstep
 from ...lm.masks import causal_mask
 from ...lm.model import SOS, TASK, LanguageModel
 from ...text.symbols import BOUNDARY, IDS
@@ -251,6 +253,18 @@ def attention_mask(prefix: PrefixBatch, speech_mask: Tensor, bidirectional: bool
     mask[:, columns:, :columns] = prefix.valid[:, None, :]
     mask[:, columns:, columns:] = speech
     return mask | torch.eye(total, dtype=torch.bool, device=device)
+
+
+def begin_lockstep(decoder: Decoder, prefix: PrefixBatch, room: int, speech: Tensor) -> tuple[Lockstep, Tensor]:
+    """Decode behind ``prefix`` and embedded speech [B, S, H], the same number of tokens in every row, with slots for
+    ``room`` more -> the rows, and hidden [B, S + 1, H] that decides what comes after TASK and every token."""
+    (rows, columns), count, device = prefix.valid.shape, speech.shape[1], speech.device
+    valid = torch.cat([prefix.valid, prefix.valid.new_ones(rows, count)], 1)
+    positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count, device=device)], 1)
+    mask = attention_mask(prefix, causal_mask(count, count, device), decoder.config.bidirectional_text)
+    lockstep = Lockstep(decoder, valid, prefix.next + count, room)
+    x = torch.cat([prefix.x.to(decoder.dtype), speech.to(decoder.dtype)], 1)
+    return lockstep, lockstep.first(x, positions, mask)[:, columns - 1 :]
 
 
 def speech_targets(batch: SpeechBatch, eos: int, ignore: int = -100) -> Tensor:

@@ -24,13 +24,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...lm.block import training_forward
 from ...lm.lora import attach
 from ...lm.place import GUIDED
 from ...methods.compressed import GROUPS, SIGHT, WHOLE, Compressor, Layout
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
-from ..forward import train_forward
 from ..loop import Task, TrainOptions
 from .lm import add_noise, base_entropy, base_logits, guided_loss
 
@@ -109,7 +109,9 @@ class CompressedTask(Task):
         if setting.text:
             seen = text_window(batch, setting, astray)[:, layout.index + setting.prompt]
             mask[:, start + 1 :, start - text : start] &= seen | (layout.index < 0)[:, None]
-        hidden, weights = train_forward(lm, x, positions, mask, guided, slice(start, None), slice(start - text, start))
+        hidden, weights = training_forward(
+            lm, x, positions, mask, guided, slice(start, None), slice(start - text, start)
+        )
         speaks = F.pad(~layout.summary, (1, 0), value=True)
         targets = speech_targets(batch, lm.config.eos)
         targets[:, : setting.prompt] = -100

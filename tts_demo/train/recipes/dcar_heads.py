@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...lm import lora
+from ...lm.block import training_forward
 from ...methods.dcar.heads import Heads
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import SpeechBatch, prefix_batch, speech_targets
-from ..forward import train_forward
 from ..loop import Task, TrainOptions
 from .lm import base_inputs
 
@@ -54,7 +54,7 @@ class HeadsTask(Task):
         """Cross-entropy and accuracy [7] of the base head and the six others, over the positions each one has."""
         lm, prefix = self.lm, prefix_batch(self.lm, batch)
         x, positions, mask = base_inputs(lm, prefix, batch.codes[..., 0])
-        hidden, _ = train_forward(lm, x, positions, mask)
+        hidden, _ = training_forward(lm, x, positions, mask)
         hidden = hidden[:, prefix.x.shape[1] - 1 :]  # [B, F + 1, H], row t has read t speech tokens
         targets = head_targets(speech_targets(batch, lm.config.eos, IGNORE), self.heads.config.heads)
         spoken = targets[0] != IGNORE  # rows of padding say nothing with any head

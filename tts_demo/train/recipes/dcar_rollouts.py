@@ -18,7 +18,7 @@ from ...lm.sampling import race
 from ...methods.dcar.heads import Heads
 from ...methods.dcar.policy import PolicyRunner
 from ...methods.dcar.ranges import LONGEST
-from ..data.sequences import PrefixBatch, attention_mask
+from ..data.sequences import PrefixBatch, begin_lockstep
 
 
 @dataclass(frozen=True)
@@ -93,12 +93,9 @@ def _roll_out(
     sampling: Sampling,
     generator: torch.Generator,
 ) -> Rollouts:
-    rows, columns, _ = prefix.x.shape
-    codes, steps = decoder.config.speech_codes, int(limits.max())
-    cache = decoder.new_cache(columns + _slots(schedule, steps), rows)
-    mask = attention_mask(prefix, torch.ones(0, 0, dtype=torch.bool), decoder.config.bidirectional_text)
-    hidden = decoder.forward(prefix.x.to(decoder.dtype), cache, prefix.positions, mask)[:, -1]  # [R, H], at TASK
-    live, place = prefix.valid, prefix.next  # [R, live slots] attended, [R] next logical position
+    rows, codes, steps = len(prefix.x), decoder.config.speech_codes, int(limits.max())
+    lockstep, hidden = begin_lockstep(decoder, prefix, _slots(schedule, steps), prefix.x[:, :0])
+    hidden = hidden[:, -1]  # [R, H], at TASK
     if policy is not None:
         terms, history = policy.range_terms(schedule.allowed), policy.new_cache(steps + 1, rows)
     recent = torch.full((rows, sampling.repeat_window), -1)
@@ -121,11 +118,8 @@ def _roll_out(
         if not bool(alive.any()):
             return _collect(kept)
         recent = _remember(recent, tokens, taken)
-        own = (offsets[:, None] >= offsets) & taken[:, None] | torch.eye(len(offsets), dtype=torch.bool)
-        seen = torch.cat([live[:, None].expand(-1, len(offsets), -1), own], 2)
-        out = decoder.forward(decoder.embed(tokens.clamp(max=codes - 1)), cache, place[:, None] + offsets, seen)
+        out = lockstep.feed(decoder.embed(tokens.clamp(max=codes - 1)), taken)
         hidden = torch.where(alive[:, None], out[torch.arange(rows), (count - 1).clamp(min=0)], hidden)
-        live, place = torch.cat([live, taken], 1), place + count
 
 
 def _widen(x: Tensor) -> Tensor:

@@ -1,10 +1,9 @@
-"""What a draft says after every token, first of a pass and at every depth of it, in one go: the attention that decoding
-has.
+"""A draft's hidden states after every token and at every depth of a drafting pass, with the attention that decoding has.
 
-Drafting, a token at depth j sees the tokens up to the first of its pass as the base was heard about them, and the j of
-its own pass as they were drafted (features as in EAGLE; learnt at every depth at once as in EAGLE-3's training-time
-test: Li and others, 2025). All tokens stand at every depth: one pass over the tokens a depth, where what is drafted
-adds j columns to the attention.
+While drafting, a token at depth j attends to the tokens up to the first of its pass with features of the base model, and
+to the j tokens of its own pass with the draft's own features (features as in EAGLE, trained at every depth as in
+EAGLE-3's training-time test: Li and others, 2024 and 2025). Here every token stands at every depth: one pass over all
+tokens a depth, in which the drafted ones add j columns to the attention.
 """
 
 from __future__ import annotations
@@ -14,92 +13,84 @@ from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
+from ...lm.block import Attend, BlockModel, Rotation, additive, attend_under, block, compute_dtype, rms_norm, rotation
 from ...lm.masks import causal_mask
 from ..data.sequences import PrefixBatch
-from ..forward import norm, rope_table, rotate
 
 
 @dataclass
-class _Block:
-    """A block's keys and values [B, A, T, D]: of all rows, heard, and of the speech rows at each depth, drafted."""
+class _Memory:
+    """A block's keys and values [B, A, T, D]: of all rows from the base's hidden states, and of the speech rows at each
+    depth from the draft's own."""
 
-    module: nn.Module
-    heard: tuple[Tensor, Tensor] | None = None
+    base: tuple[Tensor, Tensor] | None = None
     drafted: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+
+    def attend(self, bias: Tensor, deep: bool) -> Attend:
+        """Attention under ``bias`` that also stores the keys and values it is given."""
+        plain = attend_under(bias)
+
+        def first(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            self.base = k, v
+            return plain(q, k, v)
+
+        def later(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            self.drafted.append((k, v))
+            return self._with_drafted(q, bias)
+
+        return later if deep else first
+
+    def _with_drafted(self, q: Tensor, bias: Tensor) -> Tensor:
+        """Attention of q [B, A, F, D] to the base's rows, under ``bias`` [B, 1, F, C + F], and to the row's own pass."""
+        keys, values = self.base
+        own = [(_later(k, back), _later(v, back)) for back, (k, v) in enumerate(reversed(self.drafted))]
+        scores = [q @ keys.transpose(-1, -2) + bias, *((q * k).sum(-1, keepdim=True) for k, _ in own)]
+        weights = torch.softmax(torch.cat(scores, -1), -1).to(values.dtype)
+        y = weights[..., : keys.shape[2]] @ values
+        return y + sum(weights[..., keys.shape[2] + i, None] * v for i, (_, v) in enumerate(own))
 
 
 def at_every_depth(
-    shallow: object,
-    listen: Callable[[Tensor], Tensor],
+    draft: BlockModel,
+    project: Callable[[Tensor], Tensor],
     prefix: PrefixBatch,
     inputs: Sequence[Tensor],
-    heard: Tensor,
+    features: Tensor,
     deepest: int,
 ) -> list[Tensor]:
     """The draft's hidden states that decide what comes after TASK and every token, at depth 0 (first of a pass) to
-    ``deepest``: each [B, F + 1, H]. At depth j the first j rows mean nothing: so few tokens cannot have been drafted.
+    ``deepest``: each [B, F + 1, H]. At depth j the first j rows are undefined: so few tokens cannot have been drafted.
 
-    shallow: its blocks and norm. inputs: of the base, x [B, C + F, H], positions and mask; heard [B, C + F, H]: see
-    ``methods.ssd.before``.
+    project: features to what is added to the embeddings. inputs: of the base, x [B, C + F, H], positions and mask;
+    features [B, C + F, H]: the base's hidden states of the row before (``methods.ssd.before``).
     """
     (x, positions, mask), task = inputs, prefix.x.shape[1] - 1
-    kind = torch.bfloat16 if torch.is_autocast_enabled(x.device.type) else x.dtype
-    rope = tuple(t.to(kind) for t in rope_table(shallow, positions))
-    blocks = [_Block(module) for module in shallow.backbone.layers]
-    hidden = _through(shallow, blocks, x + listen(heard), rope, _bias(mask, kind))[:, task:]
+    dtype = compute_dtype(x)
+    turn = rotation(draft.config, positions, dtype)
+    memories = [_Memory() for _ in draft.backbone.layers]
+    hidden = _through(draft, memories, x + project(features), turn, additive(mask, dtype), False)[:, task:]
     found, count = [hidden], hidden.shape[1] - 1
-    fed, rope = x[:, task + 1 :], tuple(t[:, :, task + 1 :] for t in rope)
+    fed, turn = x[:, task + 1 :], tuple(t[:, :, task + 1 :] for t in turn)
     for depth in range(1, deepest + 1):
         known = causal_mask(count, count, x.device).tril(-depth).expand(len(x), -1, -1)
         seen = torch.cat([prefix.valid[:, None].expand(-1, count, -1), known], 2)
-        hidden = _through(shallow, blocks, fed + listen(hidden[:, :-1]), rope, _bias(seen, kind), depth)
+        hidden = _through(draft, memories, fed + project(hidden[:, :-1]), turn, additive(seen, dtype), True)
         hidden = F.pad(hidden, (0, 0, 1, 0))
         found.append(hidden)
     return found
 
 
-def _bias(mask: Tensor, kind: torch.dtype) -> Tensor:
-    return torch.zeros(mask.shape, dtype=kind, device=mask.device).masked_fill_(~mask, float("-inf"))[:, None]
-
-
 def _through(
-    shallow: object, blocks: Sequence[_Block], x: Tensor, rope: tuple[Tensor, Tensor], bias: Tensor, depth: int = 0
+    draft: BlockModel, memories: Sequence[_Memory], x: Tensor, turn: Rotation, bias: Tensor, deep: bool
 ) -> Tensor:
-    """x [B, T, H] through all blocks and the norm; keys and values are kept."""
-    c = shallow.config
-    for block in blocks:
-        attention, mlp = block.module.self_attn, block.module.mlp
-        h = norm(x, block.module.input_layernorm, c.rms_eps)
-        q, k, v = (
-            p(h).unflatten(-1, (-1, c.head_dim)).transpose(1, 2)
-            for p in (attention.q_proj, attention.k_proj, attention.v_proj)
-        )
-        q, k = rotate(q, *rope) * c.head_dim**-0.5, rotate(k, *rope)
-        k, v = (t.repeat_interleave(c.heads // c.kv_heads, 1) for t in (k, v))
-        if depth:
-            block.drafted.append((k, v))
-            y = _among_drafted(q, block, bias)
-        else:
-            block.heard = k, v
-            y = torch.softmax(q @ k.transpose(-1, -2) + bias, -1).to(v.dtype) @ v
-        x = x + attention.o_proj(y.transpose(1, 2).flatten(2))
-        h = norm(x, block.module.post_attention_layernorm, c.rms_eps)
-        x = x + mlp.down_proj(F.silu(mlp.gate_proj(h)) * mlp.up_proj(h))
-    return norm(x, shallow.backbone.norm, c.rms_eps)
-
-
-def _among_drafted(q: Tensor, block: _Block, bias: Tensor) -> Tensor:
-    """Attention of q [B, A, F, D] to what was heard, under ``bias`` [B, 1, F, C + F], and to the row's own pass."""
-    keys, values = block.heard
-    own = [(_later(k, back), _later(v, back)) for back, (k, v) in enumerate(reversed(block.drafted))]
-    scores = [q @ keys.transpose(-1, -2) + bias, *((q * k).sum(-1, keepdim=True) for k, _ in own)]
-    weights = torch.softmax(torch.cat(scores, -1), -1).to(values.dtype)
-    y = weights[..., : keys.shape[2]] @ values
-    return y + sum(weights[..., keys.shape[2] + i, None] * v for i, (_, v) in enumerate(own))
+    """x [B, T, H] through all blocks and the final norm."""
+    for module, memory in zip(draft.backbone.layers, memories, strict=True):
+        x = block(module, draft.config, x, turn, memory.attend(bias, deep))
+    return rms_norm(x, draft.backbone.norm, draft.config.rms_eps)
 
 
 def _later(x: Tensor, rows: int) -> Tensor:
-    """x [B, A, F, D] moved on by so many rows."""
+    """x [B, A, F, D] shifted by so many rows, zeros in front."""
     return F.pad(x[:, :, : x.shape[2] - rows], (0, 0, rows, 0))

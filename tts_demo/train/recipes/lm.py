@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from ... import checkpoints
 from ...config import LMConfig, UserError
+from ...lm.block import training_forward
 from ...lm.masks import causal_mask
 from ...lm.model import LanguageModel
 from ...lm.place import GUIDED
@@ -24,7 +25,6 @@ from ...text.symbols import SYMBOLS
 from ..data.corpora import describe
 from ..data.load import load_lm, sequences
 from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
-from ..forward import train_forward
 from ..loop import Task, TrainOptions
 
 NEAR = 2  # symbols either side of the aligned one that count as aligned
@@ -73,7 +73,7 @@ class LMTask(Task):
         x, positions, mask = base_inputs(lm, prefix, codes)
         start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
         first = prefix.x.shape[1] - 1 - text
-        hidden, weights = train_forward(
+        hidden, weights = training_forward(
             lm, x, positions, mask, guided, slice(start, None), slice(first, first + text), dropout
         )
         return hidden[:, start:], speech_targets(batch, lm.config.eos), weights
@@ -141,7 +141,7 @@ def base_inputs(lm: LanguageModel, prefix: PrefixBatch, codes: Tensor) -> tuple[
 def base_logits(lm: LanguageModel, batch: SpeechBatch, spoken: Tensor) -> Tensor:
     """The base model's logits [B, F + 1, V] after each of the tokens ``spoken`` [B, F], and before the first."""
     prefix = prefix_batch(lm, batch)
-    hidden, _ = train_forward(lm, *base_inputs(lm, prefix, spoken))
+    hidden, _ = training_forward(lm, *base_inputs(lm, prefix, spoken))
     return lm.head(hidden[:, prefix.x.shape[1] - 1 :])
 
 

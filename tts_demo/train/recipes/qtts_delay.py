@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ...lm.block import training_forward
 from ...lm.masks import causal_mask
 from ...lm.model import LanguageModel
 from ...methods.qtts.delay import DelayAdapter
 from ...methods.qtts.pattern import delay
 from ..data.sequences import SpeechBatch, attention_mask, prefix_batch
-from ..forward import train_forward
 from .qtts import IGNORE, Dials, Prediction, QTTSTask, padded_codes
 
 
@@ -61,7 +61,7 @@ def delay_rows(
     mask = attention_mask(prefix, causal, lm.config.bidirectional_text)
     start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
     rows = slice(start, start + codes.shape[1] + 1)
-    hidden, looks = train_forward(
+    hidden, looks = training_forward(
         lm, torch.cat([prefix.x, inputs], 1), positions, mask, guided, rows, slice(start - text, start)
     )
     below = adapter.below(adapter.books.look_up(table, codes)[1], dials.d)

@@ -6,11 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...lm.block import training_forward
 from ...lm.masks import causal_mask
 from ...lm.model import LanguageModel
 from ...methods.qtts.hierarchical import HierarchicalAdapter
 from ..data.sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
-from ..forward import train_forward
 from .qtts import IGNORE, Dials, Prediction, QTTSTask, padded_codes
 
 
@@ -47,7 +47,7 @@ def frame_rows(
     causal = causal_mask(count, count, codes.device)
     mask = attention_mask(prefix, causal, lm.config.bidirectional_text)
     start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
-    hidden, looks = train_forward(
+    hidden, looks = training_forward(
         lm,
         torch.cat([prefix.x, inputs + adapter.tag(books)], 1),
         positions,

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from ...config import LMConfig, Sampling
 from ...lm import Decoder
+from ...lm.block import training_forward
 from ...lm.model import LanguageModel
 from ...lm.sampling import distribution
 from ...methods.ssd import Draft
@@ -32,7 +33,6 @@ from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import SpeechBatch, prefix_batch, speech_targets
 from ..data.spoken import speak
-from ..forward import train_forward
 from ..loop import Task, TrainOptions, precision
 from .drafting import at_every_depth
 from .lm import add_noise, base_inputs
@@ -146,7 +146,7 @@ class DraftTask(Task):
         inputs = base_inputs(lm, prefix, add_noise(batch.codes[..., 0], lm.config.speech_codes, noise))
         task = prefix.x.shape[1] - 1
         with torch.no_grad():
-            said = speech.hidden if speech.hidden is not None else train_forward(lm, *inputs)[0][:, task:]
+            said = speech.hidden if speech.hidden is not None else training_forward(lm, *inputs)[0][:, task:]
             teacher = lm.head(said)
         heard = F.pad(said[:, :-1], (0, 0, task + 1, 0))
         # [D + 1, B, F + 1, H]

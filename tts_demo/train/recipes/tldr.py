@@ -20,13 +20,13 @@ from torch import Tensor
 
 from ...config import UserError
 from ...lm import lora
+from ...lm.block import training_forward
 from ...lm.masks import causal_mask
 from ...lm.model import LanguageModel
 from ...methods.tldr.modules import ABLATIONS, LARGEST, TLDRAdapter, TLDRConfig, cut, patch_position
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
-from ..forward import train_forward
 from ..loop import Task, TrainOptions
 from .lm import add_noise, base_logits
 
@@ -145,7 +145,7 @@ def patch_logits(
     latents = adapter.compressor(embedded[:, :-1]) if count > 1 else prefix.x[:, :0]
     places = patch_position(prefix.next[:, None], torch.arange(count - 1, device=prefix.next.device)[None], size)
     mask = attention_mask(prefix, causal_mask(count - 1, count - 1, prefix.next.device), lm.config.bidirectional_text)
-    hidden, _ = train_forward(lm, torch.cat([prefix.x, latents], 1), torch.cat([prefix.positions, places], 1), mask)
+    hidden, _ = training_forward(lm, torch.cat([prefix.x, latents], 1), torch.cat([prefix.positions, places], 1), mask)
     g = hidden[:, prefix.x.shape[1] - 1 :].flatten(0, 1)  # [B N, H]
     speaker = batch.speaker.repeat_interleave(count, 0)
     logits = adapter.extractor(g, speaker, embedded.flatten(0, 1))

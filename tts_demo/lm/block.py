@@ -1,0 +1,113 @@
+"""One differentiable Qwen2 block, and the forward pass of a backbone made of it.
+
+For training, where fewer and larger operators than transformers' own save time and where attention weights of chosen
+heads are wanted. Decoding goes through the fused weights of decoder.py. Tests hold both equal to
+``LanguageModel.forward``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..config import LMConfig
+
+# (query [B, A, T, D] scaled, key and value [B, A, T, D]) -> [B, A, T, D]
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+Rotation = tuple[Tensor, Tensor]  # cos and sin, each [B, 1, T, D]
+
+
+class Backbone(Protocol):
+    """Blocks and final norm, as ``transformers.Qwen2Model`` has them."""
+
+    layers: Sequence[nn.Module]
+    norm: nn.Module
+
+
+class BlockModel(Protocol):
+    """What the forward pass reads of a language model (or of a draft, which has fewer blocks)."""
+
+    config: LMConfig
+    backbone: Backbone
+
+
+def rotation(config: LMConfig, positions: Tensor, dtype: torch.dtype) -> Rotation:
+    """cos and sin [B, 1, T, D] of positions [B, T], in the half-split layout of Qwen2."""
+    frequencies = config.rope_theta ** -(torch.arange(0, config.head_dim, 2, device=positions.device) / config.head_dim)
+    angles = positions[:, None, :, None] * frequencies
+    angles = torch.cat([angles, angles], -1)
+    return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotary embedding of x [B, A, T, D]."""
+    a, b = x.chunk(2, -1)
+    return x * cos + torch.cat([-b, a], -1) * sin
+
+
+def rms_norm(x: Tensor, module: nn.Module, eps: float) -> Tensor:
+    return F.rms_norm(x, module.weight.shape, module.weight, eps)
+
+
+def compute_dtype(x: Tensor) -> torch.dtype:
+    """What matrices are multiplied in: bfloat16 under autocast, else that of x."""
+    return torch.bfloat16 if torch.is_autocast_enabled(x.device.type) else x.dtype
+
+
+def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """mask [B, T, S] bool -> what is added to scores [B, 1, T, S]."""
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, float("-inf"))[:, None]
+
+
+def attend_under(bias: Tensor) -> Attend:
+    """Attention with ``bias`` added to the scores, written out: with a mask, the CPU's fused attention takes twice the
+    time in training."""
+    return lambda q, k, v: torch.softmax(q @ k.transpose(-1, -2) + bias, -1).to(v.dtype) @ v
+
+
+def block(
+    module: nn.Module, config: LMConfig, x: Tensor, rotation: Rotation, attend: Attend, dropout: float = 0.0
+) -> Tensor:
+    """One block: x [B, T, H] -> [B, T, H]. ``attend`` is given the rotated queries, keys and values, those of grouped
+    heads repeated. dropout: share of what each half of the block adds that is left out."""
+    c, attention, mlp = config, module.self_attn, module.mlp
+    h = rms_norm(x, module.input_layernorm, c.rms_eps)
+    q, k, v = (
+        project(h).unflatten(-1, (-1, c.head_dim)).transpose(1, 2)
+        for project in (attention.q_proj, attention.k_proj, attention.v_proj)
+    )
+    q, k = rotate(q, *rotation) * c.head_dim**-0.5, rotate(k, *rotation)
+    k, v = (t.repeat_interleave(c.heads // c.kv_heads, 1) for t in (k, v))
+    x = x + F.dropout(attention.o_proj(attend(q, k, v).transpose(1, 2).flatten(2)), dropout)
+    h = rms_norm(x, module.post_attention_layernorm, c.rms_eps)
+    return x + F.dropout(mlp.down_proj(F.silu(mlp.gate_proj(h)) * mlp.up_proj(h)), dropout)
+
+
+def training_forward(
+    lm: BlockModel,
+    x: Tensor,
+    positions: Tensor,
+    mask: Tensor,
+    guided: Sequence[int] = (),
+    rows: slice = slice(0),
+    columns: slice = slice(0),
+    dropout: float = 0.0,
+) -> tuple[Tensor, list[Tensor]]:
+    """x [B, T, H], positions [B, T], mask [B, T, T] (True = attend) -> hidden [B, T, H] after the final norm, and for
+    each layer in ``guided`` the log attention weights [B, R, C] of head 0 from ``rows`` to ``columns``."""
+    dtype, config = compute_dtype(x), lm.config
+    turn, bias, weights = rotation(config, positions, dtype), additive(mask, dtype), []
+    attend = attend_under(bias)
+
+    def observed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        scores = q[:, 0, rows].float() @ k[:, 0].float().transpose(1, 2)
+        weights.append((scores + bias[:, 0, rows].float()).log_softmax(-1)[..., columns])
+        return attend(q, k, v)
+
+    for index, module in enumerate(lm.backbone.layers):
+        x = block(module, config, x, turn, observed if index in guided else attend, dropout)
+    return rms_norm(x, lm.backbone.norm, config.rms_eps), weights

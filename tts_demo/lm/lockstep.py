@@ -1,0 +1,98 @@
+"""Decoding a batch of rows in lockstep: every pass appends the same slots to all rows, each with its own positions.
+
+Rows have prefixes of unequal length, may take fewer tokens in a pass than others, and end at different times. Columns
+of the cache that are no token of a row (padding, tokens beyond a shorter chunk) are never attended to by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from ..config import Sampling
+from .cache import KVCache
+from .decoder import Decoder
+from .sampling import History, sample, special_ids
+
+
+class Lockstep:
+    """The cache of B rows, and which of its columns each row may attend to."""
+
+    def __init__(self, decoder: Decoder, valid: Tensor, next: Tensor, room: int) -> None:
+        """valid [B, C]: columns of the first pass that are tokens of the row; next [B]: the position of the first token
+        after them; room: slots for what follows."""
+        self.decoder, self.next = decoder, next
+        rows, columns = valid.shape
+        self.cache = decoder.new_cache(columns + room, rows)
+        self.live = torch.cat([valid, valid.new_zeros(rows, room)], 1)  # [B, slots]
+
+    def first(self, x: Tensor, positions: Tensor, mask: Tensor, last: bool = False) -> Tensor:
+        """The first pass: x [B, C, H], positions [B, C], mask [B, C, C] -> hidden [B, C, H], [B, 1, H] with
+        ``last``."""
+        return self.decoder.forward(x.to(self.decoder.dtype), self.cache, positions, mask, last=last)
+
+    def feed(self, x: Tensor, taken: Tensor | None = None) -> Tensor:
+        """Append x [B, T, H] -> hidden [B, T, H]. taken [B, T]: which of them are tokens of the row, None: all. Rows
+        attend to all their tokens before, causally to those of this pass, and what is no token to itself."""
+        (rows, count, _), start = x.shape, self.cache.length
+        taken = self.live.new_ones(rows, count) if taken is None else taken
+        offsets = torch.arange(count, device=x.device)
+        own = (offsets[:, None] >= offsets) & taken[:, None] | torch.eye(count, dtype=torch.bool, device=x.device)
+        mask = torch.cat([self.live[:, None, :start].expand(-1, count, -1), own], 2)
+        positions = self.next[:, None] + offsets
+        self.live[:, start : start + count] = taken
+        self.next = self.next + taken.sum(1)
+        return self.decoder.forward(x.to(self.decoder.dtype), self.cache, positions, mask)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the slots that hold a token of some row."""
+        return self.cache.slot_bytes // self.cache.batch * int(self.live.sum())
+
+
+@dataclass
+class TokenRows:
+    """Rows that are decoded token by token. ``hidden`` [B, H] decides each row's next token."""
+
+    lockstep: Lockstep
+    hidden: Tensor
+    sampling: Sampling
+    generator: torch.Generator
+    longest: Tensor  # [B] frames at which a row is cut
+    shortest: Tensor | int = 0  # [B] frames before which a row may not end
+    history: History = field(init=False)
+    alive: Tensor = field(init=False)  # [B] bool, rows that have not ended
+    token: Tensor = field(init=False)  # [B] drawn last
+    frames: int = 0  # drawn so far, by the rows that are alive
+
+    @property
+    def cache(self) -> KVCache:
+        return self.lockstep.cache
+
+    @property
+    def nbytes(self) -> int:
+        return self.lockstep.nbytes
+
+    def __post_init__(self) -> None:
+        rows, config = len(self.hidden), self.lockstep.decoder.config
+        self.history = History(self.sampling.repeat_window, rows, self.hidden.device)
+        self.alive = torch.zeros_like(self.longest) < self.longest
+        self._ends = special_ids(config.speech_codes, config.vocab, self.hidden.device)
+
+    def draw(self) -> Tensor:
+        """One token of every row [B]; -1 for rows that have ended."""
+        decoder = self.lockstep.decoder
+        forbid = self._ends & torch.as_tensor(self.frames < self.shortest, device=self._ends.device).view(-1, 1)
+        token = sample(decoder.logits(self.hidden), self.sampling, self.generator, self.history.tokens, forbid)
+        self.alive = self.alive & (token < decoder.config.speech_codes)
+        spoken, self.token = self.alive, token.where(self.alive, 0)
+        self.history.push(self.token)
+        self.frames += 1
+        self.alive = self.alive & (self.frames < self.longest)
+        return token.where(spoken, -1)
+
+    def feed(self) -> None:
+        """Feed the drawn tokens back. Rows that have ended are fed on, and not listened to."""
+        self.hidden = self.lockstep.feed(self.lockstep.decoder.embed(self.token)[:, None])[:, 0]
