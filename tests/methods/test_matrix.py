@@ -1,0 +1,120 @@
+"""What holds for every registered method at every setting it names: a new method is in this matrix by being registered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from conftest import TinyStack, make_prefix
+from tts_demo.config import Request, Sampling
+from tts_demo.engine import run
+from tts_demo.lm.decoder import Decoder
+from tts_demo.methods import METHODS
+from tts_demo.methods.base import Method
+
+HOT, GREEDY = Sampling(2.0, 0, 1.0), Sampling(temperature=0)
+
+
+def settings() -> Iterator[Any]:
+    """Defaults, rows of the tables and presets of every method, each once."""
+    for name, kind in METHODS.items():
+        found = dict.fromkeys(kind.Options(**o) for o in ({}, *kind.bench_options, *kind.presets))
+        for options in found:
+            yield pytest.param(name, options, id=f"{name}-{'-'.join(str(v) for v in vars(options).values())}")
+
+
+every_setting = pytest.mark.parametrize("name, options", list(settings()))
+every_method = pytest.mark.parametrize("name", list(METHODS))
+
+
+def built(lm, name: str, stir: bool) -> Method:
+    """The method on fresh modules, or on modules whose every weight is random, so that no path is the identity."""
+    modules = METHODS[name].build_modules(lm)
+    torch.manual_seed(5)
+    for module in modules.values():
+        for weight in module.eval().requires_grad_(False).parameters():
+            if stir:
+                weight.add_(torch.randn_like(weight) * 0.03)
+    return METHODS[name](lm, modules)
+
+
+def speak(method: Method, prefix, options, sampling=HOT, seed=0, frames=40, forced=False):
+    """-> (state, codes [F, K])"""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.inference_mode():
+        state = method.prefill(prefix, options, sampling, generator, frames, forced)
+        steps = [method.step(state)]
+        while not steps[-1].done:
+            steps.append(method.step(state))
+    return state, torch.cat([step.frames for step in steps])
+
+
+@every_setting
+def test_it_finishes_with_codes_in_range_and_audio_of_their_length(tiny_lm, guided, name, options):
+    stack = TinyStack(tiny_lm)
+    prompt = stack.encode_prompt(torch.zeros(100).numpy(), stack.sample_rate)
+    done = run(stack, Request("first one. second", prompt, name, options, HOT, max_seconds=1.2))
+    assert 0 < len(done.codes) <= 60 and not done.stopped
+    assert len(done.audio) == len(done.codes) * stack.sample_rate // stack.frame_rate
+    assert done.codes.min() >= 0 and done.codes.max() < tiny_lm.config.speech_codes
+    assert done.codes.shape[1] == METHODS[name].output_codebooks(options)
+    assert sum(step.frames for step in done.trace.steps) == len(done.codes)
+    assert all(len(step.marks) == step.frames for step in done.trace.steps)
+    assert done.snapshot.kv_bytes_total > 0 and "backbone" in done.snapshot.kv_bytes
+
+
+@every_method
+def test_the_neutral_setting_is_the_baseline(tiny_lm, tiny_prefix, guided, name):
+    kind = METHODS[name]
+    if kind.neutral is None:
+        pytest.skip("has no setting that is the baseline")
+    expected = speak(METHODS["baseline"](tiny_lm), tiny_prefix, None, GREEDY)[1]
+    state, codes = speak(built(tiny_lm, name, stir=False), tiny_prefix, kind.Options(**kind.neutral), GREEDY)
+    assert torch.equal(codes, expected) and len(codes) > 3
+
+
+@every_setting
+def test_the_replay_is_what_was_decoded(tiny_lm, guided, monkeypatch, name, options):
+    """Hidden states of the teacher-forced pass, where steps were decided, equal those of decoding."""
+    decoded: dict[Any, dict[int, torch.Tensor]] = {}
+    forward = Decoder.forward
+
+    def recorded(self, x, cache, positions, *args, **named):
+        hidden = forward(self, x, cache, positions, *args, **named)
+        places = torch.arange(x.shape[1]) + positions if isinstance(positions, int) else positions
+        places = places.tolist()[-hidden.shape[1] :]
+        rows = decoded.setdefault(cache, {})
+        for i, place in enumerate(places):
+            if i and place <= places[i - 1]:
+                break  # rows that stand for what has been spoken decide nothing
+            rows[place] = hidden[0, i]
+        return hidden
+
+    monkeypatch.setattr(Decoder, "forward", recorded)
+    method = built(tiny_lm, name, stir=True)
+    for seed, forced, frames in ((0, True, 70), (1, False, 30)):
+        state, codes = speak(method, make_prefix(tiny_lm, text=40, prompt=9), options, HOT, seed, frames, forced)
+        replay = method.replay(state)
+        assert sum(replay.frames_of) == len(codes) and len(replay.rows) == len(replay.frames_of)
+        hidden, _ = replay.decoder.full(replay.x[None], replay.positions, replay.mask)
+        stepwise = [decoded[state.caches["backbone"]][place] for place in replay.positions[replay.rows].tolist()]
+        torch.testing.assert_close(hidden[0, replay.rows], torch.stack(stepwise), atol=2e-4, rtol=2e-4)
+
+
+@every_method
+def test_two_runs_of_one_method_object_do_not_mix(tiny_lm, tiny_prefix, guided, name):
+    method, options = built(tiny_lm, name, stir=True), METHODS[name].Options()
+    alone = [speak(method, tiny_prefix, options, seed=seed, forced=True)[1] for seed in (1, 2)]
+    generators = [torch.Generator().manual_seed(seed) for seed in (1, 2)]
+    with torch.inference_mode():
+        states = [method.prefill(tiny_prefix, options, HOT, g, 40, True) for g in generators]
+        together: list[list[torch.Tensor]] = [[], []]
+        while not all(state.done for state in states):
+            for state, frames in zip(states, together):
+                if not state.done:
+                    frames.append(method.step(state).frames)
+    assert all(torch.equal(torch.cat(frames), codes) for frames, codes in zip(together, alone))
+    assert not torch.equal(*alone)
