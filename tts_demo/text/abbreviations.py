@@ -20,7 +20,7 @@ _ALWAYS = {
     "dept": "department", "univ": "university", "govt": "government", "ave": "avenue", "blvd": "boulevard",
     "rd": "road", "ln": "lane", "hwy": "highway", "pkwy": "parkway", "ste": "suite", "apt": "apartment",
     "bldg": "building", "est": "established", "incl": "including", "excl": "excluding", "misc": "miscellaneous",
-    "max": "maximum", "min": "minimum", "avg": "average", "temp": "temperature", "tel": "telephone",
+    "max": "maximum", "min": "minimum", "avg": "average", "temp": "temperature", "rte": "route", "tel": "telephone",
     "vol": "volume", "vols": "volumes", "fig": "figure", "figs": "figures", "eq": "equation", "eqs": "equations",
     "sec": "section", "sect": "section", "ch": "chapter", "chap": "chapter", "pp": "pages", "ed": "edition",
     "eds": "editors", "p": "page", "no": "number", "nos": "numbers", "art": "article", "para": "paragraph",
@@ -28,7 +28,7 @@ _ALWAYS = {
     "penn": "Pennsylvania", "tenn": "Tennessee", "ariz": "Arizona", "colo": "Colorado", "ala": "Alabama",
     "wash": "Washington", "minn": "Minnesota", "wis": "Wisconsin", "mich": "Michigan", "tex": "Texas",
     "okla": "Oklahoma",
-    "ont": "Ontario", "intl": "international", "natl": "national", "mgr": "manager", "asst": "assistant",
+    "ont": "Ontario", "intl": "international", "natl": "national", "mgr": "manager", "mk": "mark", "asst": "assistant",
     "qty": "quantity", "amt": "amount", "yrs": "years", "yr": "year", "hrs": "hours", "hr": "hour", "mins": "minutes",
     "secs": "seconds", "lbs": "pounds", "lb": "pound", "oz": "ounces", "tbsp": "tablespoons", "tsp": "teaspoons",
     "a.k.a": "A.K.A", "ph.d": "P.H.D", "mph": "miles per hour", "feat": "featuring", "orig": "originally", "ft": "feet",
@@ -90,7 +90,11 @@ def _abbreviation(match: re.Match[str]) -> str:
     low, after = word.lower(), text[match.end() :]
     full = _ALWAYS.get(low)
     ends = not after.strip("\"')]*_ ")
-    figure = bool(re.match(r"\s?[\d#]", after))
+    figure = bool(
+        re.match(
+            r"\s?(?:[\d#]|[IVXLC]+\b|(?:one|two|three|four|five|six|seven|eight|nine|ten|\w+teen|\w+ty|minus)\b)", after
+        )
+    )
     if full is None or (low in _BEFORE_FIGURE and not figure) or (low in _CAPITAL and word.islower() and not figure):
         return match.group()
     if (
@@ -178,7 +182,25 @@ _RULES: Rules = compiled(
         lambda m: _SIMPLE.get(m.group().lower(), m.group()) + (" " if m.group().endswith("/") else ""),
     ),
     (r"\bP\.\s?O\.\s(?=Box)", "P.O. "),
+    (r"\bSec\.\s(?=of\s)", "Secretary "),
+    (
+        r"\b([Mm]ax|[Mm]in|[Tt]emp|[Aa]vg)\.(?=\s[a-z])",
+        lambda m: _ALWAYS[m[1].lower()] if m[1].islower() else _ALWAYS[m[1].lower()].capitalize(),
+    ),
     (r"\bPop\.?\s(?=[\d(])", "Population "),
+    (r"\bv\.\s(?=[A-Z])", "versus "),
+    (r"\bWW(?:II|2)\b", "World War two"),
+    (r"\bWW(?:I|1)\b", "World War one"),
+    (r"\b([IVX]{2,6})(?=\scentur)", lambda m: numbers.ordinal(str(numbers.roman(m[1]) or 0))),
+    (
+        r"\bM[MCDLXVI]{3,}\b",
+        lambda m: numbers.year(str(numbers.roman(m.group()))) if numbers.roman(m.group()) else m.group(),
+    ),
+    (r"(?<!\w)\((i{1,3}|iv|vi{0,3}|ix)\)", lambda m: f"({numbers.cardinal(str(numbers.roman(m[1].upper())))})"),
+    (
+        r"(?<=\s)([IVX]{2,5})(\s(?:and|or|to|through|&)\s)([IVX]{2,5})\b",
+        lambda m: f"{m[1]}{m[2]}{numbers.cardinal(str(numbers.roman(m[3])))}" if numbers.roman(m[3]) else m.group(),
+    ),
     (r"\bd/b/a\b", "doing business as"),
     (r"\b(and)/(or)\b", r"\1 \2"),
     (
@@ -186,7 +208,6 @@ _RULES: Rules = compiled(
         r"father|mother)\b",
         r"\1 or \2",
     ),
-    (r"\b([NSEW])\.\s(?=[A-Z][a-z]+\s(?:St|Ave|Street|Avenue|Road|Rd|Blvd|Dr|Lane)\b)", lambda m: _SIDES[m[1]] + " "),
     (r"\b(St|Dr)\.(?=\s|$|[,;:)])", _saint_or_street),
     (r"(?<=[A-Z][a-z]{2}\s)(St|Ave|Blvd|Rd|Ln)\b(?=,|\s[NSEW]\b|$)", lambda m: _ROADS[m[1]]),
     (r"\bFt\.\s(?=[A-Z])", "Fort "),
@@ -216,7 +237,6 @@ _RULES: Rules = compiled(
     (r"(?<=\b[A-Z])\s?&\s?(?=[A-Z]\b)", " and "),
     (rf"(?i)\b(?:{_CHAT})\b(?![-'])", _short),
 )
-_SIDES = {"N": "North", "S": "South", "E": "East", "W": "West"}
 _ROADS = {"St": "Street", "Ave": "Avenue", "Blvd": "Boulevard", "Rd": "Road", "Ln": "Lane"}
 _WORDS: Rules = compiled(
     (r"\b[A-Za-z]*([A-Za-z])\1{2,}[A-Za-z]*\b", _unstretched),

@@ -46,7 +46,7 @@ _FOLD = str.maketrans(
 )
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
 _SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
-_POWER_BEFORE = re.compile(r"(?:\d|\)|(?<![A-Za-z])[A-Za-z]|(?<![A-Za-z])(?:[cdkm]?m|ft|in|mi|yd))$")
+_POWER_BEFORE = re.compile(r"(?:\d|\)|(?<![A-Za-z])[A-Za-z]{1,2}|[Α-ω]|(?<![A-Za-z])(?:[cdkm]?m|ft|in|mi|yd))$")
 _GREEK = dict(
     zip(
         "αβγδεζηθικλμνξοπρσςτυφχψω",
@@ -56,6 +56,7 @@ _GREEK = dict(
         ).split(),
     )
 )
+_SMILEY = re.compile(r"(?<![\w)\]])(?:[:;=][-']?[)(DPpOo|3*/\\]+|<3+|\^_+\^|-_+-|[xX]D|T_T|¯.{1,12}¯)(?![\w/])")
 _MICRO = re.compile(r"(?<=\d)(\s?)μ(?=(?:g|m|s|l|L|A|V|F|W|Sv)(?![A-Za-z]))")
 _OHM = re.compile(r"(?<=\d)(\s?[kM]?)Ω")
 _DIAERESIS = str.maketrans("ëïËÏ", "eiEI")
@@ -66,6 +67,7 @@ def fold(text: str) -> str:
     """What is left is ASCII, the signs the rules read out, and Latin letters whose accents matter. Raises UserError
     for letters of other scripts."""
     text = "".join(c for c in unicodedata.normalize("NFC", text) if not _is_invisible(c))
+    text = re.sub(r"\blog([₀-₉]+)\s?", lambda m: f"log base {unicodedata.normalize('NFKC', m[1])} of ", text)
     text = _SUPERSCRIPT.sub(_power, text.translate(_FOLD))
     text = re.sub(r"(?<=\d)\s?--\s?(?=\d)", "–", text)
     text = re.sub(r"(?<=\d)(?=[¼½¾⅓⅔⅕-⅞])", " ", text)
@@ -80,6 +82,11 @@ def fold(text: str) -> str:
             f"These voices speak English only: rewrite the words with {' '.join(foreign[:8])} in English letters."
         )
     return text
+
+
+def without_smileys(text: str) -> str:
+    """':-)', '<3' and the like are no signs to read out."""
+    return _SMILEY.sub(" ", text)
 
 
 def _is_invisible(c: str) -> bool:

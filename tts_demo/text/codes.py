@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from . import numbers
-from .rules import Rules, apply, compiled
+from .rules import Rules, apply, compiled, letters
 
 STATES = dict(
     pair.split(":")
@@ -42,8 +42,9 @@ _SECTIONED = (
 _NUMBERED_ROOMS = (
     r"[Rr]oom|[Rr]m\.|[Ss]uite|[Ss]te\.|[Aa]partment|[Aa]pt\.|[Uu]nit|[Ff]lights?|[Hh]ighway|[Hh]wy\.?|[Rr]oute|"
     r"[Rr]te\.|"
-    r"[Ii]nterstate|[Gg]ate|[Bb]us|Boeing|Airbus|Porsche|BMW|Ferrari|Peugeot|RTX|GTX|GeForce|Radeon|Ryzen|Core|[Ee]xit|"
-    r"[Bb]uilding|[Bb]ldg\.|[Ll]ocker|Nikon|Canon|Office|Area|Channel|United|Delta|American"
+    r"[Ii]nterstate|[Gg]ate|[Bb]us|Boeing|Airbus|Porsche|Error|error|HTTP|[Ss]tatus|BMW|Ferrari|Peugeot|RTX|GTX|"
+    r"GeForce|Radeon|Ryzen|Core|[Ee]xit|"
+    r"[Bb]uilding|[Bb]ldg\.|[Ll]ocker|Nikon|Canon|Office|[Ff]light [A-Z]{2}|UA|DL|Area|Channel|United|Delta|American"
 )
 _CODES = (
     r"(?:PIN|pin|[Cc]ode|[Pp]asscode|[Pp]assword|OTP|CVV|[Ee]nding in|[Ee]nds in|[Ll]ast four(?: digits)?|[Oo]rder|"
@@ -57,7 +58,9 @@ def _grouped(text: str) -> str:
     said = []
     for group in re.findall(r"\d+|[A-Za-z]+", text):
         if group.isalpha():
-            said.append(group.capitalize() if len(group) > 3 else "".join(f"{c.upper()}." for c in group))
+            said.append(
+                group.capitalize() if len(group) > 3 or group == "GO" else "".join(f"{c.upper()}." for c in group)
+            )
         else:
             said.append(numbers.cardinal(group) if group in ("800", "900") else numbers.digits(group))
     return ", ".join(said)
@@ -71,6 +74,11 @@ def _telephone(match: re.Match[str]) -> str:
     if re.match(r"1[-. ]800", text):
         head = "one "
     return head + said
+
+
+def _unspaced(match: re.Match[str]) -> str:
+    """'Call 2125550100'"""
+    return match[1] + ", ".join(numbers.digits(match[i]) for i in (2, 3, 4))
 
 
 def _zip(match: re.Match[str]) -> str:
@@ -89,6 +97,11 @@ def _address(match: re.Match[str]) -> str:
     if match["mask"]:
         said += f" slash {numbers.cardinal(match['mask'])}"
     return said + (f" colon {_port(match['port'])}" if match["port"] else "")
+
+
+def _spelt(text: str) -> str:
+    """'1F' -> 'one F': figures and letters one by one."""
+    return " ".join(numbers.digits(c) if c.isdigit() else c.upper() for c in text)
 
 
 def _port(text: str) -> str:
@@ -126,15 +139,20 @@ _RULES: Rules = compiled(
     (rf"(?<![A-Za-z])({_SECTIONED})\s?(\d+(?:\.\d+)+)(?![\w%])", lambda m: f"{m[1]} {numbers.sections(m[2])}"),
     # telephones and other grouped digits
     (r"(?<![\w.,$-])(?:\+?1[-. ])?\(?\b[2-9]\d{2}\)?[-. ]{1,2}\d{3}[-. ]\d{4}(?![\w-])", _telephone),
+    (r"(?<![\w.,$-])1-\d{3}(?:-[A-Z\d]{2,8}){1,3}(?![\w-])(?<=[A-Z])", _telephone),
     (
-        r"(?<![\w.,$-])1[-. ]\d{3}[-. ](?:\d{3}[-. ]?)?[A-Z]{4,8}(?![\w-])|"
-        r"(?<![\w.,$-])1-\d{3}-[A-Z]{2,4}-[A-Z]{3,4}\b",
-        _telephone,
+        r"((?i:\b(?:call|phone|text|tel|fax|dial|number|"
+        r"reach)\b).{0,30}?)(?<![\d.,$])([2-9]\d{2})([2-9]\d{2})(\d{4})(?!\d|[.,]\d)",
+        _unspaced,
     ),
     (r"(?<![\w.,$-])\+\d{1,3}(?:[-. ]\(?\d{1,5}\)?){2,6}(?![\w-])|(?<![\w.,$-])\+\d{8,14}\b", _telephone),
     (r"(?<![\w.,$-])0\d{2,4}(?:[ -]\d{3,4}){1,3}(?![\w-])", _telephone),
     (r"(?<![\w.,$/-])(?:[2-9]\d{2}-\d{4})(?![\w-]|\.\d)", _telephone),
-    (r"(?<![\w.,$])(\d+(?:\.\d+){2,5})(?![\w]|,\d)", lambda m: numbers.sections(m[1])),
+    (
+        r"(?<![\w.,$])(?P<before>)(?P<low>(?!))?(?P<n>\d+(?:\.\d+){2,5})(?P<tail>-?(?:rc|alpha|beta|a|"
+        r"b)\.?\d*)?(?!\w|,\d)",
+        lambda m: _version(m).strip(),
+    ),
     (r"(?<![\w.,$-])\d{4}(?:[ -]\d{4}){3}(?![\w-])|(?<![\w.,$-])3\d{3} \d{6} \d{5}\b", lambda m: _grouped(m.group())),
     (r"(?<![\w.,$-])\d{3}-\d{2}-\d{4}(?![\w-])", lambda m: _grouped(m.group())),
     (r"(?<![\w.,$-])\d+(?:-\d+){3,}(?:-[Xx])?(?![\w-])|(?<=ISBN\s)[\d-]{5,17}\b", lambda m: _grouped(m.group())),
@@ -145,11 +163,26 @@ _RULES: Rules = compiled(
         lambda m: m[1] + numbers.digits(m[2]),
     ),
     (r"(?<![\w.,$-])911(?=\s(?:call|operator|dispatcher|caller|emergenc)|[.!?\"']*$)", "nine one one"),
+    (r"\b20/20(?=\s(?:vision|hindsight))", "twenty twenty"),
+    (r"\b50/50\b", "fifty fifty"),
+    (r"\b24x7\b", "twenty four seven"),
+    (
+        r"\b802\.11([a-z]{0,2})\b",
+        lambda m: "eight oh two dot eleven " + letters(m[1]) if m[1] else "eight oh two dot eleven",
+    ),
+    (r"(?<![\w.,$])(\d{3,4})p\b", lambda m: f"{numbers.pairs(m[1])} P"),
+    (r"\b0x([\dA-Fa-f]+)\b", lambda m: f"zero X {_spelt(m[1])}"),
+    (r"#(?=[A-Fa-f]*\d)([\dA-Fa-f]{6})\b", lambda m: f"hash {_spelt(m[1])}"),
+    (r"\b(?=[a-f]*\d)(?=\d*[a-f])([\da-f]{7,40})\b", lambda m: _spelt(m[1])),
     (r"\b24/7(?:/365)?\b", lambda m: "twenty four seven" + (" three sixty five" if "365" in m.group() else "")),
     (r"\b401\(?k\)?(?![a-z])", "four oh one K"),
     (r"\b403\(?b\)?(?![a-z])", "four oh three B"),
     (r"\b501\(c\)\(?3?\)?", "five oh one C three"),
     # places
+    (
+        r"\b([NSEW])\.\s(?=(?:[A-Z][a-z]+|\d{1,3}(?:st|nd|rd|th))\s(?:St|Ave|Street|Avenue|Road|Rd|Blvd|Dr|Lane)\b)",
+        lambda m: _SIDES[m[1]] + " ",
+    ),
     (
         rf"(?P<before>,\s(?:{_STATE})\s|\b(?:{'|'.join(s for s in STATES.values() if s != 'D.C.')}),?\s|"
         rf"\b[Zz][Ii][Pp](?:\s[Cc]ode)?:?\s(?:is\s|was\s)?)"
@@ -176,8 +209,13 @@ _RULES: Rules = compiled(
         rf"\b({_CODES}:?\s(?:is\s|was\s|(?:number|no\.|#)\s?)?#?)(\d{{3,10}})\b(?![,.]\d|%|-)",
         lambda m: f"{m[1].rstrip('#')}{numbers.digits(m[2])}",
     ),
+    (rf"\b({_CODES}:?\s#?)(\d{{2,8}}(?:-\d{{2,8}}){{1,4}})\b", lambda m: f"{m[1].rstrip('#')}{_grouped(m[2])}"),
+    (r"\b(?=[A-Z]*\d)(?=(?:\d*[A-Z]+\d+){2}|\d+[A-Z]+\d+)[A-Z\d]{7,20}\b", lambda m: _spelt(m.group())),
     (r"\b007\b", "double oh seven"),
 )
+
+
+_SIDES = {"N": "North", "S": "South", "E": "East", "W": "West"}
 
 
 def _house_number(match: re.Match[str]) -> str:

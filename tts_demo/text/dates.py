@@ -20,6 +20,13 @@ _WEEKDAYS = {
     **dict.fromkeys(("Sun",), "Sunday"),
 }
 _DAY_NAMES = "Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun"
+_BIBLE = (
+    "Genesis|Exodus|Leviticus|Numbers|Deuteronomy|Joshua|Judges|Ruth|Samuel|Kings|Chronicles|Ezra|Nehemiah|Esther|Job|"
+    "Psalms?|Proverbs|Ecclesiastes|Isaiah|Jeremiah|Ezekiel|Daniel|Hosea|Joel|Amos|Micah|Matthew|Mark|Luke|John|Acts|"
+    "Romans|Corinthians|Galatians|Ephesians|Philippians|Colossians|Thessalonians|Timothy|Titus|Hebrews|James|Peter|"
+    "Jude|"
+    "Revelation"
+)
 _TO = r"\s?[-–—]\s?"
 _ERA = r"(?:A\.?D\b|B\.?C\.?E\b|C\.?E\b|B\.?C\b)\.?"
 _HALF = r"(?:[AaPp]\.\s?[Mm]\b\.?|[AaPp][Mm]\b)"
@@ -38,7 +45,7 @@ def _name(month: str) -> str:
 
 def _full_year(text: str) -> str:
     """'24' -> '2024', '87' -> '1987'"""
-    return text if len(text) == 4 else ("20" if int(text) < 50 else "19") + text
+    return text if len(text) == 4 else ("20" if int(text) < 36 else "19") + text
 
 
 def _date(month: str, day: str, year: str | None = None) -> str | None:
@@ -131,6 +138,12 @@ def _seconds(match: re.Match[str]) -> str:
     return f"{named[0]}, {named[1]} and {named[2]}"
 
 
+def _military(hour: str, minute: str) -> str:
+    """'07', '00' -> 'oh seven hundred'"""
+    head = f"oh {numbers.digits(hour[1])}" if hour[0] == "0" else numbers.cardinal(hour)
+    return f"{head} {'hundred' if minute == '00' else numbers.cardinal(minute)}"
+
+
 _Y4 = r"(?:1[0-9]|20)\d\d"
 _RULES: Rules = compiled(
     # whole dates in figures
@@ -172,12 +185,15 @@ _RULES: Rules = compiled(
         lambda m: f"{_WEEKDAYS[m[1]]} to {_WEEKDAYS[m[2]]}" + _stop(m),
     ),
     (
-        rf"\b({_DAY_NAMES})(?:\.|(?=,\s(?:{_MONTH}|the|\d)|\s(?:at\s)?\d|\s(?:{_MONTH}|morning|night|afternoon|"
+        rf"\b({_DAY_NAMES})(?:\.|(?=,\s(?:{_MONTH}|the|\d)|\s(?:at\s)?\d|\s(?:the\s\w+\sof\s)?(?:{_MONTH}|morning|"
+        rf"night|afternoon|"
         rf"evening)))(?![\w'])",
         lambda m: _WEEKDAYS[m[1]] + _stop(m) if m.group().endswith(".") or m[1] != "Sat" else m.group(),
     ),
+    (r"(?<![\w.,$])(\d{1,3})\s?m\s?(\d{1,2})\s?s\b", r"\1 min \2 sec"),
     # decades, spans of years, eras
     (r"(?<![\w.,])((?:1[1-9]|20)\d0)['’]?s\b", _decade),
+    (r"(?<=\bthe\s)'?00['’]?s\b", "two thousands"),
     (r"(?<![\w.,$])'(\d0)s\b|(?<=\bthe\s)'?(\d0)['’]?s\b", lambda m: numbers.plural(numbers.cardinal(m[1] or m[2]))),
     (
         r"(?<![\w.,$])([2-9]0)s\b(?!\s(?:timeout|delay|timer|interval|window))",
@@ -203,6 +219,13 @@ _RULES: Rules = compiled(
     ),
     (r"\b(Q[1-4])\b", lambda m: _quarter(m[1])),
     # times
+    (
+        rf"\b({_BIBLE})\s(\d+):(\d+)(?:\s?[-–]\s?(\d+))?\b",
+        lambda m: (
+            f"{m[1]} {' '.join(map(numbers.cardinal, m.group(2, 3)))}"
+            + (f" to {numbers.cardinal(m[4])}" if m[4] else "")
+        ),
+    ),
     (r"(\b(?:ratio|odds|scale|mix|mixed|diluted?|proportions?)\b[^.:]{0,20}?\s)(\d+):(\d+)\b", r"\1\2 to \3"),
     (
         r"(?<![\w:.])(?P<h>\d{1,3}):(?P<m>\d\d):(?P<s>\d\d)(?:\.\d+|Z)?(?![\w:])(?:\s?(?P<half>" + _HALF + r"))?",
@@ -226,12 +249,8 @@ _RULES: Rules = compiled(
         lambda m: f"{numbers.cardinal(m[1])} {m[2].upper()}.M. to {numbers.cardinal(m[3])} {m[4].upper()}.M.",
     ),
     (
-        r"(?<![\w:.,$])([01]\d|2[0-4])([0-5]\d)(?=\s(?:hours|hrs)\b)",
-        lambda m: (
-            ("oh " if m[1][0] == "0" else "")
-            + numbers.cardinal(m[1].lstrip("0") or "0")
-            + (" hundred" if m[2] == "00" else f" {numbers.cardinal(m[2])}")
-        ),
+        r"(?<![\w:.,$])([01]\d|2[0-4])([0-5]\d)(?=\s(?:hours|hrs)\b)|(?<=\bat\s)(0\d)([0-5]\d)(?!\w|[,.]\d)",
+        lambda m: _military(m[1] or m[3], m[2] or m[4]),
     ),
     (r"(?<=\bat\s)(\d{1,2})ish\b", lambda m: f"{numbers.cardinal(m[1])}ish"),
 )

@@ -73,7 +73,9 @@ def _url(match: re.Match[str]) -> str:
 
 def _camel(name: str) -> str:
     """'ThrowbackThursday' -> 'Throwback Thursday', 'B2B' stays for later rules"""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=\d{2})", " ", name).replace("_", " ")
+    return re.sub(
+        r"(?<=[a-z])(?=[A-Z])|(?<=\d\d)(?=[a-z]{3})|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=\d{2})", " ", name
+    ).replace("_", " ")
 
 
 _END = r"(?=[\s.,;:!?)\]'\"]|$)"
@@ -105,7 +107,10 @@ _RULES: Rules = compiled(
     (r"(?<![\w/])(?P<url>[a-z]+(?:_[a-z0-9]+)+)(?!\w)", _url),
     (r"(?<![\w/])(?P<url>[A-Z]+(?:_[A-Z0-9]+)+)(?!\w)", lambda m: _url(m)),
     # handles, hashtags, languages
-    (r"(?<![\w&])#(?=[A-Za-z_])(\w+)", lambda m: f" hashtag {_camel(m[1])} "),
+    (
+        r"(?<![\w&])#(?![A-Fa-f]*\d[\dA-Fa-f]*\b)(?=[A-Za-z_]|\d+(?!st|nd|rd|th|s\b)[A-Za-z]{3})(\w+)",
+        lambda m: f" hashtag {_camel(m[1])} ",
+    ),
     (r"\b([CJF])#(?!\w)", r"\1 sharp"),
     (r"\b([A-G])♯", r"\1 sharp"),
     (r"\b([A-G])♭", r"\1 flat"),

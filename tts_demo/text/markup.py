@@ -70,6 +70,7 @@ _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
         (rf"\\({'|'.join(_LATEX)})(?![a-z])", 0, lambda m: f" {_LATEX[m[1]]} "),
         (r"(?<![\w:])\\([a-z]{2,8})\b(?![\\/.:])", 0, r" \1 "),
         (r"([\^_])\{([^{}]*)\}", 0, r"\1\2"),
+        (r"\|([a-z]|-?\d+)\|(?![^\n]*\|)", 0, r" the absolute value of \1 "),
         # emphasis
         (r"\\([*_#`~>|\-+.!()\[\]{}])", 0, r"\1"),
         (r"(\*{1,3})(?=[^\s*])([^*\n]*?[^\s*])\1(?![\w*])(?<!\d\*\d)", 0, lambda m: _bare(m)),

@@ -24,7 +24,8 @@ _SCORED = re.compile(
     re.I,
 )
 _RATED = (
-    r"stars?|points?|marks?|rating|would|recommend|correct|right|people|users|doctors|dentists|students|games|times|on|for|"
+    r"stars?|points?|marks?|rating|would|recommend|correct|right|people|users|doctors|dentists|students|games|times|"
+    r"on|for|"
     r"in"
 )
 _DENOMINATED = {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 24, 25, 32, 50, 60, 64, 100}
@@ -102,6 +103,15 @@ def _times(match: re.Match[str]) -> str:
     return " times " if "=" in match.string else " by "
 
 
+def _formula(match: re.Match[str]) -> str:
+    """'H2SO4' -> 'H two S O four'"""
+    parts = re.findall(r"[A-Z]|[a-z]|\d+", match.group())
+    return " ".join(numbers.cardinal(p) if p.isdigit() else p.upper() for p in parts)
+
+
+_FUNCTIONS = {"sin": "sine", "cos": "cosine", "tan": "tangent", "log": "log", "ln": "natural log", "exp": "exp"}
+
+
 def signs(text: str) -> str:
     """Signs between and before operands, while these are still figures; what is no mathematics keeps its dashes."""
     if _MATHS.search(text):
@@ -114,6 +124,9 @@ def _compare(sign: str, said: str) -> tuple[str, str]:
 
 
 _SUMS: Rules = compiled(
+    (r"(?<=[\w)])\s[-–]\s(?=-\d)", " minus "),
+    (r"(?<=[\w)])!(?=\s*[=+*/×-])", " factorial"),
+    (r"\bd([a-z])/d([a-z])\b", r"d \1 over d \2"),
     (r"(?<=[\w)π])\s[-–]\s(?=[\w(√])(?!(?:[A-Za-z]{2,}))", " minus "),
     (r"(?<=\d)-(?=[A-Za-z]\b(?!-))|(?<=\b[a-z])-(?=\d)|(?<=\))-(?=[\w(])", " minus "),
     (r"(?<=\d)-(?=\d[\d.]*\s?=)", " minus "),
@@ -126,7 +139,14 @@ _SUMS: Rules = compiled(
     (r"\|([a-z])\|", r"the absolute value of \1"),
 )
 _COMPARED: Rules = compiled(
+    (
+        r"\b(sin|cos|tan|log|ln|exp)(?:\s?\(|(?=\s(?:[a-z]|alpha|beta|theta|phi|pi|\d+)\b))",
+        lambda m: f"{_FUNCTIONS[m[1]]} of ("[: None if "(" in m.group() else -5],
+    ),
+    (r"∠\s?", "angle "),
+    (r"\bd([a-z])/d([a-z])\b", r"d \1 over d \2"),
     (r"\s*(?:<=>|<->|↔|⇔)\s*", " if and only if "),
+    (r"\s*&&\s*", " and "),
     (r"\s*(?:->|=>|-->|→)\s*(?=\S)", " to "),
     (r"\s*(?:<-|←)\s*(?=[A-Za-z])", " from "),
     (r"(?<=\S)\s*(?:<=|≤|⩽|≦)\s*(?=\S)", " is less than or equal to "),
@@ -178,9 +198,11 @@ _RULES: Rules = compiled(
         _fraction,
     ),
     (r"(?<![\w.,])(\d+)\s?/\s?(\d+)(?=\s?=)", r"\1 divided by \2"),
-    (r"\b50/50\b", "fifty fifty"),
     (rf"(?<![\w:.,])({NUMBER}):({NUMBER})(?![\w:]|\.\d)", r"\1 to \2"),
+    (r"(?<![\w.,])(\d+)/([a-z])\b", r"\1 over \2"),
     # scores, records, ranges
+    (r"(?<=\d)\s?[-–]\s?(?=#\d)", " to "),
+    (r"(?<![\w-])1-2-3(?![\w-])", "one two three"),
     (r"\b(?P<team>[A-Z][\w.]*\s\()(?P<record>\d{1,3}-\d{1,3}(?:-\d{1,3})?)(?=[),; ])", _record),
     (r"(?<= and )(?P<team>\w+, )(?P<record>\d{1,3}-\d{1,3})(?=\s[A-Z][\w-]*\))", _record),
     (
@@ -195,7 +217,7 @@ _RULES: Rules = compiled(
     (r"(?<=\d)\s?[x×]\s?(?=\d)", _times),
     (r"\bby\s(\d+)x(?=\d)", r"by \1 by "),
     (
-        r"(?<![\w.,])(\d+(?:\.\d+)?)[x×](?!\w|\s?[-+=*/^)]|\s(?:plus|minus|times|equals|is)\b)",
+        r"(?<![\w.,])(\d+(?:\.\d+)?)[x×](?!\w|\s?[-+=*/^)]|\s(?:plus|minus|times|equals|is|squared|cubed|to the)\b)",
         lambda m: f"{numbers.cardinal(m[1])} times" if m[1] != "1" else "one time",
     ),
 )
@@ -207,14 +229,15 @@ _LAST: Rules = compiled(
     (r"(?<=\b[A-F])[-–](?=[\s.,;:!?)]|$)", " minus"),
     (r"(?<![\w)\].])[-–−]\s?(?=\.?\d)", "minus "),
     (r"(?<=[a-z])-(?=\d)", " "),
-    (r"~\s?(?=[\d$€£])", "about "),
+    (r"~\s?(?=[$€£]?\d)", "about "),
     (r"§§?\s?(?=\d)", "section "),
     (r"¶\s?(?=\d)", "paragraph "),
     (r"(?<!\w)#\s?(?=\d)", "number "),
     (r"(?<=\d)'?s\b(?=')", "s"),
     # ordinals, plurals, letters with numbers
     (r"(?<![\w.,])((?:\d{1,3}(?:,\d{3})+|\d{1,15}))\s?(?:st|nd|rd|th)\b", lambda m: numbers.ordinal(m[1])),
-    (r"\b(CO|NO|SO|NH|CH|HO|UF|BO)(?=\d)", lambda m: " ".join(m[1])),
+    (r"\b(?=\w*\d)(?:(?:[HCNOSPFKIUB]|Na|Cl|Ca|Fe|Mg|Al|Cu|Zn|Ag|Si|Mn|Br|Li|Pb|Ti)\d{0,3}){2,8}\b", _formula),
+    (r"(?<=[A-Za-z-])-?(\d+)'s\b", lambda m: f" {numbers.cardinal(m[1])}'s"),
     (
         r"(?<![\w.,])(\d{3})'?s\b",
         lambda m: numbers.plural(numbers.pairs(m[1]) if m[1][1:] != "00" else numbers.cardinal(m[1])),

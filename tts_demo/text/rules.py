@@ -40,7 +40,9 @@ _NOUN = re.compile(r"-(?=[A-Za-z])")
 _PLURAL_NOUN = re.compile(
     r"\s(?:bills?|notes?|coins?|tickets?|bags?|boxes|bottles?|cans?|tanks?|cables?|poles?|boards?|batter(?:y|ies)|"
     r"monitors?|screens?|pipes?|cubes?|squares?|intervals?|increments?|dumbbells?|plates?|sacks?|lens(?:es)?|bulbs?|"
-    r"discounts?|coupons?|files?|drives?|blocks?|shots?|packets?|tubes?|jars?)\b"
+    r"discounts?|coupons?|files?|drives?|blocks?|shots?|packets?|tubes?|jars?|gift|zones?|limits?|races?|runs?|"
+    r"walks?|hikes?|fees?|fines?|deposits?|bonus(?:es)?|checks?|prizes?|budgets?|bets?|loans?|fences?|ladders?|rulers?|"
+    r"pans?|ropes?|radius|diameter|planks?|nails?|drills?|bolts?|pool|wall|tower|cliff|increments)\b"
 )
 
 

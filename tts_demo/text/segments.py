@@ -17,9 +17,10 @@ _NEVER = frozenset(
 )
 # Before a figure they are no end.
 _COUNTING = frozenset(
-    "no nos p pp vol vols fig figs eq eqs sec sect ch chap art para ver ext est max min tel al c ca approx jan feb "
+    "no nos p pp vol vols fig figs eq eqs sec sect ch chap art para ver ext est max min tel al c ca rs mk bk approx "
+    "jan feb "
     "mar apr "
-    "jun jul aug sep sept oct nov dec rm apt ste fl".split()
+    "jun jul aug sep sept oct nov dec rm apt ste fl hwy rte rt bldg n s e w".split()
 )
 # Ends only where a word follows that begins sentences.
 _SOMETIMES = frozenset(
@@ -74,7 +75,7 @@ def _is_end(before: str, after: str) -> bool:
     if before[-1] != "." or word is None:
         return True
     short = word[1].lower()
-    if not following[:1].isalpha():
+    if not following[:1].isalpha() or (re.fullmatch("[IVXLC]+", following) and short in _COUNTING):
         return short not in _COUNTING and short not in _NEVER
     if short in ("a.m", "p.m"):
         return low not in _AFTER_HALF_DAY

@@ -13,6 +13,7 @@ from . import abbreviations, characters, codes, dates, electronic, g2p, markup, 
 from .rules import Rules, apply, compiled
 
 _KINDS = (
+    characters.without_smileys,
     electronic.write_out,
     maths.signs,
     dates.write_out,
@@ -62,6 +63,8 @@ def _apostrophe(match: re.Match[str]) -> str:
 
 def _hyphens(word: str) -> str:
     """'well-known' is one word to the G2P; with a part it does not know each part is one."""
+    if word.lower() == "wi-fi":
+        return word
     return (
         word if all(g2p.knows(part) or g2p.knows(part.lower()) for part in word.split("-")) else word.replace("-", " ")
     )

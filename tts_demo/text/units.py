@@ -273,6 +273,10 @@ def _measure(match: re.Match[str]) -> str:
     return f"{_minus(match)}{low}{words} {name}" + ("." if ends else "")
 
 
+def _stop(match: re.Match[str]) -> str:
+    return "." * (match.end() == len(match.string))
+
+
 def _minus(match: re.Match[str]) -> str:
     return "minus " if match["minus"] else ""
 
@@ -302,6 +306,8 @@ _MINUS = r"(?P<minus>(?<![\w)\]])[-–](?=[\d.$€£¥]))?"
 _AFTER = r"(?![A-Za-z0-9]|'[a-z]|/[a-z])"
 _RULES: Rules = compiled(
     # money
+    (r"(?<=€)(\d+),(\d\d)\b(?![,\d])", r"\1.\2"),
+    (r"\$(\d0*)s\b", lambda m: f"{numbers.plural(numbers.cardinal(m[1]).removeprefix('one '))} of dollars"),
     (
         rf"(?P<sign>{_SIGNS})\s?(?P<low>{NUMBER})\s?(?:[-–—]|"
         rf"to)\s?(?:{_SIGNS})?(?P<n>{NUMBER}){_SCALE}(?P<minus>(?!))?(?![\w])",
@@ -324,7 +330,7 @@ _RULES: Rules = compiled(
     (r"(?<![\w.,/])(?P<feet>\d{1,2})'\s?(?P<inches>\d{1,2}(?:\s\d/\d|\.\d)?)(?:\"|'')", _feet),
     (r"(?<![\w.,/'])(?P<feet>[3-7])'(?P<inches>\d|1[01])(?![\w\"'])", _feet),
     (
-        r"(?<![\w.,/'\"])(?P<feet>\d{1,3})'(?P<inches>(?!))?(?![\w'\"])(?=\s+(?:x\b|by\b|×|tall|high|long|wide|deep|[a-z]+)|\s*[,.;)]|-)",
+        r"(?<![\w.,/'\"])(?P<feet>\d{1,3})'(?P<inches>(?!))?(?![\w'\"])(?=\s+(?:x\b|by\b|×|tall|high|long|wide|deep|[a-z]+)|\s*[,.;)]|-|$)",
         _feet,
     ),
     (
@@ -332,6 +338,12 @@ _RULES: Rules = compiled(
         lambda m: _inches(m) if _is_inch(m) else m.group(),
     ),
     # units
+    (r"\b[Ss]q\.\s?(?=miles?\b|feet\b|foot\b|yards?\b|inch)", "square "),
+    (r"\b[Cc]u\.\s?(?=feet\b|foot\b|yards?\b|inch)", "cubic "),
+    (r"(?<![\w.,$])(\d{1,2})\s?h\s?(\d{1,2})\s?m(?:in)?\b", r"\1 hr \2 min"),
+    (r"(?<=\d)\s?ft\.?\s(\d{1,2})\s?in\b\.?(?=\s[a-z]|[.,;)]|$)", r" feet \1 inches"),
+    (rf"(?<=\d)(\s?(?:{_LENGTHS})\.?)\s?[x×]\s?(?=\d)", r"\1 by "),
+    (r"(?<=\d)\s?[x×]\s?(\d+(?:\.\d+)?)\s?in\.(?=\s|$)", lambda m: f" by {numbers.cardinal(m[1])} inches{_stop(m)}"),
     (rf"(?<![\w.,$/]){_AMOUNT}\s(?P<unit>[cCtT])\.?(?=\s[a-z]{{3,}})", lambda m: _spoonful(m)),
     (rf"(?<=\d)\s?({_UNIT}|%|°\s?[CF]?)\s?[-–—]\s?(?=\d[\d.,]*\s?\1(?![A-Za-z]))", r" \1 to "),
     (rf"(?<=\d)\s?x\s?(?=\d+(?:\.\d+)?\s?(?:{_LENGTHS}|px)\b)", " by "),
@@ -396,12 +408,14 @@ def _is_unit(match: re.Match[str]) -> bool:
     unit, touching = match["unit"], not re.search(r"[\s-]", match.group()[: match.start("unit") - match.start()][-1:])
     if unit == "s" and touching and _PLURAL.search(match.string[: match.start()]):
         return False
-    return touching or unit not in _TOUCHING
+    ends = unit in ("s", "h") and re.match(r"\s*(?:[,.;)]|$)", match.string[match.end() :])
+    return touching or unit not in _TOUCHING or bool(ends)
 
 
 def _is_inch(match: re.Match[str]) -> bool:
     """A quotation mark behind a number ends a quotation where one is open."""
-    return match.string[: match.start()].count('"') % 2 == 0 or match.group().endswith("''")
+    before = re.sub(r'(?<=\d)"', "", match.string[: match.start()])
+    return before.count('"') % 2 == 0 or match.group().endswith("''")
 
 
 def write_out(text: str) -> str:
