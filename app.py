@@ -26,17 +26,17 @@ def arguments() -> argparse.Namespace:
         "--dtype", default=env("TTS_DEMO_DTYPE"), help="float32, bfloat16; default: what suits the device"
     )
     parser.add_argument("--host", default=env("GRADIO_SERVER_NAME", "127.0.0.1"))
-    parser.add_argument("--port", type=int, default=int(env("GRADIO_SERVER_PORT", "7860")))
+    parser.add_argument("--port", type=int, default=env("GRADIO_SERVER_PORT", "7860"))
     parser.add_argument("--share", action="store_true", help="also open a public gradio.live address")
     return parser.parse_args()
 
 
 def main() -> int:
+    args = arguments()
     from tts_demo.config import UserError
     from tts_demo.stacks import load_stack
     from tts_demo.ui import build_app, launch
 
-    args = arguments()
     try:
         # The page opens at once, with its recorded runs; the model is loaded behind it.
         demo = build_app(lambda: load_stack(args.stack, args.device, args.dtype, args.adapters))

@@ -329,7 +329,13 @@ def test_everything_else_is_private(service):
 
 def test_health_and_curl(service):
     with urllib.request.urlopen(f"{service.url}health", timeout=10) as answer:
-        assert json.load(answer) == {"status": "ok", "jobs": 0, "stack": "toy", "checkpoint_hash": "0" * 12}
+        assert json.load(answer) == {
+            "status": "ok",
+            "jobs": 0,
+            "stack": "toy",
+            "checkpoint_hash": "0" * 12,
+            "problems": [],
+        }
     call = urllib.request.Request(
         f"{service.url}gradio_api/call/methods", b'{"data": []}', {"Content-Type": "application/json"}
     )

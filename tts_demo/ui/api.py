@@ -17,7 +17,7 @@ from . import asked
 from .page import controls, voices
 from .page.handlers import Handlers, Heard
 from .run.session import Run, Side, describe, side_from
-from .service import listened_to, log_line
+from .service import listened_to, log_line, told
 
 
 def methods() -> list[dict[str, Any]]:
@@ -40,6 +40,7 @@ class Endpoints:
     def __init__(self, act: Handlers) -> None:
         self.act = act
 
+    @told()
     def synthesize(
         self,
         request: gr.Request,
@@ -74,6 +75,7 @@ class Endpoints:
         )
         return self.act.views.wav(run, sides[0]), describe(run, sides[0])
 
+    @told()
     def compare(
         self,
         request: gr.Request,
@@ -172,8 +174,6 @@ class Endpoints:
                 raise UserError("The run was stopped before it ended.")
             outcome = "done"
             return sides, Run(0, base.text, base.seed, dataclasses.asdict(base.sampling), facts, None, None)
-        except UserError as error:
-            raise gr.Error(str(error), print_exception=False) from None
         finally:
             if job:
                 job.leave()

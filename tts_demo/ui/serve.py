@@ -16,8 +16,9 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from . import speech
+from .faults import check_address
 from .page import player
-from .service import health, log_line, log_to_stderr
+from .service import health, in_words, log_line, log_to_stderr
 
 
 def theme() -> gr.themes.Base:
@@ -45,13 +46,22 @@ def theme() -> gr.themes.Base:
     )
 
 
+async def refused(_: Request, error: Exception) -> JSONResponse:
+    """An upload that the machine could not keep: 507, with a sentence."""
+    return JSONResponse({"detail": in_words(error)}, status_code=507)
+
+
 def launch(
     demo: gr.Blocks, host: str | None = None, port: int | None = None, share: bool = False, block: bool = True
 ) -> str:
-    """Serve the page; returns its address. ``block``: stay until the process is asked to end."""
+    """Serve the page; returns its address. ``block``: stay until the process is asked to end. UserError where it
+    cannot be served at this address."""
     place = demo.tts
+    check_address(host, port)
     if block:
         log_to_stderr()
+        for problem in place.uploads.problems():
+            print(problem, file=sys.stderr)
     mcp = importlib.util.find_spec("mcp") is not None  # without the extra Gradio stays silent about it
 
     async def answer(_: Request) -> JSONResponse:
@@ -69,7 +79,10 @@ def launch(
         footer_links=["api", "settings"],
         run_history=False,
         max_file_size=f"{place.limits.max_upload_mb}mb",
-        app_kwargs={"routes": [Route("/health", answer), *speech.routes(place.act)]},
+        app_kwargs={
+            "routes": [Route("/health", answer), *speech.routes(place.act)],
+            "exception_handlers": {OSError: refused},
+        },
         mcp_server=mcp,
         prevent_thread_lock=True,
         quiet=not block,

@@ -5,6 +5,7 @@ Knows nothing of components. Limits come from environment variables so that a Sp
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import logging
@@ -17,9 +18,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import gradio as gr
 from gradio.context import LocalContext
 
 from ..config import UserError
+from .faults import Uploads, sentence
 
 log = logging.getLogger("tts_demo.ui")
 WAIT_SECONDS = 0.2  # how often someone who waits is looked after
@@ -193,7 +196,8 @@ def listened_to() -> Callable[[], bool]:
 class Handle:
     """The stack, loaded in the background so that the page and its recorded runs open at once."""
 
-    def __init__(self, stack_or_loader: Any) -> None:
+    def __init__(self, stack_or_loader: Any, uploads: Uploads | None = None) -> None:
+        self._uploads = uploads
         self._ready = threading.Event()
         self._stack: Any = None
         self.error = ""
@@ -231,6 +235,10 @@ class Handle:
             raise Unavailable(self.error)
         return self._stack
 
+    def problems(self) -> list[str]:
+        """What hinders the service, a sentence each: a model that did not load, a folder or disk of uploads."""
+        return [*filter(None, [self.error]), *(self._uploads.problems() if self._uploads else ())]
+
     @property
     def now(self) -> Any | None:
         """The stack if it is there, without waiting."""
@@ -238,13 +246,32 @@ class Handle:
 
 
 def health(handle: Handle, gate: Gate) -> dict[str, Any]:
-    stack = handle.now
+    """``ill``: the model is there, but visitors cannot bring or get recordings."""
+    stack, problems = handle.now, handle.problems()
     return {
-        "status": "draining" if gate.draining else handle.state,
+        "status": "draining" if gate.draining else "ill" if problems and handle.state == "ok" else handle.state,
         "jobs": gate.jobs(),
         "stack": stack.name if stack else None,
         "checkpoint_hash": stack.checkpoint_hash if stack else None,
+        "problems": problems,
     }
+
+
+def in_words(error: UserError | OSError) -> str:
+    """One sentence for the visitor; what is no mistake of theirs is logged as well."""
+    if isinstance(error, UserError):
+        return str(error)
+    log.error("the machine refused", exc_info=error)
+    return sentence(error)
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """What goes wrong within reaches the visitor as one sentence."""
+    try:
+        yield
+    except (UserError, OSError) as error:
+        raise gr.Error(in_words(error), print_exception=False, title="Not yet") from None
 
 
 def log_line(event: str, **numbers: Any) -> None:

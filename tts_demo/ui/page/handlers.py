@@ -20,7 +20,7 @@ from ...methods import METHODS
 from ..run import plots, tables
 from ..run.ears import Ears
 from ..run.session import Run, remember, reusable, side_from, to_int16
-from ..service import Gate, Handle, Limits, gpu, listened_to, log_line
+from ..service import Gate, Handle, Limits, gpu, in_words, listened_to, log_line
 from . import controls, texts, voices
 from .player import message, pcm
 from .views import Views, figures, load_message
@@ -194,9 +194,10 @@ class Handlers:
                 ui.stop: gr.Button(interactive=False),
                 ui.status: texts.status(tables.verdict(run), outcome),
             }
-        except UserError as error:
-            yield {ui.status: texts.status(tables.escape(str(error)), "error"), ui.stop: gr.Button(interactive=False)}
-            raise gr.Error(str(error), print_exception=False, title="Not yet") from None
+        except (UserError, OSError) as error:
+            words = in_words(error)
+            yield {ui.status: texts.status(tables.escape(words), "error"), ui.stop: gr.Button(interactive=False)}
+            raise gr.Error(words, print_exception=False, title="Not yet") from None
         finally:
             if job:
                 job.leave()

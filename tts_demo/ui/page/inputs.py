@@ -108,7 +108,7 @@ class Inputs:
         if stems:
             run = load(stems[0])
             updates |= self.views.show(run, players=True)
-            if not self.handle.error:
+            if not self.handle.problems():
                 updates[ui.status] = texts.status(f"A recorded run. {tables.verdict(run)}", "done")
         return updates
 
@@ -119,8 +119,9 @@ class Inputs:
             ui.mast: texts.masthead(texts.facts(self.handle.now, state)),
             ui.clock: gr.Timer(active=state == "loading"),
         }
-        if self.handle.error:
-            updates[ui.status] = texts.status(self.handle.error, "error")
+        problems = self.handle.problems()
+        if problems:
+            updates[ui.status] = texts.status(tables.escape(" ".join(problems)), "error")
         return updates
 
     def _settings(self, found: dict[str, Any]) -> dict[Any, Any]:

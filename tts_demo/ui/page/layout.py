@@ -6,9 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
+from gradio.utils import get_upload_folder
 
 from ...config import Sampling
 from ...methods import METHODS
+from ..faults import Uploads
 from ..run import session, tables
 from ..service import Gate, Handle, Limits, zero_gpu
 from . import controls, texts, voices
@@ -27,7 +29,9 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
 
     zero_gpu()
     limits = limits or Limits.from_environment()
-    handle, gate = Handle(stack), Gate(limits)
+    uploads = Uploads(get_upload_folder())
+    uploads.check()  # Gradio writes there at once
+    handle, gate = Handle(stack, uploads), Gate(limits)
     ui = SimpleNamespace()
     act = Handlers(handle, gate, limits, ui)
     fill = Inputs(handle, limits, ui, act.views, act.ears)
@@ -46,7 +50,7 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
         _bind(ui, act, fill, demo)
         register(act)
     demo.queue(max_size=limits.max_queue, default_concurrency_limit=4)
-    demo.tts = SimpleNamespace(handle=handle, gate=gate, limits=limits, act=act)
+    demo.tts = SimpleNamespace(handle=handle, gate=gate, limits=limits, act=act, fill=fill, uploads=uploads)
     return demo
 
 
