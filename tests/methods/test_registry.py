@@ -1,0 +1,81 @@
+"""A method is everywhere by being registered: on the page, in the command line, in the rows that are measured. And a
+sixth method needs one file and one line of the registry."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tts_demo.cli import main as cli
+from tts_demo.cli.settings import parse_settings
+from tts_demo.measure import rows
+from tts_demo.methods import METHODS, REGISTRY, find
+from tts_demo.ui.page import controls, texts
+
+ROOT = Path(__file__).parents[2]
+every_method = pytest.mark.parametrize("name", list(METHODS))
+
+
+@every_method
+def test_it_is_on_the_page(name):
+    kind = METHODS[name]
+    card, about = texts.card(kind), texts.about(METHODS)
+    for words in (kind.idea, kind.cached, kind.emits, kind.paper):
+        assert html.escape(words) in card
+    assert f"<h3>{html.escape(kind.title)}</h3>" in about and ("<svg" in card) == (kind.picture is not None)
+    assert [controls.dial(f).elem_id for f in controls.fields(kind)] == [
+        f"dial-{f.name}" for f in dataclasses.fields(kind.Options)
+    ]
+    for word, chosen in zip(controls.PRESET_NAMES, kind.presets):
+        assert controls.options(kind, controls.preset(kind, word)) == kind.Options(**chosen)
+
+
+@every_method
+def test_it_is_in_the_command_line(name, capsys):
+    assert cli.main(["methods", "--json"]) == 0
+    (listed,) = [row for row in json.loads(capsys.readouterr().out) if row["name"] == name]
+    kind = METHODS[name]
+    assert [o["name"] for o in listed["options"]] == [f.name for f in dataclasses.fields(kind.Options)]
+    words = {option["name"]: str(option["default"]) for option in listed["options"]}
+    assert parse_settings(find(name), words)[0] == kind.Options()
+
+
+@every_method
+def test_it_has_its_rows(name):
+    measured = [row for row in rows.everything() if row.method is METHODS[name]]
+    assert {row.options for row in measured} == {METHODS[name].Options(**o) for o in ({}, *METHODS[name].bench_options)}
+    assert [row for row in rows.defaults() if row.method is METHODS[name]] == [row for row in measured if row.main]
+
+
+def test_comparison_models_belong_to_a_method_and_are_no_choice():
+    variants = {name: kind for name, kind in REGISTRY.items() if name not in METHODS}
+    assert variants and all(kind.variant_of in METHODS and kind.neutral is None for kind in variants.values())
+
+
+def test_a_sixth_method_is_one_file_and_one_line(tmp_path):
+    """In a copy of the package: the tests above and the matrix run for it, as many as for another method."""
+    if "sixth" in METHODS:
+        pytest.skip("this is the copy")
+    shutil.copytree(ROOT / "tts_demo", tmp_path / "tts_demo", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("conftest.py", "methods/test_registry.py", "methods/test_matrix.py"):
+        (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "tests" / name, tmp_path / "tests" / name)
+    shutil.copy(ROOT / "tests" / "methods" / "sixth_method.py", tmp_path / "tts_demo" / "methods" / "sixth.py")
+    registry = tmp_path / "tts_demo" / "methods" / "__init__.py"
+    lines = registry.read_text().splitlines(keepends=True)
+    place = next(i for i, line in enumerate(lines) if '"ssd.SSD"' in line)
+    registry.write_text("".join([*lines[: place + 1], '"sixth.Sixth",\n', *lines[place + 1 :]]))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests", "-k", "sixth and not one_line"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    passed = int(re.search(r"(\d+) passed", done.stdout)[1])
+    # three here; two settings and one more of the presets in two tests of the matrix; neutral setting; runs interleaved
+    assert passed == 3 + 2 * 4 + 2
