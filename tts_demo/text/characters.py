@@ -76,7 +76,7 @@ def fold(text: str) -> str:
     text = "".join(_named(text, i) for i in range(len(text)))
     text = _ACCENTED.sub(lambda m: _accents(m.group()), text)
     text = "".join(" " if _is_picture(c) else c for c in text if not unicodedata.combining(c))
-    foreign = sorted({c for c in text if unicodedata.category(c)[0] == "L" and not "A" <= c <= "ɏ"})
+    foreign = sorted({c for c in text if unicodedata.category(c)[0] == "L" and not _is_latin(c)})
     if foreign:
         raise UserError(
             f"These voices speak English only: rewrite the words with {' '.join(foreign[:8])} in English letters."
@@ -94,6 +94,10 @@ def _is_invisible(c: str) -> bool:
         return False
     kind = unicodedata.category(c)
     return kind in ("Cc", "Cf", "Co", "Cs", "Cn") or "\ufe00" <= c <= "\ufe0f"
+
+
+def _is_latin(c: str) -> bool:
+    return c.isascii() or (c <= "ɏ" and (g2p.reads(c) or c == "µ"))
 
 
 def _is_picture(c: str) -> bool:
@@ -121,10 +125,15 @@ def _named(text: str, i: int) -> str:
 
 def _accents(word: str) -> str:
     """'naïve' -> 'naive', but 'résumé' stays: without its accents it would be another word."""
-    plain = "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
+    plain = _plain(word)
     if not plain.isascii() or not all(c <= "ɏ" for c in word):
         return word
     loud = word[-1] in "éè" or word.endswith(("és", "ée", "ées"))
     if g2p.knows(plain) and not (loud and not g2p.ends_in_a(plain)):
         return plain
-    return word if loud else word.translate(_DIAERESIS)
+    word = word if loud else word.translate(_DIAERESIS)
+    return "".join(c if c.isascii() or g2p.reads(c) else _plain(c) for c in word)
+
+
+def _plain(text: str) -> str:
+    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))

@@ -92,6 +92,12 @@ def knows(word: str) -> bool:
     return word in lexicon.golds or word in lexicon.silvers
 
 
+def reads(letter: str) -> bool:
+    """Whether unknown words may hold the letter."""
+    with _building:
+        return letter in _build().oov.cin
+
+
 def ends_in_a(word: str) -> bool:
     """Whether the lexicon ends the word in the vowel of 'day': 'cafe', not 'resume'."""
     with _building:

@@ -12,16 +12,23 @@ from ..config import UserError
 from . import abbreviations, characters, codes, dates, electronic, g2p, markup, maths, segments, units
 from .rules import Rules, apply, compiled
 
-_KINDS = (
-    characters.without_smileys,
-    electronic.write_out,
-    maths.signs,
-    dates.write_out,
-    codes.write_out,
-    units.write_out,
-    abbreviations.write_out,
-    maths.write_out,
-    abbreviations.words_only,
+# each kind, and what a sentence must hold for it to look at it
+_KINDS = tuple(
+    (re.compile(sign), write_out)
+    for sign, write_out in (
+        (r"[^\w\s]", characters.without_smileys),
+        (r"[@/\\_#♯♭+~-]|\.\w", electronic.write_out),
+        (r"[^\w\s.,;!?'\"]", maths.signs),
+        (
+            r"\d|\b(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mon|Tue|Wed|Thu|Fri|Sat|Sun)|day\s?[-–—]",
+            dates.write_out,
+        ),
+        (r"\d|,\s[A-Z]{2}\b|\b[NSEW]\.|Washington", codes.write_out),
+        (r"\d", units.write_out),
+        ("", abbreviations.write_out),
+        (r"\d|[+#~^§¶–-]", maths.write_out),
+        ("", abbreviations.words_only),
+    )
 )
 _SPOKEN_SIGNS = {
     "&": "and",
@@ -34,6 +41,9 @@ _SPOKEN_SIGNS = {
     "©": "copyright",
 }
 _SPOKEN_SIGNS |= {"¥": "yen", "¢": "cents", "§": "section", "¶": "paragraph", "+": "plus", "♯": "sharp", "♭": "flat"}
+_ENDLESS = re.compile(r"(?:[^\W_]|[À-ɏ]|[!-~](?=[^\W_])){400}")
+_REPEATS = 12
+_REPEATED = re.compile(rf"([^\w\n]|_)\1{{{_REPEATS},}}")
 _HYPHENATED = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 _LEFT_OUT = frozenset("em cause til till bout cuz n".split())
 _TIDY: Rules = compiled(
@@ -85,8 +95,9 @@ def strongest(marks: str) -> str:
 
 @functools.lru_cache(maxsize=512)
 def _written_out(sentence: str) -> str:
-    for kind in _KINDS:
-        sentence = kind(sentence)
+    for sign, write_out in _KINDS:
+        if sign.search(sentence):
+            sentence = write_out(sentence)
     for sign, word in _SPOKEN_SIGNS.items():
         sentence = sentence.replace(sign, f" {word} ")
     return apply(_TIDY, sentence).lstrip(" ,.?!;:—").rstrip(" ,;:—")
@@ -100,6 +111,9 @@ def sentences(text: str) -> list[str]:
     """What is said of ``text``, a sentence each: words, apostrophes, hyphens and the punctuation `, . ? ! ; : —`. A
     sentence of several without a mark at its end gets a full stop. Empty where nothing can be spoken; raises UserError
     for letters of another script."""
+    if endless := _ENDLESS.search(text):
+        raise UserError(f"A word in this text is too long to speak: put spaces into {endless.group()[:24]!r}...")
+    text = _REPEATED.sub(lambda m: m[1] * _REPEATS, text)
     pieces = [s for line in markup.lines(text) for s in segments.sentences(characters.fold(line))]
     words = [w for w in map(_written_out, pieces) if is_speakable(w)]
     if len(words) > 1:
