@@ -32,12 +32,16 @@ class CodecConfig:
     mels: int = 80
     encoder_width: int = 256
     encoder_layers: int = 4
-    semantic_mels: int = 80  # the first book listens through the recogniser's lower blocks
+    semantic_mels: int = 80  # what the first book listens through: see ``codec.semantic.PhoneticEncoder``
     semantic_width: int = 224
     semantic_layers: int = 6
+    semantic_middle: int = 0
+    semantic_middle_width: int = 256
+    semantic_upper: int = 0
     latent: int = 256  # width of the quantised latent the decoder reads
     codebooks: int = 8
     entries: int = 1024
+    first_entries: int = 0  # of the first book; 0 = as many as the others have
     code_width: int = 32  # factorised lookup width
     decoder_width: int = 384
     decoder_layers: int = 6

@@ -98,14 +98,23 @@ class Codec(nn.Module):
         super().__init__()
         self.config = config
         self.encoder = Encoder(config)
-        self.phonetic = PhoneticEncoder(config.semantic_mels, config.semantic_width, config.semantic_layers)
+        self.phonetic = PhoneticEncoder(
+            config.semantic_mels,
+            config.semantic_width,
+            config.semantic_layers,
+            config.semantic_middle,
+            config.semantic_middle_width,
+            config.semantic_upper,
+        )
         self.semantic = nn.Sequential(
             nn.LayerNorm(config.semantic_width),
             nn.Linear(config.semantic_width, config.latent),
             nn.GELU(),
             nn.Linear(config.latent, config.latent),
         )
-        self.quantizer = ResidualQuantizer(config.latent, config.codebooks, config.entries, config.code_width)
+        self.quantizer = ResidualQuantizer(
+            config.latent, config.codebooks, config.entries, config.code_width, config.first_entries
+        )
         self.decoder = Decoder(config)
 
     def pad(self, samples: Tensor) -> Tensor:

@@ -84,11 +84,10 @@ class ResidualQuantizer(nn.Module):
     detail that later books hold better and a language model would have to guess.
     """
 
-    def __init__(self, width: int, books: int, entries: int, code_width: int) -> None:
+    def __init__(self, width: int, books: int, entries: int, code_width: int, first_entries: int = 0) -> None:
         super().__init__()
-        self.books = nn.ModuleList(
-            Codebook(width, entries, code_width, 0.002 if k == 0 else 0.02) for k in range(books)
-        )
+        first = Codebook(width, first_entries or entries, code_width, 0.002)
+        self.books = nn.ModuleList([first, *(Codebook(width, entries, code_width) for _ in range(books - 1))])
 
     def forward(
         self, latent: Tensor, semantic: Tensor, keep: Tensor, audio_gradient: float = 1.0

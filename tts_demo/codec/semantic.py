@@ -1,23 +1,63 @@
-"""What the first codebook listens with: the lower blocks of the recogniser, samples -> phonetic features, 50 a
-second."""
+"""What the first codebook listens with: samples -> what is said, 50 frames a second.
+
+Mel frames at 100 Hz, ConvNeXt blocks at 50 Hz that hear a tenth of a second or two, then blocks with attention over the
+whole utterance at 25 Hz (what a vowel is depends on whose it is), then ConvNeXt blocks at 50 Hz again. Nothing here
+streams: whoever listens has the whole recording.
+"""
 
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import HOP, SAMPLE_RATE
 from .layers import ConvNeXtBlock, MelFeatures
 
 
-class PhoneticEncoder(nn.Module):
-    """Log-mel at 100 Hz, stride 2, ConvNeXt blocks with growing dilation: samples [B, F * hop] -> [B, F, width]."""
+class Attention(nn.Module):
+    """[B, T, C] -> [B, T, C]: every frame sees every other, by rotary positions."""
 
-    def __init__(self, mels: int, width: int, layers: int) -> None:
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.scale = nn.Parameter(torch.full((width,), 0.2))
+
+    def forward(self, x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+        q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(_rotate(q, *turn), _rotate(k, *turn), v)
+        return x + self.scale * self.out(y.transpose(1, 2).flatten(2))
+
+
+class PhoneticEncoder(nn.Module):
+    """samples [B, F * hop] -> [B, F, width]. ``layers`` blocks below, ``middle`` with attention, ``upper`` above."""
+
+    def __init__(
+        self,
+        mels: int,
+        width: int,
+        layers: int,
+        middle: int = 0,
+        middle_width: int = 256,
+        upper: int = 0,
+        heads: int = 4,
+    ) -> None:
         super().__init__()
         self.mel = MelFeatures(SAMPLE_RATE, 512, HOP // 2, mels)
         self.stem = nn.Conv1d(mels, width, 6, stride=2, padding=2)
         self.blocks = nn.ModuleList(ConvNeXtBlock(width, kernel=9, dilation=(1, 1, 2)[i % 3]) for i in range(layers))
+        self.turned = middle_width // heads  # width of a head
+        self.attention = nn.ModuleList(Attention(middle_width, heads) for _ in range(middle))
+        self.middle = nn.ModuleList(ConvNeXtBlock(middle_width, kernel=9) for _ in range(middle))
+        if middle:
+            self.down = nn.Linear(2 * width, middle_width)
+            self.up = nn.Linear(middle_width, 2 * width)
+            nn.init.zeros_(self.up.weight)
+            nn.init.zeros_(self.up.bias)
+        self.upper = nn.ModuleList(ConvNeXtBlock(width, kernel=9, dilation=1 if i else 2) for i in range(upper))
         # chance that a block is left out of one item in training (stochastic depth; G. Huang and others, 2016)
         self.skip = 0.0
 
@@ -28,13 +68,46 @@ class PhoneticEncoder(nn.Module):
 
     def hidden(self, features: Tensor) -> Tensor:
         """[B, 2 * F, mels] -> [B, F, width]."""
+        return self.understood(self.low(features))
+
+    def low(self, features: Tensor) -> Tensor:
+        """What the lower blocks hear: [B, 2 * F, mels] -> [B, F, width]."""
         x = self.stem(features.transpose(1, 2)).transpose(1, 2)
         for block in self.blocks:
-            if self.training and self.skip:
-                x = x + (block(x) - x) * (torch.rand(len(x), 1, 1, device=x.device) >= self.skip) / (1 - self.skip)
-            else:
-                x = block(x)
+            x = self._left_out(x, block(x))
         return x
+
+    def understood(self, x: Tensor) -> Tensor:
+        """What the lower blocks heard, in the light of the whole utterance: [B, F, width] -> [B, F, width]."""
+        if self.middle:
+            count = x.shape[1]
+            y = self.down(F.pad(x, (0, 0, 0, count % 2)).unflatten(1, (-1, 2)).flatten(2))
+            turn = _turns(y.shape[1], self.turned, y.device)
+            for attention, block in zip(self.attention, self.middle):
+                y = self._left_out(y, block(attention(y, turn)))
+            x = x + self.up(y).unflatten(-1, (2, -1)).flatten(1, 2)[:, :count]
+        for block in self.upper:
+            x = self._left_out(x, block(x))
+        return x
+
+    def _left_out(self, x: Tensor, y: Tensor) -> Tensor:
+        """y, or x for the items of which training leaves the block out."""
+        if not (self.training and self.skip):
+            return y
+        return x + (y - x) * (torch.rand(len(x), 1, 1, device=x.device) >= self.skip) / (1 - self.skip)
 
     def forward(self, samples: Tensor) -> Tensor:
         return self.hidden(self.features(samples))
+
+
+def _turns(count: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """cos and sin [T, width] of rotary positions."""
+    speeds = 1000.0 ** -(torch.arange(0, width, 2, device=device) / width)
+    angles = torch.arange(count, device=device)[:, None] * speeds
+    angles = torch.cat([angles, angles], -1)
+    return angles.cos(), angles.sin()
+
+
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    a, b = x.chunk(2, -1)
+    return x * cos + torch.cat([-b, a], -1) * sin

@@ -9,7 +9,6 @@ from ..config import UserError
 
 RECIPES = {
     "ears": "ears.EarsTask",
-    "recogniser": "recogniser.RecogniserTask",
     "first-book": "first_book.FirstBookTask",
     "codec": "codec.CodecTask",
     "codec-decoder": "codec_decoder.CodecDecoderTask",

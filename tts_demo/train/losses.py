@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ..config import SAMPLE_RATE
 
+UNKNOWN = -100  # label of a frame that nobody knows
 HARMONIC, HARMONIC_TOP = 1024, 5000  # the smallest n_fft that tells harmonics apart, Hz up to which they are looked at
 RESOLUTIONS = ((256, 40), (512, 64), (1024, 100), (2048, 128))  # n_fft (hop = n_fft / 4), mels
 
@@ -55,6 +56,12 @@ class SpectralLoss(nn.Module):
         return sum(weight * (x - y).abs().flatten(1).mean(1) for (x, weight), (y, _) in zip(a, b)) / len(RESOLUTIONS)
 
 
+def known_frames_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy of frames whose label is known: logits [B, C, F], labels [B, F] -> []; 0 where none is."""
+    total = F.cross_entropy(logits.float(), labels, ignore_index=UNKNOWN, reduction="sum")
+    return total / (labels != UNKNOWN).sum().clamp(min=1)
+
+
 class SemanticProbe(nn.Module):
     """Reads only the first codebook's output and must say what was spoken (QTTS, section 3.1): an autoregressive
     decoder over phonemes, as in the paper, and a frame classifier on aligned phonemes, which makes it converge on short
@@ -69,12 +76,13 @@ class SemanticProbe(nn.Module):
         self.out = nn.Linear(width, symbols)
 
     def frame_loss(self, first: Tensor, labels: Tensor) -> Tensor:
-        """first [B, F, width], labels [B, F] phoneme ids -> []."""
-        return F.cross_entropy(self.frame(first.transpose(1, 2)).float(), labels)
+        """first [B, F, width], labels [B, F] phoneme ids, UNKNOWN where nobody knows -> []."""
+        return known_frames_loss(self.frame(first.transpose(1, 2)), labels)
 
     def frame_error(self, first: Tensor, labels: Tensor) -> float:
-        """Share of frames whose phoneme is not the most likely one."""
-        return float((self.frame(first.transpose(1, 2)).argmax(1) != labels).float().mean())
+        """Share of frames whose phoneme is not the most likely one, of those where it is known."""
+        wrong = (self.frame(first.transpose(1, 2)).argmax(1) != labels) & (labels >= 0)
+        return float(wrong.sum() / (labels >= 0).sum().clamp(min=1))
 
     def decoder_loss(self, first: Tensor, targets: Tensor) -> Tensor:
         """targets [B, T] phoneme ids, 0 = padding; next-phoneme cross-entropy -> []."""
@@ -83,4 +91,4 @@ class SemanticProbe(nn.Module):
         x = self.embedding(inputs) + self.place(torch.arange(count, device=targets.device))
         causal = torch.ones(count, count, dtype=torch.bool, device=targets.device).triu(1)
         h = self.decoder(x, first, tgt_mask=causal)
-        return F.cross_entropy(self.out(h).float().transpose(1, 2), targets, ignore_index=0)
+        return known_frames_loss(self.out(h).transpose(1, 2), targets.where(targets != 0, UNKNOWN))

@@ -9,10 +9,11 @@ import pytest
 import soundfile
 import torch
 
-from tts_demo.config import HOP, LMConfig, UserError
+from tts_demo.config import LMConfig, UserError
 from tts_demo.lm.model import LanguageModel
-from tts_demo.train.data.corpora import PhonemeCache, SpeechCache, is_held_out, read_corpora
+from tts_demo.train.data.corpora import is_held_out, read_corpora
 from tts_demo.train.data.sequences import Sequences, attention_mask, prefix_batch, speech_targets
+from tts_demo.train.data.speech import Speech
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,7 @@ def test_hold_out_rules(corpus: str, utterance: str, held: bool) -> None:
 
 
 @pytest.fixture(scope="module")
-def speech(tmp_path_factory) -> SpeechCache:
+def speech(tmp_path_factory) -> Speech:
     root = tmp_path_factory.mktemp("speech")
     rng = np.random.default_rng(0)
     for corpus, ids in (("bdl", ["arctic_a0001", "arctic_a0002", "arctic_b0441"]), ("own", ["x1", "x2"])):
@@ -45,10 +46,12 @@ def speech(tmp_path_factory) -> SpeechCache:
             soundfile.write(root / corpus / f"{name}.wav", 0.1 * rng.standard_normal(int(16000 * seconds)), 16000)
             rows.append(f"{name}|The cat sat {n}.|{seconds}")
         (root / corpus / "metadata.csv").write_text("\n".join(rows) + "\n")
-    return SpeechCache(root, tmp_path_factory.mktemp("cache"))
+    speech = Speech(root, [], tmp_path_factory.mktemp("cache"))
+    speech.places = lambda i: np.arange(speech.frames(i)) % 5  # every frame says symbol 0, then 1, ... one a frame
+    return speech
 
 
-def test_a_folder_of_corpora_is_read_decoded_and_split(speech: SpeechCache) -> None:
+def test_a_folder_of_corpora_is_read_decoded_and_split(speech: Speech) -> None:
     assert len(speech) == 5 and len(speech.indices(held_out=True)) == 1
     assert speech.seconds(1) == pytest.approx(0.8, abs=0.01)
     assert 0.05 < np.sqrt(np.mean(speech.samples(0) ** 2)) < 0.08  # one loudness for all
@@ -62,16 +65,6 @@ def test_a_missing_recording_and_an_empty_folder_are_said(tmp_path) -> None:
         read_corpora(tmp_path)
 
 
-class _Alignments:
-    """Every frame speaks phoneme 0, then 1, ... one a frame."""
-
-    def __init__(self, lengths: list[int]) -> None:
-        self.lengths = lengths
-
-    def get(self, index: int) -> np.ndarray:
-        return np.arange(self.lengths[index], dtype=np.int16) % 5
-
-
 class _Codes:
     def __init__(self, lengths: list[int]) -> None:
         self.rows = [np.random.default_rng(i).integers(0, 32, (n, 8)) for i, n in enumerate(lengths)]
@@ -82,13 +75,12 @@ class _Codes:
 
 
 @pytest.fixture(scope="module")
-def sequences(speech: SpeechCache) -> Sequences:
-    lengths = [len(speech.samples(i)) // HOP for i in range(len(speech))]
-    return Sequences(speech, PhonemeCache(speech), _Alignments(lengths), _Codes(lengths), frames=80, pairs=1.0)
+def sequences(speech: Speech) -> Sequences:
+    return Sequences(speech, _Codes([speech.frames(i) for i in range(len(speech))]), frames=80, pairs=1.0)
 
 
 def test_batches_are_a_function_of_the_seed_and_never_hold_held_out_speech(
-    sequences: Sequences, speech: SpeechCache
+    sequences: Sequences, speech: Speech
 ) -> None:
     a, b = (sequences.batch(np.random.default_rng(3)) for _ in range(2))
     assert torch.equal(a.codes, b.codes) and torch.equal(a.text, b.text)
@@ -96,7 +88,7 @@ def test_batches_are_a_function_of_the_seed_and_never_hold_held_out_speech(
     assert a.codes.shape[:2] == a.alignment.shape and a.text.shape[0] == len(a.frames)
 
 
-def test_the_second_half_of_a_pair_is_not_held_out_either(sequences: Sequences, speech: SpeechCache) -> None:
+def test_the_second_half_of_a_pair_is_not_held_out_either(sequences: Sequences, speech: Speech) -> None:
     (held,) = speech.indices(held_out=True)
     shared = [i for i in sequences.train if speech.utterances[i].speaker == speech.utterances[held].speaker]
     assert (

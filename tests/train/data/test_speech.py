@@ -7,23 +7,63 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+import torch
 from taught import UNITS, WORDS, teach
 
 from tts_demo.config import FRAME_RATE, HOP, SAMPLE_RATE, UserError
 from tts_demo.text.symbols import IDS
-from tts_demo.train.data.speech import PAUSE, UNKNOWN, Speech, Spoken, read_teacher
+from tts_demo.train.data.speech import PAUSE, UNKNOWN, Speech, Spoken, labels_of, read_teacher, silences, sounds_of
 
 
-def test_every_frame_has_the_sound_its_middle_lies_in() -> None:
+def test_every_frame_says_the_symbol_its_middle_lies_in() -> None:
     frames = int(sum(UNITS) * 0.025 * FRAME_RATE)
-    labels = Spoken(WORDS, UNITS).labels(frames)
-    assert len(labels) == frames
-    h, o = IDS["h"], IDS["O"]
-    at = lambda seconds: labels[int(seconds * FRAME_RATE)]
+    places = Spoken(WORDS, UNITS).places(frames)
     starts = np.cumsum((0, *UNITS)) * 0.025
-    middle = lambda place: at((starts[place] + starts[place + 1]) / 2)
-    assert [middle(p) for p in range(len(UNITS))] == [PAUSE, h, o, o, PAUSE, UNKNOWN, h, o, o, PAUSE, PAUSE]
-    assert set(labels.tolist()) == {PAUSE, UNKNOWN, h, o}  # a stress mark is the beginning of its vowel
+    middle = lambda n: places[int((starts[n] + starts[n + 1]) / 2 * FRAME_RATE)]
+    assert [middle(n) for n in range(len(UNITS))] == [-1, *range(len(WORDS)), -1]
+    assert len(places) == frames and (np.diff(places[places >= 0]) >= 0).all()
+
+
+def test_labels_are_sounds_pauses_and_seams() -> None:
+    text = "hˈO, hˈO."
+    places = np.repeat([-1, 0, 1, 2, 3, 4, 5, 6, 7, 8, -1], (5, 2, 2, 3, 6, 1, 2, 1, 4, 9, 2))
+    h, o = IDS["h"], IDS["O"]
+    wanted = np.repeat([PAUSE, h, o, PAUSE, UNKNOWN, h, o, PAUSE], (5, 2, 5, 6, 1, 2, 5, 11))
+    assert labels_of(places, text).tolist() == wanted.tolist()
+    assert sounds_of(wanted, 9).tolist() == [h, o, h, o] and sounds_of(wanted, 3).tolist() == [h, o, h]
+
+
+def test_a_pause_belongs_to_the_mark_that_stands_there() -> None:
+    text = "hˈO, hˈO hˈO"  # places of sounds: 0 2 5 7 9 11
+    path = np.asarray([-1, 0, 2, -1, -1, 5, 7, -1, 9, 11, -1])
+    assert silences(path, text).tolist() == [-1, 0, 2, 3, 3, 5, 7, 8, 9, 11, -1]
+    assert silences(np.asarray([0, -1, 2, -1]), "hˈO.").tolist() == [0, -1, 2, 3]
+
+
+class _Ears(torch.nn.Module):
+    """Hear two phonemes with a pause between them, and no more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = torch.nn.Conv1d(1, 1, 1)
+
+    def align(self, samples: torch.Tensor, phonemes: torch.Tensor) -> torch.Tensor:
+        if len(phonemes) > 2:
+            raise RuntimeError("targets length is too long")
+        return torch.tensor([0] * (len(samples) // HOP - 20) + [-1] * 10 + [1] * 10)
+
+
+def test_ears_tell_the_times_of_natural_speech(tmp_path: Path) -> None:
+    folder = tmp_path / "natural" / "own"
+    folder.mkdir(parents=True)
+    for name in ("a", "b"):
+        soundfile.write(folder / f"{name}.wav", 0.5 * np.sin(np.arange(20_100) * 0.05), SAMPLE_RATE)
+    (folder / "metadata.csv").write_text("a|Oh, oh!|1\nb|Hello there.|1\n")
+    speech = Speech(tmp_path / "natural", [], tmp_path / "cache", _Ears())
+    assert speech.texts[0] == "ˈO, ˈO!"
+    assert speech.places(0).tolist() == [1] * 42 + [2] * 10 + [5] * 10
+    assert speech.labels(0).tolist() == [IDS["O"]] * 42 + [PAUSE] * 10 + [IDS["O"]] * 10
+    assert speech.places(1) is None and speech.labels(1) is None  # more phonemes than frames
 
 
 def test_the_teachers_voices_are_held_out_by_both_lists(tmp_path: Path) -> None:
@@ -54,7 +94,7 @@ def test_natural_and_taught_speech_through_one_door(tmp_path: Path) -> None:
     speech = Speech(tmp_path / "natural", [folder], tmp_path / "cache")
     assert [(u.corpus, u.held_out) for u in speech.utterances] == [("bdl", False), ("bdl", True), ("teacher", False)]
     assert speech.sounds(0).tolist() == speech.sounds(2).tolist() == [IDS["h"], IDS["O"]] * 2
-    assert speech.symbols(2).tolist() == [IDS[c] for c in WORDS]
+    assert speech.ids(2).tolist() == [IDS[c] for c in WORDS]
     assert speech.labels(0) is None and len(speech.labels(2)) == speech.frames(2) == sum(UNITS) * 400 // HOP
     assert np.sqrt(np.mean(speech.samples(0) ** 2)) == pytest.approx(0.07, rel=0.02)
     assert len(speech.samples(0)) == 20_100 and len(speech.samples(0, 100, 50)) == 50

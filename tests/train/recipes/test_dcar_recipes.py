@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from tts_demo.codec.ears import Ears, EarsConfig
 from tts_demo.codec.model import Codec
-from tts_demo.codec.recogniser import Recogniser, RecogniserConfig
 from tts_demo.codec.refiner import Refiner
 from tts_demo.config import HOP, CodecConfig, RefinerConfig, Sampling
 from tts_demo.lm import lora
@@ -194,25 +194,26 @@ class TinyCorpus:
         def get(self, index: int) -> np.ndarray:
             return self.batch.codes[index, : self.batch.frames[index]].numpy()
 
-    class Phonemes:
-        def __init__(self, batch: SpeechBatch) -> None:
-            self.ids = [t[:n].tolist() for t, n in zip(batch.text, batch.text_lengths)]
-
-        def sounds(self, index: int) -> list[int]:
-            return self.ids[index]
-
     class Speech:
         class Utterance:
             speaker = "voice"
 
         utterances = [Utterance()] * 6
 
+        def __init__(self, batch: SpeechBatch) -> None:
+            self.texts = [t[:n].numpy() for t, n in zip(batch.text, batch.text_lengths)]
+
+        def ids(self, index: int) -> np.ndarray:
+            return self.texts[index]
+
+        sounds = ids
+
         def samples(self, index: int) -> np.ndarray:
             return np.zeros(HOP, np.float32)
 
     def __init__(self, lm) -> None:
         batch = counting_batch(lm, 6, seed=8)
-        self.codes, self.phonemes, self.speech = self.Codes(batch), self.Phonemes(batch), self.Speech()
+        self.codes, self.speech = self.Codes(batch), self.Speech(batch)
         self.train, self.test = [0, 1, 2, 3], [4, 5]
 
     def same_voice(self, index: int) -> list[int]:
@@ -283,8 +284,8 @@ def test_phoneme_errors_in_a_batch_equal_those_of_rows_alone():
         )
     ).eval()
     refiner = Refiner(RefinerConfig(entries=32, latent=16, speaker=8, width=16, layers=1, heads=2, ffn=32)).eval()
-    recogniser = Recogniser(RecogniserConfig(symbols=12, width=16, layers=2)).eval()
-    errors = PhonemeErrors(codec, refiner, recogniser)
+    ears = Ears(EarsConfig(symbols=12, width=16, lower=1, middle=1, middle_width=16, upper=1)).eval()
+    errors = PhonemeErrors(codec, refiner, ears)
     codes = [torch.randint(32, (n,)) for n in (20, 31, 0)]
     speaker, prompt = torch.randn(3, 8), torch.randint(32, (3, 5, 2))
     truth = [[1, 2, 3], [4, 5], [6, 7, 8, 9]]
@@ -293,7 +294,7 @@ def test_phoneme_errors_in_a_batch_equal_those_of_rows_alone():
     alone = errors.of_codes([codes[1]], speaker[1:2], prompt[1:2], truth[1:2])
     assert found[1] == alone[0] and (found >= 0).all()
     wave = torch.randn(30 * HOP)
-    assert errors.of_samples(wave, recogniser.phonemes(wave) or [1]) in (0, 1)
+    assert errors.of_samples(wave, ears.phonemes(wave) or [1]) in (0, 1)
 
 
 def test_recipes_are_registered():

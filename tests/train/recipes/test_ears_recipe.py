@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,10 @@ from taught import UNITS, teach
 from tts_demo import checkpoints
 from tts_demo.codec.ears import Ears, EarsConfig
 from tts_demo.config import SAMPLE_RATE
-from tts_demo.train.data.rows import Rows
-from tts_demo.train.data.speech import UNKNOWN, Speech
+from tts_demo.text.symbols import IDS
 from tts_demo.train.loop import TrainOptions, fit
 from tts_demo.train.recipes import ears as module
-from tts_demo.train.recipes.ears import EarsTask, align_natural
+from tts_demo.train.recipes.ears import EarsTask
 
 TINY = EarsConfig(width=16, lower=1, upper=1, middle=1, middle_width=16, heads=2)
 
@@ -77,15 +77,15 @@ def test_lower_blocks_are_held_until_settled(options: TrainOptions) -> None:
         assert task.model.frame.weight.grad is not None or task.model.spell.weight.grad is not None
 
 
-def test_natural_speech_is_aligned_to_its_phonemes(options: TrainOptions, tmp_path: Path) -> None:
+def test_ears_of_an_earlier_run_tell_the_times_of_natural_speech(options: TrainOptions, tmp_path: Path) -> None:
     torch.manual_seed(0)
     checkpoints.save_module(tmp_path / "made", "ears", Ears(TINY), facts={}, scores={}, log=[])
-    speech, aligned = Speech(options.data, [], tmp_path / "work" / "cache"), Rows(tmp_path / "aligned")
-    align_natural(speech, aligned, tmp_path / "made")
-    for i, u in enumerate(speech.utterances):
-        assert (speech.keys[i] in aligned) is not u.held_out
-        if not u.held_out:
-            labels = aligned[speech.keys[i]]
-            assert len(labels) == speech.frames(i) and UNKNOWN not in labels
-            heard = torch.unique_consecutive(torch.from_numpy(labels.astype(np.int64)))
-            assert heard[heard != 0].tolist() == speech.sounds(i).tolist()
+    task = EarsTask(replace(options, settings=options.settings | {"align": str(tmp_path / "made"), "natural": "1"}))
+    speech = task.speech
+    for i, spoken in enumerate(speech.spoken):
+        heard = speech.places(i)
+        assert len(heard) == speech.frames(i)
+        assert [s for s in dict.fromkeys(heard.tolist()) if s >= 0 and IDS[speech.texts[i][s]] in speech.sounds(i)]
+        if spoken is None:  # every phoneme has its frames
+            assert set(speech.sounds(i).tolist()) <= set(speech.labels(i).tolist())
+    assert "frame" in task.loss(task.batch(np.random.default_rng(0), 0), 5)[1]

@@ -1,4 +1,4 @@
-"""Speech corpora: reading, the hold-out rules, and one decoded copy on disk that every recipe samples from.
+"""Speech corpora: reading, the hold-out rules, and what is made of each utterance once.
 
 A corpus is a folder with ``metadata.csv`` (``id|text|seconds`` or LJSpeech's ``id|text|normalised text``) and one audio
 file per id beside it or under ``wavs/``. A data folder is one corpus, a folder of corpora, or LibriTTS as it is
@@ -8,21 +8,18 @@ released (``<subset>/<speaker>/<chapter>/<id>.wav`` with ``<id>.normalized.txt``
 from __future__ import annotations
 
 import csv
-import hashlib
-import json
 import re
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import soundfile
 import torch
 import torchaudio
-from tqdm import tqdm
 
 from ...config import SAMPLE_RATE, UserError
-from ...text.sentences import encode_batch, sounds
+from .rows import Rows
 
 LICENCES = {
     "librispeech": "mini LibriSpeech train-clean-5, CC BY 4.0 (V. Panayotov and others, 2015)",
@@ -30,18 +27,13 @@ LICENCES = {
     "bdl": "CMU ARCTIC bdl, free to use with Carnegie Mellon's notice",
     "slt": "CMU ARCTIC slt, free to use with Carnegie Mellon's notice",
     "ljspeech": "LJ Speech, public domain",
+    "teacher": "synthetic, spoken by Kokoro-82M (hexgrad), Apache 2.0",
     **dict.fromkeys(
         ("train-clean-100", "train-clean-360", "train-other-500"), "LibriTTS, CC BY 4.0 (H. Zen and others, 2019)"
     ),
 }
-_SOUNDS = sounds()
 HELD_OUT_SPEAKERS = {"librispeech-32", "librispeech-669"}
 TRANSCRIPT = ".normalized.txt"
-
-
-def is_sound(symbol: int) -> bool:
-    """True for phonemes a recogniser can hear; False for stress, punctuation and word boundaries."""
-    return symbol in _SOUNDS
 
 
 @dataclass(frozen=True)
@@ -122,15 +114,31 @@ def load_audio(path: str | Path) -> np.ndarray:
 
 
 class Corpus:
-    """Utterances, and how long each is."""
+    """Utterances, and what is made of each once and kept: rows by their keys under ``cache``."""
 
-    utterances: list[Utterance]
+    def __init__(self, utterances: list[Utterance], cache: Path) -> None:
+        self.utterances, self.cache = utterances, cache
+        self.keys = [f"{u.corpus}/{u.id}:{Path(u.path).stat().st_size}" for u in utterances]
 
     def __len__(self) -> int:
         return len(self.utterances)
 
     def seconds(self, index: int) -> float:
         raise NotImplementedError
+
+    def ids(self, index: int) -> np.ndarray:
+        """int64 [T]: the symbols of an utterance's text."""
+        raise NotImplementedError
+
+    def places(self, index: int) -> np.ndarray | None:
+        """int64 [F]: the index into ``ids`` of what each frame says, -1 = unknown. None: it is not to be used."""
+        raise NotImplementedError
+
+    def kept(self, name: str, make: Callable[[int], np.ndarray], chosen: Iterable[int] | None = None) -> Kept:
+        """What ``make`` makes of each utterance (or of those ``chosen``), made once and kept under ``name``."""
+        numbers = {key: i for i, key in enumerate(self.keys)}
+        keys = self.keys if chosen is None else [self.keys[i] for i in chosen]
+        return Kept(Rows(self.cache / name).fill(keys, lambda key: make(numbers[key]), name), self.keys)
 
     def indices(self, held_out: bool, corpora: tuple[str, ...] | None = None) -> list[int]:
         return [
@@ -148,66 +156,21 @@ class Corpus:
         return sum(self.seconds(i) for i in indices) / 3600
 
 
-class SpeechCache(Corpus):
-    """All utterances of a data folder decoded once into one int16 file, read through a memory map."""
+@dataclass(frozen=True)
+class Kept:
+    """Rows by the number of an utterance."""
 
-    def __init__(self, data: str | Path, cache: str | Path) -> None:
-        self.utterances = read_corpora(data)
-        folder = Path(cache) / f"speech-{listing_hash(self.utterances)}"
-        if not (folder / "offsets.npy").exists():
-            _decode_all(self.utterances, folder)
-        self.folder = folder
-        self.offsets = np.load(folder / "offsets.npy")
-        self.audio = np.memmap(folder / "audio.i16", dtype=np.int16, mode="r")
+    rows: Rows
+    keys: list[str]
 
-    def samples(self, index: int, start: int = 0, count: int | None = None) -> np.ndarray:
-        """float32 [N] in -1..1: the whole utterance, or ``count`` samples of it from ``start`` on."""
-        first, end = int(self.offsets[index]) + start, int(self.offsets[index + 1])
-        return self.audio[first : end if count is None else min(end, first + count)].astype(np.float32) / 32768.0
+    def __contains__(self, index: int) -> bool:
+        return self.keys[index] in self.rows
 
-    def seconds(self, index: int) -> float:
-        return float(self.offsets[index + 1] - self.offsets[index]) / SAMPLE_RATE
+    def get(self, index: int) -> np.ndarray:
+        return self.rows[self.keys[index]]
 
-
-def listing_hash(utterances: list[Utterance]) -> str:
-    """Twelve hex digits that name caches made of these utterances."""
-    return hashlib.sha256(json.dumps([asdict(u) for u in utterances]).encode()).hexdigest()[:12]
-
-
-def _decode_all(utterances: list[Utterance], folder: Path) -> None:
-    """Written under a temporary name and renamed last, so that a killed run leaves no half cache behind."""
-    folder.mkdir(parents=True, exist_ok=True)
-    offsets = [0]
-    with open(folder / "audio.part", "wb") as out:
-        for u in tqdm(utterances, desc="decoding speech", unit="utt"):
-            samples = load_audio(u.path)
-            peak = max(float(np.abs(samples).max()), 1e-4)
-            rms = float(np.sqrt(np.mean(samples**2))) + 1e-6
-            gain = min(0.07 / rms, 0.95 / peak)  # one loudness for all corpora, never clipped
-            out.write((samples * gain * 32767).astype(np.int16).tobytes())
-            offsets.append(offsets[-1] + len(samples))
-    (folder / "audio.part").rename(folder / "audio.i16")
-    np.save(folder / "offsets.npy", np.asarray(offsets, dtype=np.int64))
-
-
-class PhonemeCache:
-    """Phoneme ids of every utterance of a ``SpeechCache``, computed once."""
-
-    def __init__(self, speech: SpeechCache) -> None:
-        path = speech.folder / "phonemes-hibari.json"
-        if not path.exists():
-            _write_json(path, encode_batch(u.text for u in speech.utterances))
-        self.ids: list[list[int]] = json.loads(path.read_text())
-
-    def sounds(self, index: int) -> list[int]:
-        """Ids of the phonemes alone: no stress, punctuation or word boundaries (what a recogniser can hear)."""
-        return [i for i in self.ids[index] if is_sound(i)]
-
-
-def _write_json(path: Path, value: object) -> None:
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(value))
-    part.rename(path)
+    def length(self, index: int) -> int:
+        return self.rows.length(self.keys[index])
 
 
 def pad_stack(rows: list[np.ndarray], value: float = 0) -> torch.Tensor:
@@ -227,6 +190,6 @@ def describe(speech: Corpus, indices: list[int]) -> str:
         f"{LICENCES.get(n, 'licence of your own data')})"
         for n in names
     ]
-    rule = "LibriSpeech speakers 32 and 669, ARCTIC prompts b0440 to b0479 in every voice"
+    rule = "LibriSpeech speakers 32 and 669, ARCTIC prompts b0440 to b0479 in every voice, eight voices of the teacher"
     held_out = rule if speech.indices(held_out=True) else "one utterance in fifty"
     return f"{speech.hours(indices):.2f} h: " + "; ".join(parts) + f". Held out: {held_out}."

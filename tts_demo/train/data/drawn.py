@@ -4,7 +4,6 @@ own past, beside what was spoken. Rows speak in lockstep."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,6 +16,8 @@ from ...lm.sampling import sample
 from ...methods.qtts.books import finer
 from ...methods.qtts.delay import DelayStrategy
 from ...methods.qtts.hierarchical import HierarchicalStrategy
+from .corpora import Kept
+from .rows import Rows
 from .sequences import Sequences, SpeechBatch, begin_lockstep, prefix_batch
 
 
@@ -72,7 +73,7 @@ def _begin(
     return hidden[:, -1], lambda x: lockstep.feed(x[:, None])[:, 0]
 
 
-class DrawnCache:
+class Drawn:
     """Codes of some utterances, as recorded and as each strategy draws its higher books behind the recorded first: made
     once for a set of adapters. ``hours`` of training speech, spread over all of it, and the first held-out
     utterances."""
@@ -84,43 +85,27 @@ class DrawnCache:
         self,
         data: Sequences,
         draws: dict[str, Callable[[SpeechBatch, torch.Generator], Tensor]],
-        path: Path,
+        made_by: str,
         hours: float,
         seed: int = 0,
     ) -> None:
-        if not path.exists():
-            self._draw_all(data, draws, path, hours, seed)
-        with np.load(path) as stored:
-            self.codes, offsets, chosen = stored["codes"], stored["offsets"], stored["chosen"]
-        self.spans = {int(i): (int(a), int(b)) for i, a, b in zip(chosen, offsets, offsets[1:])}
-
-    def get(self, index: int) -> np.ndarray | None:
-        """int64 [sources, F, K], or None for an utterance that is not among them."""
-        span = self.spans.get(index)
-        return None if span is None else self.codes[:, span[0] : span[1]].astype(np.int64)
-
-    def _draw_all(
-        self,
-        data: Sequences,
-        draws: dict[str, Callable[[SpeechBatch, torch.Generator], Tensor]],
-        path: Path,
-        hours: float,
-        seed: int,
-    ) -> None:
+        rows = Rows(data.speech.cache / f"drawn-{made_by}-{hours:g}")
+        self.kept = Kept(rows, data.speech.keys)
         frames = np.asarray([len(data.codes.get(i)) for i in data.train])
         wanted = min(len(frames), max(1, round(len(frames) * hours * 3600 * FRAME_RATE / frames.sum())))
         train = [data.train[n * len(frames) // wanted] for n in range(wanted)]  # sorted by length, so of every length
         order = sorted(data.test[: self.HELD_OUT] + train, key=lambda i: len(data.codes.get(i)))
+        missing = [i for i in order if i not in self.kept]
         rng, generator = np.random.default_rng(seed), torch.Generator(data.device).manual_seed(seed)
-        codes, offsets = [], [0]
         for start in tqdm(
-            range(0, len(order), self.ROWS), desc="drawing the higher books", unit="batch", mininterval=2.0
+            range(0, len(missing), self.ROWS), desc="drawing the higher books", unit="batch", mininterval=2.0
         ):
-            batch = data.batch_of(rng, order[start : start + self.ROWS])
-            made = torch.stack([batch.codes] + [draws[source](batch, generator) for source in self.SOURCES[1:]], 1)
-            for row, count in zip(made.cpu().numpy().astype(np.uint16), batch.frames.tolist()):
-                codes.append(row[:, :count])
-                offsets.append(offsets[-1] + count)
-        part = path.with_suffix(".part.npz")
-        np.savez(part, codes=np.concatenate(codes, 1), offsets=np.asarray(offsets), chosen=np.asarray(order))
-        part.rename(path)
+            chosen = missing[start : start + self.ROWS]
+            batch = data.batch_of(rng, chosen)
+            made = torch.stack([batch.codes] + [draws[source](batch, generator) for source in self.SOURCES[1:]], 2)
+            arrays = [row[:count] for row, count in zip(made.cpu().numpy().astype(np.uint16), batch.frames.tolist())]
+            rows.add([data.speech.keys[i] for i in chosen], arrays)
+
+    def get(self, index: int) -> np.ndarray | None:
+        """int64 [sources, F, K], or None for an utterance that is not among them."""
+        return self.kept.get(index).astype(np.int64).swapaxes(0, 1) if index in self.kept else None

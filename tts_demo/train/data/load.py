@@ -2,28 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from ... import checkpoints
+from ...codec.ears import Ears
 from ...codec.model import Codec
-from ...codec.recogniser import Recogniser
 from ...codec.speaker import SpeakerEncoder
+from ...config import CodecConfig
 from ...lm.model import LanguageModel
 from ...methods.tldr.modules import PAPER_HIDDEN
 from ..loop import Task, TrainOptions
-from .alignment import Alignments
-from .corpora import PhonemeCache, SpeechCache
-from .sequences import CodeCache, Sequences, tag_of
+from .sequences import Codes, Sequences
+from .speech import Speech
 
 
-def load_recogniser(root: Path) -> Recogniser:
-    return checkpoints.load_module(root, "recogniser").eval()
+def load_ears(root: Path) -> Ears:
+    return checkpoints.load_module(root, "ears").eval()
 
 
-def hear_with(codec: Codec, recogniser: Recogniser) -> None:
-    """Give the codec's first book the recogniser's lower blocks to listen with, frozen."""
+def load_speech(options: TrainOptions, ears: Ears | None = None) -> Speech:
+    """Natural speech under ``--data`` and teachers' under ``--set teacher=FOLDER[:FOLDER]``; ``ears`` tell the times of
+    the former."""
+    teachers = [Path(p) for p in options.settings.get("teacher", "").split(":") if p]
+    return Speech(options.data, teachers, options.work / "cache", ears)
+
+
+def hears_as(ears: Ears, config: CodecConfig = CodecConfig()) -> CodecConfig:
+    """The configuration of a codec that listens through the encoder of these ears."""
+    c = ears.config
+    return replace(
+        config,
+        semantic_mels=c.mels,
+        semantic_width=c.width,
+        semantic_layers=c.lower,
+        semantic_middle=c.middle,
+        semantic_middle_width=c.middle_width,
+        semantic_upper=c.upper,
+    )
+
+
+def hear_with(codec: Codec, ears: Ears) -> None:
+    """Give the codec's first book the ears' encoder to listen with, frozen."""
     wanted = codec.phonetic.state_dict().keys()
-    codec.phonetic.load_state_dict({k: v for k, v in recogniser.state_dict().items() if k in wanted})
+    codec.phonetic.load_state_dict({k: v for k, v in ears.state_dict().items() if k in wanted})
     codec.phonetic.requires_grad_(False)
 
 
@@ -47,7 +69,7 @@ def scale(task: Task, lm: LanguageModel, frames: int) -> tuple[int, float, int]:
 
 def sequences(options: TrainOptions, frames: int, **kw) -> Sequences:
     """Training sequences over ``options.data``, encoded by the released model, or by the codec, speaker encoder and
-    recogniser of the checkpoint. ``--set chains=0.3 chained=4500``: see ``Sequences``."""
+    ears of the checkpoint. ``--set chains=0.3 chained=4500``: see ``Sequences``."""
     kw |= {
         name: kind(options.settings[name])
         for name, kind in (("chains", float), ("chained", int))
@@ -57,25 +79,8 @@ def sequences(options: TrainOptions, frames: int, **kw) -> Sequences:
         from .tokens import TokenCache
 
         tokens = TokenCache(options)
-        return Sequences(
-            tokens,
-            tokens,
-            tokens.alignments,
-            tokens.codes,
-            frames,
-            lead=tokens.lead,
-            joint=(),
-            device=options.device,
-            **kw,
-        )
-    speech = SpeechCache(options.data, options.work / "cache")
-    phonemes = PhonemeCache(speech)
-    recogniser = load_recogniser(options.checkpoint)
+        return Sequences(tokens, tokens.codes, frames, lead=tokens.lead, joint=(), device=options.device, **kw)
+    speech = load_speech(options, load_ears(options.checkpoint).to(options.device))
     codec: Codec = checkpoints.load_module(options.checkpoint, "codec").eval().to(options.device)
     voice: SpeakerEncoder = checkpoints.load_module(options.checkpoint, "speaker").eval().to(options.device)
-    alignments = Alignments(speech, phonemes, recogniser, tag_of(recogniser))
-    # The decoder is left out: training it further leaves every code as it is.
-    tag = tag_of(codec.encoder, codec.phonetic, codec.semantic, codec.quantizer, voice)
-    return Sequences(
-        speech, phonemes, alignments, CodeCache(speech, codec, voice, tag), frames, device=options.device, **kw
-    )
+    return Sequences(speech, Codes(speech, codec, voice), frames, device=options.device, **kw)

@@ -6,16 +6,14 @@ analysis of the fundamental frequency", 1993).
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from ...codec.refiner import PITCH_HIGH, PITCH_LOW
 from ...config import HOP, SAMPLE_RATE
-from .corpora import SpeechCache
+from .corpora import Kept
+from .speech import Speech
 
 WINDOW, FINER = 1024, 3  # samples; lags looked at per class
 FINE_CLASSES, REFINE = 120, 2  # for the pitch in Hz; lags around a class's own
@@ -94,24 +92,9 @@ def _best_path(score: np.ndarray, cost: np.ndarray) -> np.ndarray:
     return path
 
 
-class PitchCache:
-    """Pitch of every utterance, computed once: classes, or Hz where their number is 0."""
-
-    def __init__(self, speech: SpeechCache, classes: int = 0) -> None:
-        path = speech.folder / (f"pitch-{classes}.npz" if classes else "hertz.npz")
-        if not path.exists():
-            _measure_all(speech, classes, path)
-        stored = np.load(path)
-        self.offsets, self.rows = stored["offsets"], stored["rows"]
-
-    def get(self, index: int) -> np.ndarray:
-        """int8 [F], or float32 [F] of Hz; 0 = unvoiced."""
-        return self.rows[self.offsets[index] : self.offsets[index + 1]]
-
-
-def _measure_all(speech: SpeechCache, classes: int, path: Path) -> None:
-    rows = [
-        pitch_classes(speech.samples(i), classes) if classes else pitch_in_hertz(speech.samples(i))
-        for i in tqdm(range(len(speech)), desc="pitch", unit="utt", mininterval=2.0)
-    ]
-    np.savez(path, rows=np.concatenate(rows), offsets=np.cumsum([0, *map(len, rows)]))
+def pitch_of(speech: Speech, classes: int = 0) -> Kept:
+    """Pitch of every utterance, made once: int8 [F] classes, or float32 [F] of Hz where their number is 0; 0 =
+    unvoiced."""
+    if not classes:
+        return speech.kept("hertz", lambda i: pitch_in_hertz(speech.samples(i)))
+    return speech.kept(f"pitch-{classes}", lambda i: pitch_classes(speech.samples(i), classes))

@@ -56,10 +56,14 @@ class Rows:
         bar = tqdm(missing, desc=what, unit="row", mininterval=2.0, disable=len(missing) < 2)
         for start in range(0, len(missing), PIECE):
             some = missing[start : start + PIECE]
-            _write(self.folder, some, [make(key) for key in _watched(some, bar)])
+            self.add(some, [make(key) for key in _watched(some, bar)])
         bar.close()
-        self.refresh()
         return self
+
+    def add(self, keys: list[str], arrays: list[np.ndarray]) -> None:
+        """Write one piece."""
+        _write(self.folder, keys, arrays)
+        self.refresh()
 
 
 def _watched(keys: list[str], bar: tqdm) -> Iterable[str]:
@@ -71,7 +75,8 @@ def _watched(keys: list[str], bar: tqdm) -> Iterable[str]:
 def _write(folder: Path, keys: list[str], arrays: list[np.ndarray]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     offsets = np.cumsum([0, *map(len, arrays)], dtype=np.int64)
-    written = save({"rows": np.concatenate(arrays), "offsets": offsets}, {"keys": json.dumps(keys)})
+    rows = np.ascontiguousarray(np.concatenate(arrays))  # safetensors writes memory as it lies
+    written = save({"rows": rows, "offsets": offsets}, {"keys": json.dumps(keys)})
     handle, part = tempfile.mkstemp(dir=folder, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as out:

@@ -6,15 +6,12 @@ the padding, so an item's numbers are those of decoding it alone: position of TA
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from ...codec.model import Codec
 from ...codec.speaker import SpeakerEncoder
@@ -24,8 +21,8 @@ from ...lm.lockstep import Lockstep
 from ...lm.masks import causal_mask
 from ...lm.model import SOS, TASK, LanguageModel
 from ...text.symbols import BOUNDARY, IDS
-from .alignment import Alignments, PhoneticCache
-from .corpora import Corpus, PhonemeCache, SpeechCache, pad_stack
+from .corpora import Corpus, Kept, pad_stack
+from .speech import Speech, tag_of
 
 
 @dataclass(frozen=True)
@@ -41,35 +38,46 @@ class SpeechBatch:
         return SpeechBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
-class CodeCache:
-    """Codes [F, K] and a speaker vector for every utterance, made once per codec."""
+class Codes:
+    """Codes [F, K] and a speaker vector of every utterance, made once per codec and speaker encoder. The codec's
+    decoder does not count: training it further leaves every code as it is."""
 
-    def __init__(self, speech: SpeechCache, codec: Codec, voice: SpeakerEncoder, tag: str) -> None:
-        path = speech.folder / f"codes-{tag}.npz"
-        if not path.exists():
-            _encode_all(speech, codec, voice, path)
-        stored = np.load(path)
-        self.offsets, self.codes, self.speakers = stored["offsets"], stored["codes"], stored["speakers"]
+    def __init__(self, speech: Speech, codec: Codec, voice: SpeakerEncoder) -> None:
+        device = codec.encoder.to_latent.weight.device
+        heard = heard_by(speech, codec)
+
+        def whole(index: int) -> Tensor:
+            return torch.from_numpy(speech.samples(index)[: speech.frames(index) * HOP])[None].to(device)
+
+        @torch.no_grad()
+        def codes(index: int) -> np.ndarray:
+            phonetic = torch.from_numpy(heard.get(index).astype(np.float32)).to(device)[None]
+            return codec.encode(whole(index), phonetic)[0].cpu().numpy().astype(np.uint16)
+
+        @torch.no_grad()
+        def speaker(index: int) -> np.ndarray:
+            return voice(whole(index)).cpu().numpy()
+
+        made_by = tag_of(codec.encoder, codec.phonetic, codec.semantic, codec.quantizer)
+        self.codes = speech.kept(f"codes-{made_by}", codes)
+        vectors = speech.kept(f"voice-{tag_of(voice)}", speaker)
+        self.speakers = np.concatenate([vectors.get(i) for i in range(len(speech))])
 
     def get(self, index: int) -> np.ndarray:
         """int64 [F, K]."""
-        return self.codes[self.offsets[index] : self.offsets[index + 1]].astype(np.int64)
+        return self.codes.get(index).astype(np.int64)
 
 
-def _encode_all(speech: SpeechCache, codec: Codec, voice: SpeakerEncoder, path: Path) -> None:
-    codes, speakers, offsets = [], [], [0]
-    # most of the work, and the codec's recipes share it
-    heard = PhoneticCache(speech, codec.phonetic, tag_of(codec.phonetic))
-    device = codec.encoder.to_latent.weight.device
-    with torch.no_grad():
-        for i in tqdm(range(len(speech)), desc="encoding speech", unit="utt", mininterval=2.0):
-            samples = speech.samples(i)
-            whole = torch.from_numpy(samples[: len(samples) // HOP * HOP])[None].to(device)
-            phonetic = torch.from_numpy(heard.get(i).astype(np.float32)).to(device)[None]
-            codes.append(codec.encode(whole, phonetic)[0].cpu().numpy().astype(np.uint16))
-            speakers.append(voice(whole)[0].cpu().numpy())
-            offsets.append(offsets[-1] + len(codes[-1]))
-    np.savez(path, codes=np.concatenate(codes), offsets=np.asarray(offsets), speakers=np.stack(speakers))
+def heard_by(speech: Speech, codec: Codec) -> Kept:
+    """What the codec's phonetic encoder hears in whole utterances: float16 [F, width]."""
+    device = codec.phonetic.stem.weight.device
+
+    @torch.no_grad()
+    def features(index: int) -> np.ndarray:
+        samples = torch.from_numpy(speech.samples(index)[: speech.frames(index) * HOP])
+        return codec.phonetic(samples[None].to(device))[0].cpu().numpy().astype(np.float16)
+
+    return speech.kept(f"heard-{tag_of(codec.phonetic)}", features)
 
 
 class Sequences:
@@ -85,9 +93,7 @@ class Sequences:
     def __init__(
         self,
         speech: Corpus,
-        phonemes: PhonemeCache,
-        alignments: Alignments,
-        codes: CodeCache,
+        codes: Codes,
         frames: int,
         pairs: float = 0.4,
         corpora: tuple[str, ...] | None = None,
@@ -99,16 +105,16 @@ class Sequences:
         joint: Sequence[int] = (IDS[BOUNDARY],),
         device: str = "cpu",
     ) -> None:
-        self.speech, self.phonemes, self.alignments, self.codes = speech, phonemes, alignments, codes
+        self.speech, self.codes = speech, codes
         self.pairs, self.frames, self.longest, self.device = pairs, frames, max_frames, device
         self.chains, self.chained = chains, chained
         self.lead, self.joint = (np.asarray(ids, dtype=np.int64) for ids in (lead, joint))
         usable = [
             i
             for i in speech.indices(False, corpora)
-            if alignments.get(i) is not None and len(codes.get(i)) <= max_frames
+            if speech.places(i) is not None and len(codes.get(i)) <= max_frames
         ]
-        self.test = [i for i in speech.indices(True) if alignments.get(i) is not None]
+        self.test = [i for i in speech.indices(True) if speech.places(i) is not None]
         if not self.test:
             usable, self.test = [i for n, i in enumerate(usable) if n % 50], usable[::50]
         if not usable:
@@ -183,9 +189,9 @@ class Sequences:
         return np.concatenate([self.lead, text]), codes, _moved(align, len(self.lead)), speaker
 
     def _single(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        codes, align = self.codes.get(index), self.alignments.get(index).astype(np.int64)
+        codes, align = self.codes.get(index), self.speech.places(index)
         count = min(len(codes), len(align))
-        return np.asarray(self.phonemes.ids[index], dtype=np.int64), codes[:count], align[:count]
+        return self.speech.ids(index), codes[:count], align[:count]
 
     @staticmethod
     def collate(items: list[tuple[np.ndarray, ...]]) -> SpeechBatch:
@@ -276,12 +282,3 @@ def speech_targets(batch: SpeechBatch, eos: int, ignore: int = -100) -> Tensor:
     steps = torch.arange(longest + 1, device=batch.codes.device)[None]
     targets = torch.where(steps == batch.frames[:, None], eos, targets)
     return torch.where(steps > batch.frames[:, None], ignore, targets)
-
-
-def tag_of(*modules: torch.nn.Module) -> str:
-    """Eight hex digits of the weights, to name caches made with them."""
-    digest = hashlib.sha256()
-    for module in modules:
-        for key, value in sorted(module.state_dict().items()):
-            digest.update(key.encode() + value.detach().float().cpu().numpy().tobytes())
-    return digest.hexdigest()[:8]

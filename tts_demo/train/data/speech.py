@@ -6,24 +6,27 @@ one) has ``plan.jsonl`` with the phonemes it was given, ``align*.jsonl`` with ho
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 
+from ...codec.ears import Ears
 from ...config import FRAME_RATE, HOP, SAMPLE_RATE, UserError
 from ...text.sentences import preview
 from ...text.symbols import BOUNDARY, CONSONANTS, IDS, STRESS, VOWELS, encode
-from .corpora import Corpus, Utterance, load_audio, read_corpora
-from .rows import Rows
+from ..losses import UNKNOWN
+from .corpora import Corpus, Kept, Utterance, load_audio, read_corpora
 
 TEACHER = "teacher"
 UNIT = 0.025  # seconds in which a teacher's durations are counted
 HELD_OUT_VOICES = frozenset({24, 25, 26, 27, 96, 97, 98, 99})  # and those of its held_out_voices.json
-PAUSE, UNKNOWN = 0, -100  # labels of a frame beside the phonemes
-SHORT_PAUSE = 3  # a blank or mark of at most so many units is a seam between words, not a pause
+PAUSE = 0  # label of a frame beside the phonemes
+SEAM = 3  # frames: a blank or mark that takes no longer is a seam between words, not a pause
 LOUDNESS, LOUDEST = 0.07, 0.95  # root mean square that every recording is brought to, and what its peak may reach
 SOUNDS = {symbol: IDS[symbol] for symbol in VOWELS + CONSONANTS}  # what can be heard: no stress, blanks, punctuation
 
@@ -35,56 +38,113 @@ class Spoken:
     phonemes: str
     durations: tuple[int, ...]  # in UNITs: of the silence before, of each symbol, of the silence after
 
-    def labels(self, frames: int) -> np.ndarray:
-        """int16 [F]: the sound of each codec frame by its middle. A stress mark is the beginning of its vowel."""
-        sounds, of = [], ["", *self.phonemes, ""]
-        for place, (symbol, units) in enumerate(zip(of, self.durations)):
-            if symbol in STRESS:
-                symbol = next((s for s in of[place:] if s in SOUNDS), "")
-            pause = PAUSE if units > SHORT_PAUSE or place in (0, len(of) - 1) else UNKNOWN
-            sounds += [SOUNDS.get(symbol, pause)] * units
+    def places(self, frames: int) -> np.ndarray:
+        """int16 [F]: the symbol that each codec frame's middle lies in, -1 before and behind the text."""
+        units = np.repeat(np.arange(-1, len(self.phonemes) + 1), self.durations)
         middles = ((np.arange(frames) + 0.5) / FRAME_RATE / UNIT).astype(int)
-        return np.asarray(sounds, dtype=np.int16)[np.minimum(middles, len(sounds) - 1)]
+        found = units[np.minimum(middles, len(units) - 1)]
+        return np.where(found < len(self.phonemes), found, -1).astype(np.int16)
 
 
 class Speech(Corpus):
     """Natural corpora under ``data`` and what teachers' folders hold; samples are decoded once."""
 
-    def __init__(self, data: Path | None, teachers: Iterable[Path], cache: Path) -> None:
+    def __init__(self, data: Path | None, teachers: Iterable[Path], cache: Path, ears: Ears | None = None) -> None:
+        """ears: tell the times of natural speech; without them ``places`` is None for it."""
         natural = read_corpora(data) if data else []
         spoken = read_teacher([Path(t) for t in teachers])
-        self.utterances = natural + [u for u, _ in spoken]
+        super().__init__(natural + [u for u, _ in spoken], cache)
         self.spoken: list[Spoken | None] = [None] * len(natural) + [s for _, s in spoken]
-        self.keys = [f"{u.corpus}/{u.id}:{Path(u.path).stat().st_size}" for u in self.utterances]
-        self.cache = cache
-        paths = {key: u.path for key, u in zip(self.keys, self.utterances)}
-        self._samples = Rows(cache / "samples").fill(self.keys, lambda key: _decoded(paths[key]), "decoding speech")
+        self._samples = self.kept("samples", lambda i: _decoded(self.utterances[i].path))
         self.texts = [s.phonemes if s else phonemes_of(u.text) for u, s in zip(self.utterances, self.spoken)]
+        self._aligned = self.align(ears) if ears else None
+
+    def align(self, ears: Ears) -> Kept:
+        """Where natural speech says what, as these ears hear it."""
+        natural = [i for i, spoken in enumerate(self.spoken) if spoken is None]
+        device = ears.stem.weight.device
+
+        def places(index: int) -> np.ndarray:
+            samples = torch.from_numpy(self.samples(index)).to(device)
+            heard = [n for n, symbol in enumerate(self.texts[index]) if symbol in SOUNDS]
+            try:
+                path = ears.align(samples, torch.from_numpy(self.sounds(index)).to(device)).cpu().numpy()
+            except RuntimeError:  # more phonemes than frames: the text is not what was said
+                return np.empty(0, dtype=np.int16)
+            return silences(np.asarray([*heard, -1])[path], self.texts[index])
+
+        return self.kept(f"places-{tag_of(ears)}", places, natural)
 
     def samples(self, index: int, start: int = 0, count: int | None = None) -> np.ndarray:
         """float32 [N] in -1..1: the whole utterance, or ``count`` samples of it from ``start`` on."""
-        row = self._samples[self.keys[index]]
+        row = self._samples.get(index)
         return row[start : None if count is None else start + count].astype(np.float32) / 32768.0
 
     def seconds(self, index: int) -> float:
-        return self._samples.length(self.keys[index]) / SAMPLE_RATE
+        return self._samples.length(index) / SAMPLE_RATE
 
     def frames(self, index: int) -> int:
         """Whole codec frames."""
-        return self._samples.length(self.keys[index]) // HOP
+        return self._samples.length(index) // HOP
+
+    def ids(self, index: int) -> np.ndarray:
+        return np.asarray(encode(self.texts[index]), dtype=np.int64)
 
     def sounds(self, index: int) -> np.ndarray:
         """int64 [T]: the phonemes that can be heard, without stress, blanks or punctuation."""
         return np.asarray(encode(s for s in self.texts[index] if s in SOUNDS), dtype=np.int64)
 
-    def symbols(self, index: int) -> np.ndarray:
-        """int64 [T]: all symbols of the text."""
-        return np.asarray(encode(self.texts[index]), dtype=np.int64)
+    def places(self, index: int) -> np.ndarray | None:
+        spoken = self.spoken[index]
+        if spoken:
+            return spoken.places(self.frames(index)).astype(np.int64)
+        if self._aligned is None or index not in self._aligned or not self._aligned.length(index):
+            return None
+        return self._aligned.get(index).astype(np.int64)
 
     def labels(self, index: int) -> np.ndarray | None:
-        """int16 [F]: the sound of each frame, where its times are known."""
-        spoken = self.spoken[index]
-        return spoken.labels(self.frames(index)) if spoken else None
+        """int64 [F]: the phoneme of each frame, where its times are known."""
+        places = self.places(index)
+        return None if places is None else labels_of(places, self.texts[index])
+
+
+def labels_of(places: np.ndarray, text: str) -> np.ndarray:
+    """places [F] into ``text`` -> the phoneme of each frame [F]. A stress mark is the beginning of its vowel; a blank
+    or mark that is over in a moment is a seam between words, UNKNOWN, a longer one a PAUSE."""
+    of, coming = np.full(len(text) + 1, PAUSE, dtype=np.int64), PAUSE
+    for n in reversed(range(len(text))):
+        coming = SOUNDS.get(text[n], coming)
+        of[n] = coming if text[n] in SOUNDS or text[n] in STRESS else PAUSE
+    labels, silent = of[places], np.asarray([s not in SOUNDS and s not in STRESS for s in text] + [False])
+    starts = np.r_[0, np.flatnonzero(places[1:] != places[:-1]) + 1, len(places)]
+    for start, end in zip(starts[:-1], starts[1:]):
+        if silent[places[start]] and end - start <= SEAM:
+            labels[start:end] = UNKNOWN
+    return labels
+
+
+def sounds_of(labels: np.ndarray, most: int) -> np.ndarray:
+    """Labels [F] -> the phonemes of that stretch in turn, each once, at most ``most``."""
+    told = labels[labels != UNKNOWN]
+    if not len(told):
+        return told
+    runs = told[np.r_[True, told[1:] != told[:-1]]]
+    return runs[runs != PAUSE][:most]
+
+
+def silences(places: np.ndarray, text: str) -> np.ndarray:
+    """Give each pause (-1) between two phonemes to the mark or blank that stands between them, if there is one:
+    int16 [F]."""
+    places = places.astype(np.int16)
+    silent = places < 0
+    edges = np.flatnonzero(np.diff(np.r_[False, silent, False]))
+    for start, end in zip(edges[::2], edges[1::2]):
+        before = places[start - 1] if start else -1
+        after = places[end] if end < len(places) else len(text)
+        between = [n for n in range(before + 1, after) if text[n] not in SOUNDS and text[n] not in STRESS]
+        if between and start:  # a mark pauses rather than the blank beside it
+            places[start:end] = next((n for n in between if text[n] != BOUNDARY), between[0])
+    return places
 
 
 def phonemes_of(text: str) -> str:
@@ -129,3 +189,12 @@ def _lines(path: Path) -> Iterable[dict]:
         for line in file:
             if line.endswith("\n"):
                 yield json.loads(line)
+
+
+def tag_of(*modules: torch.nn.Module) -> str:
+    """Eight hex digits of the weights, to name what was made with them."""
+    digest = hashlib.sha256()
+    for module in modules:
+        for key, value in sorted(module.state_dict().items()):
+            digest.update(key.encode() + value.detach().float().cpu().numpy().tobytes())
+    return digest.hexdigest()[:8]

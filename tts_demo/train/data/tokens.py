@@ -3,12 +3,11 @@ speaker encoder. All of it is made once and kept; recordings are not copied."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from ...config import SAMPLE_RATE
 from ...stacks.cosyvoice import download, frontend
@@ -16,7 +15,7 @@ from ...stacks.cosyvoice.configs import TOKEN_RATE
 from ...stacks.cosyvoice.prompt import MAX_SECONDS, VoiceEncoder
 from ...stacks.cosyvoice.tokenizer import TextTokenizer
 from ..loop import TrainOptions
-from .corpora import Corpus, Utterance, listing_hash, load_audio, read_corpora
+from .corpora import Corpus, Kept, load_audio, read_corpora
 
 SHORTEST = 0.5  # seconds
 SPEAKER = 192  # width of a speaker vector
@@ -24,27 +23,15 @@ SPEAKER = 192  # width of a speaker vector
 
 @dataclass(frozen=True)
 class Tokens:
-    """Stands where the bundled stack has its ``CodeCache`` and ``Alignments``: codes [all F] of all utterances in turn,
-    offsets [utterances + 1], speakers [utterances, 192]."""
+    """Stands where the bundled stack has its ``Codes``: a row of codes for each utterance, speakers [utterances,
+    192]."""
 
-    codes: np.ndarray
-    offsets: np.ndarray
+    codes: Kept
     speakers: np.ndarray
 
     def get(self, index: int) -> np.ndarray:
         """int64 [F, 1]."""
-        return self.codes[self.offsets[index] : self.offsets[index + 1], None].astype(np.int64)
-
-
-class Unaligned:
-    """-1 for every frame of an utterance; None for one without codes or text, which is never drawn."""
-
-    def __init__(self, tokens: Tokens, ids: list[list[int]]) -> None:
-        self.tokens, self.ids = tokens, ids
-
-    def get(self, index: int) -> np.ndarray | None:
-        count = len(self.tokens.get(index))
-        return np.full(count, -1, dtype=np.int64) if count and self.ids[index] else None
+        return self.codes.get(index)[:, None].astype(np.int64)
 
 
 class TokenCache(Corpus):
@@ -53,32 +40,37 @@ class TokenCache(Corpus):
 
     def __init__(self, options: TrainOptions) -> None:
         folder, config = download.resolve(options.stack)
-        self.utterances = read_corpora(options.data)
+        super().__init__(read_corpora(options.data), options.work / "cache")
         tokenizer = TextTokenizer(folder / download.TEXT_FOLDER, config.version)
         self.lead = tokenizer.encode(config.system_prompt)
-        self.ids = [tokenizer.encode(frontend.normalise(u.text)) for u in self.utterances]
-        name = f"tokens-{download.fingerprint(folder, config)}-{listing_hash(self.utterances)}.npz"
-        path = options.work / "cache" / name
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            encode_all(self.utterances, VoiceEncoder(folder, config, torch.device(options.device)), path)
-        with np.load(path) as stored:
-            self.codes = Tokens(**stored)
-        self.alignments = Unaligned(self.codes, self.ids)
+        self.texts = [tokenizer.encode(frontend.normalise(u.text)) for u in self.utterances]
+        # Loaded when the first utterance is to be encoded: most runs find them all encoded.
+        voice = functools.cache(lambda: VoiceEncoder(folder, config, torch.device(options.device)))
+        made_by = download.fingerprint(folder, config)
+
+        def codes(index: int) -> np.ndarray:
+            wave = self._wave(index)
+            return np.empty(0, np.uint16) if wave is None else voice().tokens(wave).numpy().astype(np.uint16)
+
+        def speaker(index: int) -> np.ndarray:
+            wave = self._wave(index)
+            return np.zeros((1, SPEAKER), np.float32) if wave is None else voice().embedding(wave).numpy()
+
+        vectors = self.kept(f"voice-{made_by}", speaker)
+        speakers = np.concatenate([vectors.get(i) for i in range(len(self))])
+        self.codes = Tokens(self.kept(f"codes-{made_by}", codes), speakers)
+
+    def _wave(self, index: int) -> torch.Tensor | None:
+        """Samples [N], or None where the speech tokenizer would not take so many."""
+        wave = torch.from_numpy(load_audio(self.utterances[index].path))
+        return wave if SHORTEST <= len(wave) / SAMPLE_RATE <= MAX_SECONDS else None
 
     def seconds(self, index: int) -> float:
-        return len(self.codes.get(index)) / TOKEN_RATE
+        return self.codes.codes.length(index) / TOKEN_RATE
 
+    def ids(self, index: int) -> np.ndarray:
+        return np.asarray(self.texts[index], dtype=np.int64)
 
-def encode_all(utterances: list[Utterance], voice: VoiceEncoder, path: Path) -> None:
-    """Write the three arrays of ``Tokens``, renamed last, so that a killed run leaves no half cache behind."""
-    codes, speakers, offsets = [], [], [0]
-    for u in tqdm(utterances, desc="tokenising speech", unit="utt", mininterval=2.0):
-        wave = torch.from_numpy(load_audio(u.path))
-        fits = SHORTEST <= len(wave) / SAMPLE_RATE <= MAX_SECONDS
-        codes.append(voice.tokens(wave).numpy().astype(np.uint16) if fits else np.empty(0, dtype=np.uint16))
-        speakers.append(voice.embedding(wave)[0].numpy() if fits else np.zeros(SPEAKER, dtype=np.float32))
-        offsets.append(offsets[-1] + len(codes[-1]))
-    part = path.with_suffix(".part.npz")
-    np.savez(part, codes=np.concatenate(codes), offsets=np.asarray(offsets), speakers=np.stack(speakers))
-    part.rename(path)
+    def places(self, index: int) -> np.ndarray | None:
+        count = self.codes.codes.length(index)
+        return np.full(count, -1, dtype=np.int64) if count and self.texts[index] else None

@@ -2,9 +2,9 @@
 
 Each batch is random crops. Some go through the quantizer with a random number of books; the others go first book ->
 refiner (with the voice of another crop and its own pitch) -> the same decoder, so that the decoder learns to speak from
-both. Besides spectra, what the frozen lower blocks of the recogniser hear in the result must be what they hear in the
-recording, and a finished first book must take it for the same codes: spectra alone forgive a mumble. The first book
-alone feeds the semantic probe. ``--set semantic=0`` trains without either, for the comparison in QTTS.
+both. Besides spectra, what the frozen ears hear in the result must be what they hear in the recording, and
+a finished first book must take it for the same codes: spectra alone forgive a mumble. The first book alone feeds the
+semantic probe. ``--set semantic=0`` trains without either, for the comparison in QTTS.
 
 ``--set start=published`` goes on from the published codec with first book and voice frozen: whatever was trained on the
 first book stays valid, the strategies of QTTS that read the others do not. ``--set refined=0.75`` gives the refiner
@@ -23,18 +23,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ... import checkpoints
+from ...codec.ears import Ears
 from ...codec.model import Codec
-from ...codec.recogniser import Recogniser
 from ...codec.refiner import Refiner
 from ...codec.source import HIGHEST, HISS, LOWEST, run
 from ...codec.speaker import SpeakerEncoder
-from ...config import FRAME_RATE, HOP, CodecConfig, UserError
+from ...config import FRAME_RATE, HOP, UserError
 from ...text.symbols import SYMBOLS
-from ..data.alignment import Alignments, PhoneticCache, sounds_of
-from ..data.corpora import PhonemeCache, SpeechCache, describe, pad_stack
-from ..data.load import hear_with, load_recogniser
-from ..data.pitch import PitchCache
-from ..data.sequences import tag_of
+from ..data.corpora import describe, pad_stack
+from ..data.load import hear_with, hears_as, load_ears, load_speech
+from ..data.pitch import pitch_of
+from ..data.sequences import heard_by
+from ..data.speech import sounds_of
 from ..discriminators import Discriminators
 from ..loop import Task, TrainOptions
 from ..losses import SemanticProbe, SpectralLoss
@@ -49,7 +49,7 @@ JUDGED, BY_DEGREES = 32, 300  # frames of each crop that the discriminators hear
 @dataclass(frozen=True)
 class CodecBatch:
     audio: Tensor  # [B, CROP * HOP]
-    phonetic: Tensor  # [B, CROP, semantic width] features of the frozen recogniser blocks, from the whole utterance
+    phonetic: Tensor  # [B, CROP, semantic width] what the ears hear of the whole utterance
     voice: Tensor  # [B, VOICE_CROP * HOP], the same speaker elsewhere
     voice_phonetic: Tensor  # [B, VOICE_CROP, semantic width]
     labels: Tensor  # [B, CROP] phoneme id per frame
@@ -69,21 +69,19 @@ class CodecTask(Task):
     loads_published = True
 
     def __init__(self, options: TrainOptions) -> None:
-        self.speech = SpeechCache(options.data, options.work / "cache")
-        self.phonemes = PhonemeCache(self.speech)
-        recogniser = load_recogniser(options.checkpoint)
-        self.alignments = Alignments(self.speech, self.phonemes, recogniser, tag_of(recogniser))
+        ears = load_ears(options.checkpoint)
+        self.speech = load_speech(options, ears)
         self.size, self.device = options.batch or 8, options.device
         share = float(options.settings.get("refined", 0.5))  # of a batch: that voice is what most people hear
         self.refined = min(self.size - 1, max(1, round(self.size * share))) if self.size > 1 else 1
         self.goes_on |= options.settings.get("start") == "published"
         self.semantic = float(options.settings.get("semantic", 1.0))
         self.audio_gradient = float(options.settings.get("audio_gradient", 0.15)) if self.semantic else 1.0
-        self.codec, self.refiner, self.voice = self._networks(options, recogniser)
+        self.codec, self.refiner, self.voice = self._networks(options, ears)
         self.codec.phonetic.to(self.device)
-        self.pitch = PitchCache(self.speech, self.refiner.config.pitch_classes)
-        self.hertz = PitchCache(self.speech)
-        self.phonetic = PhoneticCache(self.speech, self.codec.phonetic, tag_of(self.codec.phonetic))
+        self.pitch = pitch_of(self.speech, self.refiner.config.pitch_classes)
+        self.hertz = pitch_of(self.speech)
+        self.phonetic = heard_by(self.speech, self.codec)
         self.modules = {"codec": self.codec, "refiner": self.refiner, "speaker": self.voice}
         self.train, self.test = self.speech.split(lambda i: _usable(self, i))
         if not self.train:
@@ -104,16 +102,15 @@ class CodecTask(Task):
         self.weights = seconds / seconds.sum()
         self.data_summary = describe(self.speech, self.train)
 
-    def _networks(self, options: TrainOptions, recogniser: Recogniser) -> tuple[Codec, Refiner, SpeakerEncoder]:
+    def _networks(self, options: TrainOptions, ears: Ears) -> tuple[Codec, Refiner, SpeakerEncoder]:
         if self.goes_on:
             codec, refiner, voice = published(options)
             for part in (codec.encoder, codec.quantizer, codec.decoder):
                 part.requires_grad_(True)
             codec.quantizer.books[0].requires_grad_(False)
             return codec, refiner, voice
-        c = recogniser.config
-        codec = Codec(CodecConfig(semantic_mels=c.mels, semantic_width=c.width))
-        hear_with(codec, recogniser)
+        codec = Codec(hears_as(ears))
+        hear_with(codec, ears)
         return codec, Refiner(), SpeakerEncoder()
 
     def batch(self, rng: np.random.Generator, step: int) -> CodecBatch:
@@ -122,16 +119,15 @@ class CodecTask(Task):
     def _make(self, rng: np.random.Generator, chosen: np.ndarray) -> CodecBatch:
         audio, phonetic, voice, voice_phonetic, labels, pitch, hertz, sounds, speakers, place = ([] for _ in range(10))
         for i in chosen:
-            row = self.alignments.get(i)
+            row = self.speech.labels(i)
             start = int(rng.integers(len(row) - CROP + 1))
-            ids = np.asarray(self.phonemes.ids[i], dtype=np.int64)
             spoken = row[start : start + CROP]
             audio.append(self.speech.samples(i, start * HOP, CROP * HOP))
             phonetic.append(self.phonetic.get(i)[start : start + CROP])
-            labels.append(ids[spoken])
+            labels.append(spoken)
             pitch.append(self.pitch.get(i)[start : start + CROP].astype(np.int64))
             hertz.append(self.hertz.get(i)[start : start + CROP])
-            sounds.append(ids[sounds_of(spoken, MAX_SOUNDS)])
+            sounds.append(sounds_of(spoken, MAX_SOUNDS))
             speaker = self.speech.utterances[i].speaker
             other = int(rng.choice(self.by_voice.get(speaker, [i])))
             heard, told = self._voice(rng, other)
@@ -300,8 +296,7 @@ def published(options: TrainOptions) -> tuple[Codec, Refiner, SpeakerEncoder]:
 
 
 def _usable(task: CodecTask, index: int) -> bool:
-    row = task.alignments.get(index)
-    return row is not None and CROP < len(row) <= len(task.speech.samples(index)) // HOP
+    return task.speech.frames(index) > CROP and task.speech.places(index) is not None
 
 
 def random_books(count: int, books: int) -> Tensor:

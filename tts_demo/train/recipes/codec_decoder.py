@@ -12,8 +12,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ...codec.ears import Ears
 from ...codec.model import Codec
-from ...codec.recogniser import Recogniser
 from ...codec.refiner import Refiner
 from ...codec.speaker import SpeakerEncoder
 from ..loop import TrainOptions
@@ -29,7 +29,7 @@ class CodecDecoderTask(CodecTask):
         super().__init__(options)
         self.helpers = {name: part for name, part in self.helpers.items() if name == "discriminators"}
 
-    def _networks(self, options: TrainOptions, recogniser: Recogniser) -> tuple[Codec, Refiner, SpeakerEncoder]:
+    def _networks(self, options: TrainOptions, ears: Ears) -> tuple[Codec, Refiner, SpeakerEncoder]:
         codec, refiner, voice = published(options)
         codec.decoder.requires_grad_(True)
         return codec, refiner, voice

@@ -27,7 +27,7 @@ from ...methods.dcar.heads import Heads
 from ...methods.dcar.policy import Policy
 from ...methods.dcar.ranges import LONGEST
 from ..data.corpora import describe
-from ..data.load import load_lm, load_recogniser, sequences
+from ..data.load import load_ears, load_lm, sequences
 from ..data.sequences import SpeechBatch, prefix_batch
 from ..loop import Task, TrainOptions
 from .dcar_reward import PhonemeErrors
@@ -85,7 +85,7 @@ class PolicyTask(Task):
         self.lm = load_lm(options).requires_grad_(False)
         heads = checkpoints.load_module(options.checkpoint, "dcar-heads", Heads(self.lm))
         codec, refiner = (checkpoints.load_module(options.checkpoint, name) for name in ("codec", "refiner"))
-        self.errors = PhonemeErrors(codec, refiner, load_recogniser(options.checkpoint))
+        self.errors = PhonemeErrors(codec, refiner, load_ears(options.checkpoint))
         self.prepare(heads)
 
     def prepare(self, heads: Heads) -> None:
@@ -204,15 +204,8 @@ class PolicyTask(Task):
             other = int(rng.choice(self.data.same_voice(i)))
             codes, voice = self.data.codes.get(i), self.data.codes.get(other)
             prompts.append(torch.from_numpy(np.resize(voice[:PROMPT_FRAMES], (PROMPT_FRAMES, voice.shape[1]))))
-            items.append(
-                (
-                    np.asarray(self.data.phonemes.ids[i], dtype=np.int64),
-                    codes,
-                    np.full(len(codes), -1),
-                    self.data.codes.speakers[other],
-                )
-            )
-        truth = [self.data.phonemes.sounds(i) for i in chosen]
+            items.append((self.data.speech.ids(i), codes, np.full(len(codes), -1), self.data.codes.speakers[other]))
+        truth = [self.data.speech.sounds(i).tolist() for i in chosen]
         recorded = torch.tensor([self._recording(i, t) for i, t in zip(chosen, truth)])
         return Utterances(self.data.collate(items), truth, recorded, torch.stack(prompts))
 

@@ -1,8 +1,8 @@
 """How well a batch of generated codes is understood: the outcome reward of DCAR's policy (section 4.2).
 
-The bundled recogniser names phonemes, not words, so the error rate is counted over phonemes: it stands for the paper's
-word error rate, is finer on short utterances, and needs no language model that would guess what was not said. The
-recogniser that earns a reward must not print the quality table: ``evaluate`` uses another one.
+The ears name phonemes, not words, so the error rate is counted over phonemes: it stands for the paper's
+word error rate, is finer on short utterances, and needs no language model that would guess what was not said. Ears
+that earn a reward must not print the quality table: ``evaluate`` uses another judge.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import torch
 from rapidfuzz.distance import Levenshtein
 from torch import Tensor
 
+from ...codec.ears import Ears
 from ...codec.model import Codec
-from ...codec.recogniser import Recogniser
 from ...codec.refiner import Refiner
 from ...config import HOP
 
@@ -22,8 +22,8 @@ from ...config import HOP
 class PhonemeErrors:
     """First-codebook codes -> waveform (refiner and codec, all rows at once) -> phonemes -> error rate."""
 
-    def __init__(self, codec: Codec, refiner: Refiner, recogniser: Recogniser) -> None:
-        self.codec, self.refiner, self.recogniser = codec, refiner, recogniser
+    def __init__(self, codec: Codec, refiner: Refiner, ears: Ears) -> None:
+        self.codec, self.refiner, self.ears = codec, refiner, ears
 
     @torch.no_grad()
     def of_codes(
@@ -42,5 +42,5 @@ class PhonemeErrors:
 
     def of_samples(self, samples: Tensor, truth: Sequence[int]) -> float:
         """samples [N] at 16 kHz -> error rate against ``truth``."""
-        heard = self.recogniser.phonemes(samples) if len(samples) >= HOP else []
+        heard = self.ears.phonemes(samples) if len(samples) >= HOP else []
         return Levenshtein.distance(heard, list(truth)) / max(1, len(truth))

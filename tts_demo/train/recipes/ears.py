@@ -25,10 +25,11 @@ from ... import checkpoints
 from ...codec.ears import Ears, EarsConfig
 from ...config import HOP, UserError
 from ..data.corpora import describe, pad_stack
-from ..data.rows import Rows
+from ..data.load import load_speech
 from ..data.speech import TEACHER, UNKNOWN, Speech
 from ..data.varied import PACE, THROAT, blotted, in_rooms, louder, noisy, warp
 from ..loop import Task, TrainOptions
+from ..losses import known_frames_loss
 
 SCORED = 40  # utterances of each held-out set
 SHORTEST, LONGEST = 0.6, 20.0  # seconds
@@ -56,16 +57,14 @@ class EarsTask(Task):
 
     def __init__(self, options: TrainOptions) -> None:
         settings = options.settings
-        self.speech = load_speech(options)
+        teach_times = checkpoints.load_module(Path(settings["align"]), "ears") if "align" in settings else None
+        self.speech = load_speech(options, teach_times)
         self.model, self.device = Ears(EarsConfig()), options.device
         if settings.get("start") == "recogniser":
             begin_with(self.model, checkpoints.load_module(options.checkpoint, "recogniser"))
         self.model.skip = float(settings.get("skip", 0.05))
         self.settled = int(settings.get("settled", 0))
         self.modules, self.helpers = {"ears": self.model}, {}
-        self.aligned = Rows(options.work / "cache" / "labels")
-        if "align" in settings:
-            align_natural(self.speech, self.aligned, Path(settings["align"]))
         train = [i for i in self.speech.indices(held_out=False) if self._fits(i)]
         if not train:
             raise UserError("There is no speech to train on: give --data, --set teacher=FOLDER, or both.")
@@ -90,9 +89,9 @@ class EarsTask(Task):
         slower = [int(n * p) for n, p in zip(frames, pace)]
         labels = []
         for i, n, m in zip(chosen, frames, slower):
-            row = self._labels(i)
+            row = self.speech.labels(i)
             place = np.minimum(((np.arange(m) + 0.5) * n / m).astype(int), n - 1)
-            labels.append(np.full(m, UNKNOWN) if row is None else row[place].astype(np.int64))
+            labels.append(np.full(m, UNKNOWN) if row is None else row[place])
         targets = [self.speech.sounds(i) for i in chosen]
         return Heard(
             pad_stack([self.speech.samples(i)[: n * HOP] for i, n in zip(chosen, frames)]),
@@ -104,10 +103,6 @@ class EarsTask(Task):
             torch.tensor([len(t) for t in targets]),
         )
 
-    def _labels(self, index: int) -> np.ndarray | None:
-        key = self.speech.keys[index]
-        return self.aligned[key] if key in self.aligned else self.speech.labels(index)
-
     def loss(self, batch: Heard, step: int) -> tuple[Tensor, dict[str, float]]:
         batch = batch.to(self.device)
         with torch.no_grad():
@@ -118,11 +113,9 @@ class EarsTask(Task):
         spell, frame = self.model.heads(self.model.understood(low))
         scores = spell.log_softmax(-1).transpose(0, 1)
         ctc = F.ctc_loss(scores, batch.targets, batch.frames, batch.lengths, blank=0, zero_infinity=True)
-        parts = {"ctc": ctc.item()}
-        if bool((batch.labels != UNKNOWN).any()):
-            told = F.cross_entropy(frame.transpose(1, 2), batch.labels, ignore_index=UNKNOWN)
-            ctc, parts = ctc + told, parts | {"frame": told.item()}
-        return ctc, parts
+        told = known_frames_loss(frame.transpose(1, 2), batch.labels)
+        known = {"frame": told.item()} if bool((batch.labels != UNKNOWN).any()) else {}
+        return ctc + told, {"ctc": ctc.item()} | known
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
@@ -141,17 +134,11 @@ class EarsTask(Task):
     def _frames_wrong(self, chosen: list[int]) -> float:
         wrong = total = 0
         for i in chosen:
-            labels = torch.from_numpy(self.speech.labels(i).astype(np.int64))
+            labels = torch.from_numpy(self.speech.labels(i))
             heard = self.model.hear(torch.from_numpy(self.speech.samples(i)).to(self.device))[1].argmax(-1).cpu()
             known = labels != UNKNOWN
             wrong, total = wrong + int((heard != labels)[known].sum()), total + int(known.sum())
         return wrong / total
-
-
-def load_speech(options: TrainOptions) -> Speech:
-    """Natural speech under ``--data`` and teachers' under ``--set teacher=``, decoded once."""
-    teachers = [Path(p) for p in options.settings.get("teacher", "").split(":") if p]
-    return Speech(options.data, teachers, options.work / "cache")
 
 
 def begin_with(ears: Ears, recogniser: torch.nn.Module) -> None:
@@ -184,24 +171,3 @@ def held_out_sets(speech: Speech) -> dict[str, list[int]]:
         f"{TEACHER}'s voices unheard": of(lambda corpus: corpus == TEACHER),
     }
     return {name: some[:: max(1, len(some) // SCORED)][:SCORED] for name, some in groups.items()}
-
-
-@torch.inference_mode()
-def align_natural(speech: Speech, aligned: Rows, folder: Path) -> None:
-    """Sounds and pauses of natural utterances, frame by frame, as published ears in ``folder`` hear them."""
-    import torchaudio
-
-    ears = checkpoints.load_module(folder, "ears").eval()
-    numbers = {key: i for i, key in enumerate(speech.keys)}
-
-    def labels(key: str) -> np.ndarray:
-        i = numbers[key]
-        scores = ears.hear(torch.from_numpy(speech.samples(i)))[1][None]
-        sounds = torch.from_numpy(speech.sounds(i))[None].int()
-        try:
-            return torchaudio.functional.forced_align(scores, sounds, blank=0)[0][0].numpy().astype(np.int16)
-        except RuntimeError:  # more sounds than frames: the text is not what was said
-            return np.full(speech.frames(i), UNKNOWN, dtype=np.int16)
-
-    natural = [key for key, s in zip(speech.keys, speech.spoken) if s is None]
-    aligned.fill([k for k in natural if not speech.utterances[numbers[k]].held_out], labels, "aligning")

@@ -19,7 +19,7 @@ from ...codec.refiner import Refiner
 from ...config import FRAME_RATE, UserError
 from ..data.corpora import describe
 from ..data.load import sequences
-from ..data.pitch import PitchCache
+from ..data.pitch import pitch_of
 from ..loop import Task, TrainOptions
 
 CROP = 200  # frames
@@ -44,7 +44,7 @@ class RefinerTask(Task):
     def __init__(self, options: TrainOptions) -> None:
         self.data, self.device, self.size = sequences(options, frames=1), options.device, options.batch or 4
         self.refiner = Refiner(checkpoints.load_module(options.checkpoint, "refiner").config)
-        self.pitch = PitchCache(self.data.speech, self.refiner.config.pitch_classes)
+        self.pitch = pitch_of(self.data.speech, self.refiner.config.pitch_classes)
         self.quantizer = checkpoints.load_module(options.checkpoint, "codec").quantizer.to(self.device)
         self.train = [i for i in self.data.train if self._frames(i) > CROP]
         self.test = [i for i in self.data.test if self._frames(i) > CROP]

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from ... import checkpoints
+from ...codec.ears import Ears
 from ...codec.model import Codec
-from ...codec.recogniser import Recogniser
 from ...codec.refiner import BooksRefiner, Refiner
 from ...codec.speaker import SpeakerEncoder
 from ...config import Sampling
@@ -27,9 +27,9 @@ from ...methods.qtts import QTTS
 from ...methods.qtts.delay import DelayStrategy
 from ...methods.qtts.hierarchical import HierarchicalStrategy
 from ..data.corpora import describe
-from ..data.drawn import DrawnCache, draw_delay, draw_hierarchical
+from ..data.drawn import Drawn, draw_delay, draw_hierarchical
 from ..data.load import load_lm, sequences
-from ..data.sequences import tag_of
+from ..data.speech import tag_of
 from ..loop import TrainOptions
 from .codec import CROP, CodecBatch, CodecTask, fitted, published
 
@@ -54,7 +54,7 @@ class BooksRefinerTask(CodecTask):
         self.weights = seconds / seconds.sum()
         self.data_summary = describe(self.speech, self.train)
 
-    def _networks(self, options: TrainOptions, recogniser: Recogniser) -> tuple[Codec, Refiner, SpeakerEncoder]:
+    def _networks(self, options: TrainOptions, ears: Ears) -> tuple[Codec, Refiner, SpeakerEncoder]:
         codec, plain, voice = published(options)
         refiner = BooksRefiner(plain.config)
         if checkpoints.available(options.checkpoint, NAME) and options.settings.get("start") == "published":
@@ -63,7 +63,7 @@ class BooksRefinerTask(CodecTask):
             refiner.load_state_dict(plain.state_dict(), strict=False)
         return codec, refiner.requires_grad_(True), voice
 
-    def _drawn(self, options: TrainOptions, hours: float) -> DrawnCache:
+    def _drawn(self, options: TrainOptions, hours: float) -> Drawn:
         data, lm = sequences(options, frames=1), load_lm(options)
         adapters = {
             name: checkpoints.load_module(options.checkpoint, name, module).to(options.device)
@@ -76,7 +76,7 @@ class BooksRefinerTask(CodecTask):
             ),
         }
         tag = tag_of(lm, *adapters.values(), self.codec.quantizer)
-        return DrawnCache(data, draws, self.speech.folder / f"drawn-{tag}-{hours:g}.npz", hours)
+        return Drawn(data, draws, tag, hours)
 
     def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
         source = torch.where(torch.rand(len(batch.place)) < self.recorded, 0, torch.randint(1, 3, (len(batch.place),)))
@@ -124,7 +124,7 @@ class BooksRefinerTask(CodecTask):
             batch = self._make(rng, np.asarray(self.test[start : start + 12]))
             codes, batch = self._codes(batch).to(self.device), batch.to(self.device)
             speaker, count = self.voice(batch.voice), len(codes)
-            for source, name in enumerate(DrawnCache.SOURCES):
+            for source, name in enumerate(Drawn.SOURCES):
                 for books in (2, 8):
                     refined, _ = self._refine(
                         batch, codes, torch.full((count,), source), torch.full((count,), books), speaker
