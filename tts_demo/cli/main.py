@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ..config import UserError
-from . import bench, decode, encode, evaluate, methods, phonemes, record, report, say, train
+from . import bench, decode, encode, evaluate, methods, phonemes, record, report, say, teach, train
 from .settings import exit_code
 
 COMMANDS = {
     module.__name__.rpartition(".")[2]: module
-    for module in (say, phonemes, methods, encode, decode, evaluate, bench, report, train, record)
+    for module in (say, phonemes, methods, encode, decode, evaluate, bench, report, teach, train, record)
 }
 
 

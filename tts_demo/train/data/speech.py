@@ -169,12 +169,12 @@ def read_teacher(folders: list[Path]) -> list[tuple[Utterance, Spoken]]:
         listed = folder / "held_out_voices.json"
         held_out |= set(json.loads(listed.read_text())) if listed.exists() else set()
         for path in sorted(folder.glob("align*.jsonl")):
-            for row in _lines(path):
+            for row in spoken_lines(path):
                 durations[row["id"]] = (row["lead"], *row["frames"], row["tail"])
         for path in [*folder.glob("*.flac"), *folder.glob("audio/*.flac"), *folder.glob("audio/*.opus")]:
             audio[path.stem] = path
     found = []
-    for row in (row for plan in plans for row in _lines(plan)):
+    for row in (row for plan in plans for row in spoken_lines(plan)):
         name, voice = row["id"], int(row["voice"])
         if name in durations and name in audio and len(durations[name]) == len(row["phonemes"]) + 2:
             speaker = f"{TEACHER}-{voice:03d}"
@@ -183,7 +183,7 @@ def read_teacher(folders: list[Path]) -> list[tuple[Utterance, Spoken]]:
     return found
 
 
-def _lines(path: Path) -> Iterable[dict]:
+def spoken_lines(path: Path) -> Iterable[dict]:
     """Records of a file that another process may be writing: its last line may not be whole."""
     with open(path, encoding="utf-8") as file:
         for line in file:
