@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tts_demo.config import Sampling
-from tts_demo.lm.sampling import Ending, History, Law, distribution, law, sample, special_ids
+from tts_demo.lm.sampling import Distribution, Ending, History, distribution, probabilities, sample, special_ids
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.5, 0.0, -1.0]])
 
@@ -20,7 +20,7 @@ def frequencies(sampling: Sampling, n: int = 20_000, **kwargs) -> torch.Tensor:
     "sampling", [Sampling(1.0, 0, 1.0), Sampling(0.7, 3, 1.0), Sampling(1.0, 0, 0.8), Sampling(0.5, 4, 0.9)]
 )
 def test_frequencies_follow_the_distribution(sampling):
-    expected = distribution(LOGITS, sampling)[0]
+    expected = probabilities(LOGITS, sampling)[0]
     assert expected.sum() == pytest.approx(1, abs=1e-6)
     # Worst standard deviation of a frequency is 0.0035: five of them.
     torch.testing.assert_close(frequencies(sampling), expected, atol=0.018, rtol=0)
@@ -29,30 +29,30 @@ def test_frequencies_follow_the_distribution(sampling):
 @pytest.mark.parametrize("sampling", [Sampling(0.0), Sampling(1.0, 0, 1.0), Sampling(0.7, 3, 0.9)])
 @pytest.mark.parametrize("repeated", [None, 2])
 def test_a_draw_tells_its_law(sampling, repeated):
-    """With its ids it is ``distribution``, and what is drawn follows it; with a forbidden id and with what was said
+    """With its ids it is ``probabilities``, and what is drawn follows it; with a forbidden id and with what was said
     before."""
     n, forbid = 20_000, torch.tensor([False, True, False, False, False])
     history = None if repeated is None else torch.full((n, 10), -1).index_fill_(1, torch.arange(4), repeated)
-    found = law(LOGITS.expand(n, -1), sampling, forbid, history)
+    found = distribution(LOGITS.expand(n, -1), sampling, forbid, history)
     token = found.draw(torch.Generator().manual_seed(1))
-    expected = distribution(LOGITS, sampling, forbid, None if history is None else history[:1])[0]
+    expected = probabilities(LOGITS, sampling, forbid, None if history is None else history[:1])[0]
     torch.testing.assert_close(found.full(5)[0], expected)
     torch.testing.assert_close(torch.bincount(token, minlength=5) / n, expected, atol=0.018, rtol=0)
 
 
 def test_laws_of_some_ids_and_of_all_go_together():
-    few, full = law(LOGITS, Sampling(1.0, 2, 1.0)), Law(LOGITS.softmax(-1), torch.arange(5)[None])
+    few, full = distribution(LOGITS, Sampling(1.0, 2, 1.0)), Distribution(LOGITS.softmax(-1), torch.arange(5)[None])
     for laws in ((few, few), (few, full)):
-        both = Law.together(laws, 5)
+        both = Distribution.concat(laws, 5)
         torch.testing.assert_close(both.full(5), torch.cat([each.full(5) for each in laws]))
 
 
 def test_truncation_rules():
     full = LOGITS.softmax(-1)[0]
-    top3 = distribution(LOGITS, Sampling(1.0, 3, 1.0))[0]
+    top3 = probabilities(LOGITS, Sampling(1.0, 3, 1.0))[0]
     torch.testing.assert_close(top3, torch.cat([full[:3] / full[:3].sum(), torch.zeros(2)]))
-    assert (distribution(LOGITS, Sampling(1.0, 0, 0.6))[0] > 0).sum() == 2  # 0.58 is not yet 0.6
-    assert distribution(LOGITS, Sampling(0.0))[0].tolist() == [1, 0, 0, 0, 0]
+    assert (probabilities(LOGITS, Sampling(1.0, 0, 0.6))[0] > 0).sum() == 2  # 0.58 is not yet 0.6
+    assert probabilities(LOGITS, Sampling(0.0))[0].tolist() == [1, 0, 0, 0, 0]
 
 
 def test_greedy_and_seed():
@@ -85,7 +85,7 @@ def test_speech_may_not_end_before_its_shortest_length():
 def test_forbidden_ids_never_appear():
     forbid = special_ids(3, 5, "cpu")
     assert frequencies(Sampling(2.0, 0, 1.0), forbid=forbid)[3:].sum() == 0
-    assert distribution(LOGITS, Sampling(1.0, 0, 1.0), forbid)[0, 3:].sum() == 0
+    assert probabilities(LOGITS, Sampling(1.0, 0, 1.0), forbid)[0, 3:].sum() == 0
 
 
 def test_history_is_a_ring():

@@ -9,10 +9,10 @@ import torch
 
 from tts_demo.config import Sampling, UserError
 from tts_demo.lm.masks import prefix_mask
-from tts_demo.lm.sampling import Law, distribution, sample
+from tts_demo.lm.sampling import Distribution, probabilities, sample
 from tts_demo.methods import METHODS
 from tts_demo.methods.baseline import Baseline
-from tts_demo.methods.ssd import SSD, DraftLength, before, judge
+from tts_demo.methods.ssd import SSD, DraftLength, preceding, verify
 
 GREEDY = Sampling(temperature=0)
 PLAIN = Sampling(1.0, 0, 1.0, repeat_window=0)
@@ -72,10 +72,10 @@ def test_registry_and_options():
             SSD.Options.parse(bad)
 
 
-def rows_of(probs: torch.Tensor, shuffled: bool = False) -> Law:
+def rows_of(probs: torch.Tensor, shuffled: bool = False) -> Distribution:
     """A law [R, V] of all ids, in order or each row in one of its own."""
     ids = torch.stack([torch.randperm(probs.shape[-1]) if shuffled else torch.arange(probs.shape[-1]) for _ in probs])
-    return Law(probs.gather(-1, ids), ids)
+    return Distribution(probs.gather(-1, ids), ids)
 
 
 @pytest.mark.parametrize("shuffled", (False, True))
@@ -85,7 +85,7 @@ def test_emitted_tokens_follow_the_target_exactly(shuffled):
     p = rows_of(torch.tensor([[0.50, 0.30, 0.10, 0.05, 0.05, 0.0], [0.1, 0.1, 0.1, 0.1, 0.3, 0.3]]), shuffled)
     q = torch.tensor([[0.20, 0.30, 0.05, 0.25, 0.10, 0.1], [0.3, 0.3, 0.1, 0.1, 0.1, 0.1], [1, 0, 0, 0, 0, 0.0]])
     judging = rows_of(q, shuffled)
-    said = [judge(p.draw(generator), p, judging, 0.0, generator) for _ in range(rounds)]
+    said = [verify(p.draw(generator), p, judging, 0.0, generator) for _ in range(rounds)]
     first, second = (
         torch.bincount(torch.tensor([s[i] for s in said if len(s) > i]), minlength=6).float() for i in (0, 1)
     )
@@ -108,7 +108,7 @@ def test_tolerance_raises_acceptance_by_what_it_says():
         (0.001, 1.0, 1.0),
     ):
         q = rows_of(torch.tensor([[1 - chance, chance], [0.5, 0.5]]))
-        accepted = sum(len(judge(drafted, p, q, tolerance, generator)) - 1 for _ in range(rounds))
+        accepted = sum(len(verify(drafted, p, q, tolerance, generator)) - 1 for _ in range(rounds))
         assert accepted / rounds == pytest.approx(share, abs=0.036), (chance, tolerance)  # five standard deviations
 
 
@@ -116,9 +116,9 @@ def test_where_draft_and_base_agree_but_for_rounding_something_is_said():
     p = rows_of(torch.tensor([[0.5, 0.5]]))
     q = rows_of(torch.tensor([[0.5 - 1e-7, 0.5 - 1e-7], [0.0, 1.0]]))
     for seed in range(50):
-        assert judge(torch.tensor([0]), p, q, 0.0, torch.Generator().manual_seed(seed)) == [0, 1]
-    halves = Law(p.weights / 2, p.ids)  # weights need not sum to 1
-    assert {tuple(judge(torch.tensor([0]), halves, q, 0.0, torch.Generator().manual_seed(s))) for s in range(50)} == {
+        assert verify(torch.tensor([0]), p, q, 0.0, torch.Generator().manual_seed(seed)) == [0, 1]
+    halves = Distribution(p.weights / 2, p.ids)  # weights need not sum to 1
+    assert {tuple(verify(torch.tensor([0]), halves, q, 0.0, torch.Generator().manual_seed(s))) for s in range(50)} == {
         (0, 1)
     }
 
@@ -127,11 +127,11 @@ def test_law_counts_redraws_of_repeated_tokens():
     logits = torch.tensor([[2.0, 1.0, 0.5, 0.0, -1.0]])
     sampling = Sampling(0.9, 3, 0.95, repeat_window=6, repeat_ratio=0.3)
     history = torch.tensor([[0, 0, 1, -1, -1, -1]])
-    law = distribution(logits, sampling, history=history)[0]
+    law = probabilities(logits, sampling, history=history)[0]
     generator = torch.Generator().manual_seed(0)
     drawn = sample(logits.expand(20_000, -1), sampling, generator, history.expand(20_000, -1))
     assert chi_square(torch.bincount(drawn, minlength=5).float(), law * 20_000) < 23.5  # 4 degrees, 1 in 10,000
-    assert law.sum() == pytest.approx(1, abs=1e-5) and law[0] < distribution(logits, sampling)[0, 0]
+    assert law.sum() == pytest.approx(1, abs=1e-5) and law[0] < probabilities(logits, sampling)[0, 0]
 
 
 def test_counting_is_skipped_only_where_it_changes_nothing(tiny_lm, tiny_prefix, monkeypatch):
@@ -191,11 +191,11 @@ def test_tolerance_1_accepts_everything_that_the_base_may_say(tiny_lm, tiny_pref
     said = []
 
     def watch(drafted, p, q, *rest):
-        new = judge(drafted, p, q, *rest)
+        new = verify(drafted, p, q, *rest)
         said.append(q.full(tiny_lm.config.vocab)[: len(new)].gather(-1, torch.tensor(new)[:, None]))
         return new
 
-    monkeypatch.setattr("tts_demo.methods.ssd.method.judge", watch)
+    monkeypatch.setattr("tts_demo.methods.ssd.method.verify", watch)
     steps, _ = finish(
         method, start(method, tiny_prefix, Sampling(1.0, 5, 0.8, repeat_window=0), 5, 60, True, tolerance=1.0)
     )
@@ -208,7 +208,7 @@ def test_caches_after_rollback_equal_a_fresh_prefill(tiny_lm, tiny_prefix, lengt
     state = start(method, tiny_prefix, Sampling(1.0), 1, 60, True, tolerance=0.0, draft_length=length)
     outcomes = set()
     while not (step := method.step(state)).done:
-        behind = torch.cat(state.behind)
+        behind = torch.cat(state.unread)
         outcomes.add(step.accepted == step.proposed)
         embedded = torch.cat(
             [
@@ -220,7 +220,11 @@ def test_caches_after_rollback_equal_a_fresh_prefill(tiny_lm, tiny_prefix, lengt
         for name, decoder, unseen in (("backbone", tiny_lm.decoder, state.last), ("draft", method.draft, behind)):
             cache, n = state.caches[name], len(embedded) - len(unseen)
             # of the base, all of it
-            x = embedded[:n] if heard is None else method.listen(before(heard, len(tiny_prefix.x))[:n], embedded[:n])
+            x = (
+                embedded[:n]
+                if heard is None
+                else method.project(preceding(heard, len(tiny_prefix.x))[:n], embedded[:n])
+            )
             fresh = decoder.new_cache(n)
             hidden = decoder.forward(x[None], fresh, 0, prefix_mask(len(tiny_prefix.x), n, True))
             heard = hidden[0] if heard is None else heard
@@ -237,7 +241,7 @@ def test_truncation_applies_to_both_sides(tiny_lm, tiny_prefix):
     sampling = Sampling(0.8, 5, 0.9, repeat_window=0)
     state = start(method, tiny_prefix, sampling, draft_length=3)
     drafted, p, recent = method._draft(state, 3)
-    q = method._judging_laws(state, method._read(state, drafted), recent)
+    q = method._base_distributions(state, method._base_states(state, drafted), recent)
     for laws in (p.full(tiny_lm.config.vocab), q.full(tiny_lm.config.vocab)):
         assert ((laws > 0).sum(-1) <= 5).all()
         torch.testing.assert_close(laws.sum(-1), torch.ones(len(laws)))
@@ -278,14 +282,14 @@ def test_forced_length_never_ends_early(tiny_lm, tiny_prefix):
 def test_replay_rows_decide_every_token(tiny_lm, tiny_prefix):
     method = make_method(tiny_lm, 0.1)
     state = start(method, tiny_prefix, PLAIN, 4, 20, True, tolerance=0.2)
-    laws, judging = [], method._judging_laws
+    laws, judging = [], method._base_distributions
 
     def watch(*args):
         found = judging(*args)
         laws.append(found.full(tiny_lm.config.vocab))
         return found
 
-    method._judging_laws = watch
+    method._base_distributions = watch
     steps, tokens = finish(method, state)
     stepwise = torch.cat([law[: len(step.frames)] for law, step in zip(laws, steps)])
     replay = method.replay(state)

@@ -8,7 +8,7 @@ import torch
 
 from tts_demo import audio, checkpoints
 from tts_demo.config import Sampling
-from tts_demo.lm.sampling import Law
+from tts_demo.lm.sampling import Distribution
 from tts_demo.stacks import load_stack
 from tts_demo.ui.page import voices
 
@@ -70,9 +70,9 @@ def test_at_tolerance_0_the_tokens_of_real_sentences_are_the_baselines(stack, mo
     assert chance(baseline, exact) > 0.002
     # And it would be seen if nobody judged: the draft's own law, three tokens of four.
     monkeypatch.setattr(
-        "tts_demo.methods.ssd.method.judge",
+        "tts_demo.methods.ssd.method.verify",
         lambda drafted, p, q, tolerance, generator: (
-            drafted.tolist() + Law(q.weights[-1:], q.ids[-1:]).draw(generator).tolist()
+            drafted.tolist() + Distribution(q.weights[-1:], q.ids[-1:]).draw(generator).tolist()
         ),
     )
     believed = spoken(stack, prompt, "ssd", 2000, tolerance=0.0, draft_length="3")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tts_demo.config import Sampling
-from tts_demo.lm.sampling import distribution, sample
+from tts_demo.lm.sampling import probabilities, sample
 from tts_demo.stacks.cosyvoice.configs import RELEASED_SAMPLING
 
 
@@ -38,7 +38,7 @@ def test_law(spread, settings):
         logits = torch.randn(60, generator=generator) * spread
         recent = [int(logits.argmax()), *torch.randint(60, (13,), generator=generator).tolist(), int(logits.argmax())]
         history = torch.tensor([recent[-settings.repeat_window :]])
-        mine = distribution(logits[None], settings, history=history)[0]
+        mine = probabilities(logits[None], settings, history=history)[0]
         torch.testing.assert_close(mine.double(), literal_law(logits, recent, settings), rtol=1e-4, atol=1e-6)
 
 

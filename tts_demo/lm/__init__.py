@@ -5,10 +5,11 @@ from .decoder import Decoder
 from .lora import LoraDelta, LoraFactors, LoraSpec
 from .model import LanguageModel
 from .prefix import Prefix
-from .sampling import History, distribution, sample
+from .sampling import Distribution, History, distribution, probabilities, sample
 
 __all__ = [
     "Decoder",
+    "Distribution",
     "History",
     "KVCache",
     "LanguageModel",
@@ -17,5 +18,6 @@ __all__ = [
     "LoraSpec",
     "Prefix",
     "distribution",
+    "probabilities",
     "sample",
 ]

@@ -13,11 +13,64 @@ from ..config import LMConfig, Sampling
 from .prefix import Prefix
 
 
+@dataclass(frozen=True)
+class Distribution:
+    """Categorical distributions over candidate ids, for any number of rows: ``weights`` [..., M] proportional to the
+    probabilities of ``ids`` [..., M]; all other ids have probability 0. (Normalising would cost two operators more for
+    each drafted token.)"""
+
+    weights: Tensor
+    ids: Tensor
+
+    def draw(self, generator: torch.Generator | None = None) -> Tensor:
+        """One token a row [...]."""
+        return self.ids.gather(-1, race(self.weights, generator)[..., None])[..., 0]
+
+    def full(self, size: int) -> Tensor:
+        """Probabilities of all ids [..., size]."""
+        probs = self.weights / self.weights.sum(-1, keepdim=True)
+        return probs.new_zeros(*probs.shape[:-1], size).scatter_(-1, self.ids, probs)
+
+    @staticmethod
+    def concat(parts: Sequence[Distribution], size: int) -> Distribution:
+        """The rows of several distributions [B, M] as one."""
+        if len({part.ids.shape[-1] for part in parts}) > 1:
+            parts = [_over_all_ids(part.full(size)) for part in parts]
+        return Distribution(torch.cat([part.weights for part in parts]), torch.cat([part.ids for part in parts]))
+
+
+def _over_all_ids(probs: Tensor) -> Distribution:
+    return Distribution(probs, torch.arange(probs.shape[-1], device=probs.device).expand_as(probs))
+
+
+def distribution(
+    logits: Tensor, sampling: Sampling, forbid: Tensor | None = None, history: Tensor | None = None
+) -> Distribution:
+    """The distribution that ``sample`` draws from: logits [B, V] -> candidates [B, M], likeliest first, as many as
+    top-k leaves, or all ids; greedy has one.
+
+    forbid: [V] bool, True = never drawn. history [B, W] as ``sample`` takes it: the redraws of repetition-aware
+    sampling are then included in closed form: what is drawn and not repeated, and, for the mass of each repeated token,
+    the untruncated distribution of the others. None: repetition is ignored.
+    """
+    logits = _without(logits, forbid)
+    found = Distribution(*_truncated(logits, sampling))
+    if _never_redrawn(found.ids, sampling, history):
+        return found
+    return _over_all_ids(_with_redraws(found.full(logits.shape[-1]), logits, sampling, history))
+
+
+def probabilities(
+    logits: Tensor, sampling: Sampling, forbid: Tensor | None = None, history: Tensor | None = None
+) -> Tensor:
+    """``distribution`` as probabilities of all ids [B, V]. Differentiable."""
+    return distribution(logits, sampling, forbid, history).full(logits.shape[-1])
+
+
 def _truncated(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """logits [B, V] -> weights [B, M], in the proportions of the probabilities, and their ids [B, M], likeliest first,
-    after temperature, top-k and top-p. The mass that top-p counts is that of the whole distribution, tokens beyond
-    top-k
-    included, as CosyVoice does it."""
+    """logits [B, V] -> weights [B, M], proportional to the probabilities, and their ids [B, M], likeliest first, after
+    temperature, top-k and top-p. The mass that top-p counts is that of the whole distribution, tokens beyond top-k
+    included, as in CosyVoice."""
     size = logits.shape[-1]
     k = 1 if sampling.temperature == 0 else min(sampling.top_k or size, size)
     if k == 1:
@@ -30,76 +83,24 @@ def _truncated(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     return probs, ids
 
 
-@dataclass(frozen=True)
-class Law:
-    """What a token is drawn from, for any number of rows: weights [..., M], in the proportions of the probabilities, of
-    ids [..., M]; all others have none. (That they sum to 1 would be two operators more for each token drafted.)"""
-
-    weights: Tensor
-    ids: Tensor
-
-    def draw(self, generator: torch.Generator | None = None) -> Tensor:
-        """A token a row [...]."""
-        return self.ids.gather(-1, race(self.weights, generator)[..., None])[..., 0]
-
-    def full(self, size: int) -> Tensor:
-        """Probabilities of all ids, [..., size]."""
-        probs = self.weights / self.weights.sum(-1, keepdim=True)
-        return probs.new_zeros(*probs.shape[:-1], size).scatter_(-1, self.ids, probs)
-
-    @staticmethod
-    def together(laws: Sequence[Law], size: int) -> Law:
-        """Rows of several laws [B, M] in one."""
-        if len({law.ids.shape[-1] for law in laws}) > 1:
-            laws = [_of_all(law.full(size)) for law in laws]
-        return Law(torch.cat([law.weights for law in laws]), torch.cat([law.ids for law in laws]))
-
-
-def _of_all(probs: Tensor) -> Law:
-    return Law(probs, torch.arange(probs.shape[-1], device=probs.device).expand_as(probs))
-
-
-def law(logits: Tensor, sampling: Sampling, forbid: Tensor | None = None, history: Tensor | None = None) -> Law:
-    """logits [B, V] -> what ``sample`` draws from, of as many ids as top-k leaves (likeliest first), or of all; greedy
-    is certain.
-
-    forbid: [V] bool, True = never drawn. history [B, W] as ``sample`` takes it: the law then counts the redraws of
-    repetition-aware sampling in, in closed form: what is drawn and not repeated, and, for the mass of each token that
-    is repeated, the untruncated distribution of the others. Without it repetition is left aside.
-    """
-    logits = _without(logits, forbid)
-    found = Law(*_truncated(logits, sampling))
-    if _never_redrawn(found.ids, sampling, history):
-        return found
-    return _of_all(_with_redraws(found.full(logits.shape[-1]), logits, sampling, history))
-
-
-def distribution(
-    logits: Tensor, sampling: Sampling, forbid: Tensor | None = None, history: Tensor | None = None
-) -> Tensor:
-    """The same as probabilities [B, V]."""
-    return law(logits, sampling, forbid, history).full(logits.shape[-1])
-
-
 def _never_redrawn(ids: Tensor, sampling: Sampling, history: Tensor | None) -> bool:
-    """Whether none of ``ids`` [B, M] has been said so often that drawing it would mean drawing again. A GPU is not
-    asked, because the answer would have to be waited for, and reckons with redraws; a CPU is, because they are seldom
-    and cost
-    more."""
+    """Whether none of ``ids`` [B, M] is so frequent in ``history`` that drawing it would mean drawing again. On a GPU
+    the question itself would be a host sync, so the answer is False there; on a CPU redraws are rare and cost more."""
     if history is None or not sampling.repeat_window or sampling.temperature == 0:
         return True
     return ids.device.type == "cpu" and not ((history[:, :, None] == ids[:, None]).sum(1) >= sampling.often).any()
 
 
 def _with_redraws(probs: Tensor, logits: Tensor, sampling: Sampling, history: Tensor) -> Tensor:
-    """The truncated law [B, V] with the redraws of repetition-aware sampling counted in."""
+    """The truncated probabilities [B, V] with the redraws of repetition-aware sampling included."""
     size = logits.shape[-1]
     counts = logits.new_zeros(len(logits), size + 1)  # one column more, where -1 (none) falls
     counts.scatter_add_(-1, history.remainder(size + 1), counts.new_ones(1).expand(history.shape))
     repeated = probs * (counts[:, :size] >= sampling.often)
     scaled = logits / sampling.temperature
     again, top = scaled.softmax(-1), scaled.argmax(-1, keepdim=True)
-    # Redraws from again / (1 - again_r). The likeliest token goes apart: there 1 - again_r may vanish in rounding.
+    # A redraw of token r comes from again / (1 - again_r). The likeliest token is handled separately: there 1 - again_r
+    # may vanish in rounding.
     share = (repeated / (1 - again)).scatter(-1, top, 0.0)
     others = scaled.scatter(-1, top, float("-inf")).softmax(-1)
     return (probs - repeated + again * (share.sum(-1, keepdim=True) - share) + repeated.gather(-1, top) * others).clamp(
@@ -118,8 +119,8 @@ def sample(
 
     history: [B, W] recent tokens, -1 = none. A draw that fills at least ``repeat_ratio`` of the window is drawn again
     from the untruncated distribution (VALL-E 2, section 3.2) of the other tokens (CosyVoice since 2026: without it the
-    redraw often is the same token); greedy never redraws. forbid: [V] bool. A GPU makes the second draw always, because
-    asking would wait for it; a CPU makes it where it is needed, which is seldom, and saves half of a draw's time.
+    redraw often is the same token); greedy never redraws. forbid: [V] bool. A GPU always makes the second draw, because
+    asking whether it is needed would be a host sync; a CPU makes it only where it is needed.
     """
     logits = _without(logits, forbid)
     probs, ids = _truncated(logits, sampling)
@@ -138,8 +139,8 @@ def sample(
 
 
 def race(probs: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """Draw an index a row of probs [..., M] -> [...]: the first of M exponential clocks whose rates are ``probs``
-    (the exponential race: the same law as ``multinomial``, without its host sync)."""
+    """Draw an index a row of probs [..., M] -> [...], probs unnormalised: the exponential race, with the distribution
+    of ``multinomial`` and without its host sync."""
     return (probs / torch.empty_like(probs).exponential_(generator=generator)).argmax(-1)
 
 
@@ -148,7 +149,7 @@ def _without(logits: Tensor, forbid: Tensor | None) -> Tensor:
 
 
 def special_ids(speech_codes: int, vocab: int, device: torch.device | str) -> Tensor:
-    """[V] bool: the ids that are no codes (end of speech and its like), to forbid when a length is forced."""
+    """[V] bool: the ids that are not codes, end of speech among them."""
     return torch.arange(vocab, device=device) >= speech_codes
 
 

@@ -1,4 +1,4 @@
-"""The draft of speculative decoding speaking by itself: what SSD would be without the check (the paper's table 1)."""
+"""The draft of speculative decoding without verification (the paper's table 1)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..lm.linear import Projection
 from .base import Replay, Start, Step, first_pass, plain_replay, token_inputs
 from .baseline import Baseline, BaselineState
 from .published import Line
-from .ssd import SSD, before, draft_decoder, ear
+from .ssd import SSD, draft_decoder, feature_projection, preceding
 
 
 @dataclass(kw_only=True)
@@ -25,7 +25,10 @@ class DraftAlone(Baseline):
     name = "ssd-draft-alone"
     title = "The draft alone"
     paper = "Speech Speculative Decoding (SSD)"
-    idea = "The shallow draft model speaks token by token, and nobody checks it: it hears the base read the prompt, then only itself."
+    idea = (
+        "The shallow draft model speaks token by token without verification: it reads the base model's features of the "
+        "prompt, then only its own."
+    )
     needs_weights = ("ssd-draft",)
     picture = None
     neutral = None
@@ -40,21 +43,21 @@ class DraftAlone(Baseline):
         return draft_decoder(self.lm, self.modules["ssd-draft"])
 
     @cached_property
-    def listen(self) -> Projection:
-        return ear(self.modules["ssd-draft"], self.decoder)
+    def project(self) -> Projection:
+        return feature_projection(self.modules["ssd-draft"], self.decoder)
 
     def begin(self, start: Start) -> AloneState:
         base, prefix = self.lm.decoder, start.prefix
         x = token_inputs(base, prefix)
-        heard = before(first_pass(base, prefix, x, base.new_cache(len(x)), last=False)[0], len(prefix.x))
-        cache, fed = self.decoder.new_cache(len(x) + start.ending.longest), self.listen(heard, x)
+        features = preceding(first_pass(base, prefix, x, base.new_cache(len(x)), last=False)[0], len(prefix.x))
+        cache, fed = self.decoder.new_cache(len(x) + start.ending.longest), self.project(features, x)
         hidden = first_pass(self.decoder, prefix, fed, cache)
         return AloneState(start=start, caches={"backbone": cache}, history=start.history(), hidden=hidden, fed=[fed])
 
     def step(self, state: AloneState) -> Step:
         if state.tokens:  # the first token is decided by the first pass
             cache = state.caches["backbone"]
-            state.fed.append(self.listen(state.hidden[0], self.decoder.embed(state.tokens[-1])))
+            state.fed.append(self.project(state.hidden[0], self.decoder.embed(state.tokens[-1])))
             state.hidden = self.decoder.forward(state.fed[-1][None], cache, cache.next_position)
         return self.draw(state)
 

@@ -11,8 +11,8 @@ import torch
 
 from conftest import TINY, make_lm
 from tts_demo.config import Sampling
-from tts_demo.lm.sampling import distribution
-from tts_demo.methods.ssd import Draft, DraftConfig, before, draft_decoder, ear
+from tts_demo.lm.sampling import probabilities
+from tts_demo.methods.ssd import Draft, DraftConfig, draft_decoder, feature_projection, preceding
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
 from tts_demo.train.data.spoken import LONGER, speak
@@ -74,10 +74,10 @@ def test_an_untouched_draft_of_all_layers_is_the_base(task):
 
 
 def test_how_far_the_laws_are_apart():
-    """What would be rejected is what ``judge`` rejects; what is astray is the draft's mass where the base has none.
+    """What would be rejected is what ``verify`` rejects; what is astray is the draft's mass where the base has none.
     Both teach."""
     student, teacher = (3 * torch.randn(64, 40, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2))
-    p, q = distribution(student, Sampling()), distribution(teacher, Sampling())
+    p, q = probabilities(student, Sampling()), probabilities(teacher, Sampling())
     rejected, astray = apart(student.requires_grad_(), q)
     # sum of p(x) (1 - min(1, q / p))
     torch.testing.assert_close(rejected, (p * (1 - (q / p).clamp(max=1)).nan_to_num()).sum(-1))
@@ -170,9 +170,9 @@ def test_it_learns_from_what_it_does_when_drafting(task):
     codes, rows = item.codes, task.rows(Speech(item))
     x, _, mask = base_inputs(lm, prefix := prefix_batch(lm, item), codes[..., 0])
     c, f = prefix.x.shape[1], codes.shape[1]
-    decoder, listen = draft_decoder(lm, draft), ear(draft, draft_decoder(lm, draft))
+    decoder, listen = draft_decoder(lm, draft), feature_projection(draft, draft_decoder(lm, draft))
     hidden = lm.decoder.forward(x, lm.decoder.new_cache(c + f), 0, mask[0])[0]
-    heard, compared = before(hidden, c), 0
+    heard, compared = preceding(hidden, c), 0
     for i in range(f + 1):  # i tokens are known and heard the base about
         cache = decoder.new_cache(c + f)
         itself = decoder.forward(listen(heard, x[0])[None, : c + i], cache, 0, mask[0, : c + i, : c + i], last=True)

@@ -1,10 +1,9 @@
-"""SSD: speech speculative decoding. The draft, how many tokens it proposes, the verdict on them, and decoding, one file
-each."""
+"""Speech speculative decoding: the draft model, its length, the acceptance rule and decoding, one file each."""
 
-from .draft import Draft, DraftConfig, before, draft_decoder, ear
+from .draft import Draft, DraftConfig, draft_decoder, feature_projection, preceding
 from .length import LONGEST, DraftLength
 from .method import SSD, SSDOptions
-from .verdict import judge
+from .verify import verify
 
 __all__ = [
     "LONGEST",
@@ -13,8 +12,8 @@ __all__ = [
     "DraftConfig",
     "DraftLength",
     "SSDOptions",
-    "before",
     "draft_decoder",
-    "ear",
-    "judge",
+    "feature_projection",
+    "preceding",
+    "verify",
 ]

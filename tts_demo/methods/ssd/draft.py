@@ -1,4 +1,4 @@
-"""The draft of SSD: which blocks it has, how it hears the base, and the same as a decoder."""
+"""The draft model of SSD: its blocks, its input features, and its decoder."""
 
 from __future__ import annotations
 
@@ -25,21 +25,19 @@ class DraftConfig:
 
     @classmethod
     def of(cls, config: LMConfig) -> DraftConfig:
-        """One in six, half of them its own. The paper's draft has one in three (section 3.1, 2 + 6 of 24), because it
-        must find its place in the text by itself; this one hears the base, which knows."""
+        """One block in six, half of them its own. The paper's draft has one in three (section 3.1, 2 + 6 of 24), because
+        it has to follow the text by itself; this one reads the base model's features, which do."""
         each = max(1, config.layers // 12)
         return cls(each, each, config.layers)
 
 
 class Draft(nn.Module):
-    """What the draft has of its own: its first blocks and its head, starting as the base's (section 2.3), and how it
-    hears.
+    """The trained parts of the draft: its first blocks and its head, initialised from the base's (section 2.3), and
+    ``listen``, the projection of its input features.
 
-    Unlike the paper's, it is told what the base thought: to each token's embedding the base's last hidden state before
-    that token is added, through ``listen`` (features as in EAGLE: Li and others, 2024); for tokens the base has not
-    read yet, its own, which lies in the same space because the last blocks and the norm are the base's. A draft of four
-    blocks that only read the tokens put 15 points of WER onto the base at tolerance 0.4. Alone neither is understood:
-    this one was never to know the text.
+    Unlike the paper's, it reads features as in EAGLE (Li and others, 2024): to each token's embedding the projected
+    hidden state of the base model at the position before is added; for tokens that the base has not read yet, the
+    draft's own, which lies in the same space because its last blocks and its norm are the base's.
     """
 
     def __init__(self, lm: LanguageModel) -> None:
@@ -78,12 +76,13 @@ def draft_decoder(lm: LanguageModel, draft: Draft) -> Decoder:
 
 @torch.inference_mode(False)
 @torch.no_grad()
-def ear(draft: Draft, decoder: Decoder) -> Projection:
-    """``ear(heard, x)``: hidden states [N, H] of the positions before rows x [N, H] -> what the draft is fed [N, H]."""
+def feature_projection(draft: Draft, decoder: Decoder) -> Projection:
+    """``projection(features, x)``: hidden states [N, H] of the positions before, and embeddings x [N, H] -> the draft's
+    inputs [N, H]."""
     return Projection(draft.listen.weight.detach().to(decoder.dtype), exact=decoder.exact)
 
 
-def before(hidden: Tensor, start: int) -> Tensor:
-    """hidden [..., T, H] -> what each row hears [..., T, H]: speech, from row ``start`` on, the row before it; the
-    prefix nothing."""
+def preceding(hidden: Tensor, start: int) -> Tensor:
+    """hidden [..., T, H] -> the features of each row [..., T, H]: for speech, from row ``start`` on, the hidden state
+    of the row before it; zero for the prefix."""
     return F.pad(hidden[..., start - 1 : -1, :], (0, 0, start, 0))

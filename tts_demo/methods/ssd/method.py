@@ -1,15 +1,13 @@
-"""Speech speculative decoding (SSD): a shallow draft proposes tokens, one pass of the base model judges them all.
+"""Speech speculative decoding (SSD): a shallow draft model proposes tokens, one pass of the base model verifies them.
 
 Section 2.2, algorithm 1: accept x_i if r < min(1, q_i(x_i) / p_i(x_i)) + tolerance; on the first rejection draw from
-normalise(max(0, q_i - p_i)) and stop; if every token was accepted, one more comes from q_{L+1}. One thing is added: a
-token that the base would never say (q_i(x_i) = 0: beyond its top-k or top-p) is rejected whatever the tolerance. Those
-are one and a half of a hundred tokens at 0.4, so the speed stays, and most of what the tolerance costs: without that
-rule it put 7.1 points of WER onto the base, with it 2.0 (62 texts of the evaluation, two seeds each, an earlier draft).
+normalise(max(0, q_i - p_i)) and stop; if every token was accepted, one more is drawn from q_{L+1}. One rule is added: a
+token with q_i(x_i) = 0 (beyond the base model's top-k or top-p) is rejected whatever the tolerance. It is rare, so the
+speed stays, and it removes most of the errors that a tolerance causes.
 
-p and q are the laws a token is really drawn from: after temperature, top-k and top-p, and with the redraws of
-repetition-aware sampling counted in (``lm.sampling.distribution`` has them in closed form; the recent tokens of draft
-position i include the tokens drafted before it). The rule is applied to both sides' laws, not to accepted tokens, so
-at tolerance 0 the tokens follow exactly the law of the baseline with the same settings.
+p and q are the distributions that tokens are actually drawn from: after temperature, top-k and top-p, with the redraws
+of repetition-aware sampling included (``lm.sampling.distribution``; the recent tokens of draft position i include the
+tokens drafted before it). So at tolerance 0 the tokens have exactly the distribution of the baseline.
 """
 
 from __future__ import annotations
@@ -24,12 +22,12 @@ from torch import Tensor, nn
 from ...lm.decoder import Decoder
 from ...lm.linear import Projection
 from ...lm.model import LanguageModel
-from ...lm.sampling import Law, law, sample
+from ...lm.sampling import Distribution, distribution, sample
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
 from ..published import Goal, Line, Paper
-from .draft import Draft, before, draft_decoder, ear
+from .draft import Draft, draft_decoder, feature_projection, preceding
 from .length import LONGEST, DraftLength
-from .verdict import judge
+from .verify import verify
 
 
 @dataclass(frozen=True)
@@ -37,9 +35,9 @@ class SSDOptions(Options):
     tolerance: float = dial(
         0.1,
         "Tolerance",
-        "How much likelier than exact a drafted token is accepted: the higher, the faster "
-        "and the less like the base model. 0 keeps its distribution exactly, the paper goes up to 0.4. "
-        "What the base model would never say is never accepted.",
+        "Added to the probability of accepting a drafted token: the higher, the faster and the less like the base "
+        "model. 0 keeps its distribution exactly, the paper goes up to 0.4. A token that the base model would never "
+        "draw is never accepted.",
         min=0.0,
         max=1.0,
         step=0.05,
@@ -60,12 +58,12 @@ class SSDOptions(Options):
 
 @dataclass(kw_only=True)
 class SSDState(State):
-    hidden: Tensor  # [1, 1, H] of the base, for the first token
-    draft_hidden: Tensor  # [1, 1, H] of the draft
+    hidden: Tensor  # [1, 1, H] of the base, decides the first token
+    draft_hidden: Tensor  # [1, 1, H] of the draft, decides its first token
     length: DraftLength
-    last: Tensor  # [0 or 1] token the base has not seen
-    behind: list[Tensor] = field(default_factory=list)  # each [N] tokens the draft has not seen
-    heard: list[Tensor] = field(default_factory=list)  # each [N, H] of the base, from which those were drawn
+    last: Tensor  # [0 or 1] token that the base has not read
+    unread: list[Tensor] = field(default_factory=list)  # each [N] tokens that the draft has not read
+    features: list[Tensor] = field(default_factory=list)  # each [N, H] of the base, from which those were drawn
     tokens: list[int] = field(default_factory=list)
     proposed: int = 0
     accepted: int = 0
@@ -81,8 +79,8 @@ class SSD(Method):
     title = "Draft and verify"
     paper = "Speech Speculative Decoding (SSD)"
     idea = (
-        "A draft of a few blocks, told what the model last thought, proposes a few tokens; one pass of the full model checks "
-        "them all, and the tolerance says how strictly."
+        "A draft model of a few blocks, which reads the base model's hidden states, proposes a few tokens; one pass of the "
+        "base model verifies them all, as strictly as the tolerance says."
     )
     cached = "every text, prompt and speech token, in both models"
     emits = "the accepted tokens and 1 more"
@@ -120,12 +118,11 @@ class SSD(Method):
 
     @cached_property
     def draft(self) -> Decoder:
-        """The draft model; stands in for ``lm.decoder`` where the draft is to speak alone."""
         return draft_decoder(self.lm, self.modules["ssd-draft"])
 
     @cached_property
-    def listen(self) -> Projection:
-        return ear(self.modules["ssd-draft"], self.draft)
+    def project(self) -> Projection:
+        return feature_projection(self.modules["ssd-draft"], self.draft)
 
     def begin(self, start: Start) -> SSDState:
         base, draft, prefix = self.decoder, self.draft, start.prefix
@@ -133,7 +130,7 @@ class SSD(Method):
         capacity = len(x) + start.ending.longest + 1
         caches = {"backbone": base.new_cache(capacity), "draft": draft.new_cache(capacity)}
         hidden = first_pass(base, prefix, x, caches["backbone"], last=False)
-        fed = self.listen(before(hidden[0], len(prefix.x)), x)
+        fed = self.project(preceding(hidden[0], len(prefix.x)), x)
         drawing, jump, slope = (0.08, 0.22, 0.085) if x.device.type == "cpu" else (0.0, 0.05, 0.02)
         share = len(draft.layers) / len(base.layers)
         return SSDState(
@@ -149,20 +146,18 @@ class SSD(Method):
         left = state.max_frames - state.emitted - 1  # the pass itself emits one token
         auto = state.options.draft_length == "auto"
         length = min(left, state.length.best() if auto else int(state.options.draft_length))
-        drafted, rows, new = self._speculate(state, length) if length else self._one(state)
+        drafted, rows, new = self._speculate(state, length) if length else self._draw_one(state)
         accepted, last = len(new) - 1, drafted.new_tensor(new[-1:])
         marks = ["accepted"] * accepted + ["bonus" if accepted == length else "resampled"]
         count = state.accept(new)
         if state.ended:  # what was drafted after end of speech does not count
             new, marks, accepted = new[:count], marks[:count], count
-        self._settle(state, drafted, last, accepted, rows)
+        self._roll_back(state, drafted, last, accepted, rows)
         state.length.observe(accepted, min(accepted + 1, length))
         state.tokens += new
-        state.proposed, state.accepted, state.passes = (
-            state.proposed + length,
-            state.accepted + accepted,
-            state.passes + 1,
-        )
+        state.proposed += length
+        state.accepted += accepted
+        state.passes += 1
         if marks:
             marks[0] += "|"
         return Step(
@@ -175,80 +170,81 @@ class SSD(Method):
         )
 
     def _speculate(self, state: SSDState, length: int) -> tuple[Tensor, Tensor, list[int]]:
-        """Draft and judge: the drafted tokens [L]; the base's hidden states that judge them [L + 1, H]; what is said,
-        accepted tokens and the one behind those."""
+        """Draft and verify: the drafted tokens [L]; the base's hidden states that verify them [L + 1, H]; the accepted
+        tokens and the one after them."""
         drafted, p, recent = self._draft(state, length)
-        rows = self._read(state, drafted)
-        q = self._judging_laws(state, rows, recent)
-        return drafted, rows, judge(drafted, p, q, state.options.tolerance, state.generator)
+        rows = self._base_states(state, drafted)
+        q = self._base_distributions(state, rows, recent)
+        return drafted, rows, verify(drafted, p, q, state.options.tolerance, state.generator)
 
-    def _one(self, state: SSDState) -> tuple[Tensor, Tensor, list[int]]:
-        """The same for no draft at all, at the baseline's price: the token is drawn straight from the base model."""
-        rows = self._read(state, state.last[:0])
+    def _draw_one(self, state: SSDState) -> tuple[Tensor, Tensor, list[int]]:
+        """The same for a draft of no tokens, at the baseline's cost: one token, drawn from the base model."""
+        rows = self._base_states(state, state.last[:0])
         token = sample(
             self.decoder.logits(rows), state.sampling, state.generator, self._recent(state)[None], state.forbidden()
         )
         return state.last[:0], rows, token.tolist()
 
-    def _draft(self, state: SSDState, length: int) -> tuple[Tensor, Law, Tensor | None]:
-        """Draft ``length`` tokens: tokens [L], the laws they were drawn from [L, M], and the recent tokens before and
-        with them [W + L], None where none of them can have been repeated often enough to matter."""
+    def _draft(self, state: SSDState, length: int) -> tuple[Tensor, Distribution, Tensor | None]:
+        """Draft ``length`` tokens: tokens [L], the distributions they were drawn from [L, M], and the recent tokens
+        before and with them [W + L], None where no token can reach the redraw threshold."""
         draft, cache = self.draft, state.caches["draft"]
         recent = self._recent(state) if self._may_repeat(state, length) else None
-        feed, heard = torch.cat([state.last[:0], *state.behind]), torch.cat([state.draft_hidden[0, :0], *state.heard])
-        drafted, laws = [], []
+        feed = torch.cat([state.last[:0], *state.unread])
+        features = torch.cat([state.draft_hidden[0, :0], *state.features])
+        drafted, drawn_from = [], []
         for i in range(length):
             hidden = state.draft_hidden
             if len(feed):
-                hidden = draft.forward(
-                    self.listen(heard, draft.embed(feed))[None], cache, cache.next_position, last=True
-                )
-            heard = hidden[0]
+                x = self.project(features, draft.embed(feed))
+                hidden = draft.forward(x[None], cache, cache.next_position, last=True)
+            features = hidden[0]
             history = recent[None, i:] if recent is not None else None
-            laws.append(law(draft.logits(heard), state.sampling, state.start.ending.forbid(state.emitted + i), history))
-            feed = laws[-1].draw(state.generator)
+            forbid = state.start.ending.forbid(state.emitted + i)
+            drawn_from.append(distribution(draft.logits(features), state.sampling, forbid, history))
+            feed = drawn_from[-1].draw(state.generator)
             drafted.append(feed)
             if recent is not None:
                 recent = torch.cat([recent, feed])
-        state.behind, state.heard = [], []
-        return torch.cat(drafted), Law.together(laws, self.lm.config.vocab), recent
+        state.unread, state.features = [], []
+        return torch.cat(drafted), Distribution.concat(drawn_from, self.lm.config.vocab), recent
 
     def _may_repeat(self, state: SSDState, length: int) -> bool:
-        """Whether any token could reach the redraw threshold within this pass. Known on the host, and seldom true: most
-        passes save the counting."""
+        """Whether any token could reach the redraw threshold within this pass: known on the host, and rarely true, so
+        that most passes save the counting."""
         window = state.sampling.repeat_window
         if not window or state.sampling.temperature == 0:
             return False
-        said = state.tokens[-window:]
-        return max(map(said.count, said), default=0) + length >= state.sampling.often
+        recent = state.tokens[-window:]
+        return max(map(recent.count, recent), default=0) + length >= state.sampling.often
 
     def _recent(self, state: SSDState) -> Tensor:
         """The last tokens [W], -1 = none."""
         window = state.sampling.repeat_window
-        said = state.tokens[-window:] if window else []
-        return state.last.new_tensor([-1] * (window - len(said)) + said)
+        recent = state.tokens[-window:] if window else []
+        return state.last.new_tensor([-1] * (window - len(recent)) + recent)
 
-    def _read(self, state: SSDState, drafted: Tensor) -> Tensor:
-        """The base model's hidden states [L + 1, H] that decide every drafted token and the one behind them, from one
+    def _base_states(self, state: SSDState, drafted: Tensor) -> Tensor:
+        """The base model's hidden states [L + 1, H] that decide every drafted token and the one after them, from one
         pass."""
         base, cache = self.decoder, state.caches["backbone"]
         feed = torch.cat([state.last, drafted])
         hidden = base.forward(base.embed(feed)[None], cache, cache.next_position) if len(feed) else state.hidden[:, :0]
-        # In the first step the prefill has decided the first token already.
+        # The first token is decided by the first pass.
         return hidden[0] if len(state.last) else torch.cat([state.hidden, hidden], 1)[0]
 
-    def _judging_laws(self, state: SSDState, rows: Tensor, recent: Tensor | None) -> Law:
-        """The base model's laws [L + 1, M] of every drafted token and of the one behind them."""
+    def _base_distributions(self, state: SSDState, rows: Tensor, recent: Tensor | None) -> Distribution:
+        """The base model's distributions [L + 1, M] of every drafted token and of the one after them."""
         history = recent.unfold(0, state.sampling.repeat_window, 1) if recent is not None else None
-        return law(self.decoder.logits(rows), state.sampling, state.forbidden(len(rows)), history)
+        return distribution(self.decoder.logits(rows), state.sampling, state.forbidden(len(rows)), history)
 
-    def _settle(self, state: SSDState, drafted: Tensor, token: Tensor, accepted: int, rows: Tensor) -> None:
-        """Roll the base's cache back to the accepted tokens and the draft's to what it heard the base about, and note
-        what neither has seen. token [1]: the one behind the accepted ones."""
+    def _roll_back(self, state: SSDState, drafted: Tensor, token: Tensor, accepted: int, rows: Tensor) -> None:
+        """Roll the base's cache back to the accepted tokens, and the draft's to those it has the base's features of;
+        note what neither has read. token [1]: the one after the accepted ones."""
         state.caches["backbone"].rollback(len(drafted) - accepted)
         state.caches["draft"].rollback(max(0, len(drafted) - 1))
-        state.behind += [drafted[:accepted], token]
-        state.heard.append(rows[: accepted + 1])
+        state.unread += [drafted[:accepted], token]
+        state.features.append(rows[: accepted + 1])
         state.last = token
 
     def _stats(self, state: SSDState, length: int) -> dict[str, Any]:

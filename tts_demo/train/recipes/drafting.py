@@ -64,7 +64,7 @@ def at_every_depth(
     ``deepest``: each [B, F + 1, H]. At depth j the first j rows are undefined: so few tokens cannot have been drafted.
 
     project: features to what is added to the embeddings. inputs: of the base, x [B, C + F, H], positions and mask;
-    features [B, C + F, H]: the base's hidden states of the row before (``methods.ssd.before``).
+    features [B, C + F, H]: the base's hidden states of the row before (``methods.ssd.preceding``).
     """
     (x, positions, mask), task = inputs, prefix.x.shape[1] - 1
     dtype = compute_dtype(x)

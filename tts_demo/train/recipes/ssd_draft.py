@@ -3,7 +3,7 @@
 Section 2.3: the last blocks, the norm and the embeddings are the base model's and stay frozen; what is trained starts
 as the base's. The loss is cross-entropy to the data (equation 7) mixed with cross-entropy to the frozen base model's
 own distribution, because a draft is accepted for agreeing with the base, not with the recording: ``--set distil=0``
-leaves the paper's loss alone. Beside it stands what decides at run time, between the laws that tokens are really drawn
+leaves the paper's loss alone. Beside it stands what decides at run time, between the distributions that tokens are drawn
 from (after temperature, top-k and top-p, default sampling): the share of drafted tokens that would be rejected (their
 total variation distance), and the mass on tokens that the base would never draw, which is what a tolerance lets
 through.
@@ -27,7 +27,7 @@ from ...config import LMConfig, Sampling
 from ...lm import Decoder
 from ...lm.block import training_forward
 from ...lm.model import LanguageModel
-from ...lm.sampling import distribution
+from ...lm.sampling import probabilities
 from ...methods.ssd import Draft
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
@@ -44,12 +44,12 @@ REACHED = 0.85  # weight of a token over that of the one before it in a pass: so
 TOGETHER, AGAIN = 4, 2  # batches that the base speaks at once, and how often each is learnt from
 
 
-def apart(student: Tensor, law: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits [N, V] of the draft and the base's law [N, V] -> [N] each, under the default sampling (repetition left
+def apart(student: Tensor, base: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits [N, V] of the draft and the base's probabilities [N, V] -> [N] each, under the default sampling (repetition left
     aside): the chance that a drafted token is rejected at tolerance 0, and the draft's mass on tokens that the base
     would never draw. Differentiable."""
-    p = distribution(student, Sampling())
-    return (p - law).clamp(min=0).sum(-1), p.where(law == 0, 0.0).sum(-1)
+    p = probabilities(student, Sampling())
+    return (p - base).clamp(min=0).sum(-1), p.where(base == 0, 0.0).sum(-1)
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class DraftTask(Task):
         teacher = rows.teacher.float()
         truth = F.cross_entropy(student, rows.targets[rows.about], reduction="none") @ weight
         base = F.cross_entropy(student, teacher.softmax(-1)[rows.about], reduction="none") @ weight
-        rejected, astray = (share @ weight for share in apart(student, distribution(teacher, Sampling())[rows.about]))
+        rejected, astray = (share @ weight for share in apart(student, probabilities(teacher, Sampling())[rows.about]))
         distil = self.distil if speech.hidden is None else 1.0
         loss = (1 - distil) * truth + distil * (base + REJECTED * rejected + ASTRAY * astray)
         return loss, {"ce": truth.item(), "distil": base.item(), "rejected": rejected.item(), "astray": astray.item()}
@@ -197,7 +197,7 @@ class DraftTask(Task):
         for speech in held_out:
             rows = self.rows(speech)
             student, teacher, targets = rows.student.float(), rows.teacher.float(), rows.targets[rows.about]
-            rejected, astray = apart(student, distribution(teacher, Sampling())[rows.about])
+            rejected, astray = apart(student, probabilities(teacher, Sampling())[rows.about])
             values = (
                 F.cross_entropy(student, targets, reduction="none"),
                 F.cross_entropy(teacher, rows.targets, reduction="none")[rows.about],
