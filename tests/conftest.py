@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tts_demo.config import LMConfig, Sampling, UserError
-from tts_demo.lm import LanguageModel, Prefix, place
+from tts_demo.lm import LanguageModel, Prefix, text_position
 from tts_demo.methods import METHODS, compressed
 from tts_demo.methods.base import Method
 
@@ -36,8 +36,8 @@ def tiny_prefix(tiny_lm: LanguageModel) -> Prefix:
 
 @pytest.fixture
 def guided(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The place in the text is followed by a layer that the tiny model has."""
-    for module in (place, compressed):
+    """The position in the text is tracked by a layer that the tiny model has."""
+    for module in (text_position, compressed):
         monkeypatch.setattr(module, "GUIDED", (1,))
 
 

@@ -217,8 +217,8 @@ def test_text_through_a_window_evicting_equals_masking(windowed, tiny_lm, group)
     full = replay.decoder.full(replay.x[None], replay.positions, replay.mask)[0][0, replay.rows]
     torch.testing.assert_close(full, hidden, atol=1e-4, rtol=1e-4)
     text = prefix.text
-    assert len(state.places) == 149 and sorted(set(state.places))[0] == 0 and len(set(state.places)) > 1
-    for place, row in zip(state.places, replay.rows[1:]):  # the first step reads the prefill, which sees all
+    assert len(state.indices) == 149 and sorted(set(state.indices))[0] == 0 and len(set(state.indices)) > 1
+    for place, row in zip(state.indices, replay.rows[1:]):  # the first step reads the prefill, which sees all
         seen = replay.mask[row, text].nonzero()[:, 0]
         assert seen.tolist() == [i for i in range(24) if abs(i - place) <= 4]
     assert replay.mask[replay.rows[0], text].all() and replay.mask[:, : text.start].any(1).sum() > 100
@@ -240,7 +240,7 @@ def test_speech_does_not_end_before_the_end_of_the_text_is_in_sight(windowed, ti
             start(windowed, long_prefix(tiny_lm, 60), Sampling(2.0, 0, 1.0), seed, forced=False, max_frames=200, text=4)
             for seed in range(12)
         ]
-        return [(len(finish(windowed, state)[0]), state.place.sees_the_end) for state in states]
+        return [(len(finish(windowed, state)[0]), state.position.end_visible) for state in states]
 
     assert all(length == 200 or sees for length, sees in runs())
     monkeypatch.setattr(Compressed, "forbidden", Baseline.forbidden)

@@ -1,16 +1,17 @@
 """Compressed-to-fine language modelling: the prompt and the last N tokens as they are, everything between as summaries.
 
-Section 3.3: after every G speech tokens a learned token W is put in, which sees the tokens of its span and itself, says
-nothing and costs nothing in the loss. The token that decides y_t sees the whole prompt (text and reference speech), the
-W of every span that lies wholly before its window, and y_{t-N} .. y_{t-1}: k = floor((t - N) / G) summaries.
+Section 3.3: after every G speech tokens a learned summary token W is inserted, which attends to the tokens of its span
+and to itself, predicts nothing and carries no loss. The token that decides y_t attends to the whole prompt (text and
+reference speech), to the W of every span that lies wholly before its window, and to y_{t-N} .. y_{t-1}:
+k = floor((t - N) / G) summaries.
 
 Positions are logical. W takes the position of the last token of its span, so that speech keeps the positions the frozen
-base model knows, whatever N and G are. ``masks`` states the definition once; training and replay use it, and
+base model was trained with, whatever N and G are. ``masks`` states the definition once; training and replay use it, and
 ``decode_masked`` is the paper's vanilla inference. Decoding evicts instead (``lm.ring``), with equal logits.
 
-The text is seen whole, as in the paper, or (``text``, which the paper has not) through a window that follows the place
-being spoken (``lm.place``), with an adapter trained for it: in a minute spoken in one go it is the text that grows
-confusing, more than the speech.
+The text is visible as a whole, as in the paper, or (option ``text``, an addition to the paper) through a window around
+the symbol being spoken (``lm.text_position``), with an adapter trained for it: in a minute of speech from one run, the
+long text causes more errors than the long speech.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from ..lm.decoder import Decoder
 from ..lm.lora import LoraDelta, LoraFactors, LoraSpec
 from ..lm.masks import prefix_mask
 from ..lm.model import LanguageModel
-from ..lm.place import GUIDED, Place
 from ..lm.ring import RingCache
 from ..lm.sampling import special_ids
+from ..lm.text_position import GUIDED, TextPosition
 from .base import Options, Picture, Replay, Start, Step, dial, first_pass, token_inputs
 from .baseline import Baseline, BaselineState
 from .published import Goal, Line, Paper
@@ -36,7 +37,7 @@ from .published import Goal, Line, Paper
 WINDOWS = (30, 200)  # shortest and longest
 GROUPS = (0, 5, 10, 15)
 TEXTS = (0, 20, 30, 40, 60)
-WHOLE, SIGHT = "compressed", "compressed-text"  # adapters: sees the whole text, sees it through a window
+WHOLE, WINDOWED = "compressed", "compressed-text"  # adapters: for the whole text, for a window of it
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ class CompressedConfig:
 
 
 class Compressor(nn.Module):
-    """What is trained: LoRA on the frozen backbone and the embedding of W. Fresh, it changes no weight, and W is the
-    mean of the speech tokens."""
+    """What is trained: LoRA on the frozen backbone and the embedding of W. A fresh one changes no weight, and its W is
+    the mean of the speech embeddings."""
 
     def __init__(self, lm: LanguageModel) -> None:
         super().__init__()
@@ -65,7 +66,7 @@ class Compressor(nn.Module):
 
 @dataclass(frozen=True)
 class Layout:
-    """Speech with its summaries, in order. index: [S] the token's number (negative = prompt speech); a summary carries
+    """Speech with its summaries, in order. index: [S] the number of the token (negative = prompt speech), of a summary
     that of the last token of its span. summary: [S] bool."""
 
     index: Tensor
@@ -101,7 +102,7 @@ def masks(prefix: int, layout: Layout, window: int, group: int, bidirectional: b
 
 
 def decode_masked(decoder: Decoder, x: Tensor, positions: Tensor, mask: Tensor, prefix: int) -> Tensor:
-    """Vanilla inference: everything stays in an ordinary cache, one row at a time, hidden by mask. x [T, H], positions
+    """Vanilla inference: everything stays in an ordinary cache, one row at a time, under the mask. x [T, H], positions
     [T], mask [T, T]; the first ``prefix`` rows come in one pass -> hidden [T, H]."""
     cache = decoder.new_cache(len(x))
     hidden = [decoder.forward(x[None, :prefix], cache, positions[:prefix], mask[:prefix, :prefix])[0]]
@@ -115,19 +116,19 @@ class CompressedOptions(Options):
     window: int = dial(
         50,
         "Window",
-        "Speech tokens seen as they are, 50 a second. 0 turns the method off.",
+        "Recent speech tokens that are attended to one by one, 50 a second. 0 turns the method off.",
         min=0,
         max=WINDOWS[1],
         step=10,
         unit="tokens",
     )
     group: int = dial(
-        10, "Group", "Older speech is summarised, this many tokens to one. 0 forgets it.", choices=GROUPS, unit="tokens"
+        10, "Group", "Older speech is summarised, this many tokens to one. 0 drops it.", choices=GROUPS, unit="tokens"
     )
     text: int = dial(
         0,
-        "Text in sight",
-        "Symbols of the text seen either side of the one being spoken. 0 shows all of it.",
+        "Text window",
+        "Symbols of the text attended to on either side of the one being spoken. 0: all of it.",
         choices=TEXTS,
         unit="symbols",
     )
@@ -140,8 +141,8 @@ class CompressedOptions(Options):
 
 @dataclass(kw_only=True)
 class CompressedState(BaselineState):
-    place: Place | None = None  # where in the text, if that is seen through a window
-    places: list[int] = field(default_factory=list)  # it, when each token was fed
+    position: TextPosition | None = None  # with a window on the text
+    indices: list[int] = field(default_factory=list)  # of the symbol being spoken, when each token was fed
 
 
 class Compressed(Baseline):
@@ -149,7 +150,7 @@ class Compressed(Baseline):
     title = "Constant-size context"
     paper = "Speech Token Prediction via Compressed-to-fine Language Modeling"
     idea = (
-        "The model keeps the text, the prompt and the last second or so; older speech is squeezed into a few "
+        "The model keeps the text, the prompt and the last second or so; older speech is compressed into a few "
         "learned summary tokens."
     )
     cached = "every text and prompt token, a summary of each older span, the last tokens"
@@ -187,28 +188,28 @@ class Compressed(Baseline):
 
     def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:
         super().__init__(lm, modules)
-        self.plain = Baseline(lm)  # what it is with the window off: no adapter
+        self.plain = Baseline(lm)  # with the window off: no adapter
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
-        return {WHOLE: Compressor(lm), SIGHT: Compressor(lm)}
+        return {WHOLE: Compressor(lm), WINDOWED: Compressor(lm)}
 
     @cached_property
     def decoder(self) -> Decoder:
         return self._merged(WHOLE)
 
     @cached_property
-    def sighted(self) -> Decoder:
-        """With the adapter that sees the text through a window."""
-        return self._merged(SIGHT)
+    def windowed(self) -> Decoder:
+        """With the adapter for a window on the text."""
+        return self._merged(WINDOWED)
 
     def _merged(self, name: str) -> Decoder:
         adapter = self.modules[name]
         return Decoder.from_model(self.lm, LoraDelta(adapter.lora.state_dict(), adapter.spec))
 
     def _summary(self, decoder: Decoder) -> Tensor:
-        """[1, H] what W looks like going in."""
-        adapter = self.modules[WHOLE if decoder is self.decoder else SIGHT]
+        """[1, H] the embedding of W."""
+        adapter = self.modules[WHOLE if decoder is self.decoder else WINDOWED]
         return adapter.summary.detach()[None].to(decoder.device, decoder.dtype)
 
     def check(self, options: CompressedOptions) -> None:
@@ -216,17 +217,17 @@ class Compressed(Baseline):
             return
         if self.lm.config.layers <= max(GUIDED):
             raise UserError("This language model has no layers that follow the text: set text to 0.")
-        if SIGHT not in self.modules:
+        if WINDOWED not in self.modules:
             raise UserError(
-                f"A window on the text has no trained weights ({SIGHT}) here: make them with "
-                f"'python -m tts_demo train {SIGHT}', or set text to 0."
+                f"A window on the text has no trained weights ({WINDOWED}) here: make them with "
+                f"'python -m tts_demo train {WINDOWED}', or set text to 0."
             )
 
     def begin(self, start: Start) -> BaselineState:
         options, config = start.options, self.lm.config
         if not options.window:
             return self.plain.begin(start)
-        decoder = self.sighted if options.text else self.decoder
+        decoder = self.windowed if options.text else self.decoder
         x = token_inputs(decoder, start.prefix)
         cache = RingCache(
             config.layers,
@@ -245,7 +246,7 @@ class Compressed(Baseline):
             caches={"backbone": cache},
             history=start.history(),
             hidden=first_pass(decoder, start.prefix, x, cache),
-            place=Place(start.prefix.text, options.text) if options.text else None,
+            position=TextPosition(start.prefix.text, options.text) if options.text else None,
         )
 
     def step(self, state: BaselineState) -> Step:
@@ -253,21 +254,20 @@ class Compressed(Baseline):
         if not isinstance(cache, RingCache):
             return self.plain.step(state)
         if state.tokens:  # the first token is decided by the first pass
-            state.hidden = self._feed(state.tokens[-1], cache, state.place)
-            if state.place is not None:
-                state.places.append(state.place.now)
-                state.place.move()
+            state.hidden = self._feed(state.tokens[-1], cache, state.position)
+            if state.position is not None:
+                state.indices.append(state.position.index)
+                state.position.advance()
         return replace(self.draw(state), stats={"summaries": cache.summaries, "slots": cache.length})
 
-    def _feed(self, token: Tensor, cache: RingCache, place: Place | None = None) -> Tensor:
-        """The drawn token [1] goes in, and with it, now and then, a few summaries in the same pass -> hidden [1, 1,
-        H]."""
-        decoder, position, due = self.sighted if place else self.decoder, cache.fixed + cache.spoken, cache.due
-        mask, observe = cache.mask(due) if due or place else None, None
-        if place is not None:
-            observe = place.observe
-            mask[0, place.text] = False
-            mask[0, place.seen(place.now)] = True
+    def _feed(self, token: Tensor, cache: RingCache, text: TextPosition | None = None) -> Tensor:
+        """Feed the drawn token [1] and, when summaries are due, those in the same pass -> hidden [1, 1, H]."""
+        decoder, position, due = self.windowed if text else self.decoder, cache.fixed + cache.spoken, cache.due
+        mask, observe = cache.mask(due) if due or text else None, None
+        if text is not None:
+            observe = text.observe
+            mask[0, text.text] = False
+            mask[0, text.window(text.index)] = True
         x = decoder.embed(token)
         if not due:
             return decoder.forward(x[None], cache, position, mask, observe)
@@ -277,19 +277,19 @@ class Compressed(Baseline):
         return decoder.forward(x[None], cache, positions, mask, observe)[:, :1]
 
     def forbidden(self, state: BaselineState) -> Tensor | None:
-        """Where the place in the text is known, it says when speech may end: not before the end of the text is in
-        sight, and then no later than a while after it has been reached."""
-        early, place = super().forbidden(state), getattr(state, "place", None)
-        if early is not None or place is None or (place.sees_the_end and not place.through):
+        """With a window on the text, speech does not end before the end of the text is visible, and ends when the text
+        has been spoken."""
+        early, text = super().forbidden(state), getattr(state, "position", None)
+        if early is not None or text is None or (text.end_visible and not text.finished):
             return early
         special = special_ids(self.lm.config.speech_codes, self.lm.config.vocab, state.hidden.device)
-        return ~special if place.through else special
+        return ~special if text.finished else special
 
     def replay(self, state: BaselineState) -> Replay:
         cache = state.caches["backbone"]
         if not isinstance(cache, RingCache):
             return self.plain.replay(state)
-        decoder, prefix = self.sighted if state.place else self.decoder, state.prefix
+        decoder, prefix = self.windowed if state.position else self.decoder, state.prefix
         prompt = len(prefix.prompt_codes)
         layout = Layout.of(prompt, cache.spoken, cache.group, prefix.x.device)
         codes = torch.cat([prefix.prompt_codes[:, 0], *state.tokens[: cache.spoken]])
@@ -313,9 +313,9 @@ class Compressed(Baseline):
         """[T, T] of a finished run."""
         cache, first = state.caches["backbone"], len(state.prefix.x)
         mask = masks(first, layout, cache.window, cache.group, self.lm.config.bidirectional_text)
-        if state.place is not None:
+        if state.position is not None:
             fed = (~layout.summary & (layout.index >= 0)).nonzero(as_tuple=True)[0] + first
-            for row, place in zip(fed.tolist(), state.places):
-                mask[row, state.place.text] = False
-                mask[row, state.place.seen(place)] = True
+            for row, index in zip(fed.tolist(), state.indices):
+                mask[row, state.position.text] = False
+                mask[row, state.position.window(index)] = True
         return mask

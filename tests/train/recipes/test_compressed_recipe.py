@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from tts_demo.config import Sampling
 from tts_demo.lm.decoder import Decoder
 from tts_demo.lm.lora import attach
-from tts_demo.lm.place import Place
+from tts_demo.lm.text_position import TextPosition
 from tts_demo.methods.compressed import Compressed, Compressor
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch
@@ -209,19 +209,19 @@ def test_distillation_goes_to_the_base_models_law(task):
 
 
 class Aligned:
-    """A place in the text that is known beforehand."""
+    """A position in the text that is known beforehand."""
 
     def __init__(self, text: slice, reach: int, places: torch.Tensor) -> None:
         self.text, self.reach, self._places, self.fed = text, reach, places.tolist(), 0
 
     @property
-    def now(self) -> int:
+    def index(self) -> int:
         return self._places[self.fed]
 
-    def look(self, query: torch.Tensor, key: torch.Tensor) -> None:
+    def observe(self, layer: int, query: torch.Tensor, key: torch.Tensor) -> None:
         pass
 
-    seen = Place.seen
+    window = TextPosition.window
 
 
 @pytest.mark.parametrize("prompt, later", [(0, 0), (9, 0), (9, 200)])

@@ -33,10 +33,10 @@ class HeadsConfig:
 
 class Heads(nn.Module):
     """Head j = 1..6 predicts y_{t+1+j} from the hidden state that predicts y_{t+1}: residual blocks of Linear + SiLU,
-    then a bias-free Linear to the vocabulary. The heads lie stacked, so that a chunk's heads are one batched product.
+    then a bias-free Linear to the vocabulary. Weights are stacked, so that a chunk's heads are one batched product.
 
-    Fresh blocks pass their input on unchanged and the output layers are copies of the base head, so that training
-    starts from "the next token again", which speech's slow movement makes a fair first guess.
+    Fresh blocks are the identity and the output layers are copies of the base head: training starts from repeating the
+    next token.
     """
 
     def __init__(self, lm: LanguageModel, config: HeadsConfig | None = None) -> None:
@@ -57,7 +57,7 @@ class Heads(nn.Module):
 
 
 class HeadsRunner:
-    """Lean inference: the same weights, head by head, for one hidden state at a time."""
+    """Inference: the same weights, head by head, for one hidden state at a time."""
 
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
     @torch.no_grad()

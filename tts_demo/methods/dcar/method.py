@@ -1,5 +1,5 @@
-"""DCAR decoding: a policy chooses how many tokens to take at once, the heads predict them, one backbone pass reads
-them."""
+"""DCAR decoding: a policy chooses the chunk size, the heads predict the tokens of the chunk, one backbone pass reads
+them (sections 3.1 and 4.2)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class DcarOptions(Options):
     chunk_range: str = dial(
         "2,3,4",
         "Chunk sizes",
-        "How many tokens a step may take: 2,3,4 (a trained policy chooses), free (1 to 7), 3 (always 3), or "
-        "random:2,3,4 (chance chooses).",
+        "How many tokens a step may emit: 2,3,4 (a trained policy chooses), free (1 to 7), 3 (always 3), or "
+        "random:2,3,4 (chosen at random).",
     )
 
     def __post_init__(self) -> None:
@@ -57,8 +57,8 @@ class Dcar(Method):
     title = "Dynamic chunks"
     paper = "Robust and Efficient Autoregressive Speech Synthesis with Dynamic Chunk-wise Prediction Policy (DCAR)"
     idea = (
-        "Six extra heads predict the tokens after the next one. A small policy, trained by reinforcement on how well "
-        "the result is understood, chooses how many of them to take at once."
+        "Six extra heads predict the tokens after the next one. A small policy, trained by reinforcement learning on "
+        "the word error rate, chooses how many of them to emit at once."
     )
     cached = "every text, prompt and speech token, and one slot of the small policy per chunk"
     emits = "a chunk of 1 to 7 tokens"
@@ -166,7 +166,7 @@ class Dcar(Method):
             return sizes[int(torch.randint(len(sizes), (1,), generator=state.generator, device=state.recent.device))]
         started = time.perf_counter()
         logits = self.policy.step(state.hidden[0], state.range_terms, state.caches["policy"])
-        # Drawn as in training; greedy sampling of speech asks for a run without chance, so the likeliest size then.
+        # Drawn as in training; with greedy sampling, the most likely size.
         best = logits.argmax(-1) if state.sampling.temperature == 0 else race(logits.softmax(-1), state.generator)
         size = 1 + int(best)
         state.policy_seconds += time.perf_counter() - started
@@ -181,7 +181,7 @@ class Dcar(Method):
 
 
 def _stats(state: DcarState) -> dict[str, object]:
-    """The method's own numbers so far: how often each size was chosen, and what the policy costs."""
+    """The method's own figures so far: how often each size was chosen, and the time the policy takes."""
     steps = state.chosen.total()
     stats: dict[str, object] = {
         "chunk_sizes": {str(size): state.chosen[size] for size in state.chunks.sizes},

@@ -24,8 +24,8 @@ class PolicyConfig:
 
     @classmethod
     def of(cls, lm: LanguageModel) -> PolicyConfig:
-        """As wide as the language model, as in the paper; a quarter of it on a small one, where a layer of full width
-        would be a twelfth of the backbone's time."""
+        """As wide as the language model, as in the paper; a quarter of it for a small one, where a layer of full width
+        would cost as much as one of the backbone's twelve."""
         c = lm.config
         width = c.hidden if c.hidden >= 512 else c.hidden // 4
         return cls(c.hidden, width, heads=max(1, width // 32))
@@ -47,8 +47,8 @@ class PolicyConfig:
 
 class Policy(nn.Module):
     """One causal Transformer layer over the hidden states at which a chunk was scheduled, then a linear layer over the
-    chunk sizes 1..7. It is a one-layer language model whose tokens are chunk sizes: their embeddings, averaged over the
-    allowed ones, tell it its range, so that one policy serves every range (the paper retrains for each)."""
+    chunk sizes 1..7. It is a one-layer language model whose tokens are chunk sizes. The mean embedding of the allowed
+    sizes conditions it on its range, so that one policy serves every range (the paper retrains for each)."""
 
     def __init__(self, lm: LanguageModel, config: PolicyConfig | None = None) -> None:
         super().__init__()
@@ -82,8 +82,7 @@ class Policy(nn.Module):
 
 
 class PolicyRunner:
-    """Lean inference: the same weights through ``Decoder``, one scheduled state a step. Stateless; a run owns its
-    cache."""
+    """Inference: the same weights through ``Decoder``, one scheduled state a step. Stateless; a run owns its cache."""
 
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
     @torch.no_grad()

@@ -1,4 +1,4 @@
-"""What ``chunk_range`` may say, read once into a record."""
+"""The option ``chunk_range``, parsed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ LONGEST = 7  # the base head and six more (DCAR, section 5.1)
 
 @dataclass(frozen=True)
 class ChunkRange:
-    """The chunk sizes a run may take, ascending, and who chooses among them: nobody (one size), the policy or
-    chance."""
+    """The chunk sizes of a run, ascending, and how each is chosen: there is one, by the policy, or at random."""
 
     sizes: tuple[int, ...]
     chooser: Literal["fixed", "policy", "random"]

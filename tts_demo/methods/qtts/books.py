@@ -1,4 +1,4 @@
-"""What both multi-codebook strategies share: their sizes, and the vectors that stand for the codes of every book."""
+"""What both multi-codebook strategies share: their sizes, and the embedding of the codes of every book."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ FINER = 0.57  # temperature of the higher books, as a share of the first's
 
 
 def finer(sampling: Sampling) -> Sampling:
-    """How books 2 to K are drawn. What they add is mostly texture that cannot be foreseen: drawn as freely as the first
-    it is noise (the figures are in the README)."""
+    """The sampling of books 2 to K, at a lower temperature: they carry mostly fine texture, which at the first book's
+    temperature sounds like noise."""
     return replace(sampling, temperature=FINER * sampling.temperature)
 
 
@@ -67,8 +67,8 @@ class Books(nn.Module):
     """Vectors of codes [K, entries, E], and what they mean as input and as context.
 
     The input of a backbone step is the sum of its codes' embeddings. The first book's is the language model's own; the
-    others start at zero, so that an untrained adapter is the language model. ``context`` of width C is what a
-    prediction is told directly about the lower books of its own frame: their sum, as a residual quantizer's.
+    others start at zero, so that an untrained adapter is the language model. ``context`` of width C conditions a
+    prediction directly on the lower books of its own frame: their sum, as in a residual quantizer.
     """
 
     def __init__(self, c: QTTSConfig, context: int) -> None:
@@ -81,8 +81,8 @@ class Books(nn.Module):
 
     @torch.no_grad()
     def start_from(self, entries: Tensor) -> None:
-        """entries [K, N, width of the codec's lookup]: begin with the codec's own geometry, in which codes that sound
-        alike lie together, in the first columns; the rest stay random."""
+        """entries [K, N, width of the codec's lookup]: initialise the first columns from the codec's entries, in which
+        similar sounds are close; the other columns stay random."""
         width = min(entries.shape[-1], self.codes.shape[-1])
         self.codes[..., :width] = F.normalize(entries[..., :width], dim=-1) * width**0.5
 

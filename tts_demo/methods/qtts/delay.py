@@ -1,6 +1,6 @@
-"""Delay multihead (QTTS, section 2.2): one head per codebook, all of them on every backbone step, book k held back by
-k * d steps. When head k predicts frame f, books < k of that frame are already spoken: the backbone has seen them at its
-input, and the head is told them once more directly.
+"""Delay multihead (QTTS, section 2.2): one head per codebook, all of them on every backbone step, book k delayed by
+k * d steps. When head k predicts frame f, books < k of that frame are known: the backbone has read them at its input,
+and the head gets their context once more directly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .pattern import delay
 
 class DelayAdapter(nn.Module):
     """LoRA, the books' vectors and the heads of books 2 to K; book 1 keeps the language model's head. One adapter
-    serves every K and d: both are told to the backbone by a tag on its inputs."""
+    serves every K and d: a tag added to the backbone's inputs stands for them."""
 
     def __init__(self, lm: LanguageModel) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class DelayState(State):
     tag: Tensor  # [H]
     d: int
     prompt: Tensor  # [F', K] delayed codes fed before the first step
-    lead: Tensor  # [(K - 1) d, K] what the delay has open of the prompt, or padding; -1 = to be drawn
+    lead: Tensor  # [(K - 1) d, K] prompt codes that the delay moves past the prompt, or padding; -1 = to be drawn
     known: list[Tensor]  # per step modulo d, [K, H]: contexts of books up to and with k of the frame book k was at
     spoken: Tensor  # [max_frames + (K - 1) d, K] codes as emitted, delayed
     hidden: Tensor  # [1, H] backbone output that decides the next step
@@ -187,7 +187,7 @@ class DelayStrategy:
             codes = torch.where(state.lead[s] < 0, codes, state.lead[s])
         if s < state.end and int(codes[0]) >= self.adapter.config.entries:
             state.end = s
-        if s >= state.end:  # the first books are through; the others still speak the frames they owe
+        if s >= state.end:  # the first books have ended; the others are still behind by their delay
             codes[: (s - state.end) // state.d + 1] = self.adapter.config.pad
         else:
             state.history.push(codes[:1])

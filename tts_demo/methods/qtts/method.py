@@ -1,4 +1,4 @@
-"""The registered method: three strategies behind one name, told apart by the state they made."""
+"""The registered method: three strategies behind one name. The type of a state says which strategy made it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,12 @@ class QTTSOptions(Options):
     strategy: str = dial(
         "delay",
         "Strategy",
-        "delay: all codebooks in parallel, each a little later than the one below; "
-        "hierarchical: a small decoder speaks the codebooks of a frame in turn; "
+        "delay: all codebooks in parallel, each some steps after the one below; "
+        "hierarchical: a small decoder predicts the codebooks of a frame in turn; "
         "single: only the first, the refiner adds the rest.",
         choices=("single", "delay", "hierarchical"),
     )
-    codebooks: int = dial(
-        8, "Codebooks", "How many residual codebooks the language model speaks itself.", choices=(2, 4, 8)
-    )
+    codebooks: int = dial(8, "Codebooks", "How many residual codebooks the language model predicts.", choices=(2, 4, 8))
     delay: int = dial(
         1,
         "Delay",
@@ -48,8 +46,8 @@ class QTTS(Method):
     title = "Several codebooks"
     paper = "QTTS: multi-codebook generation on the QDAC codec, sections 2.2, 2.3 and 3.1"
     idea = (
-        "The language model speaks the fine codebooks too, either all at once with a delay between them, or one after "
-        "the other inside each frame. A refiner weighs what they say and fills in the rest."
+        "The language model predicts the fine codebooks too, either all at once with a delay between them, or one after "
+        "the other inside each frame. A refiner weighs their codes and fills in the rest."
     )
     cached = "every text token and frame; hierarchical also one block of K slots"
     emits = "1 frame of K codes"
@@ -61,7 +59,7 @@ class QTTS(Method):
     )
     Options = QTTSOptions
     neutral = {"strategy": "single"}
-    needs_weights = (DELAY,)  # what the default strategy speaks with; hierarchical says so itself when it has none
+    needs_weights = (DELAY,)  # of the default strategy; ``check`` asks for the other's
     bench_options = (
         {"strategy": "single"},
         {"strategy": "delay"},
@@ -89,7 +87,7 @@ class QTTS(Method):
 
     @cached_property
     def strategies(self) -> dict[type[State], Any]:
-        """By the state each one makes and steps. One whose modules are absent is absent too."""
+        """By the type of state that each makes. A strategy without its modules is absent."""
         found: dict[type[State], Any] = {BaselineState: Baseline(self.lm)}
         if DELAY in self.modules:
             found[DelayState] = DelayStrategy(self.lm, self.modules[DELAY])

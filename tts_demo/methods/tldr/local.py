@@ -1,4 +1,4 @@
-"""Decoding inside a patch: the trained modules refolded so that one local token costs a few small operators.
+"""Decoding inside a patch: the trained modules, fused so that one local token costs a few small operators.
 
 What depends only on the patch is computed once a patch. Cross-attention to J slots then costs a token two products
 with [A J, H] matrices: the query projection is folded into the slots' keys and the output projection into their values.
@@ -46,7 +46,7 @@ class LocalLayer:
 
 
 class PatchDecoder:
-    """Lean extractor: weights, and the buffers that CUDA graphs are bound to. The keys and values of the patch at hand
+    """The extractor at inference: fused weights, and the buffers that CUDA graphs are bound to. The keys and values of the patch at hand
     live in the cache passed in."""
 
     @torch.inference_mode(False)  # built when first needed, perhaps inside a run: its weights stay ordinary tensors
@@ -75,7 +75,8 @@ class PatchDecoder:
         self.pool = BufferPool() if base.graphed and not self.parallel else None
 
     def _fold_cross(self, layer: ExtractorLayer) -> Tensor:
-        """[2 A H, slot width]: a slot's way to what it scores a token by, and to what it adds to the token."""
+        """[2 A H, slot width]: from a slot to its key folded with the query projection, and to its value folded with the
+        output projection."""
         heads = self.config.cross_heads
         by_head = lambda t, dim: t.detach().float().unflatten(dim, (heads, -1))
         # [A, D, ...]
@@ -152,7 +153,8 @@ class PatchDecoder:
 
 
 class PatchEncoder:
-    """Lean compressor: feeds patches as they come, keeping the few token keys and values its window reaches."""
+    """The compressor at inference: encodes patches as they come and keeps the token keys and values its window
+    reaches."""
 
     SPARE = 32  # slots the cache may hold beyond the window before the oldest are evicted
 
@@ -199,7 +201,7 @@ class PatchEncoder:
         return self._gather(pooled, states[0])
 
     def _gather(self, pooled: Tensor, states: Tensor) -> Tensor:
-        """``Compressor.gather`` of N patches: pooled [N, H] asks, states [N P, H] of its own patch alone answer."""
+        """``Compressor.gather`` of N patches: queries pooled [N, H], keys states [N P, H] of the same patch."""
         heads, patches = self.config.cross_heads, len(pooled)
         query = self.query(unit_rms(pooled, self.config.eps)).view(patches, heads, 1, -1)
         key, value = (

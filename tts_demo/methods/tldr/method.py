@@ -1,4 +1,4 @@
-"""TLDR decoding: the backbone takes one step a patch of P tokens, a small extractor speaks the tokens inside it."""
+"""TLDR decoding: one backbone step a patch of P tokens, whose tokens a small extractor decodes (section 3.5)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class TLDROptions(Options):
     patch_size: int = dial(
         4,
         "Patch size",
-        "Speech tokens the language model handles in one step. Larger is faster and "
-        "keeps less in memory; too large blurs the speech.",
+        "Speech tokens the language model covers in one step. Larger is faster and "
+        "keeps less in memory; too large costs intelligibility.",
         min=1,
         max=LARGEST,
         step=1,
@@ -50,8 +50,8 @@ class TLDR(Method):
     title = "Patches (TLDR)"
     paper = "TLDR: Compressing Audio Tokens for Efficient Autoregressive Text-to-Speech"
     idea = (
-        "Several speech tokens are squeezed into one patch, so the big model takes one step for all of them; a small "
-        "model that knows the voice spells each patch out."
+        "Several speech tokens are compressed into one patch, so the big model takes one step for all of them; a small "
+        "model that knows the voice decodes the tokens of each patch."
     )
     cached = "every text token, one slot per patch of speech, and the few tokens of the patch at hand"
     emits = "one patch of 1 to 8 tokens"

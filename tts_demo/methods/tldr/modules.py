@@ -26,7 +26,7 @@ PAPER_HIDDEN = 896  # at this width every size is the paper's (table 7); below, 
 
 @dataclass(frozen=True)
 class TLDRConfig:
-    """``ablate`` is "none" or one of ``ABLATIONS``: what the paper's comparison models lack."""
+    """``ablate`` is "none" or one of ``ABLATIONS``, the parts that the paper's comparison models lack."""
 
     hidden: int = 256
     heads: int = 4  # of every local self-attention
@@ -117,7 +117,7 @@ class Compressor(nn.Module):
         return self.gather(pooled, states.view(batch, patches, size, width))
 
     def gather(self, pooled: Tensor, states: Tensor) -> Tensor:
-        """Patch-to-token cross-attention: pooled [..., H] asks, states [..., P, H] of its own patch alone answer."""
+        """Patch-to-token cross-attention: query pooled [..., H], keys and values states [..., P, H] of the same patch."""
         heads = self.config.cross_heads
         query = self.query(self.query_norm(pooled)).unsqueeze(-2).unflatten(-1, (heads, -1)).transpose(-2, -3)
         key, value = (t.unflatten(-1, (heads, -1)).transpose(-2, -3) for t in self.key_value(states).chunk(2, -1))

@@ -10,7 +10,7 @@ what goes wrong. ``--set distil=0.6``: that share of the loss is the cross-entro
 model, which sees all of the past, so that the adapter learns to do without it and nothing else.
 
 Recipe ``compressed-text`` trains another adapter, from that one on, for which the text too is seen through a window,
-around the phoneme being spoken (``lm/place.py``), in most batches (``--set text=0.8``). Most of these are spoken as if
+around the phoneme being spoken (``lm/text_position.py``), in most batches (``--set text=0.8``). Most of these are spoken as if
 up to ``--set later=3600`` frames had gone before: late in a long run the text and its speech lie far apart, and a model
 that finds its place by that distance loses it. It is guided and taught by the base unless it is told otherwise.
 """
@@ -26,8 +26,8 @@ from torch import Tensor
 
 from ...lm.block import training_forward
 from ...lm.lora import attach
-from ...lm.place import GUIDED
-from ...methods.compressed import GROUPS, SIGHT, WHOLE, Compressor, Layout
+from ...lm.text_position import GUIDED
+from ...methods.compressed import GROUPS, WHOLE, WINDOWED, Compressor, Layout
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
@@ -144,9 +144,9 @@ class CompressedTask(Task):
 
 
 class TextWindowTask(CompressedTask):
-    name = SIGHT
+    name = WINDOWED
     settings = {"guide": 0.3, "distil": 0.5, "text": 0.8}
-    follows = {SIGHT: WHOLE}
+    follows = {WINDOWED: WHOLE}
 
 
 def text_window(batch: SpeechBatch, setting: Setting, astray: int) -> Tensor:

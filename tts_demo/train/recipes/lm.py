@@ -20,7 +20,7 @@ from ...config import LMConfig, UserError
 from ...lm.block import training_forward
 from ...lm.masks import causal_mask
 from ...lm.model import LanguageModel
-from ...lm.place import GUIDED
+from ...lm.text_position import GUIDED
 from ...text.symbols import SYMBOLS
 from ..data.corpora import describe
 from ..data.load import load_lm, sequences

@@ -27,8 +27,8 @@ from ... import checkpoints
 from ...config import Sampling, UserError
 from ...lm import lora
 from ...lm.model import LanguageModel
-from ...lm.place import GUIDED
 from ...lm.sampling import sample
+from ...lm.text_position import GUIDED
 from ...methods.qtts.books import finer
 from ..data.corpora import describe
 from ..data.load import load_lm, sequences

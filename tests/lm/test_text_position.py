@@ -5,82 +5,82 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tts_demo.lm import place as places
+from tts_demo.lm import text_position
 from tts_demo.lm.masks import prefix_mask
-from tts_demo.lm.place import GUIDED, Place
+from tts_demo.lm.text_position import GUIDED, TextPosition
 
 
-def looks(place: Place, symbol: int, sharp: float = 6.0) -> None:
+def looks(place: TextPosition, symbol: int, sharp: float = 6.0) -> None:
     """One frame whose guided heads look at ``symbol``, or about them when it is out of sight."""
-    seen = place.seen(place.now)
+    seen = place.window(place.index)
     keys = torch.zeros(place.text.stop, 2)
     keys[place.text.start + symbol, 0] = sharp * 2**0.5
     place.observe(GUIDED[0], torch.tensor([1.0, 0.0]).view(1, 1, 1, 2), keys[None, None])
-    assert len(place._looked) == seen.stop - seen.start
-    place.move()
+    assert len(place._attention) == seen.stop - seen.start
+    place.advance()
 
 
 def test_what_is_in_sight():
-    place = Place(slice(3, 23), 4)
-    assert [place.seen(now) for now in (0, 4, 10, 19)] == [slice(3, 8), slice(3, 12), slice(9, 18), slice(18, 23)]
-    assert not place.sees_the_end and Place(slice(3, 8), 4).sees_the_end
+    place = TextPosition(slice(3, 23), 4)
+    assert [place.window(now) for now in (0, 4, 10, 19)] == [slice(3, 8), slice(3, 12), slice(9, 18), slice(18, 23)]
+    assert not place.end_visible and TextPosition(slice(3, 8), 4).end_visible
 
 
 def test_it_follows_what_is_looked_at():
-    place, spoken = Place(slice(2, 62), 12), []
+    place, spoken = TextPosition(slice(2, 62), 12), []
     for frame in range(160):  # three frames a symbol
         looks(place, frame // 3)
-        spoken.append(place.now)
+        spoken.append(place.index)
     assert max(abs(now - frame // 3) for frame, now in enumerate(spoken)) <= 2
-    assert place.sees_the_end
+    assert place.end_visible
 
 
 def test_speech_is_through_a_while_after_the_last_symbol():
-    place = Place(slice(0, 20), 30)
+    place = TextPosition(slice(0, 20), 30)
     for frame in range(60):
-        assert not place.through
+        assert not place.finished
         looks(place, frame // 3)
-    said = [looks(place, 19) or place.through for _ in range(40)]
+    said = [looks(place, 19) or place.finished for _ in range(40)]
     assert not any(said[:25]) and said[-1] and said == sorted(said)
 
 
 def test_a_glance_at_the_same_words_further_on_does_not_carry_it_away():
     """What the filter is for: attention alone would jump, and a window with it."""
-    place = Place(slice(0, 80), 20)
+    place = TextPosition(slice(0, 80), 20)
     for frame in range(90):
         looks(place, frame // 3)
     for frame in range(90, 96):
         looks(place, frame // 3 + 14)
-        assert abs(place.now - frame // 3) <= 4
+        assert abs(place.index - frame // 3) <= 4
     for frame in range(96, 150):
         looks(place, frame // 3)
-    assert abs(place.now - 49) <= 2
+    assert abs(place.index - 49) <= 2
 
 
 def test_it_never_goes_back_by_more_than_it_was_unsure():
-    place = Place(slice(0, 60), 15)
+    place = TextPosition(slice(0, 60), 15)
     for frame in range(90):
         looks(place, frame // 3)
     for _ in range(40):
         looks(place, 20)
-    assert place.now >= 26
+    assert place.index >= 26
 
 
 def test_heads_that_never_looked_are_a_mistake_of_the_program():
     with pytest.raises(AssertionError, match="guided"):
-        Place(slice(0, 5), 16).move()
+        TextPosition(slice(0, 5), 16).advance()
 
 
 def test_what_is_looked_at_is_the_attention_of_the_first_head(tiny_lm, tiny_prefix, monkeypatch):
-    monkeypatch.setattr(places, "GUIDED", (1,))
+    monkeypatch.setattr(text_position, "GUIDED", (1,))
     decoder, n = tiny_lm.decoder, len(tiny_prefix.x)
     x = torch.cat([tiny_prefix.x, torch.randn(1, 64)])
     mask = prefix_mask(n, n + 1, True)
-    place = Place(tiny_prefix.text, 2)
-    place.now = 3
+    place = TextPosition(tiny_prefix.text, 2)
+    place.index = 3
     cache = decoder.new_cache(n + 1)
     decoder.forward(x[None, :n], cache, 0, mask[:n, :n])
     decoder.forward(x[None, n:], cache, n, None, place.observe)
-    _, weights = decoder.full(x[None], torch.arange(n + 1), mask, place.seen(3))
+    _, weights = decoder.full(x[None], torch.arange(n + 1), mask, place.window(3))
     expected = weights[1, 0, n] / weights[1, 0, n].sum()
-    torch.testing.assert_close(place._looked, expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(place._attention, expected, atol=1e-5, rtol=1e-4)

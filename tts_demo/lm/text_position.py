@@ -1,0 +1,66 @@
+"""The position in the text that is being spoken, tracked during decoding from the attention of guided heads.
+
+Recipe ``lm`` trains one head of a few layers to attend to the phoneme being spoken. In each step their attention is a
+distribution over the visible symbols; a forward filter (a hidden Markov model that never moves back) estimates from it
+the symbol being spoken. Speech then needs to attend only to a window of the text around it, however long the text is.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+GUIDED = (4, 5, 6, 7)  # layers of the language model whose first head is guided
+MOVES = (0.68, 0.27, 0.05)  # probability of staying, and of moving one or two symbols on, in a frame of 20 ms
+LINGER = 30  # frames at the last symbol after which the text has been spoken
+FLOOR = 0.002  # attention may be elsewhere for a frame: it makes no symbol impossible
+
+
+class TextPosition:
+    """The position in a text that lies in the slots ``text`` of a cache, of which ``reach`` symbols to either side are
+    visible."""
+
+    def __init__(self, text: slice, reach: int) -> None:
+        self.text, self.reach, self.index = text, reach, 0  # index: the symbol being spoken
+        self.posterior = torch.zeros(text.stop - text.start)  # on the CPU: a few operators on short vectors a step
+        self.posterior[0] = 1.0
+        self._frames_at_end = 0
+        self._symbols = torch.arange(len(self.posterior), dtype=torch.float32)
+        self._attention: Tensor | None = None  # of guided heads since the last step, summed [visible symbols]
+
+    def window(self, index: int) -> slice:
+        """Slots of the symbols that are visible from symbol ``index``."""
+        return slice(
+            max(self.text.start, self.text.start + index - self.reach),
+            min(self.text.stop, self.text.start + index + self.reach + 1),
+        )
+
+    @property
+    def end_visible(self) -> bool:
+        return self.window(self.index).stop == self.text.stop
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last symbol was reached more than ``LINGER`` frames ago."""
+        return self._frames_at_end > LINGER
+
+    def observe(self, layer: int, query: Tensor, key: Tensor) -> None:
+        """query [1, T, A, D] and key [1, kv, S, D] of a layer: adds up the attention of guided heads, from the first
+        token of the pass to the visible symbols."""
+        if layer not in GUIDED:
+            return
+        query, key = query[0, 0, 0], key[0, 0]
+        weights = (key[self.window(self.index)] @ query * query.shape[0] ** -0.5).float().softmax(0)
+        self._attention = weights if self._attention is None else self._attention + weights
+
+    def advance(self) -> None:
+        """One frame on, by the attention observed since the last."""
+        assert self._attention is not None, "no guided head was observed"
+        moved = MOVES[0] * self.posterior
+        for symbols, probability in enumerate(MOVES[1:], 1):
+            moved[symbols:] += probability * self.posterior[:-symbols]
+        first = self.window(self.index).start - self.text.start
+        moved[first : first + len(self._attention)] *= 1 + self._attention.cpu() / (len(GUIDED) * FLOOR)
+        self.posterior, self._attention = moved / moved.sum(), None
+        self.index = round(float(self.posterior @ self._symbols))
+        self._frames_at_end = self._frames_at_end + 1 if self.index == len(self.posterior) - 1 else 0
