@@ -187,6 +187,7 @@ _RULES: Rules = compiled(
         r"\b([Mm]ax|[Mm]in|[Tt]emp|[Aa]vg)\.(?=\s[a-z])",
         lambda m: _ALWAYS[m[1].lower()] if m[1].islower() else _ALWAYS[m[1].lower()].capitalize(),
     ),
+    (r"\b[Ss]q\.?\s?[Ff]t\b\.?", "square feet"),
     (r"\bPop\.?\s(?=[\d(])", "Population "),
     (r"\bv\.\s(?=[A-Z])", "versus "),
     (r"\bWW(?:II|2)\b", "World War two"),

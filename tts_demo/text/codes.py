@@ -145,7 +145,7 @@ _RULES: Rules = compiled(
         r"reach)\b).{0,30}?)(?<![\d.,$])([2-9]\d{2})([2-9]\d{2})(\d{4})(?!\d|[.,]\d)",
         _unspaced,
     ),
-    (r"(?<![\w.,$-])\+\d{1,3}(?:[-. ]\(?\d{1,5}\)?){2,6}(?![\w-])|(?<![\w.,$-])\+\d{8,14}\b", _telephone),
+    (r"(?<![\w.,$-])\+\d{1,3}(?:[-. ]\(?\d{1,8}\)?){2,6}(?![\w-])|(?<![\w.,$-])\+\d{8,14}\b", _telephone),
     (r"(?<![\w.,$-])0\d{2,4}(?:[ -]\d{3,4}){1,3}(?![\w-])", _telephone),
     (r"(?<![\w.,$/-])(?:[2-9]\d{2}-\d{4})(?![\w-]|\.\d)", _telephone),
     (
@@ -205,6 +205,7 @@ _RULES: Rules = compiled(
     (rf"\b({_NUMBERED_ROOMS})(\s|-)(\d{{3,4}})([A-Za-z])?\b(?!,\d|\.\d|%)", lambda m: f"{m[1]} {_house_number(m)}"),
     (r"\b(I|US|U\.S\.|SR|CR)-(\d{1,3})\b", lambda m: f"{m[1]} {numbers.pairs(m[2])}"),
     # codes
+    (r"\b([Nn]os?\.\s)(\d{2,3})-(\d{2,5})\b(?!-)", lambda m: f"{m[1]}{numbers.cardinal(m[2])}, {numbers.pairs(m[3])}"),
     (
         rf"\b({_CODES}:?\s(?:is\s|was\s|(?:number|no\.|#)\s?)?#?)(\d{{3,10}})\b(?![,.]\d|%|-)",
         lambda m: f"{m[1].rstrip('#')}{numbers.digits(m[2])}",

@@ -35,7 +35,7 @@ _DAY = r"(0?[1-9]|[12]\d|3[01])"
 _CUES = (
     "on|by|since|until|till|from|before|after|due|dated|born|starting|ending|through|thru|effective|expires|Monday|"
     "Tuesday|"
-    "Wednesday|Thursday|Friday|Saturday|Sunday|updated|posted|deadline|date"
+    "Wednesday|Thursday|Friday|Saturday|Sunday|deadline|date|[ECMP][SD]?T|[AP]\\.?M\\.?|On|By|Since|Until|From|Before|After|Due|Dated|Born"
 )
 
 
@@ -155,9 +155,13 @@ _RULES: Rules = compiled(
     (r"(?<![\w/.-])(?P<m>\d{1,2})([-/.])(?P<d>\d{1,2})\2(?P<y>\d{4}|\d{2})(?![\w/-]|\.\d)", _numeric),
     (r"\b9/11\b", "nine eleven"),
     (
-        rf"(?i)(?<=\b)(?P<cue>(?:{_CUES}),?\s(?:the\s)?)(?P<m>0?[1-9]|1[0-2])/(?P<d>{_DAY[1:-1]})(?![\w/%]|"
+        rf"\b(?P<cue>(?:{_CUES}),?\s(?:the\s)?)(?P<m>0?[1-9]|1[0-2])/(?P<d>{_DAY[1:-1]})(?![\w/%]|"
         rf"[.,]\d)(?!\s(?:of|cup|inch|mile|pound)\b)",
         lambda m: m["cue"] + (_date(m["m"], m["d"]) or ""),
+    ),
+    (
+        r"(?<![\w.,/$-])(?P<m>[1-9]|1[0-2])/(?P<d>1[3-57-9]|2[1-36-9]|3[01])(?![\w/%-]|[.,]\d)(?!\s(?:of|inch|in)\b|\")",
+        lambda m: _date(m["m"], m["d"]) or m.group(),
     ),
     # months in letters
     (

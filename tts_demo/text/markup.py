@@ -8,6 +8,8 @@ import html
 import re
 from collections.abc import Callable
 
+from .numbers import roman
+
 _TAGS = (
     "a abbr acronym address article aside audio b bdi bdo big blockquote body break br button caption center cite code "
     "col data dd del details dfn div dl dt em emphasis figcaption figure font footer form h1 h2 h3 h4 h5 h6 head "
@@ -90,7 +92,8 @@ _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
 )
 _BULLET = re.compile(r"^\s*(?:[-*+•‣◦▪●○■–—·→➤✓✔☐☑]\s+)+(?:\[[ xX]\]\s+)?|^\s*[•‣◦▪●■]")
 _NUMBERED = re.compile(
-    r"^\s*\(?(\d{1,3})[.)](?=\s+\S)\s+(?!\d{3}[-. ]\d{4})|^\s*\(?([A-Za-z])\)\s+|^\s*([a-z])\.\s+(?=[A-Z])"
+    r"^\s*\(?(\d{1,3})[.)](?=\s+\S)\s+(?!\d{3}[-. ]\d{4})|^\s*\(?([A-Za-z])\)\s+|^\s*([a-z])\.\s+(?=[A-Z])|"
+    r"^\s*([IVX]{2,5}|I)\.\s+(?![A-Z]\.)(?=[A-Z])"
 )
 _INLINE = re.compile(r"(?:^|[\s/]+)\(?(\d{1,2})[.)]\s+(?=\S)")
 _OPEN = re.compile(r"[.!?:;…\"”')\]]\s*$")
@@ -143,4 +146,4 @@ def _items(line: str) -> list[str]:
 
 
 def _numbered(line: str) -> str:
-    return _NUMBERED.sub(lambda m: f"{m[1] or (m[2] or m[3]).upper()}, ", line)
+    return _NUMBERED.sub(lambda m: f"{m[1] or (m[4] and roman(m[4])) or (m[2] or m[3]).upper()}, ", line)

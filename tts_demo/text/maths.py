@@ -89,8 +89,24 @@ def _score(match: re.Match[str]) -> str:
     """'won 3-2' -> 'three to two'; '(12-4-1)' behind a team is its record: 'twelve, four and one'."""
     parts = [numbers.cardinal(n) for n in re.findall(r"\d+", match.group())]
     if len(parts) == 3:
-        return f"{parts[0]}, {parts[1]} and {parts[2]}"
+        return ", ".join(parts) if not _SCORED.search(match.string) else f"{parts[0]}, {parts[1]} and {parts[2]}"
     return " to ".join(parts)
+
+
+def _counts(match: re.Match[str]) -> bool:
+    """Whether a number that could be a year counts what follows: '1885 days', not 'the 2004 games', '2024 was'."""
+    after = re.match(r"\s(?:more\s)?([a-z]{2,})\b", match.string[match.end() :])
+    if after is None or not (
+        after[1].endswith("s") or after[1] in ("people", "men", "women", "children", "percent", "feet", "of")
+    ):
+        return False
+    dated = r"(?:the|in|of|since|by|from|until|till|for|during|before|after|late|early|mid|around|year|season)\s$"
+    return after[1] not in _NO_PLURALS and not re.search(dated, match.string[: match.start()].lower())
+
+
+_NO_PLURALS = frozenset(
+    "was has is as its this his was sees marks brings saw does says shows us always perhaps".split()
+)
 
 
 def _record(match: re.Match[str]) -> str:
@@ -100,7 +116,7 @@ def _record(match: re.Match[str]) -> str:
 
 def _times(match: re.Match[str]) -> str:
     """'4x4' and '8 x 10' are measures, '2 x 3 = 6' is a product, '3x' three times."""
-    return " times " if "=" in match.string else " by "
+    return " times " if "equals" in match.string else " by "
 
 
 def _formula(match: re.Match[str]) -> str:
@@ -139,6 +155,7 @@ _SUMS: Rules = compiled(
     (r"\|([a-z])\|", r"the absolute value of \1"),
 )
 _COMPARED: Rules = compiled(
+    (r"(?<=\d)\s?×\s?(?=\d[\d.]*\s?(?:×|(?:km|cm|mm|m|ft|in|px|pixels|inch|inches|feet)\b))", " x "),
     (
         r"\b(sin|cos|tan|log|ln|exp)(?:\s?\(|(?=\s(?:[a-z]|alpha|beta|theta|phi|pi|\d+)\b))",
         lambda m: f"{_FUNCTIONS[m[1]]} of ("[: None if "(" in m.group() else -5],
@@ -149,6 +166,8 @@ _COMPARED: Rules = compiled(
     (r"\s*&&\s*", " and "),
     (r"\s*(?:->|=>|-->|→)\s*(?=\S)", " to "),
     (r"\s*(?:<-|←)\s*(?=[A-Za-z])", " from "),
+    (r"(?<=[a-z]{3})\s+(?:<=|≤)\s*(?=\d)", " less than or equal to "),
+    (r"(?<=[a-z]{3})\s+(?:>=|≥)\s*(?=\d)", " greater than or equal to "),
     (r"(?<=\S)\s*(?:<=|≤|⩽|≦)\s*(?=\S)", " is less than or equal to "),
     (r"(?<=\S)\s*(?:>=|≥|⩾|≧)\s*(?=\S)", " is greater than or equal to "),
     (r"(?:<=|≤)\s*(?=\d)", " less than or equal to "),
@@ -186,7 +205,7 @@ _COMPARED: Rules = compiled(
 )
 _RULES: Rules = compiled(
     (
-        rf"(?<![\w.])(?P<n>{NUMBER})\s?[×x*·]\s?10\^?(?=[-+–]?\(?-?\d)(?P<e>\(?[-–+]?\d{{1,3}}\)?)(?![\w.])",
+        rf"(?<![\w.])(?P<n>{NUMBER})\s?[×x*·]\s?10\^(?=[-+–]?\(?-?\d)(?P<e>\(?[-–+]?\d{{1,3}}\)?)(?![\w.])",
         lambda m: f"{m['n']} times 10^{m['e']}",
     ),
     (rf"(?<![\w.])(?P<n>{NUMBER})[eE](?P<sign>[-+]?)(?P<e>\d{{1,3}})(?![\w.])", _scientific),
@@ -205,12 +224,7 @@ _RULES: Rules = compiled(
     (r"(?<![\w-])1-2-3(?![\w-])", "one two three"),
     (r"\b(?P<team>[A-Z][\w.]*\s\()(?P<record>\d{1,3}-\d{1,3}(?:-\d{1,3})?)(?=[),; ])", _record),
     (r"(?<= and )(?P<team>\w+, )(?P<record>\d{1,3}-\d{1,3})(?=\s[A-Z][\w-]*\))", _record),
-    (
-        r"(?<![\w.,$/-])\d{1,3}(?:[-–]\d{1,3}){1,2}(?![\w%/]|[-–]\d|[.,]\d)",
-        lambda m: (
-            _score(m) if _SCORED.search(m.string) or m.group().count("-") + m.group().count("–") < 2 else m.group()
-        ),
-    ),
+    (r"(?<![\w.,$/-])\d{1,3}(?:[-–]\d{1,3}){1,2}(?![\w%/]|[-–]\d|[.,]\d)", _score),
     (r"\b9-to-5\b", "nine to five"),
     (rf"(?<![\w.,-])({NUMBER})\s?[-–—]\s?({NUMBER})(?![\w-])(?!\s?=)", r"\1 to \2"),
     # times, signs before numbers
@@ -255,9 +269,8 @@ _LAST: Rules = compiled(
     (r"(?<![\w.,])(\d{1,4})(?=-?[A-Za-z])", lambda m: f"{numbers.cardinal(m[1])} "),
     # years and all that is left
     (
-        r"(?<![\w.,])((?:1[1-9]|20)\d\d)(?![\w%]|[.,]\d|-\d)(?!\s(?:people|men|women|children|times|percent|dollars|"
-        r"feet|years|miles|copies|words|of\b))",
-        lambda m: numbers.year(m[1]),
+        r"(?<![\w.,])((?:1[1-9]|20)\d\d)(?![\w%]|[.,]\d|-\d)",
+        lambda m: numbers.cardinal(m[1]) if _counts(m) else numbers.year(m[1]),
     ),
     (rf"{NUMBER}", lambda m: f" {numbers.cardinal(m.group())} "),
 )

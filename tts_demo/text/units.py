@@ -113,7 +113,8 @@ _PLAIN = {
     "km": "kilometer", "cm": "centimeter", "mm": "millimeter", "m": "meter", "nm": "nanometer", "µm": "micrometer",
     "mi": "mile", "yd": "yard", "yds": "yard", "kg": "kilogram", "kgs": "kilogram", "g": "gram", "mg": "milligram",
     "µg": "microgram", "mcg": "microgram", "lb": "pound", "lbs": "pound", "oz": "ounce", "t": "ton", "l": "liter",
-    "L": "liter", "ml": "milliliter", "mL": "milliliter", "cl": "centiliter", "dl": "deciliter", "gal": "gallon",
+    "L": "liter", "ml": "milliliter", "mL": "milliliter", "cl": "centiliter", "dl": "deciliter",
+    "dL": "deciliter", "ng": "nanogram", "mmol": "millimole", "gal": "gallon",
     "qt": "quart", "qts": "quart", "pt": "pint", "pts": "point", "tsp": "teaspoon", "tsps": "teaspoon",
     "tbsp": "tablespoon",
     "tbsps": "tablespoon", "tbs": "tablespoon", "Tbsp": "tablespoon", "sec": "second", "secs": "second", "s": "second",
@@ -167,6 +168,8 @@ _FIXED = {
     "sqft": ("square foot", "square feet"),
     "cu ft": ("cubic foot", "cubic feet"),
     "cc": ("C.C.", "C.C.s"),
+    "IU": ("I.U.", "I.U."),
+    "mmHg": ("millimeter of mercury", "millimeters of mercury"),
     "°C": ("degree Celsius", "degrees Celsius"),
     "°F": ("degree Fahrenheit", "degrees Fahrenheit"),
     "°K": ("degree Kelvin", "degrees Kelvin"),
@@ -259,7 +262,8 @@ def _measure(match: re.Match[str]) -> str:
     words, many = amount_words(match["n"])
     low = f"{numbers.cardinal(match['low'])} to " if match["low"] else ""
     dotted = match["dot"] or ""
-    many = (many or bool(low)) and not describes(match)
+    joined = match.string[match.start("unit") - 1] == "-"  # 'a 10-yr note'
+    many = (many or bool(low)) and not joined and not describes(match)
     name = unit_name(match["unit"], many, match["power"])
     if match["per"]:
         per = match["per"]
@@ -322,7 +326,7 @@ _RULES: Rules = compiled(
     (r"\b(dollars?|cents?|euros?|pounds?|pence|yen)\s?/\s?(\w+)\b", lambda m: f"{m[1]} per {_PER.get(m[2], m[2])}"),
     # angles, feet and inches
     (r"(?<=[\d)]['\"])\s?[x×]\s?(?=\d)", " by "),
-    (r"(?P<d>\d{1,3})°\s?(?P<m>\d{1,2})'\s?(?:(?P<s>\d{1,2}(?:\.\d+)?)(?:\"|''))?\s?(?P<side>[NSEW]\b)?", _angle),
+    (r"(?P<d>\d{1,3})°\s?(?P<m>\d{1,2})'(?:\s?(?P<s>\d{1,2}(?:\.\d+)?)(?:\"|''))?(?:\s?(?P<side>[NSEW])\b)?", _angle),
     (
         r"(?P<n>\d+(?:\.\d+)?)°\s?(?P<side>[NSEW])\b",
         lambda m: f"{numbers.cardinal(m['n'])} degrees {_SIDES[m['side']]}",
@@ -338,6 +342,14 @@ _RULES: Rules = compiled(
         lambda m: _inches(m) if _is_inch(m) else m.group(),
     ),
     # units
+    (rf"(?<![\w.,/])\d+(?:/\d+){{2,}}(?=\s?(?:{_UNIT})\b)", lambda m: ", ".join(m.group().split("/"))),
+    (r"\b([Pp]er|[Aa])\s[Ss]q\.?\s?[Ff]t\b\.?", r"\1 square foot"),
+    (rf"(?<=\d)\s?[x×]\s?(?=\d[\d.]*\s?(?:[x×]|(?:{_LENGTHS}|px|pixels|inch|inches|feet)\b))", " by "),
+    (
+        r"(?<![=\d])(?<!= )\b(\d{3,4})\s?[x×]\s?(\d{3,4})\b(?!\s?=)",
+        lambda m: f"{numbers.pairs(m[1])} by {numbers.pairs(m[2])}",
+    ),
+    (r"(?<=\d)\s?in(?=\s?\()|(?<=\d)(?<=\.\d|\d\d)\s?in(?=[;:)]|$)", " inches"),
     (r"\b[Ss]q\.\s?(?=miles?\b|feet\b|foot\b|yards?\b|inch)", "square "),
     (r"\b[Cc]u\.\s?(?=feet\b|foot\b|yards?\b|inch)", "cubic "),
     (r"(?<![\w.,$])(\d{1,2})\s?h\s?(\d{1,2})\s?m(?:in)?\b", r"\1 hr \2 min"),
@@ -360,14 +372,14 @@ _RULES: Rules = compiled(
         rf"{_MINUS}(?<![\w.,$]){_RANGE}{_AMOUNT}(?:\s|"
         rf"-)?(?P<unit>{_UNIT})(?:\^?(?P<power>[23]))?(?:/(?P<per>(?:{_UNIT}|[a-z]{{3,}}|d|y|"
         rf"ea)(?![A-Za-z]))(?:\^?(?P<perpower>[23]))?)?"
-        rf"(?P<dot>\.(?=\s+[a-z(]|\s*[,;:)]|\s*$|\"))?{_AFTER}",
+        rf"(?P<dot>\.(?=\s|[,;:)\"]|$))?{_AFTER}",
         lambda m: _measure(m) if _is_unit(m) else m.group(),
     ),
     (
         rf"{_MINUS}(?<![\w.,$]){_RANGE}{_AMOUNT}(?:\s|"
         rf"-)?(?P<unit>in)(?:\^?(?P<power>[23]))?(?P<per>(?!))?(?P<perpower>(?!))?"
         r"(?:(?P<dot>\.)(?=\s+[a-z(x]|\s*[,;:)])|(?=\s(?:wide|long|tall|deep|high|thick|x|by|diameter|in diameter)\b|"
-        r"\s?\^|\s×|-[a-z])|(?<=\din)(?=\s|[,.;)]|$))",
+        r"\s?\^|\s×|-[a-z])|(?<=\^[23])|(?<=\din)(?=\s|[,.;)]|$))",
         _measure,
     ),
     (
