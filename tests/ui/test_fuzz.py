@@ -1,5 +1,7 @@
-"""Whatever is sent to the endpoints, the answer is speech or one sentence: never a traceback, never a lock left
-shut."""
+"""Whatever is sent to the endpoints, the answer is speech or one sentence: never a traceback, never a lock left shut.
+
+The long form: ``TTS_DEMO_FUZZ_CASES=10000 pytest -s tests/ui/test_fuzz.py``.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from toy import ToyStack, speech, tone
 
+from tests.test_audio import recorded
+from tts_demo import audio
+from tts_demo.config import UserError
 from tts_demo.methods import METHODS
 from tts_demo.ui import build_app
+from tts_demo.ui import speech as speech_api
 from tts_demo.ui.api import Endpoints
+from tts_demo.ui.page import voices as known
 from tts_demo.ui.service import Limits
 
 CASES = int(os.environ.get("TTS_DEMO_FUZZ_CASES", "60"))
@@ -62,7 +69,9 @@ keys = st.sampled_from(
 @pytest.fixture(scope="module")
 def ends():
     app = build_app(ToyStack(), Limits(max_seconds=1))
-    found = SimpleNamespace(call=Endpoints(app.tts.act).synthesize, gate=app.tts.gate, spoken=0, refused=0, memory=[])
+    found = SimpleNamespace(
+        act=app.tts.act, call=Endpoints(app.tts.act).synthesize, gate=app.tts.gate, spoken=0, refused=0, memory=[]
+    )
     yield found
     assert found.spoken and found.refused
     if CASES >= 1000:  # after the first fifth, in which libraries are loaded and buffers grow to their size
@@ -80,14 +89,14 @@ def megabytes():
 
 @settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(
-    text=st.just("Hello there.") | st.text(max_size=40),
+    text=st.just("Hello there.") | st.just("Hello there.") | st.text(max_size=40) | junk,
     voice=voices,
-    consent=st.sampled_from([True] * 5 + [False]),
-    method=st.sampled_from([*METHODS, "nope"]),
-    options=st.none() | st.dictionaries(keys, junk, max_size=2),
-    seed=st.just(1) | st.integers(-2, 2**70),
-    temperature=st.just(0.7) | st.floats(),
-    seconds=st.just(0.4) | st.floats(),
+    consent=st.sampled_from([True] * 9 + [False, "true", 1, None]),
+    method=st.sampled_from([*METHODS, *METHODS, "nope", None, 3]),
+    options=st.none() | st.dictionaries(keys, junk, max_size=2) | junk,
+    seed=st.just(1) | st.just(2) | st.integers(-2, 2**70) | junk,
+    temperature=st.just(0.7) | st.just(0.0) | st.floats() | junk,
+    seconds=st.just(0.4) | st.just(0.2) | st.floats() | junk,
 )
 def test_any_request_ends_in_speech_or_a_sentence(
     ends, tmp_path_factory, text, voice, consent, method, options, seed, temperature, seconds
@@ -109,13 +118,45 @@ def test_any_request_ends_in_speech_or_a_sentence(
                 temperature,
                 seconds,
             )
-        assert consent and record["method"] == method and soundfile.info(speech).samplerate == 16000
+        assert (
+            consent is True
+            and record["method"] == (method or "baseline")
+            and soundfile.info(speech).samplerate == 16000
+        )
         ends.spoken += 1
     except gr.Error as error:
         assert 10 < len(str(error.message)) < 400 and "Traceback" not in str(error.message)
         ends.refused += 1
     ends.memory.append(megabytes())
     assert ends.gate.jobs() == 0 and not ends.gate.busy
+
+
+CONTAINERS = [recorded("ipod", "aac"), recorded("webm", "libopus", 48000), recorded("amr", "libopencore_amrnb", 8000)]
+
+
+@settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(which=st.integers(0, 2), cut=st.integers(0, 20_000), at=st.integers(0, 2_000), new=st.binary(max_size=8))
+def test_a_damaged_recording_is_read_or_refused(which, cut, at, new):
+    data = CONTAINERS[which]
+    data = (data[:at] + new + data[at + len(new) :])[: len(data) - cut % len(data) if cut % 3 else None]
+    try:
+        assert np.isfinite(audio.read(data).samples).all()
+    except UserError as error:
+        assert str(error).endswith((".", ").")) and len(str(error)) < 300
+
+
+bodies = st.dictionaries(st.sampled_from([*sorted(speech_api.FIELDS), "x"]), junk, max_size=6)
+ORDER = {"model": "toy", "voice": known.examples()[0].name, "input": "Hello there."}
+
+
+@settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(fields=bodies | st.lists(junk) | junk, good=st.booleans())
+def test_any_order_of_openais_is_taken_or_refused_with_its_field(ends, fields, good):
+    try:
+        order = speech_api.Order.of(ORDER | fields if good and isinstance(fields, dict) else fields, ends.act)
+        assert order.asked.text and order.voice and order.form in speech_api.TYPES
+    except UserError as error:
+        assert speech_api.refusal(error).status_code in (400, 404) and len(str(error)) < 400
 
 
 def test_it_still_answers_afterwards(ends, tmp_path):
