@@ -33,6 +33,9 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     args = arguments()
+    from tts_demo.ui.zerogpu import zero_gpu
+
+    zero_gpu()  # before anything touches CUDA
     from tts_demo.config import UserError
     from tts_demo.stacks import load_stack
     from tts_demo.ui import build_app, launch

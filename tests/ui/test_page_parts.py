@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-import sys
 import threading
 import time
-import types
 import zipfile
 
 import gradio as gr
@@ -23,7 +21,7 @@ from tts_demo.methods import METHODS
 from tts_demo.methods.base import Options, dial
 from tts_demo.ui.page import blind, controls, texts, voices
 from tts_demo.ui.run import plots, session, tables
-from tts_demo.ui.service import Gate, Handle, Limits, gpu, health
+from tts_demo.ui.service import Gate, Handle, Limits, health
 
 
 def make_side(method: str = "tldr", frames: int = 50, size: int = 4, attention: bool = True) -> session.Side:
@@ -380,14 +378,3 @@ def test_page_opens_while_the_model_loads_or_fails():
     with pytest.raises(UserError, match="download it"):
         handle.get(5)
     assert health(handle, Gate(Limits()))["status"] == "failed"
-
-
-def test_one_zero_gpu_acquisition_where_spaces_is_installed(monkeypatch):
-    calls = []
-    fake = types.SimpleNamespace(GPU=lambda duration: lambda f: calls.append(duration) or f)
-    monkeypatch.setitem(sys.modules, "spaces", fake)
-    work = lambda requests, visitor: None
-    assert gpu(work, lambda requests, visitor: 30 * len(requests)) is work
-    assert calls[0](["a", "b"], "ann") == 60
-    monkeypatch.setitem(sys.modules, "spaces", None)
-    assert gpu(work, len) is work and len(calls) == 1

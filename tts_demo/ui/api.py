@@ -157,7 +157,7 @@ class Endpoints:
             for _ in job.waiting(act.handle):
                 pass
             stack = act.handle.get()
-            rate, recording = stack.sample_rate, voices.read(voice, act.limits, stack.sample_rate, stack)
+            rate, recording = stack.sample_rate, voices.read(voice, act.limits, None, stack)
             base = wanted.request(stack.sampling)
             requests = [(f"{i}", wanted.request(stack.sampling, plain=n == "baseline")) for i, n in enumerate(names)]
             sides, facts = [], {}

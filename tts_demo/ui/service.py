@@ -23,6 +23,7 @@ from gradio.context import LocalContext
 
 from ..config import UserError
 from .faults import Uploads, sentence
+from .zerogpu import forks
 
 log = logging.getLogger("tts_demo.ui")
 WAIT_SECONDS = 0.2  # how often someone who waits is looked after
@@ -194,14 +195,17 @@ def listened_to() -> Callable[[], bool]:
 
 
 class Handle:
-    """The stack, loaded in the background so that the page and its recorded runs open at once."""
+    """The stack, loaded in the background so that the page and its recorded runs open at once; on ZeroGPU before
+    them."""
 
     def __init__(self, stack_or_loader: Any, uploads: Uploads | None = None) -> None:
         self._uploads = uploads
         self._ready = threading.Event()
         self._stack: Any = None
         self.error = ""
-        if callable(stack_or_loader):
+        if callable(stack_or_loader) and forks():
+            self._load(stack_or_loader)  # the emulation of CUDA that a fork inherits is this thread's
+        elif callable(stack_or_loader):
             threading.Thread(target=self._load, args=(stack_or_loader,), daemon=True, name="load-stack").start()
         else:
             self._stack = stack_or_loader
@@ -285,18 +289,3 @@ def log_to_stderr() -> None:
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     log.propagate = False
-
-
-def zero_gpu() -> Any | None:
-    """Hugging Face's ``spaces`` package where it is installed. It must be imported before anything touches CUDA."""
-    try:
-        import spaces
-    except ImportError:
-        return None
-    return spaces
-
-
-def gpu(function: Callable, seconds: Callable[..., int]) -> Callable:
-    """One ZeroGPU acquisition per call of the generator ``function`` on Spaces; the function itself elsewhere."""
-    spaces = zero_gpu()
-    return spaces.GPU(duration=seconds)(function) if spaces else function

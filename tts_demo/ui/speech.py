@@ -153,7 +153,7 @@ class Speaking:
         """Encoded pieces, the last of them the end of the file."""
         order, act = self.order, self.act
         stack = act.handle.get()
-        recording = audio.read(order.voice, target=stack.sample_rate)
+        recording = audio.read(order.voice, target=None)
         recording = voice.prompt(recording, act.limits.max_prompt_seconds)
         request = order.asked.request(stack.sampling)
         facts = {"method": request.method, "options": dataclasses.asdict(request.options), "seed": request.seed}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +20,8 @@ from ...methods import METHODS
 from ..run import plots, tables
 from ..run.ears import Ears
 from ..run.session import Run, remember, reusable, side_from, to_int16
-from ..service import Gate, Handle, Limits, gpu, in_words, listened_to, log_line
+from ..service import Gate, Handle, Limits, in_words, listened_to, log_line
+from ..zerogpu import Ticket, forks, gpu
 from . import controls, texts, voices
 from .player import message, pcm
 from .views import Views, figures, load_message
@@ -133,10 +134,21 @@ class Handlers:
     def __init__(self, handle: Handle, gate: Gate, limits: Limits, ui: SimpleNamespace) -> None:
         self.handle, self.gate, self.limits, self.ui = handle, gate, limits, ui
         self.views, self.ears = Views(ui), Ears()
-        self.events = gpu(self._events, lambda voice, transcript, requests, visitor: 30 * len(requests))
+        self._on_device = gpu(self._events, lambda voice, transcript, requests, stopping: 30 * len(requests))
+
+    def events(
+        self, voice: audio.Recording, transcript: str, requests: list[tuple[str, Request]], visitor: str
+    ) -> Iterator[tuple[str, Any]]:
+        """What a pair says while it is spoken, ended when this visitor's run is: see ``_events``."""
+        stopping = lambda: self.gate.stopping(visitor)
+        if not forks():
+            yield from self._on_device(voice, transcript, requests, stopping)
+            return
+        with Ticket(stopping) as ticket:
+            yield from self._on_device(voice, transcript, requests, ticket)
 
     def _events(
-        self, voice: audio.Recording, transcript: str, requests: list[tuple[str, Request]], visitor: str
+        self, voice: audio.Recording, transcript: str, requests: list[tuple[str, Request]], stopping: Callable[[], bool]
     ) -> Iterator[tuple[str, Any]]:
         """One device acquisition for the whole pair: the voice is encoded once, then each side is spoken. What is
         yielded holds plain numbers and arrays only, for on ZeroGPU it comes from another process."""
@@ -144,7 +156,6 @@ class Handlers:
         # a transcript of a recording that was cut no longer fits it
         prompt = stack.encode_prompt(voice.samples, voice.rate, None if voice.cut else words or None)
         yield "voice", Heard(round(float(prompt.seconds), 2), tuple(getattr(prompt, "notes", ())))
-        stopping = lambda: self.gate.stopping(visitor)
         spoken = [(side, dataclasses.replace(request, prompt=prompt)) for side, request in requests]
         for side, request in spoken:
             if not stack.method(request.method).warm:
@@ -178,7 +189,7 @@ class Handlers:
             yield {ui.status: texts.status("Waiting for the device", "busy"), ui.stop: gr.Button(interactive=True)}
             for words in job.waiting(self.handle):
                 yield {ui.status: texts.status(words, "busy")}
-            voice = voices.read(form.voice, self.limits, self.handle.get().sample_rate)
+            voice = voices.read(form.voice, self.limits, None)
             outcome = "left"
             # it may have come while the model loaded
             mast = texts.masthead(texts.facts(self.handle.now, self.handle.state))

@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from ...config import SAMPLE_RATE, Sampling, UserError
+from ...config import Sampling, UserError
 from ...methods import METHODS
 from ..run import tables
 from ..run.ears import Ears
@@ -44,7 +44,7 @@ class Inputs:
         rest = {ui.prompt_text: "", ui.voice_name: None}
         try:
             stack = self.handle.now
-            voice = voices.read(path, self.limits, stack.sample_rate if stack else SAMPLE_RATE, stack)
+            voice = voices.read(path, self.limits, None, stack)
         except UserError as error:
             return {
                 **rest,

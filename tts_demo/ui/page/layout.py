@@ -12,7 +12,8 @@ from ...config import Sampling
 from ...methods import METHODS
 from ..faults import Uploads
 from ..run import session, tables
-from ..service import Gate, Handle, Limits, zero_gpu
+from ..service import Gate, Handle, Limits
+from ..zerogpu import zero_gpu
 from . import controls, texts, voices
 from .handlers import Handlers
 from .inputs import Inputs
@@ -24,7 +25,7 @@ DEVICE: dict[str, Any] = {"concurrency_id": "device", "concurrency_limit": 1}
 
 
 def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
-    """The whole page on one stack (or on a function that loads it, called in the background)."""
+    """The whole page on one stack (or on a function that loads it, called in the background, on ZeroGPU here)."""
     from ..api import register
 
     zero_gpu()

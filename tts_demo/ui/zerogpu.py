@@ -1,0 +1,76 @@
+"""ZeroGPU Spaces, where the GPU belongs to a process forked for one call: what the page must do differently there.
+
+The package ``spaces`` (installed on Spaces alone) emulates CUDA in the thread that imports it, until the page is
+launched. So it is imported first, the stack is loaded in that thread, and device work runs in the function given to
+``gpu``, whose arguments and results are pickled. A flag of the parent does not reach the fork: a ``Ticket`` does.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+WATCH_SECONDS = 0.1  # how often the parent looks whether the run is still wanted
+
+
+def zero_gpu() -> Any | None:
+    """The ``spaces`` package where it is installed. It must be imported before anything touches CUDA."""
+    try:
+        import spaces
+    except ImportError:
+        return None
+    return spaces
+
+
+def forks(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether device work runs in forked processes."""
+    return environment.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true") and zero_gpu() is not None
+
+
+def gpu(function: Callable, seconds: Callable[..., int]) -> Callable:
+    """One ZeroGPU acquisition per call of the generator ``function`` on Spaces; the function itself elsewhere."""
+    spaces = zero_gpu()
+    return spaces.GPU(duration=seconds)(function) if spaces else function
+
+
+class Ticket:
+    """A file that is there while somebody wants the run; called, it says whether to stop. Pickled, it is a path.
+
+    ``with Ticket(stopping):`` keeps it until ``stopping()`` or the end of the block, whichever comes first.
+    """
+
+    def __init__(self, stopping: Callable[[], bool]) -> None:
+        self._stopping, self._over = stopping, threading.Event()
+        handle, self._path = tempfile.mkstemp(prefix="tts_demo-run-")
+        os.close(handle)
+
+    def __getstate__(self) -> str:
+        return self._path
+
+    def __setstate__(self, path: str) -> None:
+        self._path = path
+
+    def __call__(self) -> bool:
+        return not os.path.exists(self._path)
+
+    def __enter__(self) -> Ticket:
+        threading.Thread(target=self._watch, daemon=True, name="ticket").start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._give_up()
+
+    def _watch(self) -> None:
+        while not self._over.wait(WATCH_SECONDS):
+            if self._stopping():
+                return self._give_up()
+
+    def _give_up(self) -> None:
+        try:
+            os.unlink(self._path)
+        except FileNotFoundError:
+            pass
