@@ -144,7 +144,7 @@ BAD = {
         "tts_demo encode",
     ),
     "train an unknown recipe": (lambda p: ["train", "soup", "--data", str(p.folder)], "codec"),
-    "train on no data": (lambda p: ["train", "recogniser", "--data", p["none"], "--work", p["work"]], "metadata.csv"),
+    "train on no data": (lambda p: ["train", "ears", "--data", p["none"], "--work", p["work"]], "metadata.csv"),
 }
 
 
@@ -263,7 +263,7 @@ def test_every_command_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         run("--help")
     listed = capsys.readouterr().out
-    wanted = "say methods encode decode evaluate bench report train record phonemes".split()
+    wanted = "say methods encode decode evaluate bench report teach train record phonemes".split()
     assert set(cli.COMMANDS) == set(wanted) and all(f"    {name}" in listed for name in wanted)
     assert all(module.HELP in " ".join(listed.split()) for module in cli.COMMANDS.values())
 
