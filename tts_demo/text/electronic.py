@@ -131,7 +131,7 @@ def _is_domain(text: str) -> bool:
     if not last.islower() and not host.isupper():
         return False
     certain = re.fullmatch(r"com|org|net|edu|gov|io|ai|app|dev|info|uk|tv|biz|gg|ly|xyz|mil", last)
-    return len(name.replace(".", "")) > 1 and bool(
+    return (last == "com" or len(name.replace(".", "")) > 1) and bool(
         certain or "/" in text or (len(name) > 2 and g2p.knows(name) is False)
     )
 

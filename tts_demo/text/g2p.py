@@ -11,6 +11,7 @@ import re
 import threading
 from dataclasses import dataclass
 
+from . import homographs
 from .symbols import BOUNDARY, IDS, PUNCTUATION
 
 # What its network for unknown words may say outside the lexicon's alphabet.
@@ -71,8 +72,9 @@ def tokens(text: str) -> list[Token]:
     with _building:
         g2p = _build()
     tagged = g2p.tokenize(text)
-    for token in tagged:
-        token.phonemes = _sound(token.text) or token.phonemes
+    decided = homographs.decide([token.text for token in tagged])
+    for i, token in enumerate(tagged):
+        token.phonemes = decided.get(i) or _sound(token.text) or token.phonemes
     found = []
     for token in g2p.phonemize_tokens(tagged):
         phonemes = token.phonemes or ""

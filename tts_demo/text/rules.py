@@ -28,7 +28,7 @@ _NO_NOUNS = (
     "worth north south east west northeast northwest southeast southwest apiece daily weekly monthly yearly annually"
 ).split()
 _BEFORE = re.compile(
-    rf"(?:^|[^A-Za-z])(?:{'|'.join(_DETERMINERS)}|[a-z]+'s)\s+(?:(?:(?:{NUMBER}|[a-z]+)['\"]?\s){{1,3}}(?:to|or|and|by)\s)?$",
+    rf"(?:^|[^A-Za-z])(?:{'|'.join(_DETERMINERS)}|(?!(?:it|that|he|she|there|what|here|let|who|how|where)'s)[a-z]+'s)\s+(?:(?:(?:{NUMBER}|[a-z]+)['\"]?\s){{1,3}}(?:to|or|and|by)\s)?$",
     re.I,
 )
 _COUNTED = re.compile(
