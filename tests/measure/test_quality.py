@@ -63,7 +63,7 @@ def test_a_run_is_recorded_with_what_every_judge_says(evaluation: Evaluation, ca
     figures = record["figures"]
     assert (record["kind"], record["row"], record["text"]) == ("quality", "tldr patch_size=4", "text-0")
     assert (figures["errors"], figures["words"], figures["heard"]) == (1, 4, "red green blue")
-    assert figures["sim"] == 1 and figures["frames_per_step"] > 1 and figures["cost"] > 0
+    assert figures["sim"] == 1 and figures["frames_per_step"] > 1 and figures["cpu_seconds"] > 0
     assert record["checkpoint"] == "0" * 12 and "cores" in record["machine"] and record["torch"]
 
 
@@ -114,8 +114,12 @@ def test_the_plan_counts_what_is_missing_by_measured_seconds(evaluation: Evaluat
     empty = quality.plan(evaluation, todo, 2)
     assert "3 to do" in " ".join(empty.split()) and "nothing being measured yet" in empty
     record = evaluation.measure(todo[0])
-    evaluation.records.append("quality", "baseline", "slow", 0, evaluation.where, record["figures"] | {"cost": 3600.0})
-    evaluation.records.append("quality", "baseline", "slow", 1, evaluation.where, record["figures"] | {"cost": 3600.0})
+    evaluation.records.append(
+        "quality", "baseline", "slow", 0, evaluation.where, record["figures"] | {"cpu_seconds": 3600.0}
+    )
+    evaluation.records.append(
+        "quality", "baseline", "slow", 1, evaluation.where, record["figures"] | {"cpu_seconds": 3600.0}
+    )
     assert "2 to do" in " ".join(quality.plan(evaluation, todo, 2).split())
     assert "about 60 minutes with 2 processes, by 3 measured runs" in quality.plan(evaluation, todo, 2)
 

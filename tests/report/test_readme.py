@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tts_demo.cli import main as cli
@@ -28,20 +30,35 @@ def test_the_two_commands_are_there() -> None:
     assert "pip install -r requirements.txt && pytest" in README
 
 
-def test_every_method_is_described() -> None:
-    assert all(f"| `{name}` |" in README for name in METHODS)
+def test_it_is_short_enough_to_be_read() -> None:
+    assert len(README.splitlines()) <= 200
 
 
-def test_example_commands_parse() -> None:
+def test_every_method_is_described_with_a_link_to_its_paper() -> None:
+    rows = {name: line for name in METHODS for line in README.splitlines() if line.startswith(f"| `{name}` |")}
+    assert list(rows) == list(METHODS)
+    assert all("https://arxiv.org/abs/" in line for name, line in rows.items() if name != "baseline")
+
+
+def test_pictures_and_pages_that_it_names_are_there() -> None:
+    for path in re.findall(r"\]\((?!https?:)([^)]+)\)", README):
+        assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("page", ["README.md", "tts_demo/train/README.md"])
+def test_example_commands_parse(page: str) -> None:
     """Each ``python -m tts_demo`` line is understood by the command line's own parser."""
-    import shlex
-
-    block = README.split("## Command line")[1].split("```")[1]
-    lines = [part.strip() for line in block.splitlines() for part in line.split("&&") if "tts_demo" in part]
+    blocks = (ROOT / page).read_text(encoding="utf-8").split("```")[1::2]
+    lines = [part.strip() for block in blocks for line in block.splitlines() for part in line.split("&&")]
+    lines = [line for line in lines if line.startswith("python -m tts_demo") and "RECIPE" not in line]
     assert len(lines) >= 8
     for line in lines:
-        words = [w.strip("[]") for w in shlex.split(line, comments=True)[3:]]
+        words = shlex.split(line, comments=True)[3:]
         assert cli.build_parser().parse_args(words).command == words[0]
+
+
+def test_every_command_has_an_example() -> None:
+    assert all(f"python -m tts_demo {name}" in README for name in cli.COMMANDS)
 
 
 def test_requirements_are_bounded() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from measure.test_summary import BASE, OTHER, complete, record, spoken, timed
 from tts_demo.cli.main import main
 from tts_demo.config import UserError
 from tts_demo.measure import analyses, codec, quality, summary
-from tts_demo.measure.rows import Row
+from tts_demo.measure.rows import Row, defaults
 from tts_demo.methods import METHODS, REGISTRY
 from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.published import Goal, Line, Paper
@@ -23,6 +24,9 @@ FIGURES = {
     "lm_rtf": 0.05,
     "rtf": 0.2,
     "ttfa": 0.3,
+    "rtf_gain": 1.5,
+    "ttfa_share": 0.9,
+    "load": 1.0,
     "kv_12s": 6.0,
     "kv_20s": 10.0,
     "kv_small_12s": 1.0,
@@ -60,6 +64,7 @@ def test_one_command_writes_the_page_the_table_and_the_plot(tmp_path: Path, caps
     assert rows[:2] == ["Natural recordings", "Teacher"] and len(rows) == 2 + len(METHODS) + 1
     assert all(f"`{name}`" in small for name in METHODS) and "Fastest within" in rows[-1]
     assert (tmp_path / results.PLOT).read_text().startswith("<svg")
+    assert "load average of 1.0" in small and "LM-RTF" not in small, "times of different minutes are not side by side"
     assert "Not measured in this set: Codec" in whole and "../../assets" in whole and "3 texts a row" in small
 
 
@@ -174,3 +179,12 @@ def test_the_plot_shows_every_point_and_the_line_of_the_best() -> None:
 
 def test_ticks_are_round_and_inside() -> None:
     assert plot.ticks(0, 1.08) == [0, 0.2, 0.4, 0.6, 0.8, 1.0] and plot.ticks(0, 30)[-1] <= 30
+
+
+def test_the_readme_shows_what_results_md_shows() -> None:
+    """Both are written by one command from one set of records."""
+    page = results.RESULTS.read_text(encoding="utf-8")
+    shown = results.shown().replace(f"({results.PLOT})", f"(../../{results.PLOT})")
+    assert shown and shown in page
+    assert re.search(r"Checkpoint [0-9a-f]{12} on .+, measured until", shown)
+    assert [row.method.name in shown for row in defaults()] == [True] * len(METHODS)

@@ -354,7 +354,7 @@ def test_log_lines_carry_no_personal_data(methods, tmp_path, caplog):
 
 
 def test_the_readmes_example_runs_as_written(service, tmp_path):
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    readme = (Path(__file__).parents[2] / "tts_demo" / "ui" / "README.md").read_text(encoding="utf-8")
     (code,) = [
         block.split("```")[0] for block in readme.split("```python\n")[1:] if "gradio_client" in block.split("```")[0]
     ]

@@ -7,6 +7,7 @@ Before a row's first round a long run of its language model, which is not timed,
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from typing import Any
@@ -28,6 +29,7 @@ from .turns import in_turn
 KIND, PEER = "speed", "transformers generate"
 ROUNDS, SECONDS = 5, 10.0
 PROBE_SECONDS = 0.15
+USUAL_RATE = 1.0  # seconds a round takes per second of speech, until some have been measured
 KV_SECONDS = (12, 20)
 TEXT = "The north wind and the sun were disputing which was the stronger, when a traveller came along in a warm cloak."
 
@@ -78,6 +80,7 @@ class Bench:
 
     def measure(self, row: Row, number: int) -> dict[str, Any]:
         """One round of a row."""
+        started = time.process_time()
         if row.label not in self._kv:
             self._kv[row.label] = self.kv_bytes(row)
             warm = self.seconds if self.stack.device.type == "cuda" else 1.0  # graphs are made for one length
@@ -87,7 +90,10 @@ class Bench:
         requests = [self.request(each, self.seconds, self.seed + number) for each in (row, self.baseline)]
         done, beside = in_turn(self.stack, requests, clock)
         figures = self.figures(done, bandwidth) | self._kv[row.label]
-        figures["lm_gain"] = beside.snapshot.lm_rtf / done.snapshot.lm_rtf
+        ours, base = done.snapshot, beside.snapshot
+        figures |= {"lm_gain": base.lm_rtf / ours.lm_rtf, "rtf_gain": base.rtf / ours.rtf}
+        figures |= {"ttfa_share": ours.ttfa_seconds / base.ttfa_seconds, "load": os.getloadavg()[0]}
+        figures["cpu_seconds"] = time.process_time() - started
         figures["parts"] = {part: spent / done.snapshot.audio_seconds for part, spent in clock.seconds.items()}
         return self.records.append(KIND, row.label, self.setting, number, self.where, figures)
 
@@ -173,9 +179,10 @@ def planned_rounds(row: Row) -> int:
 
 
 def plan(bench: Bench, rows: list[Row], rounds: int = 0) -> str:
-    """How long the missing rounds will take, by what runs of this length take on this machine."""
-    here = [r["figures"] for r in bench.records.read() if r["kind"] == KIND and r["machine"] == bench.where.machine]
-    rates = [f["rtf"] + f["lm_rtf"] * f["lm_gain"] + f["acoustics_rtf"] for f in here if "rtf" in f]
-    rate, todo = statistics.median(rates) if rates else 1.0, bench.missing(rows, rounds)
-    seconds = bench.seconds * rate * len(todo) + bench.kv_seconds[-1] * rate / 2 * len({row for row, _ in todo})
-    return f"{len(rows)} rows, {len(todo)} rounds of {bench.seconds:g} s to do: about {seconds / 60:.0f} minutes"
+    """How long the missing rounds take a machine that does nothing else, by the processor's seconds that such runs took
+    on this one."""
+    here = [r for r in bench.records.read() if r["kind"] == KIND and r["machine"] == bench.where.machine]
+    rates = [r["figures"]["cpu_seconds"] / float(r["text"].split()[0]) for r in here if "cpu_seconds" in r["figures"]]
+    rate, todo = statistics.median(rates) if rates else USUAL_RATE, bench.missing(rows, rounds)
+    minutes = rate * bench.seconds * len(todo) / 60
+    return f"{len(rows)} rows, {len(todo)} rounds of {bench.seconds:g} s to do: about {minutes:.0f} minutes"

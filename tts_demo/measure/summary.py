@@ -22,8 +22,8 @@ from .rows import BASELINE, Row, defaults
 SET = ("stack", "checkpoint", "machine", "dtype")  # what figures of one set share
 MEANS = ("distilmos", "dnsmos", "sim", "frames_per_step", "kv_peak", "cut", "acceptance", "seconds")
 MEDIANS = (
-    "lm_gain lm_rtf rtf ttfa acoustics_rtf frames_per_step acceptance first_frame_ms ms_per_step ceiling_share "
-    "bandwidth_gb_s kv_prefix kv_12s kv_20s kv_small_12s kv_small_20s ours_over_peer"
+    "lm_gain rtf_gain ttfa_share load lm_rtf rtf ttfa acoustics_rtf frames_per_step acceptance first_frame_ms "
+    "ms_per_step ceiling_share bandwidth_gb_s kv_prefix kv_12s kv_20s kv_small_12s kv_small_20s ours_over_peer"
 ).split()
 WITHIN = 1.1  # times the baseline's errors: what still counts as understood as well
 TOO_MANY = 2.0  # times the baseline's errors: a row that the picture leaves out
