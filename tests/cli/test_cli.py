@@ -18,6 +18,7 @@ from tts_demo.cli import main as cli
 from tts_demo.cli import say as say_command
 from tts_demo.cli.settings import pairs
 from tts_demo.methods import METHODS
+from tts_demo.text.sentences import encode
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "stacks"))
 from nano_tiny import make_checkpoint, voice
@@ -191,6 +192,13 @@ def test_say_reports_everything(place: Place, spoken: dict) -> None:
     assert spoken["seed"] == 5 and spoken["sampling"]["temperature"] == 1 and spoken["prompt_text"] == "so it goes"
     assert 0 < spoken["audio_seconds"] <= 1 and spoken["kv_bytes_peak"] >= spoken["kv_bytes_final"] > 0
     assert spoken["rtf"] == pytest.approx(spoken["total_seconds"] / spoken["audio_seconds"])
+
+
+def test_without_a_limit_there_is_room_for_the_cap_of_every_sentence(place: Place) -> None:
+    assert run(*say(place, "777,777. 888,888.", json=place["ample.json"], max_seconds=None)) == 0
+    ample = json.loads((place.folder / "ample.json").read_text())
+    symbols = sum(len(encode(segment)[0]) for segment in ample["segments"])
+    assert len(ample["segments"]) == 2 and ample["max_seconds"] >= (200 + 6.5 * symbols) / 50
 
 
 def test_say_tells_of_a_limit(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

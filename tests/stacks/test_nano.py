@@ -81,11 +81,16 @@ def test_a_transcript_that_cannot_be_is_not_used(stack: NanoStack) -> None:
     fits = stack.encode_prompt(voice(3.0), 16000, "this is said in three seconds")
     assert fits.text and not fits.notes
     much = stack.encode_prompt(voice(1.5), 16000, "nobody can say as many words as these in a second and a half " * 2)
-    little = stack.encode_prompt(voice(5.0), 16000, "oh")
-    for prompt, words in ((much, "so many words in 1.5 s"), (little, "5.0 s for so few words")):
+    little = stack.encode_prompt(voice(1.9), 16000, "oh")
+    for prompt, words in ((much, "so many words in 1.5 s"), (little, "1.9 s for so few words")):
         assert prompt.text is None and len(stack.prefix(prompt, "two").prompt_codes) == 0
         (note,) = prompt.notes
         assert words in note and "transcript is not used" in note
+
+
+def test_a_transcript_that_cannot_be_spoken_is_named(stack: NanoStack) -> None:
+    with pytest.raises(UserError, match="The voice's transcript: "):
+        stack.encode_prompt(voice(), 16000, "?!")
 
 
 def test_a_long_prompt_gives_its_voice_only(stack: NanoStack) -> None:

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
 
     found = pairs(args.set)
     options, _ = parse_settings(find(args.method), found)
-    seconds = min(LONGEST_SECONDS, 10 + 0.2 * len(args.text)) if args.max_seconds is None else args.max_seconds
+    seconds = LONGEST_SECONDS if args.max_seconds is None else args.max_seconds
     if not 0 < seconds <= LONGEST_SECONDS:
         raise UserError(f"--max-seconds must lie above 0 and at most at {LONGEST_SECONDS:g}, not {seconds:g}.")
     if not 0 <= args.seed < 2**63:
@@ -50,10 +50,12 @@ def run(args: argparse.Namespace) -> None:
     path, prompt_text = (args.prompt, args.prompt_text) if args.prompt else example_prompt(args.prompt_text)
     audio.prompt(audio.read(path))  # complain about the recording before the models are loaded
     stack = load_stack(args.stack, args.device, args.dtype, args.adapters)
-    stack.split(args.text)
+    segments = stack.split(args.text)
     sampling = parse_settings(find(args.method), found, stack.sampling)[1]  # where nothing was set, the stack's own
     recording = audio.read(path, target=None)
     prompt = stack.encode_prompt(recording.samples, recording.rate, prompt_text)
+    if args.max_seconds is None:
+        seconds = ample(stack, prompt, segments)
     request = Request(
         args.text, prompt, args.method, options, sampling, args.seed, seconds, bool(args.attention), live=False
     )
@@ -72,6 +74,12 @@ def run(args: argparse.Namespace) -> None:
         f"{args.output}: {report['audio_seconds']:.2f} s of speech by {args.method}, RTF {report['rtf']:.3f}{ttfa}, "
         f"{report['frames_per_step']:.2f} frames a step, KV cache up to {report['kv_bytes_peak'] / 1024:.0f} KiB"
     )
+
+
+def ample(stack: Any, prompt: Any, segments: Sequence[str]) -> float:
+    """Seconds that hold the caps of all segments."""
+    caps = [stack.prefix(prompt, segment).longest for segment in segments]
+    return LONGEST_SECONDS if None in caps else min(LONGEST_SECONDS, 1 + sum(caps) / stack.frame_rate)
 
 
 def _drain(events: Any) -> tuple[Any, Any]:

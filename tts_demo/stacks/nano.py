@@ -133,8 +133,12 @@ class NanoStack:
         """The transcript of ``frames`` of speech, None where it cannot be that, and a note on why it is not used."""
         if not words:
             return None, ()
-        symbols = len(self.tokenize(words)[1])  # one that cannot be spoken is refused here, not in the middle of a run
-        if note := misfit(frames, *frames_of(symbols), seconds):
+        try:
+            symbols = len(self.tokenize(words)[1])
+        except UserError as error:  # refused here, not in the middle of a run
+            raise UserError(f"The voice's transcript: {error}") from None
+        shortest, longest = frames_of(symbols)
+        if note := misfit(frames, shortest, longest - PAUSES // 2, seconds):  # half of the pauses have been cut off
             return None, (note,)
         if seconds > CONTEXT_SECONDS:
             note = (

@@ -29,7 +29,7 @@ from .vocoder import CosyVocoder
 
 ADAPTERS = "adapters"  # folder inside the model's, laid out like checkpoints/nano
 FEWEST, MOST = 2, 20  # speech tokens a text token, as in the released code
-PAUSES = 2 * TOKEN_RATE  # which the recording of a transcript may hold besides
+PAUSES = TOKEN_RATE  # which the recording of a transcript may hold besides
 
 
 class CosyVoiceStack:
