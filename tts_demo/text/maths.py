@@ -50,7 +50,7 @@ def _scientific(match: re.Match[str]) -> str:
     return f"{numbers.cardinal(match['n'])} times ten to the power of {sign}{exponent}"
 
 
-def _fraction(match: re.Match[str]) -> str:
+def _said_fraction(match: re.Match[str]) -> str:
     top, bottom, whole = match["top"], match["bottom"], match["whole"]
     after = match.string[match.end() :]
     if whole:
@@ -63,6 +63,10 @@ def _fraction(match: re.Match[str]) -> str:
     if (top, bottom) == ("1", "2") and re.match(r"\s(?:a|an|of|the)\b|\s[a-z]+\s(?:a|an)\s", after):
         return "half"
     return numbers.fraction(top, bottom)
+
+
+def _fraction(match: re.Match[str]) -> str:
+    return _said_fraction(match) + " " * bool(match["joint"])
 
 
 def _rated(match: re.Match[str]) -> bool:
@@ -213,7 +217,7 @@ _RULES: Rules = compiled(
     # fractions, marks, ratios
     (
         r"(?<![\w.,/])(?:(?P<whole>\d+)(?:\s|-))?(?P<top>\d{1,4})/(?P<bottom>[1-9]\d{0,3})(?:ths?|rds?|"
-        r"nds?)?(?![\w/]|\.\d|,\d|\s?=)",
+        r"nds?)?(?![\w/]|\.\d|,\d|\s?=)(?P<joint>-(?=[A-Za-z]))?",
         _fraction,
     ),
     (r"(?<![\w.,])(\d+)\s?/\s?(\d+)(?=\s?=)", r"\1 divided by \2"),

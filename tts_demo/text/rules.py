@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 Replacement = str | Callable[[re.Match[str]], str]
 Rules = tuple[tuple[re.Pattern[str], Replacement], ...]
 
+MINUS = r"(?P<minus>(?<![\w)\]])[-–](?=[\d.$€£¥]))?"
 NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
 
 # Words before a quantity that make it describe what follows ('a 5 km run'), and words after it that follow no such one.
@@ -34,7 +35,7 @@ _BEFORE = re.compile(
 _COUNTED = re.compile(
     r"(?:\b\d+|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|several|few|many))\s+$", re.I
 )
-_AFTER = re.compile(r"\s+([A-Za-z][a-z']+)")
+_AFTER = re.compile(r"(?:/\w+)?\s+([A-Za-z][A-Za-z']+)")
 _ACROSS = re.compile(r"\s+by\s+\d+\S*\s+(?:(?:feet|foot|ft|inch|inches|in|cm|mm|m)\s+)?([a-z]{3,})")
 _NOUN = re.compile(r"-(?=[A-Za-z])")
 _PLURAL_NOUN = re.compile(
@@ -60,7 +61,7 @@ def describes(match: re.Match[str]) -> bool:
     """Whether the matched quantity describes the noun behind it ('a $20 bill', 'a 5 km run', '6-ft fence') and is thus
     said in the singular; not in 'it cost $20', 'the 5 km to town'."""
     text, end = match.string, match.end()
-    if _NOUN.match(text, end):
+    if _NOUN.match(text, end) or text[end - 1 : end] == "-":
         return True
     after = _AFTER.match(text, end)
     if across := _ACROSS.match(text, end):

@@ -9,14 +9,16 @@ import functools
 import re
 
 from ..config import UserError
-from . import abbreviations, characters, codes, dates, electronic, g2p, markup, maths, segments, units
+from . import abbreviations, characters, codes, dates, electronic, g2p, markup, maths, money, segments, units
 from .rules import Rules, apply, compiled
 
+_CHAINED = re.compile(r"(?<=\d-)[A-Za-z]{2,}(?:-[A-Za-z]+)+")
 # each kind, and what a sentence must hold for it to look at it
 _KINDS = tuple(
     (re.compile(sign), write_out)
     for sign, write_out in (
         (r"[^\w\s]", characters.without_smileys),
+        (r"\d-[A-Za-z]+-", lambda text: _CHAINED.sub(lambda m: m.group().replace("-", " "), text)),
         (r"[@/\\_#♯♭+~-]|\.\w", electronic.write_out),
         (r"[^\w\s.,;!?'\"]", maths.signs),
         (
@@ -24,6 +26,7 @@ _KINDS = tuple(
             dates.write_out,
         ),
         (r"\d|,\s[A-Z]{2}\b|\b[NSEW]\.|Washington", codes.write_out),
+        (r"\d", money.write_out),
         (r"\d", units.write_out),
         ("", abbreviations.write_out),
         (r"\d|[+#~^§¶–-]", maths.write_out),

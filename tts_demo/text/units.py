@@ -1,75 +1,13 @@
-"""Money and measures: amounts with their signs and scales, units in singular and plural, before a noun, in ranges."""
+"""Measures: units in singular and plural, with powers and 'per', before a noun, in ranges; primes, degrees, spoons."""
 
 from __future__ import annotations
 
 import re
 
 from . import numbers
-from .rules import NUMBER, Rules, apply, compiled, describes
+from .rules import MINUS, NUMBER, Rules, apply, compiled, describes
 
-# sign or code -> one, many, the small coin (one, many)
-_CURRENCIES = {
-    "$": ("dollar", "dollars", "cent", "cents"),
-    "€": ("euro", "euros", "cent", "cents"),
-    "£": ("pound", "pounds", "penny", "pence"),
-    "¥": ("yen", "yen", "", ""),
-    "₹": ("rupee", "rupees", "paisa", "paise"),
-    "₩": ("won", "won", "", ""),
-    "₽": ("ruble", "rubles", "kopeck", "kopecks"),
-    "₺": ("lira", "lira", "", ""),
-    "₪": ("shekel", "shekels", "", ""),
-    "₫": ("dong", "dong", "", ""),
-    "₱": ("peso", "pesos", "", ""),
-    "฿": ("baht", "baht", "", ""),
-    "₿": ("bitcoin", "bitcoins", "", ""),
-    "₦": ("naira", "naira", "", ""),
-    "₴": ("hryvnia", "hryvnias", "", ""),
-    "US$": ("U.S. dollar", "U.S. dollars", "cent", "cents"),
-    "C$": ("Canadian dollar", "Canadian dollars", "cent", "cents"),
-    "CA$": ("Canadian dollar", "Canadian dollars", "cent", "cents"),
-    "A$": ("Australian dollar", "Australian dollars", "cent", "cents"),
-    "AU$": ("Australian dollar", "Australian dollars", "cent", "cents"),
-    "NZ$": ("New Zealand dollar", "New Zealand dollars", "cent", "cents"),
-    "HK$": ("Hong Kong dollar", "Hong Kong dollars", "cent", "cents"),
-    "S$": ("Singapore dollar", "Singapore dollars", "cent", "cents"),
-    "R$": ("real", "reais", "", ""),
-    "kr": ("krona", "kronor", "", ""),
-    "zł": ("zloty", "zlotys", "", ""),
-    "zl": ("zloty", "zlotys", "", ""),
-    "Rs": ("rupee", "rupees", "", ""),
-    "USD": ("U.S. dollar", "U.S. dollars", "cent", "cents"),
-    "CAD": ("Canadian dollar", "Canadian dollars", "cent", "cents"),
-    "AUD": ("Australian dollar", "Australian dollars", "cent", "cents"),
-    "EUR": ("euro", "euros", "cent", "cents"),
-    "GBP": ("pound", "pounds", "penny", "pence"),
-    "JPY": ("yen", "yen", "", ""),
-    "CNY": ("yuan", "yuan", "", ""),
-    "RMB": ("yuan", "yuan", "", ""),
-    "INR": ("rupee", "rupees", "", ""),
-    "KRW": ("won", "won", "", ""),
-    "CHF": ("Swiss franc", "Swiss francs", "", ""),
-    "SEK": ("Swedish krona", "Swedish kronor", "", ""),
-    "NOK": ("Norwegian krone", "Norwegian kroner", "", ""),
-    "DKK": ("Danish krone", "Danish kroner", "", ""),
-    "MXN": ("Mexican peso", "Mexican pesos", "", ""),
-    "BRL": ("Brazilian real", "Brazilian reais", "", ""),
-    "BTC": ("bitcoin", "bitcoins", "", ""),
-}
-_SCALES = {
-    "k": "thousand",
-    "m": "million",
-    "mm": "million",
-    "mn": "million",
-    "b": "billion",
-    "bn": "billion",
-    "t": "trillion",
-}
-_SCALES |= {"tn": "trillion", "mil": "million"}
-_SCALE = r"(?P<scale>\s?(?:hundred|thousand|million|billion|trillion)\b|\s?(?:bn|mn|tn|mil)\b|(?:[kKmMbBtT]|MM)\b)?"
-_SIGNS = "|".join(sorted(map(re.escape, (c for c in _CURRENCIES if not c.isalpha())), key=len, reverse=True))
-_NAMES = "|".join(c for c in _CURRENCIES if c.isalpha())
-_SIGN = rf"(?P<sign>{_SIGNS}|\b(?:{_NAMES})(?=\.?\s?\d)\.?)"
-_PER = {
+PER = {
     "hr": "hour",
     "h": "hour",
     "yr": "year",
@@ -80,7 +18,7 @@ _PER = {
     "lb": "pound",
     "kg": "kilogram",
 }
-_PER |= {
+PER |= {
     "min": "minute",
     "sec": "second",
     "s": "second",
@@ -90,7 +28,7 @@ _PER |= {
     "l": "liter",
     "m": "meter",
 }
-_PER |= {
+PER |= {
     "mi": "mile",
     "km": "kilometer",
     "ea": "each",
@@ -99,7 +37,7 @@ _PER |= {
     "sq ft": "square foot",
     "mL": "milliliter",
 }
-_PER |= {
+PER |= {
     "dL": "deciliter",
     "ml": "milliliter",
     "GB": "gigabyte",
@@ -180,27 +118,7 @@ _FIXED = {
 UNITS = {unit: (one, one + "s") for unit, one in _PLAIN.items()} | _FIXED
 _POWERS = {"2": "square", "3": "cubic"}
 # Letters that are other things too stand for a unit only behind a number and, unless they touch it, before no letter.
-_TOUCHING = (
-    "t",
-    "N",
-    "J",
-    "h",
-    "s",
-    "pt",
-    "pts",
-    "ct",
-    "ac",
-    "ha",
-    "mo",
-    "cal",
-    "bar",
-    "ms",
-    "AU",
-    "MP",
-    "pg",
-    "ly",
-    "ns",
-)
+_TOUCHING = ("t", "N", "J", "h", "s", "pt", "pts", "ct", "ac", "ha", "mo", "bar", "AU", "MP", "pg", "ly", "ns")
 
 
 def _alternatives(units: list[str]) -> str:
@@ -212,30 +130,6 @@ _UNIT = _alternatives([u for u in UNITS if u not in ("in", "%", "‰", "¢", "°
 _LENGTHS = "km|cm|mm|m|ft|in|mi|yd"
 _AMOUNT = rf"(?P<n>(?:\d+\s)?\d+/\d+|{NUMBER})"
 _RANGE = rf"(?:(?P<low>{NUMBER})\s?(?:[-–—]|to)\s?)?"
-
-
-def money(match: re.Match[str]) -> str:
-    sign = match["sign"].rstrip(".")
-    one, many, coin, coins = _CURRENCIES[sign]
-    amount = match["n"].replace(",", "")
-    minus = "minus " if match["minus"] else ""
-    low = f"{numbers.cardinal(match['low'])} to " if match["low"] else ""
-    scale = (match["scale"] or "").strip()
-    scale = _SCALES.get(scale.lower(), scale)
-    single = describes(match)
-    unit = one if single else many
-    if scale:
-        return f"{minus}{low}{numbers.cardinal(amount)} {scale} {unit}"
-    whole, _, cents = amount.partition(".")
-    if len(cents) not in (0, 2) or (cents and not coin) or low:
-        exact = amount.rstrip("0").rstrip(".") if cents and not int(cents) else amount
-        return f"{minus}{low}{numbers.cardinal(exact)} {one if exact == '1' else unit}"
-    words = []
-    if int(whole or 0) or not int(cents or 0):
-        words.append(f"{numbers.cardinal(whole or '0')} {one if whole == '1' else unit}")
-    if int(cents or 0):
-        words.append(f"{numbers.cardinal(str(int(cents)))} {coin if int(cents) == 1 or single else coins}")
-    return minus + " and ".join(words)
 
 
 def unit_name(unit: str, many: bool, power: str | None = None) -> str:
@@ -267,7 +161,7 @@ def _measure(match: re.Match[str]) -> str:
     name = unit_name(match["unit"], many, match["power"])
     if match["per"]:
         per = match["per"]
-        under = _PER.get(per) or (UNITS[per][0] if per in UNITS else per)
+        under = PER.get(per) or (UNITS[per][0] if per in UNITS else per)
         power = match["perpower"]
         if power and under == "second":
             name += f" per second {'squared' if power == '2' else 'cubed'}"
@@ -306,24 +200,8 @@ def _angle(match: re.Match[str]) -> str:
     return f"{' '.join(parts)} {side}".strip()
 
 
-_MINUS = r"(?P<minus>(?<![\w)\]])[-–](?=[\d.$€£¥]))?"
 _AFTER = r"(?![A-Za-z0-9]|'[a-z]|/[a-z])"
 _RULES: Rules = compiled(
-    # money
-    (r"(?<=€)(\d+),(\d\d)\b(?![,\d])", r"\1.\2"),
-    (r"\$(\d0*)s\b", lambda m: f"{numbers.plural(numbers.cardinal(m[1]).removeprefix('one '))} of dollars"),
-    (
-        rf"(?P<sign>{_SIGNS})\s?(?P<low>{NUMBER})\s?(?:[-–—]|"
-        rf"to)\s?(?:{_SIGNS})?(?P<n>{NUMBER}){_SCALE}(?P<minus>(?!))?(?![\w])",
-        money,
-    ),
-    (
-        rf"(?P<minus>(?<![\w)\]])-\s?)?{_SIGN}\s?(?P<low>(?!))?(?P<dash>-)?(?P<n>{NUMBER}){_SCALE}(?:\sUSD\b)?(?!\w|"
-        rf"\.\d)",
-        lambda m: ("minus " if m["dash"] and not m["minus"] else "") + money(m),
-    ),
-    (rf"{_MINUS}(?P<low>(?!))?(?<![\w.,])(?P<n>{NUMBER}){_SCALE}\s?(?P<sign>{_SIGNS}|(?:{_NAMES})\b)(?!\w)", money),
-    (r"\b(dollars?|cents?|euros?|pounds?|pence|yen)\s?/\s?(\w+)\b", lambda m: f"{m[1]} per {_PER.get(m[2], m[2])}"),
     # angles, feet and inches
     (r"(?<=[\d)]['\"])\s?[x×]\s?(?=\d)", " by "),
     (r"(?P<d>\d{1,3})°\s?(?P<m>\d{1,2})'(?:\s?(?P<s>\d{1,2}(?:\.\d+)?)(?:\"|''))?(?:\s?(?P<side>[NSEW])\b)?", _angle),
@@ -338,7 +216,7 @@ _RULES: Rules = compiled(
         _feet,
     ),
     (
-        r"(?<![\w.,/'])(?P<n>(?:\d+\s)?\d+/\d+|\d+(?:\.\d+)?)(?:\"|'')(?=\s+(?:x\b|by\b|×|[a-z]+)|\s*[,.;)]|-|$)(?<!\"\d\")",
+        r"(?<![\w.,/'])(?P<n>(?:\d+\s)?\d+/\d+|\d+(?:\.\d+)?)(?:\"|'')(?=\s+(?:x\b|by\b|×|[A-Za-z]+)|\s*[,.;)]|-|$)(?<!\"\d\")",
         lambda m: _inches(m) if _is_inch(m) else m.group(),
     ),
     # units
@@ -349,7 +227,7 @@ _RULES: Rules = compiled(
         r"(?<![=\d])(?<!= )\b(\d{3,4})\s?[x×]\s?(\d{3,4})\b(?!\s?=)",
         lambda m: f"{numbers.pairs(m[1])} by {numbers.pairs(m[2])}",
     ),
-    (r"(?<=\d)\s?in(?=\s?\()|(?<=\d)(?<=\.\d|\d\d)\s?in(?=[;:)]|$)", " inches"),
+    (r"(?<=\d)\s?in(?=\sof\s)|(?<=\d)\s?in(?=\s?\()|(?<=\d)(?<=\.\d|\d\d)\s?in(?=[;:)]|$)", " inches"),
     (r"\b[Ss]q\.\s?(?=miles?\b|feet\b|foot\b|yards?\b|inch)", "square "),
     (r"\b[Cc]u\.\s?(?=feet\b|foot\b|yards?\b|inch)", "cubic "),
     (r"(?<![\w.,$])(\d{1,2})\s?h\s?(\d{1,2})\s?m(?:in)?\b", r"\1 hr \2 min"),
@@ -360,23 +238,23 @@ _RULES: Rules = compiled(
     (rf"(?<=\d)\s?({_UNIT}|%|°\s?[CF]?)\s?[-–—]\s?(?=\d[\d.,]*\s?\1(?![A-Za-z]))", r" \1 to "),
     (rf"(?<=\d)\s?x\s?(?=\d+(?:\.\d+)?\s?(?:{_LENGTHS}|px)\b)", " by "),
     (
-        rf"{_MINUS}(?<![\w.,]){_RANGE}{_AMOUNT}\s?(?P<unit>°\s?[CFK](?![A-Za-z])|"
+        rf"{MINUS}(?<![\w.,]){_RANGE}{_AMOUNT}\s?(?P<unit>°\s?[CFK](?![A-Za-z])|"
         rf"°(?![\s]?[CF]\b))(?P<dot>(?!))?(?P<power>(?!))?(?P<per>(?!))?(?P<perpower>(?!))?",
         lambda m: _measure(_Spaceless(m)),
     ),
     (
-        rf"{_MINUS}(?<![\w.,]){_RANGE}{_AMOUNT}\s?(?P<unit>[%‰¢])(?P<dot>(?!))?(?P<power>(?!))?(?P<per>(?!))?(?P<perpower>(?!))?(?![A-Za-z0-9])",
+        rf"{MINUS}(?<![\w.,]){_RANGE}{_AMOUNT}\s?(?P<unit>[%‰¢])(?P<dot>(?!))?(?P<power>(?!))?(?P<per>(?!))?(?P<perpower>(?!))?(?![A-Za-z0-9])",
         _measure,
     ),
     (
-        rf"{_MINUS}(?<![\w.,$]){_RANGE}{_AMOUNT}(?:\s|"
+        rf"{MINUS}(?<![\w.,$]){_RANGE}{_AMOUNT}(?:\s|"
         rf"-)?(?P<unit>{_UNIT})(?:\^?(?P<power>[23]))?(?:/(?P<per>(?:{_UNIT}|[a-z]{{3,}}|d|y|"
         rf"ea)(?![A-Za-z]))(?:\^?(?P<perpower>[23]))?)?"
         rf"(?P<dot>\.(?=\s|[,;:)\"]|$))?{_AFTER}",
         lambda m: _measure(m) if _is_unit(m) else m.group(),
     ),
     (
-        rf"{_MINUS}(?<![\w.,$]){_RANGE}{_AMOUNT}(?:\s|"
+        rf"{MINUS}(?<![\w.,$]){_RANGE}{_AMOUNT}(?:\s|"
         rf"-)?(?P<unit>in)(?:\^?(?P<power>[23]))?(?P<per>(?!))?(?P<perpower>(?!))?"
         r"(?:(?P<dot>\.)(?=\s+[a-z(x]|\s*[,;:)])|(?=\s(?:wide|long|tall|deep|high|thick|x|by|diameter|in diameter)\b|"
         r"\s?\^|\s×|-[a-z])|(?<=\^[23])|(?<=\din)(?=\s|[,.;)]|$))",
@@ -384,7 +262,7 @@ _RULES: Rules = compiled(
     ),
     (
         r"\b(\w+)/(sec|min|hr|hour|day|wk|week|mo|month|yr|year|minute|second)\b",
-        lambda m: f"{m[1]} per {_PER.get(m[2], m[2])}",
+        lambda m: f"{m[1]} per {PER.get(m[2], m[2])}",
     ),
 )
 _SIDES = {"N": "north", "S": "south", "E": "east", "W": "west"}
@@ -421,7 +299,7 @@ def _is_unit(match: re.Match[str]) -> bool:
     if unit == "s" and touching and _PLURAL.search(match.string[: match.start()]):
         return False
     ends = unit in ("s", "h") and re.match(r"\s*(?:[,.;)]|$)", match.string[match.end() :])
-    return touching or unit not in _TOUCHING or bool(ends)
+    return touching or unit not in _TOUCHING or bool(ends or match["dot"])
 
 
 def _is_inch(match: re.Match[str]) -> bool:
