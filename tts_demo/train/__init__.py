@@ -9,6 +9,7 @@ from ..config import UserError
 
 RECIPES = {
     "ears": "ears.EarsTask",
+    "speaker": "speaker.SpeakerTask",
     "first-book": "first_book.FirstBookTask",
     "codec": "codec.CodecTask",
     "codec-decoder": "codec_decoder.CodecDecoderTask",
