@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from tts_demo.train.discriminators import Discriminators
 
 
-def gradients(which: int) -> tuple[bool, bool]:
+def gradients(which: int, light: bool = False) -> tuple[bool, bool]:
     """Whether the loss reaches the discriminators, and the decoder's output."""
     torch.manual_seed(0)
-    judge, made, real = Discriminators(), torch.randn(2, 4000, requires_grad=True), torch.randn(2, 4000)
+    judge, made, real = Discriminators(light=light), torch.randn(2, 4000, requires_grad=True), torch.randn(2, 4000)
     judge.losses(made, real)[which].backward()
     return any(p.grad is not None and bool(p.grad.any()) for p in judge.parameters()), made.grad is not None and bool(
         made.grad.any()
     )
 
 
-def test_each_loss_reaches_its_own_side_alone() -> None:
-    assert gradients(0) == (True, False)
-    assert gradients(1) == (False, True)
-    assert gradients(2) == (False, True)
+@pytest.mark.parametrize("light", (False, True))
+def test_each_loss_reaches_its_own_side_alone(light: bool) -> None:
+    assert gradients(0, light) == (True, False)
+    assert gradients(1, light) == (False, True)
+    assert gradients(2, light) == (False, True)
+
+
+def test_the_light_set_is_a_fraction_of_the_whole() -> None:
+    whole, light = (sum(p.numel() for p in Discriminators(light=light).parameters()) for light in (False, True))
+    assert light < whole / 5
 
 
 def test_what_is_recorded_is_at_no_distance_from_itself() -> None:

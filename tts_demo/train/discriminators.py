@@ -15,6 +15,7 @@ from torch.func import functional_call
 from torch.nn.utils.parametrizations import weight_norm
 
 PERIODS, RESOLUTIONS = (2, 3, 5, 7), (512, 1024)  # samples; n_fft (hop = n_fft / 4)
+LIGHT = (256, 512, 1024)  # n_fft of the light set
 WIDTHS, WIDTH = (16, 64, 128), 16  # channels of the layers of a period, and of the first of a resolution
 
 
@@ -71,14 +72,14 @@ def _maps(part: nn.Module, x: Tensor) -> list[Tensor]:
 
 
 class Discriminators(nn.Module):
-    def __init__(self, wider: int = 1) -> None:
-        """wider: how many times the channels of every layer."""
+    def __init__(self, wider: int = 1, light: bool = False) -> None:
+        """wider: how many times the channels of every layer. light: spectrograms alone, at three resolutions and half
+        the channels, which is what a CPU can afford."""
         super().__init__()
         widths = tuple(wider * width for width in WIDTHS)
-        self.parts = nn.ModuleList(
-            [PeriodDiscriminator(p, widths) for p in PERIODS]
-            + [SpectrumDiscriminator(n, wider * WIDTH) for n in RESOLUTIONS]
-        )
+        periods = [] if light else [PeriodDiscriminator(p, widths) for p in PERIODS]
+        resolutions, width = (LIGHT, wider * WIDTH // 2) if light else (RESOLUTIONS, wider * WIDTH)
+        self.parts = nn.ModuleList(periods + [SpectrumDiscriminator(n, width) for n in resolutions])
 
     def forward(self, samples: Tensor) -> list[list[Tensor]]:
         """samples [B, N] -> maps of every layer of every discriminator."""

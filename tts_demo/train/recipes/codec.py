@@ -96,7 +96,8 @@ class CodecTask(Task):
         self.helpers = {"probe": self.probe, "classify": self.classify}
         self.adversarial = float(options.settings.get("adversarial", 0.0))
         if self.adversarial:
-            self.helpers["discriminators"] = Discriminators(int(options.settings.get("wider", 1)))
+            wider, light = int(options.settings.get("wider", 1)), options.settings.get("judges") == "light"
+            self.helpers["discriminators"] = Discriminators(wider, light)
         self.spectral = SpectralLoss().to(self.device)
         seconds = np.asarray([self.speech.seconds(i) for i in self.train])
         self.weights = seconds / seconds.sum()

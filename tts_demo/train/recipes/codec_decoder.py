@@ -1,10 +1,9 @@
 """Recipe ``codec-decoder``: decoder and refiner go on with the whole encoder and quantizer frozen, so every code stays
 valid.
 
-``--set adversarial=1`` trains discriminators along: distances alone teach the mean of all that a code leaves open. They
-are not published, so each run makes its own and lets them speak up by degrees. They want a GPU: 1,300 steps on a CPU,
-before the decoder had a voiced source, made harmonics noisier (DNSMOS 2.28 -> 2.12 on 16 recordings), and 1,361 with it
-changed nothing that was measured (2.61 -> 2.63 on 54), so they are left out unless asked for.
+``--set adversarial=1`` trains discriminators along (distances alone teach the mean of all that a code leaves open),
+``judges=light`` the lighter set of them. They are not published, so each run makes its own and lets them speak up by
+degrees.
 """
 
 from __future__ import annotations
