@@ -39,8 +39,10 @@ def main() -> int:
     from tts_demo.config import UserError
     from tts_demo.stacks import load_stack
     from tts_demo.ui import build_app, launch
+    from tts_demo.ui.faults import check_address
 
     try:
+        check_address(args.host, args.port)  # before anything is loaded
         # The page opens at once, with its recorded runs; the model is loaded behind it.
         demo = build_app(lambda: load_stack(args.stack, args.device, args.dtype, args.adapters))
         launch(demo, args.host, args.port, args.share)

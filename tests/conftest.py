@@ -113,6 +113,9 @@ class TinyStack:
     def split(self, text: str) -> list[str]:
         return [part.strip() for part in text.split(".") if part.strip()]
 
+    def preview(self, text: str) -> list[tuple[str, str]]:
+        return [(part, part.lower()) for part in self.split(text)]
+
     def encode_prompt(self, samples: np.ndarray, sample_rate: int, text: str | None = None) -> TinyPrompt:
         frames = max(1, len(samples) * self.frame_rate // sample_rate)
         generator = torch.Generator().manual_seed(frames)

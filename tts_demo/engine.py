@@ -82,6 +82,9 @@ class Stack(Protocol):
     def split(self, text: str) -> list[str]:
         """The segments of a text, each spoken by one run of the method."""
 
+    def preview(self, text: str) -> list[tuple[str, str]]:
+        """What will be said, a sentence an entry: words, and sounds as the model gets them ('' where it gets words)."""
+
     def encode_prompt(self, samples: np.ndarray, sample_rate: int, text: str | None = None) -> Prompt:
         """The voice of a recording [N], with its transcript if known."""
 
@@ -142,11 +145,16 @@ Event = Started | Audio | Stats | Trace | Done
 
 
 def generate(
-    stack: Stack, request: Request, should_stop: Callable[[], bool] = lambda: False, meter: Meter | None = None
+    stack: Stack,
+    request: Request,
+    should_stop: Callable[[], bool] = lambda: False,
+    meter: Meter | None = None,
+    every: float = STATS_EVERY,
 ) -> Iterator[Event]:
-    """Speak ``request`` on ``stack``. Closing the iterator ends the run; nothing outlives it."""
+    """Speak ``request`` on ``stack``. Closing the iterator ends the run; nothing outlives it. ``every``: seconds of
+    compute between two Stats where no audio came."""
     meter = meter or Meter(stack.frame_rate)
-    for event in _Run(stack, request, should_stop, meter).events():
+    for event in _Run(stack, request, should_stop, meter, every).events():
         with meter.held():
             yield event
 
@@ -179,6 +187,7 @@ class _Run:
     request: Request
     should_stop: Callable[[], bool]
     meter: Meter
+    every: float
     pending: list[Tensor] = field(default_factory=list)  # frames not yet vocoded, each [n, K]
     codes: list[np.ndarray] = field(default_factory=list)
     audio: list[np.ndarray] = field(default_factory=list)
@@ -238,7 +247,7 @@ class _Run:
                     if guard.tripped and not request.forced_frames:
                         done = True
                         self._cut("it repeated itself or fell silent", index, segments)
-                elif self.meter.now() - self.last_stats >= STATS_EVERY:
+                elif self.meter.now() - self.last_stats >= self.every:
                     yield from self._report()
             finished.append((state, first, self.frames))
             yield from self._speak(vocoder, guard, vocoder.end_segment)

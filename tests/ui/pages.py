@@ -7,8 +7,6 @@ import shutil
 
 import pytest
 
-from tts_demo.methods import METHODS
-
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine; CI installs it")
@@ -50,8 +48,7 @@ def visit(browser, address):
         )
         pages.append(page)
         page.goto(address + query)
-        page.wait_for_function("window.TTSD && document.querySelectorAll('.card.player').length === 2")
-        page.wait_for_selector("#count:has-text('characters')")  # the last thing a page load fills in
+        arrived(page)
         return page
 
     yield go
@@ -60,10 +57,18 @@ def visit(browser, address):
         page.context.close()
 
 
+def arrived(page):
+    """The form is drawn and the link's settings and the recorded take, if any, have come."""
+    page.wait_for_selector("#count:has-text('characters')")
+    page.wait_for_function("TTSD.form.value() && document.querySelector('#board .board')")
+    page.wait_for_selector("#status .status.done, #status .status.error, #status .status.idle")
+    page.wait_for_timeout(600)
+
+
 def upload(page, path):
-    page.set_input_files("#voice input[type=file]", str(path))
+    page.set_input_files("#voice-file", str(path))
     page.wait_for_selector("#voice-note:has-text('of speech')")
-    page.check("#consent input")
+    page.check("#consent")
 
 
 def speak(page, press=True):
@@ -74,20 +79,22 @@ def speak(page, press=True):
     assert "error" not in page.get_attribute("#status .status", "class"), page.inner_text("#status")
 
 
-def choose(page, name):
-    page.click(f"#method label:has(input[value='{name}'])")
-    page.wait_for_function(
-        "name => document.querySelector('#card').textContent.includes(name)", arg=METHODS[name].cached[:20]
-    )
+def choose(page, name, lane=0):
+    """Give a lane another method."""
+    page.click(f".lane-tab .pick[data-lane='{lane}']")
+    page.click(f"#method-{name}")
+    page.wait_for_function("([n, i]) => TTSD.form.value().lanes[i].method === n", arg=[name, lane])
 
 
-def write_number(page, selector, value):
-    """Type a number where a fold has just opened. Gradio draws the field first and gives it the page's value up to some
-    50 ms later, over whatever a script (no person is that fast) has written by then: write until it stays."""
-    for _ in range(20):
-        page.fill(selector, value)
-        page.locator(selector).blur()
-        page.wait_for_timeout(250)
-        if page.input_value(selector) == value:
-            return
-    raise AssertionError(f"{selector} does not keep {value}")
+def lanes(page):
+    """The lanes on the board, without their sound and pictures."""
+    keep = "id take title method dials made seconds figures speed warnings conditions recorded".split()
+    return page.evaluate("keep => TTSD.board.lanes().map(l => Object.fromEntries(keep.map(k => [k, l[k]])))", keep)
+
+
+def open_tab(page, name):
+    """A tab, which may stand behind the three dots of a narrow page."""
+    tab = page.get_by_role("tab", name=name).first
+    if not tab.is_visible():
+        page.locator("#views .overflow-menu > button").click()
+    page.get_by_role("tab", name=name).first.click() if tab.is_visible() else page.get_by_text(name).last.click()

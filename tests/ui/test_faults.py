@@ -14,7 +14,7 @@ from pathlib import Path
 import gradio as gr
 import httpx
 import pytest
-from test_runs_and_api import page, values, visitor
+from test_runs_and_api import form, page, status, visitor
 from toy import ToyStack, served, voice_file
 
 from tts_demo.config import UserError
@@ -113,6 +113,7 @@ def test_a_full_disk_is_in_health_on_the_page_and_in_the_log(tmp_path, monkeypat
 
 
 def test_a_run_that_the_machine_refuses_is_told_and_logged(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
     _, act = page(ToyStack())
     voice = voice_file(tmp_path)
 
@@ -120,8 +121,9 @@ def test_a_run_that_the_machine_refuses_is_told_and_logged(tmp_path, monkeypatch
         raise FULL
 
     monkeypatch.setattr(voices, "read", no_room)
-    with caplog.at_level("ERROR", logger="tts_demo.ui"), pytest.raises(gr.Error, match="disk is full"):
-        list(act.speak(visitor("ann"), [], *values(voice, method="baseline")))
+    with caplog.at_level("ERROR", logger="tts_demo.ui"):
+        updates = list(act.speak(visitor("ann"), [], form(voice, "baseline")))
+    assert "disk is full" in status(act, updates[-1])
     assert "No space left" in caplog.text and act.gate.jobs() == 0
 
 

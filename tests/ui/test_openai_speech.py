@@ -43,7 +43,9 @@ def post(place, body, **how):
 
 
 def test_the_readmes_client_runs_as_written(place, tmp_path, capsys):
-    (code,) = [block.split("```")[0] for block in README.read_text("utf-8").split("```python\n")[1:] if "openai" in block]
+    (code,) = [
+        block.split("```")[0] for block in README.read_text("utf-8").split("```python\n")[1:] if "openai" in block
+    ]
     assert "http://127.0.0.1:7860/" in code and "me.wav" in code and '"Voice A"' in code
     for written, here in {
         "http://127.0.0.1:7860/": place.url,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
+import csv
 import dataclasses
 import json
 import threading
 import time
 import zipfile
 
-import gradio as gr
 import numpy as np
 import pytest
 import soundfile
@@ -19,13 +19,13 @@ from tts_demo import audio
 from tts_demo.config import UserError
 from tts_demo.methods import METHODS
 from tts_demo.methods.base import Options, dial
-from tts_demo.ui.page import blind, controls, texts, voices
-from tts_demo.ui.run import plots, session, tables
+from tts_demo.ui.page import controls, voices
+from tts_demo.ui.run import blind, plots, rounds, session, words
 from tts_demo.ui.service import Gate, Handle, Limits, health
 
 
-def make_side(method: str = "tldr", frames: int = 50, size: int = 4, attention: bool = True) -> session.Side:
-    """A side whose attention is a clean diagonal: step i looks at text token i * text / steps."""
+def make_lane(method: str = "tldr", frames: int = 50, size: int = 4, attention: bool = True, **rest) -> session.Lane:
+    """A lane whose attention is a clean diagonal: step i looks at text token i * text / steps."""
     steps, letters = frames // size, 10
     weights = np.zeros((2, 3, steps, letters), np.float16)
     for i in range(steps):
@@ -53,22 +53,7 @@ def make_side(method: str = "tldr", frames: int = 50, size: int = 4, attention: 
         {"frames": size, "marks": ["patch"] * size, "kv_bytes": 10 * i, "ms": 1.5, "proposed": 0, "accepted": 0}
         for i in range(steps)
     ]
-    curve = np.stack([np.linspace(0.1, 1, 5), np.linspace(1, 0.5, 5), np.linspace(10, 100, 5)], 1)
-    return session.Side(
-        method,
-        "Title",
-        {"patch_size": size},
-        tone(frames / 50),
-        16000,
-        np.arange(steps)[:, None],
-        metrics,
-        records,
-        curve,
-        looked if attention else None,
-    )
-
-
-def make_run(number: int = 1, **rest) -> session.Run:
+    curve = np.stack([np.linspace(0.1, 1, 5), np.linspace(1, 0.5, 5), np.linspace(10, 100, 5)], 1).astype(np.float32)
     facts = {
         "device": "cpu",
         "processor": "Slow & Steady, 2 cores",
@@ -78,23 +63,40 @@ def make_run(number: int = 1, **rest) -> session.Run:
         "cold": False,
         "prompt_seconds": 3.0,
     }
-    return session.Run(
-        number, "Some <b>text</b>", 7, {"temperature": 0.7}, facts, make_side("baseline", size=1), make_side(), **rest
+    made = session.Made("Some <b>text</b>", "Voice A", 7, {"temperature": 0.7}, 20.0, facts)
+    lane = session.Lane(
+        made,
+        method,
+        "Title",
+        {"patch_size": size} if method == "tldr" else {},
+        tone(frames / 50),
+        16000,
+        np.arange(steps)[:, None],
+        metrics,
+        records,
+        curve,
+        looked if attention else None,
+        rounds=(0.4,),
     )
+    return dataclasses.replace(lane, **rest)
 
 
-def test_recorded_run_comes_back_as_it_was(tmp_path):
-    run = make_run()
-    session.save(run, "Patches", tmp_path / "1-tldr")
+def make_take(**rest) -> session.Take:
+    lanes = make_lane("baseline", size=1, rounds=(0.8, 0.9, 0.7)), make_lane(rounds=(0.4, 0.3, 0.35))
+    return session.Take("t", lanes, **rest)
+
+
+def test_recorded_take_comes_back_as_it_was(tmp_path):
+    take = make_take(recorded="Patches")
+    session.save(take, tmp_path / "1-tldr")
     assert session.recorded(tmp_path) == {"Patches": tmp_path / "1-tldr"}
     back = session.load(tmp_path / "1-tldr")
-    assert back.recorded == "Patches" and back.text == run.text and back.seed == 7
-    for (_, a), (_, b) in zip(run.sides(), back.sides(), strict=True):
-        assert (
-            (a.audio == b.audio).all() and (a.codes == b.codes).all() and a.metrics == b.metrics and a.steps == b.steps
-        )
+    assert back.recorded == "Patches" and back.id == "1-tldr"
+    for a, b in zip(take.lanes, back.lanes, strict=True):
+        assert (a.audio == b.audio).all() and (a.codes == b.codes).all()
+        assert a.metrics == b.metrics and a.steps == b.steps and a.made == b.made and a.rounds == b.rounds
         assert a.attention.labels == b.attention.labels and (a.attention.weights == b.attention.weights).all()
-        assert plots.side_payload(a) == plots.side_payload(b)
+        assert plots.lane_payload(a, "x", "t") == plots.lane_payload(b, "x", "t")
 
 
 def test_broken_recording_is_refused_with_the_command_that_makes_it(tmp_path):
@@ -103,49 +105,52 @@ def test_broken_recording_is_refused_with_the_command_that_makes_it(tmp_path):
         session.load(tmp_path / "x")
 
 
-def test_export_holds_audio_with_provenance_tokens_trace_and_metrics(tmp_path):
-    run = make_run()
-    path = session.export(run, tmp_path)
+def test_export_holds_audio_with_provenance_tokens_trace_figures_and_a_table(tmp_path):
+    take = make_take()
+    path = session.export(list(take.lanes), tmp_path / "lanes.zip")
     with zipfile.ZipFile(path) as z:
         assert z.testzip() is None
-        assert sorted(z.namelist()) == sorted(
-            f"{s}/{f}"
-            for s in ("baseline", "method")
-            for f in ("audio.wav", "metrics.json", "trace.json", "tokens_and_attention.npz")
-        )
+        files = ("audio.wav", "metrics.json", "trace.json", "tokens_and_attention.npz")
+        lanes = [f"{lane}/{file}" for lane in ("0-baseline", "1-tldr") for file in files]
+        assert sorted(z.namelist()) == sorted([*lanes, "figures.csv"])
         z.extractall(tmp_path)
-    samples, rate = soundfile.read(tmp_path / "method/audio.wav", dtype="int16")
-    assert rate == 16000 and (samples == run.method.audio).all()
-    says = audio.read_provenance(tmp_path / "method/audio.wav")
-    assert (
-        says["synthetic"] is True
-        and says["method"] == "tldr"
-        and says["seed"] == 7
-        and says["checkpoint_hash"] == "abc"
-    )
-    assert json.loads((tmp_path / "method/metrics.json").read_text())["rtf"] == 0.5
-    with np.load(tmp_path / "method/tokens_and_attention.npz") as z:
-        assert z["weights"].shape == (2, 3, 12, 10) and (z["codes"] == run.method.codes).all()
+    samples, rate = soundfile.read(tmp_path / "1-tldr/audio.wav", dtype="int16")
+    assert rate == 16000 and (samples == take.lanes[1].audio).all()
+    says = audio.read_provenance(tmp_path / "1-tldr/audio.wav")
+    assert says["synthetic"] is True and says["method"] == "tldr"
+    assert says["seed"] == 7 and says["checkpoint_hash"] == "abc"
+    assert json.loads((tmp_path / "1-tldr/metrics.json").read_text())["lm_rtf_rounds"] == [0.4, 0.3, 0.35]
+    with np.load(tmp_path / "1-tldr/tokens_and_attention.npz") as z:
+        assert z["weights"].shape == (2, 3, 12, 10) and (z["codes"] == take.lanes[1].codes).all()
+    rows = list(csv.DictReader((tmp_path / "figures.csv").open(encoding="utf-8")))
+    assert [r["method"] for r in rows] == ["baseline", "tldr"] and rows[1]["lm_rtf"] == "0.4"
 
 
-def test_history_keeps_the_newest_and_finds_a_reusable_baseline():
-    history = []
-    for n in range(1, session.KEEP + 4):
-        history = session.remember(history, make_run(n, key=("text", n % 2)))
-    assert len(history) == session.KEEP and history[-1].number == session.KEEP + 3
-    shapes = [r.method.attention.weights.shape[:2] for r in history]
-    assert shapes[-3:] == [(2, 3)] * 3 and set(shapes[:-3]) == {(1, 1)}
-    assert plots.pick(history[0].method.attention) == pytest.approx(plots.pick(make_run().method.attention), abs=1e-3)
-    assert session.reusable(history, ("text", 0)).number == session.KEEP + 2
-    assert session.reusable(history, ("other",)) is None
-    stopped = dataclasses.replace(
-        history[-1], baseline=dataclasses.replace(history[-1].baseline, stopped=True), key=("s",)
-    )
-    assert session.reusable([stopped], ("s",)) is None
+def test_speed_is_the_median_of_the_rounds_with_their_range():
+    found = session.speed((0.4, 0.3, 0.35), (0.8, 0.9, 0.7))
+    assert (found.times, found.low, found.high, found.rounds) == (pytest.approx(2.0), 2.0, pytest.approx(3.0), 3)
+    assert session.speed((0.4,), ()) is None and session.speed((0.0,), (0.8,)) is None
+    shown = plots.speeds(make_take())
+    assert shown["t.1"]["times"] == pytest.approx(2.0) and "times" not in shown["t.0"]
+
+
+def test_short_speech_gets_more_rounds():
+    assert rounds.wanted(1.0) == rounds.MOST and rounds.wanted(60.0) == rounds.FEWEST
+    counts = [rounds.wanted(s) for s in (0.1, 1, 2, 4, 8, 16)]
+    assert counts == sorted(counts, reverse=True)
+
+
+def test_a_visitor_keeps_the_newest_takes_and_lanes_are_found_by_their_id():
+    takes = []
+    for n in range(session.KEEP + 2):
+        takes = session.remember(takes, dataclasses.replace(make_take(), id=f"t{n}"))
+    assert [t.id for t in takes] == [f"t{n}" for n in range(2, session.KEEP + 2)]
+    take, index = session.find(takes, "t3.1")
+    assert take.id == "t3" and index == 1 and session.find(takes, "t0.0") is None
 
 
 def test_map_carries_steps_labels_and_words_on_a_time_axis():
-    data = plots.attention_payload(make_side().attention, "mean", "1")
+    data = plots.attention_payload(make_lane().attention, "mean", "1")
     values = np.frombuffer(base64.b64decode(data["map"]), np.uint8).reshape(data["steps"], data["text"])
     assert values.shape == (12, 10) and values.max() == 255
     assert [int(row.argmax()) for row in values] == [i * 10 // 12 for i in range(12)]
@@ -154,26 +159,37 @@ def test_map_carries_steps_labels_and_words_on_a_time_axis():
 
 
 def test_wide_maps_are_joined_without_losing_time():
-    side = make_side(frames=4 * 2 * plots.COLUMNS)
+    side = make_lane(frames=4 * 2 * plots.COLUMNS)
     data = plots.attention_payload(side.attention, "mean", "mean")
     assert data["steps"] == plots.COLUMNS and data["start"][0] == 0
     assert data["end"][-1] == pytest.approx(side.seconds) and data["end"][:-1] == data["start"][1:]
 
 
 def test_layers_and_heads_can_be_told_apart():
-    attention = make_side().attention
+    attention = make_lane().attention
     attention.weights[1, 2] = 0
     attention.weights[1, 2, :, 4] = 1
     assert plots.pick(attention, "1", "2").argmax(1).tolist() == [4] * 12
     assert plots.pick(attention, "0", "2").argmax(1).tolist() != [4] * 12
 
 
-def test_switching_sides_lands_on_the_same_letter():
-    slow, fast = make_side(frames=100), make_side(frames=50)
-    pairs = np.array(plots.warp(slow, fast))
-    assert (np.diff(pairs, axis=0) >= 0).all() and pairs[0].tolist() == [0, 0] and pairs[-1].tolist() == [2, 1]
-    assert np.interp(1.0, pairs[:, 0], pairs[:, 1]) == pytest.approx(0.5, abs=0.08)
-    assert plots.warp(make_side(attention=False), fast) == [[0, 0], [1, 1]]
+def test_switching_lanes_lands_on_the_same_letter():
+    """Through the place in the text, as the browser does it."""
+    slow, fast = (np.array(plots.track(make_lane(frames=n))) for n in (100, 50))
+    assert (np.diff(slow, axis=0) > 0).all()  # both rise: each can be looked up by the other
+    place = np.interp(1.0, slow[:, 0], slow[:, 1])
+    assert np.interp(place, fast[:, 1], fast[:, 0]) == pytest.approx(0.5, abs=0.08)
+    assert plots.track(make_lane(attention=False)) == []
+
+
+def test_words_that_attention_never_came_to_are_named():
+    whole = make_lane().attention
+    assert plots.unread(whole) == []
+    cut = whole.weights.copy()
+    cut[:, :, :, 3:] = 0  # the second word is never looked at
+    cut[:, :, 4:, 1] = 1
+    assert plots.unread(dataclasses.replace(whole, weights=cut)) == [1]
+    assert plots.unread(dataclasses.replace(whole, weights=cut, words=())) == []
 
 
 def test_spectrogram_shows_a_tone_where_it_is():
@@ -186,54 +202,45 @@ def test_spectrogram_shows_a_tone_where_it_is():
     assert abs(row - mel) <= 1
 
 
-def test_table_and_verdict_say_which_way_is_better():
-    run = make_run()
-    run.method.metrics.update(lm_rtf=0.2, rtf=0.25, kv_bytes_peak=500, frames_per_step=2.0)
-    run.baseline.metrics.update(frames_per_step=1.0)
-    words, table = tables.verdict(run), tables.table(run)
-    assert "2.00× faster" in words and "25%" in words
-    assert "▼ ×0.50 better" in table and "▲ ×2.00 better" in table and "checkpoint abc" in table
-    cold = dataclasses.replace(run, conditions={**run.conditions, "cold": True})
-    assert "cold" in tables.verdict(cold) and "cold" in tables.table(cold)
-    assert "Slow &amp; Steady, 2 cores, float32" in table  # a speed without its machine says nothing
-    assert "<b>text</b>" not in tables.history_table([run])
+def test_a_lane_says_what_made_it_and_what_went_wrong():
+    lane = make_lane(notes=("The speech was cut short: it repeated itself.",), truncated=True)
+    shown = plots.lane_payload(lane, "t.1", "t")
+    assert shown["made"]["text"] == "Some <b>text</b>" and shown["made"]["seed"] == 7
+    assert shown["made"]["voice"] == "Voice A" and shown["dials"] == "Patch size 4 tokens"
+    assert "Slow & Steady, 2 cores, float32" in shown["conditions"] and "checkpoint abc" in shown["conditions"]
+    assert shown["warnings"] == ["The speech was cut short: it repeated itself."]
+    assert session.describe(lane)["notes"] == shown["warnings"]
+    assert "Stopped" in words.warnings(make_lane(stopped=True))[0] and words.warnings(make_lane()) == []
+    assert words.warnings(make_lane(truncated=True)) == ["Cut at 1.0 s: the rest of the text was not spoken."]
+    cold = make_lane(made=dataclasses.replace(lane.made, conditions={"cold": True}))
+    assert any("first run" in fact for fact in words.conditions(cold, recorded=False))
+    json.dumps(shown)  # plain values alone
 
 
-def test_what_a_run_says_about_itself_is_shown_and_recorded(tmp_path):
-    side = dataclasses.replace(make_side(), notes=("The speech was cut short: <it repeated itself>.",))
-    run = dataclasses.replace(make_run(), method=side, conditions={"notes": ["Kept the first 9 s."]})
-    shown = tables.conditions(run)
-    assert "Kept the first 9 s." in shown and f"{side.title}: The speech was cut short: &lt;it" in shown
-    assert session.describe(run, side)["notes"] == ["Kept the first 9 s.", *side.notes]
-    session.save(run, "cut", tmp_path / "cut")
-    assert session.load(tmp_path / "cut").method.notes == side.notes
-
-
-def test_own_plots_follow_from_what_a_run_contains(monkeypatch):
-    run = make_run()
-    monkeypatch.setattr(plots.summary, "published", list)
-    assert [p["title"] for p in plots.own_plots(run)["plots"]] == ["Frames emitted by one pass", "Shares"]
-    for i, step in enumerate(run.method.steps):
+def test_own_plots_follow_from_what_a_lane_contains():
+    lane = make_lane()
+    assert [p["title"] for p in plots.own_plots(lane)] == ["Frames emitted by one pass", "Shares"]
+    for i, step in enumerate(lane.steps):
         step.update(proposed=4, accepted=4 if i < 6 else 0)
-    line = next(p for p in plots.own_plots(run)["plots"] if p["kind"] == "line")
+    line = next(p for p in plots.own_plots(lane) if p["kind"] == "line")
     shares = [y for _, y in line["series"][0]["points"]]
-    assert shares[0] == 1 and shares[-1] < 0.3 and len(shares) == len(run.method.steps)
+    assert shares[0] == 1 and shares[-1] < 0.3 and len(shares) == len(lane.steps)
 
 
 def test_measured_settings_become_one_picture():
     points = [plots.summary.Point("baseline", 1.0, 10.0, 20), plots.summary.Point("ssd", 0.75, 11.0, 20)]
-    (plot,) = plots.tradeoff(points)
+    plot = plots.tradeoff(points)
     assert plot["points"] == [[1.0, 0.1, "baseline"], [0.75, 0.11, "ssd"]] and "20 texts" in plot["hint"]
-    assert plots.tradeoff(points[:1]) == []
+    assert plots.tradeoff(points[:1]) is None
 
 
-def test_blind_gains_make_both_sides_equally_loud_without_clipping():
+def test_blind_gains_make_lanes_equally_loud_without_clipping():
     quiet, loud = (tone() // 8).astype(np.int16), tone()
-    a, b = blind.matched_gains(quiet, loud, 16000)
+    a, b = (blind.gain(x, 16000) for x in (quiet, loud))
     levels = [blind.level_db((x * g).astype(np.int16), 16000) for x, g in ((quiet, a), (loud, b))]
     assert levels[0] == pytest.approx(levels[1], abs=0.2)
     assert max(np.abs(quiet * a).max(), np.abs(loud * b).max()) < 32768
-    assert blind.matched_gains(np.zeros(0, np.int16), loud, 16000)[0] == 1.0
+    assert blind.gain(np.zeros(0, np.int16), 16000) == 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,14 +254,10 @@ class Every(Options):
 
 def test_dials_come_from_metadata():
     method = type("Some", (), {"name": "some", "Options": Every})
-    kinds = [controls.dial(f) for f in controls.fields(method)]
-    assert [type(k) for k in kinds] == [gr.Slider, gr.Slider, gr.Radio, gr.Checkbox, gr.Textbox]
-    assert (
-        kinds[0].minimum == 1
-        and kinds[0].maximum == 9
-        and kinds[0].label == "Whole"
-        and kinds[0].info == "A whole number."
-    )
+    dials = [controls.dial(f) for f in controls.fields(method)]
+    assert [d["kind"] for d in dials] == ["slider", "slider", "choice", "tick", "text"]
+    assert (dials[0]["min"], dials[0]["max"], dials[0]["step"]) == (1, 9, 1)
+    assert dials[0]["label"] == "Whole" and dials[0]["help"] == "A whole number."
     made = controls.options(method, [4.0, 0.25, "b", False, "y"])
     assert made == Every(4, 0.25, "b", False, "y") and isinstance(made.whole, int)
     with pytest.raises(UserError, match="between 1 and 9"):
@@ -264,28 +267,49 @@ def test_dials_come_from_metadata():
 @pytest.mark.parametrize("name", list(METHODS))
 def test_every_preset_is_a_setting_the_method_takes(name):
     method = METHODS[name]
-    made = [controls.options(method, controls.preset(method, word)) for word in controls.PRESET_NAMES]
+    listed = next(m for m in controls.catalogue() if m["name"] == name)
+    made = [controls.setting({"method": name, "options": p["options"]}).options for p in listed["presets"]]
     if method.presets:
-        assert len(set(made)) == 3 and made[0] != made[2]
-    assert texts.card(method).count("<svg") == (method.picture is not None)
+        assert len(set(made)) == 3
+    assert not any("ast" in p["name"].split() or "Fast" in p["name"] for p in listed["presets"])  # speed is measured
+    assert listed["card"].count("<svg") == (method.picture is not None)
+    json.dumps(listed)
+
+
+FORM = {"text": " Hi. ", "voice": "Voice A", "lanes": [{"method": "tldr", "options": {"patch_size": 8}}], "seed": 3,
+        "max_seconds": 9, "temperature": 0.5}  # fmt: skip
+
+
+def test_a_form_is_checked_whole():
+    form = controls.Form.parse(FORM, 5.0)
+    assert form.text == "Hi." and form.max_seconds == 5.0 and form.sampling.temperature == 0.5 and not form.consent
+    assert form.lanes == (controls.Setting("tldr", METHODS["tldr"].Options(patch_size=8)),)
+    twice = controls.Form.parse({**FORM, "lanes": [{"method": "tldr"}, {"method": "tldr"}]}, 5.0)
+    assert len(twice.lanes) == 2  # the same method twice
+    for bad, word in (
+        ({"lanes": [{"method": "nope"}]}, "Unknown method"),
+        ({"lanes": [{"method": "tldr"}] * 4}, "At most 3"),
+        ({"lanes": [{"method": "tldr", "options": {"patch_size": 99}}]}, "patch_size"),
+        ({"seed": "x"}, "seed"),
+        ({"temperature": 9}, "temperature"),
+        ({"top_k": True}, "top_k"),
+    ):
+        with pytest.raises(UserError, match=word):
+            controls.Form.parse({**FORM, **bad}, 5.0)
+    with pytest.raises(UserError):
+        controls.Form.parse(None, 5.0)
 
 
 def test_address_carries_settings_and_refuses_what_does_not_fit():
-    name = next(n for n in METHODS if controls.fields(METHODS[n]))
-    method = METHODS[name]
-    f = controls.fields(method)[0]
-    found = controls.from_address(
-        {"text": "Hi.", "method": name, f.name: str(f.default), "seed": "9", "top_p": "0.5"}, METHODS
-    )
-    assert (
-        found["text"] == "Hi."
-        and found["options"] == method.Options()
-        and found["seed"] == 9
-        and found["sampling"].top_p == 0.5
-    )
-    for query in ({"method": "nope"}, {"seed": "x"}, {"seed": "-1"}, {"top_p": "7"}, {"max_seconds": "0"}):
+    query = [("text", "Hi."), ("lane", "tldr,patch_size:8"), ("lane", "dcar,chunk_range:2+3"), ("seed", "9")]
+    found = controls.from_address([*query, ("top_p", "0.5"), ("utm", "x")])
+    assert found["text"] == "Hi." and found["seed"] == 9 and found["top_p"] == 0.5 and "utm" not in found
+    assert found["lanes"][0] == {"method": "tldr", "options": {"patch_size": 8}}
+    assert found["lanes"][1]["options"]["chunk_range"] == "2,3"
+    bad = [("lane", "nope"), ("lane", "tldr,patch_size:99"), ("seed", "x"), ("seed", "-1"), ("top_p", "7")]
+    for pair in [*bad, ("max_seconds", "0"), ("lane", "tldr,nothing:1")]:
         with pytest.raises(UserError):
-            controls.from_address(query, METHODS)
+            controls.from_address([pair])
 
 
 def test_limits_come_from_the_environment():

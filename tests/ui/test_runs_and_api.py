@@ -3,12 +3,15 @@ method."""
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import io
 import json
 import threading
 import time
 import urllib.request
 import warnings
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,11 +23,12 @@ from gradio_client import Client, handle_file
 from toy import ToyStack, served, voice_file
 
 from tts_demo import audio
+from tts_demo.cli.main import main
 from tts_demo.methods import METHODS
 from tts_demo.methods.base import Options, dial
 from tts_demo.methods.baseline import Baseline
 from tts_demo.ui import build_app
-from tts_demo.ui.page.handlers import Form
+from tts_demo.ui.run import rounds
 from tts_demo.ui.service import Limits
 
 
@@ -41,7 +45,8 @@ class Echo(Baseline):
 
 
 @pytest.fixture
-def methods(monkeypatch):
+def methods(monkeypatch, tmp_path):
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))  # where visitors' uploads lie
     monkeypatch.setitem(METHODS, "echo", Echo)
     return METHODS
 
@@ -51,75 +56,71 @@ def page(stack, **limits):
     return app, app.tts.act
 
 
-def values(voice, method="echo", **changes):
-    """What the page sends for a press of Speak, dials at their defaults."""
-    form = {
-        "voice": str(voice),
-        "prompt_text": "",
-        "consent": True,
-        "text": "Hello there",
-        "method": method,
-        "both": True,
-        "attention": True,
-        "seed": 5,
-        "max_seconds": 1.0,
-        "temperature": 0.7,
-        "top_k": 50,
-        "top_p": 0.9,
-        "repeat_window": 20,
-        "repeat_ratio": 0.4,
-        **changes,
-    }
-    assert list(form) == [f.name for f in dataclasses.fields(Form)][:-1]
-    return [*form.values(), *(f.default for m in METHODS.values() for f in dataclasses.fields(m.Options))]
+def form(path, *methods, **changes):
+    """What the page sends for a press of Speak; the voice is an upload."""
+    lanes = [{"method": m, "options": {}} for m in methods or ("echo",)]
+    sent = {"text": "Hello there", "voice": "", "own": str(path), "consent": True, "lanes": lanes, "seed": 5}
+    return {**sent, "max_seconds": 1.0, "attention": True, "temperature": 0.7, **changes}
 
 
 def visitor(name):
     return SimpleNamespace(session_hash=name)
 
 
-def drain(act, who, sent, history=()):
-    """All updates of one press, and the last history."""
-    updates = list(act.speak(visitor(who), list(history), *sent))
-    return updates, updates[-1].get(act.ui.history, list(history))
+def drain(act, who, sent, takes=()):
+    """All updates of one press, and the last takes."""
+    updates = list(act.speak(visitor(who), list(takes), sent))
+    return updates, updates[-1].get(act.ui.takes, list(takes))
 
 
-def test_a_press_speaks_both_sides_with_one_seed_and_streams_them_whole(methods, tmp_path):
+def board(act, updates, numbered=True):
+    """Every message that the board got, in order."""
+    sent = [json.loads(u[act.ui.board]) for u in updates if act.ui.board in u]
+    assert not numbered or [m["seq"] for m in sent] == list(range(1, len(sent) + 1))
+    return [one for m in sent for one in m["messages"]]
+
+
+def status(act, update):
+    return update.get(act.ui.status, "")
+
+
+def test_a_press_speaks_all_lanes_with_one_seed_and_streams_them_whole(methods, tmp_path):
     app, act = page(ToyStack())
-    updates, history = drain(act, "ann", values(voice_file(tmp_path)))
-    run = history[-1]
-    assert run.seed == 5 and run.baseline.method == "baseline" and run.method.method == "echo"
-    # same seed, same tokens
-    assert run.method.options == {"echoes": 2} and (run.baseline.audio == run.method.audio).all()
-    assert not run.conditions["cold"] and run.method.attention.labels == tuple("Hello there")
-    warming = [u[act.ui.status] for u in updates if "Warming up" in u.get(act.ui.status, "")]
-    assert len(warming) == 2 and "unheard" in warming[0]  # both sides, before either is timed
-    first = next(i for i, u in enumerate(updates) if act.ui.seed in u)
-    assert updates[first][act.ui.seed] == 5  # written back before anything is spoken
+    updates, takes = drain(act, "ann", form(voice_file(tmp_path), "echo", "baseline"))
+    lanes = takes[-1].lanes
+    assert [lane.method for lane in lanes] == ["baseline", "echo", "baseline"] and lanes[1].options == {"echoes": 2}
+    assert all((lane.audio == lanes[0].audio).all() and lane.made.seed == 5 for lane in lanes)  # same seed, same tokens
+    assert not lanes[0].made.conditions["cold"] and lanes[1].attention.labels == tuple("Hello there")
+    assert len([u for u in updates if "Warming up" in status(act, u)]) == 2  # each method once, before any is timed
     # a page that came while the model loaded says so no more
     assert any("toy stack" in u.get(act.ui.mast, "") for u in updates)
-    for side in ("baseline", "method"):
-        sent = [u[act.ui.players[side]] for u in updates if act.ui.players[side] in u]
-        kinds = [m["kind"] for m in sent]
-        assert kinds[:2] == ["clear", "start"] and kinds[-1] == "end" and "chunk" in kinds
-        assert [m["seq"] for m in sent[1:]] == list(range(1, len(sent)))
-        whole = np.frombuffer(__import__("base64").b64decode(sent[-1]["pcm"]), "<i2")
-        assert (whole == getattr(run, side).audio).all()
+    told = board(act, updates)
+    assert [one["kind"] for one in told[:1]] == ["take"] and told[0]["lanes"][1]["made"]["text"] == "Hello there"
+    for index, lane in enumerate(lanes):
+        mine = [one for one in told if one.get("id") == takes[-1].lane_id(index)]
+        assert mine[0]["kind"] == "start" and "chunk" in [one["kind"] for one in mine]
+        whole = next(o["lane"] for o in told if o["kind"] == "lane" and o["lane"]["id"] == takes[-1].lane_id(index))
+        samples, rate = soundfile.read(io.BytesIO(base64.b64decode(whole["wav"])), dtype="int16")
+        assert rate == 16000 and (samples == lane.audio).all()
     assert not act.gate.busy and act.gate.jobs() == 0
-    updates, again = drain(act, "ann", values(tmp_path / "voice-3.wav"), history)
-    assert not any("Warming up" in u.get(act.ui.status, "") for u in updates)
-    assert not again[-1].conditions["cold"] and (again[-1].method.codes == run.method.codes).all()
+    updates, again = drain(act, "ann", form(tmp_path / "voice-3.wav"), takes)
+    assert not any("Warming up" in status(act, u) for u in updates)
+    assert (again[-1].lanes[1].codes == lanes[1].codes).all()
 
 
-def test_a_matching_baseline_is_reused_and_says_so(methods, tmp_path):
+def test_lanes_speak_in_turns_and_are_timed_in_several_rounds(methods, tmp_path):
     _, act = page(ToyStack())
-    voice = voice_file(tmp_path)
-    _, history = drain(act, "ann", values(voice))
-    updates, after = drain(act, "ann", values(voice, both=False), history)
-    assert after[-1].reused == history[-1].number and after[-1].baseline is history[-1].baseline
-    assert any("from run 1" in str(u.get(act.ui.players["baseline"], "")) for u in updates)
-    _, other = drain(act, "ann", values(voice, both=False, seed=6), history)
-    assert other[-1].baseline is None and other[-1].reused == 0
+    updates, (take,) = drain(act, "ann", form(voice_file(tmp_path), max_seconds=2.0, attention=False))
+    told = board(act, updates)
+    started = [i for i, one in enumerate(told) if one["kind"] == "start"]
+    assert len(started) == 2 and not any(one["kind"] == "lane" for one in told[: started[1]])  # both before one ends
+    assert all(len(lane.rounds) == rounds.MOST for lane in take.lanes)
+    speeds = [one["lanes"] for one in told if one["kind"] == "speeds"]
+    assert [s[take.lane_id(1)]["rounds"] for s in speeds] == list(range(1, rounds.MOST + 1))
+    last = speeds[-1][take.lane_id(1)]
+    assert last["low"] <= last["times"] <= last["high"] and "rounds of turns" in status(act, updates[-1])
+    _, (alone,) = drain(act, "ann", form(tmp_path / "voice-3.wav", lanes=[]))
+    assert len(alone.lanes) == 1 and len(alone.lanes[0].rounds) == 1  # nothing to compare: nothing said again
 
 
 def test_stop_ends_a_run_within_a_fifth_of_a_second(methods, tmp_path, monkeypatch):
@@ -127,17 +128,17 @@ def test_stop_ends_a_run_within_a_fifth_of_a_second(methods, tmp_path, monkeypat
     _, act = page(ToyStack())
     steps, asked, ended, step = [], [], [], Baseline.step
     monkeypatch.setattr(Baseline, "step", lambda self, state: (steps.append(1), step(self, state))[1])
-    for update in act.speak(visitor("ann"), [], *values(voice_file(tmp_path), max_seconds=30, attention=False)):
-        player = update.get(act.ui.players["baseline"], {})
-        if player.get("kind") == "chunk" and not asked:
+    for update in act.speak(visitor("ann"), [], form(voice_file(tmp_path), max_seconds=30, attention=False)):
+        kinds = [one["kind"] for one in json.loads(update[act.ui.board])["messages"]] if act.ui.board in update else []
+        if "chunk" in kinds and not asked:
             act.stop(visitor("ann"))
             asked = [time.thread_time(), len(steps)]
-        if player.get("kind") == "end":
+        if "lane" in kinds:
             ended = [time.thread_time(), len(steps)]
-    run = update[act.ui.history][-1]
-    assert ended[0] - asked[0] < 0.2 and ended[1] - asked[1] <= 1
-    assert run.baseline.stopped and run.method is None and 0 < run.baseline.seconds < 30
-    assert not act.gate.busy
+    (take,) = update[act.ui.takes]
+    assert ended[0] - asked[0] < 0.2 and ended[1] - asked[1] <= 2  # one a lane
+    assert all(lane.stopped for lane in take.lanes) and 0 < take.lanes[0].seconds < 30
+    assert not act.gate.busy and "Stopped" in status(act, update)
 
 
 def test_two_visitors_never_overlap_and_never_mix(methods, tmp_path, monkeypatch):
@@ -157,10 +158,10 @@ def test_two_visitors_never_overlap_and_never_mix(methods, tmp_path, monkeypatch
     voice = voice_file(tmp_path)
 
     def visit(name, text):
-        results[name] = drain(act, name, values(voice, text=text, seed=ord(name[0])))[1]
+        results[name] = drain(act, name, form(voice, text=text, seed=ord(name[0])))[1]
 
     visitors = [threading.Thread(target=visit, args=(n, f"{n} speaks")) for n in ("ann", "bob")]
-    leaver = act.speak(visitor("cid"), [], *values(voice, text="gone", max_seconds=20))
+    leaver = act.speak(visitor("cid"), [], form(voice, text="gone", max_seconds=20))
     for _ in range(6):  # cid is on the device, then closes the page in the middle of a step's updates
         next(leaver)
     assert act.gate.busy
@@ -173,8 +174,8 @@ def test_two_visitors_never_overlap_and_never_mix(methods, tmp_path, monkeypatch
         v.join(60)
     assert max(most) == 1
     for name in ("ann", "bob"):
-        (run,) = results[name]
-        assert run.text == f"{name} speaks" and run.seed == ord(name[0])
+        (take,) = results[name]
+        assert all(x.made.text == f"{name} speaks" and x.made.seed == ord(name[0]) for x in take.lanes)
     assert act.gate.jobs() == 0 and not act.gate.busy
 
 
@@ -183,9 +184,11 @@ def test_two_visitors_never_overlap_and_never_mix(methods, tmp_path, monkeypatch
     [
         ({"text": "  "}, "no text"),
         ({"text": "x" * 700}, "700 characters"),
-        ({"voice": ""}, "no voice"),
+        ({"own": ""}, "no voice"),
+        ({"own": "/etc/hostname"}, "no longer here"),  # the page names its uploads and nothing else
+        ({"voice": "Nobody"}, "no example voice"),
         ({"consent": False}, "Tick"),
-        ({"method": "nope"}, "Unknown method"),
+        ({"lanes": [{"method": "nope"}]}, "Unknown method"),
         ({"temperature": 9}, "temperature"),
         ({"seed": None}, "seed must be"),
         ({"max_seconds": float("nan")}, "above 0"),
@@ -193,8 +196,8 @@ def test_two_visitors_never_overlap_and_never_mix(methods, tmp_path, monkeypatch
 )
 def test_bad_input_is_refused_with_a_sentence(methods, tmp_path, change, word):
     _, act = page(ToyStack())
-    with pytest.raises(gr.Error, match=word):
-        drain(act, "ann", values(**{"voice": voice_file(tmp_path), **change}))
+    updates, takes = drain(act, "ann", form(voice_file(tmp_path), **change))
+    assert word in status(act, updates[-1]) and "error" in status(act, updates[-1]) and not takes
     assert act.gate.jobs() == 0
 
 
@@ -208,9 +211,8 @@ def test_missing_weights_reach_the_page_as_a_sentence(methods, tmp_path, monkeyp
         raise UserError("The method 'echo' has no trained weights here: make them.")
 
     monkeypatch.setattr(stack, "method", missing)
-    with pytest.raises(gr.Error, match="no trained weights"):
-        drain(act, "ann", values(voice_file(tmp_path)))
-    assert not act.gate.busy
+    updates, _ = drain(act, "ann", form(voice_file(tmp_path)))
+    assert "no trained weights" in status(act, updates[-1]) and not act.gate.busy
 
 
 def test_judges_listen_when_asked_and_compare_only_the_same_voice(methods, tmp_path):
@@ -222,14 +224,28 @@ def test_judges_listen_when_asked_and_compare_only_the_same_voice(methods, tmp_p
             return np.array([1.0, 0.0])
 
     _, act = page(ToyStack())
-    act.ears.__dict__["_judges"] = Judge()
-    voice = voice_file(tmp_path)
-    _, (run,) = drain(act, "ann", values(voice))
-    heard = act.listen(run, str(voice))[act.ui.current]
-    assert heard.method.metrics["wer"] == 0.5 and heard.method.metrics["similarity"] == 1.0
-    assert "hello their" in act.listen(run, str(voice))[act.ui.table]
-    other = act.listen(run, str(voice_file(tmp_path, 4.0)))[act.ui.current]
-    assert other.method.metrics["similarity"] is None
+    act.ears._judges = Judge()
+    voice, other = voice_file(tmp_path), voice_file(tmp_path, 4.0)
+    _, takes = drain(act, "ann", form(voice))
+    ids = [takes[0].lane_id(i) for i in range(2)]
+    told = board(act, [act.views.listen(takes, ids, form(voice))], numbered=False)
+    assert [one["id"] for one in told] == ids
+    assert told[1]["figures"] == {"heard": "hello their", "wer": 0.5, "similarity": 1.0}
+    told = board(act, [act.views.listen(takes, ids, form(other))], numbered=False)
+    assert "similarity" not in told[1]["figures"]
+    assert "no longer has" in status(act, act.views.listen(takes, ["gone.0"], form(voice)))
+
+
+def test_another_layer_and_the_zip_are_of_the_lanes_asked_for(methods, tmp_path):
+    _, act = page(ToyStack())
+    _, takes = drain(act, "ann", form(voice_file(tmp_path)))
+    asked = SimpleNamespace(_data={"ids": [takes[0].lane_id(1), "gone.0"], "layer": "1", "head": "2"})
+    (told,) = board(act, [act.views.attention_view(takes, asked)], numbered=False)
+    assert told["id"] == takes[0].lane_id(1) and told["attention"]["text"] == len("Hello there")
+    with zipfile.ZipFile(act.views.export(takes, [takes[0].lane_id(1)])) as z:
+        assert "0-echo/audio.wav" in z.namelist() and len(z.namelist()) == 5
+    with pytest.raises(gr.Error, match="no longer has"):
+        act.views.export(takes, ["gone.0"])
 
 
 def test_recorded_runs_and_example_voices_are_made_by_one_command(methods, tmp_path, monkeypatch):
@@ -238,22 +254,21 @@ def test_recorded_runs_and_example_voices_are_made_by_one_command(methods, tmp_p
 
     monkeypatch.setattr(record, "load_stack", lambda *_, **__: ToyStack())
     voice = voice_file(tmp_path)
-    assert record.main(["voices", f"{voice}=Some words.", "--out", str(tmp_path / "prompts"), "--text", "Short."]) == 0
-    (example,) = voices.examples(tmp_path / "prompts")
+    assert (
+        main(["record", "voices", f"{voice}=Some words.", "--out", str(tmp_path / "prompts"), "--text", "Short."]) == 0
+    )
+    monkeypatch.setattr(voices, "ASSETS", tmp_path)
+    (example,) = voices.examples()
     assert example.text == "" and audio.read_provenance(example.path)["synthetic"]
+    monkeypatch.setattr(record, "TAKES", (("Echoes", ("echo",)),))
     out = tmp_path / "runs"
-    assert (
-        record.main(
-            ["runs", str(voice), "--out", str(out), "--text", "Two words.", "--methods", "echo", "--max-seconds", "1"]
-        )
-        == 0
-    )
+    assert main(["record", "runs", str(voice), "--out", str(out), "--text", "Two words.", "--max-seconds", "1"]) == 0
     (stem,) = session.recorded(out).values()
-    run = session.load(stem)
-    assert (
-        run.method.method == "echo" and run.baseline.attention and not run.conditions["cold"] and len(run.method.curve)
-    )
-    assert record.main(["voices"]) == 2
+    take = session.load(stem)
+    assert [lane.method for lane in take.lanes] == ["baseline", "echo"] and take.recorded == "Echoes"
+    assert take.lanes[0].attention and len(take.lanes[1].curve) and len(take.lanes[1].rounds) == rounds.MOST
+    assert not take.lanes[0].made.conditions["cold"]
+    assert main(["record", "voices"]) == 2
 
 
 @pytest.fixture(scope="module")
@@ -347,7 +362,7 @@ def test_health_and_curl(service):
 def test_log_lines_carry_no_personal_data(methods, tmp_path, caplog):
     _, act = page(ToyStack())
     with caplog.at_level("INFO", logger="tts_demo.ui"):
-        drain(act, "session-1234", values(voice_file(tmp_path), text="A secret sentence", prompt_text="My name"))
+        drain(act, "session-1234", form(voice_file(tmp_path), text="A secret sentence", prompt_text="My name"))
     lines = [json.loads(r.message) for r in caplog.records if r.name == "tts_demo.ui"]
     assert lines[-1]["event"] == "speak" and lines[-1]["outcome"] == "done" and lines[-1]["characters"] == 17
     assert not any(w in json.dumps(lines) for w in ("secret", "My name", "session-1234", str(tmp_path)))

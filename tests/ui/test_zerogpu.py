@@ -85,7 +85,7 @@ def speak(act, visitor, **more):
     job = act.gate.join(visitor)
     request = Request(TEXT, None, "baseline", seed=3, **more)
     try:
-        for side, event in act.events(VOICE, "", [("method", request)], visitor):
+        for side, event in act.events(VOICE, "", [request], visitor):
             yield job, event
     finally:
         job.leave()

@@ -18,9 +18,9 @@ from tests.conftest import TinyPrompt, TinyStack, make_lm
 from tts_demo import audio
 from tts_demo.config import LMConfig
 from tts_demo.ui import build_app, launch
-from tts_demo.ui.page import voices
 from tts_demo.ui.service import Limits
 
+PROMPTS = Path(__file__).parents[2] / "assets" / "prompts"
 SHAPE = LMConfig(
     text_vocab=128, speech_codes=64, hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, speaker=8, max_positions=4096
 )
@@ -70,7 +70,7 @@ def tone(seconds: float = 3.0, rate: int = 16000) -> np.ndarray:
 def speech(seconds: float = 3.0, rate: int = 16000, voice: int = 0) -> np.ndarray:
     """The beginning of a bundled voice, which starts again where it ends; not the file itself, so that consent is
     asked for. int16 [N]."""
-    samples = audio.read(voices.examples()[voice].path, target=rate).samples
+    samples = audio.read(sorted(PROMPTS.glob("*.wav"))[voice], target=rate).samples
     return np.resize(np.round(samples * 30000).astype(np.int16), int(seconds * rate))
 
 

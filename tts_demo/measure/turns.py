@@ -3,22 +3,27 @@ machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from .. import engine
 from ..config import Request
 
+TURN = 0.05  # seconds of compute; other work on a machine comes and goes more slowly
+
 
 def turns(
-    stack: Any, requests: Sequence[Request], around: AbstractContextManager[Any] | None = None
+    stack: Any,
+    requests: Sequence[Request],
+    around: AbstractContextManager[Any] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[int, engine.Event]]:
     """All of ``requests`` at once: (which one, its next event). Whichever has spoken least goes on, until its next
-    event (a chunk of audio, or a fifth of a second of compute). A run's clock stands still meanwhile, as it does while
+    event (a chunk of audio, or ``TURN`` seconds of compute). A run's clock stands still meanwhile, as it does while
     a page shows an event, so its figures are its own; but a machine that is slow for a second is slow for every run.
     ``around``: entered while the first one goes on."""
-    runs = [engine.generate(stack, request) for request in requests]
+    runs = [engine.generate(stack, request, should_stop, every=TURN) for request in requests]
     spoken = dict.fromkeys(range(len(runs)), 0)  # frames of those that go on
     while spoken:
         which = min(spoken, key=spoken.__getitem__)

@@ -108,6 +108,10 @@ class NanoStack:
     def split(self, words: str) -> list[str]:
         return text.split_sentences(words, SEGMENT_CHARACTERS)
 
+    def preview(self, words: str) -> list[tuple[str, str]]:
+        """What will be said, a sentence an entry: words written out, and phonemes."""
+        return [(sentence.words, sentence.phonemes) for sentence in text.preview(words)]
+
     @torch.no_grad()
     def encode_prompt(self, samples: np.ndarray, sample_rate: int, text: str | None = None) -> Prompt:
         """A voice from samples [N]. With its transcript, a short prompt is also given to the language model as

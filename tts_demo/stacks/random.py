@@ -102,6 +102,9 @@ class ShapeStack:
     def split(self, text: str) -> list[str]:
         return [text]
 
+    def preview(self, text: str) -> list[tuple[str, str]]:
+        return [(text, "")]
+
     def encode_prompt(self, samples: np.ndarray, sample_rate: int, text: str | None = None) -> Prompt:
         return self.prompt
 

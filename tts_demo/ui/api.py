@@ -16,7 +16,7 @@ from ..methods import METHODS
 from . import asked
 from .page import controls, voices
 from .page.handlers import Handlers, Heard
-from .run.session import Run, Side, describe, side_from
+from .run.session import Lane, Made, describe, lane_from
 from .service import listened_to, log_line, told
 
 
@@ -70,10 +70,10 @@ class Endpoints:
         Returns:
             The speech as a 16-bit WAV file, and a record of its settings and measurements.
         """
-        sides, run = self._run(
+        lanes = self._run(
             [method], text, voice, consent, method, options, prompt_text, seed, temperature, max_seconds, request
         )
-        return self.act.views.wav(run, sides[0]), describe(run, sides[0])
+        return self.act.views.wav(lanes[0]), describe(lanes[0])
 
     @told()
     def compare(
@@ -89,7 +89,7 @@ class Endpoints:
         temperature: float,
         max_seconds: float,
     ) -> tuple[str, str, dict[str, Any]]:
-        """Speak a text twice, by the baseline and by a method, with the same voice, seed and sampling.
+        """Speak a text twice, by the baseline and by a method in turns, with the same voice, seed and sampling.
 
         Args:
             text: English text to speak.
@@ -105,7 +105,7 @@ class Endpoints:
         Returns:
             Baseline speech and method speech as 16-bit WAV files, and the measurements of both.
         """
-        sides, run = self._run(
+        lanes = self._run(
             ["baseline", method],
             text,
             voice,
@@ -118,8 +118,8 @@ class Endpoints:
             max_seconds,
             request,
         )
-        record = {name: describe(run, side) for name, side in zip(("baseline", "method"), sides)}
-        return self.act.views.wav(run, sides[0]), self.act.views.wav(run, sides[1]), record
+        record = {name: describe(lane) for name, lane in zip(("baseline", "method"), lanes)}
+        return self.act.views.wav(lanes[0]), self.act.views.wav(lanes[1]), record
 
     def _run(
         self,
@@ -134,7 +134,7 @@ class Endpoints:
         temperature: float,
         max_seconds: float,
         request: gr.Request,
-    ) -> tuple[list[Side], Run]:
+    ) -> list[Lane]:
         act, started, outcome = self.act, time.monotonic(), "refused"
         visitor, job = f"api-{request.session_hash}", None
         try:
@@ -159,8 +159,9 @@ class Endpoints:
             stack = act.handle.get()
             rate, recording = stack.sample_rate, voices.read(voice, act.limits, None, stack)
             base = wanted.request(stack.sampling)
-            requests = [(f"{i}", wanted.request(stack.sampling, plain=n == "baseline")) for i, n in enumerate(names)]
-            sides, facts = [], {}
+            requests = [wanted.request(stack.sampling, plain=n == "baseline") for n in names]
+            made = Made(base.text, "given", base.seed, dataclasses.asdict(base.sampling), base.max_seconds, {})
+            lanes, facts = {}, {}
             for place, event in act.events(recording, wanted.prompt_text, requests, visitor):
                 if isinstance(event, Heard):
                     notes = list(dict.fromkeys((*recording.notes, *event.notes)))
@@ -168,12 +169,13 @@ class Endpoints:
                 elif isinstance(event, engine.Started):
                     facts |= act.conditions(event, facts)
                 elif isinstance(event, engine.Done):
-                    made = requests[int(place)][1]
-                    sides.append(side_from(event, METHODS[made.method].title, made, rate, []))
-            if len(sides) < len(names):
+                    spoken = requests[place]
+                    lanes[place] = lane_from(event, METHODS[spoken.method].title, spoken, made, rate, [])
+            if len(lanes) < len(names):
                 raise UserError("The run was stopped before it ended.")
             outcome = "done"
-            return sides, Run(0, base.text, base.seed, dataclasses.asdict(base.sampling), facts, None, None)
+            made = dataclasses.replace(made, conditions=facts)
+            return [dataclasses.replace(lanes[i], made=made) for i in range(len(names))]
         finally:
             if job:
                 job.leave()
@@ -193,6 +195,10 @@ class AsSent:
 
     def preprocess(self, payload: Any) -> Any:
         return payload
+
+    def get_block_name(self) -> str:
+        """The browser draws it as the component it derives from."""
+        return type(self).__bases__[-1].__name__.lower()
 
 
 class SentText(AsSent, gr.Textbox):

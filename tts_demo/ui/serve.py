@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from . import speech
 from .faults import check_address
-from .page import player
+from .page import widgets
 from .service import health, in_words, log_line, log_to_stderr
 
 
@@ -74,8 +74,8 @@ def launch(
         server_port=port,
         share=share,
         theme=theme(),
-        css=player.css(),
-        head=player.head(),
+        css=widgets.css(),
+        head=widgets.head(),
         footer_links=["api", "settings"],
         run_history=False,
         max_file_size=f"{place.limits.max_upload_mb}mb",

@@ -159,7 +159,7 @@ class Speaking:
         facts = {"method": request.method, "options": dataclasses.asdict(request.options), "seed": request.seed}
         facts |= {"stack": stack.name, "checkpoint_hash": stack.checkpoint_hash}
         encoder = Encoder(order.form, stack.sample_rate, facts, whole=not order.stream)
-        for _, event in act.events(recording, order.asked.prompt_text, [("0", request)], visitor):
+        for _, event in act.events(recording, order.asked.prompt_text, [request], visitor):
             if isinstance(event, engine.Audio) and len(event.samples):
                 yield encoder.push(to_int16(event.samples))
         yield encoder.finish()

@@ -111,6 +111,10 @@ class CosyVoiceStack:
     def split(self, text: str) -> list[str]:
         return frontend.split(text, lambda piece: len(self.tokenizer.encode(piece)))
 
+    def preview(self, text: str) -> list[tuple[str, str]]:
+        """What will be said, a piece an entry: these models read words, so there are no sounds."""
+        return [(piece, "") for piece in self.split(text)]
+
     def encode_prompt(self, samples: np.ndarray, sample_rate: int, text: str | None = None) -> Prompt:
         """With its transcript the voice is continued (zero-shot); without one only its sound is taken (cross-lingual);
         a text that ends in ``<|endofprompt|>`` is an instruction, such as a dialect or a mood."""

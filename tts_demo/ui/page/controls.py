@@ -1,38 +1,123 @@
-"""Dials made from a method's ``Options`` dataclass, presets, and settings carried in the page's address.
+"""What a visitor can set: methods with their dials and presets for the page to draw, and the checked settings of a run.
 
-Nothing here names a method: dials come from the metadata of its ``Options``, presets from its class.
+Nothing here names a method: one that is added to the registry gets its dials and presets from its class.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import gradio as gr
-
 from ...config import Sampling, UserError
+from ...methods import METHODS
+from . import texts
 
-PRESET_NAMES = ("Fast", "Balanced", "Faithful")
-SAMPLING_FIELDS = tuple(f.name for f in dataclasses.fields(Sampling))
+PRESET_NAMES = ("Saves most", "Balanced", "Closest to the baseline")  # of passes or of cache, whichever a method saves
+MOST_LANES = 3  # beside the baseline
+SAMPLING = (  # name, label, help, min, max, step
+    ("temperature", "Temperature", "0 always takes the likeliest token.", 0, 2, 0.05),
+    ("top_k", "Top k", "Draw from this many likeliest tokens; 0 is off.", 0, 200, 1),
+    ("top_p", "Top p", "Draw from the tokens that make up this share.", 0.05, 1, 0.05),
+    ("repeat_window", "Repetition window (tokens)", "Looks back this far for repetitions; 0 is off.", 0, 100, 1),
+    ("repeat_ratio", "Repetition share", "A token that fills this share of the window is drawn again.", 0.05, 1, 0.05),
+)
 
 
-def dial(f: dataclasses.Field) -> gr.components.Component:
-    """The control for one field: a choice, a slider, a tick or a line of text."""
-    m, label = f.metadata, f.metadata.get("label", f.name)
-    unit = f" ({m['unit']})" if m.get("unit") else ""
-    shared = dict(label=label + unit, info=m.get("help"), value=f.default, interactive=True, elem_id=f"dial-{f.name}")
-    if m.get("choices"):
-        kind = gr.Radio if len(m["choices"]) <= 6 else gr.Dropdown
-        return kind(choices=list(m["choices"]), **shared)
-    if isinstance(f.default, bool):
-        return gr.Checkbox(**shared)
-    if m.get("min") is not None and isinstance(f.default, (int, float)):
-        step = m.get("step") or (1 if isinstance(f.default, int) else 0.05)
-        return gr.Slider(minimum=m["min"], maximum=m["max"], step=step, **shared)
-    if isinstance(f.default, (int, float)):
-        return gr.Number(precision=0 if isinstance(f.default, int) else None, **shared)
-    return gr.Textbox(max_lines=1, **shared)
+@dataclass(frozen=True)
+class Setting:
+    """One lane as it is asked for."""
+
+    method: str
+    options: Any
+
+
+@dataclass(frozen=True)
+class Form:
+    """Everything the page sends with one press, checked. ``voice``: an example's name, or "" for ``own``, the path of
+    a recording that this page has prepared."""
+
+    text: str
+    voice: str
+    own: str
+    consent: bool
+    prompt_text: str
+    lanes: tuple[Setting, ...]
+    seed: int
+    max_seconds: float
+    attention: bool
+    sampling: Sampling
+
+    @classmethod
+    def parse(cls, raw: Any, longest: float) -> Form:
+        """From the page's JSON; UserError for what a run cannot take. The baseline is not among its lanes."""
+        if not isinstance(raw, Mapping):
+            raise UserError("The page has not finished loading; try again in a moment.")
+        word = lambda key: raw.get(key) if isinstance(raw.get(key), str) else ""
+        lanes = raw.get("lanes") if isinstance(raw.get("lanes"), list) else []
+        if len(lanes) > MOST_LANES:
+            raise UserError(f"At most {MOST_LANES} settings can be compared with the baseline in one run.")
+        seed, seconds = limits(raw.get("seed"), raw.get("max_seconds"), longest)
+        return cls(
+            word("text").strip(),
+            word("voice"),
+            word("own"),
+            raw.get("consent") is True,
+            word("prompt_text").strip(),
+            tuple(setting(lane) for lane in lanes),
+            seed,
+            seconds,
+            raw.get("attention") is not False,
+            sampling(raw),
+        )
+
+
+def setting(raw: Any) -> Setting:
+    """One lane of the page's JSON: {"method": name, "options": {field: value}}."""
+    if not isinstance(raw, Mapping) or raw.get("method") not in METHODS:
+        raise UserError(f"Unknown method in a lane; choose one of {', '.join(METHODS)}.")
+    method = METHODS[raw["method"]]
+    given = raw.get("options") if isinstance(raw.get("options"), Mapping) else {}
+    return Setting(method.name, options(method, [given.get(f.name, f.default) for f in fields(method)]))
+
+
+def sampling(raw: Mapping[str, Any]) -> Sampling:
+    """A Sampling from the page's JSON; what it leaves out keeps its default."""
+    values = {}
+    for f in dataclasses.fields(Sampling):
+        value = raw.get(f.name, f.default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise UserError(f"{f.name} must be a number, not {value!r}.")
+        values[f.name] = type(f.default)(value)
+    return Sampling(**values)
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """Every method as the page draws it: words, presets and dials."""
+    return [
+        {
+            "name": m.name,
+            "title": m.title,
+            "card": texts.card(m),
+            "presets": [{"name": n, "options": preset(m, n)} for n in PRESET_NAMES] if m.presets else [],
+            "dials": [dial(f) for f in fields(m)],
+        }
+        for m in METHODS.values()
+    ]
+
+
+def dial(f: dataclasses.Field) -> dict[str, Any]:
+    """One field for the browser. kind: choice, tick, slider, number or text."""
+    m = f.metadata
+    number = isinstance(f.default, (int, float)) and not isinstance(f.default, bool)
+    whole = isinstance(f.default, int)
+    kind = "choice" if m.get("choices") else "tick" if isinstance(f.default, bool) else "text"
+    if number and kind == "text":
+        kind = "number" if m.get("min") is None else "slider"
+    found = {k: m.get(k) for k in ("help", "min", "max", "choices", "unit")}
+    step = m.get("step") or (1 if whole else 0.05)
+    return {"name": f.name, "label": m.get("label", f.name), "kind": kind, "default": f.default, "step": step, **found}
 
 
 def fields(method: type[Any]) -> tuple[dataclasses.Field, ...]:
@@ -48,36 +133,43 @@ def options(method: type[Any], values: Sequence[Any]) -> Any:
     return method.Options(**cast)
 
 
-def preset(method: type[Any], name: str) -> list[Any]:
-    """Values of a method's dials for a preset; fields the preset does not name keep their defaults."""
-    chosen = method.presets[PRESET_NAMES.index(name)] if method.presets else {}
-    return [chosen.get(f.name, f.default) for f in fields(method)]
+def preset(method: type[Any], name: str) -> dict[str, Any]:
+    """A preset's value for every dial; fields that it does not name keep their defaults."""
+    chosen = method.presets[PRESET_NAMES.index(name)]
+    return {f.name: chosen.get(f.name, f.default) for f in fields(method)}
 
 
-def from_address(
-    query: Mapping[str, str], methods: Mapping[str, type[Any]], own: Sampling = Sampling()
-) -> dict[str, Any]:
-    """Settings found in the address: text, voice, method, options, sampling, seed. Anything out of range raises.
-    ``own``: the stack's sampling, for what the address leaves out."""
-    found: dict[str, Any] = {k: query[k] for k in ("text", "voice") if k in query}
-    name = query.get("method")
-    if name is not None:
-        if name not in methods:
-            raise UserError(f"The link asks for the unknown method {name!r}; known are {', '.join(methods)}.")
-        found["method"] = name
-        keys = {f.name for f in fields(methods[name])}
-        found["options"] = methods[name].Options.parse({k: v for k, v in query.items() if k in keys})
-    sampling = {}
-    for f in dataclasses.fields(Sampling):
-        if f.name in query:
-            sampling[f.name] = number(query[f.name], type(f.default), f.name)
-    found["sampling"] = dataclasses.replace(own, **sampling)
-    for name in ("seed", "max_seconds"):
-        if name in query:
-            found[name] = number(query[name], int, name)
-            if found[name] < (name == "max_seconds"):
-                raise UserError(f"{name} in the link is too small: {found[name]}.")
+def from_address(query: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Settings found in the address, as the page's JSON: text, voice, seed, max_seconds, sampling, and one ``lane`` a
+    lane, ``lane=tldr,patch_size:4``. Anything out of range raises."""
+    found: dict[str, Any] = {}
+    lanes = []
+    for key, word in query:
+        if key in ("text", "voice"):
+            found[key] = word
+        elif key == "lane":
+            lanes.append(lane_from(word))
+        elif key in ("seed", "max_seconds", *(row[0] for row in SAMPLING)):
+            whole = key in ("seed", "max_seconds", "top_k", "repeat_window")
+            found[key] = number(word, int if whole else float, key)
+    sampling(found)
+    limits(found.get("seed", 1), found.get("max_seconds", 1), 1)
+    if lanes:
+        if len(lanes) > MOST_LANES:
+            raise UserError(f"The link asks for {len(lanes)} lanes; at most {MOST_LANES} can be compared at once.")
+        found["lanes"] = lanes
     return found
+
+
+def lane_from(word: str) -> dict[str, Any]:
+    """``tldr,patch_size:4`` -> {"method": "tldr", "options": {"patch_size": 4, ...}}. A comma inside a value is written
+    ``+`` (``chunk_range:2+3``)."""
+    name, *pairs = word.split(",")
+    if name not in METHODS:
+        raise UserError(f"The link asks for the unknown method {name!r}; known are {', '.join(METHODS)}.")
+    given = dict(pair.partition(":")[::2] for pair in pairs if pair)
+    parsed = METHODS[name].Options.parse({k: v.replace("+", ",") for k, v in given.items()})
+    return {"method": name, "options": dataclasses.asdict(parsed)}
 
 
 def limits(seed: Any, max_seconds: Any, longest: float) -> tuple[int, float]:

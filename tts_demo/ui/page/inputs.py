@@ -1,4 +1,4 @@
-"""The left side of the page: voices, text, and settings that a link carries."""
+"""The left side of the page: what its form shows, and what it asks the server while a visitor fills it in."""
 
 from __future__ import annotations
 
@@ -6,144 +6,86 @@ from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
+from starlette.datastructures import QueryParams
 
 from ...config import Sampling, UserError
-from ...methods import METHODS
-from ..run import tables
-from ..run.ears import Ears
-from ..run.session import load, recorded
-from ..service import Handle, Limits
-from . import controls, texts, voices
+from ..run.warm import Warmth
+from ..service import Handle, Limits, in_words
+from . import controls, texts, views, voices
 from .views import Views
+from .widgets import message
+
+DEFAULT_TEXT = "The quick brown fox jumps over the lazy dog, and then it takes a short nap in the sun."
 
 
 class Inputs:
     """Bound to the stack handle and the page's components."""
 
-    def __init__(self, handle: Handle, limits: Limits, ui: SimpleNamespace, views: Views, ears: Ears) -> None:
-        self.handle, self.limits, self.ui, self.views, self.ears = handle, limits, ui, views, ears
+    def __init__(self, handle: Handle, limits: Limits, ui: SimpleNamespace, show: Views, warm: Warmth) -> None:
+        self.handle, self.limits, self.ui, self.views, self.warm = handle, limits, ui, show, warm
 
-    def pick_voice(self, name: str) -> dict[Any, Any]:
-        """An example voice with its transcript; examples need no consent."""
-        ui, example = self.ui, next(e for e in voices.examples() if e.name == name)
+    def catalogue(self) -> dict[str, Any]:
+        """All that the form offers: voices, texts, methods, sampling, limits."""
+        own = self.handle.now.sampling if self.handle.now else Sampling()
+        samples = voices.texts() or [DEFAULT_TEXT]
+        keys = ("name", "label", "help", "min", "max", "step")
         return {
-            ui.voice: str(example.path),
-            ui.prompt_text: example.text,
-            ui.consent: gr.Checkbox(visible=False),
-            ui.voice_note: note(f"Example voice. {example.licence}"),
-            ui.taken: "",
+            "methods": controls.catalogue(),
+            "voices": [
+                {"name": e.name, "url": f"gradio_api/file={e.path}", "note": e.licence, "text": e.text}
+                for e in voices.examples()
+            ],
+            "texts": samples,
+            "sampling": [dict(zip(keys, row)) | {"default": getattr(own, row[0])} for row in controls.SAMPLING],
+            "characters": self.limits.max_characters,
+            "seconds": self.limits.max_seconds,
+            "most": controls.MOST_LANES,
+            "consent": texts.CONSENT,
         }
 
-    def take_voice(self, path: str | None, taken: str) -> dict[Any, Any]:
-        """A voice that was uploaded, recorded or trimmed: checked, cut to the accepted length, shown as it will be
-        used. Its old transcript goes, since it may no longer fit. ``taken``: hash of the voice this page prepared
-        last."""
-        ui = self.ui
-        if not path or voices.fingerprint(path) == taken or voices.is_example(path):
-            return {ui.voice: gr.skip()}
-        rest = {ui.prompt_text: "", ui.voice_name: None}
+    def take_voice(self, path: str) -> dict[str, Any]:
+        """A recording that was just uploaded or made: checked, cut to the accepted length, kept as it will be used."""
         try:
-            stack = self.handle.now
-            voice = voices.read(path, self.limits, None, stack)
-        except UserError as error:
-            return {
-                **rest,
-                ui.voice: None,
-                ui.consent: gr.Checkbox(value=False, visible=True),
-                ui.taken: "",
-                ui.voice_note: note(tables.escape(str(error)), "bad"),
-            }
-        kept = voices.write(voice, ui.audio["method"].GRADIO_CACHE)
-        tick = gr.Checkbox(visible=True) if taken else gr.Checkbox(value=False, visible=True)  # trimming keeps the tick
-        return {
-            **rest,
-            ui.voice: kept,
-            ui.consent: tick,
-            ui.voice_note: note(voices.words(voice)),
-            ui.taken: voices.fingerprint(kept),
-        }
+            return voices.take(path, self.limits, self.handle.now)
+        except (UserError, OSError) as error:
+            return {"error": in_words(error)}
 
-    def drop_voice(self) -> dict[Any, Any]:
-        ui = self.ui
-        return {
-            ui.prompt_text: "",
-            ui.consent: gr.Checkbox(value=False, visible=True),
-            ui.voice_name: None,
-            ui.taken: "",
-            ui.voice_note: note("Upload a recording or use the microphone."),
-        }
-
-    def suggest(self, path: str | None) -> tuple[str, str]:
-        """A machine's guess at what the voice says. A wrong transcript harms, so it is asked for, and to be
-        corrected."""
-        if not path:
-            raise gr.Error("There is no voice yet.", print_exception=False, title="Not yet")
-        words = self.ears.transcribe(voices.read(path, self.limits))
-        said = "A machine wrote this down: correct it, or leave it empty." if words else "Nothing was understood."
-        return words, note(said)
-
-    def preview(self, text: str) -> str:
-        """Characters left and the sentences in which the text will be spoken."""
-        text, limit = (text or "").strip(), self.limits.max_characters
-        words = f"{len(text)} of {limit} characters"
-        stack = self.handle.now
+    def transcribe(self, path: str) -> dict[str, Any]:
+        """A machine's guess at what the visitor's voice says; empty where nothing was understood."""
         try:
-            parts = stack.split(text) if stack and text else []
-        except UserError as error:
-            return note(f"{words}. {tables.escape(str(error))}", "bad")
-        if len(parts) > 1:
-            words += f", spoken in {len(parts)} parts: " + " <b>|</b> ".join(tables.escape(p) for p in parts)
-        return note(words)
+            return {"text": self.views.ears.transcribe(voices.read(voices.uploaded(path), self.limits))}
+        except (UserError, OSError) as error:
+            return {"error": in_words(error)}
+
+    def preview(self, text: str) -> dict[str, Any]:
+        """The sentences in which a text will be spoken, each as words and, where the stack can say, as sounds."""
+        text, stack = (text or "").strip()[: self.limits.max_characters], self.handle.now
+        if not stack or not text:
+            return {"parts": []}
+        try:
+            return {"parts": [{"words": words, "sounds": sounds} for words, sounds in stack.preview(text)]}
+        except (UserError, OSError) as error:
+            return {"error": in_words(error)}
 
     def arrive(self, request: gr.Request) -> dict[Any, Any]:
-        """A new visitor: settings from the address, facts about the model, and a recorded run to look at."""
+        """A new visitor: settings from the address, facts about the model, and a recorded take to look at."""
         ui, updates = self.ui, self.loaded()
+        query = QueryParams(str(request.query_params)).multi_items()
         try:
-            own = self.handle.now.sampling if self.handle.now else Sampling()
-            found = controls.from_address(dict(request.query_params), METHODS, own)
+            updates[ui.form] = message(self.catalogue() | {"set": controls.from_address(query)})
         except UserError as error:
-            return {**updates, ui.status: texts.status(tables.escape(str(error)), "error")}
-        updates |= self._settings(found)
-        stems = list(recorded(voices.ASSETS / "runs").values())
-        if stems:
-            run = load(stems[0])
-            updates |= self.views.show(run, players=True)
-            if not self.handle.problems():
-                updates[ui.status] = texts.status(f"A recorded run. {tables.verdict(run)}", "done")
+            return {**updates, ui.status: texts.status(texts.escape(str(error)), "error")}
+        stem = next(iter(views.recorded().values()), None)
+        if stem and not self.handle.problems():
+            updates |= self.views.open_recorded(stem, first=True)
         return updates
 
     def loaded(self) -> dict[Any, Any]:
         """Facts about the model, or why there is none; the clock goes on until one of them is known."""
         ui, state = self.ui, self.handle.state
-        updates: dict[Any, Any] = {
-            ui.mast: texts.masthead(texts.facts(self.handle.now, state)),
-            ui.clock: gr.Timer(active=state == "loading"),
-        }
+        facts = texts.facts(self.handle.now, state) if state != "loading" else [self.warm.words]
+        updates: dict[Any, Any] = {ui.mast: texts.masthead(facts), ui.clock: gr.Timer(active=state == "loading")}
         problems = self.handle.problems()
         if problems:
-            updates[ui.status] = texts.status(tables.escape(" ".join(problems)), "error")
+            updates[ui.status] = texts.status(texts.escape(" ".join(problems)), "error")
         return updates
-
-    def _settings(self, found: dict[str, Any]) -> dict[Any, Any]:
-        """Components brought to the settings a link carries."""
-        ui, updates = self.ui, {}
-        if "text" in found:
-            updates[ui.text] = found["text"][: self.limits.max_characters]
-        if "seed" in found:
-            updates[ui.seed] = found["seed"]
-        if "max_seconds" in found:
-            updates[ui.max_seconds] = min(found["max_seconds"], self.limits.max_seconds)
-        example = next((e for e in voices.examples() if e.name == found.get("voice")), None)
-        if example:
-            updates |= {ui.voice_name: example.name, ui.voice: str(example.path), ui.prompt_text: example.text}
-        for name in controls.SAMPLING_FIELDS:
-            updates[getattr(ui, name)] = getattr(found["sampling"], name)
-        if "method" in found:
-            updates[ui.method] = found["method"]
-            for f, component in zip(controls.fields(METHODS[found["method"]]), ui.dials[found["method"]]):
-                updates[component] = getattr(found["options"], f.name)
-        return updates
-
-
-def note(words: str, kind: str = "") -> str:
-    return f"<p class='quiet {kind}'>{words}</p>"

@@ -13,29 +13,30 @@ from ...runtime import processor
 
 TITLE = "Faster speech, side by side"
 LEAD = (
-    "Give it a voice and a text. The plain decoder speaks first, then the method you picked, "
-    "with the same voice, seed and sampling. Listen, watch, compare."
+    "A plain decoder and up to three faster settings speak your text in turns, with the same voice, seed and sampling. "
+    "Listen, watch, compare."
 )
 CONSENT = "This is my own voice, or I have the speaker's permission to use it."
 MISUSE = (
     "Do not imitate people without their permission. Every file says in its metadata that it is synthetic. "
-    "Uploads are used for your runs only and deleted within the hour."
+    "Uploads are used for your runs only and deleted within the hour; runs are kept in your own browser."
 )
-RECORDED = "Recorded runs open at once, without running a model."
+RECORDED = "They open at once, without running a model."
 CONDITIONS = (
-    "Baseline and method run one after the other on the same machine, never together. Real-time factor is compute "
-    "seconds divided by seconds of audio: below 1 is faster than real time. The clock stops while the page takes a "
-    "piece of audio away. Attention is read in a second, untimed pass. KV bytes are the live keys and values of every "
-    "autoregressive model the method runs, drafts included. What has not run since the model was loaded speaks a "
-    "second unheard before the clock starts."
+    "All lanes of a run go on a little at a time, in turns, so that a machine that is slow for a second is slow for "
+    "all of them. You hear the first round; further rounds speak the same again unheard, and the speed shown is the "
+    "median of the rounds with its range: seconds of the language model per second of audio, the baseline's over the "
+    "lane's. Passes, tokens a pass and KV bytes are counted, not timed, so no load moves them; a KV cache holds the "
+    "live keys and values of every autoregressive model of a lane, drafts included, and is compared at the same second "
+    "of audio. The clock stops while the page takes a piece of audio away. Attention is read in a second, untimed pass."
 )
 KEYS = (
     ("Ctrl + Enter", "speak"),
     ("Esc", "stop"),
     ("Space", "play or pause"),
-    ("1 / 2", "hear baseline / method"),
-    ("X", "switch sides at the same moment of the text"),
-    ("← / →", "one second back / on"),
+    ("1 to 6", "hear that lane from its start, or at the moment that plays"),
+    ("X", "switch to the next lane at the same moment of the text"),
+    ("← / →", "one second back or on; on a slider, one step"),
     ("A / B / 0", "vote in the blind test: first, second, no difference"),
 )
 
@@ -151,3 +152,7 @@ def status(words: str, kind: str = "idle") -> str:
     return (
         f"<p class='status {kind}' role='status' aria-live='polite'><i aria-hidden='true'></i><span>{words}</span></p>"
     )
+
+
+def escape(text: str) -> str:
+    return html.escape(text, quote=True)

@@ -1,8 +1,8 @@
-"""Finished runs on the page: one run, two picked from the history, a recorded one, the zip. Starts no synthesis."""
+"""Finished lanes on the page: another layer of a map, the recognisers' opinion, a recorded take, the zip. Starts no
+synthesis."""
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,124 +12,86 @@ import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
 
 from ...config import UserError
-from ..run import plots, tables
-from ..run.session import Run, Side, export, load, provenance, wav_bytes
-from . import blind, texts
-from .player import message, pcm
+from ..run import plots, session
+from ..run.ears import Ears
+from ..run.session import Lane, Take, export, find, load, wav
+from ..service import Limits
+from . import texts, voices
+from .widgets import message
+
+GONE = "The server no longer has these lanes: what the browser keeps can be heard and saved one by one; speak again."
 
 
 class Views:
     """Bound to the page's components."""
 
-    def __init__(self, ui: SimpleNamespace) -> None:
-        self.ui = ui
+    def __init__(self, ui: SimpleNamespace, ears: Ears, limits: Limits) -> None:
+        self.ui, self.ears, self.limits = ui, ears, limits
 
-    def show(self, run: Run | None, players: bool = False) -> dict[Any, Any]:
-        """Every view of one run. ``players``: also load its sound into the players (they have it after a live run)."""
-        ui = self.ui
-        updates: dict[Any, Any] = {
-            ui.inspector: plots.inspector(run),
-            ui.own: plots.own_plots(run),
-            ui.table: tables.table(run),
-            ui.words: tables.alignment_words(run),
-            ui.current: run,
-            ui.blind: blind_payload(run),
-            ui.charts: plots.curves(run),
-        }
-        for name in ("baseline", "method"):
-            side = getattr(run, name) if run else None
-            updates[ui.audio[name]] = gr.Audio(value=self.wav(run, side) if side else None, visible=bool(side))
-            if players:
-                note = run.recorded and "recorded" or f"run {run.number}" if run else ""
-                updates[ui.players[name]] = load_message(side, note, note) if side else message("clear", "shown", 0)
-        side = run and (run.method or run.baseline)
-        layers, heads = side.attention.weights.shape[:2] if side and side.attention else (0, 0)
-        updates[ui.layer] = gr.Dropdown(
-            choices=[("clearest heads", plots.CLEAR), *choices("layer", layers)], value=plots.CLEAR, visible=layers > 1
-        )
-        updates[ui.head] = gr.Dropdown(choices=choices("head", heads), value="mean", visible=heads > 1)
-        return updates
+    def attention_view(self, takes: list[Take], event: gr.EventData) -> dict[Any, Any]:
+        """Maps of another layer or head, for the lanes that are still here."""
+        data, messages = event._data or {}, []
+        for lane_id, lane in kept(takes, data.get("ids")):
+            if lane.attention:
+                layer, head = str(data.get("layer", plots.CLEAR)), str(data.get("head", "mean"))
+                shown = plots.attention_payload(lane.attention, layer, head)
+                messages.append({"kind": "map", "id": lane_id, "attention": shown})
+        return {self.ui.board: message({"messages": messages})}
 
-    def wav(self, run: Run, side: Side) -> str:
-        data = wav_bytes(side.audio, side.sample_rate, provenance(run, side))
-        return save_bytes_to_cache(data, f"{side.method}-seed{run.seed}.wav", self.ui.audio["method"].GRADIO_CACHE)
-
-    def listing(self, history: list[Run]) -> dict[Any, Any]:
-        """The history's two pickers and its table."""
-        ui = self.ui
-        labels = [(r.label, i) for i, r in enumerate(history)]
-        last = len(history) - 1 if history else None
-        return {
-            ui.left: gr.Dropdown(choices=labels, value=last),
-            ui.right: gr.Dropdown(choices=labels, value=last),
-            ui.runs: tables.history_table(history),
-        }
-
-    def attention_view(self, run: Run | None, layer: str, head: str) -> dict[str, Any]:
-        return plots.inspector(run, layer, head)
-
-    def compare_two(self, history: list[Run], left: int | None, right: int | None) -> dict[Any, Any]:
-        """Any two runs of the history side by side: the left run's method against the right run's."""
-        if left is None or right is None or not history:
-            raise gr.Error("Pick two runs first.", print_exception=False, title="Not yet")
-        a, b = history[left], history[right]
-        first = a.method or a.baseline if a is not b else a.baseline or a.method
-        run = dataclasses.replace(b, baseline=first, method=b.method or b.baseline, reused=0)
-        words = f"Left: {tables.escape(a.label)}. Right: {tables.escape(b.label)}."
-        return {**self.show(run, players=True), self.ui.status: texts.status(words, "done")}
-
-    def open_recorded(self, stem: str | None) -> dict[Any, Any]:
-        if not stem:
+    def open_recorded(self, stem: str | None, first: bool = False) -> dict[Any, Any]:
+        """A take that ships with the page, laid on the board. ``first``: on arrival, when what the browser keeps goes
+        before it."""
+        known = recorded()
+        if stem not in known.values():
             return {self.ui.status: gr.skip()}
         try:
-            run = load(Path(stem))
+            take = load(voices.ASSETS / "runs" / stem)
         except UserError as error:
-            raise gr.Error(str(error), print_exception=False) from None
-        return {**self.show(run, players=True), self.ui.status: texts.status(tables.verdict(run), "done")}
+            return {self.ui.status: texts.status(texts.escape(str(error)), "error")}
+        return {
+            self.ui.board: message({"messages": [{"kind": "show", "lanes": plots.payload(take), "first": first}]}),
+            self.ui.takes: [take],
+            self.ui.status: texts.status(f"Recorded, not run here: {texts.escape(take.recorded)}.", "done"),
+        }
 
-    def export(self, run: Run | None) -> str:
-        """The shown run as one zip."""
-        if run is None:
-            raise gr.Error("Nothing has been spoken yet.", print_exception=False, title="Not yet")
+    def listen(self, takes: list[Take], ids: Any, form: Any) -> dict[Any, Any]:
+        """Let the recognisers and the voice judge listen to the lanes on the board."""
+        found = kept(takes, ids)
+        if not found:
+            return {self.ui.status: texts.status(GONE, "error")}
+        path = voices.path_of(form)
+        messages = []
+        for lane_id, lane in found:
+            same = bool(path and lane.made.voice_hash and voices.fingerprint(path) == lane.made.voice_hash)
+            heard = self.ears.score(lane, voices.read(path, self.limits) if same else None)
+            messages.append({"kind": "figures", "id": lane_id, "figures": heard})
+        return {self.ui.board: message({"messages": messages})}
+
+    def wav(self, lane: Lane) -> str:
+        """The lane as a WAV file in Gradio's cache."""
+        return save_bytes_to_cache(wav(lane), f"{lane.method}-seed{lane.made.seed}.wav", self.ui.file.GRADIO_CACHE)
+
+    def export(self, takes: list[Take], ids: Any) -> Any:
+        """The lanes on the board as one zip."""
+        found = kept(takes, ids)
+        if not found:
+            raise gr.Error(GONE, print_exception=False, title="Not yet")
         with tempfile.TemporaryDirectory() as folder:
-            path = export(run, Path(folder))
+            path = export([lane for _, lane in found], Path(folder) / "lanes.zip")
             return save_bytes_to_cache(path.read_bytes(), path.name, self.ui.file.GRADIO_CACHE)
 
 
-def choices(word: str, n: int) -> list[tuple[str, str]]:
-    return [(f"mean of all {word}s", "mean"), *((f"{word} {i + 1}", str(i)) for i in range(n))]
+def kept(takes: list[Take], ids: Any) -> list[tuple[str, Lane]]:
+    """Those of the browser's lanes that the server still has, recorded ones included."""
+    places = [(i, find([*takes, *_recorded_takes(i)], i)) for i in ids or [] if isinstance(i, str)]
+    return [(i, place[0].lanes[place[1]]) for i, place in places if place]
 
 
-def figures(snapshot: Any) -> dict[str, Any]:
-    """The few numbers a player card shows."""
-    if snapshot is None:
-        return {}
-    get = snapshot.get if isinstance(snapshot, dict) else lambda k: getattr(snapshot, k, None)
-    names = ("rtf", "lm_rtf", "ttfa_seconds", "kv_bytes_total", "frames_per_step", "acceptance", "audio_seconds")
-    return {k: get(k) for k in names}
+def _recorded_takes(lane_id: str) -> list[Take]:
+    stem = lane_id.rpartition(".")[0]
+    return [load(voices.ASSETS / "runs" / stem)] if stem in recorded().values() else []
 
 
-def load_message(side: Side, run: str, note: str = "") -> dict[str, Any]:
-    """A finished side for a player."""
-    return message(
-        "load",
-        run,
-        0,
-        sr=side.sample_rate,
-        pcm=pcm(side.audio),
-        title=side.title,
-        note=note,
-        stats=figures(side.metrics),
-    )
-
-
-def blind_payload(run: Run | None) -> dict[str, Any]:
-    """What the blind test needs: gains for equal loudness and names for the reveal. The browser has the sound."""
-    if not (run and run.baseline and run.method) or min(run.baseline.seconds, run.method.seconds) < 0.5:
-        return {"ready": False}
-    gains = blind.matched_gains(run.baseline.audio, run.method.audio, run.baseline.sample_rate)
-    facts = {
-        name: {"title": s.title, "rtf": s.metrics.get("rtf"), "kv": s.metrics.get("kv_bytes_peak"), "gain": g}
-        for (name, s), g in zip(run.sides(), gains)
-    }
-    return {"ready": True, "id": f"{run.number}{run.recorded}", "text": run.text, "sides": facts}
+def recorded() -> dict[str, str]:
+    """Title -> name of every take that ships with the page."""
+    return {title: stem.name for title, stem in session.recorded(voices.ASSETS / "runs").items()}

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from gradio.processing_utils import save_bytes_to_cache
+from gradio.utils import get_upload_folder
 
 from ... import audio, voice
 from ...config import SAMPLE_RATE, UserError
@@ -27,8 +28,9 @@ class Example:
     licence: str = ""
 
 
-def examples(folder: Path = ASSETS / "prompts") -> list[Example]:
+def examples() -> list[Example]:
     """The bundled voices listed in ``prompts.json`` (file, name, text, licence), in its order."""
+    folder = ASSETS / "prompts"
     listing = folder / "prompts.json"
     if not listing.exists():
         return []
@@ -36,21 +38,19 @@ def examples(folder: Path = ASSETS / "prompts") -> list[Example]:
     return [Example(r["name"], folder / r["file"], r["text"], r.get("licence", "")) for r in rows]
 
 
-def texts(folder: Path = ASSETS / "texts") -> list[str]:
+def texts() -> list[str]:
     """Example texts, one a line of ``examples.txt``."""
-    path = folder / "examples.txt"
-    return (
-        [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-        if path.exists()
-        else []
-    )
+    path = ASSETS / "texts" / "examples.txt"
+    if not path.exists():
+        return []
+    return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
 def fingerprint(path: str | Path) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def is_example(path: str) -> bool:
+def is_example(path: str | Path) -> bool:
     """True when the file is byte for byte one of the bundled voices, which need no consent."""
     mine = fingerprint(path)
     return any(fingerprint(e.path) == mine for e in examples())
@@ -79,11 +79,33 @@ def embedding(stack: Any, rate: int) -> voice.Embed:
     return embed
 
 
+def take(path: str, limits: Limits, stack: Any = None) -> dict[str, Any]:
+    """A visitor's recording prepared for use: where it is kept, what was done to it. UserError for what is no voice."""
+    recording = read(uploaded(path), limits, None, stack)
+    kept = save_bytes_to_cache(wav_bytes(to_int16(recording.samples), recording.rate), "voice.wav", get_upload_folder())
+    return {"path": kept, "words": words(recording), "seconds": recording.seconds}
+
+
+def uploaded(path: str) -> Path:
+    """``path`` if it is a file that a visitor uploaded: the browser names it, and must not name any other."""
+    folder, place = Path(get_upload_folder()).resolve(), Path(str(path)).resolve()
+    if not (place.is_relative_to(folder) and place.is_file()):
+        raise UserError("That recording is no longer here; upload or record it again.")
+    return place
+
+
 def words(recording: audio.Recording) -> str:
     """What was done to a voice, for the page."""
     return " ".join((f"{recording.seconds:.1f} s of speech, silence at the ends taken off.", *recording.notes))
 
 
-def write(recording: audio.Recording, folder: str) -> str:
-    """The prepared voice as a WAV file in Gradio's cache, which is emptied within the hour."""
-    return save_bytes_to_cache(wav_bytes(to_int16(recording.samples), recording.rate), "voice.wav", folder)
+def path_of(form: Any) -> str | None:
+    """The path of the voice that the page's JSON names: an example or the visitor's own; None for neither. UserError
+    for a path that is no upload."""
+    name, own = (form.get(k) if isinstance(form, dict) else None for k in ("voice", "own"))
+    if not name:
+        return str(uploaded(own)) if own else None
+    example = next((e for e in examples() if e.name == name), None)
+    if example is None:
+        raise UserError(f"There is no example voice called {name!r} here; pick another.")
+    return str(example.path)

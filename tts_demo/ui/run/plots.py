@@ -1,4 +1,4 @@
-"""Runs turned into what the page draws: small JSON payloads. Draws nothing itself; words and tables are in tables.py.
+"""Runs turned into what the page draws: small JSON payloads. Draws nothing itself; sentences are in words.py.
 
 Maps travel as base64 uint8, at most ``COLUMNS`` wide; every axis is audio time in seconds, never step counts, because
 a patch, a chunk and a token are of different lengths.
@@ -7,18 +7,22 @@ a patch, a chunk and a token are of different lengths.
 from __future__ import annotations
 
 import base64
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...lm.attention import clearest
 from ...measure import summary
-from .session import Attention, Run, Side
+from . import blind, words
+from .session import Attention, Lane, Made, Take, speed, wav
 
 CLEAR = "clear"  # the layer choice that picks the heads which follow the text best
 
 COLUMNS = 480  # widest map sent to the browser
 BANDS = 64  # mel-like bands of a spectrogram
+READ = 0.25  # share of one step's attention by which a word counts as read
 
 
 def b64(array: np.ndarray) -> str:
@@ -54,7 +58,7 @@ def pick(attention: Attention, layer: str = CLEAR, head: str = "mean") -> np.nda
     return w.mean(0) if head == "mean" else w[min(int(head), len(w) - 1)]
 
 
-def attention_payload(attention: Attention, layer: str, head: str) -> dict[str, Any]:
+def attention_payload(attention: Attention, layer: str = CLEAR, head: str = "mean") -> dict[str, Any]:
     """One map for the browser: text tokens down, steps across with their time spans, coverage of each token."""
     w = pick(attention, layer, head)  # [steps, text]
     start, end = attention.start, attention.end
@@ -74,6 +78,9 @@ def attention_payload(attention: Attention, layer: str, head: str) -> dict[str, 
         "start": np.round(start, 4).tolist(),
         "end": np.round(end, 4).tolist(),
         "coverage": np.round(coverage / (coverage.max() or 1), 3).tolist(),
+        "unread": unread(attention),
+        "layers": attention.weights.shape[0],
+        "heads": attention.weights.shape[1],
     }
 
 
@@ -97,65 +104,90 @@ def path(attention: Attention) -> tuple[np.ndarray, np.ndarray]:
     return (attention.start + attention.end) / 2, np.maximum.accumulate(place)
 
 
-def warp(left: Side, right: Side, points: int = 40) -> list[list[float]]:
-    """Pairs of seconds at which both sides say the same thing, for switching in mid-word. From the two attention
-    paths where both were captured, else by proportion of the whole length."""
-    ends = [[0.0, 0.0], [left.seconds, right.seconds]]
-    if not (left.attention and right.attention) or min(left.seconds, right.seconds) <= 0:
-        return ends
-    (ta, pa), (tb, pb) = path(left.attention), path(right.attention)
-    if min(len(ta), len(tb)) < 3:
-        return ends
-    low, high = max(pa[0], pb[0]), min(pa[-1], pb[-1])
-    if high - low < 0.2:
-        return ends
-    steady = np.linspace(0, 1e-6, len(pa)), np.linspace(0, 1e-6, len(pb))  # np.interp wants rising abscissae
-    at = np.linspace(low, high, points)[1:-1]
-    pairs = np.stack([np.interp(at, pa + steady[0], ta), np.interp(at, pb + steady[1], tb)], 1)
-    return [ends[0], *np.round(pairs, 3).tolist(), ends[1]]
+def track(lane: Lane, points: int = 60) -> list[list[float]]:
+    """[second, place in the text from 0 to 1] along a lane, rising: by it two lanes are switched in mid-word. Empty
+    without attention: then moments correspond by proportion."""
+    if not lane.attention or len(lane.attention.start) < 3:
+        return []
+    at, place = path(lane.attention)
+    chosen = np.unique(np.linspace(0, len(at) - 1, points).astype(int))
+    rising = place[chosen] + 1e-5 * np.arange(len(chosen))
+    return np.round(np.stack([at[chosen], rising], 1), 6).tolist()
 
 
-def timeline(side: Side) -> list[list[Any]]:
+def unread(attention: Attention) -> list[int]:
+    """Which of ``word_spans`` attention never came to: what was probably not said. A word counts as read once one step
+    gives it ``READ`` of its attention; words that are read get 0.5 to 1, those behind a cut nearly 0."""
+    w = pick(attention)
+    return [
+        i for i, (a, b, _) in enumerate(word_spans(attention.words)) if w[:, a : b + 1].sum(1).max(initial=0) < READ
+    ]
+
+
+def timeline(lane: Lane) -> list[list[Any]]:
     """[first frame, frames, marks, milliseconds, proposed, accepted] of every step."""
     rows, first = [], 0
-    for s in side.steps:
+    for s in lane.steps:
         marks = [str(m).rstrip("|") for m in s.get("marks", ())]
         rows.append([first, s["frames"], marks, round(s["ms"], 2), s.get("proposed", 0), s.get("accepted", 0)])
         first += s["frames"]
     return rows
 
 
-def side_payload(side: Side, layer: str = CLEAR, head: str = "mean") -> dict[str, Any]:
+def lane_payload(lane: Lane, lane_id: str, take_id: str, recorded: str = "") -> dict[str, Any]:
+    """Everything the browser draws, says and keeps of one lane; its speed follows when the rounds are over."""
     return {
-        "title": side.title,
-        "seconds": round(side.seconds, 4),
-        "rate": side.sample_rate,
-        "frame": frame_seconds(side),
-        "spectrogram": b64(spectrogram(side.audio, side.sample_rate)) if len(side.audio) else "",
+        "id": lane_id,
+        "take": take_id,
+        "recorded": recorded,
+        "method": lane.method,
+        "title": lane.title,
+        "options": lane.options,
+        "dials": words.dials(lane.method, lane.options),
+        "made": made(lane.made),
+        "conditions": words.conditions(lane, bool(recorded)),
+        "warnings": words.warnings(lane),
+        "wav": b64(np.frombuffer(wav(lane), np.uint8)),
+        "seconds": round(lane.seconds, 4),
+        "frame": frame_seconds(lane),
+        "spectrogram": b64(spectrogram(lane.audio, lane.sample_rate)) if len(lane.audio) else "",
         "bands": BANDS,
-        "timeline": timeline(side),
-        "kv": [s["kv_bytes"] for s in side.steps],
-        "attention": attention_payload(side.attention, layer, head) if side.attention else None,
+        "nyquist": lane.sample_rate / 2000,
+        "timeline": timeline(lane),
+        "kv": [s["kv_bytes"] for s in lane.steps],
+        "curve": np.round(thin(lane.curve), 4).tolist(),
+        "figures": {k: v for k, v in lane.metrics.items() if isinstance(v, (int, float, str)) and k != "method_stats"},
+        "gain": round(blind.gain(lane.audio, lane.sample_rate), 4),
+        "track": track(lane),
+        "attention": attention_payload(lane.attention) if lane.attention else None,
+        "own": own_plots(lane),
     }
 
 
-def inspector(run: Run | None, layer: str = CLEAR, head: str = "mean") -> dict[str, Any]:
-    """Everything the inspector draws for one run."""
-    if run is None:
-        return {"sides": {}}
-    payload: dict[str, Any] = {"sides": {name: side_payload(side, layer, head) for name, side in run.sides()}}
-    if run.baseline and run.method:
-        payload["warp"] = warp(run.baseline, run.method)
-    return payload
+def speeds(take: Take) -> dict[str, Any]:
+    """Lane id -> LM-RTF, and how many times faster than the baseline beside it, with range and rounds."""
+    found = {}
+    for index, lane in enumerate(take.lanes):
+        gain = speed(lane.rounds, take.lanes[0].rounds) if index else None
+        lm_rtf = float(np.median(lane.rounds))
+        found[take.lane_id(index)] = {
+            "lm_rtf": lm_rtf,
+            "rounds": len(lane.rounds),
+            **(dataclasses.asdict(gain) if gain else {}),
+        }
+    return found
 
 
-def curves(run: Run | None) -> dict[str, Any]:
-    """The live charts of a finished run: the same message that a running one sends, whole."""
-    sides = run.sides() if run else []
-    return {
-        "points": {name: np.round(thin(side.curve), 4).tolist() for name, side in sides},
-        "titles": {name: side.title for name, side in sides},
-    }
+def payload(take: Take) -> list[dict[str, Any]]:
+    """A whole take for the browser."""
+    rows = [lane_payload(lane, take.lane_id(i), take.id, take.recorded) for i, lane in enumerate(take.lanes)]
+    gains = speeds(take)
+    return [row | {"speed": gains[row["id"]]} for row in rows]
+
+
+def made(m: Made) -> dict[str, Any]:
+    """What made a lane, for the line that says it and for a press that makes it again."""
+    return {"text": m.text, "voice": m.voice, "seed": m.seed, "max_seconds": m.max_seconds, **m.sampling}
 
 
 def thin(curve: np.ndarray, most: int = 160) -> np.ndarray:
@@ -165,102 +197,62 @@ def thin(curve: np.ndarray, most: int = 160) -> np.ndarray:
     return curve[np.unique(np.linspace(0, len(curve) - 1, most).astype(int))]
 
 
-def own_plots(run: Run | None) -> dict[str, Any]:
-    """Data for the plots that belong to a method, chosen by what the run contains, so that a new method gets them too:
+def own_plots(lane: Lane) -> list[dict[str, Any]]:
+    """Data for the plots that belong to a method, chosen by what the lane contains, so that a new method gets them too:
     sizes of steps, acceptance over time, cache by part, and any list among its own statistics."""
     plots: list[dict[str, Any]] = []
-    for name, side in run.sides() if run else []:
-        if name == "baseline" or not side.steps:
-            continue
-        frame = frame_seconds(side)
-        counts = np.bincount([s["frames"] for s in side.steps])
-        if np.count_nonzero(counts) > 1 or len(counts) > 2:
-            shown = [i for i in range(len(counts)) if counts[i]]
-            plots.append(
-                {
-                    "kind": "bars",
-                    "title": "Frames emitted by one pass",
-                    "x": [str(i) for i in shown],
-                    "y": [int(counts[i]) for i in shown],
-                    "unit": "passes",
-                }
-            )
-        if any(s.get("proposed") for s in side.steps):
-            plots.append(acceptance_plot(side, frame))
-        parts = cache_parts(side, frame)
-        if parts:
-            plots.append(parts)
-        for key, value in (side.metrics.get("method_stats") or {}).items():
-            if isinstance(value, (list, tuple)) and value and all(isinstance(v, (int, float)) for v in value):
-                plots.append(
-                    {
-                        "kind": "bars",
-                        "title": key.replace("_", " ").capitalize(),
-                        "x": [str(i + 1) for i in range(len(value))],
-                        "y": [float(v) for v in value],
-                        "unit": "",
-                    }
-                )
-            elif isinstance(value, dict) and value and all(isinstance(v, (int, float)) for v in value.values()):
-                plots.append(
-                    {
-                        "kind": "bars",
-                        "title": key.replace("_", " ").capitalize(),
-                        "x": list(map(str, value)),
-                        "y": [float(v) for v in value.values()],
-                        "unit": "",
-                    }
-                )
-    return {"plots": [*plots, *tradeoff(summary.published())]}
+    if not lane.steps:
+        return plots
+    frame = frame_seconds(lane)
+    counts = np.bincount([s["frames"] for s in lane.steps])
+    if counts[2:].any():
+        shown = [i for i in range(len(counts)) if counts[i]]
+        plots.append(bars("Frames emitted by one pass", shown, [counts[i] for i in shown], "passes"))
+    if any(s.get("proposed") for s in lane.steps):
+        plots.append(acceptance_plot(lane, frame))
+    for key, value in (lane.metrics.get("method_stats") or {}).items():
+        if isinstance(value, (list, tuple)):
+            value = dict(enumerate(value, 1))
+        if isinstance(value, dict) and value and all(isinstance(v, (int, float)) for v in value.values()):
+            plots.append(bars(key.replace("_", " ").capitalize(), list(value), list(value.values()), ""))
+    return plots
 
 
-def tradeoff(measured: list[summary.Point]) -> list[dict[str, Any]]:
+def bars(title: str, x: Sequence[Any], y: Sequence[float], unit: str) -> dict[str, Any]:
+    return {"kind": "bars", "title": title, "x": [str(v) for v in x], "y": [float(v) for v in y], "unit": unit}
+
+
+def tradeoff(measured: list[summary.Point]) -> dict[str, Any] | None:
     """Word errors against speed of every setting that was measured with the bundled weights: the README's picture."""
     if len(measured) < 2:
-        return []
-    return [
-        {
-            "kind": "scatter",
-            "title": "What the settings trade",
-            "x_label": "time of the language model over the baseline's",
-            "y_label": "words misheard",
-            "hint": f"measured by evaluate and bench, {max(p.texts for p in measured)} texts at most",
-            "points": [[point.time, point.errors / 100, point.label] for point in measured],
-        }
-    ]
+        return None
+    return {
+        "title": "Speed against word errors",
+        "x_label": "time of the language model over the baseline's",
+        "y_label": "words misheard",
+        "hint": f"measured by evaluate and bench, {max(p.texts for p in measured)} texts at most",
+        "points": [[point.time, point.errors / 100, point.label] for point in measured],
+    }
 
 
-def frame_seconds(side: Side) -> float:
-    frames = sum(s["frames"] for s in side.steps)
-    return side.seconds / frames if frames else 0.02
+def frame_seconds(lane: Lane) -> float:
+    frames = sum(s["frames"] for s in lane.steps)
+    return lane.seconds / frames if frames else 0.02
 
 
-def acceptance_plot(side: Side, frame: float, window: int = 8) -> dict[str, Any]:
+def acceptance_plot(lane: Lane, frame: float, window: int = 8) -> dict[str, Any]:
     """Share of drafted tokens accepted, over the last ``window`` passes."""
-    proposed = np.array([s.get("proposed", 0) for s in side.steps], dtype=float)
-    accepted = np.array([s.get("accepted", 0) for s in side.steps], dtype=float)
+    proposed = np.array([s.get("proposed", 0) for s in lane.steps], dtype=float)
+    accepted = np.array([s.get("accepted", 0) for s in lane.steps], dtype=float)
     box = np.ones(window)
     share = np.convolve(accepted, box)[: len(box) * -1 + 1 or None] / np.maximum(
         np.convolve(proposed, box)[: len(box) * -1 + 1 or None], 1
     )
-    seconds = np.cumsum([s["frames"] for s in side.steps]) * frame
+    seconds = np.cumsum([s["frames"] for s in lane.steps]) * frame
     return {
         "kind": "line",
         "title": f"Drafted tokens accepted, last {window} passes",
         "y_label": "share",
         "max": 1,
-        "series": [{"name": side.title, "points": thin(np.stack([seconds, share], 1)).round(3).tolist()}],
+        "series": [{"name": lane.title, "points": thin(np.stack([seconds, share], 1)).round(3).tolist()}],
     }
-
-
-def cache_parts(side: Side, frame: float) -> dict[str, Any] | None:
-    """Bytes of each cache over audio time, when the trace lists them apart."""
-    rows = [s.get("kv_parts") for s in side.steps]
-    if not rows or not isinstance(rows[0], dict) or len(rows[0]) < 2:
-        return None
-    seconds = np.cumsum([s["frames"] for s in side.steps]) * frame
-    series = [
-        {"name": part, "points": thin(np.stack([seconds, [r.get(part, 0) for r in rows]], 1)).round(3).tolist()}
-        for part in rows[-1]
-    ]
-    return {"kind": "line", "title": "KV cache by part", "y_label": "bytes", "series": series}

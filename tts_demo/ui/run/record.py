@@ -1,8 +1,8 @@
 """``python -m tts_demo record``: what the page ships with.
 
     record voices A.wav B.wav     # the stack re-speaks a sentence in each voice -> assets/prompts
-    record runs                   # every method against the baseline -> assets/runs
-    record screenshots URL        # the page at URL, light and dark -> assets (needs Chromium)
+    record runs                   # takes of several methods beside the baseline -> assets/runs
+    record screenshots URL        # the page at URL, in three sizes -> assets (needs Chromium)
 
 Example voices are this project's own synthesis, never somebody's recording.
 """
@@ -14,7 +14,6 @@ import dataclasses
 import json
 import platform
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,71 +21,90 @@ import torch
 
 from ... import engine
 from ...config import Request, Sampling, UserError
-from ...measure.turns import turns
+from ...lm.attention import clearest
 from ...methods import METHODS
+from ...runtime import processor
 from ...stacks import load_stack
 from ..page import voices
 from ..service import Limits
 from . import session
+from .rounds import MOST, Round, rounds
 
+TAKES = (  # title and methods of every take that ships with the page
+    ("Patches, chunks and drafts", ("tldr", "dcar", "ssd")),
+    ("Several codebooks, and a cache of constant size", ("qtts", "compressed")),
+)
 SENTENCE = "The river was calm that evening, and the light on the water turned slowly from gold to grey."
 
 
-def listen(stack: Any, *requests: Request) -> tuple[list[session.Side], engine.Started]:
-    """Syntheses side by side, each as a Side with the curve that the live charts would have drawn; and how one of them
-    began."""
-    curves, sides = [[] for _ in requests], {}
-    for which, event in turns(stack, requests):
-        if isinstance(event, engine.Started):
-            started = event
-        elif isinstance(event, engine.Stats) and event.snapshot.audio_seconds > 0:
-            s = event.snapshot
-            curves[which].append((s.audio_seconds, s.rtf, s.kv_bytes_total))
-        elif isinstance(event, engine.Done):
-            request = requests[which]
-            sides[which] = session.side_from(
-                event, METHODS[request.method].title, request, stack.sample_rate, curves[which]
-            )
-    return [sides[which] for which in range(len(requests))], started
-
-
-def pair(stack: Any, prompt: Any, text: str, method: str, seed: int, max_seconds: float) -> session.Run:
-    """Baseline and method on one text, in turns; each speaks once before, so that nothing recorded is cold."""
-    sampling = Sampling()
-    base = Request(text, prompt, "baseline", METHODS["baseline"].Options(), sampling, seed, max_seconds)
-    wanted = dataclasses.replace(base, method=method, options=METHODS[method].Options())
-    for request in (base, wanted):
-        engine.run(stack, dataclasses.replace(request, text="Ready.", max_seconds=1.0))
-    (left, right), started = listen(
-        stack, *(dataclasses.replace(request, capture_attention=True) for request in (base, wanted))
-    )
+def made_of(stack: Any, request: Request, voice: str, prompt: Any) -> session.Made:
+    """What a recorded lane was made of, the machine included."""
     facts = {
-        "device": started.device,
-        "processor": started.processor,
-        "dtype": started.dtype,
-        "stack": started.stack,
+        "device": str(stack.device),
+        "processor": processor(stack.device),
+        "dtype": stack.decoder.precision,
+        "stack": stack.name,
         "cold": False,
-        "checkpoint_hash": started.checkpoint_hash,
+        "checkpoint_hash": stack.checkpoint_hash,
         "prompt_seconds": round(float(prompt.seconds), 2),
         "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__.split('+')[0]}",
     }
-    return session.Run(0, text, seed, dataclasses.asdict(sampling), facts, left, right)
+    plain = dataclasses.asdict(request.sampling)
+    return session.Made(request.text, voice, request.seed, plain, request.max_seconds, facts)
+
+
+def spoken(stack: Any, requests: list[Request], voice: str, most: int = MOST) -> tuple[session.Lane, ...]:
+    """The requests in rounds of turns, each as the lane that the page would have made. Everything speaks once before,
+    so that nothing recorded is cold."""
+    for request in requests:
+        engine.warm_up(stack, request)
+    curves, lanes, later = [[] for _ in requests], {}, []
+    for which, event in rounds(stack, requests, most=most):
+        request = requests[which]
+        if isinstance(event, engine.Stats) and event.snapshot.audio_seconds > 0:
+            s = event.snapshot
+            curves[which].append((s.audio_seconds, s.rtf, s.kv_bytes_total))
+        elif isinstance(event, engine.Done):
+            made = made_of(stack, request, voice, request.prompt)
+            title = METHODS[request.method].title
+            lanes[which] = session.lane_from(event, title, request, made, stack.sample_rate, curves[which])
+        elif isinstance(event, Round) and event.number > 1:
+            later.append(event.lm_rtf)
+    return tuple(
+        dataclasses.replace(lanes[i], rounds=(*lanes[i].rounds, *(r[i] for r in later))) for i in range(len(requests))
+    )
+
+
+def takes(methods: str | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """``TAKES``, or one take of the methods asked for ("tldr,ssd")."""
+    if not methods:
+        return TAKES
+    names = tuple(methods.split(","))
+    return ((", ".join(METHODS[name].title for name in names), names),)
 
 
 def record_runs(
-    stack: Any, out: Path, voice: voices.Example, text: str, seed: int, max_seconds: float, methods: list[str]
+    stack: Any, out: Path, voice: voices.Example, text: str, seed: int, max_seconds: float, listed: Any
 ) -> None:
+    """``listed``: title and methods of each take, which come beside a baseline."""
     prompt = stack.encode_prompt(*_samples(voice.path), voice.text or None)
-    for number, method in enumerate(methods, 1):
-        try:
-            run = pair(stack, prompt, text, method, seed, max_seconds)
-        except UserError as error:
-            print(f"{method} left out: {error}", file=sys.stderr)
-            continue
-        stem = out / f"{number}-{method}"
-        session.save(run, METHODS[method].title, stem)
+    for number, (title, methods) in enumerate(listed, 1):
+        base = Request(text, prompt, "baseline", METHODS["baseline"].Options(), Sampling(), seed, max_seconds, True)
+        asked = [base, *(dataclasses.replace(base, method=m, options=METHODS[m].Options()) for m in methods)]
+        lanes = spoken(stack, asked, voice.name)
+        stem = out / f"{number}-{'-'.join(methods)}"
+        lanes = tuple(slim(lane) for lane in lanes)
+        session.save(session.Take(stem.name, lanes, title), stem)
         size = sum(stem.with_suffix(s).stat().st_size for s in (".json", ".npz")) / 1e6
-        print(f"{stem.name}: {run.baseline.seconds:.1f} s and {run.method.seconds:.1f} s, {size:.2f} MB")
+        print(f"{stem.name}: {', '.join(f'{lane.seconds:.1f} s' for lane in lanes)}, {size:.2f} MB")
+
+
+def slim(lane: session.Lane) -> session.Lane:
+    """The lane with its attention reduced to the clearest heads: what ships stays small."""
+    if not lane.attention:
+        return lane
+    clear = clearest(lane.attention.weights.astype("float32"))[None, None].astype("float16")
+    return dataclasses.replace(lane, attention=dataclasses.replace(lane.attention, weights=clear))
 
 
 def record_voices(stack: Any, out: Path, sources: list[str], text: str, seed: int) -> None:
@@ -96,15 +114,14 @@ def record_voices(stack: Any, out: Path, sources: list[str], text: str, seed: in
     for number, source in enumerate(sources, 1):
         path, _, words = source.partition("=")
         prompt = stack.encode_prompt(*_samples(Path(path)), words or None)
-        (side,), _ = listen(stack, Request(text, prompt, seed=seed, max_seconds=12.0))
+        (lane,) = spoken(stack, [Request(text, prompt, seed=seed, max_seconds=12.0)], path, most=1)
         name = f"Voice {chr(64 + number)}"
         target = out / f"voice-{chr(96 + number)}.wav"
-        facts = {"method": "baseline", "seed": seed, "stack": stack.name, "checkpoint_hash": stack.checkpoint_hash}
-        target.write_bytes(session.wav_bytes(side.audio, side.sample_rate, facts))
+        target.write_bytes(session.wav(lane))
         # No transcript: what a small model says is not word for word what it was given, and as context it would
         # mislead.
         rows.append({"name": name, "file": target.name, "text": "", "licence": "Synthetic: made by this project."})
-        print(f"{target.name}: {side.seconds:.1f} s")
+        print(f"{target.name}: {lane.seconds:.1f} s")
     (out / "prompts.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
@@ -152,8 +169,8 @@ def record(args: argparse.Namespace) -> None:
         stack,
         args.out or voices.ASSETS / "runs",
         known[0],
-        args.text or voices.texts()[0],
+        args.text or voices.texts()[1],
         args.seed,
         args.max_seconds,
-        args.methods.split(",") if args.methods else [name for name in METHODS if name != "baseline"],
+        takes(args.methods),
     )

@@ -1,28 +1,27 @@
-"""What the page remembers of a run, and how it is kept, exported and opened again. Knows no Gradio and no stack.
+"""What the page knows of a finished lane, and how it is kept, exported and opened again. Knows no Gradio and no stack.
 
-A ``Side`` is one finished synthesis in plain numbers and NumPy arrays; a ``Run`` is a pair of them. Nothing here
-holds the visitor's voice: a prompt leaves no trace but its length.
+A ``Lane`` is one finished synthesis in plain numbers and NumPy arrays, with everything that made it; a ``Take`` holds
+the lanes of one press of "Speak", the baseline first. Nothing here holds the visitor's voice: a prompt leaves no trace
+but its length.
 """
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import io
 import json
 import zipfile
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ... import audio
-from ...config import UserError
-from ...lm.attention import clearest
+from ...config import Request, UserError
 
-KEEP = 12  # runs kept per visitor; the oldest goes first
-WHOLE_MAPS = 3  # of them keep every layer and head of their attention, several MB a run; older ones the mean
+KEEP = 3  # takes kept per visitor on the server; the browser keeps what it draws
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,25 @@ class Attention:
 
 
 @dataclass(frozen=True)
-class Side:
-    """One finished synthesis. ``steps``: frames, marks, kv_bytes, ms, proposed, accepted of every backbone pass.
-    ``curve``: [points, 3] audio seconds, RTF so far, live KV bytes."""
+class Made:
+    """What a lane was made of and under which conditions: device, processor, dtype, stack, checkpoint_hash, cold,
+    prompt_seconds, notes."""
 
+    text: str
+    voice: str  # the example's name, or "your own voice"
+    seed: int
+    sampling: dict[str, Any]
+    max_seconds: float
+    conditions: dict[str, Any]
+    voice_hash: str = ""  # of the voice's file, to know whether the one at hand is still the same
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One finished synthesis. ``steps``: frames, marks, kv_bytes, ms, proposed, accepted of every backbone pass.
+    ``curve``: [points, 3] audio seconds, RTF so far, live KV bytes. ``rounds``: LM-RTF of every round of turns."""
+
+    made: Made
     method: str
     title: str
     options: dict[str, Any]
@@ -53,6 +67,7 @@ class Side:
     attention: Attention | None = None
     stopped: bool = False
     truncated: bool = False
+    rounds: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()  # what the run says about itself, one sentence each
 
     @property
@@ -61,53 +76,44 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Run:
-    """A baseline and a method that spoke the same text with the same voice, seed and sampling."""
+class Take:
+    """The lanes of one press, the baseline first. ``id`` is unlike every other take's in this browser."""
 
-    number: int
-    text: str
-    seed: int
-    sampling: dict[str, Any]
-    conditions: dict[str, Any]  # device, dtype, stack, checkpoint_hash, cold, prompt_seconds
-    baseline: Side | None
-    method: Side | None
-    reused: int = 0  # the number of the run the baseline was taken from, 0 when it was made here
-    recorded: str = ""  # title of a recorded run, empty for one made by this visitor
-    voice: str = ""  # a hash of the voice's file, to know whether the one at hand is still the same
-    key: tuple = field(default=(), compare=False)  # what a baseline depends on, to find one that can be reused
+    id: str
+    lanes: tuple[Lane, ...]
+    recorded: str = ""  # title of a recorded take, empty for one made by this visitor
 
-    def sides(self) -> list[tuple[str, Side]]:
-        return [(name, side) for name, side in (("baseline", self.baseline), ("method", self.method)) if side]
-
-    @property
-    def label(self) -> str:
-        words = self.text if len(self.text) <= 42 else self.text[:40].rstrip() + "…"
-        spoken = self.method or self.baseline
-        return f"{self.recorded or f'Run {self.number}'} · {spoken.title if spoken else 'nothing'} · {words}"
+    def lane_id(self, index: int) -> str:
+        return f"{self.id}.{index}"
 
 
-def remember(history: list[Run], run: Run) -> list[Run]:
-    """The history with ``run`` at its end, at most ``KEEP`` long, with old attention maps reduced to their mean."""
-    kept = [*history, run][-KEEP:]
-    return [slim(old) for old in kept[:-WHOLE_MAPS]] + kept[-WHOLE_MAPS:]
+@dataclass(frozen=True)
+class Speed:
+    """How many times faster than the baseline beside it: the median of the rounds, and their range."""
+
+    times: float
+    low: float
+    high: float
+    rounds: int
 
 
-def slim(run: Run) -> Run:
-    """The run with each attention map reduced to its clearest heads."""
-    sides = {}
-    for name, side in run.sides():
-        a = side.attention
-        if a and a.weights.shape[:2] != (1, 1):
-            clear = clearest(a.weights.astype(np.float32))[None, None].astype(np.float16)
-            sides[name] = dataclasses.replace(side, attention=dataclasses.replace(a, weights=clear))
-    return dataclasses.replace(run, **sides) if sides else run
+def speed(lane: tuple[float, ...], baseline: tuple[float, ...]) -> Speed | None:
+    """Gain of the language model in each round of turns, as ``bench`` has it: the baseline's LM-RTF over the lane's."""
+    gains = [b / a for a, b in zip(lane, baseline) if a > 0 and b > 0]
+    return Speed(float(np.median(gains)), min(gains), max(gains), len(gains)) if gains else None
 
 
-def reusable(history: Iterable[Run], key: tuple) -> Run | None:
-    """The newest run whose complete baseline was made under exactly the same conditions."""
-    for run in reversed(list(history)):
-        if run.key == key and run.baseline and not run.baseline.stopped and not run.reused:
-            return run
+def remember(takes: list[Take], take: Take) -> list[Take]:
+    """The takes with ``take`` at their end, at most ``KEEP`` long."""
+    return [*takes, take][-KEEP:]
+
+
+def find(takes: list[Take], lane_id: str) -> tuple[Take, int] | None:
+    """The take and the place in it of the lane that the browser calls ``lane_id``; None for one no longer kept."""
+    for take in takes:
+        for index in range(len(take.lanes)):
+            if take.lane_id(index) == lane_id:
+                return take, index
     return None
 
 
@@ -118,35 +124,37 @@ def wav_bytes(samples: np.ndarray, sample_rate: int, provenance: dict[str, Any] 
     return out.getvalue()
 
 
-def provenance(run: Run, side: Side) -> dict[str, Any]:
-    """What a generated file must say about itself."""
-    has = {k: run.conditions.get(k) for k in ("stack", "checkpoint_hash")}
-    return {"method": side.method, "options": side.options, "seed": run.seed, **has}
+def wav(lane: Lane) -> bytes:
+    """The lane's speech as a WAV file that says what made it."""
+    has = {k: lane.made.conditions.get(k) for k in ("stack", "checkpoint_hash")}
+    facts = {"method": lane.method, "options": lane.options, "seed": lane.made.seed, **has}
+    return wav_bytes(lane.audio, lane.sample_rate, facts)
 
 
-def describe(run: Run, side: Side) -> dict[str, Any]:
-    """The JSON record of one side: settings, conditions, measurements."""
+def describe(lane: Lane) -> dict[str, Any]:
+    """The JSON record of a lane: settings, conditions, measurements."""
     return {
-        "text": run.text,
-        "method": side.method,
-        "title": side.title,
-        "options": side.options,
-        "seed": run.seed,
-        "sampling": run.sampling,
-        **run.conditions,
-        **side.metrics,
-        "sample_rate": side.sample_rate,
-        "stopped": side.stopped,
-        "truncated": side.truncated,
-        "notes": [*run.conditions.get("notes", ()), *side.notes],
+        "text": lane.made.text,
+        "method": lane.method,
+        "title": lane.title,
+        "options": lane.options,
+        "seed": lane.made.seed,
+        "sampling": lane.made.sampling,
+        **lane.made.conditions,
+        **lane.metrics,
+        "lm_rtf_rounds": list(lane.rounds),
+        "sample_rate": lane.sample_rate,
+        "stopped": lane.stopped,
+        "truncated": lane.truncated,
+        "notes": [*lane.made.conditions.get("notes", ()), *lane.notes],
         "synthetic": True,
     }
 
 
-def _arrays(side: Side) -> dict[str, np.ndarray]:
-    arrays = {"audio": side.audio, "codes": side.codes, "curve": side.curve.astype(np.float32)}
-    if side.attention:
-        a = side.attention
+def _arrays(lane: Lane) -> dict[str, np.ndarray]:
+    arrays = {"audio": lane.audio, "codes": lane.codes, "curve": lane.curve.astype(np.float32)}
+    if lane.attention:
+        a = lane.attention
         arrays |= {
             "weights": a.weights.astype(np.float16),
             "text_tokens": np.array(a.labels, dtype=np.str_),
@@ -157,102 +165,119 @@ def _arrays(side: Side) -> dict[str, np.ndarray]:
     return arrays
 
 
-def export(run: Run, folder: Path) -> Path:
-    """Audio, tokens, per-step trace, attention and metrics of both sides as one zip under ``folder``."""
-    path = folder / f"run-{run.number or 'recorded'}.zip"
+def export(lanes: list[Lane], path: Path) -> Path:
+    """Audio, tokens, per-step trace, attention and figures of the lanes as one zip, and all figures as a CSV."""
+    records = [describe(lane) for lane in lanes]
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as z:
-        for name, side in run.sides():
-            z.writestr(f"{name}/audio.wav", wav_bytes(side.audio, side.sample_rate, provenance(run, side)))
-            z.writestr(f"{name}/metrics.json", json.dumps(describe(run, side), indent=1, ensure_ascii=False))
-            z.writestr(f"{name}/trace.json", json.dumps(side.steps, ensure_ascii=False))
+        z.writestr("figures.csv", csv_of(records))
+        for number, (lane, record) in enumerate(zip(lanes, records)):
+            folder = f"{number}-{lane.method}"
+            z.writestr(f"{folder}/audio.wav", wav(lane))
+            z.writestr(f"{folder}/metrics.json", json.dumps(record, indent=1, ensure_ascii=False))
+            z.writestr(f"{folder}/trace.json", json.dumps(lane.steps, ensure_ascii=False))
             buffer = io.BytesIO()
-            np.savez_compressed(buffer, **{k: v for k, v in _arrays(side).items() if k != "audio"})
-            z.writestr(f"{name}/tokens_and_attention.npz", buffer.getvalue())
+            np.savez_compressed(buffer, **{k: v for k, v in _arrays(lane).items() if k != "audio"})
+            z.writestr(f"{folder}/tokens_and_attention.npz", buffer.getvalue())
     return path
 
 
-def save(run: Run, title: str, stem: Path) -> None:
-    """Write a recorded run: ``stem.json`` (settings, metrics, steps) and ``stem.npz`` (arrays)."""
-    arrays, sides = {}, {}
-    for name, side in run.sides():
-        arrays |= {f"{name}.{k}": v for k, v in _arrays(side).items()}
-        plain = ("method", "title", "options", "sample_rate", "metrics", "steps", "stopped", "truncated", "notes")
-        sides[name] = {k: getattr(side, k) for k in plain}
-    head = {"title": title, "text": run.text, "seed": run.seed, "sampling": run.sampling, "conditions": run.conditions}
+def csv_of(records: list[dict[str, Any]]) -> str:
+    """One line a lane, one column a figure; what is a list or a mapping stands as JSON."""
+    out = io.StringIO()
+    table = csv.DictWriter(out, list(dict.fromkeys(k for r in records for k in r)), lineterminator="\n")
+    table.writeheader()
+    for record in records:
+        table.writerow(
+            {k: json.dumps(v, ensure_ascii=False) if isinstance(v, (list, dict)) else v for k, v in record.items()}
+        )
+    return out.getvalue()
+
+
+PLAIN = ("method", "title", "options", "sample_rate", "metrics", "steps", "stopped", "truncated", "rounds", "notes")
+
+
+def save(take: Take, stem: Path) -> None:
+    """Write a recorded take: ``stem.json`` (settings, metrics, steps) and ``stem.npz`` (arrays)."""
+    arrays, lanes = {}, []
+    for number, lane in enumerate(take.lanes):
+        arrays |= {f"{number}.{k}": v for k, v in _arrays(lane).items()}
+        lanes.append({k: getattr(lane, k) for k in PLAIN} | {"made": dataclasses.asdict(lane.made)})
     stem.parent.mkdir(parents=True, exist_ok=True)
-    stem.with_suffix(".json").write_text(json.dumps(head | {"sides": sides}, ensure_ascii=False), encoding="utf-8")
+    head = {"title": take.recorded, "lanes": lanes}
+    stem.with_suffix(".json").write_text(json.dumps(head, ensure_ascii=False), encoding="utf-8")
     np.savez_compressed(stem.with_suffix(".npz"), **arrays)
 
 
-def load(stem: Path) -> Run:
-    """A recorded run from ``stem.json`` and ``stem.npz``."""
+def load(stem: Path) -> Take:
+    """A recorded take from ``stem.json`` and ``stem.npz``."""
     try:
         head = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
         with np.load(stem.with_suffix(".npz"), allow_pickle=False) as z:
             arrays = dict(z)
-    except (OSError, ValueError) as error:
+        lanes = tuple(_lane(number, plain, arrays) for number, plain in enumerate(head["lanes"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"The recorded run {stem.name!r} cannot be read ({error}); make it again with "
             "'python -m tts_demo record runs'."
         ) from None
-    sides = {}
-    for name, plain in head.pop("sides").items():
-        a = {k.split(".", 1)[1]: v for k, v in arrays.items() if k.startswith(f"{name}.")}
-        attention = None
-        if "weights" in a:
-            labels, words = (tuple(str(t) for t in a[k]) for k in ("text_tokens", "text_words"))
-            attention = Attention(a["weights"], labels, a["step_start_seconds"], a["step_end_seconds"], words)
-        plain["notes"] = tuple(plain.get("notes", ()))
-        sides[name] = Side(**plain, audio=a["audio"], codes=a["codes"], curve=a["curve"], attention=attention)
-    title = head.pop("title")
-    return Run(number=0, baseline=sides.get("baseline"), method=sides.get("method"), recorded=title, **head)
+    return Take(stem.name, lanes, head["title"])
+
+
+def _lane(number: int, plain: dict[str, Any], arrays: dict[str, np.ndarray]) -> Lane:
+    a = {k.split(".", 1)[1]: v for k, v in arrays.items() if k.startswith(f"{number}.")}
+    attention = None
+    if "weights" in a:
+        labels, words = (tuple(str(t) for t in a[k]) for k in ("text_tokens", "text_words"))
+        attention = Attention(a["weights"], labels, a["step_start_seconds"], a["step_end_seconds"], words)
+    plain = plain | {"made": Made(**plain["made"]), "rounds": tuple(plain["rounds"]), "notes": tuple(plain["notes"])}
+    return Lane(**plain, audio=a["audio"], codes=a["codes"], curve=a["curve"], attention=attention)
 
 
 def recorded(folder: Path) -> dict[str, Path]:
-    """Title -> stem of every recorded run in ``folder``, in file order."""
+    """Title -> stem of every recorded take in ``folder``, in file order."""
     stems = [p.with_suffix("") for p in sorted(folder.glob("*.json")) if p.with_suffix(".npz").exists()]
     return {json.loads(s.with_suffix(".json").read_text(encoding="utf-8"))["title"]: s for s in stems}
 
 
-def side_from(done: Any, title: str, request: Any, sample_rate: int, curve: list[tuple[float, float, float]]) -> Side:
-    """The engine's ``Done`` event as a ``Side``."""
-    snapshot = dataclasses.asdict(done.snapshot) if dataclasses.is_dataclass(done.snapshot) else dict(done.snapshot)
+def lane_from(
+    done: Any, title: str, request: Request, made: Made, sample_rate: int, curve: list[tuple[float, float, float]]
+) -> Lane:
+    """The engine's ``Done`` event as a ``Lane`` of one round so far."""
+    metrics = dataclasses.asdict(done.snapshot)
     attention = None
     if done.attention is not None:
         a = done.attention
-        weights = np.asarray(a.weights, dtype=np.float16)
         attention = Attention(
-            weights,
+            np.asarray(a.weights, dtype=np.float16),
             tuple(a.labels),
             np.asarray(a.step_start_seconds, dtype=np.float32),
             np.asarray(a.step_end_seconds, dtype=np.float32),
             tuple(getattr(label, "word", "") for label in a.labels),
         )
-        snapshot |= {k: float(getattr(a, k)) for k in ("diagonality", "monotonicity", "coverage")}
-    options = dataclasses.asdict(request.options) if request.options is not None else {}
-    return Side(
+        metrics |= {k: float(getattr(a, k)) for k in ("diagonality", "monotonicity", "coverage")}
+    return Lane(
+        made=made,
         method=request.method,
         title=title,
-        options=options,
+        options=dataclasses.asdict(request.options) if request.options is not None else {},
         audio=to_int16(done.audio),
         sample_rate=sample_rate,
         codes=np.asarray(done.codes),
-        metrics=snapshot,
-        steps=[step_record(s) for s in done.trace.steps],
+        metrics=metrics,
+        steps=[_plain(dataclasses.asdict(step)) for step in done.trace.steps],
         curve=np.asarray(curve, dtype=np.float32).reshape(-1, 3),
         attention=attention,
         stopped=done.stopped,
         truncated=done.truncated,
+        rounds=(float(done.snapshot.lm_rtf),),
         notes=tuple(done.notes),
     )
 
 
-def step_record(step: Any) -> dict[str, Any]:
-    """One step of the engine's trace as plain JSON values."""
-    fields = dataclasses.asdict(step) if dataclasses.is_dataclass(step) else dict(step)
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
+def _plain(step: dict[str, Any]) -> dict[str, Any]:
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in step.items()}
 
 
 def to_int16(samples: np.ndarray) -> np.ndarray:
-    """Float [N] in -1..1 to int16: Gradio would rescale floats to full level and hide how loud each side really is."""
+    """Float [N] in -1..1 to int16, at the level it has: lanes are not made equally loud."""
     return np.round(np.clip(samples, -1, 1) * 32767).astype(np.int16)

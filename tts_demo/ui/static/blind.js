@@ -1,22 +1,22 @@
-// Blind listening: both finished sides at one loudness, in a random order, names after the vote, tally in this browser.
+// Blind listening: two finished lanes at one loudness, in a random order, nothing else in sight; names after the vote, tally in this browser.
 (() => {
-  const { h, deck } = TTSD, STORE = "tts-demo-blind-votes";
-  const votes = () => { try { return JSON.parse(localStorage.getItem(STORE)) || []; } catch (e) { return []; } };
-  const keep = (all) => { try { localStorage.setItem(STORE, JSON.stringify(all)); } catch (e) { /* private window: this visit only */ } };
-  const wilson = (k, n) => {   // 95 % interval of a share
+  const { h, deck } = TTSD, SHORTEST = 3;
+  const votes = () => TTSD.store.noted("blind-votes", []), keep = (all) => TTSD.store.note("blind-votes", all);
+  const wilson = (k, n) => {     // 95 % interval of a share
     const z = 1.96, p = k / n, d = 1 + z * z / n, c = (p + z * z / (2 * n)) / d, w = z * Math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / d;
     return [Math.max(0, c - w), Math.min(1, c + w)];
   };
   TTSD.wilson = wilson;
 
   TTSD.mounts.blind = (root) => {
-    let value = null, order = null, heard = { A: 0, B: 0 }, need = { A: 0, B: 0 }, voted = null, last = null;
+    let order = null, heard = { A: 0, B: 0 }, voted = null, last = null, round = 0;
     root.className = "card blind";
-    const start = h("button", { type: "button", class: "start" }, "Start a blind test of the shown run");
-    const words = h("p", { class: "lead" }), buttons = {}, votesRow = h("div", { class: "votes" }), reveal = h("p", { class: "reveal", role: "status" }), tally = h("div", { class: "tally" });
-    const row = h("div", { class: "ab" });
+    const words = h("p", { class: "lead" }), votesRow = h("div", { class: "votes" }), reveal = h("p", { class: "reveal", role: "status" }), tally = h("div", { class: "tally" });
+    const start = TTSD.button("Start a blind test", { class: "start" }, () => begin()), leave = TTSD.button("End the test", { class: "small" }, () => finish());
+    const buttons = {}, bars = {}, row = h("div", { class: "ab" });
     for (const k of ["A", "B"]) {
-      buttons[k] = h("button", { type: "button", class: "clip" }, h("b", {}, k), h("span", {}, "play"), h("i", { class: "bar" }));
+      bars[k] = h("i", { class: "bar" });
+      buttons[k] = h("button", { type: "button", class: "clip" }, h("b", {}, k), h("span", {}, "play"), bars[k]);
       buttons[k].onclick = () => deck.toggle(order[k]);
       row.append(buttons[k]);
     }
@@ -26,57 +26,52 @@
       cast[k].onclick = () => vote(k);
       votesRow.append(cast[k]);
     }
-    const wipe = h("button", { type: "button", class: "plain" }, "Forget my votes"), save = h("button", { type: "button", class: "plain" }, "Save them as JSON");
-    wipe.onclick = () => { keep([]); count(); };
-    save.onclick = () => {
-      const a = h("a", { download: "blind-votes.json", href: URL.createObjectURL(new Blob([JSON.stringify(votes(), null, 1)], { type: "application/json" })) });
-      a.click(); URL.revokeObjectURL(a.href);
-    };
-    root.append(words, start, row, votesRow, reveal, tally, h("div", { class: "plain-row" }, save, wipe));
+    const wipe = TTSD.button("Forget my votes", { class: "small" }, () => { keep([]); count(); });
+    const save = TTSD.button("Save my votes as JSON", { class: "small" }, () => TTSD.save("blind-votes.json", new Blob([JSON.stringify(votes(), null, 1)], { type: "application/json" })));
+    root.append(words, start, row, votesRow, reveal, tally, h("div", { class: "row" }, leave, save, wipe));
 
-    const enough = (k) => heard[k] >= need[k];
+    const able = () => TTSD.board.lanes().filter((l) => TTSD.count.done(l) && l.seconds >= SHORTEST);
+    const pairs = () => { const all = able(); return all.flatMap((a, i) => all.slice(i + 1).filter((b) => b.made.text === a.made.text).map((b) => [a, b])); };
+    const enough = (k) => heard[k] >= SHORTEST - 0.05;
     const refresh = () => {
-      const on = !!order && !voted, ready = value && value.ready;
-      words.textContent = !ready ? "Speak both sides first, or open a recorded run: then you can compare them without knowing which is which."
-        : !order ? "Both clips at the same loudness, in a random order. Names and numbers come after your vote."
-          : voted ? "" : "Listen to at least three seconds of each, then choose.";
-      start.hidden = !ready || !!order && !voted; row.hidden = votesRow.hidden = !order;
-      start.textContent = voted ? "Once more" : "Start a blind test of the shown run";
+      const on = !!order && !voted, ready = pairs().length > 0;
+      words.textContent = !ready && !order ? "Two lanes of one text, each at least 3 s long, are needed: speak a longer text, or open a recorded run."
+        : !order ? "Two lanes of the board at the same loudness, in a random order. Names and figures stay out of sight until you have voted."
+          : voted ? "" : `Round ${round}. Listen to at least three seconds of each, then choose.`;
+      start.hidden = on || !ready; row.hidden = votesRow.hidden = !on; leave.hidden = !order;
+      start.textContent = voted ? "Next round" : "Start a blind test";
       document.body.classList.toggle("blind-on", on);
       for (const k of ["A", "B"]) {
-        const mine = order && deck.playing && deck.side === order[k];
+        const mine = order && deck.playing && deck.lane === order[k];
         buttons[k].querySelector("span").textContent = mine ? "pause" : "play";
         buttons[k].classList.toggle("audible", !!mine);
-        if (order) buttons[k].querySelector(".bar").style.width = enough(k) ? "100%" : `${Math.floor(100 * heard[k] / need[k])}%`;
+        bars[k].style.width = `${Math.floor(100 * Math.min(1, enough(k) ? 1 : heard[k] / SHORTEST))}%`;
       }
-      const able = on && enough("A") && enough("B");
-      Object.values(cast).forEach((b) => { b.disabled = !able; });
+      Object.values(cast).forEach((b) => { b.disabled = !(on && enough("A") && enough("B")); });
     };
-    start.onclick = () => {
-      const swap = Math.random() < 0.5;
-      order = swap ? { A: "method", B: "baseline" } : { A: "baseline", B: "method" };
-      heard = { A: 0, B: 0 }; voted = null; last = null; reveal.textContent = "";
-      for (const k of ["A", "B"]) need[k] = Math.min(3, deck.tracks[order[k]].seconds * 0.9);   // of the clips as they are now
-      deck.quiet(); deck.matched = true; deck.side = null;
-      for (const [n, s] of Object.entries(value.sides)) deck.tracks[n].gain = s.gain;
+    const begin = () => {
+      const all = pairs(), [a, b] = all[Math.floor(Math.random() * all.length)], swap = Math.random() < 0.5;
+      order = swap ? { A: b.id, B: a.id } : { A: a.id, B: b.id };
+      heard = { A: 0, B: 0 }; voted = null; last = null; reveal.textContent = ""; round++;
+      deck.quiet(); deck.matched = true; deck.lane = null; deck.at = 0;
       refresh();
     };
-    const end = () => { deck.matched = false; };
+    const finish = () => { order = null; voted = null; reveal.textContent = ""; deck.matched = false; deck.quiet(); refresh(); };
     const vote = (k) => {
       if (!order || voted || cast[k].disabled) return;
       voted = k;
-      const won = k === "0" ? "same" : order[k], fact = (n) => `${value.sides[n].title}, real-time factor ${value.sides[n].rtf.toFixed(2)}`;
-      keep([...votes(), { run: value.id, method: value.sides.method.title, baseline: value.sides.baseline.title, first: order.A, won, at: new Date().toISOString() }]);
-      reveal.textContent = `A was ${fact(order.A)}. B was ${fact(order.B)}.`;
-      end(); count(); refresh();
+      const of = (id) => TTSD.board.get(id), name = (l) => `${l.title}${l.dials ? ` (${l.dials})` : ""}`, fact = (l) => { const quick = TTSD.count.faster(l.speed); return `${name(l)}${quick ? `, ${quick.words}` : ""}`; };
+      const a = of(order.A), b = of(order.B), better = k === "0" ? null : of(order[k]), worse = k === "0" ? null : of(order[k === "A" ? "B" : "A"]);
+      keep([...votes(), { A: name(a), B: name(b), won: better ? name(better) : "same", lost: worse ? name(worse) : "same", text: a.made.text, at: new Date().toISOString() }]);
+      reveal.textContent = `A was ${fact(a)}. B was ${fact(b)}.`;
+      deck.matched = false; deck.quiet(); count(); refresh();
     };
     const count = () => {
-      const all = votes(), by = {};
-      for (const v of all) { const t = by[v.method] = by[v.method] || { method: 0, baseline: 0, same: 0 }; t[v.won]++; }
-      tally.replaceChildren(...Object.entries(by).map(([name, t]) => {
-        const n = t.method + t.baseline, [low, high] = n ? wilson(t.method, n) : [0, 1];
-        return h("p", {}, h("b", {}, name), ` preferred ${t.method}, baseline ${t.baseline}, no difference ${t.same}`,
-          n ? `. Share for the method ${Math.round(100 * t.method / n)} %, 95 % interval ${Math.round(100 * low)} to ${Math.round(100 * high)} %.` : ".");
+      const all = votes(), by = new Map();
+      for (const v of all) { const key = [v.A, v.B].sort().join(" or "); by.set(key, [...(by.get(key) || []), v]); }
+      tally.replaceChildren(...[...by].map(([key, list]) => {
+        const first = [list[0].A, list[0].B].sort()[0], won = list.filter((v) => v.won === first).length, n = list.filter((v) => v.won !== "same").length, [low, high] = n ? wilson(won, n) : [0, 1];
+        return h("p", {}, h("b", {}, key), `: ${list.length} round${list.length > 1 ? "s" : ""}, no difference ${list.length - n}`, n ? `. ${first} preferred in ${won} of ${n}, ${Math.round(100 * won / n)} %, 95 % interval ${Math.round(100 * low)} to ${Math.round(100 * high)} %.` : ".");
       }));
       save.hidden = wipe.hidden = !all.length;
     };
@@ -84,7 +79,7 @@
       if (!order || voted) return;
       if (kind === "state" && !deck.playing) last = null;
       if (kind === "time" && deck.playing) {   // heard: seconds of the clip, however seldom the page draws; a jump passes through "state"
-        if (last) heard[order.A === m.side ? "A" : "B"] += Math.max(0, m.t - last.t);
+        if (last) heard[order.A === m.id ? "A" : "B"] += Math.max(0, m.t - last.t);
         last = m;
       }
       if (kind === "time" || kind === "state") refresh();
@@ -95,7 +90,7 @@
       if (key === "1" || key === "2") { buttons[key === "1" ? "A" : "B"].click(); return true; }
       return false;
     };
+    TTSD.board.on(() => { if (order && !(TTSD.board.get(order.A) && TTSD.board.get(order.B))) finish(); else refresh(); });
     count(); refresh();
-    return (m) => { if (!value || m.id !== value.id || !m.ready) { order = null; voted = null; reveal.textContent = ""; end(); } value = m; refresh(); };
   };
 })();

@@ -1,20 +1,8 @@
 // Small SVG charts: the live pair (real-time factor, KV cache) and the plots that belong to a method.
 (() => {
-  const { h } = TTSD, NS = "http://www.w3.org/2000/svg";
-  const s = (tag, attrs, ...kids) => {
-    const e = document.createElementNS(NS, tag);
-    for (const [k, v] of Object.entries(attrs || {})) e.setAttribute(k, v);
-    e.append(...kids);
-    return e;
-  };
-  const ticks = (max, n) => {
-    if (!(max > 0)) return [0];
-    const raw = max / n, power = 10 ** Math.floor(Math.log10(raw)), unit = [1, 2, 2.5, 5, 10].find((u) => u * power >= raw) * power;
-    return Array.from({ length: Math.floor(max / unit + 1e-9) + 1 }, (_, i) => i * unit);
-  };
-  TTSD.ticks = ticks;
+  const { h, s, ticks } = TTSD;
 
-  // series: [{name, side, points: [[x, y]...]}]. The method's line is solid, the baseline's dashed: not by colour alone.
+  // series: [{name, slot, points: [[x, y]...]}]. Lines differ by dashes too, not by colour alone.
   TTSD.lineChart = (root, o) => {
     const box = h("div", { class: "chart" }), title = h("h4", {}, o.title), hint = h("small", {}, o.hint || ""), legend = h("div", { class: "legend" });
     const svg = s("svg", { role: "img" }), tip = h("div", { class: "tip", hidden: "" });
@@ -38,13 +26,13 @@
       for (const r of series) {
         if (!r.points.length) continue;
         const d = r.points.map((p, i) => `${i ? "L" : "M"}${x(p[0]).toFixed(1)} ${y(p[1]).toFixed(1)}`).join("");
-        parts.push(s("path", { d, class: `line ${r.side}` }));
+        parts.push(s("path", { d, class: `line slot-${r.slot}` }));
         const [lx, ly] = r.points[r.points.length - 1];
-        parts.push(s("circle", { cx: x(lx), cy: y(ly), r: 3.5, class: `end ${r.side}` }));
+        parts.push(s("circle", { cx: x(lx), cy: y(ly), r: 3.5, class: `end slot-${r.slot}` }));
       }
       svg.replaceChildren(...parts);
       svg.setAttribute("aria-label", `${o.title}. ` + series.map((r) => r.points.length ? `${r.name}: ${o.format(r.points[r.points.length - 1][1])} at ${r.points[r.points.length - 1][0].toFixed(1)} s` : "").join(". "));
-      legend.replaceChildren(...series.filter((r) => r.points.length).map((r) => h("span", { class: r.side }, h("i", {}), r.name, h("b", {}, (o.exact || o.format)(r.points[r.points.length - 1][1])))));
+      legend.replaceChildren(...series.filter((r) => r.points.length).map((r) => h("span", { class: `slot-${r.slot}` }, h("i", {}), r.name, h("b", {}, (o.exact || o.format)(r.points[r.points.length - 1][1])))));
       geometry = { left, right, w, xs };
     };
     svg.addEventListener("pointermove", (e) => {
@@ -63,62 +51,24 @@
     return (next) => { series = next; draw(); };
   };
 
-  TTSD.mounts.charts = (root) => {
-    root.className = "card charts";
-    const rtf = TTSD.lineChart(root, { title: "Real-time factor so far", hint: "lower is better", settle: true, format: (v) => (+v.toFixed(2)).toString(), exact: (v) => v.toFixed(2), line: 1, lineWord: "real time" });
-    const kv = TTSD.lineChart(root, { title: "KV cache", hint: "live bytes by seconds of audio", format: (v) => v ? TTSD.bytes(v) : "0" });
-    let points = {}, titles = {};
-    const draw = () => {
-      const of = (column) => ["baseline", "method"].filter((n) => points[n]).map((n) => ({ side: n, name: titles[n] || (n === "baseline" ? "Baseline" : "Method"), points: points[n].map((p) => [p[0], p[column]]) }));
-      rtf(of(1)); kv(of(2));
-    };
-    draw();
-    return (m) => {
-      points = m.add ? { ...points, ...m.points } : m.points;
-      titles = m.add ? { ...titles, ...m.titles } : m.titles || {};
-      draw();
+  TTSD.charts = (root) => {
+    const kv = TTSD.lineChart(root, { title: "KV cache", hint: "live bytes by seconds of audio; lower is better", format: (v) => v ? TTSD.bytes(v) : "0" });
+    const rtf = TTSD.lineChart(root, { title: "Real-time factor so far", hint: "seconds of computing per second of audio, first round; lower is better", settle: true, format: (v) => (+v.toFixed(2)).toString(), exact: (v) => v.toFixed(2), line: 1, lineWord: "real time" });
+    return (lanes) => {
+      const of = (column) => lanes.filter((l) => l.curve && l.curve.length).map((l) => ({ slot: TTSD.board.slot(l.id), name: l.title, points: l.curve.map((p) => [p[0], p[column]]) }));
+      kv(of(2)); rtf(of(1));
     };
   };
 
-  const bars = (root, p) => {
-    const box = h("div", { class: "chart bars" }, h("div", { class: "chart-head" }, h("h4", {}, p.title)));
+  const bars = (root, p, slot, name) => {
+    const box = h("div", { class: `chart bars slot-${slot}` }, h("div", { class: "chart-head" }, h("h4", {}, p.title), h("small", {}, name)));
     const top = Math.max(...p.y, 1e-9);
     const rows = p.x.map((x, i) => h("div", { class: "bar" }, h("span", {}, x), h("i", { style: `width:${(70 * p.y[i] / top).toFixed(1)}%` }), h("b", {}, `${+p.y[i].toFixed(3)} ${p.unit}`)));
     box.append(...rows);
     root.append(box);
   };
-  const scatter = (root, p) => {   // lower left is better: faster and better understood
-    const box = h("div", { class: "chart" }, h("div", { class: "chart-head" }, h("h4", {}, p.title), h("small", {}, p.hint)));
-    const svg = s("svg", { role: "img", "aria-label": `${p.title}: ` + p.points.map(([x, y, name]) => `${name} ${x.toFixed(2)}, ${Math.round(100 * y)} %`).join("; ") });
-    box.append(svg); root.append(box);
-    const draw = () => {
-      const w = box.clientWidth, height = 230, left = 46, right = 16, top = 14, bottom = 40;
-      if (!w) return;
-      svg.setAttribute("viewBox", `0 0 ${w} ${height}`); svg.setAttribute("height", height);
-      const xs = Math.max(...p.points.map((q) => q[0])) * 1.15, ys = Math.max(...p.points.map((q) => q[1])) * 1.2 || 1;
-      const x = (v) => left + (w - left - right) * v / xs, y = (v) => height - bottom - (height - top - bottom) * v / ys;
-      const parts = [s("text", { x: (left + w - right) / 2, y: height - 4, "text-anchor": "middle" }, `${p.x_label}, ${p.y_label} upwards; lower left is better`)];
-      for (const t of ticks(ys, 3)) parts.push(s("line", { x1: left, x2: w - right, y1: y(t), y2: y(t), class: "grid" }), s("text", { x: left - 7, y: y(t) + 4, "text-anchor": "end" }, `${+(100 * t).toFixed(1)} %`));
-      for (const t of ticks(xs, 4)) parts.push(s("text", { x: x(t), y: height - 22, "text-anchor": "middle" }, `${+t.toFixed(2)}`));
-      for (const [px, py, name] of p.points) {
-        const side = name.startsWith("baseline") ? "baseline" : "method", past = x(px) > w * 0.6;
-        parts.push(s("circle", { cx: x(px), cy: y(py), r: 4.5, class: `end ${side}` }), s("text", { x: x(px) + (past ? -8 : 8), y: y(py) + 4, "text-anchor": past ? "end" : "start" }, name));
-      }
-      svg.replaceChildren(...parts);
-    };
-    new ResizeObserver(draw).observe(box);
-  };
-  const PARTS = ["method", "baseline", "third", "fourth"];
-  TTSD.mounts.plots = (root) => {
-    root.className = "own";
-    return (m) => {
-      root.replaceChildren();
-      for (const p of m.plots || []) {
-        if (p.kind === "bars") { bars(root, p); continue; }
-        if (p.kind === "scatter") { scatter(root, p); continue; }
-        const format = p.y_label === "bytes" ? (v) => v ? TTSD.bytes(v) : "0" : (v) => `${Math.round(100 * v)} %`;
-        TTSD.lineChart(root, { title: p.title, format, max: p.max })(p.series.map((r, i) => ({ ...r, side: PARTS[i % 4] })));
-      }
-    };
+  TTSD.plot = (root, p, slot, name) => {
+    if (p.kind === "bars") { bars(root, p, slot, name); return; }
+    TTSD.lineChart(root, { title: p.title, hint: name, max: p.max, format: (v) => `${Math.round(100 * v)} %` })(p.series.map((r) => ({ ...r, slot })));
   };
 })();

@@ -1,28 +1,15 @@
-// Keys, the link that carries the settings, and following the colour scheme. No drawing, no sound of its own.
+// Keys, and the link that carries the settings. No drawing, no sound of its own.
 (() => {
-  const deck = TTSD.deck;
+  const { deck } = TTSD;
   TTSD.press = (id) => {
-    const e = document.getElementById(id);
-    const target = e && (e.matches("button,a") ? e : e.querySelector("a,button"));
+    const e = document.getElementById(id), target = e && (e.matches("button,a") ? e : e.querySelector("a,button"));
     if (target) target.click();
   };
-  // a: text, voice, method, seed, max_seconds, temperature, top_k, top_p, repeat_window, repeat_ratio, then every method's dials
-  TTSD.address = (names, a) => {
-    const keys = ["text", "voice", "method", "seed", "max_seconds", "temperature", "top_k", "top_p", "repeat_window", "repeat_ratio"];
-    const q = new URLSearchParams();
-    keys.forEach((k, i) => { if (a[i] !== null && a[i] !== undefined && a[i] !== "") q.set(k, a[i]); });
-    let at = keys.length;
-    for (const [name, fields] of names) {
-      if (name === a[2]) fields.forEach((f, i) => q.set(f, a[at + i]));
-      at += fields.length;
-    }
-    return `${location.origin}${location.pathname}?${q}`;
-  };
-  TTSD.link = (names, a) => {
-    const url = TTSD.address(names, a);
+  TTSD.link = () => {
+    const url = TTSD.form.address();
     history.replaceState(null, "", url);
     const done = (word) => {
-      const b = document.getElementById("link");
+      const e = document.getElementById("link"), b = e && (e.matches("button") ? e : e.querySelector("button"));
       if (!b) return;
       b.textContent = word;
       setTimeout(() => { b.textContent = "Copy link"; }, 1600);
@@ -31,17 +18,18 @@
     else done("In the address");
   };
 
-  const typing = (e) => e.target.closest && e.target.closest("input, textarea, select, [contenteditable], [role=listbox], [role=slider]:not(.wave)");
+  TTSD.look = () => { if (window.innerWidth <= 900) document.getElementById("board").scrollIntoView({ behavior: "smooth" }); };   // where the form stands above the lanes
+
+  const own = (e) => e.target.closest && e.target.closest("input, textarea, select, [contenteditable], [role=listbox], [role=slider], [role=tab], [role=radiogroup]");
   document.addEventListener("keydown", (e) => {
     if ((e.ctrlKey || e.metaKey) && e.key === "Enter") { e.preventDefault(); TTSD.press("run"); return; }
-    if (e.key === "Escape") { const b = document.getElementById("stop"); if (b && !b.disabled) TTSD.press("stop"); else deck.pause(); return; }
-    if (e.ctrlKey || e.metaKey || e.altKey || typing(e)) return;
+    if (e.key === "Escape") { const b = document.querySelector("button#stop, #stop button"); if (b && !b.disabled) b.click(); else deck.pause(); return; }
+    if (e.ctrlKey || e.metaKey || e.altKey || own(e)) return;   // a focused control keeps its own keys
     if (TTSD.blindKey && TTSD.blindKey(e.key.toLowerCase())) { e.preventDefault(); return; }
-    if (e.key === " " && e.target.closest && e.target.closest("button, a, [role=tab]")) return;
-    const acts = { " ": () => deck.toggle(), 1: () => deck.seek("baseline", deck.side === "baseline" ? 0 : deck.side ? deck.map("method", deck.position()) : 0),
-      2: () => deck.seek("method", deck.side === "method" ? 0 : deck.side ? deck.map("baseline", deck.position()) : 0),
-      x: () => deck.swap(), ArrowLeft: () => deck.nudge(-1), ArrowRight: () => deck.nudge(1) };
-    const act = acts[e.key] || acts[e.key.toLowerCase()];
-    if (act && !(e.key.startsWith("Arrow") && e.target.closest && e.target.closest("[role=tab],[role=radiogroup]"))) { e.preventDefault(); act(); }
+    if (e.key === " " && e.target.closest && e.target.closest("button, a, summary")) return;
+    const nth = Number(e.key), lane = nth >= 1 && nth <= 6 ? deck.order[nth - 1] : null;
+    const acts = { " ": () => deck.toggle(), x: () => deck.swap(), ArrowLeft: () => deck.nudge(-1), ArrowRight: () => deck.nudge(1) };
+    const act = lane ? () => deck.lane && deck.lane !== lane && deck.playing ? deck.swap(lane) : deck.seek(lane, 0) : acts[e.key] || acts[e.key.toLowerCase()];
+    if (act && !(e.key.startsWith("Arrow") && e.target.closest && e.target.closest(".scroller, .scroll"))) { e.preventDefault(); act(); }
   });
 })();

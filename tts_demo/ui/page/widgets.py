@@ -1,0 +1,78 @@
+"""The page's own components: Python shells around the scripts in ``static/``. Values are JSON messages to the browser.
+
+``gr.Audio(streaming=True)`` adds 0.3 to 1.4 s of its own before sound starts, so live audio goes to Web Audio as
+16-bit PCM instead; ``gr.Plot`` is rebuilt on every update, so live curves are drawn by a script as well.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import numpy as np
+
+STATIC = Path(__file__).parents[1] / "static"
+SCRIPTS = (
+    "base.js",
+    "store.js",
+    "deck.js",
+    "figures.js",
+    "charts.js",
+    "map.js",
+    "lane.js",
+    "board.js",
+    "voice.js",
+    "form.js",
+    "blind.js",
+    "export.js",
+    "page.js",
+)
+
+
+def head() -> str:
+    """Every script of the page, inline: nothing is fetched from elsewhere."""
+    return "".join(f"<script>{(STATIC / name).read_text(encoding='utf-8')}</script>" for name in SCRIPTS)
+
+
+def css() -> str:
+    return (STATIC / "style.css").read_text(encoding="utf-8")
+
+
+def widget(mount: str, functions: list[Callable] | None = None, value: Any = None) -> gr.HTML:
+    """A component drawn by ``TTSD.mounts[mount]`` in the browser, which may call ``functions`` on the server."""
+    return gr.HTML(
+        value=message(value) if value else None,
+        html_template=f"<div class='widget' data-mount='{mount}'></div>",
+        js_on_load=f"TTSD.mount('{mount}', element, props, watch, trigger, "
+        f"{'server' if functions else 'null'}, {'upload' if functions else 'null'})",
+        container=False,
+        apply_default_css=False,
+        elem_id=mount,
+        server_functions=[server(f) for f in functions or ()] or None,
+    )
+
+
+def server(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A method as the plain function that Gradio can mark as callable from the browser."""
+
+    @functools.wraps(function)
+    def call(argument: Any) -> Any:
+        return function(argument)
+
+    return call
+
+
+def message(value: dict[str, Any]) -> str:
+    """A widget's value as one string: Gradio sends the difference to the value before, and its differences of lists are
+    not always put together again as they were."""
+    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
+
+
+def pcm(samples: np.ndarray) -> str:
+    """int16 [N] as the browser wants it."""
+    return base64.b64encode(np.ascontiguousarray(samples, dtype="<i2").tobytes()).decode()

@@ -1,0 +1,67 @@
+"""Lanes spoken in rounds of turns: every lane goes on a little at a time, so that all of them meet the same machine.
+
+The first round is heard; the further ones speak the same again for the clock alone, so that a ratio of speeds comes
+with its spread. Short speech gets more rounds, because its times scatter more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ... import engine
+from ...config import Request
+from ...measure.turns import turns
+
+SPEECH = 12.0  # seconds of the first lane's speech, over all rounds, that a ratio should rest on
+FEWEST, MOST = 2, 5
+BUDGET = 40.0  # seconds of computing in all rounds together beyond which no further one starts
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round of turns has ended: LM-RTF of every lane in it. ``left``: rounds still to come."""
+
+    lm_rtf: tuple[float, ...]
+    number: int
+    left: int
+
+
+def wanted(seconds: float) -> int:
+    """Rounds for a first lane that speaks this long."""
+    return min(MOST, max(FEWEST, math.ceil(SPEECH / max(seconds, 0.1))))
+
+
+def rounds(
+    stack: Any, requests: Sequence[Request], should_stop: Callable[[], bool] = lambda: False, most: int = MOST
+) -> Iterator[tuple[int, engine.Event | Round]]:
+    """(which lane, its next event) of a first round, then ``(-1, Round)`` at the end of every round. ``most``: 1 for
+    the first alone, untold. A round that was stopped is not counted."""
+    done: dict[int, engine.Done] = {}
+    for which, event in turns(stack, requests, should_stop=should_stop):
+        if isinstance(event, engine.Done):
+            done[which] = event
+        yield which, event
+    took = sum(d.snapshot.total_seconds for d in done.values())
+    number, count = 1, min(most, wanted(done[0].snapshot.audio_seconds))
+    if most == 1 or any(d.stopped for d in done.values()):
+        return
+    yield -1, Round(tuple(done[i].snapshot.lm_rtf for i in range(len(requests))), number, _left(number, count, took))
+    unseen = [replace(request, capture_attention=False) for request in requests]
+    while _left(number, count, took):
+        again: dict[int, engine.Done] = {}
+        for which, event in turns(stack, unseen, should_stop=should_stop):
+            if isinstance(event, engine.Done):
+                again[which] = event
+        if any(d.stopped for d in again.values()):
+            return
+        number += 1
+        rtf = tuple(again[i].snapshot.lm_rtf for i in range(len(requests)))
+        yield -1, Round(rtf, number, _left(number, count, took))
+
+
+def _left(number: int, count: int, took: float) -> int:
+    """Rounds still to come when each takes ``took`` seconds of computing."""
+    return sum((n + 1) * took <= BUDGET for n in range(number, count))

@@ -1,0 +1,47 @@
+"""Warming up once at start-up: the first run of a method claims memory and chooses kernels, and no visitor's comparison
+should be made of that."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ... import audio, engine
+from ...config import Request, UserError
+from ...methods import METHODS
+from ..zerogpu import forks
+
+log = logging.getLogger("tts_demo.ui")
+TEXT = "The kettle sang, and the cat listened."
+
+
+class Warmth:
+    """Loads a stack and speaks a second unheard with every method; ``words`` says how far it has come."""
+
+    def __init__(self, voice: Path | None = None) -> None:
+        self.words, self._voice = "loading the model", voice
+
+    def loader(self, load: Callable[[], Any]) -> Callable[[], Any]:
+        """``load`` followed by the warm-up."""
+
+        def loaded() -> Any:
+            stack = load()
+            if self._voice and not forks():  # there every process warms up for itself
+                self.warm(stack)
+            return stack
+
+        return loaded
+
+    def warm(self, stack: Any) -> None:
+        """Every method the stack has, one after the other. A method that cannot run here is left cold."""
+        recording = audio.read(self._voice.read_bytes(), target=stack.sample_rate)
+        prompt = stack.encode_prompt(recording.samples, recording.rate, None)
+        for number, name in enumerate(METHODS, 1):
+            self.words = f"warming up, {number} of {len(METHODS)} methods"
+            try:
+                request = Request(TEXT, prompt, name, sampling=stack.sampling, max_seconds=2.0)
+                engine.warm_up(stack, request)
+            except UserError as error:
+                log.info("%s stays cold: %s", name, error)

@@ -1,0 +1,59 @@
+"""What a lane says of itself in words: its dials, its conditions, and what went wrong in it. Plain text, no HTML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...methods import METHODS
+from .session import Lane, Take
+
+
+def dials(method: str, options: dict[str, Any]) -> str:
+    """'Patch size 4 tokens, ...': the settings by the labels of the page's dials; empty where a method has none."""
+    metadata = METHODS[method].Options.__dataclass_fields__ if method in METHODS else {}
+    parts = []
+    for name, value in options.items():
+        m = metadata[name].metadata if name in metadata else {}
+        shown = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+        parts.append(" ".join(filter(None, (m.get("label", name), shown, m.get("unit")))))
+    return ", ".join(parts)
+
+
+def conditions(lane: Lane, recorded: bool) -> list[str]:
+    """What a lane's figures depend on, one fact an entry."""
+    c = lane.made.conditions
+    facts = [
+        f"{c.get('stack', '?')} stack",
+        f"{c.get('processor') or c.get('device', '?')}, {c.get('dtype', '?')}",
+        f"checkpoint {str(c.get('checkpoint_hash', '?'))[:10]}",
+        f"prompt {c.get('prompt_seconds', 0):.1f} s",
+    ]
+    if c.get("cold"):
+        facts.append("first run after loading: do not quote its times")
+    if recorded:
+        facts.append(f"recorded{' on ' + c['machine'] if c.get('machine') else ''}, not run here")
+    return facts + list(c.get("notes", ()))
+
+
+def warnings(lane: Lane) -> list[str]:
+    """One sentence for each thing that makes the speech shorter or other than the text."""
+    found = list(lane.notes)
+    if lane.stopped:
+        found.append("Stopped before the end of the text.")
+    elif lane.truncated and not lane.notes:
+        found.append(f"Cut at {lane.seconds:.1f} s: the rest of the text was not spoken.")
+    if not len(lane.audio):
+        found.append("Nothing was spoken.")
+    return found
+
+
+def done(take: Take, rounds: int) -> str:
+    """The status line after a take."""
+    count = len(take.lanes) - 1
+    if not take.lanes:
+        return "Stopped before anything was spoken."
+    if any(lane.stopped for lane in take.lanes):
+        return "Stopped. What was spoken so far can be heard and inspected."
+    beside = f" and {count} setting{'s' * (count > 1)} beside it" if count else " alone"
+    timed = f", timed in {rounds} rounds of turns" if count and rounds > 1 else ""
+    return f"The baseline{beside}{timed}."

@@ -1,0 +1,163 @@
+// The form: voice, text, the lanes to compare, seed and sampling. Kept in this browser; a link sets it.
+(() => {
+  const { h, store } = TTSD;
+  let ask = null, state = null, chosen = 0, drawn = () => {};
+  const equal = (a, b) => JSON.stringify(Object.entries(a).sort()) === JSON.stringify(Object.entries(b).sort());
+  const method = (name) => ask.methods.find((m) => m.name === name);
+  const defaults = (name) => Object.fromEntries(method(name).dials.map((d) => [d.name, d.default]));
+  const preset = (lane) => { const found = method(lane.method).presets.find((p) => equal(p.options, lane.options)); return found ? found.name : "Custom"; };
+  const fresh = (name) => { const m = method(name), middle = m.presets[1]; return { method: name, options: middle ? { ...middle.options } : defaults(name) }; };
+  const words = (lane) => method(lane.method).dials.map((d) => `${d.label} ${{ true: "on", false: "off" }[lane.options[d.name]] || lane.options[d.name]}`).join(", ");
+
+  const initial = () => ({
+    text: ask.texts[Math.min(1, ask.texts.length - 1)], voice: ask.voices.length ? ask.voices[0].name : "", own: "", consent: false, prompt_text: "",
+    lanes: [fresh((ask.methods.find((m) => m.name !== "baseline") || ask.methods[0]).name)], seed: 1, max_seconds: ask.seconds, attention: true,
+    ...Object.fromEntries(ask.sampling.map((s) => [s.name, s.default])),
+  });
+  const valid = (s) => {         // what was kept by an older page may name what no longer is
+    const good = { ...initial(), ...s, own: "", consent: false };
+    good.lanes = (good.lanes || []).filter((l) => l && method(l.method)).slice(0, ask.most).map((l) => ({ method: l.method, options: { ...defaults(l.method), ...Object.fromEntries(Object.entries(l.options || {}).filter(([k]) => k in defaults(l.method))) } }));
+    if (!ask.voices.some((v) => v.name === good.voice)) good.voice = initial().voice;
+    good.max_seconds = Math.min(good.max_seconds, ask.seconds);
+    return good;
+  };
+  const keep = () => { const { own, consent, ...rest } = state; store.note("form", rest); };
+
+  TTSD.form = {
+    value: () => state ? { ...state, lanes: state.lanes.map((l) => ({ ...l, options: { ...l.options } })) } : null,
+    use(lanes) {                 // settings of an earlier run
+      const first = lanes[0], others = lanes.filter((l) => l.id !== `${l.take}.0`);
+      const { voice, ...made } = first.made;
+      state = valid({ ...state, ...made, voice: ask.voices.some((v) => v.name === voice) ? voice : state.voice, lanes: others.map((l) => ({ method: l.method, options: l.options })) });
+      chosen = 0; keep(); drawn();
+    },
+    address() {
+      const q = new URLSearchParams();
+      q.set("text", state.text); if (state.voice) q.set("voice", state.voice);
+      for (const l of state.lanes) q.append("lane", [l.method, ...Object.entries(l.options).map(([k, v]) => `${k}:${String(v).replaceAll(",", "+")}`)].join(","));
+      q.set("seed", state.seed); q.set("max_seconds", state.max_seconds);
+      for (const s of ask.sampling) if (state[s.name] !== s.default) q.set(s.name, state[s.name]);
+      return `${location.origin}${location.pathname}?${q}`;
+    },
+  };
+
+  const dialOf = (d, value, set, id) => {
+    const help = d.help ? h("small", { class: "quiet", id: `${id}-help` }, d.help) : null, described = d.help ? `${id}-help` : null;
+    const label = `${d.label}${d.unit ? ` (${d.unit})` : ""}`;
+    if (d.kind === "choice") return h("fieldset", { class: "dial" }, h("legend", {}, label), h("div", { class: "chips" }, ...d.choices.map((c, i) => {
+      const r = h("input", { type: "radio", name: id, id: `${id}-${i}`, checked: c === value, value: c });
+      r.onchange = () => set(c);
+      return h("span", { class: "chip" }, r, h("label", { for: r.id }, String(c).replaceAll(",", ", ")));
+    })), help);
+    if (d.kind === "tick") { const t = h("input", { type: "checkbox", id, checked: value, "aria-describedby": described }); t.onchange = () => set(t.checked); return h("div", { class: "dial" }, h("label", { class: "tick", for: id }, t, label), help); }
+    if (d.kind === "text") { const t = h("input", { type: "text", id, value, "aria-describedby": described }); t.onchange = () => set(t.value); return h("div", { class: "dial" }, h("label", { for: id }, label), t, help); }
+    const number = h("input", { type: "number", id, min: d.min, max: d.max, step: d.step, value, "aria-describedby": described });
+    const give = (v) => { const n = Number(v); if (Number.isFinite(n)) set(d.min === null || d.min === undefined ? n : Math.min(d.max, Math.max(d.min, n))); };
+    number.onchange = () => { give(number.value); if (slider) slider.value = number.value; };
+    const slider = d.kind === "slider" ? h("input", { type: "range", min: d.min, max: d.max, step: d.step, value, "aria-label": label, "aria-describedby": described }) : null;
+    if (slider) slider.oninput = () => { number.value = slider.value; give(slider.value); };
+    return h("div", { class: "dial" }, h("div", { class: "row" }, h("label", { for: id }, label), h("span", { class: "grow" }), number), slider, help);
+  };
+
+  TTSD.mounts.form = (root, trigger, server, upload) => {
+    root.className = "form";
+    const build = () => {
+      const panel = (n, name, ...kids) => h("section", { class: "card panel", "aria-labelledby": `step-${n}` }, h("h2", { id: `step-${n}` }, h("b", { "aria-hidden": "true" }, n), name), ...kids);
+      const picker = TTSD.voicePicker(ask, {
+        pick: (name) => { state.voice = name; keep(); picker.show(name); },
+        async own(file) {
+          const sent = await upload(file), answer = await server.take_voice(sent.path);
+          if (answer.error) return answer;
+          state.voice = ""; state.own = answer.path; state.consent = false; state.prompt_text = answer.text || ""; keep();
+          return { ...answer, url: `gradio_api/file=${answer.path}` };
+        },
+        consent: (on) => { state.consent = on; },
+        said: (t) => { state.prompt_text = t; },
+        transcribe: () => state.own ? server.transcribe(state.own) : Promise.resolve({ error: "There is no recording yet." }),
+      });
+
+      const text = h("textarea", { id: "text", rows: "3", "aria-describedby": "count", placeholder: "Type what should be said" });
+      const count = h("p", { class: "quiet", id: "count" }), over = h("p", { class: "quiet bad", id: "over", role: "status" }), said = h("div", { class: "said-list quiet", id: "preview" });
+      let timer = 0, asked = 0;
+      const preview = () => {
+        const n = text.value.trim().length, most = ask.characters;
+        count.textContent = `${n} of ${most} characters, about ${(n / 15).toFixed(0)} s of speech`;
+        over.textContent = n > most ? `${n - most} characters too many; what is behind “${text.value.trim().slice(Math.max(0, most - 24), most).trim()}” would not fit. Nothing was cut: shorten it, then press Speak.` : "";
+        text.setAttribute("aria-invalid", String(n > most));
+        text.style.height = "auto"; text.style.height = `${Math.min(260, text.scrollHeight + 2)}px`;
+        clearTimeout(timer);
+        timer = setTimeout(async () => {
+          const mine = ++asked, answer = await server.preview(text.value).catch(() => ({ parts: [] }));
+          if (mine !== asked) return;
+          const parts = answer.parts || [];
+          said.replaceChildren(...(answer.error ? [answer.error] : parts.length && (parts.length > 1 || parts[0].sounds || parts[0].words !== text.value.trim()) ? [h("details", { open: store.noted("preview", false) }, h("summary", {}, `What will be said: ${parts.length} sentence${parts.length > 1 ? "s" : ""}`), h("ol", {}, ...parts.map((p) => h("li", {}, p.words, p.sounds ? h("small", {}, p.sounds) : null))))] : []));
+          const fold = said.querySelector("details");
+          if (fold) fold.ontoggle = () => store.note("preview", fold.open);
+        }, 350);
+      };
+      text.oninput = () => { state.text = text.value; keep(); preview(); };
+      const examples = h("div", { class: "chips examples", role: "group", "aria-label": "Example texts" }, ...ask.texts.map((t) => TTSD.button(TTSD.cut(t, 19), { class: "small", title: t }, () => { before = state.text; state.text = text.value = t; keep(); preview(); back.hidden = !before || ask.texts.includes(before); })));
+      let before = "";
+      const back = TTSD.button("Bring back what I typed", { class: "small", hidden: true }, () => { state.text = text.value = before; back.hidden = true; keep(); preview(); });
+
+      const tabs = h("div", { class: "lane-tabs" }), editor = h("div", { class: "editor" });
+      const lanes = () => {
+        chosen = Math.max(0, Math.min(chosen, state.lanes.length - 1));
+        tabs.replaceChildren(h("div", { class: "lane-tab fixed" }, h("i", { class: "dot slot-0" }), h("span", {}, method("baseline").title, h("small", {}, "the baseline, always spoken"))),
+          ...state.lanes.map((l, i) => h("div", { class: `lane-tab${i === chosen ? " chosen" : ""}` },
+            h("button", { type: "button", class: "pick", "aria-pressed": String(i === chosen), "data-lane": i }, h("i", { class: `dot slot-${i + 1}` }), h("span", {}, method(l.method).title, h("small", {}, words(l) || "no dials"))),
+            TTSD.button("✕", { class: "tiny", "aria-label": `Remove setting ${i + 1}, ${method(l.method).title}` }, () => { state.lanes.splice(i, 1); keep(); lanes(); edit(); }))),
+          ...(state.lanes.length < ask.most ? [TTSD.button("+ Add a setting", { class: "add", id: "add-lane" }, () => {
+            const used = new Set(state.lanes.map((l) => l.method)), next = ask.methods.find((m) => m.name !== "baseline" && !used.has(m.name)) || ask.methods[0];
+            state.lanes.push(fresh(next.name)); chosen = state.lanes.length - 1; keep(); lanes(); edit();
+          })] : []));
+        tabs.querySelectorAll(".pick").forEach((b) => { b.onclick = () => { chosen = Number(b.dataset.lane); lanes(); edit(); tabs.querySelectorAll(".pick")[chosen].focus(); }; });
+      };
+      const edit = () => {
+        const lane = state.lanes[chosen];
+        if (!lane) { editor.replaceChildren(h("p", { class: "quiet" }, "Only the baseline will speak. Add a setting to compare it with.")); return; }
+        const m = method(lane.method), presets = h("div", { class: "chips presets", role: "group", "aria-label": "Preset" });
+        const mark = () => {
+          const now = preset(lane);
+          presets.replaceChildren(...m.presets.map((p) => TTSD.button(p.name, { class: "small", "aria-pressed": String(p.name === now) }, () => { lane.options = { ...p.options }; keep(); lanes(); edit(); })), ...(now === "Custom" ? [h("span", { class: "tag" }, "Custom")] : []));
+        };
+        mark();
+        const idea = h("div", {});
+        idea.innerHTML = m.card;   // the server's own markup
+        editor.replaceChildren(
+          h("fieldset", { class: "methods" }, h("legend", { class: "only-read" }, `Method of setting ${chosen + 1}`), h("div", { class: "chips" }, ...ask.methods.map((k) => {
+            const r = h("input", { type: "radio", name: "method", id: `method-${k.name}`, value: k.name, checked: k.name === lane.method });
+            r.onchange = () => { state.lanes[chosen] = fresh(k.name); keep(); lanes(); edit(); document.getElementById(`method-${k.name}`).focus(); };
+            return h("span", { class: "chip" }, r, h("label", { for: r.id }, k.title));
+          }))), ...(m.presets.length ? [presets] : []),
+          ...m.dials.map((d) => dialOf(d, lane.options[d.name], (v) => { lane.options[d.name] = v; keep(); mark(); lanes(); }, `dial-${d.name}`)),
+          h("details", { class: "about-method", open: store.noted("about-method", false) }, h("summary", {}, "What this method does"), idea));
+        editor.querySelector(".about-method").ontoggle = (e) => store.note("about-method", e.target.open);
+      };
+
+      const seed = h("input", { type: "number", id: "seed", min: "0", step: "1" });
+      seed.onchange = () => { state.seed = Math.max(0, Math.floor(Number(seed.value) || 0)); seed.value = state.seed; keep(); };
+      const dice = TTSD.button("New seed", { class: "small", id: "dice" }, () => { state.seed = Math.floor(Math.random() * 2147483647); seed.value = state.seed; keep(); });
+      const watch = h("input", { type: "checkbox", id: "attention" });
+      watch.onchange = () => { state.attention = watch.checked; keep(); };
+      const sampling = h("div", {});
+      const more = h("details", { id: "more" }, h("summary", {}, "Seed and sampling"),
+        h("div", { class: "row" }, h("label", { for: "seed" }, "Seed"), seed, dice),
+        h("label", { class: "tick", for: "attention" }, watch, "Show attention"), h("small", { class: "quiet" }, "A second, untimed pass: the figures stay the same, the wait is longer."), sampling);
+
+      drawn = () => {
+        text.value = state.text; seed.value = state.seed; watch.checked = state.attention;
+        picker.show(state.voice, !!state.own); lanes(); edit(); preview();
+        sampling.replaceChildren(...[{ name: "max_seconds", label: "Longest speech", unit: "s", help: "Speech is cut here; the lane says so.", min: Math.min(2, ask.seconds / 2), max: ask.seconds, step: 1 }, ...ask.sampling].map((s) => dialOf({ ...s, kind: "slider" }, state[s.name], (v) => { state[s.name] = v; keep(); }, s.name)));
+      };
+      root.replaceChildren(panel(1, "Voice", picker.root), panel(2, "Text", text, count, over, said, back, examples), panel(3, "Settings to compare", tabs, editor, more));
+      drawn();
+    };
+    return (m) => {
+      const first = !ask;
+      ask = { ...m, set: null };
+      if (first) { state = valid(store.noted("form", {})); build(); }
+      if (m.set && Object.keys(m.set).length) { state = valid({ ...state, ...m.set }); chosen = 0; keep(); drawn(); }
+    };
+  };
+})();
