@@ -8,6 +8,15 @@ from reading import words
 from tts_demo.text import preview
 
 ABBREVIATIONS = {
+    "Roe v. Wade": "roe versus wade",
+    "Art. IV, Sec. 2": "article four section two",
+    "Vol. III": "volume three",
+    "Sec. of State": "secretary of state",
+    "max. 5 kg": "maximum five kilograms",
+    "P.S. I love you.": "p s i love you",
+    "Pop. 27,262": "population twenty seven thousand two hundred sixty two",
+    "s/he": "she or he",
+    "M&Ms": "m and m's",
     "Dr. Smith vs. Mrs. Jones": "doctor smith versus missus jones",
     "Mr Smith and Ms. Lee": "mister smith and miz lee",
     "Prof. Lee": "professor lee",
@@ -44,6 +53,11 @@ ABBREVIATIONS = {
     "Tues. and Thurs.": "tuesday and thursday",
 }
 ROMAN = {
+    "WWII": "world war two",
+    "Rocky II and III": "rocky two and three",
+    "the XXI century": "the twenty first century",
+    "MCMXCIV": "nineteen ninety four",
+    "item (iv) and (v)": "item four and five",
     "King Charles III": "king charles the third",
     "Henry VIII had six wives.": "henry the eighth had six wives",
     "Louis XIV's palace": "louis the fourteenth's palace",

@@ -6,6 +6,10 @@ import pytest
 from reading import words
 
 TELEPHONES = {
+    "Call me at 2125550100": "call me at two one two five five five zero one zero zero",
+    "call 1-888-GO-FEDEX": "call one eight eight eight go fedex",
+    "Tel. +30 210-9549332": "telephone plus three zero two one zero nine five four nine three three two",
+    "911 is the number to call, so call 911": "nine one one is the number to call so call nine one one",
     "(555) 123-4567": "five five five one two three four five six seven",
     "Call 555-0142.": "call five five five zero one four two",
     "212-555-0143 ext. 7": "two one two five five five zero one four three extension seven",
@@ -20,6 +24,11 @@ TELEPHONES = {
     "911 people came": "nine hundred eleven people came",
 }
 CODES = {
+    "No. 75-1605": "number seventy five sixteen oh five",
+    "order #100-2345": "order one zero zero two three four five",
+    "#FF5733": "hash f f five seven three three",
+    "0x1F": "zero x one f",
+    "VIN 1HGCM82633A004352": "vin one h g c m eight two six three three a zero zero four three five two",
     "Beverly Hills, CA 90210": "beverly hills california nine zero two one zero",
     "zip code 02139": "zip code zero two one three nine",
     "Boston, MA 02115-1234": "boston massachusetts zero two one one five one two three four",
@@ -47,6 +56,10 @@ MACHINES = {
     "Figure 2.10": "figure two point ten",
 }
 PLACES = {
+    "100 W. 57th St.": "one hundred west fifty seventh street",
+    "Hwy. 101": "highway one oh one",
+    "error 404": "error four oh four",
+    "Flight UA 237": "flight ua two thirty seven",
     "221B Baker Street": "two twenty one b baker street",
     "1600 Pennsylvania Avenue": "sixteen hundred pennsylvania avenue",
     "123 N. Main St.": "one twenty three north main street",
@@ -59,6 +72,12 @@ PLACES = {
     "an RTX 4090": "an rtx forty ninety",
 }
 MODELS = {
+    "H2SO4": "h two s o four",
+    "C6H12O6": "c six h twelve o six",
+    "802.11ac": "eight oh two dot eleven a c",
+    "1080p": "ten eighty p",
+    "H100 and V100": "h one hundred and v one hundred",
+    "Covid-19's rise": "covid nineteen's rise",
     "MP3": "mp three",
     "COVID-19": "covid nineteen",
     "an F-16": "an f sixteen",

@@ -6,6 +6,14 @@ import pytest
 from reading import words
 
 DATES = {
+    "Fri 13 Oct 2023": "friday the thirteenth of october twenty twenty three",
+    "2003-01-02T10:00": "january second two thousand three ten o'clock",
+    "31/12/1999": "december thirty first nineteen ninety nine",
+    "1-Jan-2024": "the first of january twenty twenty four",
+    "December 24th & 25th": "december twenty fourth and twenty fifth",
+    "by 5pm ET 12/24": "by five p m et december twenty fourth",
+    "Matthew 5:3-10": "matthew five three to ten",
+    "Wednesday, 7 November 2018": "wednesday the seventh of november twenty eighteen",
     "on 3/14/2021": "on march fourteenth twenty twenty one",
     "on 2021-03-14": "on march fourteenth twenty twenty one",
     "He turned 30 on 3/4/24.": "he turned thirty on march fourth twenty twenty four",
@@ -27,6 +35,13 @@ DATES = {
     "Nov. 28, he left": "november twenty eighth he left",
 }
 YEARS = {
+    "The roaring '20s ended in '29.": "the roaring twenties ended in twenty nine",
+    "upper 60s to lower 70s": "upper sixties to lower seventies",
+    "1984's best film": "nineteen eighty four's best film",
+    "321-296 B.C.": "three hundred twenty one to two hundred ninety six b c",
+    "1885 days": "one thousand eight hundred eighty five days",
+    "the 2004 games": "the two thousand four games",
+    "Charles XI, 1655–97": "charles the eleventh sixteen fifty five to ninety seven",
     "In 1907, 1850 and 2005": "in nineteen oh seven eighteen fifty and two thousand five",
     "the 1990s": "the nineteen nineties",
     "The '90s were fun.": "the nineties were fun",
@@ -49,6 +64,12 @@ YEARS = {
     "2024 was good": "twenty twenty four was good",
 }
 TIMES = {
+    "9.30 am": "nine thirty a m",
+    "at 0800": "at oh eight hundred",
+    "1h 30m": "one hour thirty minutes",
+    "Monday-Friday": "monday to friday",
+    "Mon, Wed & Fri": "monday wednesday and friday",
+    "2:59 PM but I woke at 1": "two fifty nine p m but i woke at one",
     "at 5:05 p.m. sharp": "at five oh five p m sharp",
     "She came at 9 a.m.": "she came at nine a m",
     "at 12:00": "at twelve o'clock",

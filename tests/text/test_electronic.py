@@ -6,6 +6,12 @@ import pytest
 from reading import words
 
 READ = {
+    "in 911 calls": "in nine one one calls",
+    "a.b@c.io": "a dot b at c dot i o",
+    "git checkout -b main": "git checkout dash b main",
+    "x.com": "x dot com",
+    "lol :D": "lol",
+    "love <3": "love",
     "see www.example.com": "see w w w dot example dot com",
     "at https://example.com/docs": "at example dot com slash docs",
     "https://github.com/user/repo.": "github dot com slash user slash repo",

@@ -30,6 +30,10 @@ NUMBERS = {
     "5th-grade": "fifth grade",
 }
 FRACTIONS = {
+    "a 3¾-hour drive": "a three and three quarters hour drive",
+    "he ate 1/8 of the cake": "he ate one eighth of the cake",
+    "1/x": "one over x",
+    "an updated 1/2 bath": "an updated one half bath",
     "7/16 of an inch": "seven sixteenths of an inch",
     "3/4 of the class": "three quarters of the class",
     "1/2 a cup": "half a cup",
@@ -44,6 +48,11 @@ FRACTIONS = {
     "3/2": "three halves",
 }
 SCORES = {
+    "The motion passed 7-0-0.": "the motion passed seven zero zero",
+    "a 5-4 decision": "a five to four decision",
+    "20/20 vision": "twenty twenty vision",
+    "a 50/50 chance": "a fifty fifty chance",
+    "6-4, 7-5": "six to four seven to five",
     "They won 3-2.": "they won three to two",
     "a 24–21 loss": "a twenty four to twenty one loss",
     "I give it 4/5 stars.": "i give it four out of five stars",
@@ -68,6 +77,17 @@ RANGES = {
     "0.5-1.5": "zero point five to one point five",
 }
 MATHS = {
+    "E = mc²": "e equals m c squared",
+    "log₂ 8 = 3": "log base two of eight equals three",
+    "n! = 120": "n factorial equals one hundred twenty",
+    "|x| < 3": "the absolute value of x is less than three",
+    "dy/dx": "d y over d x",
+    "y = 2x² − 3x + 1": "y equals two x squared minus three x plus one",
+    "aged ≥ 50 years": "aged greater than or equal to fifty years",
+    "1 + 1.05 ± 1.34": "one plus one point zero five plus or minus one point three four",
+    "155.2×77.6×10.6 mm": "one hundred fifty five point two by seventy seven point six by ten point six millimeters",
+    "1920 x 1080 pixels": "nineteen twenty by ten eighty pixels",
+    "3 × 10⁸ m/s": "three times ten to the power of eight meters per second",
     "2 + 2 = 4": "two plus two equals four",
     "5 - 3 = 2": "five minus three equals two",
     "6 × 7 = 42": "six times seven equals forty two",

@@ -6,6 +6,18 @@ import pytest
 from reading import words
 
 UNITS = {
+    "2.732 in (inches)": "two point seven three two inches inches",
+    "5.22 in³ of it": "five point two two cubic inches of it",
+    "per sq. ft.": "per square foot",
+    "the 10-yr note": "the ten year note",
+    "1.34 g/dL": "one point three four grams per deciliter",
+    "50 ng/mL": "fifty nanograms per milliliter",
+    "RAM of 4/6/8GB": "ram of four six eight gigabytes",
+    "1 c milk & 2 t vanilla": "one cup milk and two teaspoons vanilla",
+    "a 6-ft-tall man": "a six foot tall man",
+    "40 sq. miles": "forty square miles",
+    "5 ft 10 in": "five feet ten inches",
+    "3.2 s": "three point two seconds",
     "3 kg, 1 kg, 16 kHz": "three kilograms one kilogram sixteen kilohertz",
     "10 km/h": "ten kilometers per hour",
     "It is 5 km away.": "it is five kilometers away",
@@ -64,6 +76,14 @@ PRIMES = {
     'He said "I have 5" and left': "he said i have five and left",
 }
 MONEY = {
+    "$2.50-$3.00": "two dollars and fifty cents to three dollars",
+    "a $100/night room": "a one hundred dollar per night room",
+    "a $5–$10 range": "a five to ten dollar range",
+    "€20,50": "twenty euros and fifty cents",
+    "₹1 lakh": "one lakh rupees",
+    "Rs. 25,000": "twenty five thousand rupees",
+    "CNY 2,499": "two thousand four hundred ninety nine yuan",
+    "–$20": "minus twenty dollars",
     "$1,234.50": "one thousand two hundred thirty four dollars and fifty cents",
     "$1": "one dollar",
     "$1.01": "one dollar and one cent",

@@ -187,6 +187,7 @@ _RULES: Rules = compiled(
         r"\b([Mm]ax|[Mm]in|[Tt]emp|[Aa]vg)\.(?=\s[a-z])",
         lambda m: _ALWAYS[m[1].lower()] if m[1].islower() else _ALWAYS[m[1].lower()].capitalize(),
     ),
+    (r"\b([Pp]er|[Aa])\s[Ss]q\.?\s?[Ff]t\b\.?", r"\1 square foot"),
     (r"\b[Ss]q\.?\s?[Ff]t\b\.?", "square feet"),
     (r"\bPh\.?D\.?s\b", "PhDs"),
     (r"\bM&M'?(s?)\b", lambda m: "M and M" + "'s" * bool(m[1])),

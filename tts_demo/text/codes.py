@@ -162,7 +162,11 @@ _RULES: Rules = compiled(
         r"[Tt]he)\s)([2-9]11|988|999|112)\b(?!\s?(?:[a-z]+s|percent|%|[,.]\d)\b)(?!,\d)",
         lambda m: m[1] + numbers.digits(m[2]),
     ),
-    (r"(?<![\w.,$-])911(?=\s(?:call|operator|dispatcher|caller|emergenc)|[.!?\"']*$)", "nine one one"),
+    (
+        r"(?<![\w.,$-])911(?![\w%-]|[.,]\d)(?!\s(?!is\b|was\b|has\b|calls\b|operators\b|dispatchers\b|callers\b)"
+        r"(?:[a-z]+s|people|percent|men|women|million|thousand|billion)\b)",
+        "nine one one",
+    ),
     (r"\b20/20(?=\s(?:vision|hindsight))", "twenty twenty"),
     (r"\b50/50\b", "fifty fifty"),
     (r"\b24x7\b", "twenty four seven"),
@@ -211,7 +215,7 @@ _RULES: Rules = compiled(
         lambda m: f"{m[1].rstrip('#')}{numbers.digits(m[2])}",
     ),
     (rf"\b({_CODES}:?\s#?)(\d{{2,8}}(?:-\d{{2,8}}){{1,4}})\b", lambda m: f"{m[1].rstrip('#')}{_grouped(m[2])}"),
-    (r"\b(?=[A-Z]*\d)(?=(?:\d*[A-Z]+\d+){2}|\d+[A-Z]+\d+)[A-Z\d]{7,20}\b", lambda m: _spelt(m.group())),
+    (r"\b(?=[A-Z]*\d)(?=(?:\d*[A-Z]+\d+){2}|\d+[A-Z]+\d+)[A-Z\d]{9,20}\b", lambda m: _spelt(m.group())),
     (r"\b007\b", "double oh seven"),
 )
 

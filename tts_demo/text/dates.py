@@ -65,7 +65,8 @@ def _numeric(match: re.Match[str]) -> str:
         return match.group()
     if sign == "." and len(match[1]) < 4 and int(day) <= 12:
         month, day = day, month
-    return _date(month, day, match["y"]) or match.group()
+    said = _date(month, day, match["y"])
+    return said + ", " * match.group().endswith("T") if said else match.group()
 
 
 def _month_day(match: re.Match[str]) -> str:
@@ -138,6 +139,18 @@ def _seconds(match: re.Match[str]) -> str:
     return f"{named[0]}, {named[1]} and {named[2]}"
 
 
+def _weekday(match: re.Match[str]) -> str:
+    """'Sat.' and 'Sun.' that end a sentence are a verb and a star, unless a day is spoken of."""
+    ends = not match.string[match.end() :].strip("\"')] ")
+    if (
+        match[1] in ("Sat", "Sun")
+        and ends
+        and not re.search(r"(?:on|&|and|,|every|next|last|to) $", match.string[: match.start()])
+    ):
+        return match.group()
+    return _WEEKDAYS[match[1]] + _stop(match)
+
+
 def _military(hour: str, minute: str) -> str:
     """'07', '00' -> 'oh seven hundred'"""
     head = f"oh {numbers.digits(hour[1])}" if hour[0] == "0" else numbers.cardinal(hour)
@@ -149,7 +162,7 @@ _RULES: Rules = compiled(
     # whole dates in figures
     (rf"(?<=\d){_TO}(?=(?:{_MONTH})\s\d)", " to "),
     (
-        rf"(?<![\w/.-])(?P<y>\d{{4}})([-/.])(?P<m>0?[1-9]|1[0-2])\2(?P<d>{_DAY[1:-1]})(?:T(?=\d\d:))?(?![\w/-]|\.\d)",
+        rf"(?<![\w/.-])(?P<y>\d{{4}})([-/.])(?P<m>0?[1-9]|1[0-2])\2(?P<d>{_DAY[1:-1]})(?:T(?=\d\d:)|(?![\w/-]|\.\d))",
         _numeric,
     ),
     (r"(?<![\w/.-])(?P<m>\d{1,2})([-/.])(?P<d>\d{1,2})\2(?P<y>\d{4}|\d{2})(?![\w/-]|\.\d)", _numeric),
@@ -192,9 +205,13 @@ _RULES: Rules = compiled(
         rf"\b({_DAY_NAMES})(?:\.|(?=,\s(?:{_MONTH}|the|\d)|\s(?:at\s)?\d|\s(?:the\s\w+\sof\s)?(?:{_MONTH}|morning|"
         rf"night|afternoon|"
         rf"evening)))(?![\w'])",
-        lambda m: _WEEKDAYS[m[1]] + _stop(m) if m.group().endswith(".") or m[1] != "Sat" else m.group(),
+        _weekday,
     ),
     (r"(?<![\w.,$])(\d{1,3})\s?m\s?(\d{1,2})\s?s\b", r"\1 min \2 sec"),
+    (r"\b(Mon|Tues?|Weds?|Thu(?:rs?)?|Fri)\b\.?(?![\w'-])(?=[\s,;)&]|$)", lambda m: _WEEKDAYS[m[1]] + _stop(m)),
+    (r"(?<=\bon\s)(Sat|Sun)\b\.?(?![\w'-])", lambda m: _WEEKDAYS[m[1]] + _stop(m)),
+    (r"(?<![\w.,$])((?:1[1-9]|20)\d\d)'s\b", lambda m: f"{numbers.year(m[1])}'s"),
+    (r"(?<![\w:.,$])(\d{1,2})\.([0-5]\d)(?=\s?(?:[ap]\.m\.|[AaPp][Mm]\b))", r"\1:\2"),
     # decades, spans of years, eras
     (r"(?<![\w.,])((?:1[1-9]|20)\d0)['’]?s\b", _decade),
     (r"(?<=\bthe\s)'?00['’]?s\b", "two thousands"),

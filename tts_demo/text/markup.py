@@ -90,10 +90,12 @@ _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
         (r"[ \t]*\|[ \t]*", 0, ", "),
     )
 )
-_BULLET = re.compile(r"^\s*(?:[-*+•‣◦▪●○■–—·→➤✓✔☐☑]\s+)+(?:\[[ xX]\]\s+)?|^\s*[•‣◦▪●■]")
+_BULLET = re.compile(
+    r"^\s*(?:[-*+•‣◦▪●○■–—·→➤✓✔☐☑]\s+)*(?:\[[ xX]\]\s+)|^\s*(?:[-*+•‣◦▪●○■–—·→➤✓✔☐☑]\s+)+|^\s*[•‣◦▪●■]"
+)
 _NUMBERED = re.compile(
-    r"^\s*\(?(\d{1,3})[.)](?=\s+\S)\s+(?!\d{3}[-. ]\d{4})|^\s*\(?([A-Za-z])\)\s+|^\s*([a-z])\.\s+(?=[A-Z])|"
-    r"^\s*([IVX]{2,5}|I)\.\s+(?![A-Z]\.)(?=[A-Z])"
+    r"^\s*\(?(\d{1,3})[.)]{1,2}(?=\s+\S)\s+(?!\d{3}[-. ]\d{4})|^\s*\(?([A-Za-z])\)\s+|^\s*([a-z])\.\s+(?=[A-Z])|"
+    r"^\s*([IVX]{2,5}|I|[ivx]{1,5}(?=\.\s+[a-z]))\.\s+(?![A-Z]\.)(?=[A-Za-z])"
 )
 _INLINE = re.compile(r"(?:^|[\s/]+)\(?(\d{1,2})[.)]\s+(?=\S)")
 _OPEN = re.compile(r"[.!?:;…\"”')\]]\s*$")
@@ -146,4 +148,4 @@ def _items(line: str) -> list[str]:
 
 
 def _numbered(line: str) -> str:
-    return _NUMBERED.sub(lambda m: f"{m[1] or (m[4] and roman(m[4])) or (m[2] or m[3]).upper()}, ", line)
+    return _NUMBERED.sub(lambda m: f"{m[1] or (m[4] and roman(m[4].upper())) or (m[2] or m[3]).upper()}, ", line)

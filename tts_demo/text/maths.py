@@ -255,7 +255,7 @@ _LAST: Rules = compiled(
     # ordinals, plurals, letters with numbers
     (r"(?<![\w.,])((?:\d{1,3}(?:,\d{3})+|\d{1,15}))\s?(?:st|nd|rd|th)\b", lambda m: numbers.ordinal(m[1])),
     (r"\b(?=\w*\d)(?:(?:[HCNOSPFKIUB]|Na|Cl|Ca|Fe|Mg|Al|Cu|Zn|Ag|Si|Mn|Br|Li|Pb|Ti)\d{0,3}){2,8}\b", _formula),
-    (r"(?<=[A-Za-z-])-?(\d+)'s\b", lambda m: f" {numbers.cardinal(m[1])}'s"),
+    (r"(?<![.,])-?(\d{1,15})'s\b", lambda m: f" {numbers.cardinal(m[1])}'s"),
     (
         r"(?<![\w.,])(\d{3})'?s\b",
         lambda m: numbers.plural(numbers.pairs(m[1]) if m[1][1:] != "00" else numbers.cardinal(m[1])),
@@ -276,6 +276,7 @@ _LAST: Rules = compiled(
         r"(?<![\w.,])((?:1[1-9]|20)\d\d)(?![\w%]|[.,]\d|-\d)",
         lambda m: numbers.cardinal(m[1]) if _counts(m) else numbers.year(m[1]),
     ),
+    (r"(?<=\b[Ii]n\s)(10\d\d)(?![\w%]|[.,]\d|-\d|\s[a-z]+s\b)", lambda m: numbers.year(m[1])),
     (rf"{NUMBER}", lambda m: f" {numbers.cardinal(m.group())} "),
 )
 

@@ -12,7 +12,7 @@ _NEXT = re.compile(r"[\"'(\[]*([A-Za-z']+|[\d#$+-])")
 # A name, a title or a figure follows: never the end.
 _NEVER = frozenset(
     "mr mrs ms mx dr prof gen col capt lt sgt cpl maj adm rev hon gov sen rep pres messrs mt supt cmdr atty vs "
-    "viz e.g i.e cf approx ca fr p.s n.b sq cu".split()
+    "viz e.g i.e cf approx ca fr p.s n.b a.d sq cu".split()
 )
 # Before a figure they are no end.
 _COUNTING = frozenset(

@@ -221,12 +221,11 @@ _RULES: Rules = compiled(
     ),
     # units
     (rf"(?<![\w.,/])\d+(?:/\d+){{2,}}(?=\s?(?:{_UNIT})\b)", lambda m: ", ".join(m.group().split("/"))),
-    (r"\b([Pp]er|[Aa])\s[Ss]q\.?\s?[Ff]t\b\.?", r"\1 square foot"),
-    (rf"(?<=\d)\s?[x×]\s?(?=\d[\d.]*\s?(?:[x×]|(?:{_LENGTHS}|px|pixels|inch|inches|feet)\b))", " by "),
     (
         r"(?<![=\d])(?<!= )\b(\d{3,4})\s?[x×]\s?(\d{3,4})\b(?!\s?=)",
         lambda m: f"{numbers.pairs(m[1])} by {numbers.pairs(m[2])}",
     ),
+    (rf"(?<=\d)\s?[x×]\s?(?=\d[\d.]*\s?(?:[x×]|(?:{_LENGTHS}|px|pixels|inch|inches|feet)\b))", " by "),
     (r"(?<=\d)\s?in(?=\sof\s)|(?<=\d)\s?in(?=\s?\()|(?<=\d)(?<=\.\d|\d\d)\s?in(?=[;:)]|$)", " inches"),
     (r"\b[Ss]q\.\s?(?=miles?\b|feet\b|foot\b|yards?\b|inch)", "square "),
     (r"\b[Cc]u\.\s?(?=feet\b|foot\b|yards?\b|inch)", "cubic "),
