@@ -13,6 +13,7 @@ import pytest
 import soundfile
 import torch
 
+from tests.conftest import real_voice
 from tts_demo import audio, checkpoints
 from tts_demo.cli import main as cli
 from tts_demo.cli import say as say_command
@@ -43,7 +44,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     def save(name: str, samples: np.ndarray, rate: int = 16000, **kw) -> None:
         soundfile.write(folder / name, samples, rate, **kw)
 
-    save("voice.wav", voice())
+    save("voice.wav", real_voice())
     save("silent.wav", np.zeros(32000, np.float32))
     save("blip.wav", voice(0.2))
     save("mostly_silent.wav", np.concatenate([np.zeros(40000, np.float32), voice(0.3)]))
@@ -235,7 +236,7 @@ def test_without_a_prompt_the_first_example_speaks(
     monkeypatch.setattr(say_command, "PROMPTS", tmp_path)
     assert run(*say(place, prompt=None)) == 2
     assert "--prompt" in capsys.readouterr().err
-    soundfile.write(tmp_path / "one.wav", voice(), 16000)
+    soundfile.write(tmp_path / "one.wav", real_voice(), 16000)
     (tmp_path / "prompts.json").write_text(json.dumps([{"file": "one.wav", "name": "One", "text": "so it goes"}]))
     assert run(*say(place, prompt=None, output=place["example.wav"], json=place["example.json"])) == 0
     assert json.loads((place.folder / "example.json").read_text())["prompt_text"] == "so it goes"

@@ -9,6 +9,7 @@ import pytest
 import torch
 from cosyvoice_tiny import randomise, released_lm_state, speech_like, tiny, write_model
 
+from tests.conftest import real_voice
 from tts_demo import audio, checkpoints, engine
 from tts_demo.cli.main import main
 from tts_demo.config import Request, Sampling, UserError
@@ -52,7 +53,7 @@ def test_end_to_end(stack, prompt):
 
 def test_the_command_line_speaks_with_it(stack, tmp_path, capsys):
     voice, out, report = tmp_path / "voice.wav", tmp_path / "out.wav", tmp_path / "out.json"
-    audio.write_wav(voice, speech_like(1.5, 24_000), 24_000)
+    audio.write_wav(voice, real_voice(1.5, 24_000), 24_000)
     assert (
         main(
             [
@@ -85,7 +86,7 @@ def test_the_command_line_speaks_with_it(stack, tmp_path, capsys):
 
 def test_the_command_line_names_what_is_missing(tmp_path, capsys):
     (tmp_path / "cosyvoice2.yaml").write_text("x: 1\n")
-    audio.write_wav(tmp_path / "voice.wav", speech_like(1.5, 16_000), 16_000)
+    audio.write_wav(tmp_path / "voice.wav", real_voice(1.5), 16_000)
     assert (
         main(
             [

@@ -13,6 +13,7 @@ import pytest
 import torch
 from cosyvoice_tiny import speech_like, tiny, write_model
 
+from tests.conftest import real_voice
 from tts_demo import audio, checkpoints
 from tts_demo.cli.main import main
 from tts_demo.stacks import load_stack
@@ -58,7 +59,7 @@ def work(tmp_path_factory) -> Path:
 
 def say(model: Path, out: Path, method: str, *settings: str) -> int:
     voice = out.with_name("voice.wav")
-    audio.write_wav(voice, speech_like(1.4, 24_000), 24_000)
+    audio.write_wav(voice, real_voice(1.4, 24_000), 24_000)
     return main(
         [
             "say",

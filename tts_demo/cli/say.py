@@ -33,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from .. import audio, engine
+    from .. import audio, engine, voice
     from ..config import Request
     from ..methods import find
     from ..stacks import load_stack
@@ -48,11 +48,12 @@ def run(args: argparse.Namespace) -> None:
     for path in filter(None, (args.output, args.json, args.attention)):
         check_writable(path)
     path, prompt_text = (args.prompt, args.prompt_text) if args.prompt else example_prompt(args.prompt_text)
-    audio.prompt(audio.read(path))  # complain about the recording before the models are loaded
+    recording = audio.read(path, target=None)
+    heard = voice.prompt(recording)  # complains about the recording before the models are loaded
+    recording = heard if heard.cut else recording  # of a long one, where most is spoken
     stack = load_stack(args.stack, args.device, args.dtype, args.adapters)
     segments = stack.split(args.text)
     sampling = parse_settings(find(args.method), found, stack.sampling)[1]  # where nothing was set, the stack's own
-    recording = audio.read(path, target=None)
     prompt = stack.encode_prompt(recording.samples, recording.rate, prompt_text)
     if args.max_seconds is None:
         seconds = ample(stack, prompt, segments)
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
         args.text, prompt, args.method, options, sampling, args.seed, seconds, bool(args.attention), live=False
     )
     started, done = _drain(engine.generate(stack, request))
-    report = describe_run(request, started, done, tuple(dict.fromkeys(recording.notes + prompt.notes)))
+    report = describe_run(request, started, done, tuple(dict.fromkeys(heard.notes + prompt.notes)))
     kept = {k: report[k] for k in ("method", "options", "seed", "stack", "checkpoint_hash")}
     audio.write_wav(args.output, done.audio, stack.sample_rate, kept)
     if args.json:
