@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tts_demo.lm import Decoder
-from tts_demo.lm.graphs import BufferPool
+from tts_demo.lm.graphs import BufferPool, SharedGraphs
 from tts_demo.runtime import CUDAGraphed
 
 
@@ -81,6 +81,14 @@ def test_a_nan_that_a_run_left_reaches_no_later_one(tiny_lm):
     del again
     for got, want in zip(drive(graphed), expected, strict=True):
         torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+
+
+def test_graphs_without_a_cache_are_shared_and_give_their_results_away():
+    shared = SharedGraphs(enabled=False)
+    double = lambda x: 2 * x
+    first, second = shared.run(2, double, torch.ones(2)), shared.run(2, double, torch.zeros(2))
+    assert first.tolist() == [2, 2] and second.tolist() == [0, 0] and shared.keys == {2}
+    assert shared.run("three", double, torch.ones(3)).tolist() == [2, 2, 2]
 
 
 def test_a_graph_refuses_another_shape():

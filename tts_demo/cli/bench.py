@@ -52,6 +52,8 @@ def run(args: argparse.Namespace) -> None:
     report = {"conditions": dataclasses.asdict(bench.where) | {"setting": bench.setting}, "rows": _rows(bench)}
     if args.batch > 1:
         report["batch"] = bench.batch(args.batch)
+    if args.runtime == "graph":
+        report["graphs"] = _graphs(stack, wanted)
     print("\n".join(f"skipped: {line}" for line in skipped))
     print(json.dumps(report))
 
@@ -72,6 +74,21 @@ def _stack(args: argparse.Namespace, device: Any) -> tuple[Any, Any]:
     voice = bundled_voices()[0]
     recording = audio.read(str(voice.path), target=None)
     return stack, stack.encode_prompt(recording.samples, recording.rate, voice.words or None)
+
+
+def _graphs(stack: Any, wanted: list[Any]) -> dict[str, Any]:
+    """What was captured, whether graphs compute what plain code does, and the device; printed and returned."""
+    from ..measure import graphs
+
+    methods = [stack.method(name) for name in dict.fromkeys(row.method for row in wanted)]
+    print(graphs.table(methods))
+    found = {
+        "parts": [dataclasses.asdict(part) for part in graphs.parts(methods)],
+        "graph against plain code": graphs.difference(stack),
+        "device": graphs.device_facts(stack.device),
+    }
+    print(json.dumps({key: value for key, value in found.items() if key != "parts"}, indent=1))
+    return found
 
 
 def _rows(bench: Any) -> dict[str, dict[str, float]]:

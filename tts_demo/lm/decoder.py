@@ -18,8 +18,9 @@ from torch import Tensor
 
 from ..config import LMConfig
 from .cache import KVCache
-from .graphs import BufferPool
+from .graphs import buffer_pool
 from .linear import Projection, unit_rms
+from .ring import RingCache
 
 if TYPE_CHECKING:
     from .lora import LoraDelta
@@ -104,7 +105,7 @@ class Decoder:
         angles = torch.arange(config.max_positions, dtype=torch.float64)[:, None] * config.rope_theta**-half
         self.rotation = torch.polar(torch.ones_like(angles), angles).to(torch.complex64).to(self.device)  # [pos, D/2]
         self.counter = torch.arange(config.max_positions, device=self.device)
-        self.pool = BufferPool() if graphed and self.device.type == "cuda" else None
+        self.pool = buffer_pool(self.device, graphed)
         self._triangles: dict[int, Tensor] = {}  # causal bias of so many new tokens, the last columns of a wide one
         self._still = self.rotation.new_ones(1, config.kv_heads, config.head_dim // 2)  # values are not rotated
 
@@ -163,6 +164,14 @@ class Decoder:
         capacity = -(-capacity // CAPACITY_STEP) * CAPACITY_STEP
         return self.pool.lease(lambda kv: self._cache(capacity, batch, kv), (capacity, batch))
 
+    def new_ring(self, fixed: int, window: int, group: int, tokens: int) -> RingCache:
+        """An empty ring cache for a prefix of ``fixed`` tokens and ``tokens`` behind it."""
+        c, capacity = self.config, RingCache.slots(fixed, window, group, tokens)
+        capacity = capacity if self.pool is None else -(-capacity // CAPACITY_STEP) * CAPACITY_STEP
+        sizes = c.layers, 1, c.kv_heads, c.head_dim, fixed, window, group, tokens, self.dtype, self.device
+        make = lambda kv: RingCache(*sizes, kv=kv, capacity=capacity)
+        return make(None) if self.pool is None else self.pool.lease(make, (capacity, 1))
+
     def _cache(self, capacity: int, batch: int, kv: Tensor | None = None) -> KVCache:
         c = self.config
         return KVCache(c.layers, batch, c.kv_heads, capacity, c.head_dim, self.dtype, self.device, kv=kv)
@@ -201,7 +210,7 @@ class Decoder:
         else:
             rotation = self.rotation[positions]
         slots = cache.claim(positions if positions.dim() == 1 else positions.amax(0))
-        if self.pool is not None and n <= FEW and positions.dim() == 1 and cache in self.pool:
+        if self.pool is not None and n <= FEW and positions.dim() == 1 and cache in self.pool and observe is None:
             hidden = self._graphed_step(x, cache, self.counter[slots], positions, mask)
             return hidden[:, -1:] if last else hidden
         live = cache.kv.narrow(3, 0, cache.attended)

@@ -13,10 +13,26 @@ import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
 from ..runtime import CUDAGraphed
 from .cache import KVCache
+
+
+def available(device: torch.device) -> bool:
+    """Whether steps can run as graphs on this device. Tests say yes for the CPU, and get the static path."""
+    return device.type == "cuda"
+
+
+def buffer_pool(device: torch.device, graphed: bool) -> BufferPool | None:
+    """A pool where steps run as graphs, else None."""
+    return BufferPool(device.type == "cuda") if graphed and available(device) else None
+
+
+def shared_graphs(device: torch.device, graphed: bool) -> SharedGraphs | None:
+    """Likewise for functions without a cache."""
+    return SharedGraphs(device.type == "cuda") if graphed and available(device) else None
 
 
 @dataclass(eq=False)
@@ -36,6 +52,7 @@ class BufferPool:
         self._free: dict[Hashable, list[Buffer]] = {}
         self._leased: weakref.WeakKeyDictionary[KVCache, Buffer] = weakref.WeakKeyDictionary()
         self._guard = threading.Lock()
+        self.keys: set[Hashable] = set()  # of the calls that became graphs
 
     def lease(self, new_cache: Callable[[Tensor | None], KVCache], size: Hashable = None) -> KVCache:
         """An empty cache over a free buffer of this ``size``; ``new_cache(kv)`` makes it over memory kv, None: new
@@ -56,6 +73,29 @@ class BufferPool:
         """``function(buffer, *inputs)`` as the graph captured for ``key`` over the cache's buffer. ``function`` must
         be repeatable and must keep no reference to the cache. The result is overwritten by the next call."""
         buffer = self._leased[cache]
+        self.keys.add(key)
         if key not in buffer.graphs:
             buffer.graphs[key] = CUDAGraphed(lambda *tensors: function(buffer, *tensors), enabled=self._enabled)
         return buffer.graphs[key](*inputs)
+
+
+class SharedGraphs:
+    """Graphs of functions that keep nothing between calls: one for each key, used by all runs in turn."""
+
+    def __init__(self, enabled: bool = True) -> None:
+        """enabled: as for ``BufferPool``."""
+        self._enabled = enabled
+        self._graphs: dict[Hashable, CUDAGraphed] = {}
+        self._guard = threading.Lock()
+
+    @property
+    def keys(self) -> set[Hashable]:
+        return set(self._graphs)
+
+    def run(self, key: Hashable, function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+        """``function(*inputs)`` as the graph captured for ``key``, which names function and shapes. The result is the
+        caller's own."""
+        with self._guard:
+            if key not in self._graphs:
+                self._graphs[key] = CUDAGraphed(function, enabled=self._enabled)
+            return self._graphs[key](*inputs).clone()

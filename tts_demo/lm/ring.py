@@ -31,14 +31,22 @@ class RingCache(KVCache):
         tokens: int,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
+        kv: Tensor | None = None,
+        capacity: int = 0,
     ) -> None:
+        """kv: as for ``KVCache``. capacity: at least so many slots."""
         assert group <= window, (group, window)
-        summaries = tokens // group if group else 0
-        super().__init__(layers, batch, kv_heads, fixed + window + summaries, head_dim, dtype, device)
+        capacity = max(capacity, self.slots(fixed, window, group, tokens))
+        super().__init__(layers, batch, kv_heads, capacity, head_dim, dtype, device, kv)
         self.fixed, self.window, self.group = fixed, window, group
         self.spoken = self.summaries = 0  # tokens behind the prefix, and summaries made
         self._attended = 0
         self._together = window // group if group else 0  # summaries made in one pass, all spans still in the ring
+
+    @staticmethod
+    def slots(fixed: int, window: int, group: int, tokens: int) -> int:
+        """How many a run of ``tokens`` needs."""
+        return fixed + window + (tokens // group if group else 0)
 
     @property
     def attended(self) -> int:

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from ..config import Sampling, UserError
 from ..lm.cache import KVCache
 from ..lm.decoder import Decoder
+from ..lm.graphs import BufferPool, SharedGraphs
 from ..lm.masks import prefix_mask
 from ..lm.model import LanguageModel
 from ..lm.prefix import Prefix
@@ -250,6 +251,10 @@ class Method(abc.ABC):
     def decoder(self) -> Decoder:
         """The backbone as this method runs it: a method with LoRA merges it here."""
         return self.lm.decoder
+
+    def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
+        """What a step consists of, and the CUDA graphs it runs as; None: launched operator by operator."""
+        return {"backbone": self.decoder.pool, "logits and sampling": None}
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:

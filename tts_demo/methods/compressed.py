@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from ..config import LMConfig, UserError
 from ..lm.decoder import Decoder
+from ..lm.graphs import BufferPool, SharedGraphs
 from ..lm.lora import LoraDelta, LoraFactors, LoraSpec
 from ..lm.masks import prefix_mask
 from ..lm.model import LanguageModel
@@ -194,6 +195,9 @@ class Compressed(Baseline):
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         return {WHOLE: Compressor(lm), WINDOWED: Compressor(lm)}
 
+    def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
+        return {**super().parts(), "backbone with a window on the text": None}
+
     @cached_property
     def decoder(self) -> Decoder:
         return self._merged(WHOLE)
@@ -224,23 +228,12 @@ class Compressed(Baseline):
             )
 
     def begin(self, start: Start) -> BaselineState:
-        options, config = start.options, self.lm.config
+        options = start.options
         if not options.window:
             return self.plain.begin(start)
         decoder = self.windowed if options.text else self.decoder
         x = token_inputs(decoder, start.prefix)
-        cache = RingCache(
-            config.layers,
-            1,
-            config.kv_heads,
-            config.head_dim,
-            len(x),
-            options.window,
-            options.group,
-            start.ending.longest,
-            decoder.dtype,
-            x.device,
-        )
+        cache = decoder.new_ring(len(x), options.window, options.group, start.ending.longest)
         return CompressedState(
             start=start,
             caches={"backbone": cache},
@@ -263,7 +256,8 @@ class Compressed(Baseline):
     def _feed(self, token: Tensor, cache: RingCache, text: TextPosition | None = None) -> Tensor:
         """Feed the drawn token [1] and, when summaries are due, those in the same pass -> hidden [1, 1, H]."""
         decoder, position, due = self.windowed if text else self.decoder, cache.fixed + cache.spoken, cache.due
-        mask, observe = cache.mask(due) if due or text else None, None
+        # a graph has fixed shapes, so it must be told which slots are attended to
+        mask, observe = cache.mask(due) if due or text or decoder.graphed else None, None
         if text is not None:
             observe = text.observe
             mask[0, text.text] = False

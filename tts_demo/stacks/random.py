@@ -18,6 +18,7 @@ from ..engine import Prompt
 from ..lm import Decoder, LanguageModel, Prefix
 from ..lm.cost import fastest_dtype
 from ..methods import Method, find
+from ..runtime import candidate_dtypes
 from .cosyvoice.configs import MEL_PER_TOKEN, MELS, CosyConfig, version_2, version_3
 from .cosyvoice.flow import build_flow, flow_noise
 from .cosyvoice.hift import Hift
@@ -171,5 +172,4 @@ def shape_stack(
     if shape in SHAPES:
         config, frame_rate = SHAPES[shape]
         return ShapeStack(shape, config, frame_rate, device, dtype or fastest_dtype(config, device), graphs)
-    usual = torch.float32 if device.type == "cpu" else torch.bfloat16
-    return RandomCosyVoice(shape, RELEASED[shape](), device, dtype or usual, graphs)
+    return RandomCosyVoice(shape, RELEASED[shape](), device, dtype or candidate_dtypes(device)[0], graphs)

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...lm import LanguageModel, LoraFactors, LoraSpec
+from ...lm.graphs import shared_graphs
 from ...lm.linear import Projection
 from .ranges import LONGEST
 
@@ -61,16 +62,21 @@ class HeadsRunner:
 
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
     @torch.no_grad()
-    def __init__(self, heads: Heads, exact: bool = False) -> None:
+    def __init__(self, heads: Heads, exact: bool = False, graphed: bool = True) -> None:
         self.blocks = [
             [Projection(weight.t(), bias[0], exact) for weight, bias in zip(heads.weight[:, head], heads.bias[:, head])]
             for head in range(heads.config.heads)
         ]
         self.out = [Projection(out.detach(), exact=exact) for out in heads.out]
+        self.graphs = shared_graphs(heads.out.device, graphed)
 
     def __call__(self, hidden: Tensor, count: int) -> list[Tensor]:
         """hidden [1, H] -> logits [1, V] of each of the first ``count`` extra heads."""
-        return [self._head(hidden, blocks, out) for blocks, out in zip(self.blocks[:count], self.out)]
+        if self.graphs is None:
+            return [self._head(hidden, blocks, out) for blocks, out in zip(self.blocks[:count], self.out)]
+        heads = list(zip(self.blocks[:count], self.out))
+        together = lambda hidden: torch.cat([self._head(hidden, blocks, out) for blocks, out in heads])
+        return list(self.graphs.run(count, together, hidden).split(1))
 
     def _head(self, x: Tensor, blocks: list[Projection], out: Projection) -> Tensor:
         for block in blocks:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ...config import UserError
 from ...lm import Decoder, LanguageModel, LoraDelta, sample
+from ...lm.graphs import BufferPool, SharedGraphs
 from ...lm.sampling import race
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
 from ..published import Goal, Line, Paper
@@ -93,6 +94,10 @@ class Dcar(Method):
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         return {"dcar-heads": Heads(lm), "dcar-policy": Policy(lm)}
 
+    def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
+        policy = {"policy": self.policy.decoder.pool} if "dcar-policy" in self.modules else {}
+        return {**super().parts(), "heads": self.extra.graphs, **policy}
+
     @property
     def heads(self) -> Heads:
         return self.modules["dcar-heads"]
@@ -103,7 +108,7 @@ class Dcar(Method):
 
     @cached_property
     def extra(self) -> HeadsRunner:
-        return HeadsRunner(self.heads, self.lm.exact)
+        return HeadsRunner(self.heads, self.lm.exact, self.lm.graphed)
 
     @cached_property
     def policy(self) -> PolicyRunner:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ...config import Sampling
 from ...lm.decoder import Decoder
+from ...lm.graphs import shared_graphs
 from ...lm.linear import Projection, unit_rms
 from ...lm.lora import LoraDelta, LoraFactors
 from ...lm.model import LanguageModel
@@ -116,6 +117,7 @@ class LeanHead:
 class DelayStrategy:
     def __init__(self, lm: LanguageModel, adapter: DelayAdapter) -> None:
         self.lm, self.adapter = lm, adapter
+        self.graphs = shared_graphs(lm.device, lm.graphed)
 
     @cached_property
     def decoder(self) -> Decoder:
@@ -213,13 +215,19 @@ class DelayStrategy:
         cache = state.caches["backbone"]
         return self.decoder.forward((x + state.tag)[None, None], cache, cache.next_position)[0]
 
+    def _scores(self, hidden: Tensor, below: Tensor) -> Tensor:
+        """hidden [1, H], below [k, H] -> logits [k, entries] of books 2 to k + 1 in float32."""
+        if hidden.device.type == "cpu":
+            return torch.cat([head(known) for head, known in zip(self.heads, (hidden + below).split(1))]).float()
+        return self.adapter.scores(hidden, below[None])[:, 0].float()
+
     def _draw(self, state: DelayState) -> Tensor:
         """Codes [K] of this step, all heads at once."""
         below = state.known[state.steps % state.d][:-1]
-        if self.decoder.device.type == "cpu":
-            rest = torch.cat([head(known) for head, known in zip(self.heads, (state.hidden + below).split(1))]).float()
+        if self.graphs is None:
+            rest = self._scores(state.hidden, below)
         else:
-            rest = self.adapter.scores(state.hidden, below[None])[:, 0].float()
+            rest = self.graphs.run(len(below), self._scores, state.hidden, below)
         first = sample(
             self.decoder.logits(state.hidden),
             state.sampling,

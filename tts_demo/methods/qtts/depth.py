@@ -7,6 +7,7 @@ no shape depends on the data, so that a CUDA graph can hold it whole.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...lm.cache import KVCache
+from ...lm.graphs import buffer_pool
 from ...lm.linear import Projection, unit_rms
 from .books import QTTSConfig
 
@@ -89,8 +91,9 @@ class StackedDepth:
 
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors
     @torch.no_grad()
-    def __init__(self, module: DepthDecoder, contexts: Tensor, exact: bool = False) -> None:
-        """contexts [K, entries + 1, W], of every code."""
+    def __init__(self, module: DepthDecoder, contexts: Tensor, exact: bool = False, graphed: bool = False) -> None:
+        """contexts [K, entries + 1, W], of every code. graphed: each book's pass is a graph where there are graphs."""
+        self.pool = buffer_pool(contexts.device, graphed)
         self.module, self.contexts, self.norm = module, contexts, module.norm.detach()
         self.blocks = [StackedBlock.of(block, exact) for block in module.blocks]
         self.project = Projection(module.project.weight.detach(), exact=exact)
@@ -98,7 +101,9 @@ class StackedDepth:
     def new_block(self, books: int, rows: int = 1) -> KVCache:
         """K slots that every frame fills anew: claimed once, as static memory is."""
         width, heads = self.contexts.shape[-1], self.module.heads
-        block = KVCache(len(self.blocks), rows, heads, books, width // heads, self.contexts.dtype, self.contexts.device)
+        sizes = len(self.blocks), rows, heads, books, width // heads, self.contexts.dtype, self.contexts.device
+        make = lambda kv: KVCache(*sizes, kv=kv)
+        block = make(None) if self.pool is None else self.pool.lease(make, (books, rows))
         block.claim(torch.arange(books, device=self.contexts.device))
         return block
 
@@ -108,16 +113,25 @@ class StackedDepth:
         books = block.length
         start = self.module.places[:books, None] + self.project(hidden)
         pad, below, codes = self.contexts.shape[1] - 1, None, []
-        slots = list(zip(block.k.unbind(0), block.v.unbind(0)))  # per layer [R, heads, slots, D]
         for k in range(books):
-            x = start[k] if below is None else start[k] + below
-            for layer, (keys, values) in zip(self.blocks, slots):
-                x = self._block(layer, x, keys, values, k)
-            codes.append(draw(k, unit_rms(x, EPS) * self.norm))
+            codes.append(draw(k, self._pass(block, k, start[k] if below is None else start[k] + below)))
             if k + 1 < books:
                 context = F.embedding(codes[-1].clamp(max=pad), self.contexts[k])
                 below = context if below is None else below + context
         return torch.stack(codes, -1)
+
+    def _pass(self, block: KVCache, k: int, x: Tensor) -> Tensor:
+        """All blocks on row k [R, W], as a graph where there are graphs -> [R, W]."""
+        if self.pool is None or block not in self.pool:
+            return self._blocks(block.kv, k, x)
+        depth = weakref.proxy(self)  # graphs live in buffers of this decoder's own pool
+        return self.pool.run(block, k, lambda buffer, x: depth._blocks(buffer.kv, k, x), x)
+
+    def _blocks(self, kv: Tensor, k: int, x: Tensor) -> Tensor:
+        """kv [layers, R, 2 heads, slots, D]."""
+        for layer, memory in zip(self.blocks, kv.unbind(0)):
+            x = self._block(layer, x, *memory.chunk(2, 1), k)
+        return unit_rms(x, EPS) * self.norm
 
     def _block(self, layer: StackedBlock, x: Tensor, keys: Tensor, values: Tensor, k: int) -> Tensor:
         """One block on row k [R, W]; keys, values [R, heads, slots, D]."""

@@ -85,7 +85,9 @@ class HierarchicalStrategy:
 
     @cached_property
     def stacked(self) -> StackedDepth:
-        return StackedDepth(self.adapter.depth, self.table[..., self.adapter.config.hidden :], self.lm.exact)
+        return StackedDepth(
+            self.adapter.depth, self.table[..., self.adapter.config.hidden :], self.lm.exact, self.lm.graphed
+        )
 
     @torch.no_grad()
     def begin(self, start: Start) -> HierarchicalState:

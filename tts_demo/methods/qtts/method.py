@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from ...config import UserError
+from ...lm.graphs import BufferPool, SharedGraphs
 from ...lm.model import LanguageModel
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial
 from ..baseline import Baseline, BaselineState
@@ -93,6 +94,16 @@ class QTTS(Method):
             found[DelayState] = DelayStrategy(self.lm, self.modules[DELAY])
         if HIERARCHICAL in self.modules:
             found[HierarchicalState] = HierarchicalStrategy(self.lm, self.modules[HIERARCHICAL])
+        return found
+
+    def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
+        found = super().parts()
+        for strategy in self.strategies.values():
+            if isinstance(strategy, DelayStrategy):
+                found |= {"backbone, delay": strategy.decoder.pool, "delay heads": strategy.graphs}
+            elif isinstance(strategy, HierarchicalStrategy):
+                found |= {"backbone, hierarchical": strategy.decoder.pool}
+                found |= {"depth decoder, each book": strategy.stacked.pool}
         return found
 
     def check(self, options: QTTSOptions) -> None:

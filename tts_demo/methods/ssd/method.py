@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from ...lm.decoder import Decoder
+from ...lm.graphs import BufferPool, SharedGraphs
 from ...lm.linear import Projection
 from ...lm.model import LanguageModel
 from ...lm.sampling import Distribution, distribution, sample
@@ -115,6 +116,9 @@ class SSD(Method):
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         return {"ssd-draft": Draft(lm)}
+
+    def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
+        return {**super().parts(), "draft": self.draft.pool, "verdict (on the host)": None}
 
     @cached_property
     def draft(self) -> Decoder:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ...lm.cache import KVCache
 from ...lm.decoder import Decoder, fuse
-from ...lm.graphs import BufferPool
+from ...lm.graphs import buffer_pool
 from ...lm.linear import Projection, unit_rms
 from .modules import LARGEST, Compressor, Extractor, ExtractorLayer, window_mask
 
@@ -72,7 +72,7 @@ class PatchDecoder:
         self.head = keep(head.weight, head.bias)
         self.out_head = keep(head.weight.float() @ (extractor.out.weight * extractor.norm.weight).float())
         self.counter = torch.arange(LARGEST, device=self.device)
-        self.pool = BufferPool() if base.graphed and not self.parallel else None
+        self.pool = buffer_pool(self.device, base.graphed and not self.parallel)
 
     def _fold_cross(self, layer: ExtractorLayer) -> Tensor:
         """[2 A H, slot width]: from a slot to its key folded with the query projection, and to its value folded with the

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ...lm.decoder import Decoder
+from ...lm.graphs import BufferPool, SharedGraphs
 from ...lm.lora import LoraDelta
 from ...lm.model import LanguageModel
 from ...lm.prefix import Prefix
@@ -81,6 +82,11 @@ class TLDR(Method):
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         return {cls.needs_weights[0]: TLDRAdapter(lm, TLDRConfig.of(lm.config, cls.ablate))}
+
+    def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
+        compressor = None if self.encoder.pool_only else self.encoder.decoder.pool
+        own = {"extractor, each place": self.extractor.pool, "extractor, patch context": None}
+        return {**super().parts(), **own, "compressor": compressor, "compressor, pooling": None}
 
     @property
     def adapter(self) -> TLDRAdapter:

@@ -1,0 +1,109 @@
+"""The path that CUDA graphs are captured from, run as plain code on the CPU: every part of every method's step has it,
+and says what the eager path says."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import json
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from conftest import TinyStack
+from tts_demo import engine
+from tts_demo.config import Request, Sampling
+from tts_demo.lm import graphs
+from tts_demo.measure.graphs import device_facts, difference, parts, table
+from tts_demo.methods import METHODS
+
+CASES = [
+    ("baseline", {}),
+    ("tldr", {"patch_size": 4}),
+    ("ssd", {"tolerance": 0.0, "draft_length": "3"}),
+    ("ssd", {"tolerance": 0.4, "draft_length": "auto"}),
+    ("dcar", {"chunk_range": "2,3,4"}),
+    ("dcar", {"chunk_range": "7"}),
+    ("qtts", {"strategy": "delay"}),
+    ("qtts", {"strategy": "delay", "codebooks": 4, "delay": 2}),
+    ("qtts", {"strategy": "hierarchical"}),
+    ("qtts", {"strategy": "hierarchical", "codebooks": 4}),
+    ("compressed", {"window": 30, "group": 10}),
+    ("compressed", {"window": 30, "group": 0}),
+    ("compressed", {"window": 30, "group": 5, "text": 20}),
+]
+NEVER = {"logits and sampling", "verdict (on the host)", "extractor, patch context", "compressor, pooling"}
+
+
+def fresh(lm) -> TinyStack:
+    lm = copy.deepcopy(lm)
+    lm.__dict__.pop("decoder", None)
+    torch.manual_seed(5)
+    stack = TinyStack(lm)
+    for name in METHODS:
+        for module in stack.method(name).modules.values():
+            for weight in module.parameters():  # adapters that start as nothing would hide a part that is left out
+                weight.data.add_(torch.randn_like(weight) * 0.05)
+            module.eval().requires_grad_(False)
+    return stack
+
+
+@pytest.mark.parametrize("sampling", [Sampling(0.0, repeat_window=0), Sampling()], ids=["greedy", "sampled"])
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_every_method_says_the_same(tiny_lm, tiny_prompt, guided, name, options, sampling, monkeypatch):
+    """Twice, so that the second run uses what the first one captured over the first one's memory."""
+    request = Request("Hello there, you.", tiny_prompt, name, METHODS[name].Options(**options), sampling, 3)
+    request = Request(**{**vars(request), "forced_frames": 90 if name == "compressed" else 40})
+    expected = engine.run(fresh(tiny_lm), request)
+    monkeypatch.setattr(graphs, "available", lambda device: True)
+    stack = fresh(tiny_lm)
+    for _ in range(2):
+        done = engine.run(stack, request)
+        assert (done.codes == expected.codes).all() and done.codes.shape == expected.codes.shape
+        gc.collect()
+    assert stack.method(name).decoder.pool is not None
+
+
+def test_the_table_is_what_ran(tiny_lm, tiny_prompt, guided, monkeypatch):
+    """After every method has run: each part has graphs, or is one that says it never has."""
+    monkeypatch.setattr(graphs, "available", lambda device: True)
+    stack = fresh(tiny_lm)
+    methods = [stack.method(name) for name in METHODS]
+    assert "not run yet" in table(methods)
+    for name, options in CASES:
+        engine.run(stack, Request("Hello.", tiny_prompt, name, METHODS[name].Options(**options), forced_frames=60))
+    for part in parts(methods):
+        if part.name in NEVER or "window on the text" in part.name:
+            assert part.graphs is None
+        elif (part.method, part.name) == ("qtts", "backbone"):
+            assert part.graphs is not None  # of its single codebook, which no case runs
+        else:
+            assert part.graphs, part
+    assert "not run yet" not in table([m for m in methods if m.name != "qtts"])
+
+
+def test_graphs_are_compared_with_plain_code(tiny_lm, monkeypatch):
+    """The two paths differ by rounding alone, and a graph that computed something else would be noticed."""
+    monkeypatch.setattr(graphs, "available", lambda device: True)
+    stack = fresh(tiny_lm)
+    found = difference(stack)
+    assert found["largest difference"] < 1e-4 < 0.1 < found["of"]
+    static = stack.decoder.forward_static
+    monkeypatch.setattr(stack.decoder, "forward_static", lambda *inputs: 1.1 * static(*inputs))
+    stack.decoder.pool = graphs.BufferPool(enabled=False)
+    assert difference(stack)["largest difference"] > 0.05
+
+
+def test_the_facts_of_a_device(monkeypatch):
+    properties = SimpleNamespace(name="GPU", major=9, minor=0, multi_processor_count=132, total_memory=80 << 30)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 1)
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda device: 2)
+    facts = device_facts(torch.device("cuda:0"))
+    assert facts["device"] == "GPU" and facts["capability"] == "9.0" and json.dumps(facts)
+
+
+def test_without_graphs_nothing_has_a_pool(tiny_lm):
+    stack = fresh(tiny_lm)
+    assert all(part.graphs is None for part in parts([stack.method(name) for name in METHODS]))

@@ -1,0 +1,79 @@
+"""What a first run on a GPU should tell: which parts of each method's step run as CUDA graphs, from the graphs that runs
+have made; whether a graph computes what plain code does; the device and its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..engine import Stack
+from ..lm import Decoder
+from ..methods.base import Method
+from ..runtime import generator_for
+
+PREFIX, STEPS = 40, 16  # tokens of the comparison of graphs with plain code
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of a method's step. graphs: kinds of calls that became graphs so far; None: the part is launched operator by
+    operator."""
+
+    method: str
+    name: str
+    graphs: int | None
+
+
+def parts(methods: Sequence[Method]) -> list[Part]:
+    """Every part of these methods' steps."""
+    return [
+        Part(method.name, name, None if pool is None else len(pool.keys))
+        for method in methods
+        for name, pool in method.parts().items()
+    ]
+
+
+def table(methods: Sequence[Method]) -> str:
+    """The parts as a Markdown table."""
+    rows = ["| method | part of a step | CUDA graphs |", "|---|---|---|"]
+    for part in parts(methods):
+        captured = "no" if part.graphs is None else f"{part.graphs} captured" if part.graphs else "not run yet"
+        rows.append(f"| {part.method} | {part.name} | {captured} |")
+    return "\n".join(rows)
+
+
+@torch.inference_mode()
+def difference(stack: Stack) -> dict[str, float]:
+    """The backbone's hidden states over a few steps and one pass of four tokens, as graphs and as plain code: the
+    largest difference, and the largest value it is a difference of."""
+    graphed, plain = stack.decoder, Decoder.from_model(stack.lm, graphed=False)
+    shape = (1, PREFIX + STEPS + 4, graphed.config.hidden)
+    x = torch.randn(shape, device=stack.device, generator=generator_for(stack.device, 0)).to(graphed.dtype)
+    found = []
+    for decoder in (graphed, plain):
+        cache = decoder.new_cache(shape[1])
+        hidden = [decoder.forward(x[:, :PREFIX], cache, 0)]
+        hidden += [decoder.forward(x[:, i : i + 1], cache, i) for i in range(PREFIX, PREFIX + STEPS)]
+        hidden.append(decoder.forward(x[:, -4:], cache, PREFIX + STEPS))
+        found.append(torch.cat(hidden, 1).float())
+    return {"largest difference": float((found[0] - found[1]).abs().max()), "of": float(found[1].abs().max())}
+
+
+def device_facts(device: torch.device) -> dict[str, Any]:
+    """Name, abilities and memory of a GPU (bytes; peaks since the process began)."""
+    properties = torch.cuda.get_device_properties(device)
+    return {
+        "device": properties.name,
+        "capability": f"{properties.major}.{properties.minor}",
+        "multiprocessors": properties.multi_processor_count,
+        "memory": properties.total_memory,
+        "peak allocated": torch.cuda.max_memory_allocated(device),
+        "peak reserved": torch.cuda.max_memory_reserved(device),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+        "torch": torch.__version__,
+        "tf32": {"matmul": torch.backends.cuda.matmul.allow_tf32, "cudnn": torch.backends.cudnn.allow_tf32},
+    }
