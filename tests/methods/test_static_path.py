@@ -13,6 +13,7 @@ import torch
 
 from conftest import TinyStack
 from tts_demo import engine
+from tts_demo.cli import bench
 from tts_demo.config import Request, Sampling
 from tts_demo.lm import graphs
 from tts_demo.measure.graphs import device_facts, difference, parts, table
@@ -102,6 +103,17 @@ def test_the_facts_of_a_device(monkeypatch):
     monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda device: 2)
     facts = device_facts(torch.device("cuda:0"))
     assert facts["device"] == "GPU" and facts["capability"] == "9.0" and json.dumps(facts)
+
+
+def test_bench_prints_what_it_found(tiny_lm, tiny_prompt, monkeypatch, capsys):
+    monkeypatch.setattr(graphs, "available", lambda device: True)
+    monkeypatch.setattr("tts_demo.measure.graphs.device_facts", lambda device: {"device": "GPU"})
+    stack = fresh(tiny_lm)
+    engine.run(stack, Request("Hello.", tiny_prompt, forced_frames=5))
+    found = bench._graphs(stack, [SimpleNamespace(method=METHODS["baseline"])] * 2)
+    assert found["parts"][0] == {"method": "baseline", "name": "backbone", "graphs": 1}
+    printed = capsys.readouterr().out
+    assert "| baseline | backbone | 1 captured |" in printed and "largest difference" in printed and "GPU" in printed
 
 
 def test_without_graphs_nothing_has_a_pool(tiny_lm):

@@ -80,7 +80,7 @@ def _graphs(stack: Any, wanted: list[Any]) -> dict[str, Any]:
     """What was captured, whether graphs compute what plain code does, and the device; printed and returned."""
     from ..measure import graphs
 
-    methods = [stack.method(name) for name in dict.fromkeys(row.method for row in wanted)]
+    methods = [stack.method(name) for name in dict.fromkeys(row.method.name for row in wanted)]
     print(graphs.table(methods))
     found = {
         "parts": [dataclasses.asdict(part) for part in graphs.parts(methods)],

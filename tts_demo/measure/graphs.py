@@ -1,5 +1,5 @@
-"""What a first run on a GPU should tell: which parts of each method's step run as CUDA graphs, from the graphs that runs
-have made; whether a graph computes what plain code does; the device and its memory."""
+"""What a first run on a GPU should tell: which parts of each method's step run as CUDA graphs, from the graphs that
+runs have made; whether a graph computes what plain code does; the device and its memory."""
 
 from __future__ import annotations
 
