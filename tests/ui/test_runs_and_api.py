@@ -305,6 +305,8 @@ def test_endpoints_speak_compare_and_list(service, tmp_path):
     assert rate == 16000 and len(samples) == round(record["audio_seconds"] * rate)
     assert record["options"] == {"echoes": 3} and record["seed"] == 4 and record["consent"] and record["synthetic"]
     assert audio.read_provenance(path)["method"] == "echo"
+    _, cut = service.client.predict(**asked | {"max_seconds": 0.1}, api_name="/synthesize")
+    assert cut["truncated"] and "length limit is 0.1 s" in cut["notes"][-1]
     first, second, both = service.client.predict(**asked, api_name="/compare")
     assert both["baseline"]["method"] == "baseline" and both["method"]["method"] == "echo"
     # echo is the baseline, and the seed is the same
