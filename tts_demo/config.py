@@ -19,7 +19,7 @@ FRAME_RATE = SAMPLE_RATE // HOP  # 50 codec frames per second
 
 
 class UserError(ValueError):
-    """Something a person can mend. Its text is one sentence that says what to do; it is shown without a traceback."""
+    """A mistake in a request. Its text is one sentence that says what to do; it is shown without a traceback."""
 
 
 @dataclass(frozen=True)
@@ -99,18 +99,13 @@ class LMConfig:
 
     @property
     def vocab(self) -> int:
-        """V: codes and the special ids behind them."""
+        """V: codes and the special ids after them."""
         return self.speech_codes + self.extra_codes
 
     @property
     def eos(self) -> int:
         """The id a model is taught to end speech with (any id >= ``speech_codes`` ends it)."""
         return self.speech_codes + self.end
-
-    @property
-    def kv_bytes_per_token(self) -> int:
-        """Elements, not bytes, of K and V for one token times two bytes per fp16 element."""
-        return 2 * self.layers * self.kv_heads * self.head_dim * 2
 
 
 @dataclass(frozen=True)
@@ -143,7 +138,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Request:
-    """One thing to say. ``prompt`` is an encoded voice (``stack.encode_prompt``), ``options`` the method's own
+    """One text to speak. ``prompt`` is an encoded voice (``stack.encode_prompt``), ``options`` the method's own
     ``Options`` instance or None for its defaults."""
 
     text: str

@@ -171,7 +171,7 @@ def warm_up(stack: Stack, request: Request, should_stop: Callable[[], bool] = la
 
 
 def run(stack: Stack, request: Request) -> Done:
-    """Drain ``generate``, for callers that do not stream: nobody listens live."""
+    """Drain ``generate``, for callers that do not stream."""
     for event in generate(stack, replace(request, live=False)):
         pass
     assert isinstance(event, Done)

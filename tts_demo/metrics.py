@@ -1,4 +1,4 @@
-"""What was measured, defined once: a pausable clock, sums over steps, and the snapshot everyone prints.
+"""Metrics of a run, defined once: a pausable clock, sums over steps, and the snapshot that everything prints.
 
 RTF = compute seconds / audio seconds (lower is better). LM-RTF counts the autoregressive part only (prefill and steps,
 a method's own modules included). TTFA = request to first audio. The clock stands still while a consumer holds an event.

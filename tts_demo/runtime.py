@@ -1,4 +1,4 @@
-"""Where and in what precision to run: device, dtype, seeds, CUDA graphs. Knows no model."""
+"""Device, precision, seeds and CUDA graphs. Knows no model."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def pick_device(name: str | None = None) -> torch.device:
 
 @cache
 def processor(device: torch.device) -> str:
-    """What a speed belongs to. Of a CPU also the instructions that torch uses: a cloud gives unlike machines one
-    name."""
+    """The processor that a speed was measured on; for a CPU with the instruction set torch uses, because clouds give
+    different machines one name."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     info = Path("/proc/cpuinfo")

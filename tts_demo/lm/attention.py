@@ -1,8 +1,8 @@
 """Text-speech attention maps: captured in a second, untimed, teacher-forced pass, and scored.
 
-The run itself is never slowed or changed: a method rebuilds what it fed to the backbone (``Replay``), with its own
-mask and positions, and the pass returns the weights of the text columns for every layer and head. Captured this way
-the map of an evicting or patch-wise run is the map of that run, because the replay's logits equal the stepwise ones.
+The run itself is not slowed: afterwards the method rebuilds the backbone's inputs (``Replay``), with its own mask and
+positions, and the pass returns the attention weights of the text columns for every layer and head. As the replay's
+logits equal the stepwise ones, the map of an evicting or patch-wise run is the map of that run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEADS = 4  # heads that the scores are averaged over
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """weights [layers, heads, steps, text] float32: what the row that decided a step gave each text token.
+    """weights [layers, heads, steps, text] float32: from the row that decided a step to each text token.
     labels: one a text token. step_start_seconds, step_end_seconds [steps]: the audio each step emitted."""
 
     weights: np.ndarray

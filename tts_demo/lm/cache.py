@@ -26,7 +26,7 @@ class KVCache:
         device: torch.device | str = "cpu",
         kv: Tensor | None = None,
     ) -> None:
-        """kv: memory to use instead of new memory (graphs.py leases it); what it held before does not matter."""
+        """kv: memory to use instead of new memory, with finite contents (see graphs.py)."""
         shape = (layers, batch, 2 * kv_heads, capacity, head_dim)
         # zeros: a masked slot must still hold a finite number
         self.kv = kv if kv is not None else torch.zeros(shape, dtype=dtype, device=device)
@@ -74,7 +74,7 @@ class KVCache:
 
     def keep(self, mask: Tensor) -> None:
         """mask [length] bool: keep the marked slots, in order, moved to the front. Positions travel with them, and
-        ``next_position`` stays: what was evicted was still spoken."""
+        ``next_position`` stays, because evicted tokens still count as positions."""
         assert mask.shape == (self.length,), (mask.shape, self.length)
         index = mask.nonzero(as_tuple=True)[0].to(self.k.device)
         n, old = index.shape[0], self.length

@@ -1,4 +1,4 @@
-"""What a step must cost: bytes it reads, the device's bandwidth, and how near to that ceiling a measured step comes."""
+"""The memory cost of a decoding step: the bytes it reads and the time that takes at the device's bandwidth."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def fastest_dtype(config: LMConfig, device: torch.device, live: int = 400, steps
 
 
 def _stepper(lm: LanguageModel, dtype: torch.dtype, live: int) -> Callable[[], None]:
-    """One step behind ``live`` tokens, again and again."""
+    """One decoding step with ``live`` tokens in the cache, to be called repeatedly."""
     decoder = Decoder.from_model(lm, dtype=dtype)
     cache = decoder.new_cache(live + 1)
     decoder.forward(torch.zeros(1, live, lm.config.hidden, dtype=dtype, device=decoder.device), cache, 0)

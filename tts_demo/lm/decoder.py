@@ -1,7 +1,7 @@
-"""Lean inference through a Qwen2 backbone: fused weights, static cache slices, no autograd, few operators a layer.
+"""Inference through a Qwen2 backbone: fused weights, static cache slices, no autograd, few operators a layer.
 
-Knows tensors, not tokens' meaning: what to feed, where, and under which mask is a method's business. The Hugging Face
-forward in model.py is the slow oracle that tests compare this with.
+What is fed, at which positions and under which mask is decided by the methods. Tests compare it with the forward pass of
+transformers (model.py).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ CAPACITY_STEP = 256  # pooled capacities are multiples of this, so that runs of 
 @dataclass(frozen=True)
 class Layer:
     """Weights of one block. Query, key and value are one matrix, gate and up another, and the norms' weights are folded
-    into them. Rows of query and key are ordered so that a rotary pair lies side by side: the rotation is then one
-    complex product, and scores do not change because queries and keys are permuted alike."""
+    into them. Rows of query and key are ordered so that the two elements of a rotary pair are adjacent: the rotation is
+    then one complex product. Scores do not change, because queries and keys are permuted alike."""
 
     qkv: Projection  # H -> (A + 2 kv) D
     out: Projection  # A D -> H
@@ -53,7 +53,7 @@ def _pair_up(weight: Tensor, head_dim: int) -> Tensor:
 def fuse(
     block: torch.nn.Module, index: int, lora: LoraDelta | None, head_dim: int, dtype: torch.dtype, exact: bool = False
 ) -> Layer:
-    """One Qwen2 block as a lean layer, with what ``lora`` adds to block number ``index`` merged in. Merged and fused in
+    """One Qwen2 block with fused weights, with what ``lora`` adds to block number ``index`` merged in. Merged and fused in
     float32, then rounded to ``dtype`` once. exact: see ``Projection``."""
     attention, mlp = block.self_attn, block.mlp
 
@@ -83,8 +83,8 @@ def fuse(
 
 
 class Decoder:
-    """Weights only. Everything that changes during a run lives in the KVCache that is passed in; what outlives a run is
-    the pool of cache buffers that CUDA graphs are bound to, and the causal bias of a few new tokens."""
+    """Weights only. Everything that changes during a run is in the KVCache that is passed in. Only the pool of cache
+    buffers for CUDA graphs and the causal bias of a few new tokens outlive a run."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Decoder:
 
     @property
     def precision(self) -> str:
-        """What it computes in, and what its matrices are kept in where that differs."""
+        """The dtype of activations, and of the weights where that differs."""
         matrices = [m for layer in self.layers for m in (layer.qkv, layer.out, layer.gate_up, layer.down)]
         halved = any(matrix.halved for matrix in (*matrices, self.to_vocabulary))
         return str(self.dtype).removeprefix("torch.") + (", weights float16" if halved else "")
@@ -268,7 +268,7 @@ class Decoder:
             query = turned[:, :, : c.heads]
             if observe is not None:
                 observe(index, query, key)
-            # of the other tokens keys and values are all that is asked for
+            # of the other tokens only keys and values are needed
             if last and n > 1 and index == len(self.layers) - 1:
                 query, x, n = query[:, -1:], x.view(batch, n, -1)[:, -1], 1
                 bias = None if mask is None else bias[:, :, -(c.heads // c.kv_heads) :]
@@ -277,7 +277,7 @@ class Decoder:
         return self._final_norm(x).view(batch, n, -1)
 
     def _final_norm(self, x: Tensor) -> Tensor:
-        """x [R, H] normalised in float32 and rounded once: what everything is predicted from."""
+        """x [R, H] normalised in float32 and rounded once."""
         if x.dtype == torch.float32:
             return unit_rms(x, self.config.rms_eps) * self.norm
         return F.rms_norm(x.float(), self.norm.shape, self.norm.float(), self.config.rms_eps).to(x.dtype)

@@ -1,15 +1,9 @@
-"""One matrix, kept in the layout that its device streams fastest when only a few rows are multiplied.
+"""One matrix, in the layout that its device streams fastest when only a few rows are multiplied.
 
-Decoding is bound by reading weights. Measured on one thread of a two-core Zen 4, weights not in cache, microseconds for
-one row and for four (a chunk, tokens to verify):
-
-    192 -> 1024   fp32 [in, out] 25-74, 95-108; fp32 packed by oneDNN 68-71, 95-118; fp16 packed by FBGEMM 11, 22
-    512 -> 192    fp32 [in, out] 15-38, 20-22;  fp32 packed by oneDNN 25, 31;        fp16 packed by FBGEMM 7, 12
-
-So on a CPU that FBGEMM knows, matrices of this size are kept as float16, as the checkpoint keeps them, and multiply
-float32 rows in float32. Larger ones (released models) stay float32, which several threads share; FBGEMM's call uses
-one. bf16 packed by oneDNN streams 1.9 times as fast as a plain bf16 ``F.linear``, which is what CPUs without AVX-512
-are left with.
+Decoding is bound by reading weights. On a CPU that FBGEMM supports, matrices of ``HALVED`` size are kept as float16, as
+in the checkpoint, and multiply float32 rows in float32, in about a third of the time of float32 layouts. Larger ones
+(released models) stay float32, because FBGEMM's kernel uses one thread. bfloat16 matrices are packed by oneDNN where the
+CPU supports it.
 """
 
 from __future__ import annotations
@@ -21,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-HALVED = range(1 << 15, 1 << 20)  # how many weights a matrix has that is kept as float16
+HALVED = range(1 << 15, 1 << 20)  # number of weights of a matrix that is kept as float16
 
 
 class Projection:
@@ -74,8 +68,7 @@ def onednn_packs_bf16() -> bool:
 
 @cache
 def fbgemm_is_here() -> bool:
-    """Whether this torch on this CPU multiplies by float16 weights (x86 with AVX2; the call is announced to go one
-    day)."""
+    """Whether this torch on this CPU multiplies by float16 weights (x86 with AVX2)."""
     return "fbgemm" in torch.backends.quantized.supported_engines and hasattr(torch, "fbgemm_pack_gemm_matrix_fp16")
 
 
@@ -86,8 +79,7 @@ def bytes_of_weight(count: int, dtype: torch.dtype, device: torch.device, exact:
 
 
 def _pack_halves(weight: Tensor) -> Tensor:
-    """FBGEMM's handle of a matrix [out, in]. It says once a process that it is deprecated; requirements.txt pins
-    torch."""
+    """FBGEMM's handle of a matrix [out, in]. Its deprecation warning is silenced; requirements.txt pins torch."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*fbgemm.*deprecated")
         handle = torch.fbgemm_pack_gemm_matrix_fp16(weight.contiguous())

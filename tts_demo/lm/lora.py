@@ -91,17 +91,3 @@ def detach(backbone: nn.Module) -> None:
             for name, module in list(owner.named_children()):
                 if isinstance(module, LoraLayer):
                     setattr(owner, name, module.base_layer)
-
-
-def lora_state(backbone: nn.Module) -> dict[str, Tensor]:
-    """The factors of an attached backbone, keyed as ``LoraFactors.state_dict()``."""
-    from peft.tuners.lora import LoraLayer
-
-    state = {}
-    for index, block in enumerate(backbone.layers):
-        for owner in (block.self_attn, block.mlp):
-            for name, module in owner.named_children():
-                if isinstance(module, LoraLayer):
-                    state[f"a.{_key(index, name)}"] = module.lora_A[ADAPTER].weight.detach()
-                    state[f"b.{_key(index, name)}"] = module.lora_B[ADAPTER].weight.detach()
-    return state

@@ -1,4 +1,4 @@
-"""Who may attend to whom. A mask is a bool tensor [rows, columns], True = the row's token may see the column's."""
+"""Attention masks: bool tensors [rows, columns], True = the row's token may attend to the column's."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from torch import Tensor
 
 
 def causal_mask(rows: int, columns: int, device: torch.device | str | None = None) -> Tensor:
-    """[rows, columns]: the last ``rows`` tokens of a sequence of ``columns``, each seeing itself and all before it."""
+    """[rows, columns]: the last ``rows`` tokens of a sequence of ``columns``, each attending to itself and all before it."""
     return torch.ones(rows, columns, dtype=torch.bool, device=device).tril_(columns - rows)
 
 
 def prefix_mask(n_prefix: int, total: int, bidirectional: bool, device: torch.device | str | None = None) -> Tensor:
-    """[total, total]: causal, except that the first ``n_prefix`` positions (speaker, SOS, text, TASK) see each other
-    both ways when ``bidirectional`` (DCAR, section 3.2). Speech sees everything before it either way."""
+    """[total, total]: causal, except that the first ``n_prefix`` positions (speaker, SOS, text, TASK) attend to each
+    other in both directions when ``bidirectional`` (DCAR, section 3.2)."""
     mask = causal_mask(total, total, device)
     if bidirectional:
         mask[:n_prefix, :n_prefix] = True

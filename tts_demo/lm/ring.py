@@ -1,10 +1,10 @@
-"""A cache of bounded size: a prefix kept for good, a ring of the last tokens, and a growing row of span summaries.
+"""A cache of bounded size: a permanent prefix, a ring of the last tokens, and a growing row of span summaries.
 
     slots: [ prefix | ring of ``window`` tokens | summary 0, summary 1, ... ]
 
-Attention does not care about the order of slots (rotary positions are inside the keys), so a token may simply take the
-slot of the one that has just left the window: nothing is moved, nothing is masked, and what a token may see is one run
-of slots from the first. A summary is made before it is needed, and is not attended until its span has left the window.
+Attention does not depend on the order of slots (rotary positions are inside the keys), so a token takes the slot of the
+one that has just left the window: nothing is moved, nothing is masked, and a token attends to one run of slots from the
+first. A summary is computed before it is needed, and is not attended to until its span has left the window.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from .cache import KVCache
 
 
 class RingCache(KVCache):
-    """The first pass brings the prefix of ``fixed`` tokens; each later one brings a token, and ``due`` summaries behind
-    it. Summary j stands for tokens j * group .. (j + 1) * group - 1. ``group`` 0: no summaries."""
+    """The first pass appends the prefix of ``fixed`` tokens; each later one a token and, after it, ``due`` summaries.
+    Summary j stands for tokens j * group .. (j + 1) * group - 1. ``group`` 0: no summaries."""
 
     def __init__(
         self,
@@ -54,14 +54,14 @@ class RingCache(KVCache):
 
     @property
     def due(self) -> int:
-        """How many summaries the next token's pass must bring: several at once, because a pass over a few tokens costs
-        little more than one over one, and no later than their spans leave the ring."""
+        """How many summaries the next token's pass must include: several at once, because a pass over a few tokens costs
+        little more than a pass over one, and before their spans leave the ring."""
         full = self._together and (self.spoken + 1) % (self._together * self.group) == 0
         return self._together if full else 0
 
     def visible(self, spoken: int) -> int:
-        """Slots, from the first, that the last of ``spoken`` tokens may see: the prefix, the window, and the summaries
-        of spans wholly before it."""
+        """Slots, from the first, that the last of ``spoken`` tokens may attend to: the prefix, the window, and the
+        summaries of spans wholly before it."""
         if spoken <= self.window:
             return self.fixed + spoken
         return self.fixed + self.window + ((spoken - self.window) // self.group if self.group else 0)
@@ -92,8 +92,8 @@ class RingCache(KVCache):
         return slots
 
     def mask(self, count: int) -> Tensor:
-        """[1 + count, slots] for a pass of a token and ``count`` summaries: the token sees what it would see alone,
-        each summary the tokens of its span and itself."""
+        """[1 + count, slots] for a pass of a token and ``count`` summaries: the token attends to what it would without
+        them, each summary to the tokens of its span and itself."""
         spoken, first = self.spoken + 1, self.fixed + self.window + self.summaries
         if not count:
             return torch.ones(1, self.visible(spoken), dtype=torch.bool, device=self.k.device)
@@ -105,7 +105,7 @@ class RingCache(KVCache):
         return mask.to(self.k.device)
 
     def rollback(self, n: int) -> None:
-        raise ValueError("a ring forgets for good: it cannot be rolled back")
+        raise ValueError("a ring overwrites its slots: it cannot be rolled back")
 
     def keep(self, mask: Tensor) -> None:
         raise ValueError("a ring evicts by itself: slots cannot be chosen")

@@ -1,4 +1,4 @@
-"""The contract between a decoding method and the engine, and what all methods do alike.
+"""The contract between a decoding method and the engine, and what all methods share.
 
 A method turns a prefix (voice and text) into codec frames, one ``step`` at a time. It knows the language model and its
 own trained modules, and nothing of codecs, clocks, events or pages. Everything about one run lives in its ``State``, so
@@ -186,7 +186,7 @@ def token_inputs(decoder: Decoder, prefix: Prefix, tokens: Tensor | None = None)
 def first_pass(
     decoder: Decoder, prefix: Prefix, x: Tensor, cache: KVCache, positions: Tensor | int = 0, last: bool = True
 ) -> Tensor:
-    """The pass that every run begins with: x [T, H], the prefix and the prompt's speech behind it, into an empty cache
+    """The first pass of every run: x [T, H], the prefix followed by the prompt's speech, into an empty cache
     -> hidden [1, 1, H] of the last row, [1, T, H] of all rows if not ``last``."""
     mask = prefix_mask(len(prefix.x), len(x), decoder.config.bidirectional_text, x.device)
     return decoder.forward(x[None], cache, positions, mask, last=last)

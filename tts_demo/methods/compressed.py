@@ -75,7 +75,7 @@ class Layout:
 
     @classmethod
     def of(cls, prompt: int, tokens: int, group: int, device: torch.device | str | None = None) -> Layout:
-        """``prompt`` tokens of reference speech, then ``tokens``, with a summary behind every full span."""
+        """``prompt`` tokens of reference speech, then ``tokens``, with a summary after every full span."""
         spoken = torch.arange(-prompt, tokens, device=device)
         ends = spoken[prompt + group - 1 :: group] if group else spoken[:0]
         order = torch.argsort(torch.cat([2 * spoken, 2 * ends + 1]))
@@ -94,7 +94,7 @@ class Layout:
 
 
 def masks(prefix: int, layout: Layout, window: int, group: int, bidirectional: bool) -> Tensor:
-    """[T, T] for ``prefix`` columns of [speaker, SOS, text, TASK] and the speech of ``layout`` behind them."""
+    """[T, T] for ``prefix`` columns of [speaker, SOS, text, TASK] and the speech of ``layout`` after them."""
     total = prefix + len(layout.index)
     mask = prefix_mask(prefix, total, bidirectional, layout.index.device)
     mask[prefix:, prefix:] = layout.mask(window, group)
@@ -104,7 +104,7 @@ def masks(prefix: int, layout: Layout, window: int, group: int, bidirectional: b
 
 def decode_masked(decoder: Decoder, x: Tensor, positions: Tensor, mask: Tensor, prefix: int) -> Tensor:
     """Vanilla inference: everything stays in an ordinary cache, one row at a time, under the mask. x [T, H], positions
-    [T], mask [T, T]; the first ``prefix`` rows come in one pass -> hidden [T, H]."""
+    [T], mask [T, T]; the first ``prefix`` rows in one pass -> hidden [T, H]."""
     cache = decoder.new_cache(len(x))
     hidden = [decoder.forward(x[None, :prefix], cache, positions[:prefix], mask[:prefix, :prefix])[0]]
     for i in range(prefix, len(x)):

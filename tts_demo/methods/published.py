@@ -1,4 +1,4 @@
-"""What a method's paper says of it and what we want of it, kept beside the method; reports compare ours with them."""
+"""A paper's figures of its method, and our goals for it: attributes of the method classes, which reports read."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Silence:
 
 
 class ShapeStack:
-    """A language model of random weights with one prompt and one text, whatever is asked for."""
+    """A language model of random weights with one prompt and one text."""
 
     sample_rate, checkpoint_hash, sampling = 24_000, RANDOM, Sampling()
     parts: Mapping[str, torch.nn.Module] = {}

@@ -143,7 +143,7 @@ class Dcar(Method):
     def step(self, state: DcarState) -> Step:
         started = time.perf_counter()
         decoder, cache = self.decoder, state.caches["backbone"]
-        if state.chunk is not None:  # the first step reads what the prefill left
+        if state.chunk is not None:  # the first chunk is decided by the first pass
             x = decoder.embed(state.chunk)[None]
             state.hidden = decoder.forward(x, cache, cache.next_position, last=True)
         size = self._choose(state)

@@ -59,12 +59,12 @@ class QTTSConfig:
 
     @property
     def pad(self) -> int:
-        """The id that stands for 'no such frame' in every book."""
+        """The padding id of every book: no such frame."""
         return self.entries
 
 
 class Books(nn.Module):
-    """Vectors of codes [K, entries, E], and what they mean as input and as context.
+    """Vectors of codes [K, entries, E], and their projections as input and as context.
 
     The input of a backbone step is the sum of its codes' embeddings. The first book's is the language model's own; the
     others start at zero, so that an untrained adapter is the language model. ``context`` of width C conditions a

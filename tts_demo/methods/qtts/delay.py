@@ -49,7 +49,7 @@ class DelayAdapter(nn.Module):
         return self.books.count_tag[books - 1] + self.delay_tag[d - 1]
 
     def below(self, contexts: Tensor, d: int) -> Tensor:
-        """contexts [B, F, K, H] of single codes -> [B, F + (K - 1) d, K - 1, H]: what head k knows at step s of frame
+        """contexts [B, F, K, H] of single codes -> [B, F + (K - 1) d, K - 1, H]: the context of head k at step s, of frame
         s - k d, the sum over the lower books, laid out as the steps are."""
         known = contexts.cumsum(2)
         heads = known.shape[2] - 1
@@ -74,7 +74,7 @@ class DelayState(State):
     d: int
     prompt: Tensor  # [F', K] delayed codes fed before the first step
     lead: Tensor  # [(K - 1) d, K] prompt codes that the delay moves past the prompt, or padding; -1 = to be drawn
-    known: list[Tensor]  # per step modulo d, [K, H]: contexts of books up to and with k of the frame book k was at
+    known: list[Tensor]  # per step modulo d, [K, H]: summed contexts of books 0 to k, of the frame that book k was at
     spoken: Tensor  # [max_frames + (K - 1) d, K] codes as emitted, delayed
     hidden: Tensor  # [1, H] backbone output that decides the next step
     end: int  # frames in all: the limit until end of speech is drawn
@@ -90,12 +90,12 @@ class DelayState(State):
 
     @property
     def tail(self) -> int:
-        """Steps by which the last book runs behind the first."""
+        """Steps by which the last book is delayed against the first."""
         return (self.books - 1) * self.d
 
     @property
     def diagonal(self) -> Tensor:
-        """[K]: where the codes of frame 0 lie in ``spoken`` flattened."""
+        """[K]: the indices of the codes of frame 0 in ``spoken`` flattened."""
         return torch.arange(self.books, device=self.spoken.device) * (self.d * self.books + 1)
 
 

@@ -32,7 +32,7 @@ class DepthBlock(nn.Module):
         self.gate_up = nn.Linear(width, 4 * width, bias=False)
         self.down = nn.Linear(2 * width, width, bias=False)
         for linear in (self.out, self.down):
-            nn.init.normal_(linear.weight, std=0.02)  # small: the residual stream starts as what was put in
+            nn.init.normal_(linear.weight, std=0.02)  # small: a fresh block is nearly the identity
 
     def forward(self, x: Tensor, heads: int) -> Tensor:
         """x [R, K, W], causal over the books."""
@@ -44,7 +44,7 @@ class DepthBlock(nn.Module):
 
 
 class DepthDecoder(nn.Module):
-    """hidden [R, H] of R frames and what is known of their books -> [R, K, W], from whose row k book k is predicted.
+    """hidden [R, H] of R frames and contexts of their books -> [R, K, W], from whose row k book k is predicted.
 
     Row 0 has read the hidden state alone; row k also the sum of the contexts of books < k, as in an RQ-Transformer.
     """

@@ -1,4 +1,4 @@
-"""The delay pattern (QTTS, section 2.2): codebook k runs k * d steps behind the first one."""
+"""The delay pattern (QTTS, section 2.2): codebook k is delayed by k * d steps."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class DraftConfig:
 
     trained: int
     shared: int
-    layers: int  # blocks of the base it belongs to
+    layers: int  # blocks of the base
 
     @classmethod
     def of(cls, config: LMConfig) -> DraftConfig:
@@ -37,7 +37,7 @@ class Draft(nn.Module):
 
     Unlike the paper's, it reads features as in EAGLE (Li and others, 2024): to each token's embedding the projected
     hidden state of the base model at the position before is added; for tokens that the base has not read yet, the
-    draft's own, which lies in the same space because its last blocks and its norm are the base's.
+    draft's own, which is in the same space because its last blocks and its norm are the base's.
     """
 
     def __init__(self, lm: LanguageModel) -> None:

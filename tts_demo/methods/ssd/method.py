@@ -154,7 +154,7 @@ class SSD(Method):
         accepted, last = len(new) - 1, drafted.new_tensor(new[-1:])
         marks = ["accepted"] * accepted + ["bonus" if accepted == length else "resampled"]
         count = state.accept(new)
-        if state.ended:  # what was drafted after end of speech does not count
+        if state.ended:  # tokens drafted after end of speech do not count
             new, marks, accepted = new[:count], marks[:count], count
         self._roll_back(state, drafted, last, accepted, rows)
         state.length.observe(accepted, min(accepted + 1, length))

@@ -129,7 +129,7 @@ class TLDR(Method):
 
     def step(self, state: TLDRState) -> Step:
         size, caches = state.size, state.caches
-        if state.patches:  # the first step reads what the prefill left
+        if state.patches:  # the first patch is decided by the first pass
             z = self.encoder.encode(state.patches[-1], size, caches.get("compressor"))
             index = len(state.prompt) // size + len(state.patches) - 1
             position = patch_position(len(state.prefix.x), index, size)

@@ -70,7 +70,7 @@ class RMSNorm(nn.Module):
 
 
 def window_mask(rows: int, window: int, device: torch.device | str | None = None) -> Tensor:
-    """[rows, rows] bool: each token sees itself and the ``window - 1`` before it."""
+    """[rows, rows] bool: each token attends to itself and the ``window - 1`` before it."""
     ones = torch.ones(rows, rows, dtype=torch.bool, device=device)
     return ones.tril_().triu_(1 - window)
 
@@ -217,6 +217,6 @@ def cut(tokens: Tensor, size: int, fill: int) -> Tensor:
 
 
 def patch_position(start: int | Tensor, index: int | Tensor, size: int) -> int | Tensor:
-    """Logical position of z_index. A patch stands where its last token would: the frozen backbone keeps its sense of
-    time at every P, and at P = 1 positions are the base model's."""
+    """Logical position of z_index: that of the last token of its patch, so that positions advance with time at every P
+    and are the base model's at P = 1."""
     return start + (index + 1) * size - 1
