@@ -109,7 +109,7 @@ class TinyStack:
     stops."""
 
     name, sample_rate, frame_rate, checkpoint_hash = "tiny", 1000, 50, "0" * 12
-    device, dtype, sampling = torch.device("cpu"), torch.float32, Sampling()
+    device, dtype, sampling, parts = torch.device("cpu"), torch.float32, Sampling(), {}
 
     def __init__(self, lm: LanguageModel, modules: dict[str, torch.nn.Module] | None = None) -> None:
         self.lm, self.decoder, self.modules = lm, lm.decoder, modules or {}
@@ -131,8 +131,8 @@ class TinyStack:
         speaker = torch.randn(self.lm.config.speaker, generator=generator)
         return TinyPrompt(codes, speaker, text, len(samples) / sample_rate, f"prompt-{frames}", {})
 
-    def prefix(self, prompt: TinyPrompt, text: str) -> Prefix:
-        ids, labels = self.tokenize(text)
+    def prefix(self, prompt: TinyPrompt, segment: str) -> Prefix:
+        ids, labels = self.tokenize(segment)
         return self.lm.prefix(ids, labels, prompt.speaker, prompt.codes)
 
     def method(self, name: str) -> Method:

@@ -74,7 +74,7 @@ def test_a_sixth_method_is_one_file_and_one_line(tmp_path):
     place = next(i for i, line in enumerate(lines) if '"ssd.SSD"' in line)
     registry.write_text("".join([*lines[: place + 1], '"sixth.Sixth",\n', *lines[place + 1 :]]))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests", "-k", "sixth and not one_line"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     passed = int(re.search(r"(\d+) passed", done.stdout)[1])
     # three here; two settings and one more of the presets in two tests of the matrix; neutral setting; runs interleaved

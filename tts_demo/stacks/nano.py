@@ -26,8 +26,7 @@ from ..config import FRAME_RATE, HOP, SAMPLE_RATE, Sampling, UserError
 from ..engine import Prompt
 from ..lm import Decoder, LanguageModel, Prefix
 from ..methods import Method, find
-from ..text import sentences as text
-from ..text import symbols
+from ..text import sentences, symbols
 from .transcript import misfit
 
 PARTS = ("lm", "codec", "refiner", "speaker")  # folders of what every method speaks with
@@ -100,17 +99,17 @@ class NanoStack:
         """What ``bench`` times apart."""
         return {"refiner": self.refiner, "tone": self.codec.decoder.tone, "decoder": self.codec.decoder}
 
-    def tokenize(self, words: str) -> tuple[Tensor, tuple[str, ...]]:
+    def tokenize(self, text: str) -> tuple[Tensor, tuple[str, ...]]:
         """-> phoneme ids [T], one label each."""
-        ids, labels = text.encode(words, self.lm.config.text_vocab)
+        ids, labels = sentences.encode(text, self.lm.config.text_vocab)
         return torch.tensor(ids, device=self.device), labels
 
-    def split(self, words: str) -> list[str]:
-        return text.split_sentences(words, SEGMENT_CHARACTERS)
+    def split(self, text: str) -> list[str]:
+        return sentences.split_sentences(text, SEGMENT_CHARACTERS)
 
-    def preview(self, words: str) -> list[tuple[str, str]]:
+    def preview(self, text: str) -> list[tuple[str, str]]:
         """What will be said, a sentence an entry: words written out, and phonemes."""
-        return [(sentence.words, sentence.phonemes) for sentence in text.preview(words)]
+        return [(sentence.words, sentence.phonemes) for sentence in sentences.preview(text)]
 
     @torch.no_grad()
     def encode_prompt(self, samples: np.ndarray, sample_rate: int, text: str | None = None) -> Prompt:

@@ -46,8 +46,7 @@ class DcarState(State):
     range_terms: tuple[Tensor, Tensor] | None  # of the policy: see ``PolicyRunner.range_terms``
     recent: Tensor  # [1, W] the last tokens, -1 = none
     hidden: Tensor  # [1, 1, H] backbone output that decides the next chunk
-    chunk: Tensor | None = None  # [c] drawn, but not yet fed back
-    taken: list[Tensor] = field(default_factory=list)  # tokens of each step, each [n]
+    taken: list[Tensor] = field(default_factory=list)  # tokens of each step, each [n]; the last is not fed back yet
     chosen: Counter[int] = field(default_factory=Counter)  # how often each size was chosen
     policy_seconds: float = 0.0
     seconds: float = 0.0
@@ -143,8 +142,8 @@ class Dcar(Method):
     def step(self, state: DcarState) -> Step:
         started = time.perf_counter()
         decoder, cache = self.decoder, state.caches["backbone"]
-        if state.chunk is not None:  # the first chunk is decided by the first pass
-            x = decoder.embed(state.chunk)[None]
+        if state.taken:  # the first chunk is decided by the first pass
+            x = decoder.embed(state.taken[-1])[None]
             state.hidden = decoder.forward(x, cache, cache.next_position, last=True)
         size = self._choose(state)
         state.chosen[size] += 1
@@ -154,7 +153,6 @@ class Dcar(Method):
             logits = torch.cat([logits, *self.extra(hidden, size - 1)]).float()
         tokens = sample(logits, state.sampling, state.generator, state.recent, state.forbidden(size))
         tokens = tokens[: state.accept(tokens.tolist())]
-        state.chunk = tokens
         state.taken.append(tokens)
         if state.sampling.repeat_window:
             state.recent = torch.cat([state.recent, tokens[None]], 1)[:, -state.sampling.repeat_window :]
