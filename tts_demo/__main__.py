@@ -1,4 +1,4 @@
-"""``python -m tts_demo``: see cli.py."""
+"""``python -m tts_demo``: see cli/."""
 
 import sys
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -53,3 +55,21 @@ def test_the_judges_that_are_here_judge_speech_alike_each_time() -> None:
         assert similarity(judge.voice(samples), judge.voice(samples)) == pytest.approx(1, abs=1e-5)
     if judge.words(samples) is not None:
         assert judge.words(samples) == judge.words(samples) != ""
+
+
+def test_whisper_is_fetched_only_where_that_was_allowed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import huggingface_hub
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    asked = []
+
+    def download(repository: str, local_files_only: bool) -> str:
+        asked.append((repository, local_files_only))
+        if local_files_only:
+            raise LocalEntryNotFoundError("not here")
+        return str(tmp_path)
+
+    monkeypatch.setattr(judges.importlib.util, "find_spec", lambda name: None)  # nor is the package that ships it
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    assert judges.whisper_folder(download=False) is None and judges.whisper_folder(download=True) == tmp_path
+    assert asked == [(judges.WHISPER, True), (judges.WHISPER, False)]

@@ -24,6 +24,11 @@ ALIGNED_TEXTS = 6
 LONG_SECONDS = 400.0  # of one run at most
 
 
+def seconds(rows: list[Row], cases: list[Case]) -> float:
+    """What both analyses take one core, about."""
+    return 5 * len(rows) * min(len(cases), ALIGNED_TEXTS) + 40 * len(lasting()) * len(paragraphs([cases[0].voice]))
+
+
 def lasting() -> list[Row]:
     """The baseline, and the dials that their classes say are for long speech."""
     return [Row.of(BASELINE), *(Row.of(kind, **options) for kind in METHODS.values() for options in kind.lasting)]

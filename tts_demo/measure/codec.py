@@ -23,6 +23,7 @@ from .texts import Case
 
 KIND, RECORDING = "codec", "recording"
 BOOKS = (1, 2, 4, 8)
+SECONDS = 25.0  # a recording takes one core, about
 PACKAGES = {"STOI": "pystoi", "PESQ": "pesq"}
 
 
@@ -39,12 +40,10 @@ def run(evaluation: Evaluation, cases: list[Case]) -> None:
     for case in tqdm(cases, desc="codec", unit="recording", disable=not cases):
         if key(KIND, RECORDING, case.id, 0, evaluation.where) in known:
             continue
-        samples = audio.read(str(case.recording)).samples
-        whole = audio.level(
-            samples[: len(samples) // evaluation.stack.codec.config.hop * evaluation.stack.codec.config.hop]
-        )
-        voices = {row: decoded for row, decoded in decode(evaluation.stack, whole.samples).items()}
-        for row, decoded in reversed(voices.items()):  # the recording last: it says that the others are there
+        samples, hop = audio.read(str(case.recording)).samples, evaluation.stack.codec.config.hop
+        whole = audio.level(samples[: len(samples) // hop * hop])
+        decoded_as = decode(evaluation.stack, whole.samples)
+        for row, decoded in reversed(decoded_as.items()):  # the recording last: it says that the others are there
             figures = compare(whole.samples, decoded, case.text, evaluation.judge)
             evaluation.records.append(KIND, row, case.id, 0, evaluation.where, figures)
 
