@@ -56,3 +56,8 @@ def test_homographs(text: str, word: str, phonemes: str) -> None:
     assert [token.phonemes for sentence in preview(text) for token in sentence.tokens if token.word == word] == [
         phonemes
     ]
+
+
+def test_possessives_of_letters() -> None:
+    said = {token.word: token.phonemes for s in preview("the U.K.'s plan and the U.S.'s army") for token in s.tokens}
+    assert said["U.K.'s"] == "jˌukˈAz"

@@ -44,7 +44,8 @@ _CAPITAL = frozenset(
 _BEFORE_FIGURE = frozenset("no nos p pp ch sec fig art ext ed est vol max min ft fl rm para eq temp".split())
 _TITLES = "Mr|Mrs|Ms|Dr|Prof|Gen|Col|Capt|Lt|Sgt|Gov|Sen|Rep|Rev|Hon|Messrs|Mx"
 _SIMPLE = {
-    "w/o": "without", "w/": "with", "b/c": "because", "c/o": "care of", "n/a": "N.A.", "a/c": "A.C.", "i/o": "I.O.",
+    "w/o": "without", "w/in": "within",
+    "w/": "with", "b/c": "because", "c/o": "care of", "n/a": "N.A.", "a/c": "A.C.", "i/o": "I.O.",
     "thx": "thanks", "pls": "please", "plz": "please", "ppl": "people", "msg": "message", "tmrw": "tomorrow",
     "tmr": "tomorrow", "abt": "about", "bday": "birthday", "ur": "your", "govt": "government", "vs": "versus",
     "etc": "et cetera", "approx": "approximately", "dept": "department", "kinda": "kinda", "lmao": "L.M.A.O.",
@@ -178,7 +179,7 @@ _SLASHED = "|".join(re.escape(w) for w in _SIMPLE if "/" in w)
 _CHAT = "|".join(sorted((w for w in _SIMPLE if "/" not in w), key=len, reverse=True))
 _RULES: Rules = compiled(
     (
-        rf"(?i)(?<![\w/])(?:w/(?=\s|[a-np-z])|(?:{_SLASHED})(?![\w/]))",
+        rf"(?i)(?<![\w/])(?:(?:{_SLASHED})(?![\w/])|w/(?=\s|[a-np-z]))",
         lambda m: _SIMPLE.get(m.group().lower(), m.group()) + (" " if m.group().endswith("/") else ""),
     ),
     (r"\bP\.\s?O\.\s(?=Box)", "P.O. "),

@@ -137,6 +137,10 @@ _RULES: Rules = compiled(
     ),
     (r"(?<![\w.])(?P<before>v)(?P<low>(?!))?(?P<n>\d{1,4})(?P<tail>(?!))?(?![\w.])", _version),
     (rf"(?<![A-Za-z])({_SECTIONED})\s?(\d+(?:\.\d+)+)(?![\w%])", lambda m: f"{m[1]} {numbers.sections(m[2])}"),
+    (r"(?<=[Dd]ial )\*(\d{2,3})\b", lambda m: f"star {numbers.digits(m[1])}"),
+    (r"(?<=[Pp]ress )#", "pound"),
+    (r"(?<=[Pp]ress )\*", "star"),
+    (r"(?<![\w.,$-])([1-9]\d{0,2})((?: 000)+)\b", lambda m: m.group().replace(" ", ",")),
     # telephones and other grouped digits
     (r"(?<![\w.,$-])(?:\+?1[-. ])?\(?\b[2-9]\d{2}\)?[-. ]{1,2}\d{3}[-. ]\d{4}(?![\w-])", _telephone),
     (r"(?<![\w.,$-])1-\d{3}(?:-[A-Z\d]{2,8}){1,3}(?![\w-])(?<=[A-Z])", _telephone),
@@ -168,8 +172,8 @@ _RULES: Rules = compiled(
         "nine one one",
     ),
     (r"\b20/20(?=\s(?:vision|hindsight))", "twenty twenty"),
-    (r"\b50/50\b", "fifty fifty"),
-    (r"\b24x7\b", "twenty four seven"),
+    (r"\b50[/-]50\b", "fifty fifty"),
+    (r"\b24[x-]7\b", "twenty four seven"),
     (
         r"\b802\.11([a-z]{0,2})\b",
         lambda m: "eight oh two dot eleven " + letters(m[1]) if m[1] else "eight oh two dot eleven",
@@ -194,7 +198,10 @@ _RULES: Rules = compiled(
         _zip,
     ),
     (r"(?<![\w.,$-])(?P<before>)(?P<zip>\d{5})-(?P<four>\d{4})(?![\w-])", _zip),
-    (rf"(?<=,\s)({_STATE})\b(?![\w'-])", lambda m: STATES[m[1]]),
+    (
+        rf"\b(?!(?:Yes|No|Well|Hey|Oh|So|Then|And|But|Now)\b)([A-Z][\w.']+,\s)({_STATE})\b(?=\s*(?:[.,;:)\"]|$|\d{{5}}|[a-z]))",
+        lambda m: m[1] + STATES[m[2]],
+    ),
     (r"\bWashington,?\sD\.?C\b", "Washington D.C"),
     (
         rf"(?<![\w.,$/-])(?P<n>\d{{2,4}})(?P<letter>[A-Za-z])?(?=\s(?:(?:North|South|East|West|[NSEW]\.?|NE|NW|SE|"

@@ -34,7 +34,7 @@ _PARTS = {
     "config": "config",
     "src": "S.R.C.",
     "usr": "user",
-    "etc": "etc",
+    "etc": "E.T.C.",
 }
 
 

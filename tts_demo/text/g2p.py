@@ -82,6 +82,8 @@ def tokens(text: str) -> list[Token]:
             found.append(Token("", phonemes.replace("…", "."), bool(token.whitespace)))
             continue
         phonemes = "".join(c for c in phonemes.translate(_FOLD) if c in IDS).strip(BOUNDARY)
+        if token.text.endswith(".'s") and phonemes.endswith("s") and phonemes[-2:-1] not in "ptkfθ":
+            phonemes = phonemes[:-1] + "z"  # 'the U.K.'s', which the package takes for a letter S
         if phonemes:
             found.append(Token(token.text, phonemes, bool(token.whitespace)))
     return found

@@ -9,7 +9,7 @@ Replacement = str | Callable[[re.Match[str]], str]
 Rules = tuple[tuple[re.Pattern[str], Replacement], ...]
 
 MINUS = r"(?P<minus>(?<![\w)\]])[-–](?=[\d.$€£¥]))?"
-NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
+NUMBER = r"(?:\d{1,3}(?:,\d{2,3})*,\d{3}(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
 
 # Words before a quantity that make it describe what follows ('a 5 km run'), and words after it that follow no such one.
 _DETERMINERS = (

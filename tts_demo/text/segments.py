@@ -7,6 +7,7 @@ import re
 from ..config import UserError
 
 _END = re.compile(r"[.!?…]+[\"')\]]*\s+(?=[\"'(\[]*[A-Z0-9$€£#@+-])")
+_FORGOTTEN = re.compile(r"(?<=[a-z]{2})([.!?])(?=[A-Z][a-z]+\s)")
 _WORD = re.compile(r"(?:^|[\s(\"'\[—])([A-Za-z]+(?:\.[A-Za-z]+)*)\.$")
 _NEXT = re.compile(r"[\"'(\[]*([A-Za-z']+|[\d#$+-])")
 # A name, a title or a figure follows: never the end.
@@ -40,14 +41,17 @@ _STARTERS = frozenset(
     "did has have had can could will would should may might must it's he's she's we're they're i'm i've i'll "
     "that's there's what's let's don't didn't doesn't isn't".split()
 )
+_LOOK = 40  # characters around a full stop that tell what it is
 _CLAUSE_END = re.compile(r"(?<=[;:—])\s+|(?<=,)\s+")
 
 
 def sentences(line: str) -> list[str]:
     """Cuts behind . ! ? where a capital or a figure follows, unless the full stop is an abbreviation's."""
+    line = _FORGOTTEN.sub(r"\1 ", line)
     found, start = [], 0
     for match in _END.finditer(line):
-        if _is_end(line[start : match.end()].rstrip(), line[match.end() :]):
+        near = slice(max(start, match.start() - _LOOK), match.end())
+        if _is_end(line[near].rstrip(), line[match.end() : match.end() + _LOOK]):
             found.append(line[start : match.end()].strip())
             start = match.end()
     found.append(line[start:].strip())

@@ -25,7 +25,7 @@ _KINDS = tuple(
             r"\d|\b(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mon|Tue|Wed|Thu|Fri|Sat|Sun)|day\s?[-–—]",
             dates.write_out,
         ),
-        (r"\d|,\s[A-Z]{2}\b|\b[NSEW]\.|Washington", codes.write_out),
+        (r"[\d#*]|,\s[A-Z]{2}\b|\b[NSEW]\.|Washington", codes.write_out),
         (r"\d", money.write_out),
         (r"\d", units.write_out),
         ("", abbreviations.write_out),

@@ -128,7 +128,7 @@ def _alternatives(units: list[str]) -> str:
 
 _UNIT = _alternatives([u for u in UNITS if u not in ("in", "%", "‰", "¢", "°") and not u.startswith("°")])
 _LENGTHS = "km|cm|mm|m|ft|in|mi|yd"
-_AMOUNT = rf"(?P<n>(?:\d+\s)?\d+/\d+|{NUMBER})"
+_AMOUNT = rf"(?P<n>(?:\d+[\s-])?\d+/\d+|{NUMBER})"
 _RANGE = rf"(?:(?P<low>{NUMBER})\s?(?:[-–—]|to)\s?)?"
 
 
@@ -143,7 +143,7 @@ def unit_name(unit: str, many: bool, power: str | None = None) -> str:
 
 def amount_words(text: str) -> tuple[str, bool]:
     """'1 1/2' -> ('one and a half', many), '3/4' -> ('three quarters', one), '5' -> ('five', many)"""
-    mixed = re.fullmatch(r"(?:(\d+)\s)?(\d+)/(\d+)", text)
+    mixed = re.fullmatch(r"(?:(\d+)[\s-])?(\d+)/(\d+)", text)
     if not mixed:
         return numbers.cardinal(text), text.replace(",", "") != "1"
     part = numbers.fraction(mixed[2], mixed[3])
@@ -216,10 +216,11 @@ _RULES: Rules = compiled(
         _feet,
     ),
     (
-        r"(?<![\w.,/'])(?P<n>(?:\d+\s)?\d+/\d+|\d+(?:\.\d+)?)(?:\"|'')(?=\s+(?:x\b|by\b|×|[A-Za-z]+)|\s*[,.;)]|-|$)(?<!\"\d\")",
+        r"(?<![\w.,/'])(?P<n>(?:\d+[\s-])?\d+/\d+|\d+(?:\.\d+)?)(?:\"|'')(?=\s+(?:x\b|by\b|×|[A-Za-z]+)|\s*[,.;)]|-|$)(?<!\"\d\")",
         lambda m: _inches(m) if _is_inch(m) else m.group(),
     ),
     # units
+    (rf"(?<![\d,.])(\d+),(\d{{1,2}})(?=\s?(?:{_UNIT})\b)", r"\1.\2"),
     (rf"(?<![\w.,/])\d+(?:/\d+){{2,}}(?=\s?(?:{_UNIT})\b)", lambda m: ", ".join(m.group().split("/"))),
     (
         r"(?<![=\d])(?<!= )\b(\d{3,4})\s?[x×]\s?(\d{3,4})\b(?!\s?=)",
