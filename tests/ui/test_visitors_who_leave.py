@@ -177,3 +177,13 @@ def test_who_hangs_up_while_a_method_warms_up_ends_it(place, steps, come, monkey
     left = visitor.hang_up()
     until(lambda: place.gate.jobs() == 0)
     assert sum(t > left for t in steps) < FEW
+
+
+def test_who_waits_is_told_how_many_are_before(place, steps):
+    visitors = [reader(place, f"Number {n}") for n in range(3)]
+    said = lambda n: "\n".join(visitors[n].told)
+    until(lambda: any("2 runs are before yours" in said(n) for n in range(3)))
+    until(lambda: any("One run is before yours" in said(n) for n in range(3)))
+    for visitor in visitors:
+        visitor.hang_up()
+    until(lambda: place.gate.jobs() == 0)

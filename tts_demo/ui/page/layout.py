@@ -20,6 +20,8 @@ from .widgets import widget
 
 QUIET: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 DEVICE: dict[str, Any] = {"concurrency_id": "device", "concurrency_limit": 1, "api_visibility": "private"}
+# Runs of the page stand in the gate's own line, which tells how many are before; Gradio's queue tells a page nothing.
+LINE: dict[str, Any] = {**DEVICE, "concurrency_id": "line", "concurrency_limit": None}
 FORM = "(...a) => [...a.slice(0, -1), TTSD.form.value()]"  # the last input is what the form holds
 IDS = "(...a) => [...a.slice(0, -1), TTSD.board.ids()]"  # the last input is the list of lanes on the board
 
@@ -90,7 +92,7 @@ def _stage(ui: SimpleNamespace) -> None:
 def _bind(ui: SimpleNamespace, act: Handlers, fill: Inputs, demo: gr.Blocks) -> None:
     shown = [ui.board, ui.takes, ui.status]
     ui.run.click(None, js="() => { TTSD.deck.arm(); TTSD.look(); }", **QUIET)
-    ui.run.click(act.speak, [ui.takes, ui.json], [*shown, ui.mast, ui.stop], js=FORM, show_progress="hidden", **DEVICE)
+    ui.run.click(act.speak, [ui.takes, ui.json], [*shown, ui.mast, ui.stop], js=FORM, show_progress="hidden", **LINE)
     ui.stop.click(None, js="() => { TTSD.deck.halt(); }", **QUIET)
     ui.stop.click(act.stop, None, ui.status, **QUIET)
     ui.link.click(None, None, None, js="() => { TTSD.link(); }", **QUIET)
