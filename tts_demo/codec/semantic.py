@@ -50,10 +50,11 @@ class PhoneticEncoder(nn.Module):
         self.stem = nn.Conv1d(mels, width, 6, stride=2, padding=2)
         self.blocks = nn.ModuleList(ConvNeXtBlock(width, kernel=9, dilation=(1, 1, 2)[i % 3]) for i in range(layers))
         self.turned = middle_width // heads  # width of a head
+        if middle:
+            self.down = nn.Linear(2 * width, middle_width)
         self.attention = nn.ModuleList(Attention(middle_width, heads) for _ in range(middle))
         self.middle = nn.ModuleList(ConvNeXtBlock(middle_width, kernel=9) for _ in range(middle))
         if middle:
-            self.down = nn.Linear(2 * width, middle_width)
             self.up = nn.Linear(middle_width, 2 * width)
             nn.init.zeros_(self.up.weight)
             nn.init.zeros_(self.up.bias)
