@@ -47,6 +47,11 @@ class CodecConfig:
     decoder_layers: int = 6
     decoder_lookahead: int = 4  # frames of future the decoder may see, inverse STFT overlap not counted
 
+    @property
+    def first(self) -> int:
+        """Entries of the first book, of which a language model says one a frame."""
+        return self.first_entries or self.entries
+
 
 @dataclass(frozen=True)
 class SpeakerConfig:

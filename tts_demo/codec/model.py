@@ -113,7 +113,7 @@ class Codec(nn.Module):
             nn.Linear(config.latent, config.latent),
         )
         self.quantizer = ResidualQuantizer(
-            config.latent, config.codebooks, config.entries, config.code_width, config.first_entries
+            config.latent, config.codebooks, config.entries, config.code_width, config.first
         )
         self.decoder = Decoder(config)
 

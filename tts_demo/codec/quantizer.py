@@ -84,10 +84,11 @@ class ResidualQuantizer(nn.Module):
     detail that later books hold better and a language model would have to guess.
     """
 
-    def __init__(self, width: int, books: int, entries: int, code_width: int, first_entries: int = 0) -> None:
+    def __init__(self, width: int, books: int, entries: int, code_width: int, first: int = 0) -> None:
+        """first: entries of the first book, 0 = as many as the others have."""
         super().__init__()
-        first = Codebook(width, first_entries or entries, code_width, 0.002)
-        self.books = nn.ModuleList([first, *(Codebook(width, entries, code_width) for _ in range(books - 1))])
+        semantic = Codebook(width, first or entries, code_width, 0.002)
+        self.books = nn.ModuleList([semantic, *(Codebook(width, entries, code_width) for _ in range(books - 1))])
 
     def forward(
         self, latent: Tensor, semantic: Tensor, keep: Tensor, audio_gradient: float = 1.0

@@ -19,7 +19,7 @@ from tts_demo.methods.qtts import QTTS
 from tts_demo.train.data.speech import UNKNOWN
 from tts_demo.train.loop import TrainOptions, fit
 from tts_demo.train.recipes import refiner
-from tts_demo.train.recipes.codec import VOICE_CROP, CodecTask, published
+from tts_demo.train.recipes.codec import VOICE_CROP, CodecTask, fitting, published
 from tts_demo.train.recipes.codec_decoder import CodecDecoderTask
 from tts_demo.train.recipes.first_book import CROP, OPEN, FirstBookTask
 from tts_demo.train.recipes.refiner_books import BooksRefinerTask
@@ -290,3 +290,12 @@ def test_a_fresh_refiner_of_several_books_all_but_ignores_them() -> None:
     codes, voice, finer = torch.randint(32, (2, 12)), torch.randn(2, 8), torch.randn(2, 12, 16)
     said, _ = books.hear(codes, finer, torch.tensor([2, 8]), voice)
     torch.testing.assert_close(said - torch.tensor(-5.0).sigmoid() * finer, plain(codes, voice), atol=1e-5, rtol=1e-5)
+
+
+def test_a_refiner_follows_a_first_book_with_other_entries() -> None:
+    torch.manual_seed(0)
+    old = Refiner(RefinerConfig(entries=32, width=32, layers=2, heads=2, ffn=48))
+    new = fitting(old, 64)
+    assert new.config.entries == len(new.embedding.weight) == 64
+    kept = {name for name, weight in new.state_dict().items() if torch.equal(weight, old.state_dict()[name])}
+    assert set(new.state_dict()) - kept == {"embedding.weight", "base.weight"}

@@ -28,7 +28,7 @@ from ...codec.model import Codec
 from ...codec.refiner import Refiner
 from ...codec.source import HIGHEST, HISS, LOWEST, run
 from ...codec.speaker import SpeakerEncoder
-from ...config import FRAME_RATE, HOP, UserError
+from ...config import FRAME_RATE, HOP, RefinerConfig, UserError
 from ...text.symbols import SYMBOLS
 from ..data.corpora import describe, pad_stack
 from ..data.load import hear_with, hears_as, load_ears, load_speech
@@ -112,7 +112,7 @@ class CodecTask(Task):
             return codec, refiner, voice
         codec = Codec(hears_as(ears))
         hear_with(codec, ears)
-        return codec, Refiner(), SpeakerEncoder()
+        return codec, Refiner(RefinerConfig(entries=codec.config.first)), SpeakerEncoder()
 
     def batch(self, rng: np.random.Generator, step: int) -> CodecBatch:
         return self._make(rng, rng.choice(self.train, size=self.size, p=self.weights))
@@ -286,6 +286,8 @@ def published(options: TrainOptions) -> tuple[Codec, Refiner, SpeakerEncoder]:
     """Codec, refiner and voice as they are published, frozen but for the refiner. ``--set decoder_layers=8`` makes the
     decoder deeper: blocks that are added begin by changing nothing."""
     codec, refiner, voice = (checkpoints.load_module(options.checkpoint, n) for n in ("codec", "refiner", "speaker"))
+    if refiner.config.entries != codec.config.first:  # of an older first book: what depends on its codes is learnt anew
+        refiner = fitting(refiner, codec.config.first)
     layers = int(options.settings.get("decoder_layers", 0))
     if layers > codec.config.decoder_layers:
         deeper = Codec(replace(codec.config, decoder_layers=layers))
@@ -294,6 +296,14 @@ def published(options: TrainOptions) -> tuple[Codec, Refiner, SpeakerEncoder]:
         deeper.load_state_dict(codec.state_dict(), strict=False)
         codec = deeper.requires_grad_(False)
     return codec, refiner.requires_grad_(True), voice
+
+
+def fitting(refiner: Refiner, entries: int) -> Refiner:
+    """The same refiner for a first book of so many entries, which it does not know yet."""
+    new = Refiner(replace(refiner.config, entries=entries))
+    shapes = {name: weight.shape for name, weight in new.state_dict().items()}
+    new.load_state_dict({k: v for k, v in refiner.state_dict().items() if v.shape == shapes[k]}, strict=False)
+    return new.eval()
 
 
 def _usable(task: CodecTask, index: int) -> bool:

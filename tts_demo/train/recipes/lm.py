@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ... import checkpoints
-from ...config import LMConfig, UserError
+from ...config import CodecConfig, LMConfig, UserError
 from ...lm.block import training_forward
 from ...lm.masks import causal_mask
 from ...lm.model import LanguageModel
@@ -41,8 +41,8 @@ class LMTask(Task):
         if options.settings.get("start") == "published":
             self.lm = load_lm(options).requires_grad_(True)
         else:
-            codec = checkpoints.read_config(options.checkpoint, "codec")["config"]
-            self.lm = LanguageModel(shape(int(options.settings.get("width", 256)), codec["entries"]))
+            codec = CodecConfig(**checkpoints.read_config(options.checkpoint, "codec")["config"])
+            self.lm = LanguageModel(shape(int(options.settings.get("width", 256)), codec.first))
         self.guide = float(options.settings.get("guide", 0.3))
         self.noise = float(options.settings.get("noise", 0.08))
         self.dropout = float(options.settings.get("dropout", 0.0))

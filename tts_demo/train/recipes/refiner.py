@@ -7,7 +7,7 @@ must learn one by one. ``codec-decoder --set start=published`` then goes on by e
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -43,9 +43,11 @@ class RefinerTask(Task):
 
     def __init__(self, options: TrainOptions) -> None:
         self.data, self.device, self.size = sequences(options, frames=1), options.device, options.batch or 4
-        self.refiner = Refiner(checkpoints.load_module(options.checkpoint, "refiner").config)
+        codec = checkpoints.load_module(options.checkpoint, "codec")
+        shape = checkpoints.load_module(options.checkpoint, "refiner").config
+        self.refiner = Refiner(replace(shape, entries=codec.config.first))
         self.pitch = pitch_of(self.data.speech, self.refiner.config.pitch_classes)
-        self.quantizer = checkpoints.load_module(options.checkpoint, "codec").quantizer.to(self.device)
+        self.quantizer = codec.quantizer.to(self.device)
         self.train = [i for i in self.data.train if self._frames(i) > CROP]
         self.test = [i for i in self.data.test if self._frames(i) > CROP]
         if not self.train:
