@@ -17,7 +17,8 @@ from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.config import SpeakerConfig, UserError
 from tts_demo.lm.block import training_forward
 from tts_demo.train import loop as loop_module
-from tts_demo.train.loop import SPOILT, Task, TrainOptions, _Batches, command_line, fit, learning_rate
+from tts_demo.train.loop import SPOILT, Task, TrainOptions, command_line, fit, learning_rate
+from tts_demo.train.state import Batches
 
 
 class LineTask(Task):
@@ -219,14 +220,14 @@ def test_training_forward_equals_the_models_own() -> None:
 
 def test_batches_made_ahead_are_those_made_in_turn() -> None:
     made: list[int] = []
-    batches = _Batches(lambda step: made.append(step) or step * step, ahead=True)
+    batches = Batches(lambda step: made.append(step) or step * step, ahead=True)
     assert [batches.take(step) for step in (4, 5, 6)] == [16, 25, 36]
     batches.close()
     assert sorted(made)[:3] == [4, 5, 6] and len(made) == len(set(made))
 
 
 def test_what_fails_while_made_ahead_is_raised_where_it_is_needed() -> None:
-    batches = _Batches(lambda step: 1 // step, ahead=True)
+    batches = Batches(lambda step: 1 // step, ahead=True)
     with pytest.raises(ZeroDivisionError):
         batches.take(0)
     batches.close()

@@ -11,12 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import signal
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,9 +22,9 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
-from ..config import UserError
 from ..runtime import cpu_has_bf16, processor
 from .ranks import Ranks
+from .state import Average, Batches, Run, StopFlag
 
 SAVED_EVERY = 120  # seconds between saved states
 SPOILT = 20  # so many steps in a row without a finite gradient are a fault, not a bad batch
@@ -120,12 +115,12 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks) -> dict[str, float]:
     ).to(options.device)
     parameters = [p for p in everything.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(parameters, lr=peak, betas=(0.9, 0.98), weight_decay=0.01)
-    average_of = _Average(everything, task.averaged)
-    run = _Run(options.work / task.name, everything, optimiser, average_of, ranks.first)
+    average_of = Average(everything, task.averaged)
+    run = Run(options.work / task.name, everything, optimiser, average_of, ranks.first)
     step, log, spent = run.load() if options.resume else (0, [], 0.0)
     began = run.began = run.began or began
     ranks.share(everything)
-    started, saved, stop = time.monotonic(), time.monotonic(), _StopFlag()
+    started, saved, stop = time.monotonic(), time.monotonic(), StopFlag()
     _train_mode(everything)
     bar = tqdm(
         total=steps, initial=step, desc=task.name, unit="step", smoothing=0.02, mininterval=2.0, disable=not ranks.first
@@ -133,7 +128,7 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks) -> dict[str, float]:
     average: dict[str, float] = {}
     spoilt = 0  # steps without a finite gradient, in a row
     kind, own = torch.device(options.device).type, (ranks.index,) if ranks.index else ()
-    batches = _Batches(
+    batches = Batches(
         lambda step: task.batch(np.random.default_rng((options.seed, step, *own)), step), ahead=kind != "cpu"
     )
     # share of the time
@@ -195,37 +190,6 @@ def _scores(task: Task, everything: nn.Module) -> dict[str, float]:
     return task.evaluate()
 
 
-class _Average:
-    """The moving average of all trained weights; ``keep`` 0 = there is none."""
-
-    def __init__(self, modules: nn.Module, keep: float) -> None:
-        self.keep, self.modules = keep, modules
-        self.weights = {n: p.detach().clone() for n, p in modules.named_parameters() if p.requires_grad and keep}
-
-    @torch.no_grad()
-    def add(self, step: int) -> None:
-        """A young average forgets faster, or it would remember how training began."""
-        if self.weights:
-            keep = min(self.keep, (1 + step) / (10 + step))
-            current = dict(self.modules.named_parameters())
-            torch._foreach_lerp_(list(self.weights.values()), [current[n] for n in self.weights], 1 - keep)
-
-    @contextmanager
-    def instead(self) -> Iterator[None]:
-        """The modules hold the average inside this block."""
-        self._swap()
-        yield
-        self._swap()
-
-    @torch.no_grad()
-    def _swap(self) -> None:
-        current = dict(self.modules.named_parameters())
-        for name, weight in self.weights.items():
-            kept = current[name].detach().clone()
-            current[name].copy_(weight)
-            weight.copy_(kept)
-
-
 def _begin(task: Task, options: TrainOptions) -> dict[str, str]:
     """Give the modules of the task their published weights, if it has not done so itself. Returns what made those, by
     module."""
@@ -249,75 +213,6 @@ def _train_mode(module: nn.Module) -> None:
         weights = list(part.parameters())
         if weights and not any(w.requires_grad for w in weights):
             part.eval()
-
-
-class _Batches:
-    """Batch number ``step`` of a task. ``ahead``: the next one is made while the device works on this one."""
-
-    def __init__(self, make: Callable[[int], Any], ahead: bool) -> None:
-        self.make, self.pool, self.waiting = make, ThreadPoolExecutor(1) if ahead else None, {}
-
-    def take(self, step: int) -> Any:
-        if self.pool is None:
-            return self.make(step)
-        ready = self.waiting.pop(step, None) or self.pool.submit(self.make, step)
-        self.waiting[step + 1] = self.pool.submit(self.make, step + 1)
-        return ready.result()
-
-    def close(self) -> None:
-        if self.pool is not None:
-            self.pool.shutdown(cancel_futures=True)
-
-
-class _StopFlag:
-    """SIGINT and SIGTERM end the run after the current step, with state saved and modules published."""
-
-    def __init__(self) -> None:
-        self.requested = False
-        for name in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(name, self._ask)
-
-    def _ask(self, *_: Any) -> None:
-        self.requested = True
-
-
-class _Run:
-    """Resumable state in one file, replaced atomically. Of several processes one ``writes``, all read."""
-
-    def __init__(
-        self, folder: Path, modules: nn.Module, optimiser: torch.optim.Optimizer, average: _Average, writes: bool
-    ) -> None:
-        self.path, self.modules, self.optimiser, self.writes = folder / "state.pt", modules, optimiser, writes
-        self.average = average
-        self.began: dict[str, str] = {}  # what had made the weights a run began with, by module
-
-    def save(self, step: int, log: list, seconds: float) -> None:
-        if not self.writes:
-            return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        state = {
-            "step": step,
-            "log": json.dumps(log),
-            "seconds": seconds,
-            "optimiser": self.optimiser.state_dict(),
-            "modules": self.modules.state_dict(),
-            "began": self.began,
-            "average": self.average.weights,
-        }
-        torch.save(state, self.path.with_suffix(".part"))
-        os.replace(self.path.with_suffix(".part"), self.path)
-
-    def load(self) -> tuple[int, list, float]:
-        if not self.path.exists():
-            raise UserError(f"Nothing to resume: {self.path} does not exist; start without --resume.")
-        state = torch.load(self.path, weights_only=True, map_location="cpu")
-        self.modules.load_state_dict(state["modules"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.began = state["began"]
-        for name, weight in state.get("average", {}).items():
-            if name in self.average.weights:
-                self.average.weights[name].copy_(weight)
-        return state["step"], json.loads(state["log"]), state["seconds"]
 
 
 def publish(

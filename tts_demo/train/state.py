@@ -1,0 +1,117 @@
+"""What a run holds beside its weights: their moving average, its saved state, its batches, the wish to stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..config import UserError
+
+
+class Average:
+    """The moving average of all trained weights; ``keep`` 0 = there is none."""
+
+    def __init__(self, modules: nn.Module, keep: float) -> None:
+        self.keep, self.modules = keep, modules
+        self.weights = {n: p.detach().clone() for n, p in modules.named_parameters() if p.requires_grad and keep}
+
+    @torch.no_grad()
+    def add(self, step: int) -> None:
+        """A young average forgets faster, or it would remember how training began."""
+        if self.weights:
+            keep = min(self.keep, (1 + step) / (10 + step))
+            current = dict(self.modules.named_parameters())
+            torch._foreach_lerp_(list(self.weights.values()), [current[n] for n in self.weights], 1 - keep)
+
+    @contextmanager
+    def instead(self) -> Iterator[None]:
+        """The modules hold the average inside this block."""
+        self._swap()
+        yield
+        self._swap()
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        current = dict(self.modules.named_parameters())
+        for name, weight in self.weights.items():
+            kept = current[name].detach().clone()
+            current[name].copy_(weight)
+            weight.copy_(kept)
+
+
+class Run:
+    """Resumable state in one file, replaced atomically. Of several processes one ``writes``, all read."""
+
+    def __init__(
+        self, folder: Path, modules: nn.Module, optimiser: torch.optim.Optimizer, average: Average, writes: bool
+    ) -> None:
+        self.path, self.modules, self.optimiser, self.writes = folder / "state.pt", modules, optimiser, writes
+        self.average = average
+        self.began: dict[str, str] = {}  # what had made the weights a run began with, by module
+
+    def save(self, step: int, log: list, seconds: float) -> None:
+        if not self.writes:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        state = {
+            "step": step,
+            "log": json.dumps(log),
+            "seconds": seconds,
+            "optimiser": self.optimiser.state_dict(),
+            "modules": self.modules.state_dict(),
+            "began": self.began,
+            "average": self.average.weights,
+        }
+        torch.save(state, self.path.with_suffix(".part"))
+        os.replace(self.path.with_suffix(".part"), self.path)
+
+    def load(self) -> tuple[int, list, float]:
+        if not self.path.exists():
+            raise UserError(f"Nothing to resume: {self.path} does not exist; start without --resume.")
+        state = torch.load(self.path, weights_only=True, map_location="cpu")
+        self.modules.load_state_dict(state["modules"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.began = state["began"]
+        for name, weight in state.get("average", {}).items():
+            if name in self.average.weights:
+                self.average.weights[name].copy_(weight)
+        return state["step"], json.loads(state["log"]), state["seconds"]
+
+
+class Batches:
+    """Batch number ``step`` of a task. ``ahead``: the next one is made while the device works on this one."""
+
+    def __init__(self, make: Callable[[int], Any], ahead: bool) -> None:
+        self.make, self.pool, self.waiting = make, ThreadPoolExecutor(1) if ahead else None, {}
+
+    def take(self, step: int) -> Any:
+        if self.pool is None:
+            return self.make(step)
+        ready = self.waiting.pop(step, None) or self.pool.submit(self.make, step)
+        self.waiting[step + 1] = self.pool.submit(self.make, step + 1)
+        return ready.result()
+
+    def close(self) -> None:
+        if self.pool is not None:
+            self.pool.shutdown(cancel_futures=True)
+
+
+class StopFlag:
+    """SIGINT and SIGTERM end the run after the current step, with state saved and modules published."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        for name in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(name, self._ask)
+
+    def _ask(self, *_: Any) -> None:
+        self.requested = True
