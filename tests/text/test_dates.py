@@ -35,6 +35,7 @@ DATES = {
     "Nov. 28, he left": "november twenty eighth he left",
 }
 YEARS = {
+    "The 1920s-1930s": "the nineteen twenties to nineteen thirties",
     "The roaring '20s ended in '29.": "the roaring twenties ended in twenty nine",
     "upper 60s to lower 70s": "upper sixties to lower seventies",
     "1984's best film": "nineteen eighty four's best film",

@@ -30,6 +30,11 @@ NUMBERS = {
     "5th-grade": "fifth grade",
 }
 FRACTIONS = {
+    "3/16": "three sixteenths",
+    "1/100": "one one hundredth",
+    "7/8ths": "seven eighths",
+    "15/16 in.": "fifteen sixteenths inch",
+    "5/0": "five over zero",
     "a 3¾-hour drive": "a three and three quarters hour drive",
     "he ate 1/8 of the cake": "he ate one eighth of the cake",
     "1/x": "one over x",
@@ -48,6 +53,8 @@ FRACTIONS = {
     "3/2": "three halves",
 }
 SCORES = {
+    "4.5/5 stars": "four point five out of five stars",
+    "she got 18/20": "she got eighteen out of twenty",
     "The motion passed 7-0-0.": "the motion passed seven zero zero",
     "a 5-4 decision": "a five to four decision",
     "20/20 vision": "twenty twenty vision",
@@ -67,6 +74,7 @@ SCORES = {
     "mix it 1:10": "mix it one to ten",
 }
 RANGES = {
+    "-5–10": "minus five to ten",
     "pages 10-20": "pages ten to twenty",
     "ages 5–12": "ages five to twelve",
     "20-30%": "twenty to thirty percent",
@@ -77,6 +85,12 @@ RANGES = {
     "0.5-1.5": "zero point five to one point five",
 }
 MATHS = {
+    "10**6": "ten to the power of six",
+    "³√8": "the cube root of eight",
+    "~50% of it": "about fifty percent of it",
+    "≈ 5": "approximately five",
+    "1 000 000": "one million",
+    "1'000'000": "one million",
     "E = mc²": "e equals m c squared",
     "log₂ 8 = 3": "log base two of eight equals three",
     "n! = 120": "n factorial equals one hundred twenty",

@@ -6,6 +6,8 @@ import pytest
 from reading import words
 
 UNITS = {
+    "It is 5 ft. 6 in.": "it is five feet six inches",
+    "1,5 kg": "one point five kilograms",
     "2.732 in (inches)": "two point seven three two inches inches",
     "5.22 in³ of it": "five point two two cubic inches of it",
     "per sq. ft.": "per square foot",
@@ -76,6 +78,11 @@ PRIMES = {
     'He said "I have 5" and left': "he said i have five and left",
 }
 MONEY = {
+    "a $5M-$10M deal": "a five to ten million dollar deal",
+    "€5 per kg": "five euros per kilogram",
+    "US $5": "five u s dollars",
+    "50p": "fifty pence",
+    "NT$100": "one hundred new taiwan dollars",
     "$2.50-$3.00": "two dollars and fifty cents to three dollars",
     "a $100/night room": "a one hundred dollar per night room",
     "a $5–$10 range": "a five to ten dollar range",

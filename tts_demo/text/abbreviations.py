@@ -6,6 +6,7 @@ import re
 
 from . import g2p, numbers
 from .rules import Rules, apply, compiled, letters
+from .units import PER
 
 # said wherever they stand before a full stop
 _ALWAYS = {
@@ -193,6 +194,7 @@ _RULES: Rules = compiled(
     (r"\bPh\.?D\.?s\b", "PhDs"),
     (r"\bM&M'?(s?)\b", lambda m: "M and M" + "'s" * bool(m[1])),
     (r"\b([Ss])/he\b", lambda m: f"{m[1]}he or he"),
+    (rf"\bper ({'|'.join(unit for unit in PER if len(unit) > 1)})\b", lambda m: f"per {PER[m[1]]}"),
     (r"\bPop\.?\s(?=[\d(])", "Population "),
     (r"\bv\.\s(?=[A-Z])", "versus "),
     (r"\bWW(?:II|2)\b", "World War two"),

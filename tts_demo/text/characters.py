@@ -67,6 +67,7 @@ def fold(text: str) -> str:
     """What is left is ASCII, the signs the rules read out, and Latin letters whose accents matter. Raises UserError
     for letters of other scripts."""
     text = "".join(c for c in unicodedata.normalize("NFC", text) if not _is_invisible(c))
+    text = text.replace("³√", "∛")
     text = re.sub(r"\blog([₀-₉]+)\s?", lambda m: f"log base {unicodedata.normalize('NFKC', m[1])} of ", text)
     text = _SUPERSCRIPT.sub(_power, text.translate(_FOLD))
     text = re.sub(r"(?<=\d)['\u00a0\u2009\u202f](?=\d{3}(?!\d))", ",", text)

@@ -212,6 +212,7 @@ _RULES: Rules = compiled(
     (r"(?<=\bon\s)(Sat|Sun)\b\.?(?![\w'-])", lambda m: _WEEKDAYS[m[1]] + _stop(m)),
     (r"(?<![\w.,$])((?:1[1-9]|20)\d\d)'s\b", lambda m: f"{numbers.year(m[1])}'s"),
     (r"(?<![\w:.,$])(\d{1,2})\.([0-5]\d)(?=\s?(?:[ap]\.m\.|[AaPp][Mm]\b))", r"\1:\2"),
+    (r"(?<=\d0s)\s?[-–]\s?(?='?\d{2,4}0?s)", " to "),
     # decades, spans of years, eras
     (r"(?<![\w.,])((?:1[1-9]|20)\d0)['’]?s\b", _decade),
     (r"(?<=\bthe\s)'?00['’]?s\b", "two thousands"),

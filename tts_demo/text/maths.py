@@ -23,12 +23,7 @@ _SCORED = re.compile(
     r"vote|voted|ruled|ruling|decision)\b",
     re.I,
 )
-_RATED = (
-    r"stars?|points?|marks?|rating|would|recommend|correct|right|people|users|doctors|dentists|students|games|times|"
-    r"on|for|"
-    r"in"
-)
-_DENOMINATED = {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 24, 25, 32, 50, 60, 64, 100}
+_DENOMINATED = {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 24, 25, 32, 50, 60, 64, 100, 1000}
 
 
 def _power(match: re.Match[str]) -> str:
@@ -56,9 +51,9 @@ def _said_fraction(match: re.Match[str]) -> str:
     if whole:
         part = re.sub(r"^one (?!over)", "a ", numbers.fraction(top, bottom))
         return f"{numbers.cardinal(whole)} and {part}"
-    rated = int(bottom) > 3 and _rated(match)
+    rated = int(bottom) > 3 and not match["suffix"] and _rated(match)
     if int(bottom) not in _DENOMINATED or rated:
-        middle = "out of" if rated or int(top) <= int(bottom) else "over"
+        middle = "out of" if rated or int(top) < int(bottom) else "over"
         return f"{numbers.cardinal(top)} {middle} {numbers.cardinal(bottom)}"
     if (top, bottom) == ("1", "2") and re.match(r"\s(?:a|an|of|the)\b|\s[a-z]+\s(?:a|an)\s", after):
         return "half"
@@ -70,23 +65,21 @@ def _fraction(match: re.Match[str]) -> str:
 
 
 def _rated(match: re.Match[str]) -> bool:
-    """'4/5 stars', 'a 9/10', '10/10 would go again' are marks, '4/5 of it' is a share."""
-    if match["top"] == match["bottom"]:
-        return True
+    """'4/5 stars', 'a 9/10', '10/10 would go again' are marks, '4/5 of it' and '15/16 in.' are shares."""
     before, after = match.string[: match.start()], match.string[match.end() :]
-    if re.match(r"\s?(?:of|cups?|tsp|tbsp|teaspoons?|tablespoons?|inch|inches|miles?|pounds?|lbs?|the)\b|-", after):
+    if re.match(
+        r"\s?(?:of|cups?|tsp|tbsp|teaspoons?|tablespoons?|inch|inches|in\.|miles?|pounds?|lbs?|the)\b|-", after
+    ):
         return False
-    return bool(
-        re.match(rf"\s(?:{_RATED})\b|[.!?,;)]|\s*$", after)
-        and re.search(
-            r"(?:\b(?:a|an|it|score[ds]?|rat(?:e[ds]?|ing)|got|gave|give|grade|solid|test|quiz|exam|perfect|is|of|"
-            r":)\s*:?\s?|^|[.!?(]\s?)$",
-            before,
-        )
-        or re.match(
-            r"\s(?:stars?|points?|marks?|would|recommend|correct|rating|users|doctors|dentists|students)\b", after
-        )
-    )
+    if re.match(rf"\s(?:{_MARKS})\b", after) or _MARKED.search(before):
+        return True
+    usual = match["bottom"] in ("5", "10", "20", "100") and match["top"] != "1" or match["top"] == match["bottom"]
+    return usual and bool(re.match(r"[.!?,;)]|\s*$|\s(?:would|on|for)\b", after) and _SHOWN.search(before))
+
+
+_MARKS = "stars?|points?|marks?|would|recommend|correct|right|rating|people|users|doctors|dentists|students|experts"
+_MARKED = re.compile(r"\b(?:score[ds]?|rat(?:e[ds]?|ing)|got|gave|grade)\b[^.!?]{0,12}$")
+_SHOWN = re.compile(r"(?:\b(?:a|an|it|solid|test|quiz|exam|perfect|is|of)\s*:?\s?|^|[.!?(:]\s?)$")
 
 
 def _score(match: re.Match[str]) -> str:
@@ -160,6 +153,9 @@ _SUMS: Rules = compiled(
     (r"\|([a-z])\|", r"the absolute value of \1"),
 )
 _COMPARED: Rules = compiled(
+    (r"(?<=\w)\*\*(?=[\w(-])", "^"),
+    (r"~\s?(?=[$€£]?\d)", "about "),
+    (r"^\s*≈\s*", "approximately "),
     (r"(?<=\d)\s?×\s?(?=\d[\d.]*\s?(?:×|(?:km|cm|mm|m|ft|in|px|pixels|inch|inches|feet)\b))", " x "),
     (
         r"\b(sin|cos|tan|log|ln|exp)(?:\s?\(|(?=\s(?:[a-z]|alpha|beta|theta|phi|pi|\d+)\b))",
@@ -216,8 +212,9 @@ _RULES: Rules = compiled(
     (rf"(?<![\w.])(?P<n>{NUMBER})[eE](?P<sign>[-+]?)(?P<e>\d{{1,3}})(?![\w.])", _scientific),
     (r"\^(?P<e>\([^()]{1,12}\)|[-–+]?\d+|[A-Za-z]+)", _power),
     # fractions, marks, ratios
+    (r"(?<![\w.,/])(\d+\.\d+)/(\d{1,3})(?![\w/]|[.,]\d)", r"\1 out of \2"),
     (
-        r"(?<![\w.,/])(?:(?P<whole>\d+)(?:\s|-))?(?P<top>\d{1,4})/(?P<bottom>[1-9]\d{0,3})(?:ths?|rds?|"
+        r"(?<![\w.,/])(?:(?P<whole>\d+)(?:\s|-))?(?P<top>\d{1,4})/(?P<bottom>\d{1,4})(?P<suffix>ths?|rds?|"
         r"nds?)?(?![\w/]|\.\d|,\d|\s?=)(?P<joint>-(?=[A-Za-z]))?",
         _fraction,
     ),
@@ -231,6 +228,7 @@ _RULES: Rules = compiled(
     (r"(?<= and )(?P<team>\w+, )(?P<record>\d{1,3}-\d{1,3})(?=\s[A-Z][\w-]*\))", _record),
     (r"(?<![\w.,$/-])\d{1,3}(?:[-–]\d{1,3}){1,2}(?![\w%/]|[-–]\d|[.,]\d)", _score),
     (r"\b9-to-5\b", "nine to five"),
+    (rf"(?<![\w.,])-({NUMBER})\s?[–—]\s?({NUMBER})(?![\w-])", r"minus \1 to \2"),
     (rf"(?<![\w.,-])({NUMBER})\s?[-–—]\s?({NUMBER})(?![\w-])(?!\s?=)", r"\1 to \2"),
     # times, signs before numbers
     (r"(?<=\d)\s?[x×]\s?(?=\d)", _times),
@@ -248,7 +246,6 @@ _LAST: Rules = compiled(
     (r"(?<=\b[A-F])[-–](?=[\s.,;:!?)]|$)", " minus"),
     (r"(?<![\w)\].])[-–−]\s?(?=\.?\d)", "minus "),
     (r"(?<=[a-z])-(?=\d)", " "),
-    (r"~\s?(?=[$€£]?\d)", "about "),
     (r"§§?\s?(?=\d)", "section "),
     (r"¶\s?(?=\d)", "paragraph "),
     (r"(?<!\w)#\s?(?=\d)", "number "),
@@ -262,7 +259,10 @@ _LAST: Rules = compiled(
         lambda m: numbers.plural(numbers.pairs(m[1]) if m[1][1:] != "00" else numbers.cardinal(m[1])),
     ),
     (r"(?<![\w.,])(\d{1,15})'?s\b", lambda m: numbers.plural(numbers.cardinal(m[1]))),
-    (r"(?<![\w.,])(\d+(?:\.\d+)?)k\b", lambda m: f"{numbers.cardinal(m[1])} thousand"),
+    (
+        r"(?<![\w.,])(\d+(?:\.\d+)?)(?:k\b|K\b(?=\s(?:people|[a-z]{3,}s)\b))",
+        lambda m: f"{numbers.cardinal(m[1])} thousand",
+    ),
     (r"(?<![\w.,])(\d+(?:\.\d+)?)M\b(?=\s[a-z])", lambda m: f"{numbers.cardinal(m[1])} million"),
     (
         r"(?<![\w.,])(\d+\.\d+)([MBT])\b",

@@ -26,6 +26,9 @@ _CURRENCIES = {
     "₦": ("naira", "naira", "", ""),
     "₴": ("hryvnia", "hryvnias", "", ""),
     "US$": ("U.S. dollar", "U.S. dollars", "cent", "cents"),
+    "US $": ("U.S. dollar", "U.S. dollars", "cent", "cents"),
+    "$US": ("U.S. dollar", "U.S. dollars", "cent", "cents"),
+    "NT$": ("New Taiwan dollar", "New Taiwan dollars", "", ""),
     "C$": ("Canadian dollar", "Canadian dollars", "cent", "cents"),
     "CA$": ("Canadian dollar", "Canadian dollars", "cent", "cents"),
     "A$": ("Australian dollar", "Australian dollars", "cent", "cents"),
@@ -113,6 +116,11 @@ def _money(match: re.Match[str]) -> str:
 _NONE = "(?P<{}>(?!))?"
 _JOINT = r"(?P<joint>-(?=[A-Za-z]))?"
 _RULES: Rules = compiled(
+    (rf"((?:{_SIGNS}){NUMBER})([kKmMbB]|bn)\s?[-–]\s?(?:{_SIGNS})?(?={NUMBER}\2\b)", r"\1-"),
+    (
+        r"(?<![\w.,$])(\d{1,2})p\b(?!\.m|\s?m)",
+        lambda m: f"{numbers.cardinal(m[1])} {'penny' if m[1] == '1' else 'pence'}",
+    ),
     (r"(?<=€)(\d+),(\d\d)\b(?![,\d])", r"\1.\2"),
     (r"\$(\d0*)s\b", lambda m: f"{numbers.plural(numbers.cardinal(m[1]).removeprefix('one '))} of dollars"),
     (

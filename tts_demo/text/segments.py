@@ -71,6 +71,8 @@ def _is_end(before: str, after: str) -> bool:
     short = word[1].lower()
     if following[:1].isdigit() and re.search(r"\d\s[A-Z][\w.]{0,5}$", before[:-1]):
         return False  # '410 U.S. 113', '1 Stat. 81'
+    if following[:1].isdigit() and re.search(r"\d\s?(?:ft|lbs?|hrs?|min|yds?|mi|gal|qts?)\.$", before):
+        return False  # '5 ft. 6 in.'
     if not following[:1].isalpha() or (re.fullmatch("[IVXLC]+", following) and short in _COUNTING):
         return short not in _COUNTING and short not in _NEVER
     if len(short) == 1 and re.match(r"[A-Z]\.", after):

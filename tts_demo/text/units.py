@@ -172,7 +172,7 @@ def _measure(match: re.Match[str]) -> str:
 
 
 def _stop(match: re.Match[str]) -> str:
-    return "." * (match.end() == len(match.string))
+    return "." * (match.end() == len(match.string) and match.group().endswith("."))
 
 
 def _minus(match: re.Match[str]) -> str:
@@ -209,7 +209,7 @@ _RULES: Rules = compiled(
         r"(?P<n>\d+(?:\.\d+)?)°\s?(?P<side>[NSEW])\b",
         lambda m: f"{numbers.cardinal(m['n'])} degrees {_SIDES[m['side']]}",
     ),
-    (r"(?<![\w.,/])(?P<feet>\d{1,2})'\s?(?P<inches>\d{1,2}(?:\s\d/\d|\.\d)?)(?:\"|'')", _feet),
+    (r"(?<![\w.,/])(?P<feet>\d{1,2})'[\s-]?(?P<inches>\d{1,2}(?:\s\d/\d|\.\d)?)(?:\"|'')", _feet),
     (r"(?<![\w.,/'])(?P<feet>[3-7])'(?P<inches>\d|1[01])(?![\w\"'])", _feet),
     (
         r"(?<![\w.,/'\"])(?P<feet>\d{1,3})'(?P<inches>(?!))?(?![\w'\"])(?=\s+(?:x\b|by\b|×|tall|high|long|wide|deep|[a-z]+)|\s*[,.;)]|-|$)",
@@ -220,6 +220,7 @@ _RULES: Rules = compiled(
         lambda m: _inches(m) if _is_inch(m) else m.group(),
     ),
     # units
+    (r"(?<![\w.,])(?P<n>(?:\d+\s)?\d+/\d+)\s?in(?:\.(?=\s|$)|$|(?=[,;)]))", lambda m: _inches(m) + _stop(m)),
     (rf"(?<![\d,.])(\d+),(\d{{1,2}})(?=\s?(?:{_UNIT})\b)", r"\1.\2"),
     (rf"(?<![\w.,/])\d+(?:/\d+){{2,}}(?=\s?(?:{_UNIT})\b)", lambda m: ", ".join(m.group().split("/"))),
     (
@@ -250,7 +251,7 @@ _RULES: Rules = compiled(
         rf"{MINUS}(?<![\w.,$]){_RANGE}{_AMOUNT}(?:\s|"
         rf"-)?(?P<unit>{_UNIT})(?:\^?(?P<power>[23]))?(?:/(?P<per>(?:{_UNIT}|[a-z]{{3,}}|d|y|"
         rf"ea)(?![A-Za-z]))(?:\^?(?P<perpower>[23]))?)?"
-        rf"(?P<dot>\.(?=\s|[,;:)\"]|$))?{_AFTER}",
+        rf"(?P<dot>\.(?=\s|[,;:)\"-]|$))?{_AFTER}",
         lambda m: _measure(m) if _is_unit(m) else m.group(),
     ),
     (
