@@ -27,15 +27,16 @@ every_method = pytest.mark.parametrize("name", list(METHODS))
 @every_method
 def test_it_is_on_the_page(name):
     kind = METHODS[name]
-    card, about = texts.card(kind), texts.about(METHODS)
+    (drawn,) = [entry for entry in controls.catalogue() if entry["name"] == name]  # what the browser gets
     for words in (kind.idea, kind.cached, kind.emits, kind.paper):
-        assert html.escape(words) in card
-    assert f"<h3>{html.escape(kind.title)}</h3>" in about and ("<svg" in card) == (kind.picture is not None)
-    assert [controls.dial(f).elem_id for f in controls.fields(kind)] == [
-        f"dial-{f.name}" for f in dataclasses.fields(kind.Options)
-    ]
-    for word, chosen in zip(controls.PRESET_NAMES, kind.presets):
-        assert controls.options(kind, controls.preset(kind, word)) == kind.Options(**chosen)
+        assert html.escape(words) in drawn["card"]
+    assert ("<svg" in drawn["card"]) == (kind.picture is not None) and drawn["title"] == kind.title
+    assert f"<h3>{html.escape(kind.title)}</h3>" in texts.about(METHODS)
+    assert [dial["name"] for dial in drawn["dials"]] == [f.name for f in dataclasses.fields(kind.Options)]
+    assert len(drawn["presets"]) == len(kind.presets)
+    for preset, chosen in zip(drawn["presets"], kind.presets):
+        lane = controls.setting({"method": name, "options": preset["options"]})
+        assert (lane.method, lane.options) == (name, kind.Options(**chosen))
 
 
 @every_method
