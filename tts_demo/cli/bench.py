@@ -16,10 +16,10 @@ HELP = "speed and memory per method"
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shape", choices=("nano", "qwen2-0.5b", "cosyvoice2", "cosyvoice3"), help="random weights")
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="also the baseline with N requests a step")
-    parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="audio to generate per run")
+    parser.add_argument("--seconds", type=float, default=6.0, metavar="S", help="audio to generate per run")
     parser.add_argument("--runtime", default="eager", choices=("eager", "graph"))
     parser.add_argument("--peer", action="store_true", help="also transformers' own generate on the same weights")
-    parser.add_argument("--rounds", type=int, default=0, metavar="N", help="default: 5, of secondary rows 2")
+    parser.add_argument("--rounds", type=int, default=0, metavar="N", help="default: 4, of secondary rows 2")
     add_measure(parser, "every dial, those for long speech also at a minute, and transformers' generate")
     add_stack(parser)
 
@@ -42,13 +42,13 @@ def run(args: argparse.Namespace) -> None:
     wanted, skipped = rows.runnable(stack, wanted, bool(args.methods))
     records = Records(None if args.shape else records_of(args))
     bench = speed.Bench(stack, prompt, records, args.seconds, args.seed, args.runtime)
+    minute = speed.Bench(stack, prompt, records, 60.0, args.seed, args.runtime)
+    lasting = rows.runnable(stack, analyses.lasting())[0] if args.all else []
     if args.plan:
-        print(speed.plan(bench, wanted, args.rounds))
+        print("\n".join([speed.plan(bench, wanted, args.rounds), speed.plan(minute, lasting, args.rounds or 1)]))
         return
     bench.run(wanted, args.rounds, args.minutes, args.peer or args.all)
-    if args.all:
-        minute = speed.Bench(stack, prompt, records, 60.0, args.seed, args.runtime)
-        minute.run(rows.runnable(stack, analyses.lasting())[0], args.rounds or 1, args.minutes)
+    minute.run(lasting, args.rounds or 1, args.minutes)
     report = {"conditions": dataclasses.asdict(bench.where) | {"setting": bench.setting}, "rows": _rows(bench)}
     if args.batch > 1:
         report["batch"] = bench.batch(args.batch)

@@ -89,10 +89,11 @@ def add_measure(parser: argparse.ArgumentParser, everything: str) -> None:
 
 
 def records_of(args: argparse.Namespace) -> Path | None:
-    """The file that a command measures into; None = nowhere."""
+    """The file that a command measures into; None = nowhere: runs with another sampling are no rows of the table."""
     from ..measure.records import RECORDS
 
-    return args.records or (RECORDS if args.stack == "nano" and not args.set else None)
+    usual = args.stack == "nano" and not set(pairs(args.set)) & set(SAMPLING_KEYS)
+    return args.records or (RECORDS if usual else None)
 
 
 def check_writable(path: str) -> None:

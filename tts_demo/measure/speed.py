@@ -27,7 +27,7 @@ from .rows import BASELINE, OTHER_ROUNDS, Row
 from .turns import in_turn
 
 KIND, PEER = "speed", "transformers generate"
-ROUNDS, SECONDS = 5, 10.0
+ROUNDS, SECONDS = 4, 6.0
 PROBE_SECONDS = 0.15
 USUAL_RATE = 1.0  # seconds a round takes per second of speech, until some have been measured
 KV_SECONDS = (12, 20)

@@ -9,20 +9,7 @@ from ..measure.summary import Point
 
 WIDTH, HEIGHT = 760, 460
 LEFT, RIGHT, TOP, BOTTOM = 62, 170, 24, 50
-COLOURS = (
-    "#222222",
-    "#1f77b4",
-    "#d95f02",
-    "#2a9d4b",
-    "#8e44ad",
-    "#c2185b",
-    "#7f7f7f",
-    "#b8860b",
-    "#00a3a3",
-    "#8c564b",
-    "#5f6fd6",
-    "#a0b000",
-)
+COLOURS = ("#222222 #1f77b4 #d95f02 #2a9d4b #8e44ad #c2185b #7f7f7f #b8860b #00a3a3 #8c564b #5f6fd6 #a0b000").split()
 
 
 def front(found: list[Point]) -> list[Point]:
