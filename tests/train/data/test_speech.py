@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +102,10 @@ def test_natural_and_taught_speech_through_one_door(tmp_path: Path) -> None:
     teach(tmp_path / "more", {"l": 2})
     grown = Speech(tmp_path / "natural", [folder, tmp_path / "more"], tmp_path / "cache")
     assert len(grown) == 4 and (grown.samples(2) == speech.samples(2)).all()
+    (tmp_path / "more").rename(tmp_path / "natural" / "teacher")
+    assert [u.id for u in Speech(tmp_path / "natural", [], tmp_path / "cache").utterances][2:] == ["l"]
+    shutil.rmtree(natural)
+    assert [u.id for u in Speech(tmp_path / "natural", [], tmp_path / "cache").utterances] == ["l"]
 
 
 def test_a_folder_without_a_plan_is_said(tmp_path: Path) -> None:

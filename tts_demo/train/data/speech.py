@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from ...config import FRAME_RATE, HOP, SAMPLE_RATE, UserError
 from ...text.sentences import preview
 from ...text.symbols import BOUNDARY, CONSONANTS, IDS, STRESS, VOWELS, encode
 from ..losses import UNKNOWN
-from .corpora import Corpus, Kept, Utterance, load_audio, read_corpora
+from .corpora import TRANSCRIPT, Corpus, Kept, Utterance, load_audio, read_corpora
 
 TEACHER = "teacher"
 UNIT = 0.025  # seconds in which a teacher's durations are counted
@@ -47,12 +47,14 @@ class Spoken:
 
 
 class Speech(Corpus):
-    """Natural corpora under ``data`` and what teachers' folders hold; samples are decoded once."""
+    """Natural corpora and teachers' folders under ``data``, and teachers' folders elsewhere; samples are decoded
+    once."""
 
-    def __init__(self, data: Path | None, teachers: Iterable[Path], cache: Path, ears: Ears | None = None) -> None:
+    def __init__(self, data: Path, teachers: Iterable[Path], cache: Path, ears: Ears | None = None) -> None:
         """ears: tell the times of natural speech; without them ``places`` is None for it."""
-        natural = read_corpora(data) if data else []
-        spoken = read_teacher([Path(t) for t in teachers])
+        folders = [*map(Path, teachers), *sorted(path.parent for path in data.glob("*/plan.jsonl"))]
+        natural = read_corpora(data) if not folders or any(_listings(data)) else []
+        spoken = read_teacher(folders)
         super().__init__(natural + [u for u, _ in spoken], cache)
         self.spoken: list[Spoken | None] = [None] * len(natural) + [s for _, s in spoken]
         self._samples = self.kept("samples", lambda i: _decoded(self.utterances[i].path))
@@ -145,6 +147,13 @@ def silences(places: np.ndarray, text: str) -> np.ndarray:
         if between and start:  # a mark pauses rather than the blank beside it
             places[start:end] = next((n for n in between if text[n] != BOUNDARY), between[0])
     return places
+
+
+def _listings(data: Path) -> Iterator[Path]:
+    """What a folder of natural speech has."""
+    yield from data.glob("metadata.csv")
+    yield from data.glob("*/metadata.csv")
+    yield from data.rglob(f"*{TRANSCRIPT}")
 
 
 def phonemes_of(text: str) -> str:
