@@ -146,6 +146,7 @@ RECORDINGS = {  # what arrives: its bytes, and None where it is accepted, or wor
     "mov without sound": (silent_film, "no sound"),
     "m4a, too long": (lambda: recorded("ipod", "aac", 16000, seconds=5), "0.1 minutes"),
     "webm, too long": (lambda: recorded("webm", "libopus", 48000, seconds=5), "0.1 minutes"),
+    "m4a, unknown codec": (lambda: recorded("ipod", "aac").replace(b"mp4a", b"xxxx"), "not audio"),
     "a page": (lambda: b"<!doctype html><title>Not here</title>" * 9, "not audio"),
 }
 

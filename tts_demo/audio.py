@@ -196,6 +196,8 @@ def _decode_container(file: str | BinaryIO, name: str, max_seconds: float) -> tu
             if not container.streams.audio:
                 raise UserError(f"{name} has no sound in it: give a recording of a voice.")
             stream = container.streams.audio[0]
+            if stream.codec_context is None:
+                raise ValueError("a codec that FFmpeg does not know")
             rate, channels = stream.rate, stream.channels
             known = float(stream.duration * stream.time_base) if stream.duration else 0.0
             _check_shape(rate, channels, round(known * rate), max_seconds)
