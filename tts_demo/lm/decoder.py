@@ -19,7 +19,7 @@ from torch import Tensor
 from ..config import LMConfig
 from .cache import KVCache
 from .graphs import buffer_pool
-from .linear import Projection, unit_rms
+from .linear import Projection, direction, direction_scale, unit_rms
 from .ring import RingCache
 
 if TYPE_CHECKING:
@@ -34,9 +34,10 @@ CAPACITY_STEP = 256  # pooled capacities are multiples of this, so that runs of 
 
 @dataclass(frozen=True)
 class Layer:
-    """Weights of one block. Query, key and value are one matrix, gate and up another, and the norms' weights are folded
-    into them. Rows of query and key are ordered so that the two elements of a rotary pair are adjacent: the rotation is
-    then one complex product. Scores do not change, because queries and keys are permuted alike."""
+    """Weights of one block. Query, key and value are one matrix, gate and up another, and the norms' weights and scale
+    are folded into them: they multiply ``direction``. Rows of query and key are ordered so that the two elements of a
+    rotary pair are adjacent: the rotation is then one complex product. Scores do not change, because queries and keys
+    are permuted alike."""
 
     qkv: Projection  # H -> (A + 2 kv) D
     out: Projection  # A D -> H
@@ -71,7 +72,10 @@ def fuse(
 
     q, k, v = (weight(getattr(attention, n), n) for n in ("q_proj", "k_proj", "v_proj"))
     qb, kb, vb = (bias(getattr(attention, n)) for n in ("q_proj", "k_proj", "v_proj"))
-    norm1, norm2 = (norm.weight.detach().float() for norm in (block.input_layernorm, block.post_attention_layernorm))
+    root = direction_scale(block.input_layernorm.weight, dtype)
+    norm1, norm2 = (
+        norm.weight.detach().float() * root for norm in (block.input_layernorm, block.post_attention_layernorm)
+    )
     qkv = torch.cat([_pair_up(q, head_dim), _pair_up(k, head_dim), v]) * norm1
     gate_up = torch.cat([weight(mlp.gate_proj, "gate_proj"), weight(mlp.up_proj, "up_proj")]) * norm2
     return Layer(
@@ -258,14 +262,16 @@ class Decoder:
         rotation = torch.cat(
             [rotation.expand(*rotation.shape[:-2], heads, -1), self._still.expand(*rotation.shape[:-2], -1, -1)], -2
         )  # [(B,) T, A + 2 kv, D/2]
+        rotation = rotation.expand(batch, n, -1, -1).reshape(batch * n, -1)  # a row for each row of x
+        split = c.heads * c.head_dim, 2 * c.kv_heads * c.head_dim
         bias = None if mask is None and n == 1 else self._bias(mask, n, live.shape[3], x)
         keys, values = live.narrow(2, 0, c.kv_heads).unbind(0), live.narrow(2, c.kv_heads, c.kv_heads).unbind(0)
         x = x.reshape(batch * n, -1)
         for index, (layer, into, key, value) in enumerate(zip(self.layers, target.unbind(0), keys, values)):
-            turned = self._rotate(layer.qkv(unit_rms(x, c.rms_eps)).view(batch, n, heads + c.kv_heads, -1), rotation)
-            new = turned[:, :, c.heads :].transpose(1, 2)
+            query, new = self._rotate(layer.qkv(direction(x, c.rms_eps)), rotation).split_with_sizes(split, -1)
+            new = new.view(batch, -1, 1, c.head_dim) if n == 1 else new.view(batch, n, -1, c.head_dim).transpose(1, 2)
             into.copy_(new) if slots is None else into.index_copy_(2, slots, new)
-            query = turned[:, :, : c.heads]
+            query = query.view(batch, n, c.heads, c.head_dim)
             if observe is not None:
                 observe(index, query, key)
             # of the other tokens only keys and values are needed
@@ -308,12 +314,11 @@ class Decoder:
         return bias.unsqueeze(2).expand(-1, -1, groups, -1).reshape(batch, 1, rows * groups, columns)
 
     def _rotate(self, y: Tensor, rotation: Tensor) -> Tensor:
-        """Rotary embedding of y [B, T, heads, D] by complex rotation [(B,) T, heads, D/2]; float32 in place."""
-        pairs = torch.view_as_complex(y.float().view(*y.shape[:-1], -1, 2))
+        """Rotary embedding of y [..., D'] by complex rotation [..., D'/2]; float32 in place."""
         if y.dtype == torch.float32:
-            pairs.mul_(rotation)
+            y.view(torch.complex64).mul_(rotation)
             return y
-        return torch.view_as_real(pairs * rotation).flatten(-2).to(y.dtype)
+        return (y.float().view(torch.complex64) * rotation).view(torch.float32).to(y.dtype)
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
         """query [B, T, A, D], key and value [B, kv, S, D] -> [B T, A D]. Grouped heads become rows of one query, so
@@ -328,8 +333,8 @@ class Decoder:
         return y.view(batch, kv_heads, n, -1, dim).transpose(1, 2).reshape(batch * n, heads * dim)
 
     def _feed_forward(self, layer: Layer, x: Tensor) -> Tensor:
-        gate, up = layer.gate_up(unit_rms(x, self.config.rms_eps)).chunk(2, -1)
-        return layer.down(F.silu(gate) * up, x)
+        gate, up = layer.gate_up(direction(x, self.config.rms_eps)).chunk(2, -1)
+        return layer.down(F.silu(gate).mul_(up), x)
 
     @torch.no_grad()
     def full(
