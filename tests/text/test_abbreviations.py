@@ -8,6 +8,11 @@ from reading import words
 from tts_demo.text import preview
 
 ABBREVIATIONS = {
+    "Op. 27, No. 2": "opus twenty seven number two",
+    "Ep. 5": "episode five",
+    "Pt. II": "part two",
+    "Secs. 5-6": "sections five to six",
+    "Hwy 61": "highway sixty one",
     "Roe v. Wade": "roe versus wade",
     "Art. IV, Sec. 2": "article four section two",
     "Vol. III": "volume three",

@@ -24,6 +24,7 @@ TELEPHONES = {
     "911 people came": "nine hundred eleven people came",
 }
 CODES = {
+    "LA 70112": "la seven zero one one two",
     "No. 75-1605": "number seventy five sixteen oh five",
     "order #100-2345": "order one zero zero two three four five",
     "#FF5733": "hash f f five seven three three",
@@ -72,6 +73,9 @@ PLACES = {
     "an RTX 4090": "an rtx forty ninety",
 }
 MODELS = {
+    "B-52s": "b fifty twos",
+    "S03E05": "season three episode five",
+    "Form 1040": "form ten forty",
     "H2SO4": "h two s o four",
     "C6H12O6": "c six h twelve o six",
     "802.11ac": "eight oh two dot eleven a c",

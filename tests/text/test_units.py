@@ -6,6 +6,10 @@ import pytest
 from reading import words
 
 UNITS = {
+    "at 5 C": "at five degrees celsius",
+    "10 deg. C": "ten degrees celsius",
+    "100s of people": "hundreds of people",
+    "speed in km/h": "speed in kilometers per hour",
     "It is 5 ft. 6 in.": "it is five feet six inches",
     "1,5 kg": "one point five kilograms",
     "2.732 in (inches)": "two point seven three two inches inches",

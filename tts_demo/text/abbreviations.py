@@ -29,7 +29,8 @@ _ALWAYS = {
     "penn": "Pennsylvania", "tenn": "Tennessee", "ariz": "Arizona", "colo": "Colorado", "ala": "Alabama",
     "wash": "Washington", "minn": "Minnesota", "wis": "Wisconsin", "mich": "Michigan", "tex": "Texas",
     "okla": "Oklahoma",
-    "ont": "Ontario", "intl": "international", "natl": "national", "mgr": "manager", "mk": "mark", "asst": "assistant",
+    "ont": "Ontario", "intl": "international", "natl": "national", "mgr": "manager", "op": "opus",
+    "ep": "episode", "pt": "part", "bk": "book", "ph": "phone", "mk": "mark", "asst": "assistant",
     "qty": "quantity", "amt": "amount", "yrs": "years", "yr": "year", "hrs": "hours", "hr": "hour", "mins": "minutes",
     "secs": "seconds", "lbs": "pounds", "lb": "pound", "oz": "ounces", "tbsp": "tablespoons", "tsp": "teaspoons",
     "a.k.a": "A.K.A", "ph.d": "P.H.D", "mph": "miles per hour", "feat": "featuring", "orig": "originally", "ft": "feet",
@@ -42,7 +43,9 @@ _CAPITAL = frozenset(
     "temp ed est fig sec no ch p al re fl ft ext ms lt minn mich wis tenn ariz okla calif rd ln capt sgt cpl "
     "adm".split()
 ) - {"al", "est", "fig", "no", "ed", "min", "max"}
-_BEFORE_FIGURE = frozenset("no nos p pp ch sec fig art ext ed est vol max min ft fl rm para eq temp".split())
+_BEFORE_FIGURE = frozenset(
+    "op ep pt bk ph no nos p pp ch sec fig art ext ed est vol max min ft fl rm para eq temp".split()
+)
 _TITLES = "Mr|Mrs|Ms|Dr|Prof|Gen|Col|Capt|Lt|Sgt|Gov|Sen|Rep|Rev|Hon|Messrs|Mx"
 _SIMPLE = {
     "w/o": "without", "w/in": "within",
@@ -195,6 +198,9 @@ _RULES: Rules = compiled(
     (r"\bM&M'?(s?)\b", lambda m: "M and M" + "'s" * bool(m[1])),
     (r"\b([Ss])/he\b", lambda m: f"{m[1]}he or he"),
     (rf"\bper ({'|'.join(unit for unit in PER if len(unit) > 1)})\b", lambda m: f"per {PER[m[1]]}"),
+    (r"\bSecs\.\s(?=\d)", "Sections "),
+    (r"\b(Hwy|Apt|Ste|Rte)\s(?=#?\d)", lambda m: _ALWAYS[m[1].lower()].capitalize() + " "),
+    (r"(?<![\w/])(km/h|m/s|km/s|mph|kph|kg|km|lbs)(?![\w/])", lambda m: _ALONE[m[1]]),
     (r"\bPop\.?\s(?=[\d(])", "Population "),
     (r"\bv\.\s(?=[A-Z])", "versus "),
     (r"\bWW(?:II|2)\b", "World War two"),
@@ -245,6 +251,8 @@ _RULES: Rules = compiled(
     (r"(?<=\b[A-Z])\s?&\s?(?=[A-Z]\b)", " and "),
     (rf"(?i)\b(?:{_CHAT})\b(?![-'])", _short),
 )
+_ALONE = {"km/h": "kilometers per hour", "m/s": "meters per second", "km/s": "kilometers per second", "kg": "kilograms"}
+_ALONE |= {"mph": "miles per hour", "kph": "kilometers per hour", "km": "kilometers", "lbs": "pounds"}
 _ROADS = {"St": "Street", "Ave": "Avenue", "Blvd": "Boulevard", "Rd": "Road", "Ln": "Lane"}
 _WORDS: Rules = compiled(
     (r"\b[A-Za-z]*([A-Za-z])\1{2,}[A-Za-z]*\b", _unstretched),

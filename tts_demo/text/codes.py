@@ -42,7 +42,7 @@ _SECTIONED = (
 _NUMBERED_ROOMS = (
     r"[Rr]oom|[Rr]m\.|[Ss]uite|[Ss]te\.|[Aa]partment|[Aa]pt\.|[Uu]nit|[Ff]lights?|[Hh]ighway|[Hh]wy\.?|[Rr]oute|"
     r"[Rr]te\.|"
-    r"[Ii]nterstate|[Gg]ate|[Bb]us|Boeing|Airbus|Porsche|Error|error|HTTP|[Ss]tatus|BMW|Ferrari|Peugeot|RTX|GTX|"
+    r"[Ii]nterstate|[Gg]ate|[Bb]us|Boeing|Airbus|Porsche|Form|Error|error|HTTP|[Ss]tatus|BMW|Ferrari|Peugeot|RTX|GTX|"
     r"GeForce|Radeon|Ryzen|Core|[Ee]xit|"
     r"[Bb]uilding|[Bb]ldg\.|[Ll]ocker|Nikon|Canon|Office|[Ff]light [A-Z]{2}|UA|DL|Area|Channel|United|Delta|American"
 )
@@ -216,6 +216,9 @@ _RULES: Rules = compiled(
     (rf"\b({_NUMBERED_ROOMS})(\s|-)(\d{{3,4}})([A-Za-z])?\b(?!,\d|\.\d|%)", lambda m: f"{m[1]} {_house_number(m)}"),
     (r"\b(I|US|U\.S\.|SR|CR)-(\d{1,3})\b", lambda m: f"{m[1]} {numbers.pairs(m[2])}"),
     # codes
+    (r"\b([A-Z]{1,3})-(\d{1,3})s\b", lambda m: f"{m[1]} {numbers.plural(numbers.cardinal(m[2]))}"),
+    (r"\bS0?(\d{1,2})E0?(\d{1,2})\b", r"season \1 episode \2"),
+    (rf"\b(?!OK|IN|OR|ME|HI|OH)({_STATE})\s(\d{{5}})\b(?!,)", lambda m: f"{m[1]} {numbers.digits(m[2])}"),
     (r"\b([Nn]os?\.\s)(\d{2,3})-(\d{2,5})\b(?!-)", lambda m: f"{m[1]}{numbers.cardinal(m[2])}, {numbers.pairs(m[3])}"),
     (
         rf"\b({_CODES}:?\s(?:is\s|was\s|(?:number|no\.|#)\s?)?#?)(\d{{3,10}})\b(?![,.]\d|%|-)",

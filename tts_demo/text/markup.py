@@ -97,7 +97,7 @@ _NUMBERED = re.compile(
     r"^\s*\(?(\d{1,3})[.)]{1,2}(?=\s+\S)\s+(?!\d{3}[-. ]\d{4})|^\s*\(?([A-Za-z])\)\s+|^\s*([a-z])\.\s+(?=[A-Z])|"
     r"^\s*([IVX]{2,5}|I|[ivx]{1,5}(?=\.\s+[a-z]))\.\s+(?![A-Z]\.)(?=[A-Za-z])"
 )
-_INLINE = re.compile(r"(?:^|[\s/]+)\(?(\d{1,2})[.)]\s+(?=\S)")
+_INLINE = re.compile(r"(?:^|(?<=[.:;!?])\s+|\s+(?:/\s*)?)\(?(\d{1,2})[.)]\s+(?=\S)")
 _OPEN = re.compile(r"[.!?:;…\"”')\]]\s*$")
 NARROW, WIDE = 45, 60  # characters of the longest line of a paragraph that may have been wrapped
 
@@ -139,12 +139,22 @@ def _unwrapped(raw: list[str]) -> list[str]:
 def _items(line: str) -> list[str]:
     """A line without its bullet, its number followed by a comma; '1. Milk 2. Eggs' are two lines."""
     line = _BULLET.sub("", line)
-    markers = list(_INLINE.finditer(line))
-    if len(markers) > 1 and [int(m[1]) for m in markers] == list(range(1, len(markers) + 1)):
+    markers = _counted(line)
+    if len(markers) > 1:
         starts = [m.start() for m in markers]
         pieces = [line[: starts[0]], *(line[a:b] for a, b in zip(starts, [*starts[1:], None]))]
         return [_numbered(p.strip(" /")) for p in pieces if p.strip(" /")]
     return [_numbered(line)] if line.strip() else []
+
+
+def _counted(line: str) -> list[re.Match[str]]:
+    """The numbers 1, 2, 3... of a list in one line, from one that begins the line or follows a mark."""
+    found: list[re.Match[str]] = []
+    for marker in _INLINE.finditer(line):
+        first = int(marker[1]) == 1 and not line[: marker.start()].rstrip()[-1:].isalnum()
+        if int(marker[1]) == len(found) + 1 and (found or first):
+            found.append(marker)
+    return found
 
 
 def _numbered(line: str) -> str:

@@ -18,7 +18,8 @@ _NEVER = frozenset(
 # Before a figure they are no end.
 _COUNTING = frozenset(
     "no nos p pp vol vols fig figs eq eqs sec sect ch chap art para ver ext est max min tel al c ca rs mk bk "
-    "approx jan feb mar apr jun jul aug sep sept oct nov dec rm apt ste fl hwy rte rt bldg pop n s e w".split()
+    "approx jan feb mar apr jun jul aug sep sept oct nov dec rm apt ste fl hwy rte rt bldg pop n s e w op ep pt bk k "
+    "ph secs deg".split()
 )
 # Ends only where a word follows that begins sentences.
 _SOMETIMES = frozenset(

@@ -33,7 +33,8 @@ _KINDS = tuple(
         ("", abbreviations.words_only),
     )
 )
-_SPOKEN_SIGNS = {
+_SPOKEN_SIGNS = {"°C": "degrees Celsius", "°F": "degrees Fahrenheit"}
+_SPOKEN_SIGNS |= {
     "&": "and",
     "@": "at",
     "%": "percent",

@@ -70,7 +70,7 @@ _PLAIN = {
     "ha": "hectare", "ac": "acre", "AU": "astronomical unit", "ly": "light year", "ohm": "ohm", "kohm": "kilohm",
     "Mohm": "megohm", "eV": "electron volt",
     "keV": "kilo electron volt", "MeV": "mega electron volt", "GeV": "giga electron volt", "ct": "carat",
-    "doz": "dozen",
+    "doz": "dozen", "deg": "degree",
     "pg": "page", "pgs": "page", "µL": "microliter", "µl": "microliter", "hectare": "hectare",
 }  # fmt: skip
 _FIXED = {
@@ -220,6 +220,9 @@ _RULES: Rules = compiled(
         lambda m: _inches(m) if _is_inch(m) else m.group(),
     ),
     # units
+    (r"\b(at|to|of|around|about|below|above|hit|reached|is|was)\s(-?\d{1,3})\s?([CF])\b(?!['.]\w)", r"\1 \2°\3"),
+    (r"(?<=\d)\s?deg\.?\s?([CF])\b", r"°\1"),
+    (r"\b(10+)s of\b", lambda m: numbers.plural(numbers.cardinal(m[1]).removeprefix("one ")) + " of"),
     (r"(?<![\w.,])(?P<n>(?:\d+\s)?\d+/\d+)\s?in(?:\.(?=\s|$)|$|(?=[,;)]))", lambda m: _inches(m) + _stop(m)),
     (rf"(?<![\d,.])(\d+),(\d{{1,2}})(?=\s?(?:{_UNIT})\b)", r"\1.\2"),
     (rf"(?<![\w.,/])\d+(?:/\d+){{2,}}(?=\s?(?:{_UNIT})\b)", lambda m: ", ".join(m.group().split("/"))),
@@ -234,7 +237,7 @@ _RULES: Rules = compiled(
     (r"(?<![\w.,$])(\d{1,2})\s?h\s?(\d{1,2})\s?m(?:in)?\b", r"\1 hr \2 min"),
     (r"(?<=\d)\s?ft\.?\s(\d{1,2})\s?in\b\.?(?=\s[a-z]|[.,;)]|$)", r" feet \1 inches"),
     (rf"(?<=\d)(\s?(?:{_LENGTHS})\.?)\s?[x×]\s?(?=\d)", r"\1 by "),
-    (r"(?<=\d)\s?[x×]\s?(\d+(?:\.\d+)?)\s?in\.(?=\s|$)", lambda m: f" by {numbers.cardinal(m[1])} inches{_stop(m)}"),
+    (r"(?<=\bby\s)(\d+(?:\.\d+)?)\s?in\b\.?(?=\s|[,;)]|$)", lambda m: f"{numbers.cardinal(m[1])} inches{_stop(m)}"),
     (rf"(?<![\w.,$/]){_AMOUNT}\s(?P<unit>[cCtT])\.?(?=\s[a-z]{{3,}})", lambda m: _spoonful(m)),
     (rf"(?<=\d)\s?({_UNIT}|%|°\s?[CF]?)\s?[-–—]\s?(?=\d[\d.,]*\s?\1(?![A-Za-z]))", r" \1 to "),
     (rf"(?<=\d)\s?x\s?(?=\d+(?:\.\d+)?\s?(?:{_LENGTHS}|px)\b)", " by "),
