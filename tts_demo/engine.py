@@ -22,7 +22,8 @@ from .metrics import Meter, Snapshot, StepRecord
 from .runtime import generator_for, processor, synchronize
 
 # Seconds of audio per vocoder call: the first comes early, then they double, up to what a listener on a slow machine
-# can wait for. Fewer calls are faster: each has a fixed cost and evicts the language model's weights from the CPU cache.
+# can wait for. Fewer calls are faster: each has a fixed cost and evicts the language model's weights from the CPU
+# cache.
 FIRST_CHUNK, LONGEST_CHUNK = 0.24, 2.5
 STATS_EVERY = 0.2  # seconds of compute between two Stats where no audio came
 LOOP_SECONDS = 2.0  # this much exact repetition of at most LOOP_PERIOD frames ends a segment

@@ -1,4 +1,5 @@
-"""What holds for every registered method at every setting it names: a new method is in this matrix by being registered."""
+"""What holds for every registered method at every setting it names: a new method is in this matrix by being
+registered."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Inference through a Qwen2 backbone: fused weights, static cache slices, no autograd, few operators a layer.
 
-What is fed, at which positions and under which mask is decided by the methods. Tests compare it with the forward pass of
-transformers (model.py).
+What is fed, at which positions and under which mask is decided by the methods. Tests compare it with the forward pass
+of transformers (model.py).
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def _pair_up(weight: Tensor, head_dim: int) -> Tensor:
 def fuse(
     block: torch.nn.Module, index: int, lora: LoraDelta | None, head_dim: int, dtype: torch.dtype, exact: bool = False
 ) -> Layer:
-    """One Qwen2 block with fused weights, with what ``lora`` adds to block number ``index`` merged in. Merged and fused in
-    float32, then rounded to ``dtype`` once. exact: see ``Projection``."""
+    """One Qwen2 block with fused weights, with what ``lora`` adds to block number ``index`` merged in. Merged and fused
+    in float32, then rounded to ``dtype`` once. exact: see ``Projection``."""
     attention, mlp = block.self_attn, block.mlp
 
     def weight(module: torch.nn.Module, name: str) -> Tensor:
@@ -236,8 +236,9 @@ class Decoder:
     def forward_static(
         self, x: Tensor, kv: Tensor, slots: Tensor, positions: Tensor, mask: Tensor | None = None
     ) -> Tensor:
-        """``forward`` with shapes that never change, for CUDA graphs: x [B, T, H], kv of a cache, slots [T] and positions
-        [T] as device tensors, attention over all of kv under mask [T, S] (None: causal by slot). Claims no slots."""
+        """``forward`` with shapes that never change, for CUDA graphs: x [B, T, H], kv of a cache, slots [T] and
+        positions [T] as device tensors, attention over all of kv under mask [T, S] (None: causal by slot). Claims no
+        slots."""
         if mask is None:
             mask = self.counter[: kv.shape[3]] <= slots[:, None]
         return self._blocks(x, self.rotation[positions], kv, slots, kv, mask)

@@ -2,8 +2,8 @@
 
 Decoding is bound by reading weights. On a CPU that FBGEMM supports, matrices of ``HALVED`` size are kept as float16, as
 in the checkpoint, and multiply float32 rows in float32, in about a third of the time of float32 layouts. Larger ones
-(released models) stay float32, because FBGEMM's kernel uses one thread. bfloat16 matrices are packed by oneDNN where the
-CPU supports it.
+(released models) stay float32, because FBGEMM's kernel uses one thread. bfloat16 matrices are packed by oneDNN where
+the CPU supports it.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ class RingCache(KVCache):
 
     @property
     def due(self) -> int:
-        """How many summaries the next token's pass must include: several at once, because a pass over a few tokens costs
-        little more than a pass over one, and before their spans leave the ring."""
+        """How many summaries the next token's pass must include: several at once, because a pass over a few tokens
+        costs little more than a pass over one, and before their spans leave the ring."""
         full = self._together and (self.spoken + 1) % (self._together * self.group) == 0
         return self._together if full else 0
 

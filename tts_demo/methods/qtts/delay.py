@@ -49,8 +49,8 @@ class DelayAdapter(nn.Module):
         return self.books.count_tag[books - 1] + self.delay_tag[d - 1]
 
     def below(self, contexts: Tensor, d: int) -> Tensor:
-        """contexts [B, F, K, H] of single codes -> [B, F + (K - 1) d, K - 1, H]: the context of head k at step s, of frame
-        s - k d, the sum over the lower books, laid out as the steps are."""
+        """contexts [B, F, K, H] of single codes -> [B, F + (K - 1) d, K - 1, H]: the context of head k at step s, of
+        frame s - k d, the sum over the lower books, laid out as the steps are."""
         known = contexts.cumsum(2)
         heads = known.shape[2] - 1
         return torch.stack([F.pad(known[:, :, k], (0, 0, (k + 1) * d, (heads - 1 - k) * d)) for k in range(heads)], 2)

@@ -70,8 +70,8 @@ class HierarchicalStrategy:
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors
     @torch.no_grad()
     def heads(self) -> list[Projection]:
-        """Per book from the second, W -> entries: the two factors of a head multiplied out, because for one row the number
-        of operators matters, not the number of multiplications."""
+        """Per book from the second, W -> entries: the two factors of a head multiplied out, because for one row the
+        number of operators matters, not the number of multiplications."""
         a, dtype = self.adapter, self.decoder.dtype
         weights = torch.bmm(a.books.codes[1:], a.outer.transpose(1, 2)).to(dtype)
         return [Projection(w, b, self.lm.exact) for w, b in zip(weights, a.bias[:, 0].to(dtype))]

@@ -47,7 +47,8 @@ class QTTS(Method):
     title = "Several codebooks"
     paper = "QTTS: multi-codebook generation on the QDAC codec, sections 2.2, 2.3 and 3.1"
     idea = (
-        "The language model predicts the fine codebooks too, either all at once with a delay between them, or one after "
+        "The language model predicts the fine codebooks too, either all at once with a delay between them, "
+        "or one after "
         "the other inside each frame. A refiner weighs their codes and fills in the rest."
     )
     cached = "every text token and frame; hierarchical also one block of K slots"

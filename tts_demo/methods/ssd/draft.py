@@ -25,8 +25,8 @@ class DraftConfig:
 
     @classmethod
     def of(cls, config: LMConfig) -> DraftConfig:
-        """One block in six, half of them its own. The paper's draft has one in three (section 3.1, 2 + 6 of 24), because
-        it has to follow the text by itself; this one reads the base model's features, which do."""
+        """One block in six, half of them its own. The paper's draft has one in three (section 3.1, 2 + 6 of 24),
+        because it has to follow the text by itself; this one reads the base model's features, which do."""
         each = max(1, config.layers // 12)
         return cls(each, each, config.layers)
 

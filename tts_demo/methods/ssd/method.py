@@ -80,7 +80,8 @@ class SSD(Method):
     title = "Draft and verify"
     paper = "Speech Speculative Decoding (SSD)"
     idea = (
-        "A draft model of a few blocks, which reads the base model's hidden states, proposes a few tokens; one pass of the "
+        "A draft model of a few blocks, which reads the base model's hidden states, proposes a few tokens; "
+        "one pass of the "
         "base model verifies them all, as strictly as the tolerance says."
     )
     cached = "every text, prompt and speech token, in both models"

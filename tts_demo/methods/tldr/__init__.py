@@ -1,4 +1,5 @@
-"""TLDR, patch-level decoding: modules.py is what is trained, local.py decodes inside a patch, method.py is the method."""
+"""TLDR, patch-level decoding: modules.py is what is trained, local.py decodes inside a patch, method.py is the
+method."""
 
 from .method import TLDR, MeanPooled, Parallel, Short, TLDROptions, WithoutLora, WithoutSpeaker
 from .modules import TLDRAdapter, TLDRConfig

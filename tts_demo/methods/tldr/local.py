@@ -46,8 +46,8 @@ class LocalLayer:
 
 
 class PatchDecoder:
-    """The extractor at inference: fused weights, and the buffers that CUDA graphs are bound to. The keys and values of the patch at hand
-    live in the cache passed in."""
+    """The extractor at inference: fused weights, and the buffers that CUDA graphs are bound to. The keys and values of
+    the patch at hand live in the cache passed in."""
 
     @torch.inference_mode(False)  # built when first needed, perhaps inside a run: its weights stay ordinary tensors
     @torch.no_grad()
@@ -75,8 +75,8 @@ class PatchDecoder:
         self.pool = buffer_pool(self.device, base.graphed and not self.parallel)
 
     def _fold_cross(self, layer: ExtractorLayer) -> Tensor:
-        """[2 A H, slot width]: from a slot to its key folded with the query projection, and to its value folded with the
-        output projection."""
+        """[2 A H, slot width]: from a slot to its key folded with the query projection, and to its value folded with
+        the output projection."""
         heads = self.config.cross_heads
         by_head = lambda t, dim: t.detach().float().unflatten(dim, (heads, -1))
         # [A, D, ...]

@@ -117,7 +117,8 @@ class Compressor(nn.Module):
         return self.gather(pooled, states.view(batch, patches, size, width))
 
     def gather(self, pooled: Tensor, states: Tensor) -> Tensor:
-        """Patch-to-token cross-attention: query pooled [..., H], keys and values states [..., P, H] of the same patch."""
+        """Patch-to-token cross-attention: query pooled [..., H], keys and values states [..., P, H] of the same
+        patch."""
         heads = self.config.cross_heads
         query = self.query(self.query_norm(pooled)).unsqueeze(-2).unflatten(-1, (heads, -1)).transpose(-2, -3)
         key, value = (t.unflatten(-1, (heads, -1)).transpose(-2, -3) for t in self.key_value(states).chunk(2, -1))

@@ -10,9 +10,10 @@ what goes wrong. ``--set distil=0.6``: that share of the loss is the cross-entro
 model, which sees all of the past, so that the adapter learns to do without it and nothing else.
 
 Recipe ``compressed-text`` trains another adapter, from that one on, for which the text too is seen through a window,
-around the phoneme being spoken (``lm/text_position.py``), in most batches (``--set text=0.8``). Most of these are spoken as if
-up to ``--set later=3600`` frames had gone before: late in a long run the text and its speech lie far apart, and a model
-that finds its place by that distance loses it. It is guided and taught by the base unless it is told otherwise.
+around the phoneme being spoken (``lm/text_position.py``), in most batches (``--set text=0.8``). Most of these are
+spoken as if up to ``--set later=3600`` frames had gone before: late in a long run the text and its speech lie far
+apart, and a model that finds its place by that distance loses it. It is guided and taught by the base unless it is told
+otherwise.
 """
 
 from __future__ import annotations

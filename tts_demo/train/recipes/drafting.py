@@ -1,7 +1,8 @@
-"""A draft's hidden states after every token and at every depth of a drafting pass, with the attention that decoding has.
+"""A draft's hidden states after every token and at every depth of a drafting pass, with the attention that decoding
+has.
 
-While drafting, a token at depth j attends to the tokens up to the first of its pass with features of the base model, and
-to the j tokens of its own pass with the draft's own features (features as in EAGLE, trained at every depth as in
+While drafting, a token at depth j attends to the tokens up to the first of its pass with features of the base model,
+and to the j tokens of its own pass with the draft's own features (features as in EAGLE, trained at every depth as in
 EAGLE-3's training-time test: Li and others, 2024 and 2025). Here every token stands at every depth: one pass over all
 tokens a depth, in which the drafted ones add j columns to the attention.
 """
@@ -43,7 +44,8 @@ class _Memory:
         return later if deep else first
 
     def _with_drafted(self, q: Tensor, bias: Tensor) -> Tensor:
-        """Attention of q [B, A, F, D] to the base's rows, under ``bias`` [B, 1, F, C + F], and to the row's own pass."""
+        """Attention of q [B, A, F, D] to the base's rows, under ``bias`` [B, 1, F, C + F], and to the row's own
+        pass."""
         keys, values = self.base
         own = [(_later(k, back), _later(v, back)) for back, (k, v) in enumerate(reversed(self.drafted))]
         scores = [q @ keys.transpose(-1, -2) + bias, *((q * k).sum(-1, keepdim=True) for k, _ in own)]

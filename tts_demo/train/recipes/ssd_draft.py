@@ -3,9 +3,9 @@
 Section 2.3: the last blocks, the norm and the embeddings are the base model's and stay frozen; what is trained starts
 as the base's. The loss is cross-entropy to the data (equation 7) mixed with cross-entropy to the frozen base model's
 own distribution, because a draft is accepted for agreeing with the base, not with the recording: ``--set distil=0``
-leaves the paper's loss alone. Beside it stands what decides at run time, between the distributions that tokens are drawn
-from (after temperature, top-k and top-p, default sampling): the share of drafted tokens that would be rejected (their
-total variation distance), and the mass on tokens that the base would never draw, which is what a tolerance lets
+leaves the paper's loss alone. Beside it stands what decides at run time, between the distributions that tokens are
+drawn from (after temperature, top-k and top-p, default sampling): the share of drafted tokens that would be rejected
+(their total variation distance), and the mass on tokens that the base would never draw, which is what a tolerance lets
 through.
 
 Every token is learnt as it is when drafting: first of a pass, where the draft has heard the base about everything, and
@@ -45,9 +45,9 @@ TOGETHER, AGAIN = 4, 2  # batches that the base speaks at once, and how often ea
 
 
 def apart(student: Tensor, base: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits [N, V] of the draft and the base's probabilities [N, V] -> [N] each, under the default sampling (repetition left
-    aside): the chance that a drafted token is rejected at tolerance 0, and the draft's mass on tokens that the base
-    would never draw. Differentiable."""
+    """Logits [N, V] of the draft and the base's probabilities [N, V] -> [N] each, under the default sampling
+    (repetition left aside): the chance that a drafted token is rejected at tolerance 0, and the draft's mass on tokens
+    that the base would never draw. Differentiable."""
     p = probabilities(student, Sampling())
     return (p - base).clamp(min=0).sum(-1), p.where(base == 0, 0.0).sum(-1)
 
