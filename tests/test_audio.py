@@ -111,13 +111,14 @@ def silent_film() -> bytes:
     return out.getvalue()
 
 
-def wav_with_sizes(riff: int, data: int, seconds: float = 2.0) -> bytes:
-    """A WAV whose header says other sizes than it has, as one that was streamed."""
+def wav_with_sizes(riff: int, data: int, seconds: float = 2.0, codec: int = 1) -> bytes:
+    """A WAV whose header says other sizes than it has, as one that was streamed, or another codec."""
     out = io.BytesIO()
     soundfile.write(out, voice(seconds), 16000, format="WAV", subtype="PCM_16")
     raw = bytearray(out.getvalue())
     at = raw.index(b"data") + 4
     raw[4:8], raw[at : at + 4] = riff.to_bytes(4, "little"), data.to_bytes(4, "little")
+    raw[20:22] = codec.to_bytes(2, "little")
     return bytes(raw)
 
 
@@ -146,7 +147,7 @@ RECORDINGS = {  # what arrives: its bytes, and None where it is accepted, or wor
     "mov without sound": (silent_film, "no sound"),
     "m4a, too long": (lambda: recorded("ipod", "aac", 16000, seconds=5), "0.1 minutes"),
     "webm, too long": (lambda: recorded("webm", "libopus", 48000, seconds=5), "0.1 minutes"),
-    "m4a, unknown codec": (lambda: recorded("ipod", "aac").replace(b"mp4a", b"xxxx"), "not audio"),
+    "wav, unknown codec": (lambda: wav_with_sizes(64036, 64000, codec=0x1234), "not audio"),
     "a page": (lambda: b"<!doctype html><title>Not here</title>" * 9, "not audio"),
 }
 
