@@ -41,7 +41,8 @@ def test_prompt_in_waveform_out(config, tmp_path):
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     s = done.snapshot
     print(
-        f"\nversion {config.version}: loaded in {marks[1] - marks[0]:.1f} s; 1 s of speech in {marks[2] - marks[1]:.1f} s "
+        f"\nversion {config.version}: loaded in {marks[1] - marks[0]:.1f} s; "
+        f"1 s of speech in {marks[2] - marks[1]:.1f} s "
         f"(language model {s.lm_seconds:.1f}, flow and vocoder {s.vocoder_seconds:.1f}); "
         f"highest memory of the process {peak:.1f} GiB"
     )
