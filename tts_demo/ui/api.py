@@ -154,6 +154,7 @@ class Endpoints:
             if not voice:
                 raise asked.BadField("voice", "is missing: upload a recording of the voice to copy.")
             job = act.gate.join(visitor, listened_to())
+            outcome = "left"
             for _ in job.waiting(act.handle):
                 pass
             stack = act.handle.get()
