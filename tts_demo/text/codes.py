@@ -135,7 +135,7 @@ _RULES: Rules = compiled(
         r"(?P<n>\d+(?:\.\d+)+)(?P<tail>-?(?:rc|alpha|beta|a|b)\.?\d*)?(?![\w%]|\.\d)",
         _version,
     ),
-    (r"(?<![\w.])(?P<before>v)(?P<low>(?!))?(?P<n>\d{1,4})(?P<tail>(?!))?(?![\w.])", _version),
+    (r"(?<![\w.])(?P<before>v)(?P<low>(?!))?(?P<n>\d{1,4})(?P<tail>(?!))?(?!\w|\.\d)", _version),
     (rf"(?<![A-Za-z])({_SECTIONED})\s?(\d+(?:\.\d+)+)(?![\w%])", lambda m: f"{m[1]} {numbers.sections(m[2])}"),
     (r"(?<=[Dd]ial )\*(\d{2,3})\b", lambda m: f"star {numbers.digits(m[1])}"),
     (r"(?<=[Pp]ress )#", "pound"),

@@ -70,10 +70,11 @@ _PLAIN = {
     "ha": "hectare", "ac": "acre", "AU": "astronomical unit", "ly": "light year", "ohm": "ohm", "kohm": "kilohm",
     "Mohm": "megohm", "eV": "electron volt",
     "keV": "kilo electron volt", "MeV": "mega electron volt", "GeV": "giga electron volt", "ct": "carat",
-    "doz": "dozen", "deg": "degree",
+     "deg": "degree",
     "pg": "page", "pgs": "page", "µL": "microliter", "µl": "microliter", "hectare": "hectare",
 }  # fmt: skip
 _FIXED = {
+    "doz": ("dozen", "dozen"),
     "ft": ("foot", "feet"),
     "in": ("inch", "inches"),
     "Hz": ("hertz", "hertz"),
@@ -202,7 +203,8 @@ def _angle(match: re.Match[str]) -> str:
 
 _AFTER = r"(?![A-Za-z0-9]|'[a-z]|/[a-z])"
 _RULES: Rules = compiled(
-    # angles, feet and inches
+    # minutes of a match, angles, feet and inches
+    (r"(?<=[a-z] )\(\d{1,3}'(?:, \d{1,3}')*\)", lambda m: re.sub(r"(\d+)'", r"minute \1", m.group())),
     (r"(?<=[\d)]['\"])\s?[x×]\s?(?=\d)", " by "),
     (r"(?P<d>\d{1,3})°\s?(?P<m>\d{1,2})'(?:\s?(?P<s>\d{1,2}(?:\.\d+)?)(?:\"|''))?(?:\s?(?P<side>[NSEW])\b)?", _angle),
     (
@@ -220,6 +222,7 @@ _RULES: Rules = compiled(
         lambda m: _inches(m) if _is_inch(m) else m.group(),
     ),
     # units
+    (r"(?i)(\b(?:rates?|yields?|fed|spreads?|basis)\b.{0,40}?\d)\s?bps\b", r"\1 basis points"),
     (r"\b(at|to|of|around|about|below|above|hit|reached|is|was)\s(-?\d{1,3})\s?([CF])\b(?!['.]\w)", r"\1 \2°\3"),
     (r"(?<=\d)\s?deg\.?\s?([CF])\b", r"°\1"),
     (r"\b(10+)s of\b", lambda m: numbers.plural(numbers.cardinal(m[1]).removeprefix("one ")) + " of"),
@@ -303,6 +306,7 @@ def _is_unit(match: re.Match[str]) -> bool:
     if unit == "s" and touching and _PLURAL.search(match.string[: match.start()]):
         return False
     ends = unit in ("s", "h") and re.match(r"\s*(?:[,.;)]|$)", match.string[match.end() :])
+    ends = ends or (unit == "s" and "." in match["n"])
     return touching or unit not in _TOUCHING or bool(ends or match["dot"])
 
 
