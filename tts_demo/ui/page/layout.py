@@ -8,8 +8,10 @@ from typing import Any
 import gradio as gr
 from gradio.utils import get_upload_folder
 
+from ...measure import summary
 from ...methods import METHODS
 from ..faults import Uploads
+from ..run import plots
 from ..run.warm import Warmth
 from ..service import Gate, Handle, Limits
 from ..zerogpu import zero_gpu
@@ -66,7 +68,7 @@ def _stage(ui: SimpleNamespace) -> None:
     ui.board = widget("board")
     with gr.Tabs(elem_id="views"):
         with gr.Tab("Figures", id="figures-tab"):
-            ui.figures = widget("figures")
+            ui.figures = widget("figures", value={"tradeoff": plots.tradeoff(summary.published())})
             with gr.Row(elem_id="actions"):
                 ui.listen = gr.Button("Check words and voice", elem_id="listen", scale=0, min_width=190)
                 ui.zip = gr.Button("Save all lanes (ZIP)", elem_id="zip", scale=0, min_width=170)

@@ -125,8 +125,11 @@ def record_voices(stack: Any, out: Path, sources: list[str], text: str, seed: in
     (out / "prompts.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
+SHOTS = (("page-light", 1440, 1000, "light"), ("page-dark", 1440, 1000, "dark"), ("page-phone", 390, 844, "light"))
+
+
 def screenshots(url: str, out: Path) -> None:
-    """The page as a visitor first sees it, with a recorded run opened."""
+    """The page as a visitor first sees it, with a recorded take opened: wide in both themes, and on a phone."""
     from playwright.sync_api import sync_playwright
 
     path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -134,12 +137,16 @@ def screenshots(url: str, out: Path) -> None:
         raise UserError("There is no Chromium here: install it to take screenshots.")
     with sync_playwright() as p:
         browser = p.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        for scheme in ("light", "dark"):
-            page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme=scheme)
+        for name, width, height, scheme in SHOTS:
+            page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
             page.goto(url)
             page.wait_for_selector("#status .status.done")
+            page.wait_for_selector(".lane .map")
             page.wait_for_timeout(1500)
-            page.screenshot(path=out / f"page-{scheme}.png", full_page=True)
+            if width < 760:  # the lanes stand under the form there
+                page.evaluate("document.getElementById('board').scrollIntoView()")
+                page.wait_for_timeout(500)
+            page.screenshot(path=out / f"{name}.png")
         browser.close()
 
 

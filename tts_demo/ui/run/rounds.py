@@ -17,7 +17,7 @@ from ...measure.turns import turns
 
 SPEECH = 12.0  # seconds of the first lane's speech, over all rounds, that a ratio should rest on
 FEWEST, MOST = 2, 5
-BUDGET = 40.0  # seconds of computing in all rounds together beyond which no further one starts
+BUDGET = 40.0  # seconds of computing in all rounds together; beyond it no further one starts than the fewest
 
 
 @dataclass(frozen=True)
@@ -64,4 +64,4 @@ def rounds(
 
 def _left(number: int, count: int, took: float) -> int:
     """Rounds still to come when each takes ``took`` seconds of computing."""
-    return sum((n + 1) * took <= BUDGET for n in range(number, count))
+    return sum((n + 1) * took <= BUDGET or n < FEWEST and took <= BUDGET for n in range(number, count))

@@ -36,7 +36,7 @@
       return "";
     },
     replace(ids) { pinned = new Set(); stand(ids.filter((id) => store.get(id))); },
-    lost: () => lost,
+    lost: () => lost, view: () => null,
   };
 
   const act = {
@@ -81,7 +81,7 @@
     const cards = new Map(), look = { zoom: 1, sounds: true };
     let layer = "clear", head = "mean";
     root.className = "board";
-    const lanes = h("div", { class: "lanes", role: "list", "aria-label": "Lanes" });
+    const lanes = h("div", { class: "lanes", role: "region", tabindex: "0", "aria-label": "Lanes" });
     const zoom = h("div", { class: "zoom", role: "group", "aria-label": "Zoom of the maps" });
     for (const z of [1, 2, 4]) zoom.append(TTSD.button(`×${z}`, { "aria-pressed": String(z === 1), "aria-label": `Zoom ${z} times` }, (e) => {
       look.zoom = z; [...zoom.children].forEach((b) => b.setAttribute("aria-pressed", String(b === e.currentTarget))); draw();
@@ -103,7 +103,7 @@
         if (!cards.has(l.id)) cards.set(l.id, TTSD.laneCard(l.id, { pin: board.pin, remove: board.remove, scrolled: (id, px) => { for (const [k, c] of cards) if (k !== id) c.scrollTo(px); } }));
         cards.get(l.id).show({ lane: l, look: { ...look }, slot: slot(l.id), pinned: board.pinned(l.id), older: board.older(l.id), second, note: l.note || "" });
       }
-      all.forEach((l, i) => { const e = cards.get(l.id).root; e.setAttribute("role", "listitem"); if (lanes.children[i] !== e) lanes.insertBefore(e, lanes.children[i] || null); });
+      all.forEach((l, i) => { const e = cards.get(l.id).root; if (lanes.children[i] !== e) lanes.insertBefore(e, lanes.children[i] || null); });
       lanes.dataset.count = all.length;
       empty.hidden = all.length > 0; bar.hidden = !maps.length;
       legend.hidden = !done.some((l) => l.timeline.some((r) => r[4]));
@@ -114,6 +114,7 @@
       layers.hidden = deep < 2; heads.hidden = wide < 2 || layer === "clear";
     };
     root.append(bar, empty, lanes);
+    board.view = (id) => cards.has(id) ? cards.get(id).view() : null;
     board.on(draw);
     deck.on((kind, m) => { for (const card of cards.values()) card.tell(kind, m); });
     draw();

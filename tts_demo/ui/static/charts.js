@@ -67,6 +67,27 @@
     box.append(...rows);
     root.append(box);
   };
+  TTSD.scatter = (root, p) => {   // lower left is better: faster and better understood
+    const box = h("div", { class: "chart" }, h("div", { class: "chart-head" }, h("h4", {}, p.title), h("small", {}, p.hint)));
+    const svg = s("svg", { role: "img", "aria-label": `${p.title}: ` + p.points.map(([x, y, name]) => `${name} ${x.toFixed(2)}, ${Math.round(100 * y)} %`).join("; ") });
+    box.append(svg); root.append(box);
+    const draw = () => {
+      const w = box.clientWidth, height = 230, left = 46, right = 16, top = 14, bottom = 40;
+      if (!w) return;
+      svg.setAttribute("viewBox", `0 0 ${w} ${height}`); svg.setAttribute("height", height);
+      const xs = Math.max(...p.points.map((q) => q[0])) * 1.15, ys = Math.max(...p.points.map((q) => q[1])) * 1.2 || 1;
+      const x = (v) => left + (w - left - right) * v / xs, y = (v) => height - bottom - (height - top - bottom) * v / ys;
+      const parts = [s("text", { x: (left + w - right) / 2, y: height - 4, "text-anchor": "middle" }, `${p.x_label}, ${p.y_label} upwards; lower left is better`)];
+      for (const t of ticks(ys, 3)) parts.push(s("line", { x1: left, x2: w - right, y1: y(t), y2: y(t), class: "grid" }), s("text", { x: left - 7, y: y(t) + 4, "text-anchor": "end" }, `${+(100 * t).toFixed(1)} %`));
+      for (const t of ticks(xs, 4)) parts.push(s("text", { x: x(t), y: height - 22, "text-anchor": "middle" }, `${+t.toFixed(2)}`));
+      for (const [px, py, name] of p.points) {
+        const slot = name.startsWith("baseline") ? 0 : 1, past = x(px) > w * 0.6;
+        parts.push(s("circle", { cx: x(px), cy: y(py), r: 4.5, class: `end slot-${slot}` }), s("text", { x: x(px) + (past ? -8 : 8), y: y(py) + 4, "text-anchor": past ? "end" : "start" }, name));
+      }
+      svg.replaceChildren(...parts);
+    };
+    new ResizeObserver(draw).observe(box);
+  };
   TTSD.plot = (root, p, slot, name) => {
     if (p.kind === "bars") { bars(root, p, slot, name); return; }
     TTSD.lineChart(root, { title: p.title, hint: name, max: p.max, format: (v) => `${Math.round(100 * v)} %` })(p.series.map((r) => ({ ...r, slot })));

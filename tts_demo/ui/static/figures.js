@@ -70,7 +70,8 @@
   TTSD.mounts.figures = (root) => {
     root.className = "figures-view";
     const place = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Figures of all lanes" }), own = h("div", { class: "own" }), charts = h("div", { class: "card charts" });
-    root.append(place, charts, own);
+    const trade = h("div", { class: "own" });
+    root.append(place, charts, own, trade);
     const draw = TTSD.charts(charts);
     const fill = () => {
       const lanes = TTSD.board.lanes().filter(done);
@@ -88,5 +89,6 @@
     };
     TTSD.board.on(fill);
     fill();
+    return (m) => { trade.replaceChildren(); if (m.tradeoff) TTSD.scatter(trade, m.tradeoff); };
   };
 })();

@@ -76,7 +76,7 @@
         transcribe: () => state.own ? server.transcribe(state.own) : Promise.resolve({ error: "There is no recording yet." }),
       });
 
-      const text = h("textarea", { id: "text", rows: "3", "aria-describedby": "count", placeholder: "Type what should be said" });
+      const text = h("textarea", { id: "text", rows: "3", "aria-label": "Text to speak", "aria-describedby": "count", placeholder: "Type what should be said" });
       const count = h("p", { class: "quiet", id: "count" }), over = h("p", { class: "quiet bad", id: "over", role: "status" }), said = h("div", { class: "said-list quiet", id: "preview" });
       let timer = 0, asked = 0;
       const preview = () => {

@@ -21,10 +21,10 @@
     const save = TTSD.button("Download audio", { class: "small", disabled: true }, () => TTSD.save(`${lane.method}-seed${lane.made.seed}.wav`, new Blob([TTSD.raw(lane.wav)], { type: "audio/wav" })));
     const cells = {}, figure = (name, label, hint) => { cells[name] = h("dd", {}, "–"); return h("div", { title: hint }, h("dt", {}, label), cells[name]); };
     const figures = h("dl", { class: "figures" },
-      figure("speed", "Speed", "Seconds of the language model per second of audio: the baseline's over this lane's, median of the rounds of turns"),
       figure("passes", "Passes of the model", "Forward passes of the language model; counted, so no load moves it"),
       figure("tokens", "Tokens a pass", "Codec frames that one pass yields on average"),
-      figure("kv", "KV bytes per second", "What a second of speech adds to the live keys and values"));
+      figure("kv", "KV bytes per second", "What a second of speech adds to the live keys and values"),
+      figure("speed", "Speed", "Seconds of the language model per second of audio: the baseline's over this lane's, median of the rounds of turns"));
     const place = h("div", { class: "map-place" });
     const root = h("article", { class: "card lane", "data-id": id },
       h("header", {}, h("i", { class: "dot", "aria-hidden": "true" }), title, dials, state, h("span", { class: "grow" }), pin, remove), line, warn, wave,
