@@ -234,7 +234,7 @@ class Method(abc.ABC):
     published: ClassVar[Paper | None] = None  # the paper's main table, its rows in ``lines``
     lines: ClassVar[tuple[Line, ...]] = ()
     goals: ClassVar[tuple[Goal, ...]] = ()
-    presets: ClassVar[tuple[dict[str, Any], ...]] = ()  # options of the page's three presets: fast, balanced, faithful
+    presets: ClassVar[tuple[dict[str, Any], ...]] = ()  # the page's three: saves most, balanced, closest to baseline
     bench_options: ClassVar[tuple[dict[str, Any], ...]] = ({},)  # options of its rows in bench and evaluate
     neutral: ClassVar[dict[str, Any] | None] = None  # options under which it equals the baseline token for token
     needs_weights: ClassVar[tuple[str, ...]] = ()  # folders of the checkpoint without which it cannot run
