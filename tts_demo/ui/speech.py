@@ -125,7 +125,7 @@ class Speaking:
 
     def _work(self) -> None:
         started, outcome, order, act = time.monotonic(), "refused", self.order, self.act
-        visitor, job = f"v1-{uuid.uuid4().hex}", None
+        visitor, job, last = f"v1-{uuid.uuid4().hex}", None, None
         try:
             job = act.gate.join(visitor, lambda: not self.left.is_set())
             for _ in job.waiting(act.handle):
@@ -136,18 +136,18 @@ class Speaking:
             outcome = "stopped" if job.stopping() else "done"
             if outcome == "stopped":
                 raise UserError("The run was stopped before it ended.")
-            self._say(None)
         except UserError as error:
-            self._say(error)
+            last = error
         except Exception as error:  # nobody above: the client is told, the log has the traceback
             outcome = "failed"
             log.exception("a run failed")
-            self._say(error)
+            last = error
         finally:
             if job:
                 job.leave()
             seconds = round(time.monotonic() - started, 2)
             log_line("v1", method=order.asked.method, outcome=outcome, form=order.form, seconds=seconds)
+            self._say(last)  # after leaving the line: whoever has the answer may ask again
 
     def _speech(self, visitor: str) -> Any:
         """Encoded pieces, the last of them the end of the file."""
