@@ -260,12 +260,13 @@ def test_recorded_runs_and_example_voices_are_made_by_one_command(methods, tmp_p
     monkeypatch.setattr(voices, "ASSETS", tmp_path)
     (example,) = voices.examples()
     assert example.text == "" and audio.read_provenance(example.path)["synthetic"]
-    monkeypatch.setattr(record, "TAKES", (("Echoes", ("echo",)),))
+    kinds = {name: METHODS[name] for name in ("baseline", "echo")}
+    monkeypatch.setattr(record, "METHODS", kinds)
     out = tmp_path / "runs"
     assert main(["record", "runs", str(voice), "--out", str(out), "--text", "Two words.", "--max-seconds", "1"]) == 0
     (stem,) = session.recorded(out).values()
     take = session.load(stem)
-    assert [lane.method for lane in take.lanes] == ["baseline", "echo"] and take.recorded == "Echoes"
+    assert [lane.method for lane in take.lanes] == ["baseline", "echo"] and take.recorded == Echo.title
     assert take.lanes[0].attention and len(take.lanes[1].curve) and len(take.lanes[1].rounds) == rounds.MOST
     assert not take.lanes[0].made.conditions["cold"]
     assert main(["record", "voices"]) == 2

@@ -68,7 +68,7 @@ def long_form(evaluation: Evaluation, rows: list[Row], cases: list[Case]) -> Non
 class Unsplit:
     """A stack that speaks any text in one go."""
 
-    def __init__(self, stack: Any) -> None:
+    def __init__(self, stack: engine.Stack) -> None:
         self._stack = stack
 
     def __getattr__(self, name: str) -> Any:

@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from .. import audio
 from ..config import SAMPLE_RATE
+from ..stacks.nano import NanoStack
 from .judges import similarity, word_errors
 from .quality import Evaluation
 from .records import key
@@ -34,7 +35,7 @@ def missing() -> dict[str, str]:
 
 def run(evaluation: Evaluation, cases: list[Case]) -> None:
     """Measure the recordings of ``cases`` that have no record yet. A stack without a codec of its own is passed by."""
-    if not hasattr(evaluation.stack, "codec"):
+    if not isinstance(evaluation.stack, NanoStack):
         return
     known = evaluation.records.keys()
     for case in tqdm(cases, desc="codec", unit="recording", disable=not cases):
@@ -49,7 +50,7 @@ def run(evaluation: Evaluation, cases: list[Case]) -> None:
 
 
 @torch.no_grad()
-def decode(stack: Any, samples: np.ndarray) -> dict[str, np.ndarray]:
+def decode(stack: NanoStack, samples: np.ndarray) -> dict[str, np.ndarray]:
     """samples [N], a whole number of frames -> row -> samples [N]: the recording, some books, the first one refined in
     the recording's own voice."""
     codec, prompt = stack.codec, stack.encode_prompt(samples, SAMPLE_RATE)

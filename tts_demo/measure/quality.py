@@ -49,7 +49,7 @@ class Job:
 class Evaluation:
     """Speaks and judges. ``sampling`` None: the stack's own."""
 
-    def __init__(self, stack: Any, judge: Judges, records: Records, sampling: Sampling | None = None) -> None:
+    def __init__(self, stack: engine.Stack, judge: Judges, records: Records, sampling: Sampling | None = None) -> None:
         self.stack, self.judge, self.records = stack, judge, records
         self.sampling, self.where = sampling or stack.sampling, Where.of(stack)
         self._prompts: dict[Voice, Any] = {}

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from ..engine import Stack
 from ..runtime import processor
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +38,7 @@ class Where:
     commit: str
 
     @classmethod
-    def of(cls, stack: Any) -> Where:
+    def of(cls, stack: Stack) -> Where:
         return cls(
             stack.name,
             stack.checkpoint_hash,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..config import UserError
+from ..engine import Stack
 from ..methods import METHODS, REGISTRY, find
 from ..methods.base import Method, Options
 
@@ -67,7 +68,7 @@ def chosen(names: Iterable[str], settings: dict[str, str]) -> list[Row]:
     return list(dict.fromkeys(rows))
 
 
-def runnable(stack: Any, rows: Iterable[Row], strict: bool = False) -> tuple[list[Row], list[str]]:
+def runnable(stack: Stack, rows: Iterable[Row], strict: bool = False) -> tuple[list[Row], list[str]]:
     """Rows whose trained weights are here, and why the others are not run. ``strict``: a person named the methods, so
     the first that cannot run is a UserError."""
     fine, skipped = [], {}

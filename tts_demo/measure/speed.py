@@ -39,7 +39,7 @@ class Bench:
 
     def __init__(
         self,
-        stack: Any,
+        stack: engine.Stack,
         prompt: Any,
         records: Records,
         seconds: float = SECONDS,

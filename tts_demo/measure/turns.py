@@ -14,7 +14,7 @@ TURN = 0.05  # seconds of compute; other work on a machine comes and goes more s
 
 
 def turns(
-    stack: Any,
+    stack: engine.Stack,
     requests: Sequence[Request],
     around: AbstractContextManager[Any] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
@@ -37,7 +37,7 @@ def turns(
 
 
 def in_turn(
-    stack: Any, requests: Sequence[Request], around: AbstractContextManager[Any] | None = None
+    stack: engine.Stack, requests: Sequence[Request], around: AbstractContextManager[Any] | None = None
 ) -> list[engine.Done]:
     """How all of them end, in their order."""
     done = {which: event for which, event in turns(stack, requests, around) if isinstance(event, engine.Done)}

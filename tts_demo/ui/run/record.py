@@ -30,10 +30,7 @@ from ..service import Limits
 from . import session
 from .rounds import MOST, Round, rounds
 
-TAKES = (  # title and methods of every take that ships with the page
-    ("Patches, chunks and drafts", ("tldr", "dcar", "ssd")),
-    ("Several codebooks, and a cache of constant size", ("qtts", "compressed")),
-)
+BESIDE = 3  # lanes beside the baseline
 SENTENCE = "The river was calm that evening, and the light on the water turned slowly from gold to grey."
 
 
@@ -76,11 +73,13 @@ def spoken(stack: Any, requests: list[Request], voice: str, most: int = MOST) ->
 
 
 def takes(methods: str | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """``TAKES``, or one take of the methods asked for ("tldr,ssd")."""
-    if not methods:
-        return TAKES
-    names = tuple(methods.split(","))
-    return ((", ".join(METHODS[name].title for name in names), names),)
+    """Title and methods of each take: one of the methods asked for ("tldr,ssd"), or all of the registry but the
+    baseline, as many to a take as there are lanes beside it."""
+    names = methods.split(",") if methods else [name for name in METHODS if name != "baseline"]
+    if unknown := [name for name in names if name not in METHODS]:
+        raise UserError(f"Unknown method {unknown[0]!r}; the methods are: {', '.join(METHODS)}.")
+    groups = [tuple(names[i : i + BESIDE]) for i in range(0, len(names), BESIDE)]
+    return tuple((", ".join(METHODS[name].title for name in group), group) for group in groups)
 
 
 def record_runs(
