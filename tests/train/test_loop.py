@@ -4,6 +4,8 @@ written."""
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -60,11 +62,17 @@ def test_resumed_equals_unbroken(averaged: float, tmp_path: Path, monkeypatch: p
     assert resumed == whole
 
 
+def test_signals_do_afterwards_what_they_did_before(tmp_path: Path) -> None:
+    """Else whoever trains in a process of their own, and all that it forks, would be deaf to whoever ends it."""
+    before = [signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)]
+    task = LineTask()
+    stop_after(task, 2)
+    fit(task, TrainOptions(data=tmp_path, out=tmp_path / "a", work=tmp_path / "wa"))
+    assert len(task.seen) == 2 and [signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)] == before
+
+
 def stop_after(task: LineTask, steps: int) -> None:
     """Make the task ask for an end as a person would: with SIGTERM, in the middle of a run."""
-    import os
-    import signal
-
     original = task.loss
 
     def loss(batch, step):

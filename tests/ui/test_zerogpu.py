@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -78,7 +80,8 @@ def act(monkeypatch):
     yield act
     for process in act._on_device.workers[1:]:
         process.terminate()
-        process.join()
+        process.join(10)
+        assert process.exitcode is not None, "the forked process does not end when it is told to"
 
 
 def speak(act, visitor, **more):
@@ -141,6 +144,26 @@ def test_who_closes_the_page_stops_the_fork(act):
     while (item := pipe.recv()) is not None:  # what was under way
         last = pickle.loads(item)
     assert last[1].stopped and len(last[1].codes) < 4000
+
+
+def test_what_a_server_forks_dies_when_it_is_told_to():
+    """A server hears SIGTERM as "let the running one end"; its forked workers must not have inherited that."""
+    program = (
+        "import multiprocessing, os, signal, threading, time\n"
+        "from types import SimpleNamespace\n"
+        "from tts_demo.ui import serve\n"
+        "def fork():\n"
+        "    time.sleep(1)\n"
+        "    worker = multiprocessing.get_context('fork').Process(target=time.sleep, args=(60,))\n"
+        "    worker.start(); worker.terminate(); worker.join(20)\n"
+        "    print(worker.exitcode, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "threading.Thread(target=fork).start()\n"
+        "gate = SimpleNamespace(jobs=lambda: 0, drain=lambda: None)\n"
+        "serve._stay(SimpleNamespace(close=lambda: print('closed')), gate)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and done.stdout.split() == [str(-signal.SIGTERM), "closed"], done.stderr
 
 
 def test_a_ticket_is_gone_after_its_run():

@@ -102,11 +102,12 @@ def fit(task: Task, options: TrainOptions, ranks: Ranks = Ranks()) -> dict[str, 
     with (
         torch.backends.cudnn.flags(enabled=not task.any_length),
         sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]),
+        StopFlag() as stop,
     ):
-        return _fit(task, options, ranks)
+        return _fit(task, options, ranks, stop)
 
 
-def _fit(task: Task, options: TrainOptions, ranks: Ranks) -> dict[str, float]:
+def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dict[str, float]:
     torch.manual_seed(options.seed)
     steps, peak = options.steps or task.steps, options.lr or task.lr
     began = _begin(task, options) if task.goes_on or options.settings.get("start") == "published" else {}
@@ -120,7 +121,7 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks) -> dict[str, float]:
     step, log, spent = run.load() if options.resume else (0, [], 0.0)
     began = run.began = run.began or began
     ranks.share(everything)
-    started, saved, stop = time.monotonic(), time.monotonic(), StopFlag()
+    started = saved = time.monotonic()
     _train_mode(everything)
     bar = tqdm(
         total=steps, initial=step, desc=task.name, unit="step", smoothing=0.02, mininterval=2.0, disable=not ranks.first

@@ -106,12 +106,21 @@ class Batches:
 
 
 class StopFlag:
-    """SIGINT and SIGTERM end the run after the current step, with state saved and modules published."""
+    """Within the block SIGINT and SIGTERM end the run after the current step, with state saved and modules published.
+
+    Afterwards they do what they did before: a handler left behind would make the process, and all that it forks, deaf
+    to whoever ends it."""
 
     def __init__(self) -> None:
         self.requested = False
-        for name in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(name, self._ask)
+
+    def __enter__(self) -> StopFlag:
+        self._before = {name: signal.signal(name, self._ask) for name in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for name, handler in self._before.items():
+            signal.signal(name, handler)
 
     def _ask(self, *_: Any) -> None:
         self.requested = True

@@ -20,6 +20,8 @@ from .faults import check_address
 from .page import widgets
 from .service import health, in_words, log_line, log_to_stderr
 
+ENDING = (signal.SIGTERM, signal.SIGINT)
+
 
 def theme() -> gr.themes.Base:
     """Quiet neutrals, one calm accent for actions; Gradio's own bundled font, so nothing is fetched from elsewhere."""
@@ -98,6 +100,21 @@ def launch(
     return url
 
 
+def _hold_ending() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+
+
+def _let_end() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+
+
+def _end_as_usual() -> None:
+    """In a worker forked for one call: it is no server, and whoever ends it means that at once."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)
+    _let_end()  # only now, so that a signal sent meanwhile is not lost
+
+
 def _stay(demo: gr.Blocks, gate: Any) -> None:
     """Wait for SIGTERM or Ctrl-C, then refuse new runs, let the running one end, and close."""
     asked = threading.Event()
@@ -105,8 +122,9 @@ def _stay(demo: gr.Blocks, gate: Any) -> None:
     def ask(_signal: int, _frame: FrameType | None) -> None:
         asked.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ENDING:
         signal.signal(number, ask)
+    os.register_at_fork(before=_hold_ending, after_in_parent=_let_end, after_in_child=_end_as_usual)
     asked.wait()
     log_line("shutdown", jobs=gate.jobs())
     gate.drain()
