@@ -13,7 +13,17 @@ from taught import UNITS, WORDS, teach
 
 from tts_demo.config import FRAME_RATE, HOP, SAMPLE_RATE, UserError
 from tts_demo.text.symbols import IDS
-from tts_demo.train.data.speech import PAUSE, UNKNOWN, Speech, Spoken, labels_of, read_teacher, silences, sounds_of
+from tts_demo.train.data.speech import (
+    PAUSE,
+    UNKNOWN,
+    Speech,
+    Spoken,
+    labels_of,
+    punctuated,
+    read_teacher,
+    silences,
+    sounds_of,
+)
 
 
 def test_every_frame_says_the_symbol_its_middle_lies_in() -> None:
@@ -39,6 +49,20 @@ def test_a_pause_belongs_to_the_mark_that_stands_there() -> None:
     path = np.asarray([-1, 0, 2, -1, -1, 5, 7, -1, 9, 11, -1])
     assert silences(path, text).tolist() == [-1, 0, 2, 3, 3, 5, 7, 8, 9, 11, -1]
     assert silences(np.asarray([0, -1, 2, -1]), "hˈO.").tolist() == [0, -1, 2, 3]
+
+
+def test_a_text_without_marks_gets_them_where_the_voice_pauses() -> None:
+    text = "hˈO hˈO hˈO hˈO"
+    counts = {-1: 4, 0: 3, 2: 5, 3: 7, 4: 3, 6: 5, 7: 8, 8: 3, 10: 5, 11: 25, 12: 3, 14: 5}
+    places = np.r_[np.repeat(list(counts), list(counts.values())), [-1] * 6]
+    written, found = punctuated(text, places)
+    assert written == "hˈO hˈO, hˈO. hˈO."
+    assert {n: int((found == n).sum()) for n in set(found.tolist())} == (
+        {-1: 4, 0: 3, 2: 5, 3: 7, 4: 3, 6: 5, 7: 8} | {9: 3, 11: 5, 12: 25} | {14: 3, 16: 5, 17: 6}
+    )
+    assert [written[n] for n in found if n >= 0 and written[n] in ",."] == [","] * 8 + ["."] * 31
+    known = [(text[a], written[b]) for a, b in zip(places, found) if a >= 0 and text[a] != " "]
+    assert all(a == b for a, b in known)
 
 
 class _Ears(torch.nn.Module):

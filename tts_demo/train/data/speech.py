@@ -18,7 +18,7 @@ import torch
 from ...codec.ears import Ears
 from ...config import FRAME_RATE, HOP, SAMPLE_RATE, UserError
 from ...text.sentences import preview
-from ...text.symbols import BOUNDARY, CONSONANTS, IDS, STRESS, VOWELS, encode
+from ...text.symbols import BOUNDARY, CONSONANTS, IDS, PUNCTUATION, STRESS, VOWELS, encode
 from ..losses import UNKNOWN
 from .corpora import TRANSCRIPT, Corpus, Kept, Utterance, load_audio, read_corpora
 
@@ -27,6 +27,7 @@ UNIT = 0.025  # seconds in which a teacher's durations are counted
 HELD_OUT_VOICES = frozenset({24, 25, 26, 27, 96, 97, 98, 99})  # and those of its held_out_voices.json
 PAUSE = 0  # label of a frame beside the phonemes
 SEAM = 3  # frames: a blank or mark that takes no longer is a seam between words, not a pause
+COMMA, STOP = 8, 25  # frames: how long a pause at least is at these marks, where a transcript has none
 LOUDNESS, LOUDEST = 0.07, 0.95  # root mean square that every recording is brought to, and what its peak may reach
 SOUNDS = {symbol: IDS[symbol] for symbol in VOWELS + CONSONANTS}  # what can be heard: no stress, blanks, punctuation
 
@@ -56,10 +57,12 @@ class Speech(Corpus):
         natural = read_corpora(data) if not folders or any(_listings(data)) else []
         spoken = read_teacher(folders)
         super().__init__(natural + [u for u, _ in spoken], cache)
+        self._marked: dict[int, np.ndarray] = {}
         self.spoken: list[Spoken | None] = [None] * len(natural) + [s for _, s in spoken]
         self._samples = self.kept("samples", lambda i: _decoded(self.utterances[i].path))
         self.texts = [s.phonemes if s else phonemes_of(u.text) for u, s in zip(self.utterances, self.spoken)]
         self._aligned = self.align(ears) if ears else None
+        self._marked = self._mark() if ears else {}
 
     def align(self, ears: Ears) -> Kept:
         """Where natural speech says what, as these ears hear it."""
@@ -76,6 +79,14 @@ class Speech(Corpus):
             return silences(np.asarray([*heard, -1])[path], self.texts[index])
 
         return self.kept(f"places-{tag_of(ears)}", places, natural)
+
+    def _mark(self) -> dict[int, np.ndarray]:
+        """Give transcripts without punctuation marks where the voice pauses; their places [F] in what is then read."""
+        marked = {}
+        for index, text in enumerate(self.texts):
+            if not any(symbol in PUNCTUATION for symbol in text) and (places := self.places(index)) is not None:
+                self.texts[index], marked[index] = punctuated(text, places)
+        return marked
 
     def samples(self, index: int, start: int = 0, count: int | None = None) -> np.ndarray:
         """float32 [N] in -1..1: the whole utterance, or ``count`` samples of it from ``start`` on."""
@@ -100,6 +111,8 @@ class Speech(Corpus):
         spoken = self.spoken[index]
         if spoken:
             return spoken.places(self.frames(index)).astype(np.int64)
+        if index in self._marked:
+            return self._marked[index]
         if self._aligned is None or index not in self._aligned or not self._aligned.length(index):
             return None
         return self._aligned.get(index).astype(np.int64)
@@ -147,6 +160,20 @@ def silences(places: np.ndarray, text: str) -> np.ndarray:
         if between and start:  # a mark pauses rather than the blank beside it
             places[start:end] = next((n for n in between if text[n] != BOUNDARY), between[0])
     return places
+
+
+def punctuated(text: str, places: np.ndarray) -> tuple[str, np.ndarray]:
+    """A text without marks and the symbol of each frame [F] -> the same with a comma or full stop wherever the voice
+    pauses, and a full stop at the end."""
+    frames = np.bincount(places[places >= 0], minlength=len(text))
+    pauses = [n for n, symbol in enumerate(text) if symbol == BOUNDARY and frames[n] >= COMMA]
+    marks = {n: "." if frames[n] >= STOP else "," for n in pauses} | {len(text): "."}
+    moved = np.asarray([n + sum(n > pause for pause in pauses) for n in range(len(text))] + [-1])
+    spoken = np.flatnonzero(places >= 0)
+    last = spoken[-1] if len(spoken) else len(places)
+    ending = np.arange(len(places)) > last
+    written = "".join(marks.get(n, "") + symbol for n, symbol in enumerate(text)) + marks[len(text)]
+    return written, np.where(ending, len(written) - 1, moved[places])
 
 
 def _listings(data: Path) -> Iterator[Path]:
