@@ -115,18 +115,7 @@ def test_any_request_ends_in_speech_or_a_sentence(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            speech, record = ends.call(
-                SimpleNamespace(session_hash="fuzz"),
-                text,
-                str(path),
-                consent,
-                method,
-                options,
-                "",
-                seed,
-                temperature,
-                seconds,
-            )
+            speech, record = ends.call(text, str(path), consent, method, options, "", seed, temperature, seconds)
         assert (
             consent is True
             and record["method"] == (method or "baseline")
@@ -171,7 +160,5 @@ def test_any_order_of_openais_is_taken_or_refused_with_its_field(ends, fields, g
 def test_it_still_answers_afterwards(ends, tmp_path):
     path = tmp_path / "good.wav"
     path.write_bytes(GOOD)
-    speech, record = ends.call(
-        SimpleNamespace(session_hash="after"), "Hello there.", str(path), True, "baseline", {}, "", 1, 0.7, 0.4
-    )
+    speech, record = ends.call("Hello there.", str(path), True, "baseline", {}, "", 1, 0.7, 0.4)
     assert record["text"] == "Hello there." and soundfile.info(speech).duration > 0

@@ -15,7 +15,7 @@ import numpy as np
 import openai
 import pytest
 import soundfile
-from toy import ToyStack, served, voice_file
+from toy import ToyStack, served, speech, voice_file
 
 from tts_demo import audio
 from tts_demo.methods.baseline import Baseline
@@ -128,6 +128,20 @@ def test_what_is_wrong_is_refused_with_its_field(place, changes, field, words):
     error = answer.json()["error"]
     assert answer.status_code == 400 and error["type"] == "invalid_request_error" and error["param"] == field
     assert words in error["message"] and error["message"].endswith(".") and place.gate.jobs() == 0
+
+
+def test_notes_come_in_a_header_and_in_the_last_event(place):
+    loud = speech(3.0) + np.random.default_rng(0).normal(0, 900, 48_000).astype(np.int16)
+    out = io.BytesIO()
+    soundfile.write(out, loud, 16000, format="WAV")
+    order = {"model": "toy", "voice": "", "input": "Hello", "response_format": "wav", "max_seconds": 0.5}
+    own = order | {"ref_audio": base64.b64encode(out.getvalue()).decode(), "consent": True}
+    noise, cut = json.loads(post(place, own).headers["x-notes"])
+    assert "noise" in noise and "length limit is 0.5 s" in cut
+    assert json.loads(post(place, own | {"stream": True}).headers["x-notes"])[0] == noise
+    done = post(place, own | {"stream_format": "sse"}).text.strip().split("\n\n")[-1]
+    assert json.loads(done.removeprefix("data: "))["notes"] == [noise, cut]
+    assert json.loads(post(place, order | {"voice": VOICE}).headers["x-notes"]) == [cut]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'"text"', b"\xff\xfe", b"null"])

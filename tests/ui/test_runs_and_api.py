@@ -350,6 +350,7 @@ def test_health_and_curl(service):
         assert json.load(answer) == {
             "status": "ok",
             "jobs": 0,
+            "wait_seconds": 0.0,
             "stack": "toy",
             "checkpoint_hash": "0" * 12,
             "problems": [],

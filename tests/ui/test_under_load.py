@@ -12,6 +12,7 @@ import io
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -114,7 +115,7 @@ class Book:
     """What all visitors report."""
 
     told: Counter = field(default_factory=Counter)
-    waits: list[float] = field(default_factory=list)  # seconds from asking to the first step
+    waits: list[float] = field(default_factory=list)  # seconds from asking to having the device
     answers: list[float] = field(default_factory=list)  # seconds from asking to the speech
     promised: list[tuple[float, float]] = field(default_factory=list)  # seconds told at first, seconds it took
     wrong: list[str] = field(default_factory=list)
@@ -153,17 +154,19 @@ class Visitor(threading.Thread):
             book.told["politely refused"] += 1
             return
         event_id, patience = answer.raise_for_status().json()["event_id"], self.chance.uniform(0.3, 4.0)
-        promise = None
+        promise, began = None, False
         with self.http.stream("GET", "/gradio_api/queue/data", params={"session_hash": session}) as stream:
             for line in stream.iter_lines():
                 message = json.loads(line[6:]) if line.startswith("data: ") else {}
                 kind, since = message.get("msg"), time.monotonic() - asked
-                if kind == "estimation" and promise is None:
-                    promise = message.get("rank_eta")
-                elif kind == "process_starts":
+                words = message["progress_data"][0]["desc"] if kind == "progress" else ""
+                if promise is None and (told := re.search(r"about (\d+) s", words)):
+                    promise = int(told[1]), since
+                elif words == "Speaking" and not began:
+                    began = True
                     book.waits.append(since)
-                    if promise is not None:
-                        book.promised.append((promise, since))
+                    if promise:
+                        book.promised.append((promise[0], since - promise[1]))
                 elif kind == "process_completed":
                     self.judge(message, since)
                     return
@@ -288,10 +291,12 @@ def test_visitors_come_and_go_and_each_hears_only_what_they_asked_for(tmp_path):
                     "visitors": VISITORS,
                     "seconds": SECONDS,
                     "load average of the machine": os.getloadavg(),
+                    "runs asked for": sum(visitor.visit for visitor in crowd),
                     **book.told,
                     "seconds in the line": spread(book.waits),
                     "seconds to the speech": spread(book.answers),
                     "told minus real wait, s": spread([told - real for told, real in book.promised]),
+                    "MB, handles, threads at the start": list(sizes[0]),
                     "MB, handles, threads after a quarter": first.round(1).tolist(),
                     "MB, handles, threads at the end": last.round(1).tolist(),
                     "handles when idle": server.size()[1],

@@ -180,8 +180,9 @@ def test_who_hangs_up_while_a_method_warms_up_ends_it(place, steps, come, monkey
 
 
 def test_who_waits_is_told_how_many_are_before(place, steps):
-    visitors = [reader(place, f"Number {n}") for n in range(3)]
+    visitors = [come(place, f"Number {n}") for n, come in enumerate((reader, caller, reader))]
     said = lambda n: "\n".join(visitors[n].told)
+    until(lambda: all("before yours" in said(n) for n in (1, 2)))
     until(lambda: any("2 runs are before yours" in said(n) for n in range(3)))
     until(lambda: any("One run is before yours" in said(n) for n in range(3)))
     for visitor in visitors:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import uuid
 from typing import Any
 
 import gradio as gr
@@ -15,9 +16,9 @@ from ..config import Sampling, UserError
 from ..methods import METHODS
 from . import asked
 from .page import controls, voices
-from .page.handlers import Handlers, Heard
+from .page.handlers import Handlers, Heard, expected
 from .run.session import Lane, Made, describe, lane_from
-from .service import listened_to, log_line, told
+from .service import listened_to, log, log_line, told
 
 
 def methods() -> list[dict[str, Any]]:
@@ -43,7 +44,6 @@ class Endpoints:
     @told()
     def synthesize(
         self,
-        request: gr.Request,
         text: str,
         voice: str,
         consent: bool,
@@ -53,6 +53,7 @@ class Endpoints:
         seed: int,
         temperature: float,
         max_seconds: float,
+        progress: gr.Progress = gr.Progress(),
     ) -> tuple[str, dict[str, Any]]:
         """Speak a text in the voice of a recording with one decoding method.
 
@@ -70,15 +71,23 @@ class Endpoints:
         Returns:
             The speech as a 16-bit WAV file, and a record of its settings and measurements.
         """
-        lanes = self._run(
-            [method], text, voice, consent, method, options, prompt_text, seed, temperature, max_seconds, request
-        )
+        fields = {
+            "text": text,
+            "voice": voice,
+            "consent": consent,
+            "method": method,
+            "options": options,
+            "prompt_text": prompt_text,
+            "seed": seed,
+            "temperature": temperature,
+            "max_seconds": max_seconds,
+        }
+        lanes = self._run([method], fields, progress)
         return self.act.views.wav(lanes[0]), describe(lanes[0])
 
     @told()
     def compare(
         self,
-        request: gr.Request,
         text: str,
         voice: str,
         consent: bool,
@@ -88,6 +97,7 @@ class Endpoints:
         seed: int,
         temperature: float,
         max_seconds: float,
+        progress: gr.Progress = gr.Progress(),
     ) -> tuple[str, str, dict[str, Any]]:
         """Speak a text twice, by the baseline and by a method in turns, with the same voice, seed and sampling.
 
@@ -105,60 +115,38 @@ class Endpoints:
         Returns:
             Baseline speech and method speech as 16-bit WAV files, and the measurements of both.
         """
-        lanes = self._run(
-            ["baseline", method],
-            text,
-            voice,
-            consent,
-            method,
-            options,
-            prompt_text,
-            seed,
-            temperature,
-            max_seconds,
-            request,
-        )
+        fields = {
+            "text": text,
+            "voice": voice,
+            "consent": consent,
+            "method": method,
+            "options": options,
+            "prompt_text": prompt_text,
+            "seed": seed,
+            "temperature": temperature,
+            "max_seconds": max_seconds,
+        }
+        lanes = self._run(["baseline", method], fields, progress)
         record = {name: describe(lane) for name, lane in zip(("baseline", "method"), lanes)}
         return self.act.views.wav(lanes[0]), self.act.views.wav(lanes[1]), record
 
-    def _run(
-        self,
-        names: list[str],
-        text: str,
-        voice: str,
-        consent: bool,
-        method: str,
-        options: dict | None,
-        prompt_text: str,
-        seed: int,
-        temperature: float,
-        max_seconds: float,
-        request: gr.Request,
-    ) -> list[Lane]:
+    def _run(self, names: list[str], fields: dict[str, Any], progress: gr.Progress) -> list[Lane]:
+        """One lane for each method of ``names``, in turns."""
         act, started, outcome = self.act, time.monotonic(), "refused"
-        visitor, job = f"api-{request.session_hash}", None
+        visitor, job = f"api-{uuid.uuid4().hex}", None
         try:
-            wanted = asked.Asked.of(
-                act.limits,
-                {
-                    "text": text,
-                    "method": method,
-                    "options": options,
-                    "prompt_text": prompt_text,
-                    "seed": seed,
-                    "temperature": temperature,
-                    "max_seconds": max_seconds,
-                },
-            )
-            asked.consent({"consent": consent})
-            if not voice:
+            wanted = asked.Asked.of(act.limits, fields)
+            asked.consent(fields)
+            if not fields["voice"]:
                 raise asked.BadField("voice", "is missing: upload a recording of the voice to copy.")
-            job = act.gate.join(visitor, listened_to())
+            size = len(names) * expected(wanted.text, wanted.max_seconds)
+            job = act.gate.join(visitor, listened_to(), size)
             outcome = "left"
-            for _ in job.waiting(act.handle):
-                pass
+            for sentence in job.waiting(act.handle):
+                progress(None, desc=sentence)
+            progress(None, desc="Speaking")
             stack = act.handle.get()
-            rate, recording = stack.sample_rate, voices.read(voice, act.limits, None, stack)
+            rate, recording = stack.sample_rate, voices.read(fields["voice"], act.limits, None, stack)
             base = wanted.request(stack.sampling)
             requests = [wanted.request(stack.sampling, plain=n == "baseline") for n in names]
             made = Made(base.text, "given", base.seed, dataclasses.asdict(base.sampling), base.max_seconds, {})
@@ -180,14 +168,30 @@ class Endpoints:
         finally:
             if job:
                 job.leave()
+            text = fields["text"]
             log_line(
                 "api",
-                method=str(method)[:32],
+                method=str(fields["method"])[:32],
                 outcome=outcome,
                 characters=len(text) if isinstance(text, str) else 0,
-                consent=consent is True,
+                consent=fields["consent"] is True,
                 seconds=round(time.monotonic() - started, 2),
             )
+
+
+class Page(gr.Blocks):
+    """Blocks that refuse a wrong ``voice`` of an endpoint, the one field that Gradio itself looks into, by its name."""
+
+    async def preprocess_data(self, block_fn: Any, inputs: list[Any], *more: Any, **named: Any) -> list[Any]:
+        if block_fn.api_visibility != "public":
+            return await super().preprocess_data(block_fn, inputs, *more, **named)
+        self.validate_inputs(block_fn, inputs)
+        try:
+            return await super().preprocess_data(block_fn, inputs, *more, **named)
+        except Exception as error:
+            log.debug("a voice that is none", exc_info=error)
+            words = "voice must be a recording that was uploaded here, for example by handle_file of gradio_client."
+            raise gr.Error(words, print_exception=False, title="Not yet") from None
 
 
 class AsSent:
@@ -219,8 +223,9 @@ class SentObject(AsSent, gr.JSON):
 
 
 def register(act: Handlers) -> None:
-    """Hidden components that give the endpoints their types, and the endpoints themselves."""
-    ends, device = Endpoints(act), {"concurrency_id": "device", "concurrency_limit": 1}
+    """Hidden components that give the endpoints their types, and the endpoints themselves. Who waits does so in the
+    gate's line, as the page does, and is told how long through Gradio's progress messages."""
+    ends, line = Endpoints(act), {"concurrency_id": "line", "concurrency_limit": None}
     with gr.Column(visible=False):
         inputs = [
             SentText(label="text"),
@@ -236,5 +241,5 @@ def register(act: Handlers) -> None:
         first, second = gr.Audio(label="speech"), gr.Audio(label="method speech")
         record = gr.JSON(label="record")
         for call, outputs in ((ends.synthesize, [first, record]), (ends.compare, [first, second, record])):
-            gr.Button().click(call, inputs, outputs, api_name=call.__name__, api_visibility="public", **device)
+            gr.Button().click(call, inputs, outputs, api_name=call.__name__, api_visibility="public", **line)
     gr.api(methods, api_name="methods", queue=False)

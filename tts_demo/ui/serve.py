@@ -20,6 +20,7 @@ from .faults import check_address
 from .page import widgets
 from .service import health, in_words, log_line, log_to_stderr
 
+THREADS = 40  # for those who do not wait: a call of an endpoint holds one while it stands in the line
 ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -91,6 +92,7 @@ def launch(
         show_error=True,
         ssr_mode=False,
         state_session_capacity=200,
+        max_threads=THREADS + place.limits.max_queue,
     )
     if block:
         if not demo.mcp_server:

@@ -63,10 +63,10 @@ class Unavailable(UserError):
 
 class Job:
     """One visitor's place in the line: a stop flag, and the device while it is first. ``wanted`` is asked at every step
-    whether somebody still waits for the result."""
+    whether somebody still waits for the result. ``size``: seconds of speech it makes."""
 
-    def __init__(self, gate: Gate, visitor: str, wanted: Callable[[], bool]) -> None:
-        self._gate, self.visitor, self._wanted = gate, visitor, wanted
+    def __init__(self, gate: Gate, visitor: str, wanted: Callable[[], bool], size: float) -> None:
+        self._gate, self.visitor, self._wanted, self.size = gate, visitor, wanted, size
         self.stop = threading.Event()
         self.began: float | None = None  # when it got the device
 
@@ -107,9 +107,9 @@ class Gate:
         self.draining = False
         self._line: list[Job] = []
         self._changed = threading.Condition()
-        self._lasted: deque[float] = deque(maxlen=20)  # seconds of the last runs
+        self._lasted: deque[tuple[float, float]] = deque(maxlen=20)  # seconds and sizes of the last runs
 
-    def join(self, visitor: str, wanted: Callable[[], bool] = lambda: True) -> Job:
+    def join(self, visitor: str, wanted: Callable[[], bool] = lambda: True, size: float = 1.0) -> Job:
         """A place for one run at the end of the line, or a UserError that says why not."""
         with self._changed:
             if self.draining:
@@ -118,7 +118,7 @@ class Gate:
                 raise UserError("Your previous run has not ended yet; stop it or wait for it.")
             if len(self._line) > self.limits.max_queue:
                 raise Unavailable(f"{self.limits.max_queue} runs are waiting already; try again in a minute.")
-            job = Job(self, visitor, wanted)
+            job = Job(self, visitor, wanted, size)
             self._line.append(job)
             return job
 
@@ -133,16 +133,26 @@ class Gate:
         """How many are before this job, and how long that may take going by the last runs."""
         with self._changed:
             count = self._line.index(job) if job in self._line else 0
-            seconds = count * sum(self._lasted) / max(1, len(self._lasted))
+            seconds = self.wait_seconds(count)
         words = "One run is before yours" if count == 1 else f"{count} runs are before yours"
-        return f"{words}, about {seconds:.0f} s" if seconds >= 1 else words
+        return f"{words}, about {seconds:.0f} s" if seconds and seconds >= 1 else words
+
+    def wait_seconds(self, count: int | None = None) -> float | None:
+        """How long the first ``count`` in the line will take (all of them: a newcomer's wait), None until a run has
+        shown the pace."""
+        with self._changed:
+            before, lasted = self._line[:count], list(self._lasted)
+        if not lasted:
+            return None if before else 0.0
+        pace, now = sum(seconds for seconds, _ in lasted) / sum(size for _, size in lasted), time.monotonic()
+        return sum(max(0.0, job.size * pace - (now - job.began if job.began else 0.0)) for job in before)
 
     def forget(self, job: Job) -> None:
         with self._changed:
             if job in self._line:
                 self._line.remove(job)
                 if job.began:
-                    self._lasted.append(time.monotonic() - job.began)
+                    self._lasted.append((time.monotonic() - job.began, job.size))
                 self._changed.notify_all()
 
     def stop(self, visitor: str) -> int:
@@ -250,11 +260,12 @@ class Handle:
 
 
 def health(handle: Handle, gate: Gate) -> dict[str, Any]:
-    """``ill``: the model is there, but visitors cannot bring or get recordings."""
-    stack, problems = handle.now, handle.problems()
+    """``ill``: the model is there, but visitors cannot bring or get recordings. ``wait_seconds``: of who comes now."""
+    stack, problems, wait = handle.now, handle.problems(), gate.wait_seconds()
     return {
         "status": "draining" if gate.draining else "ill" if problems and handle.state == "ok" else handle.state,
         "jobs": gate.jobs(),
+        "wait_seconds": None if wait is None else round(wait, 1),
         "stack": stack.name if stack else None,
         "checkpoint_hash": stack.checkpoint_hash if stack else None,
         "problems": problems,

@@ -11,7 +11,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +19,12 @@ from starlette.requests import Request as HTTPRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from .. import audio, engine, voice
+from .. import engine
 from ..config import UserError
 from .asked import Asked, BadField, consent, string
 from .formats import TYPES, Encoder
 from .page import voices
-from .page.handlers import Handlers
+from .page.handlers import Handlers, Heard, expected
 from .run.session import to_int16
 from .service import Unavailable, log, log_line
 
@@ -42,10 +42,12 @@ class NoSuchModel(BadField):
 
 @dataclass(frozen=True)
 class Order:
-    """A checked request. voice: encoded bytes of a recording. sse: pieces as events instead of bare bytes."""
+    """A checked request. voice: encoded bytes of a recording, ``own``: which the client sent. sse: pieces as events
+    instead of bare bytes."""
 
     asked: Asked
     voice: bytes
+    own: bool
     form: str
     stream: bool
     sse: bool
@@ -78,7 +80,7 @@ class Order:
         except BadField as error:
             renamed = {"text": "input", "prompt_text": "ref_text"}
             raise BadField(renamed.get(error.field, error.field), error.words) from None
-        return cls(asked, recording, form, stream or kind == "sse", kind == "sse")
+        return cls(asked, recording, "ref_audio" in fields, form, stream or kind == "sse", kind == "sse")
 
 
 def spoken_by(fields: Mapping[str, Any], most_mb: int) -> tuple[bytes, str]:
@@ -112,7 +114,7 @@ class Speaking:
 
     def __init__(self, order: Order, act: Handlers) -> None:
         self.order, self.act = order, act
-        self.left = threading.Event()
+        self.left, self.notes = threading.Event(), []  # notes: what the run says about itself, one sentence each
         self._loop, self._pieces = asyncio.get_running_loop(), asyncio.Queue()
         threading.Thread(target=self._work, daemon=True, name="speech").start()
 
@@ -127,7 +129,8 @@ class Speaking:
         started, outcome, order, act = time.monotonic(), "refused", self.order, self.act
         visitor, job, last = f"v1-{uuid.uuid4().hex}", None, None
         try:
-            job = act.gate.join(visitor, lambda: not self.left.is_set())
+            size = expected(order.asked.text, order.asked.max_seconds)
+            job = act.gate.join(visitor, lambda: not self.left.is_set(), size)
             for _ in job.waiting(act.handle):
                 pass
             outcome = "left"
@@ -153,8 +156,8 @@ class Speaking:
         """Encoded pieces, the last of them the end of the file."""
         order, act = self.order, self.act
         stack = act.handle.get()
-        recording = audio.read(order.voice, target=None)
-        recording = voice.prompt(recording, act.limits.max_prompt_seconds)
+        recording = voices.prompt(order.voice, act.limits, None, stack if order.own else None)
+        self._note(recording.notes)
         request = order.asked.request(stack.sampling)
         facts = {"method": request.method, "options": dataclasses.asdict(request.options), "seed": request.seed}
         facts |= {"stack": stack.name, "checkpoint_hash": stack.checkpoint_hash}
@@ -162,7 +165,12 @@ class Speaking:
         for _, event in act.events(recording, order.asked.prompt_text, [request], visitor):
             if isinstance(event, engine.Audio) and len(event.samples):
                 yield encoder.push(to_int16(event.samples))
+            elif isinstance(event, (Heard, engine.Done)):
+                self._note(event.notes)
         yield encoder.finish()
+
+    def _note(self, sentences: Iterable[str]) -> None:
+        self.notes = list(dict.fromkeys((*self.notes, *sentences)))
 
 
 async def answer(http: HTTPRequest, act: Handlers) -> Response:
@@ -181,9 +189,14 @@ async def answer(http: HTTPRequest, act: Handlers) -> Response:
         return refusal(first)
     if order.stream:
         kind = "text/event-stream" if order.sse else TYPES[order.form]
-        return StreamingResponse(pieces(speaking, first, gone), media_type=kind, headers=MARK)
+        return StreamingResponse(pieces(speaking, first, gone), media_type=kind, headers=headers(speaking))
     data = [piece async for piece in pieces(speaking, first, gone)]
-    return Response(b"".join(data), media_type=TYPES[order.form], headers=MARK)
+    return Response(b"".join(data), media_type=TYPES[order.form], headers=headers(speaking))
+
+
+def headers(speaking: Speaking) -> dict[str, str]:
+    """That it is synthetic, and in ``X-Notes`` a JSON list of the notes so far, where there are any."""
+    return MARK | ({"X-Notes": json.dumps(speaking.notes)} if speaking.notes else {})
 
 
 async def pieces(speaking: Speaking, first: bytes | None, gone: asyncio.Task) -> AsyncIterator[bytes]:
@@ -200,7 +213,7 @@ async def pieces(speaking: Speaking, first: bytes | None, gone: asyncio.Task) ->
                 yield event(delta) if delta else piece
             piece = await speaking.next()
         if sse:
-            yield event({"type": "speech.audio.done", "usage": None})
+            yield event({"type": "speech.audio.done", "usage": None, "notes": speaking.notes})
     finally:
         gone.cancel()
         speaking.left.set()

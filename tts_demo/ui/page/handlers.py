@@ -20,7 +20,7 @@ from ...config import Request, UserError
 from ...methods import METHODS
 from ..run import plots, words
 from ..run.ears import Ears
-from ..run.rounds import MOST, Round, rounds
+from ..run.rounds import MOST, Round, rounds, wanted
 from ..run.session import Lane, Made, Take, lane_from, remember, to_int16
 from ..service import Gate, Handle, Limits, in_words, listened_to, log_line
 from ..zerogpu import Ticket, forks, gpu
@@ -148,7 +148,7 @@ class Handlers:
             form = Form.parse(raw, self.limits.max_seconds)
             path = voices.path_of(raw)
             self.check(form.text, path, form.consent)
-            job = self.gate.join(visitor, listened_to())
+            job = self.gate.join(visitor, listened_to(), self._size(form))
             yield {ui.status: texts.status("Waiting for the device", "busy"), ui.stop: gr.Button(interactive=True)}
             for sentence in job.waiting(self.handle):
                 yield {ui.status: texts.status(sentence, "busy")}
@@ -178,6 +178,12 @@ class Handlers:
                 characters=len(form.text) if form else 0,
                 seconds=round(time.monotonic() - started, 2),
             )
+
+    @staticmethod
+    def _size(form: Form) -> float:
+        """Seconds of speech that a press makes, in all lanes and rounds."""
+        seconds, others = expected(form.text, form.max_seconds), len(form.lanes)
+        return seconds * (1 + others) * (wanted(seconds) if others else 1)
 
     def check(self, text: str, voice: str | None, consent: bool) -> None:
         """Refuse with a sentence what is missing: text, voice or consent."""
@@ -218,7 +224,7 @@ class Handlers:
                 yield {ui.status: texts.status(f"Warming up {METHODS[event.method].title}, unheard", "busy")}
             elif isinstance(event, engine.Started):
                 facts |= self.conditions(event, facts)
-                box.add({"kind": "start", "id": live.id, "sr": rate, "length": expected(form)})
+                box.add({"kind": "start", "id": live.id, "sr": rate, "length": expected(form.text, form.max_seconds)})
                 yield {ui.status: texts.status(speaking(len(requests)), "busy"), **box.update()}
             elif isinstance(event, engine.Audio):
                 live.pending.append(to_int16(event.samples))
@@ -289,9 +295,10 @@ def waiting(live: Live, request: Request, made: Made, take: Take) -> dict[str, A
     }
 
 
-def expected(form: Form) -> float:
-    """Seconds that the text will take to say, roughly: the player waits by it where speech is slower than real time."""
-    return round(min(form.max_seconds, 0.5 + len(form.text) / CHARACTERS_A_SECOND), 1)
+def expected(text: str, max_seconds: float) -> float:
+    """Seconds that the text will take to say, roughly: the player waits by it where speech is slower than real time,
+    and the line's estimate rests on it."""
+    return round(min(max_seconds, 0.5 + len(text) / CHARACTERS_A_SECOND), 1)
 
 
 def speaking(lanes: int) -> str:

@@ -30,7 +30,7 @@ IDS = "(...a) => [...a.slice(0, -1), TTSD.board.ids()]"  # the last input is the
 
 def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
     """The whole page on one stack (or on a function that loads it, called in the background, on ZeroGPU here)."""
-    from ..api import register
+    from ..api import Page, register
 
     zero_gpu()
     limits = limits or Limits.from_environment()
@@ -42,7 +42,7 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
     ui = SimpleNamespace()
     act = Handlers(handle, gate, limits, ui)
     fill = Inputs(handle, limits, ui, act.views, warm)
-    with gr.Blocks(title=texts.TITLE, analytics_enabled=False, delete_cache=(600, 3600), fill_width=True) as demo:
+    with Page(title=texts.TITLE, analytics_enabled=False, delete_cache=(600, 3600), fill_width=True) as demo:
         ui.takes = gr.State([], time_to_live=3600)
         ui.clock = gr.Timer(1.0, active=False)  # ticks for a visitor who came while the model loads
         ui.mast = gr.HTML(texts.masthead(texts.facts(handle.now, handle.state)), elem_id="mast")

@@ -57,11 +57,16 @@ def is_example(path: str | Path) -> bool:
 
 
 def read(path: str | Path, limits: Limits, rate: int | None = SAMPLE_RATE, stack: Any = None) -> audio.Recording:
-    """A voice as it will be used: decoded to ``rate`` (None: its own), checked, silence at the ends taken off, cut to
-    the accepted length. With a ``stack``, a second voice in the recording is noticed too."""
+    """The voice in a file, as ``prompt`` makes it."""
     if Path(path).stat().st_size > limits.max_upload_mb * 1_000_000:
         raise UserError(f"That file is too big; the limit here is {limits.max_upload_mb} MB.")
-    recording = audio.read(Path(path).read_bytes(), target=rate)
+    return prompt(Path(path).read_bytes(), limits, rate, stack)
+
+
+def prompt(data: bytes, limits: Limits, rate: int | None, stack: Any) -> audio.Recording:
+    """A voice as it will be used: decoded to ``rate`` (None: its own), checked, silence at the ends taken off, cut to
+    the accepted length. With a ``stack``, a second voice in the recording is noticed too."""
+    recording = audio.read(data, target=rate)
     apart = stack is not None and stack.device.type == "cpu"  # elsewhere the device belongs to the runs
     return voice.prompt(recording, limits.max_prompt_seconds, embedding(stack, recording.rate) if apart else None)
 
