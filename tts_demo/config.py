@@ -42,6 +42,7 @@ class CodecConfig:
     codebooks: int = 8
     entries: int = 1024
     first_entries: int = 0  # of the first book; 0 = as many as the others have
+    first_by_sound: bool = False  # each of its entries belongs to one phoneme: see ``codec.quantizer.SoundBook``
     code_width: int = 32  # factorised lookup width
     decoder_width: int = 384
     decoder_layers: int = 6

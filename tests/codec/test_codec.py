@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 
 from tts_demo.codec.layers import InverseSTFTHead
 from tts_demo.codec.model import Codec
-from tts_demo.codec.quantizer import Codebook
+from tts_demo.codec.quantizer import Codebook, SoundBook
 from tts_demo.codec.refiner import Refiner
 from tts_demo.codec.source import TOP, Tone, harmonics, hiss, run
 from tts_demo.codec.speaker import SpeakerEncoder
@@ -104,6 +105,58 @@ def test_dead_entries_move_to_the_data() -> None:
     before = book.entries[5].clone()
     book(torch.randn(2, 30, 8))
     assert not torch.equal(before, book.entries[5]) and book.usage[5] > 0.5
+
+
+@pytest.fixture
+def book() -> SoundBook:
+    torch.manual_seed(0)
+    made = SoundBook(8, 12, 4).eval()
+    made.sounds.copy_(torch.arange(12) // 4 * 3)  # of sounds 0, 3 and 6
+    return made
+
+
+def test_a_told_code_is_the_nearest_of_its_sound(book: SoundBook) -> None:
+    x = torch.randn(5, 40, 8)
+    told = torch.randint(0, 3, (5, 40)) * 3
+    codes, near = book.encode(x, told), book.similarity(x)
+    assert torch.equal(book.sounds[codes], told)
+    for sound in (0, 3, 6):
+        mine = torch.where(book.sounds == sound, near, -torch.inf).argmax(-1)
+        assert torch.equal(codes[told == sound], mine[told == sound])
+    nobody_knows = torch.where(torch.rand(5, 40) < 0.5, -100, 2)  # unknown, and a sound without an entry
+    assert torch.equal(book.encode(x, nobody_knows), book.encode(x)) and torch.equal(book.encode(x), near.argmax(-1))
+    assert torch.equal(book(x, told)[1], codes)
+
+
+def test_what_is_heard_sums_the_entries_of_a_sound(book: SoundBook) -> None:
+    x = torch.randn(3, 8)
+    law = (10 * book.similarity(x)).softmax(-1)
+    assert torch.allclose(book.heard(x).exp()[:, [0, 3, 6]], law.unflatten(-1, (3, 4)).sum(-1), atol=1e-6)
+
+
+def test_known_words_are_told_to_the_first_book() -> None:
+    torch.manual_seed(0)
+    codec = Codec(replace(SMALL, first_by_sound=True)).eval()
+    first = codec.quantizer.books[0]
+    first.sounds.copy_(torch.arange(len(first.entries)) % 5)
+    wave = torch.randn(1, 30 * HOP)
+    heard = codec.phonetic(wave)
+    told = codec.align(heard, torch.tensor([2, 1, 4]))
+    assert torch.unique_consecutive(told[told != 0]).tolist() == [2, 1, 4]
+    codes = codec.encode(wave, heard, told)
+    assert torch.equal(first.sounds[codes[..., 0]], told)
+    with pytest.raises(RuntimeError):
+        codec.align(heard, torch.ones(31, dtype=torch.long))
+
+
+def test_a_dead_entry_moves_to_vectors_of_its_sound(book: SoundBook) -> None:
+    x, told = torch.randn(2, 30, 8), torch.tensor([0, 3, 6]).repeat(2, 10)
+    book.train().usage[5] = -1.0
+    with torch.no_grad():
+        book.entries[5] = -100.0 * torch.ones(4)
+    book(x, told)
+    unit = book._unit(x)[told == 3]
+    assert (book.entries[5] - unit).abs().amax(-1).min() < 1e-5
 
 
 @pytest.mark.parametrize("sizes", [[1] * 30, [7, 13, 3], [3, 0, 25, 0]])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
+import torchaudio
 from torch import Tensor, nn
 
 from ..config import CodecConfig
@@ -113,7 +114,7 @@ class Codec(nn.Module):
             nn.Linear(config.latent, config.latent),
         )
         self.quantizer = ResidualQuantizer(
-            config.latent, config.codebooks, config.entries, config.code_width, config.first
+            config.latent, config.codebooks, config.entries, config.code_width, config.first, config.first_by_sound
         )
         self.decoder = Decoder(config)
 
@@ -122,12 +123,21 @@ class Codec(nn.Module):
         return F.pad(samples, (0, -samples.shape[-1] % self.config.hop))
 
     @torch.no_grad()
-    def encode(self, samples: Tensor, phonetic: Tensor | None = None) -> Tensor:
+    def encode(self, samples: Tensor, phonetic: Tensor | None = None, told: Tensor | None = None) -> Tensor:
         """samples [B, N] at 16 kHz -> codes [B, F, K], F = ceil(N / hop). ``phonetic`` [B, F, semantic width]: what the
-        phonetic encoder makes of them, where that is there already."""
+        phonetic encoder makes of them, where that is there already; ``told`` [B, F]: the phoneme of each frame, where a
+        text tells it (``align``)."""
         whole = self.pad(samples)
         heard = self.phonetic(whole) if phonetic is None else phonetic
-        return self.quantizer.encode(self.encoder(whole), self.semantic(heard))
+        return self.quantizer.encode(self.encoder(whole), self.semantic(heard), told)
+
+    @torch.no_grad()
+    def align(self, phonetic: Tensor, phonemes: Tensor) -> Tensor:
+        """Which of these phonemes is spoken when: phonetic [1, F, semantic width] as for ``encode``, phonemes [T] (no
+        stress, blanks, marks) -> the phoneme of each frame [1, F], 0 where there is a pause. RuntimeError where there
+        are more phonemes than frames."""
+        scores = self.quantizer.books[0].heard(self.semantic(phonetic))
+        return torchaudio.functional.forced_align(scores, phonemes[None].int(), blank=0)[0].long()
 
     @torch.no_grad()
     def decode_codes(self, codes: Tensor) -> Tensor:

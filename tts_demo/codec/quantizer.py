@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+SHARPNESS = 0.1  # of cosines, as a temperature
+
 
 class Codebook(nn.Module):
     """One book: project to a narrow space, take the nearest entry by cosine, project back."""
@@ -29,9 +31,9 @@ class Codebook(nn.Module):
         """[..., width] -> [..., width], as if there were an entry for every vector."""
         return self.project_out(self._unit(x))
 
-    def encode(self, x: Tensor) -> Tensor:
-        """[..., width] -> codes [...]."""
-        return self._nearest(self._unit(x))
+    def encode(self, x: Tensor, told: Tensor | None = None) -> Tensor:
+        """[..., width] -> codes [...]. ``told`` [...]: see ``SoundBook``."""
+        return self._nearest(self._unit(x), told)
 
     def _unit(self, x: Tensor) -> Tensor:
         """[..., width] -> unit vectors [..., code_width]."""
@@ -45,15 +47,15 @@ class Codebook(nn.Module):
     def _cosines(self, unit: Tensor) -> Tensor:
         return unit.float() @ F.normalize(self.entries, dim=-1).float().t()
 
-    def _nearest(self, unit: Tensor) -> Tensor:
+    def _nearest(self, unit: Tensor, told: Tensor | None = None) -> Tensor:
         return self._cosines(unit).argmax(-1)
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, x: Tensor, told: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """[B, F, width] -> quantised [B, F, width] (straight-through), codes [B, F], loss [B] (codebook + 0.25
-        commitment)."""
+        commitment). ``told`` [B, F]: see ``SoundBook``."""
         unit = self._unit(x)
         with torch.no_grad():
-            codes = self._nearest(unit)
+            codes = self._nearest(unit, told)
         chosen = F.embedding(codes, F.normalize(self.entries, dim=-1))
         codebook = (chosen - unit.detach()).square().mean((1, 2))
         commitment = (chosen.detach() - unit).square().mean((1, 2))
@@ -71,10 +73,43 @@ class Codebook(nn.Module):
         if len(dead):
             pool = unit.flatten(0, 1)
             # .data: this step's gradients still belong to the old entries, and autograd need not know
-            self.entries.data[dead] = pool[torch.randint(len(pool), (len(dead),), device=pool.device)].to(
-                self.entries.dtype
-            )
+            self.entries.data[dead] = pool[self._instead(dead, codes.flatten())].to(self.entries.dtype)
             self.usage[dead] = 1.0
+
+    def _instead(self, dead: Tensor, codes: Tensor) -> Tensor:
+        """dead [D] entries, codes [N] of vectors -> the vector that each of them moves to, [D]."""
+        return torch.randint(len(codes), (len(dead),), device=codes.device)
+
+
+class SoundBook(Codebook):
+    """A first book whose entries belong to sounds: each phoneme, and the pause (0), has some of its own.
+
+    So a code says which phoneme is spoken, and a variant of it. Where the text is known, the phoneme of each frame can
+    be told (``told`` [...], negative = unknown) and the entry is the nearest of that phoneme's: the codes then carry
+    the words even where the ears are wrong. Where it is not, the nearest of all entries says what was heard.
+    """
+
+    def __init__(self, width: int, entries: int, code_width: int, revive_below: float = 0.02) -> None:
+        super().__init__(width, entries, code_width, revive_below)
+        self.register_buffer("sounds", torch.zeros(entries, dtype=torch.long))
+
+    def _nearest(self, unit: Tensor, told: Tensor | None = None) -> Tensor:
+        near = self._cosines(unit)
+        if told is not None:
+            others = self.sounds != told[..., None]
+            near = near.masked_fill(others & ~others.all(-1, keepdim=True), -2.0)
+        return near.argmax(-1)
+
+    def _instead(self, dead: Tensor, codes: Tensor) -> Tensor:
+        """A vector of the entry's own sound where this batch has one."""
+        mine = (self.sounds[codes] == self.sounds[dead][:, None]).float()
+        return torch.multinomial(mine + 1e-9, 1).flatten()
+
+    def heard(self, x: Tensor) -> Tensor:
+        """[..., width] -> log probability of each sound [..., sounds]."""
+        weights = (self.similarity(x) / SHARPNESS).exp()  # at most e ** 10
+        mass = weights.new_zeros(*weights.shape[:-1], int(self.sounds.max()) + 1).index_add(-1, self.sounds, weights)
+        return (mass.clamp(min=1e-9) / weights.sum(-1, keepdim=True)).log()
 
 
 class ResidualQuantizer(nn.Module):
@@ -84,22 +119,24 @@ class ResidualQuantizer(nn.Module):
     detail that later books hold better and a language model would have to guess.
     """
 
-    def __init__(self, width: int, books: int, entries: int, code_width: int, first: int = 0) -> None:
-        """first: entries of the first book, 0 = as many as the others have."""
+    def __init__(
+        self, width: int, books: int, entries: int, code_width: int, first: int = 0, by_sound: bool = False
+    ) -> None:
+        """first: entries of the first book, 0 = as many as the others have; by_sound: it is a ``SoundBook``."""
         super().__init__()
-        semantic = Codebook(width, first or entries, code_width, 0.002)
+        semantic = (SoundBook if by_sound else Codebook)(width, first or entries, code_width, 0.002)
         self.books = nn.ModuleList([semantic, *(Codebook(width, entries, code_width) for _ in range(books - 1))])
 
     def forward(
-        self, latent: Tensor, semantic: Tensor, keep: Tensor, audio_gradient: float = 1.0
+        self, latent: Tensor, semantic: Tensor, keep: Tensor, audio_gradient: float = 1.0, told: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """latent, semantic [B, F, width], keep [B] = books in use per item.
+        """latent, semantic [B, F, width], keep [B] = books in use per item, told [B, F]: see ``SoundBook``.
 
         audio_gradient: how much of the reconstruction's gradient reaches the first book; the rest of what shapes it is
         the semantic loss. Returns the quantised latent [B, F, width], the first book's output [B, F, width], codes [B,
         F, K], loss [].
         """
-        first, codes, loss = self.books[0](semantic)
+        first, codes, loss = self.books[0](semantic, told)
         heard = audio_gradient * first + (1 - audio_gradient) * first.detach()
         total, all_codes, losses = heard, [codes], [loss]
         residual = latent - heard
@@ -111,9 +148,9 @@ class ResidualQuantizer(nn.Module):
             losses.append(loss * used[:, 0, 0])
         return total, first, torch.stack(all_codes, -1), torch.stack(losses).sum(0).mean()
 
-    def encode(self, latent: Tensor, semantic: Tensor) -> Tensor:
-        """-> codes [B, F, K]."""
-        codes = [self.books[0].encode(semantic)]
+    def encode(self, latent: Tensor, semantic: Tensor, told: Tensor | None = None) -> Tensor:
+        """-> codes [B, F, K]. ``told`` [B, F]: see ``SoundBook``."""
+        codes = [self.books[0].encode(semantic, told)]
         residual = latent - self.books[0].lookup(codes[0])
         for book in self.books[1:]:
             codes.append(book.encode(residual))

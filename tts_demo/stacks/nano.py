@@ -120,7 +120,7 @@ class NanoStack:
         frames = -(-audio.speech_end(recording.samples) // HOP)
         words, notes = self._checked(words, frames, recording.seconds)
         wave = torch.from_numpy(recording.samples).to(self.device)[None]
-        codes = self.codec.encode(wave)
+        codes = self._codes(wave, words)
         key = hashlib.sha256(recording.samples.tobytes() + (words or "").encode()).hexdigest()[:16]
         return Prompt(
             codes=codes[0, :frames],
@@ -131,6 +131,18 @@ class NanoStack:
             extra={"latent": self.codec.quantizer.decode(codes)},
             notes=recording.notes + notes,
         )
+
+    def _codes(self, wave: Tensor, words: str | None) -> Tensor:
+        """Codes [1, F, K] of samples [1, N]. Where the words are known, they tell the first book what is spoken."""
+        heard, told = self.codec.phonetic(self.codec.pad(wave)), None
+        if words and self.codec.config.first_by_sound:
+            ids, heard_of = self.tokenize(words)[0], sentences.sounds()
+            spoken = [int(n) for n in ids if int(n) in heard_of]
+            try:
+                told = self.codec.align(heard, torch.tensor(spoken, device=self.device))
+            except RuntimeError:  # more phonemes than frames
+                pass
+        return self.codec.encode(wave, heard, told)
 
     def _checked(self, words: str | None, frames: int, seconds: float) -> tuple[str | None, tuple[str, ...]]:
         """The transcript of ``frames`` of speech, None where it cannot be that, and a note on why it is not used."""

@@ -21,7 +21,7 @@ from tts_demo.train.loop import TrainOptions, fit
 from tts_demo.train.recipes import refiner
 from tts_demo.train.recipes.codec import VOICE_CROP, CodecTask, fitting, published
 from tts_demo.train.recipes.codec_decoder import CodecDecoderTask
-from tts_demo.train.recipes.first_book import CROP, OPEN, FirstBookTask
+from tts_demo.train.recipes.first_book import CROP, OPEN, FirstBookTask, shared_out
 from tts_demo.train.recipes.refiner_books import BooksRefinerTask
 
 EARS = EarsConfig(width=32, lower=2, middle=1, middle_width=32, upper=1)
@@ -109,6 +109,9 @@ def test_discriminators_are_trained_along_and_not_published(place: Path) -> None
 
 
 def test_a_better_first_book_leaves_the_rest_and_its_readers_learn_first(place: Path) -> None:
+    with pytest.raises(UserError, match="ears=new"):
+        FirstBookTask(options(place, 3, start="published"))
+    train(FirstBookTask, place, 3, start="published", ears="new")
     before = checkpoints.load_module(place / "out", "codec")
     wave, semantic = torch.randn(1, 20 * before.config.hop), torch.randn(1, 20, before.config.latent)
     scores = train(FirstBookTask, place, 3, start="published")
@@ -116,7 +119,7 @@ def test_a_better_first_book_leaves_the_rest_and_its_readers_learn_first(place: 
     assert torch.equal(before.encoder(wave), after.encoder(wave)) and torch.equal(
         before.phonetic(wave), after.phonetic(wave)
     )
-    assert scores["codes as before"] == 1 and 0 <= scores["first book, frame phoneme error"] <= 1
+    assert scores["codes as before"] == 1 and 0 <= scores["first book, frames wrong, natural"] <= 1
     task = FirstBookTask(options(place, 3, start="published"))
     task.loss(task.batch(np.random.default_rng(0), OPEN), OPEN)[0].backward()  # from then on
     for part, learns in (
@@ -138,6 +141,14 @@ def test_a_first_book_can_be_the_first_thing_trained(place: Path, tmp_path: Path
     scores, codec = fit(FirstBookTask(told), told), checkpoints.load_module(tmp_path, "codec")
     assert "codes as before" not in scores and codec.config.entries == 1024 and codec.config.first_entries == 2048
     assert [len(book.entries) for book in codec.quantizer.books] == [2048] + 7 * [1024]
+
+
+def test_common_sounds_have_more_entries_and_every_sound_has_some() -> None:
+    spoken = np.asarray([900, 0, 100, 400, 1])
+    found = np.bincount(shared_out(spoken, 100), minlength=5)
+    assert found.sum() == 100 and found[1] == 0 and found[0] > found[3] > found[2] > found[4] >= 4
+    with pytest.raises(UserError, match="at least 16"):
+        shared_out(spoken, 15)
 
 
 def test_new_ears_leave_the_rest_of_the_codec(place: Path, tmp_path: Path) -> None:
@@ -203,11 +214,11 @@ def test_what_is_said_counts_once_the_first_book_is_finished(place: Path) -> Non
     new, going_on = CodecTask(options(place, 1)), CodecDecoderTask(options(place, 1))
     batch = going_on.batch(np.random.default_rng(0), 0)
     other = torch.randn_like(batch.audio) * 0.1
-    assert float(new._heard(other, batch.audio)[1]) == 0
-    (alike, same), (apart, wrong) = (going_on._heard(made, batch.audio) for made in (batch.audio, other))
+    assert float(new._heard(other, batch.audio, batch.labels)[1]) == 0
+    (alike, same), (apart, wrong) = (going_on._heard(made, batch.audio, batch.labels) for made in (batch.audio, other))
     assert float(alike) == 0 < float(apart) and float(same) < float(wrong)
     sounding = other.clone().requires_grad_()
-    going_on._heard(sounding, batch.audio)[1].backward()
+    going_on._heard(sounding, batch.audio, batch.labels)[1].backward()
     assert sounding.grad.abs().max() > 0 and all(w.grad is None for w in going_on.codec.quantizer.books[0].parameters())
 
 

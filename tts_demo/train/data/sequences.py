@@ -52,7 +52,9 @@ class Codes:
         @torch.no_grad()
         def codes(index: int) -> np.ndarray:
             phonetic = torch.from_numpy(heard.get(index).astype(np.float32)).to(device)[None]
-            return codec.encode(whole(index), phonetic)[0].cpu().numpy().astype(np.uint16)
+            labels = speech.labels(index)
+            told = None if labels is None else torch.from_numpy(labels).to(device)[None]
+            return codec.encode(whole(index), phonetic, told)[0].cpu().numpy().astype(np.uint16)
 
         @torch.no_grad()
         def speaker(index: int) -> np.ndarray:

@@ -165,7 +165,7 @@ class CodecTask(Task):
         keep = random_books(len(batch.audio), codec.config.codebooks).to(self.device)
         keep[:count] = codec.config.codebooks  # their full latent is the refiner's target
         latent, semantic = codec.encoder(batch.audio), codec.semantic(batch.phonetic)
-        quantised, first, codes, vq = codec.quantizer(latent, semantic, keep, self.audio_gradient)
+        quantised, first, codes, vq = codec.quantizer(latent, semantic, keep, self.audio_gradient, batch.labels)
         speaker = self.voice(batch.voice)
         loss, parts = self.speak(batch, quantised, codes, speaker, count, step)
         loss, parts = loss + 0.25 * vq, parts | {"vq": vq.item()}
@@ -206,7 +206,7 @@ class CodecTask(Task):
         made, again = (decoder.sound(features, run(tone, number=number)) for number in numbers)  # noises apart
         (spectral, spread), (heard, said) = (
             self.spectral.energy(made, again, batch.audio),
-            self._heard(made, batch.audio),
+            self._heard(made, batch.audio, batch.labels),
         )
         parts = {"heard": heard.item(), "said": said.item(), "tone": tuning.item(), "spread": spread.mean().item()}
         return made, spectral, spectral.mean() + min(1.0, self.semantic) * (heard + SAID * said) + tuning, parts
@@ -235,11 +235,10 @@ class CodecTask(Task):
         known = LOWEST * (HIGHEST / LOWEST) ** torch.where(hertz > 0, true, place.detach())
         return self.codec.decoder.tone.of(known, voiced), loss
 
-    def _heard(self, made: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
-        """made, real [B, N] -> distance of the phonetic features of one from those of the other, over the size of the
-        latter, and, once there is a finished first book, how surely the one is taken for the other's codes:
-        cross-entropy, each
-        []."""
+    def _heard(self, made: Tensor, real: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """made, real [B, N], labels [B, CROP] -> distance of the phonetic features of one from those of the other, over
+        the size of the latter, and, once there is a finished first book, how surely the one is taken for the other's
+        codes: cross-entropy, each []."""
         told = self.codec.phonetic(made)
         with torch.no_grad():
             target = self.codec.phonetic(real)
@@ -248,7 +247,7 @@ class CodecTask(Task):
             return heard, heard.new_zeros(())
         book = self.codec.quantizer.books[0]
         alike = book.similarity(self.codec.semantic(told)).float() / SHARPNESS
-        return heard, F.cross_entropy(alike.flatten(0, 1), book.encode(self.codec.semantic(target)).flatten())
+        return heard, F.cross_entropy(alike.flatten(0, 1), book.encode(self.codec.semantic(target), labels).flatten())
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
@@ -256,7 +255,7 @@ class CodecTask(Task):
         rng, scores = np.random.default_rng(0), []
         for start in range(0, min(len(self.test), 96), 12):
             batch = self._make(rng, np.asarray(self.test[start : start + 12])).to(self.device)
-            codes = self.codec.encode(batch.audio, batch.phonetic)
+            codes = self.codec.encode(batch.audio, batch.phonetic, batch.labels)
             latent = self.codec.quantizer.decode(codes)
             prompt = self.codec.quantizer.decode(self.codec.encode(batch.voice, batch.voice_phonetic))
             refined = self.refiner(codes[..., 0], self.voice(batch.voice), prompt)

@@ -36,7 +36,7 @@ class CodecDecoderTask(CodecTask):
     def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
         batch, codec, count = batch.to(self.device), self.codec, self.refined
         with torch.no_grad():
-            codes = codec.encode(batch.audio, batch.phonetic)
+            codes = codec.encode(batch.audio, batch.phonetic, batch.labels)
             keep = random_books(len(codes), codec.config.codebooks).to(self.device)
             keep[:count] = codec.config.codebooks
             latent = sum(

@@ -1,15 +1,16 @@
 """Recipe ``first-book``: the codec's first codebook (QTTS, section 3.1), put between the ears and readers of its codes.
 
 A codec alone does not learn to hear phonemes in a few hours of speech, so the first book is learnt as a supervised
-tokenizer is (CosyVoice, Z. Du and others, 2024, section 2.1): what readers are to tell must pass through the codes. One
-reads the phoneme of every frame, one spells (CTC), an autoregressive decoder says it again, as in the paper, and
-``pitch=W`` (weight) adds one that tells the pitch against the voice's own mean. The ears are finished, so what they
-hear is computed once and a step costs next to nothing.
+tokenizer is (CosyVoice, Z. Du and others, 2024, section 2.1), frame by frame: every entry belongs to one phoneme or the
+pause (``codec.quantizer.SoundBook``), the common ones have more. What the ears hear is taken for an entry of the
+phoneme that the alignment tells, and must look like one of these (cross-entropy over all entries). Which of a phoneme's
+entries it is tells how it was said: readers must find pitch, against the voice's own mean, and spectrum in the codes.
+The ears are finished, so what they hear is computed once and a step costs next to nothing.
 
-``--set entries=2048`` makes a larger book. For the first ``OPEN`` steps a new book lets everything pass. ``--set
-start=published`` goes on from the published codec, whose readers learn alone for as long; ``codec --set
-start=published`` then fits the rest to the book. ``start=published ears=new`` keeps of the published codec all but the
-book and what listens for it.
+``--set entries=2048`` makes a larger book, ``pitch=1`` and ``spectrum=1`` weigh the readers. For the first ``OPEN``
+steps a new book lets everything pass. ``--set start=published`` goes on from the published codec, whose readers learn
+alone for as long; ``codec --set start=published`` then fits the rest to the book. ``start=published ears=new`` keeps of
+the published codec all but the book and what listens for it.
 """
 
 from __future__ import annotations
@@ -18,29 +19,27 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from rapidfuzz.distance import Levenshtein
 from torch import Tensor, nn
 
 from ... import checkpoints
-from ...codec.ears import Ears, read
+from ...codec.ears import Ears
 from ...codec.layers import ConvNeXtBlock
 from ...codec.model import Codec
-from ...codec.quantizer import Codebook
-from ...config import CodecConfig, UserError
+from ...codec.quantizer import SoundBook
+from ...config import HOP, CodecConfig, UserError
 from ...text.symbols import SYMBOLS
 from ..data.corpora import describe, pad_stack
 from ..data.load import hear_with, hears_as, load_ears, load_speech
 from ..data.pitch import pitch_of
 from ..data.sequences import heard_by
-from ..data.speech import UNKNOWN, sounds_of
+from ..data.speech import UNKNOWN
 from ..loop import Task, TrainOptions
-from ..losses import SemanticProbe, known_frames_loss
+from ..losses import known_frames_loss
 
-CROP, MAX_SOUNDS = 128, 60  # frames of each utterance, and the most phonemes in them
-SAID = 64  # frames of a crop that the decoder reads: its places go no further
+CROP = 128  # frames of each utterance
 OPEN = 200  # steps
 SETTLED, REVIVED = 4000, 0.02  # steps until which entries used less often than this are moved to where the data is
+FEWEST, EVENNESS = 4, 0.5  # entries a sound has at least; they grow with this power of how often it is spoken
 SCORED = 120  # utterances
 
 
@@ -48,8 +47,7 @@ SCORED = 120  # utterances
 class BookBatch:
     heard: Tensor  # [B, F, semantic width] what the ears hear, F = CROP in training
     labels: Tensor  # [B, F] phoneme id of each frame, UNKNOWN where nobody knows
-    targets: Tensor  # [B, T] phoneme ids of the whole crop, 0 = padding
-    sounds: Tensor  # [B, T'] phoneme ids of its first SAID frames, 0 = padding
+    spectrum: Tensor  # [B, F, mels], each utterance at zero mean per band
     pitch: Tensor  # [B, F] in octaves above the utterance's mean, nan where unvoiced
 
     def to(self, device: torch.device | str) -> BookBatch:
@@ -57,37 +55,35 @@ class BookBatch:
 
 
 class Reader(nn.Module):
-    """The book's output [B, F, width] -> logits of spelling, logits of each frame's phoneme [B, F, symbols], pitch
-    [B, F]."""
+    """The book's output [B, F, width] -> spectrum [B, F, mels], pitch [B, F]."""
 
-    def __init__(self, width: int, symbols: int, layers: int = 3) -> None:
+    def __init__(self, width: int, mels: int, layers: int = 3) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(ConvNeXtBlock(width, kernel=9) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
-        self.spell, self.frame = nn.Linear(width, symbols), nn.Linear(width, symbols)
-        self.pitch = nn.Linear(width, 1)
+        self.spectrum, self.pitch = nn.Linear(width, mels), nn.Linear(width, 1)
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         for block in self.blocks:
             x = block(x)
         x = self.norm(x)
-        return self.spell(x).float(), self.frame(x).float(), self.pitch(x).float()[..., 0]
+        return self.spectrum(x).float(), self.pitch(x).float()[..., 0]
 
 
 class FirstBookTask(Task):
     name = "first-book"
-    steps, lr = 12_000, 1e-3
+    steps, lr = 6000, 1e-3
     loads_published = True
-    averaged, scored_every = 0.998, 2000
+    averaged, scored_every = 0.998, 1000
 
     def __init__(self, options: TrainOptions) -> None:
-        ears = load_ears(options.checkpoint)
+        ears, settings = load_ears(options.checkpoint), options.settings
         self.speech, self.device = load_speech(options, ears), options.device
         self.checkpoint, self.size = options.checkpoint, options.batch or 32
-        self.weight = float(options.settings.get("pitch", 0.0))
-        self.goes_on = options.settings.get("start") == "published" and options.settings.get("ears") != "new"
+        self.weights = {name: float(settings.get(name, 1.0)) for name in ("pitch", "spectrum")}
+        self.goes_on = settings.get("start") == "published" and settings.get("ears") != "new"
         self.codec = _network(options, ears).requires_grad_(False)
-        self.book: Codebook = self.codec.quantizer.books[0]
+        self.book: SoundBook = self.codec.quantizer.books[0]
         for part in (self.codec.semantic, self.book):
             part.requires_grad_(True)
         self.heard, self.hertz = heard_by(self.speech, self.codec), pitch_of(self.speech)
@@ -96,35 +92,42 @@ class FirstBookTask(Task):
             raise UserError(
                 "There is too little speech to train on: at least two recordings over 2.6 s that fit their text."
             )
+        if not self.goes_on:
+            self.book.sounds.copy_(shared_out(self._spoken(), len(self.book.entries)))
         seconds = np.asarray([self.speech.seconds(i) for i in self.train])
         self.share = seconds / seconds.sum()
-        width = self.codec.config.latent
-        self.probe, self.reader = SemanticProbe(width, len(SYMBOLS)), Reader(width, len(SYMBOLS))
-        self.modules, self.helpers = {"codec": self.codec}, {"probe": self.probe, "reader": self.reader}
+        self.reader = Reader(self.codec.config.latent, self.codec.config.semantic_mels)
+        self.modules, self.helpers = {"codec": self.codec}, {"reader": self.reader}
         self.data_summary = describe(self.speech, self.train)
 
     def _usable(self, index: int) -> bool:
         return self.speech.frames(index) > CROP and self.speech.places(index) is not None
+
+    def _spoken(self) -> np.ndarray:
+        """How many frames of the training speech say each symbol [symbols]."""
+        labels = np.concatenate([self.speech.labels(i) for i in self.train])
+        return np.bincount(labels[labels >= 0], minlength=len(SYMBOLS))
 
     def batch(self, rng: np.random.Generator, step: int) -> BookBatch:
         chosen = rng.choice(self.train, size=self.size, p=self.share)
         starts = [int(rng.integers(self.speech.frames(i) - CROP + 1)) for i in chosen]
         return self._make([(int(i), start, CROP) for i, start in zip(chosen, starts)])
 
+    @torch.no_grad()
     def _make(self, crops: list[tuple[int, int, int]]) -> BookBatch:
         """crops: utterance, first frame, frames."""
-        heard, labels, pitch = [], [], []
+        heard, labels, samples, pitch = [], [], [], []
         for i, start, count in crops:
             stretch = slice(start, start + count)
             heard.append(self.heard.get(i)[stretch].astype(np.float32))
             labels.append(self.speech.labels(i)[stretch])
+            samples.append(self.speech.samples(i, start * HOP, count * HOP))
             pitch.append(_octaves(self.hertz.get(i))[stretch])
-        targets = [sounds_of(row, len(row)) for row in labels]
+        mel = self.codec.phonetic.features(pad_stack(samples))
         return BookBatch(
             pad_stack(heard),
             pad_stack(labels, UNKNOWN),
-            pad_stack(targets),
-            pad_stack([sounds_of(row[:SAID], MAX_SOUNDS) for row in labels]),
+            mel.unflatten(1, (-1, 2)).mean(2),
             pad_stack(pitch, np.nan).float(),
         )
 
@@ -134,54 +137,61 @@ class FirstBookTask(Task):
         self.book.revive_below = REVIVED if step < SETTLED else 0.002
         self.book.train(not readers_alone)  # else its statistics move, and unused entries
         semantic = self.codec.semantic(batch.heard)
-        first, _, vq = self.book(semantic)
+        first, _, vq = self.book(semantic, batch.labels)
+        told = known_frames_loss(self.book.heard(semantic).transpose(1, 2), batch.labels)
         if readers_alone:
-            first, vq = first.detach(), vq.detach()
+            first, vq, told = first.detach(), vq.detach(), told.detach()
         elif step < OPEN:
             first = self.book.open(semantic)
-        parts = self._told(batch, first) | {"vq": vq.mean()}
-        weights = {"asr": 0.5, "pitch": self.weight}
-        return sum(weights.get(k, 1.0) * v for k, v in parts.items()), {k: v.item() for k, v in parts.items()}
+        spectrum, pitch = self._apart(first, batch)
+        loss = told + vq.mean() + self.weights["spectrum"] * spectrum + self.weights["pitch"] * pitch
+        parts = {"told": told, "vq": vq.mean(), "spectrum": spectrum, "pitch": pitch}
+        return loss, {name: part.item() for name, part in parts.items()}
 
-    def _told(self, batch: BookBatch, first: Tensor) -> dict[str, Tensor]:
-        """What the readers tell of the book's output, each part of the loss []."""
-        spell, frame, pitch = self.reader(first)
-        frames, lengths = torch.full((len(first),), first.shape[1]), (batch.targets != 0).sum(1)
-        ctc = F.ctc_loss(spell.log_softmax(-1).transpose(0, 1), batch.targets, frames, lengths, zero_infinity=True)
-        told = known_frames_loss(frame.transpose(1, 2), batch.labels)
+    def _apart(self, first: Tensor, batch: BookBatch) -> tuple[Tensor, Tensor]:
+        """How far spectrum and pitch read from the book's output lie from the true ones, each []."""
+        spectrum, pitch = self.reader(first)
         voiced = ~batch.pitch.isnan()
-        apart = (pitch - batch.pitch.nan_to_num()).abs()[voiced].sum() / voiced.sum().clamp(min=1)
-        alone = self.probe.frame_loss(first, batch.labels)  # of single frames: what a language model will see
-        said = self.probe.decoder_loss(first[:, :SAID], batch.sounds)
-        return {"ctc": ctc, "read": told, "frame": alone, "asr": said, "pitch": apart}
+        octaves = (pitch - batch.pitch.nan_to_num()).abs()[voiced].sum() / voiced.sum().clamp(min=1)
+        return (spectrum - batch.spectrum).abs().mean(), octaves
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
-        """The first book on held-out speech: phonemes read from its codes alone, natural and a teacher's apart,
-        phonemes of single frames, how evenly its entries are used, how many codes are still the published ones."""
-        errors, length, wrong, used, kept, apart = {}, {}, [], [], [], []
+        """The first book on held-out speech: frames whose phoneme is not heard without being told, natural and a
+        teacher's apart; what readers find in told codes; how evenly entries are used; how many codes are still the
+        published ones."""
+        wrong, used, kept, apart = {}, [], [], []
         old = checkpoints.load_module(self.checkpoint, "codec").to(self.device) if self.goes_on else None
         for i in self.test[:: max(1, len(self.test) // SCORED)]:
             batch = self._make([(i, 0, self.speech.frames(i))]).to(self.device)
-            codes = self.book.encode(self.codec.semantic(batch.heard))
-            first = self.book.lookup(codes)
-            spell, _, pitch = self.reader(first)
-            kind, truth = "teacher" if self.speech.spoken[i] else "natural", self.speech.sounds(i).tolist()
-            heard = read(spell[0].argmax(-1))
-            errors[kind] = errors.get(kind, 0) + Levenshtein.distance(heard, truth)
-            length[kind] = length.get(kind, 0) + len(truth)
-            wrong.append(self.probe.frame_error(first, batch.labels))
+            semantic, known = self.codec.semantic(batch.heard), batch.labels >= 0
+            heard, codes = self.book.encode(semantic), self.book.encode(semantic, batch.labels)
+            kind = "teacher" if self.speech.spoken[i] else "natural"
+            wrong.setdefault(kind, []).append((self.book.sounds[heard] != batch.labels)[known].float().mean().item())
             used.append(codes.flatten())
-            apart.append(float((pitch - batch.pitch).abs().nanmean()))
+            apart.append([part.item() for part in self._apart(self.book.lookup(codes), batch)])
             if old:
-                kept.append(float((codes == old.quantizer.books[0].encode(old.semantic(batch.heard))).float().mean()))
+                told = old.quantizer.books[0].encode(old.semantic(batch.heard), batch.labels)
+                kept.append(float((codes == told).float().mean()))
         share = torch.bincount(torch.cat(used), minlength=len(self.book.entries)).float() / sum(map(len, used))
-        scores = {f"first book, phonemes wrong, {kind}": errors[kind] / length[kind] for kind in errors} | {
-            "first book, frame phoneme error": float(np.mean(wrong)),
+        spectrum, pitch = np.nanmean(apart, axis=0)
+        scores = {f"first book, frames wrong, {kind}": float(np.mean(some)) for kind, some in wrong.items()} | {
+            "first book, distance of the spectrum": float(spectrum),
+            "first book, octaves off the pitch": float(pitch),
             "first book, perplexity of its entries": float(torch.exp(-(share * share.clamp(min=1e-9).log()).sum())),
-            "first book, octaves off the pitch": float(np.nanmean(apart)),
         }
         return scores | ({"codes as before": float(np.mean(kept))} if old else {})
+
+
+def shared_out(spoken: np.ndarray, entries: int) -> Tensor:
+    """How often each symbol is spoken [symbols] -> the symbol of each entry [entries], in order."""
+    often = np.where(spoken > 0, spoken, 0.0) ** EVENNESS
+    if entries < FEWEST * (often > 0).sum():
+        raise UserError(f"--set entries must be at least {FEWEST * (often > 0).sum()}, {FEWEST} a sound.")
+    free = entries - FEWEST * (often > 0).sum()
+    ends = np.round(np.cumsum(often) / often.sum() * free).astype(int)
+    counts = np.diff(ends, prepend=0) + FEWEST * (often > 0)
+    return torch.from_numpy(np.repeat(np.arange(len(spoken)), counts))
 
 
 def _octaves(hertz: np.ndarray) -> np.ndarray:
@@ -196,9 +206,12 @@ def _network(options: TrainOptions, ears: Ears) -> Codec:
     published = options.settings.get("start") == "published"
     old = checkpoints.load_module(options.checkpoint, "codec") if published else None
     if old and options.settings.get("ears") != "new":
+        if not old.config.first_by_sound:
+            raise UserError("The published first book is of an older kind: make a new one with --set ears=new.")
         return old
     config = hears_as(ears, old.config if old else CodecConfig())
-    codec = Codec(replace(config, first_entries=int(options.settings.get("entries", config.first_entries))))
+    entries = int(options.settings.get("entries", config.first_entries))
+    codec = Codec(replace(config, first_entries=entries, first_by_sound=True))
     if old:
         anew = ("phonetic.", "semantic.", "quantizer.books.0.")
         codec.load_state_dict({k: v for k, v in old.state_dict().items() if not k.startswith(anew)}, strict=False)
