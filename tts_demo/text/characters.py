@@ -8,54 +8,14 @@ import unicodedata
 
 from ..config import UserError
 from . import g2p
+from .rules import table
 
-_FOLD = str.maketrans(
-    {
-        **dict.fromkeys("‘’ʼ‛`´′ʹ＇", "'"),
-        **dict.fromkeys("“”„‟«»″〃＂", '"'),
-        **dict.fromkeys("‐‑‒−﹣－", "-"),
-        **dict.fromkeys("―⸺⸻", "—"),
-        **dict.fromkeys("⁄∕", "/"),
-        **dict.fromkeys("∙⋅", "·"),
-        **dict.fromkeys("™®℠", ""),
-        **dict.fromkeys("➔➜➡⟶⇒⟹", "→"),
-        "…": "...",
-        "‥": "..",
-        "№": "No. ",
-        "º": "°",
-        "ª": "a",
-        "ß": "ss",
-        "ø": "o",
-        "Ø": "O",
-        "ł": "l",
-        "Ł": "L",
-        "đ": "d",
-        "Đ": "D",
-        "ð": "th",
-        "þ": "th",
-        "Þ": "Th",
-        "ı": "i",
-        "æ": "ae",
-        "Æ": "Ae",
-        "œ": "oe",
-        "Œ": "Oe",
-        "Ω": "Ω",
-        "⅒": " 1/10",
-        "⅑": " 1/9",
-    }
-)
+_TABLE = table("characters")
+_FOLD = str.maketrans({c: plain for plain, many in _TABLE["alike"].items() for c in many} | _TABLE["one_by_one"])
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
 _SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
 _POWER_BEFORE = re.compile(r"(?:\d|\)|(?<![A-Za-z])[A-Za-z]{1,2}|[Α-ω]|(?<![A-Za-z])(?:[cdkm]?m|ft|in|mi|yd))$")
-_GREEK = dict(
-    zip(
-        "αβγδεζηθικλμνξοπρσςτυφχψω",
-        (
-            "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma sigma tau "
-            "upsilon phi chi psi omega"
-        ).split(),
-    )
-)
+_GREEK = dict(zip("αβγδεζηθικλμνξοπρσςτυφχψω", _TABLE["greek"].split()))
 _SMILEY = re.compile(r"(?<![\w)\]])(?:[:;=][-']?[)(DPpOo|3*/\\]+|<3+|\^_+\^|-_+-|[xX]D|T_T|¯.{1,12}¯)(?![\w/])")
 _MICRO = re.compile(r"(?<=\d)(\s?)μ(?=(?:g|m|s|l|L|A|V|F|W|Sv)(?![A-Za-z]))")
 _OHM = re.compile(r"(?<=\d)(\s?[kM]?)Ω")

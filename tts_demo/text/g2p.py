@@ -12,40 +12,12 @@ import threading
 from dataclasses import dataclass
 
 from . import homographs
+from .rules import table
 from .symbols import BOUNDARY, IDS, PUNCTUATION
 
 # What its network for unknown words may say outside the lexicon's alphabet.
 _FOLD = str.maketrans({"…": ".", "a": "ɑ", "y": "j", "ʀ": "ɹ", "ɾ": "T", "ʔ": "t", "(": "", ")": "", "-": "", "1": ""})
-# Sounds that are no words, spelt with as many letters as the feeling asks for.
-_INTERJECTIONS = tuple(
-    (re.compile(pattern, re.IGNORECASE), phonemes)
-    for pattern, phonemes in (
-        ("s*sh{2,}", "ʃʃ"),
-        ("m{2,}", "mm"),
-        ("h+m{2,}", "hmm"),
-        ("br{2,}", "bˈɜɹɹ"),
-        ("gr{2,}", "ɡˈɜɹɹ"),
-        ("ps{2,}t", "psst"),
-        ("pf+t+|pf{2,}", "pfft"),
-        ("tsk", "tˈɪsk"),
-        ("z{2,}", "zz"),
-        ("a+r{2,}g+h*", "ˈɑɹɡ"),
-        ("a+h{1,}|a{2,}h*", "ˈɑ"),
-        ("o+h{2,}", "ˈO"),
-        ("o{2,}h*", "ˈu"),
-        ("e+w+", "ˈiju"),
-        ("ugh+", "ˈʌɡ"),
-        ("u+h{2,}", "ˈʌ"),
-        ("u+m{2,}", "ˈʌm"),
-        ("e+r{2,}", "ˈɜɹ"),
-        ("aw{2,}", "ˈɔ"),
-        ("ha(?:ha){2,}h?", "hˌɑhɑhˈɑ"),
-        ("(?:he){2,}h?", "hˌihˈi"),
-        ("who+a+h*", "wˈO"),
-        ("ye+a+h{2,}", "jˈɛə"),
-        ("e{2,}k", "ˈik"),
-    )
-)
+_INTERJECTIONS = [(re.compile(spelt, re.I), phonemes) for spelt, phonemes in table("interjections")["sounds"]]
 _building = threading.Lock()
 
 

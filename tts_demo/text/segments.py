@@ -5,42 +5,15 @@ from __future__ import annotations
 import re
 
 from ..config import UserError
+from .rules import table
 
 _END = re.compile(r"[.!?…]+[\"')\]]*\s+(?=[\"'(\[]*[A-Z0-9$€£#@+-])")
 _FORGOTTEN = re.compile(r"(?<=[a-z]{2})([.!?])(?=[A-Z][a-z]+\s)")
 _WORD = re.compile(r"(?:^|[\s(\"'\[—])([A-Za-z]+(?:\.[A-Za-z]+)*)\.$")
 _NEXT = re.compile(r"[\"'(\[]*([A-Za-z']+|[\d#$+-])")
-# A name, a title or a figure follows: never the end.
-_NEVER = frozenset(
-    "mr mrs ms mx dr prof gen col capt lt sgt cpl maj adm rev hon gov sen rep pres messrs mt supt cmdr atty vs "
-    "viz e.g i.e cf approx ca fr p.s n.b a.d sq cu".split()
-)
-# Before a figure they are no end.
-_COUNTING = frozenset(
-    "no nos p pp vol vols fig figs eq eqs sec sect ch chap art para ver ext est max min tel al c ca rs mk bk "
-    "approx jan feb mar apr jun jul aug sep sept oct nov dec rm apt ste fl hwy rte rt bldg pop n s e w op ep pt bk k "
-    "ph secs deg".split()
-)
-# Ends only where a word follows that begins sentences.
-_SOMETIMES = frozenset(
-    "st ave blvd rd ln hwy jr sr inc ltd co corp bros dept univ assn govt etc ph.d m.d b.a m.a b.s m.s u.s u.k "
-    "u.n e.u d.c u.s.a jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thurs fri sat sun ft "
-    "calif mass conn fla penn tenn ariz colo ala wash minn wis mich tex ont al ed est intl natl fig no vol p".split()
-)
-_AFTER_HALF_DAY = frozenset(
-    "monday tuesday wednesday thursday friday saturday sunday mon tue tues wed thu thurs fri sat sun january "
-    "february march april may june july august september october november december jan feb mar apr jun jul aug "
-    "sep sept oct nov dec et est edt ct cst cdt mt mst mdt pt pst pdt gmt utc bst cet eastern central pacific "
-    "mountain".split()
-)
-_STARTERS = frozenset(
-    "the a an he she it we they i you this that these those there here my your his her its our their who what "
-    "when where why how which and but or so yet if as for in on at by to from with without after before since "
-    "until while although because during then now today tomorrow yesterday later soon meanwhile however still "
-    "also even only just some any most many much few several all both each every no not none nothing nobody "
-    "someone everyone anyone one two three another other let please yes well oh ok okay is are was were do does "
-    "did has have had can could will would should may might must it's he's she's we're they're i'm i've i'll "
-    "that's there's what's let's don't didn't doesn't isn't".split()
+_TABLE = table("segments")
+_NEVER, _COUNTING, _SOMETIMES, _AFTER_HALF_DAY, _STARTERS = (
+    frozenset(_TABLE[name].split()) for name in ("never", "counting", "sometimes", "after_half_day", "starters")
 )
 _LOOK = 40  # characters around a full stop that tell what it is
 _CLAUSE_END = re.compile(r"(?<=[;:—])\s+|(?<=,)\s+")

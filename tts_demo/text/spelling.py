@@ -10,7 +10,7 @@ import re
 
 from ..config import UserError
 from . import abbreviations, characters, codes, dates, electronic, g2p, markup, maths, money, segments, units
-from .rules import Rules, apply, compiled
+from .rules import apply, compiled, table
 
 _CHAINED = re.compile(r"(?<=\d-)[A-Za-z]{2,}(?:-[A-Za-z]+)+")
 # each kind, and what a sentence must hold for it to look at it
@@ -33,58 +33,26 @@ _KINDS = tuple(
         ("", abbreviations.words_only),
     )
 )
-_SPOKEN_SIGNS = {"°C": "degrees Celsius", "°F": "degrees Fahrenheit"}
-_SPOKEN_SIGNS |= {
-    "&": "and",
-    "@": "at",
-    "%": "percent",
-    "°": "degrees",
-    "$": "dollar",
-    "€": "euro",
-    "£": "pound",
-    "©": "copyright",
-}
-_SPOKEN_SIGNS |= {"¥": "yen", "¢": "cents", "§": "section", "¶": "paragraph", "+": "plus", "♯": "sharp", "♭": "flat"}
+_TABLE = table("spelling")
 _ENDLESS = re.compile(r"(?:[^\W_]|[À-ɏ]|[!-~](?=[^\W_])){400}")
 _REPEATS = 12
 _REPEATED = re.compile(rf"([^\w\n]|_)\1{{{_REPEATS},}}")
-_HYPHENATED = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 _LEFT_OUT = frozenset("em cause til till bout cuz n".split())
-_TIDY: Rules = compiled(
-    (r"\.{2,}(?=[\"')\]]*\s*\S)", ", "),
-    (r"(?<=[a-z])([,;:!?])(?=[A-Za-z])|(?<=[a-z])(\.)(?=[A-Z][a-z])", lambda m: f"{m.group()} "),
-    (r"\s+[-–—]+\s+|-{2,}|—", " — "),
-    (r"\s/\s", ", "),
-    (r"(?<=[^\W\d_])/(?=[^\W\d_])", " slash "),
-    (r"[(\[{]\s*|\s*[)\]}]", ", "),
-    (r"(?<![^\W\d_])(?<![A-Z]\.)'(\w+)|'(?![^\W\d_])", lambda m: _apostrophe(m)),
-    (_HYPHENATED.pattern, lambda m: _hyphens(m.group())),
-    (r"(?<![^\W\d_])-|-(?![^\W\d_])|–", " "),
-    (r"[^A-Za-zÀ-ÖØ-öø-ɏ',.?!;:—\s-]", " "),
-    (r"\s+", " "),
-    (r"\s+([,.?!;:])", r"\1"),
-    (r"[,.?!;:—](?:\s*[,.?!;:—])+", lambda m: _mark(m)),
-    (r"([,?!;:—])(?=\w)", r"\1 "),
-    (r"\s*—\s*", " — "),
-)
 
 
-def _apostrophe(match: re.Match[str]) -> str:
+def apostrophe(match: re.Match[str]) -> str:
     """'em keeps its apostrophe, a quotation loses it."""
     word = match[1]
     return match.group() if word and word.lower() in _LEFT_OUT else f" {word or ''}"
 
 
-def _hyphens(word: str) -> str:
+def hyphens(word: str) -> str:
     """'well-known' is one word to the G2P; with a part it does not know each part is one."""
-    if word.lower() == "wi-fi":
-        return word
-    return (
-        word if all(g2p.knows(part) or g2p.knows(part.lower()) for part in word.split("-")) else word.replace("-", " ")
-    )
+    known = all(g2p.knows(part) or g2p.knows(part.lower()) for part in word.split("-"))
+    return word if known or word.lower() == "wi-fi" else word.replace("-", " ")
 
 
-def _mark(match: re.Match[str]) -> str:
+def mark(match: re.Match[str]) -> str:
     """The strongest mark of a run; the full stop of a letter ('F. M.,') stays beside it."""
     marks = match.group().replace(" ", "")
     if marks[0] == "." and re.search(r"(?:^|[^\w])(?:[A-Z]\.)*[A-Z]$", match.string[: match.start()][-12:]):
@@ -97,12 +65,15 @@ def strongest(marks: str) -> str:
     return next(mark for mark in "?!.—;:," if mark in marks)
 
 
+_TIDY = compiled(_TABLE, globals(), "tidy")
+
+
 @functools.lru_cache(maxsize=512)
 def _written_out(sentence: str) -> str:
     for sign, write_out in _KINDS:
         if sign.search(sentence):
             sentence = write_out(sentence)
-    for sign, word in _SPOKEN_SIGNS.items():
+    for sign, word in _TABLE["signs"].items():
         sentence = sentence.replace(sign, f" {word} ")
     return apply(_TIDY, sentence).lstrip(" ,.?!;:—").rstrip(" ,;:—")
 
