@@ -27,7 +27,6 @@ def test_events_tell_the_whole_story(tiny_stack, tiny_prompt):
     assert len(done.audio) == 90 * 20 and done.codes.shape == (90, 1)
     # frames reach the vocoder in order and unchanged
     np.testing.assert_allclose(done.audio[::20], (done.codes[:, 0] + 1) / 64, rtol=1e-6)
-    assert [p.start_frame for p in pieces] == list(np.cumsum([0] + [len(p.samples) // 20 for p in pieces])[:-1])
     assert len(pieces[0].samples) < len(pieces[1].samples) and len(pieces[0].samples) <= 0.24 * 1000  # first one early
     assert sum((e.steps for e in events if isinstance(e, Trace)), ()) == done.trace.steps
     assert sum(s.frames for s in done.trace.steps) == 90 == done.snapshot.frames

@@ -115,7 +115,6 @@ class Started:
 @dataclass(frozen=True)
 class Audio:
     samples: np.ndarray  # float32 [N]
-    start_frame: int
 
 
 @dataclass(frozen=True)
@@ -198,7 +197,6 @@ class _Run:
     last_stats: float = 0.0
     frames: int = 0
     waiting: int = 0  # frames in ``pending``
-    vocoded: int = 0
     fed: bool = False  # the vocoder has seen frames
     stopped: bool = False
     truncated: bool = False
@@ -323,10 +321,8 @@ class _Run:
         if len(samples):
             self.meter.first_audio()
             guard.samples(samples)
-            start = self.vocoded
             self.audio.append(samples)
-            self.vocoded += round(len(samples) * self.stack.frame_rate / self.stack.sample_rate)
-            yield Audio(samples, start)
+            yield Audio(samples)
         yield from self._report()
 
     def _report(self) -> Iterator[Event]:

@@ -14,7 +14,7 @@ from tts_demo.config import Sampling, UserError
 from tts_demo.lm.ring import RingCache
 from tts_demo.methods import METHODS
 from tts_demo.methods.baseline import Baseline
-from tts_demo.methods.compressed import Compressed, Layout, decode_masked, masks
+from tts_demo.methods.compressed import Compressed, Layout, masks
 
 GREEDY, HOT = Sampling(temperature=0), Sampling(1.0, 0, 1.0)
 
@@ -87,6 +87,16 @@ def test_mask_position_by_position(window, group, prompt):
             )
             said += 1
     assert said == prompt + tokens
+
+
+def decode_masked(decoder, x, positions, mask, prefix):
+    """Vanilla inference: everything stays in an ordinary cache, one row at a time, under the mask. x [T, H], positions
+    [T], mask [T, T]; the first ``prefix`` rows in one pass -> hidden [T, H]."""
+    cache = decoder.new_cache(len(x))
+    hidden = [decoder.forward(x[None, :prefix], cache, positions[:prefix], mask[:prefix, :prefix])[0]]
+    for i in range(prefix, len(x)):
+        hidden.append(decoder.forward(x[None, i : i + 1], cache, positions[i : i + 1], mask[i : i + 1, : i + 1])[0])
+    return torch.cat(hidden)
 
 
 @pytest.mark.parametrize("window, group", [(50, 10), (30, 15), (40, 5), (50, 0), (35, 10)])

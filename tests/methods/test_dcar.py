@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 import torch
 
@@ -12,7 +10,6 @@ from tts_demo.config import Sampling, UserError
 from tts_demo.lm.masks import prefix_mask
 from tts_demo.methods import METHODS
 from tts_demo.methods.baseline import Baseline
-from tts_demo.methods.dcar.analysis import guidance_profile, head_losses, head_preference
 from tts_demo.methods.dcar.heads import Heads
 from tts_demo.methods.dcar.method import Dcar
 from tts_demo.methods.dcar.policy import Policy, PolicyRunner
@@ -216,33 +213,3 @@ def test_heads_learn_their_own_offset(tiny_lm):
         loss.backward()
         optimiser.step()
     assert torch.equal(heads(hidden[:16]).argmax(-1), targets)
-
-
-def test_head_losses_line_up_predictions_of_one_token(method, tiny_prefix):
-    codes = torch.randint(method.lm.config.speech_codes, (12,), generator=torch.Generator().manual_seed(3))
-    losses = head_losses(method, tiny_prefix, codes)
-    assert losses.shape == (7, 6)
-    x = torch.cat([tiny_prefix.x, method.lm.embed_speech(torch.cat([tiny_prefix.prompt_codes[:, 0], codes]))])
-    start = len(tiny_prefix.x) + len(tiny_prefix.prompt_codes) - 1
-    hidden, _ = method.decoder.full(x[None], torch.arange(len(x)), prefix_mask(len(tiny_prefix.x), len(x), True))
-    # the token 6 + column, predicted ``ahead`` tokens earlier than by the base head
-    for ahead, column in ((0, 0), (1, 2), (6, 5)):
-        row = hidden[0, start + 6 + column - ahead][None]
-        logits = method.decoder.logits(row)[0] if ahead == 0 else method.heads(row)[ahead - 1, 0]
-        torch.testing.assert_close(
-            losses[ahead, column], -logits.log_softmax(-1)[codes[6 + column]], atol=1e-4, rtol=1e-4
-        )
-
-
-def test_head_preference_counts_best_and_worst():
-    first = torch.tensor([[1.0, 5, 0]] + [[2.0, 2, 2]] * 5 + [[3.0, 1, 4]])
-    found = head_preference([first, torch.tensor([[0.0]] + [[1.0]] * 5 + [[9.0]])])
-    assert found.positions == 4 and found.best[0] == 0.75 and found.best[6] == 0.25
-    assert found.worst[0] == 0.25 and found.worst[6] == 0.75 and found.loss[1] == pytest.approx(1.75)
-
-
-def test_guidance_profile_keeps_the_best_sizes():
-    rates = {1: 0.3, 2: 0.12, 3: 0.1, 4: 0.11, 5: 0.2, 6: 0.4, 7: 0.5}
-    profile = guidance_profile(rates.__getitem__)
-    assert profile.best == (2, 3, 4) and profile.error_rates == rates
-    assert dataclasses.asdict(profile)["error_rates"][6] == 0.4

@@ -18,7 +18,7 @@ from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.qtts import QTTS
 from tts_demo.methods.qtts.books import FINER
 from tts_demo.methods.qtts.depth import StackedDepth
-from tts_demo.methods.qtts.pattern import delay, undelay
+from tts_demo.methods.qtts.pattern import delay
 
 GREEDY = Sampling(temperature=0)
 LIVELY = Sampling(2.0, 0, 1.0)
@@ -50,6 +50,13 @@ def finish(method, state):
     while not steps[-1].done:
         steps.append(method.step(state))
     return steps, torch.cat([s.frames for s in steps])
+
+
+def undelay(steps: torch.Tensor, d: int) -> torch.Tensor:
+    """steps [..., S, K] -> codes [..., S - (K - 1) d, K]: the whole frames in them."""
+    books = steps.shape[-1]
+    count = steps.shape[-2] - (books - 1) * d
+    return torch.stack([steps[..., k * d : k * d + count, k] for k in range(books)], -1)
 
 
 @pytest.mark.parametrize("books", [1, 2, 4, 8])

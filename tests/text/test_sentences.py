@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tts_demo.config import UserError
 from tts_demo.text import espeak_table, preview
-from tts_demo.text.sentences import MAX_CHARACTERS, Label, encode, encode_batch, split_sentences
+from tts_demo.text.sentences import MAX_CHARACTERS, Label, encode, split_sentences
 from tts_demo.text.spelling import normalise
 from tts_demo.text.symbols import BOUNDARY, CONSONANTS, PUNCTUATION, STRESS, SYMBOLS, VOWELS
 
@@ -39,11 +39,6 @@ def test_phonemes_keep_stress_punctuation_and_boundaries() -> None:
     first, second = preview("The 2 cats, really? Yes.")
     assert first.words == "The two cats, really?" and first.phonemes == "ðə tˈu kˈæts, ɹˈiᵊli?"
     assert [(t.word, t.phonemes) for t in second.tokens] == [("Yes", "jˈɛs"), ("", ".")]
-
-
-def test_a_batch_is_the_same_as_one_by_one() -> None:
-    texts = ["Of the people, by the people.", "Mr. Jones paid $5!", "i saw the 2 of them in the end"]
-    assert encode_batch(texts) == [encode(t)[0] for t in texts]
 
 
 def test_labels_know_their_word() -> None:

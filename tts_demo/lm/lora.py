@@ -49,10 +49,6 @@ class LoraFactors(nn.Module):
             self.a[key] = nn.Parameter(a)
             self.b[key] = nn.Parameter(torch.zeros(linear.out_features, spec.rank))
 
-    def delta(self, layer: int, target: str) -> Tensor | None:
-        """What this adapter adds to a projection's weight, float32 [out, in]; None where it adds nothing."""
-        return LoraDelta(self.state_dict(), self.spec).delta(layer, target)
-
 
 @dataclass(frozen=True)
 class LoraDelta:
@@ -62,6 +58,7 @@ class LoraDelta:
     spec: LoraSpec
 
     def delta(self, layer: int, target: str) -> Tensor | None:
+        """What this adapter adds to a projection's weight, float32 [out, in]; None where it adds nothing."""
         a, b = (self.state.get(f"{side}.{_key(layer, target)}") for side in "ab")
         return None if a is None or b is None else b.detach().float() @ a.detach().float() * self.spec.scale
 

@@ -6,8 +6,8 @@ reference speech), to the W of every span that lies wholly before its window, an
 k = floor((t - N) / G) summaries.
 
 Positions are logical. W takes the position of the last token of its span, so that speech keeps the positions the frozen
-base model was trained with, whatever N and G are. ``masks`` states the definition once; training and replay use it, and
-``decode_masked`` is the paper's vanilla inference. Decoding evicts instead (``lm.ring``), with equal logits.
+base model was trained with, whatever N and G are. ``masks`` states the definition once; training and replay
+use it. Decoding evicts instead (``lm.ring``), with equal logits.
 
 The text is visible as a whole, as in the paper, or (option ``text``, an addition to the paper) through a window around
 the symbol being spoken (``lm.text_position``), with an adapter trained for it: in a minute of speech from one run, the
@@ -100,16 +100,6 @@ def masks(prefix: int, layout: Layout, window: int, group: int, bidirectional: b
     mask[prefix:, prefix:] = layout.mask(window, group)
     mask[prefix:, :prefix] = ~layout.summary[:, None]
     return mask
-
-
-def decode_masked(decoder: Decoder, x: Tensor, positions: Tensor, mask: Tensor, prefix: int) -> Tensor:
-    """Vanilla inference: everything stays in an ordinary cache, one row at a time, under the mask. x [T, H], positions
-    [T], mask [T, T]; the first ``prefix`` rows in one pass -> hidden [T, H]."""
-    cache = decoder.new_cache(len(x))
-    hidden = [decoder.forward(x[None, :prefix], cache, positions[:prefix], mask[:prefix, :prefix])[0]]
-    for i in range(prefix, len(x)):
-        hidden.append(decoder.forward(x[None, i : i + 1], cache, positions[i : i + 1], mask[i : i + 1, : i + 1])[0])
-    return torch.cat(hidden)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ Knows nothing of models. Writing numbers and signs out is in ``spelling.py``, ph
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..config import UserError
@@ -78,11 +77,6 @@ def encode(text: str, vocab: int = len(SYMBOLS)) -> tuple[list[int], tuple[Label
         raise UserError("Nothing in this text can be spoken: type some English words or numbers.")
     ids = espeak_table.IDS if vocab == len(espeak_table.SYMBOLS) else IDS
     return [ids[symbol] for symbol, _ in pairs], tuple(Label.of(symbol, word) for symbol, word in pairs)
-
-
-def encode_batch(texts: Iterable[str]) -> list[list[int]]:
-    """ids of each text, for training data."""
-    return [encode(text)[0] for text in texts]
 
 
 def sounds(vocab: int = len(SYMBOLS)) -> frozenset[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from tts_demo.methods.dcar.heads import Heads
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
 from tts_demo.train.recipes.dcar_heads import IGNORE, HeadsTask, head_targets
-from tts_demo.train.recipes.dcar_policy import GROUP, UPDATES, PolicyTask, Utterances
+from tts_demo.train.recipes.dcar_policy import GROUP, UPDATES, PolicyTask, Utterances, guidance_profile
 from tts_demo.train.recipes.dcar_reward import PhonemeErrors
 from tts_demo.train.recipes.dcar_rollouts import Schedule, roll_out
 
@@ -299,3 +300,10 @@ def test_phoneme_errors_in_a_batch_equal_those_of_rows_alone():
 
 def test_recipes_are_registered():
     assert RECIPES["dcar-heads"] == "dcar_heads.HeadsTask" and RECIPES["dcar-policy"] == "dcar_policy.PolicyTask"
+
+
+def test_guidance_profile_keeps_the_best_sizes():
+    rates = {1: 0.3, 2: 0.12, 3: 0.1, 4: 0.11, 5: 0.2, 6: 0.4, 7: 0.5}
+    profile = guidance_profile(rates.__getitem__)
+    assert profile.best == (2, 3, 4) and profile.error_rates == rates
+    assert dataclasses.asdict(profile)["error_rates"][6] == 0.4

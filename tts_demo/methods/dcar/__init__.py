@@ -1,4 +1,4 @@
-"""DCAR, dynamic chunk-wise prediction: heads, policy, decoding and analyses, one file each."""
+"""DCAR, dynamic chunk-wise prediction: heads, policy and decoding, one file each."""
 
 from .method import Dcar
 

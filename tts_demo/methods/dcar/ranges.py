@@ -30,7 +30,3 @@ class ChunkRange:
             )
         chosen = tuple(sorted({int(part) for part in parts}))
         return cls(chosen, "fixed" if len(chosen) == 1 else "random" if random else "policy")
-
-    @property
-    def longest(self) -> int:
-        return self.sizes[-1]

@@ -12,10 +12,3 @@ def delay(codes: Tensor, d: int, fill: int) -> Tensor:
     no such frame."""
     last = codes.shape[-1] - 1
     return torch.stack([F.pad(codes[..., k], (k * d, (last - k) * d), value=fill) for k in range(last + 1)], -1)
-
-
-def undelay(steps: Tensor, d: int) -> Tensor:
-    """steps [..., S, K] -> codes [..., S - (K - 1) d, K]: the whole frames in them."""
-    books = steps.shape[-1]
-    count = steps.shape[-2] - (books - 1) * d
-    return torch.stack([steps[..., k * d : k * d + count, k] for k in range(books)], -1)

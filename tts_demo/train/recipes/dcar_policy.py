@@ -10,7 +10,7 @@ through its vector and the refiner's prompt, not through prompt speech in front,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +22,6 @@ from ... import checkpoints
 from ...config import FRAME_RATE, Sampling
 from ...lm import LoraDelta
 from ...lm.decoder import Decoder
-from ...methods.dcar.analysis import GuidanceProfile, guidance_profile
 from ...methods.dcar.heads import Heads
 from ...methods.dcar.policy import Policy
 from ...methods.dcar.ranges import LONGEST
@@ -70,6 +69,20 @@ class Experience:
     advantage: Tensor
     reward: Tensor
     error: Tensor
+
+
+@dataclass(frozen=True)
+class GuidanceProfile:
+    """Error rate of each fixed chunk size, and the sizes that score best: the guidance range (appendix B.1)."""
+
+    error_rates: dict[int, float]
+    best: tuple[int, ...]
+
+
+def guidance_profile(error_rate: Callable[[int], float], keep: int = 3) -> GuidanceProfile:
+    """error_rate: fixed chunk size 1..7 -> error rate of speech made with it. ``keep``: sizes in the guidance range."""
+    rates = {size: error_rate(size) for size in range(1, LONGEST + 1)}
+    return GuidanceProfile(rates, tuple(sorted(sorted(rates, key=rates.get)[:keep])))
 
 
 class PolicyTask(Task):
