@@ -10,7 +10,8 @@ The ears are finished, so what they hear is computed once and a step costs next 
 ``--set entries=2048`` makes a larger book, ``pitch=1`` and ``spectrum=1`` weigh the readers. For the first ``OPEN``
 steps a new book lets everything pass. ``--set start=published`` goes on from the published codec, whose readers learn
 alone for as long; ``codec --set start=published`` then fits the rest to the book. ``start=published ears=new`` keeps of
-the published codec all but the book and what listens for it.
+the published codec all but the book and what listens for it, and the new book learns to add to the latent what the old
+one did, so that the other books and the decoder still fit.
 """
 
 from __future__ import annotations
@@ -41,12 +42,14 @@ OPEN = 200  # steps
 SETTLED, REVIVED = 4000, 0.02  # steps until which entries used less often than this are moved to where the data is
 FEWEST, EVENNESS = 4, 0.5  # entries a sound has at least; they grow with this power of how often it is spoken
 SCORED = 120  # utterances
+ADDED = 8  # crops of a batch on which the old book is asked
 
 
 @dataclass(frozen=True)
 class BookBatch:
     heard: Tensor  # [B, F, semantic width] what the ears hear, F = CROP in training
     labels: Tensor  # [B, F] phoneme id of each frame, UNKNOWN where nobody knows
+    samples: Tensor  # [B, F * HOP]
     spectrum: Tensor  # [B, F, mels], each utterance at zero mean per band
     pitch: Tensor  # [B, F] in octaves above the utterance's mean, nan where unvoiced
 
@@ -83,6 +86,8 @@ class FirstBookTask(Task):
         self.weights = {name: float(settings.get(name, 1.0)) for name in ("pitch", "spectrum")}
         self.goes_on = settings.get("start") == "published" and settings.get("ears") != "new"
         self.codec = _network(options, ears).requires_grad_(False)
+        replaces = settings.get("start") == "published" and not self.goes_on
+        self.old = checkpoints.load_module(options.checkpoint, "codec").to(self.device) if replaces else None
         self.book: SoundBook = self.codec.quantizer.books[0]
         for part in (self.codec.semantic, self.book):
             part.requires_grad_(True)
@@ -123,10 +128,12 @@ class FirstBookTask(Task):
             labels.append(self.speech.labels(i)[stretch])
             samples.append(self.speech.samples(i, start * HOP, count * HOP))
             pitch.append(_octaves(self.hertz.get(i))[stretch])
-        mel = self.codec.phonetic.features(pad_stack(samples))
+        waves = pad_stack(samples)
+        mel = self.codec.phonetic.features(waves)
         return BookBatch(
             pad_stack(heard),
             pad_stack(labels, UNKNOWN),
+            waves,
             mel.unflatten(1, (-1, 2)).mean(2),
             pad_stack(pitch, np.nan).float(),
         )
@@ -144,8 +151,10 @@ class FirstBookTask(Task):
         elif step < OPEN:
             first = self.book.open(semantic)
         spectrum, pitch = self._apart(first, batch)
-        loss = told + vq.mean() + self.weights["spectrum"] * spectrum + self.weights["pitch"] * pitch
-        parts = {"told": told, "vq": vq.mean(), "spectrum": spectrum, "pitch": pitch}
+        added = self._added(first, batch.samples) if self.old else first.new_zeros(())
+        loss = added + told + vq.mean() + self.weights["spectrum"] * spectrum + self.weights["pitch"] * pitch
+        parts = {"added": added} if self.old else {}
+        parts |= {"told": told, "vq": vq.mean(), "spectrum": spectrum, "pitch": pitch}
         return loss, {name: part.item() for name, part in parts.items()}
 
     def _apart(self, first: Tensor, batch: BookBatch) -> tuple[Tensor, Tensor]:
@@ -154,6 +163,13 @@ class FirstBookTask(Task):
         voiced = ~batch.pitch.isnan()
         octaves = (pitch - batch.pitch.nan_to_num()).abs()[voiced].sum() / voiced.sum().clamp(min=1)
         return (spectrum - batch.spectrum).abs().mean(), octaves
+
+    def _added(self, first: Tensor, samples: Tensor) -> Tensor:
+        """Distance of the book's output from that of the book it replaces, over the size of the latter, []."""
+        with torch.no_grad():
+            book = self.old.quantizer.books[0]
+            was = book.lookup(book.encode(self.old.semantic(self.old.phonetic(samples[:ADDED]))))
+        return (first[:ADDED] - was).abs().mean() / was.abs().mean()
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
