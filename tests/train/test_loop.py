@@ -20,6 +20,7 @@ from tts_demo.config import SpeakerConfig, UserError
 from tts_demo.lm.block import training_forward
 from tts_demo.train import loop as loop_module
 from tts_demo.train.loop import SPOILT, Task, TrainOptions, command_line, fit, learning_rate
+from tts_demo.train.optimiser import orthogonal
 from tts_demo.train.state import Batches
 
 
@@ -60,6 +61,27 @@ def test_resumed_equals_unbroken(averaged: float, tmp_path: Path, monkeypatch: p
     resumed = fit(second, TrainOptions(data=tmp_path, out=tmp_path / "b", work=tmp_path / "wb", resume=True))
     assert len(first.seen) == 5 and len(second.seen) == 7
     assert resumed == whole
+
+
+def test_muon_for_matrices_resumes_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = lambda task: [w for w in task.model.blocks.parameters() if w.dim() == 2]
+    monkeypatch.setattr(LineTask, "matrices", chosen)
+    whole = fit(LineTask(), TrainOptions(data=tmp_path, out=tmp_path / "a", work=tmp_path / "wa"))
+    options = TrainOptions(data=tmp_path, out=tmp_path / "b", work=tmp_path / "wb")
+    first = LineTask()
+    assert chosen(first)
+    stop_after(first, 5)
+    fit(first, options)
+    assert whole == fit(LineTask(), TrainOptions(data=tmp_path, out=tmp_path / "b", work=tmp_path / "wb", resume=True))
+
+
+@pytest.mark.parametrize("shape", ((3, 24, 60), (2, 60, 24)))
+def test_muon_moves_all_directions_alike(shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(shape) * torch.logspace(0, -1, shape[-1])
+    singular = torch.linalg.svdvals(orthogonal(x))
+    assert singular.min() > 0.5 and singular.max() < 1.3
+    assert torch.allclose(orthogonal(7 * x), orthogonal(x), atol=1e-4)
 
 
 def test_signals_do_afterwards_what_they_did_before(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
 from ..runtime import cpu_has_bf16, processor
+from .optimiser import optimiser_of
 from .ranks import Ranks
 from .state import Average, Batches, Run, StopFlag
 
@@ -67,6 +68,10 @@ class Task:
     goes_on = False  # begins with published weights whether asked to or not
     loads_published = False  # sees to ``--set start=published`` itself
     follows: dict[str, str] = {}  # a module -> the published one it begins with while it has not been published itself
+
+    def matrices(self) -> list[nn.Parameter]:
+        """Those that Muon trains: of blocks, never embeddings or heads."""
+        return []
 
     def batch(self, rng: np.random.Generator, step: int) -> Any:
         raise NotImplementedError
@@ -115,7 +120,7 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dic
         {**{f"m_{k}": v for k, v in task.modules.items()}, **{f"h_{k}": v for k, v in task.helpers.items()}}
     ).to(options.device)
     parameters = [p for p in everything.parameters() if p.requires_grad]
-    optimiser = torch.optim.AdamW(parameters, lr=peak, betas=(0.9, 0.98), weight_decay=0.01)
+    optimiser = optimiser_of(parameters, task.matrices(), peak)
     average_of = Average(everything, task.averaged)
     run = Run(options.work / task.name, everything, optimiser, average_of, ranks.first)
     step, log, spent = run.load() if options.resume else (0, [], 0.0)

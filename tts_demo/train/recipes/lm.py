@@ -5,7 +5,8 @@ little data the text-speech alignment fails first, so one head in each of a few 
 attention that falls on the phoneme being spoken (forced alignment, two symbols either side) is a second loss, and a
 linear probe on the hidden state must name that phoneme. ``--set width=192 longest=500`` makes a smaller model on
 utterances of at most 10 s, which two CPU cores train in an hour; ``chains=0.2`` makes a fifth of the batches of several
-utterances in a row, up to a minute, for what is to speak that long in one go.
+utterances in a row, up to a minute, for what is to speak that long in one go; ``optimiser=muon`` trains the matrices of
+the layers with Muon.
 """
 
 from __future__ import annotations
@@ -46,9 +47,13 @@ class LMTask(Task):
         self.guide = float(options.settings.get("guide", 0.3))
         self.noise = float(options.settings.get("noise", 0.08))
         self.dropout = float(options.settings.get("dropout", 0.0))
+        self.muon = options.settings.get("optimiser") == "muon"
         self.probe = nn.Linear(self.lm.config.hidden, self.lm.config.text_vocab)
         self.modules, self.helpers = {"lm": self.lm}, {"probe": self.probe}
         self.data_summary = describe(self.sequences.speech, self.sequences.train)
+
+    def matrices(self) -> list[nn.Parameter]:
+        return [w for w in self.lm.backbone.layers.parameters() if w.dim() == 2] if self.muon else []
 
     def batch(self, rng: np.random.Generator, step: int) -> SpeechBatch:
         return self.sequences.batch(rng)
