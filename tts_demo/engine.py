@@ -139,9 +139,17 @@ class Done:
     stopped: bool  # a person stopped it
     truncated: bool  # the length limit, a segment's cap or the loop guard ended it
     notes: tuple[str, ...] = ()  # what a person should know about the run, one sentence each
+    ends: tuple[int, ...] = ()  # frame at which each segment ended: the cache begins anew there
 
 
-Event = Started | Audio | Stats | Trace | Done
+@dataclass(frozen=True)
+class Looked:
+    """Attention of all that was spoken so far, while the run goes on."""
+
+    attention: AttentionMap
+
+
+Event = Started | Audio | Stats | Trace | Looked | Done
 
 
 def generate(
@@ -150,11 +158,13 @@ def generate(
     should_stop: Callable[[], bool] = lambda: False,
     meter: Meter | None = None,
     every: float = STATS_EVERY,
+    watch: Callable[[], bool] = lambda: False,
 ) -> Iterator[Event]:
     """Speak ``request`` on ``stack``. Closing the iterator ends the run; nothing outlives it. ``every``: seconds of
-    compute between two Stats where no audio came."""
+    compute between two Stats where no audio came. ``watch``: asked after every chunk of audio; where it says so and
+    attention is captured, what was spoken so far is replayed outside the clock (``Looked``)."""
     meter = meter or Meter(stack.frame_rate)
-    for event in _Run(stack, request, should_stop, meter, every).events():
+    for event in _Run(stack, request, should_stop, meter, every, watch).events():
         with meter.held():
             yield event
 
@@ -188,6 +198,7 @@ class _Run:
     should_stop: Callable[[], bool]
     meter: Meter
     every: float
+    watch: Callable[[], bool]
     pending: list[Tensor] = field(default_factory=list)  # frames not yet vocoded, each [n, K]
     codes: list[np.ndarray] = field(default_factory=list)
     audio: list[np.ndarray] = field(default_factory=list)
@@ -243,6 +254,10 @@ class _Run:
                 self.stopped = not done and self.should_stop()
                 if self.waiting >= max(1, round(self.chunk * stack.frame_rate)):
                     yield from self._speak(vocoder, guard)
+                    if request.capture_attention and not done and self.watch():
+                        with self.meter.held():
+                            so_far = self._attention(method, [*finished, (state, first, self.frames)])
+                        yield Looked(so_far)
                     if guard.tripped and not request.forced_frames:
                         done = True
                         self._cut("it repeated itself or fell silent", index, segments)
@@ -266,9 +281,8 @@ class _Run:
         method.warm = True
         audio = np.concatenate(self.audio) if self.audio else np.zeros(0, np.float32)
         codes = np.concatenate(self.codes) if self.codes else np.zeros((0, 1), np.int64)
-        yield Done(
-            audio, codes, snapshot, Trace(tuple(self.steps)), attention, self.stopped, self.truncated, tuple(self.notes)
-        )
+        trace, ends = Trace(tuple(self.steps)), tuple(end for _, _, end in finished)
+        yield Done(audio, codes, snapshot, trace, attention, self.stopped, self.truncated, tuple(self.notes), ends)
 
     def _cut(self, why: str, index: int, segments: list[str]) -> None:
         """Note that segment ``index`` did not end by itself."""

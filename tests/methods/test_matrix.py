@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from conftest import TinyStack, make_prefix
 from tts_demo.config import Request, Sampling
-from tts_demo.engine import run
+from tts_demo.engine import Done, Looked, generate, run
 from tts_demo.lm.decoder import Decoder
 from tts_demo.methods import METHODS
 from tts_demo.methods.base import Method
@@ -65,6 +66,24 @@ def test_it_finishes_with_codes_in_range_and_audio_of_their_length(tiny_lm, guid
     assert sum(step.frames for step in done.trace.steps) == len(done.codes)
     assert all(len(step.marks) == step.frames for step in done.trace.steps)
     assert done.snapshot.kv_bytes_total > 0 and "backbone" in done.snapshot.kv_bytes
+
+
+@every_setting
+def test_looking_while_it_speaks_changes_nothing_and_sees_what_is_seen_at_the_end(tiny_lm, guided, name, options):
+    stack = TinyStack(tiny_lm)
+    prompt = stack.encode_prompt(torch.zeros(100).numpy(), stack.sample_rate)
+    asked = Request("first one. second", prompt, name, options, HOT, max_seconds=1.6, capture_attention=True)
+    events = list(generate(stack, asked, watch=lambda: True))
+    done, looks = events[-1], [e.attention for e in events if isinstance(e, Looked)]
+    unseen = run(stack, asked)
+    assert isinstance(done, Done) and np.array_equal(done.codes, unseen.codes)
+    np.testing.assert_array_equal(done.attention.weights, unseen.attention.weights)
+    assert looks and len({len(a.step_end_seconds) for a in looks}) == len(looks)
+    for a in looks:  # but for the last step, which a longer run may have let emit more
+        n = len(a.step_end_seconds) - 1
+        text = a.weights.shape[3]
+        np.testing.assert_allclose(a.weights[:, :, :n], done.attention.weights[:, :, :n, :text], atol=1e-5)
+        np.testing.assert_allclose(a.step_start_seconds[:n], done.attention.step_start_seconds[:n])
 
 
 @every_method

@@ -29,23 +29,7 @@ def visit(browser, address):
     pages = []
 
     def go(query="?max_seconds=2", **options):
-        context = (
-            browser.new_context(viewport={"width": 1440, "height": 900}, **options)
-            if "viewport" not in options
-            else browser.new_context(**options)
-        )
-        page = context.new_page()
-        page.set_default_timeout(60_000)
-        page.said, page.fetched = [], []
-        page.on(
-            "console",
-            lambda m: page.said.append(m.text) if m.type in ("error", "warning") and m.text not in KNOWN else None,
-        )
-        page.on("pageerror", lambda e: page.said.append(str(e)))
-        page.on(
-            "request",
-            lambda r: page.fetched.append(r.url) if not r.url.startswith((address, "data:", "blob:")) else None,
-        )
+        page = newcomer(browser, address, **options)
         pages.append(page)
         page.goto(address + query)
         arrived(page)
@@ -55,6 +39,22 @@ def visit(browser, address):
     for page in pages:
         assert page.said == [] and page.fetched == []
         page.context.close()
+
+
+def newcomer(browser, address, **options):
+    """A page of somebody who was never here. ``said``: what its console says; ``fetched``: from elsewhere."""
+    page = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options}).new_page()
+    page.set_default_timeout(60_000)
+    page.said, page.fetched = [], []
+    page.on(
+        "console",
+        lambda m: page.said.append(m.text) if m.type in ("error", "warning") and m.text not in KNOWN else None,
+    )
+    page.on("pageerror", lambda e: page.said.append(str(e)))
+    page.on(
+        "request", lambda r: page.fetched.append(r.url) if not r.url.startswith((address, "data:", "blob:")) else None
+    )
+    return page
 
 
 def arrived(page):

@@ -272,7 +272,7 @@ def test_every_preset_is_a_setting_the_method_takes(name):
     if method.presets:
         assert len(set(made)) == 3
     assert not any("ast" in p["name"].split() or "Fast" in p["name"] for p in listed["presets"])  # speed is measured
-    assert listed["card"].count("<svg") == (method.picture is not None)
+    assert bool(listed["picture"]) == (method.picture is not None)
     json.dumps(listed)
 
 
@@ -289,15 +289,23 @@ def test_a_form_is_checked_whole():
     for bad, word in (
         ({"lanes": [{"method": "nope"}]}, "Unknown method"),
         ({"lanes": [{"method": "tldr"}] * 4}, "At most 3"),
-        ({"lanes": [{"method": "tldr", "options": {"patch_size": 99}}]}, "patch_size"),
+        ({"lanes": [{"method": "tldr", "options": {"patch_size": 99}}]}, "^Patch size must lie"),
         ({"seed": "x"}, "seed"),
-        ({"temperature": 9}, "temperature"),
-        ({"top_k": True}, "top_k"),
+        ({"temperature": 9}, "^Temperature must lie"),
+        ({"top_k": True}, "^Top k must be"),
     ):
         with pytest.raises(UserError, match=word):
             controls.Form.parse({**FORM, **bad}, 5.0)
     with pytest.raises(UserError):
         controls.Form.parse(None, 5.0)
+    with pytest.raises(controls.Misplaced) as wrong:  # told in its place, in the words of its label
+        controls.Form.parse(
+            {**FORM, "lanes": [{"method": "ssd"}, {"method": "tldr", "options": {"patch_size": 4.5}}]}, 5.0
+        )
+    assert (wrong.value.field, wrong.value.lane) == ("dial-patch_size", 1)
+    said = {"prompt_text": "Mine."}  # belongs to the visitor's own recording
+    assert controls.Form.parse({**FORM, **said}, 5.0).prompt_text == ""
+    assert controls.Form.parse({**FORM, **said, "voice": ""}, 5.0).prompt_text == "Mine."
 
 
 def test_address_carries_settings_and_refuses_what_does_not_fit():

@@ -6,13 +6,13 @@ Nothing here names a method: one that is added to the registry gets its dials an
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ...config import Sampling, UserError
 from ...methods import METHODS
-from . import texts
 
 PRESET_NAMES = ("Saves most", "Balanced", "Closest to the baseline")  # of passes or of cache, whichever a method saves
 MOST_LANES = 3  # beside the baseline
@@ -23,6 +23,27 @@ SAMPLING = (  # name, label, help, min, max, step
     ("repeat_window", "Repetition window (tokens)", "Looks back this far for repetitions; 0 is off.", 0, 100, 1),
     ("repeat_ratio", "Repetition share", "A token that fills this share of the window is drawn again.", 0.05, 1, 0.05),
 )
+
+
+class Misplaced(UserError):
+    """A mistake in one field of the form, in the words of its label. ``field``: the id of its element on the page;
+    ``lane``: the setting it belongs to, None for none."""
+
+    def __init__(self, field: str, words: str, lane: int | None = None) -> None:
+        super().__init__(words)
+        self.field, self.lane = field, lane
+
+
+@contextmanager
+def labelled(labels: Mapping[str, str], prefix: str = "", lane: int | None = None) -> Iterator[None]:
+    """A mistake that begins with a field's name comes out as one in that field, under its label."""
+    try:
+        yield
+    except UserError as error:
+        name, _, words = str(error).partition(" ")
+        if name not in labels:
+            raise
+        raise Misplaced(prefix + name, f"{labels[name]} {words}", lane) from None
 
 
 @dataclass(frozen=True)
@@ -64,8 +85,8 @@ class Form:
             word("voice"),
             word("own"),
             raw.get("consent") is True,
-            word("prompt_text").strip(),
-            tuple(setting(lane) for lane in lanes),
+            "" if word("voice") else word("prompt_text").strip(),  # of the visitor's own recording
+            tuple(setting(lane, number) for number, lane in enumerate(lanes)),
             seed,
             seconds,
             raw.get("attention") is not False,
@@ -73,33 +94,39 @@ class Form:
         )
 
 
-def setting(raw: Any) -> Setting:
-    """One lane of the page's JSON: {"method": name, "options": {field: value}}."""
+def setting(raw: Any, lane: int | None = None) -> Setting:
+    """One lane of the page's JSON, the ``lane``-th: {"method": name, "options": {field: value}}."""
     if not isinstance(raw, Mapping) or raw.get("method") not in METHODS:
         raise UserError(f"Unknown method in a lane; choose one of {', '.join(METHODS)}.")
     method = METHODS[raw["method"]]
     given = raw.get("options") if isinstance(raw.get("options"), Mapping) else {}
-    return Setting(method.name, options(method, [given.get(f.name, f.default) for f in fields(method)]))
+    with labelled({f.name: f.metadata.get("label", f.name) for f in fields(method)}, "dial-", lane):
+        return Setting(method.name, options(method, [given.get(f.name, f.default) for f in fields(method)]))
 
 
 def sampling(raw: Mapping[str, Any]) -> Sampling:
     """A Sampling from the page's JSON; what it leaves out keeps its default."""
     values = {}
-    for f in dataclasses.fields(Sampling):
-        value = raw.get(f.name, f.default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise UserError(f"{f.name} must be a number, not {value!r}.")
-        values[f.name] = type(f.default)(value)
-    return Sampling(**values)
+    with labelled({name: label for name, label, *_ in SAMPLING}):
+        for f in dataclasses.fields(Sampling):
+            value = raw.get(f.name, f.default)
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise UserError(f"{f.name} must be a number, not {value!r}.")
+            values[f.name] = type(f.default)(value)
+        return Sampling(**values)
 
 
 def catalogue() -> list[dict[str, Any]]:
-    """Every method as the page draws it: words, presets and dials."""
+    """Every method as the page draws it: words, picture, presets and dials."""
     return [
         {
             "name": m.name,
             "title": m.title,
-            "card": texts.card(m),
+            "idea": m.idea,
+            "cached": m.cached,
+            "emits": m.emits,
+            "paper": m.paper,
+            "picture": dataclasses.asdict(m.picture) if m.picture else None,
             "presets": [{"name": n, "options": preset(m, n)} for n in PRESET_NAMES] if m.presets else [],
             "dials": [dial(f) for f in fields(m)],
         }
@@ -175,9 +202,9 @@ def lane_from(word: str) -> dict[str, Any]:
 def limits(seed: Any, max_seconds: Any, longest: float) -> tuple[int, float]:
     """A seed and a length that a run can take; the length is cut to ``longest``."""
     if isinstance(seed, bool) or not isinstance(seed, (int, float)) or not 0 <= seed < 2**63:
-        raise UserError("The seed must be a whole number, 0 or more and below 2 to the power 63.")
+        raise Misplaced("seed", "The seed must be a whole number, 0 or more and below 2 to the power 63.")
     if isinstance(max_seconds, bool) or not isinstance(max_seconds, (int, float)) or not max_seconds > 0:
-        raise UserError("max_seconds must be a number above 0.")
+        raise Misplaced("max_seconds", "The longest speech must be a number above 0.")
     return int(seed), min(float(max_seconds), longest)
 
 

@@ -21,15 +21,16 @@ from ...methods import METHODS
 from ..run import plots, words
 from ..run.ears import Ears
 from ..run.rounds import MOST, Round, rounds, wanted
-from ..run.session import Lane, Made, Take, lane_from, remember, to_int16
+from ..run.session import Lane, Made, Take, attention_from, lane_from, plain, remember, to_int16
 from ..service import Gate, Handle, Limits, in_words, listened_to, log_line
 from ..zerogpu import Ticket, forks, gpu
 from . import texts, voices
-from .controls import Form
+from .controls import Form, Misplaced
 from .views import Views
 from .widgets import message, pcm
 
 CHARACTERS_A_SECOND = 15  # of English speech
+QUICK = 0.7  # RTF of all lanes together below which maps grow while they speak
 FLUSH_SECONDS = 0.12  # sound waits at most this long for company on its way to the browser
 
 
@@ -56,6 +57,7 @@ class Live:
     title: str
     pending: list[np.ndarray] = field(default_factory=list)
     curve: list[tuple[float, float, float]] = field(default_factory=list)
+    steps: list[dict[str, Any]] = field(default_factory=list)
     snapshot: Any = None
     sent: bool = False
 
@@ -103,15 +105,21 @@ class Handlers:
         self._on_device = gpu(self._events, lambda voice, transcript, requests, *_: 40 * len(requests))
 
     def events(
-        self, voice: audio.Recording, transcript: str, requests: Sequence[Request], visitor: str, most: int = 1
+        self,
+        voice: audio.Recording,
+        transcript: str,
+        requests: Sequence[Request],
+        visitor: str,
+        most: int = 1,
+        quick: float = 0.0,
     ) -> Iterator[tuple[int, Any]]:
         """What all lanes say while they are spoken, ended when this visitor's run is: see ``_events``."""
         stopping = lambda: self.gate.stopping(visitor)
         if not forks():
-            yield from self._on_device(voice, transcript, requests, stopping, most)
+            yield from self._on_device(voice, transcript, requests, stopping, most, quick)
             return
         with Ticket(stopping) as ticket:
-            yield from self._on_device(voice, transcript, requests, ticket, most)
+            yield from self._on_device(voice, transcript, requests, ticket, most, quick)
 
     def _events(
         self,
@@ -120,6 +128,7 @@ class Handlers:
         requests: Sequence[Request],
         stopping: Callable[[], bool],
         most: int,
+        quick: float,
     ) -> Iterator[tuple[int, Any]]:
         """One device acquisition for all lanes: the voice is encoded once, then the lanes are spoken in turns, in up to
         ``most`` rounds. (which lane, event), -1 for what concerns all. What is yielded holds plain numbers and arrays
@@ -133,7 +142,7 @@ class Handlers:
             if not stack.method(request.method).warm:
                 yield -1, WarmingUp(request.method)
                 engine.warm_up(stack, request, stopping)
-        for which, event in rounds(stack, spoken, stopping, most):
+        for which, event in rounds(stack, spoken, stopping, most, quick):
             if isinstance(event, engine.Started):  # on ZeroGPU a prompt does not leave the process
                 event = dataclasses.replace(event, request=requests[which])
             yield which, event
@@ -164,8 +173,13 @@ class Handlers:
                 ui.status: texts.status(texts.escape(words.done(take, count)), outcome),
             }
         except (UserError, OSError) as error:
+            said, field = in_words(error), getattr(error, "field", "")
+            if form and form.prompt_text and "transcript" in said:
+                field = "prompt-text"
+            there = {"kind": "refused", "field": field, "words": said, "lane": getattr(error, "lane", None)}
             yield {
-                ui.status: texts.status(texts.escape(in_words(error)), "error"),
+                ui.board: message({"messages": [there] if field else []}),
+                ui.status: texts.status(texts.escape(said), "error"),
                 ui.stop: gr.Button(interactive=False),
             }
         finally:
@@ -188,15 +202,14 @@ class Handlers:
     def check(self, text: str, voice: str | None, consent: bool) -> None:
         """Refuse with a sentence what is missing: text, voice or consent."""
         if not text or not text.strip():
-            raise UserError("There is no text yet; type something to say.")
+            raise Misplaced("text", "There is no text yet; type something to say.")
         if len(text) > self.limits.max_characters:
-            raise UserError(
-                f"The text has {len(text)} characters; the limit here is {self.limits.max_characters}: shorten it."
-            )
+            most = self.limits.max_characters
+            raise Misplaced("text", f"The text has {len(text)} characters; the limit here is {most}: shorten it.")
         if not voice:
-            raise UserError("There is no voice yet; pick one of the voices, or upload or record your own.")
+            raise Misplaced("voice", "There is no voice yet; pick one of the voices, or upload or record your own.")
         if not consent and not voices.is_example(voice):
-            raise UserError("Tick that this is your own voice or that you may use it.")
+            raise Misplaced("consent", "Tick that this is your own voice or that you may use it.")
 
     def requests(self, form: Form) -> list[Request]:
         """The baseline and the form's lanes, without their voice."""
@@ -215,7 +228,7 @@ class Handlers:
         box.add({"kind": "take", "lanes": [waiting(v, r, made, take) for v, r in zip(lives, requests)]})
         yield box.update()
         most = MOST if len(requests) > 1 else 1
-        for which, event in self.events(voice, form.prompt_text, requests, visitor, most):
+        for which, event in self.events(voice, form.prompt_text, requests, visitor, most, QUICK):
             live = lives[which]
             if isinstance(event, Heard):
                 notes = list(dict.fromkeys((*voice.notes, *event.notes)))
@@ -234,6 +247,12 @@ class Handlers:
                 if live.pending and (box.due or not live.sent):
                     box.add(*(lane.message() for lane in lives if lane.pending))
                     yield box.update()
+            elif isinstance(event, engine.Trace):
+                live.steps += map(plain, event.steps)
+            elif isinstance(event, engine.Looked):
+                shown = plots.so_far(attention_from(event.attention), live.steps, 1 / self.handle.get().frame_rate)
+                box.add({"kind": "looked", "id": live.id, **shown})
+                yield box.update()
             elif isinstance(event, engine.Done):
                 whole = dataclasses.replace(made, conditions=facts)
                 lanes[which] = lane_from(event, live.title, requests[which], whole, rate, live.curve)

@@ -41,6 +41,7 @@ class Inputs:
             "seconds": self.limits.max_seconds,
             "most": controls.MOST_LANES,
             "consent": texts.CONSENT,
+            "hears": self.views.ears.there,
         }
 
     def take_voice(self, path: str) -> dict[str, Any]:

@@ -9,13 +9,12 @@ import gradio as gr
 from gradio.utils import get_upload_folder
 
 from ...measure import summary
-from ...methods import METHODS
 from ..faults import Uploads
 from ..run import plots
 from ..run.warm import Warmth
 from ..service import Gate, Handle, Limits
 from ..zerogpu import zero_gpu
-from . import texts, views, voices
+from . import controls, texts, views, voices
 from .handlers import Handlers
 from .inputs import Inputs
 from .widgets import widget
@@ -46,6 +45,7 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
         ui.takes = gr.State([], time_to_live=3600)
         ui.clock = gr.Timer(1.0, active=False)  # ticks for a visitor who came while the model loads
         ui.mast = gr.HTML(texts.masthead(texts.facts(handle.now, handle.state)), elem_id="mast")
+        ui.tour = widget("tour")
         with gr.Row(elem_id="desk"):
             with gr.Column(scale=4, min_width=330, elem_id="inputs"):
                 ui.form = widget("form", [fill.preview, fill.take_voice, fill.transcribe], fill.catalogue())
@@ -88,7 +88,7 @@ def _stage(ui: SimpleNamespace) -> None:
             )
             ui.earlier = widget("earlier")
         with gr.Tab("How it works", id="about"):
-            gr.HTML(texts.about(METHODS), elem_id="how")
+            ui.how = widget("how", value=texts.about(controls.catalogue()))
 
 
 def _bind(ui: SimpleNamespace, act: Handlers, fill: Inputs, demo: gr.Blocks) -> None:

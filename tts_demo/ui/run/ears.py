@@ -7,13 +7,14 @@ can be quoted. Nothing is downloaded here: a judge that is not on this machine h
 from __future__ import annotations
 
 import threading
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ... import audio
 from ...config import SAMPLE_RATE
-from ...measure.judges import Judges, similarity, word_errors
+from ...measure.judges import Judges, missing, similarity, whisper_folder, word_errors
 from .session import Lane
 
 
@@ -22,6 +23,11 @@ class Ears:
 
     def __init__(self) -> None:
         self._judges, self._guard = Judges(download=False), threading.Lock()
+
+    @cached_property
+    def there(self) -> bool:
+        """Whether Whisper can be had without a download."""
+        return "WER" not in missing() and whisper_folder(download=False) is not None
 
     def transcribe(self, voice: audio.Recording) -> str:
         """What Whisper tiny.en hears; empty where it is not installed."""

@@ -124,10 +124,10 @@ def unread(attention: Attention) -> list[int]:
     ]
 
 
-def timeline(lane: Lane) -> list[list[Any]]:
+def timeline(steps: Sequence[dict[str, Any]]) -> list[list[Any]]:
     """[first frame, frames, marks, milliseconds, proposed, accepted] of every step."""
     rows, first = [], 0
-    for s in lane.steps:
+    for s in steps:
         marks = [str(m).rstrip("|") for m in s.get("marks", ())]
         rows.append([first, s["frames"], marks, round(s["ms"], 2), s.get("proposed", 0), s.get("accepted", 0)])
         first += s["frames"]
@@ -153,7 +153,7 @@ def lane_payload(lane: Lane, lane_id: str, take_id: str, recorded: str = "") -> 
         "spectrogram": b64(spectrogram(lane.audio, lane.sample_rate)) if len(lane.audio) else "",
         "bands": BANDS,
         "nyquist": lane.sample_rate / 2000,
-        "timeline": timeline(lane),
+        "timeline": timeline(lane.steps),
         "kv": [s["kv_bytes"] for s in lane.steps],
         "curve": np.round(thin(lane.curve), 4).tolist(),
         "figures": {k: v for k, v in lane.metrics.items() if isinstance(v, (int, float, str)) and k != "method_stats"},
@@ -162,6 +162,14 @@ def lane_payload(lane: Lane, lane_id: str, take_id: str, recorded: str = "") -> 
         "attention": attention_payload(lane.attention) if lane.attention else None,
         "own": own_plots(lane),
     }
+
+
+def so_far(attention: Attention, steps: Sequence[dict[str, Any]], frame: float) -> dict[str, Any]:
+    """What is drawn of a lane that still speaks: map, passes and cache. ``frame``: seconds of one."""
+    shown = attention_payload(attention) | {"unread": []}  # the rest of the text is yet to come
+    seconds = round(frame * sum(s["frames"] for s in steps), 4)
+    kv = [s["kv_bytes"] for s in steps]
+    return {"attention": shown, "timeline": timeline(steps), "kv": kv, "frame": frame, "seconds": seconds}
 
 
 def speeds(take: Take) -> dict[str, Any]:

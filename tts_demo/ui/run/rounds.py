@@ -35,12 +35,21 @@ def wanted(seconds: float) -> int:
 
 
 def rounds(
-    stack: Any, requests: Sequence[Request], should_stop: Callable[[], bool] = lambda: False, most: int = MOST
+    stack: Any,
+    requests: Sequence[Request],
+    should_stop: Callable[[], bool] = lambda: False,
+    most: int = MOST,
+    quick: float = 0.0,
 ) -> Iterator[tuple[int, engine.Event | Round]]:
     """(which lane, its next event) of a first round, then ``(-1, Round)`` at the end of every round. ``most``: 1 for
-    the first alone, untold. A round that was stopped is not counted."""
+    the first alone, untold. A round that was stopped is not counted. ``quick``: while the RTF of all lanes together is
+    below it, the first round also yields ``Looked`` events."""
     done: dict[int, engine.Done] = {}
-    for which, event in turns(stack, requests, should_stop=should_stop):
+    pace: dict[int, float] = {}
+    watch = lambda: len(pace) == len(requests) and sum(pace.values()) < quick
+    for which, event in turns(stack, requests, should_stop=should_stop, watch=watch):
+        if isinstance(event, engine.Stats) and event.snapshot.audio_seconds > 0:
+            pace[which] = event.snapshot.rtf
         if isinstance(event, engine.Done):
             done[which] = event
         yield which, event

@@ -244,16 +244,11 @@ def lane_from(
 ) -> Lane:
     """The engine's ``Done`` event as a ``Lane`` of one round so far."""
     metrics = dataclasses.asdict(done.snapshot)
+    if len(done.ends) > 1:  # the cache is compared within the first segment, for it begins anew with each
+        metrics["first_segment_seconds"] = done.ends[0] * done.snapshot.audio_seconds / max(1, done.ends[-1])
     attention = None
     if done.attention is not None:
-        a = done.attention
-        attention = Attention(
-            np.asarray(a.weights, dtype=np.float16),
-            tuple(a.labels),
-            np.asarray(a.step_start_seconds, dtype=np.float32),
-            np.asarray(a.step_end_seconds, dtype=np.float32),
-            tuple(getattr(label, "word", "") for label in a.labels),
-        )
+        attention, a = attention_from(done.attention), done.attention
         metrics |= {k: float(getattr(a, k)) for k in ("diagonality", "monotonicity", "coverage")}
     return Lane(
         made=made,
@@ -264,7 +259,7 @@ def lane_from(
         sample_rate=sample_rate,
         codes=np.asarray(done.codes),
         metrics=metrics,
-        steps=[_plain(dataclasses.asdict(step)) for step in done.trace.steps],
+        steps=[plain(step) for step in done.trace.steps],
         curve=np.asarray(curve, dtype=np.float32).reshape(-1, 3),
         attention=attention,
         stopped=done.stopped,
@@ -274,8 +269,20 @@ def lane_from(
     )
 
 
-def _plain(step: dict[str, Any]) -> dict[str, Any]:
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in step.items()}
+def attention_from(found: Any) -> Attention:
+    """The engine's ``AttentionMap`` as it is kept."""
+    return Attention(
+        np.asarray(found.weights, dtype=np.float16),
+        tuple(found.labels),
+        np.asarray(found.step_start_seconds, dtype=np.float32),
+        np.asarray(found.step_end_seconds, dtype=np.float32),
+        tuple(getattr(label, "word", "") for label in found.labels),
+    )
+
+
+def plain(step: Any) -> dict[str, Any]:
+    """One ``StepRecord`` in JSON's types."""
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(step).items()}
 
 
 def to_int16(samples: np.ndarray) -> np.ndarray:

@@ -47,7 +47,7 @@
       const stay = shown.filter((id) => pinned.has(id) && store.get(id));
       stand([...m.lanes.map((l) => l.id), ...stay.slice(0, MOST - m.lanes.length)]);
     },
-    start(m) { const l = pending.get(m.id); if (!l) return; l.note = "speaking"; deck.open(m.id, m.sr, m.length); tell(); },
+    start(m) { const l = pending.get(m.id); if (!l) return; l.note = "speaking"; l.expected = m.length; deck.open(m.id, m.sr, m.length); tell(); },
     chunk(m) {
       const l = pending.get(m.id);
       if (!l) return;
@@ -56,6 +56,7 @@
       deck.push(m.id, TTSD.floats(TTSD.raw(m.pcm)));
       tell();
     },
+    looked({ kind, id, ...seen }) { const l = pending.get(id); if (l) { Object.assign(l, seen); tell(); } },   // its map so far
     lane(m) {
       pending.delete(m.lane.id);
       store.put({ ...m.lane, speed: m.lane.speed || null });
@@ -63,6 +64,7 @@
       keep(); tell();
     },
     speeds(m) { for (const [id, speed] of Object.entries(m.lanes)) { const l = store.get(id); if (l) store.put({ ...l, speed }); } tell(); },
+    refused: (m) => TTSD.form.refuse(m),
     figures(m) { const l = store.get(m.id); if (l) store.put({ ...l, figures: { ...l.figures, ...m.figures } }); tell(); },
     map(m) { const l = store.get(m.id); if (l) { l.attention = { ...m.attention, view: Date.now() }; tell(); } },
     show(m) {                    // a recorded take; on arrival what this browser keeps goes before it
@@ -95,8 +97,8 @@
     const empty = h("p", { class: "quiet empty card" }, "Lanes appear here: each with its sound, its figures, and which part of the text it looked at while it spoke.");
     const options = (select, rows, value) => { const now = JSON.stringify(rows); if (select.dataset.rows !== now) { select.dataset.rows = now; select.replaceChildren(...rows.map(([v, w]) => h("option", { value: v }, w))); } select.value = value; };
     const draw = () => {
-      const all = board.lanes(), done = all.filter(TTSD.count.done), maps = done.filter((l) => l.attention);
-      look.span = Math.max(0.5, ...done.map((l) => l.seconds)); look.peak = Math.max(1e-6, ...maps.map((l) => l.attention.peak));
+      const all = board.lanes(), done = all.filter(TTSD.count.done), maps = all.filter((l) => l.attention);
+      look.span = Math.max(0.5, ...done.map((l) => l.seconds), ...maps.map((l) => Math.max(l.seconds, TTSD.count.done(l) ? 0 : l.expected))); look.peak = Math.max(1e-6, ...maps.map((l) => l.attention.peak));
       const second = TTSD.count.common(all);
       for (const [id, card] of cards) if (!shown.includes(id)) { card.close(); card.root.remove(); cards.delete(id); }
       for (const l of all) {

@@ -61,10 +61,9 @@
   };
 
   const bars = (root, p, slot, name) => {
-    const box = h("div", { class: `chart bars slot-${slot}` }, h("div", { class: "chart-head" }, h("h4", {}, p.title), h("small", {}, name)));
-    const top = Math.max(...p.y, 1e-9);
-    const rows = p.x.map((x, i) => h("div", { class: "bar" }, h("span", {}, x), h("i", { style: `width:${(70 * p.y[i] / top).toFixed(1)}%` }), h("b", {}, `${+p.y[i].toFixed(3)} ${p.unit}`)));
-    box.append(...rows);
+    const row = 21, left = 70, top = Math.max(...p.y, 1e-9), svg = s("svg", { role: "img", height: row * p.x.length, "aria-label": `${p.title}: ` + p.x.map((x, i) => `${x} ${+p.y[i].toFixed(3)}`).join("; ") });
+    const box = h("div", { class: "chart" }, h("div", { class: "chart-head" }, h("h4", {}, p.title), h("small", {}, name)), svg);
+    svg.append(...p.x.flatMap((x, i) => [s("text", { x: left - 8, y: row * i + 14, "text-anchor": "end" }, x), s("rect", { x: left, y: row * i + 2, height: 15, rx: 3, width: `${Math.max(0.5, 60 * p.y[i] / top).toFixed(1)}%`, class: `end slot-${slot}` }), s("text", { x: "100%", y: row * i + 14, "text-anchor": "end" }, `${+p.y[i].toFixed(3)} ${p.unit}`)]));
     root.append(box);
   };
   TTSD.scatter = (root, p) => {   // lower left is better: faster and better understood
@@ -80,9 +79,13 @@
       const parts = [s("text", { x: (left + w - right) / 2, y: height - 4, "text-anchor": "middle" }, `${p.x_label}, ${p.y_label} upwards; lower left is better`)];
       for (const t of ticks(ys, 3)) parts.push(s("line", { x1: left, x2: w - right, y1: y(t), y2: y(t), class: "grid" }), s("text", { x: left - 7, y: y(t) + 4, "text-anchor": "end" }, `${+(100 * t).toFixed(1)} %`));
       for (const t of ticks(xs, 4)) parts.push(s("text", { x: x(t), y: height - 22, "text-anchor": "middle" }, `${+t.toFixed(2)}`));
-      for (const [px, py, name] of p.points) {
-        const slot = name.startsWith("baseline") ? 0 : 1, past = x(px) > w * 0.6;
-        parts.push(s("circle", { cx: x(px), cy: y(py), r: 4.5, class: `end slot-${slot}` }), s("text", { x: x(px) + (past ? -8 : 8), y: y(py) + 4, "text-anchor": past ? "end" : "start" }, name));
+      const taken = [];            // labels that are written already: no other is put on them
+      for (const [px, py, name] of [...p.points].sort((a, b) => a[1] - b[1])) {
+        const slot = name.startsWith("baseline") ? 0 : 1, past = x(px) > w * 0.6, long = 6 * name.length, from = past ? x(px) - 8 - long : x(px) + 8;
+        let down = y(py) + 4;
+        while (taken.some(([a, b, v]) => a < from + long && from < b && Math.abs(v - down) < 12)) down -= 12;
+        taken.push([from, from + long, down]);
+        parts.push(s("circle", { cx: x(px), cy: y(py), r: 4.5, class: `end slot-${slot}` }), s("text", { x: x(px) + (past ? -8 : 8), y: down, "text-anchor": past ? "end" : "start" }, name));
       }
       svg.replaceChildren(...parts);
     };

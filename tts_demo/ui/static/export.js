@@ -1,4 +1,4 @@
-// Saving what is on the board: maps as pictures with their conditions in them, and the whole comparison as one page that plays without a server.
+// Saving what is on the board: maps and charts as pictures with their conditions in them, and the whole comparison as one page that plays without a server.
 (() => {
   const { h, s } = TTSD;
   const escape = (text) => String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" }[c]));
@@ -12,41 +12,42 @@
     g.drawImage(view.gutter, 0, 0); g.drawImage(view.canvas, view.gutter.width, 0);
     return { canvas: all, scale, gutter: view.gutter.width / all.width, width: all.width / scale, height: all.height / scale };
   };
-  const picture = (lane) => {    // with what made it above and its conditions beneath
-    const map = bare(lane);
-    if (!map) return null;
-    const c = document.createElement("canvas"), lines = under(lane), wide = Math.max(map.width, 640), g = TTSD.canvas(c, wide, map.height + 74);
-    g.fillStyle = TTSD.colour("--card"); g.fillRect(0, 0, wide, map.height + 74);
-    g.drawImage(map.canvas, 0, 46, map.width, map.height);
-    const font = getComputedStyle(document.body).fontFamily;
-    [[`650 14px ${font}`, "--ink", 18], [`12px ${font}`, "--quiet", 36], [`11px ${font}`, "--quiet", map.height + 64]].forEach(([face, ink, y], i) => { g.font = face; g.fillStyle = TTSD.colour(ink); g.fillText(lines[i], 8, y, wide - 16); });
-    return { canvas: c, width: wide, height: map.height + 74, map, lines };
+  // A picture that can leave the page: lines of text above and beneath what is drawn, on this theme's card.
+  const sheet = (width, height, above, body, beneath) => {
+    const line = (size, y, text, ink) => s("text", { x: 8, y, "font-size": size, fill: TTSD.colour(ink) }, text), ruler = document.createElement("canvas").getContext("2d");
+    ruler.font = "14px sans-serif";
+    const top = 14 + 18 * above.length, wide = Math.ceil(Math.max(width, ...above.map((t) => ruler.measureText(t).width + 20), ...beneath.map((t) => 0.82 * ruler.measureText(t).width + 20))), tall = top + height + 18 * beneath.length + 12;
+    body.setAttribute("transform", `translate(0 ${top})`);
+    return s("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${wide} ${tall}`, width: wide, height: tall, "font-family": "sans-serif" }, s("rect", { width: wide, height: tall, fill: TTSD.colour("--card") }),
+      ...above.map((t, i) => line(i ? 12 : 14, 20 + 18 * i, t, i ? "--quiet" : "--ink")), body, ...beneath.map((t, i) => line(11, top + height + 18 * (i + 1), t, "--quiet")));
   };
-  const png = (lane) => { const p = picture(lane); if (p) p.canvas.toBlob((blob) => TTSD.save(`${lane.method}-map.png`, blob)); };
-  const svg = (lane) => {        // text as text, so that it can be set in another size; the map itself is a picture in it
-    const p = picture(lane);
-    if (!p) return;
-    const root = s("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${p.width} ${p.height}`, width: p.width, height: p.height, "font-family": "sans-serif" },
-      s("rect", { width: p.width, height: p.height, fill: TTSD.colour("--card") }), s("image", { href: p.map.canvas.toDataURL(), x: 0, y: 46, width: p.map.width, height: p.map.height }),
-      ...[[14, 18, "--ink"], [12, 36, "--quiet"], [11, p.map.height + 64, "--quiet"]].map(([size, y, ink], i) => s("text", { x: 8, y, "font-size": size, fill: TTSD.colour(ink) }, p.lines[i])));
-    TTSD.save(`${lane.method}-map.svg`, new Blob([new XMLSerializer().serializeToString(root)], { type: "image/svg+xml" }));
+  const svg = (name, drawn) => { if (drawn) TTSD.save(`${name}.svg`, new Blob([new XMLSerializer().serializeToString(drawn)], { type: "image/svg+xml" })); };
+  const png = async (name, drawn) => {         // the same at twice its size
+    if (!drawn) return;
+    const image = new Image(), c = document.createElement("canvas"), { width, height } = drawn.viewBox.baseVal;
+    image.src = `data:image/svg+xml,${encodeURIComponent(new XMLSerializer().serializeToString(drawn))}`;
+    await image.decode();
+    c.width = 2 * width; c.height = 2 * height;
+    c.getContext("2d").drawImage(image, 0, 0, c.width, c.height);
+    c.toBlob((blob) => TTSD.save(`${name}.png`, blob));
   };
-  const charts = () => {         // as drawn, with the colours of this theme and the conditions of the first lane
-    const drawn = [...document.querySelectorAll("#figures .charts .chart")], first = TTSD.board.lanes().find(TTSD.count.done);
-    if (!first) return;
-    const root = s("svg", { xmlns: "http://www.w3.org/2000/svg", "font-family": "sans-serif" });
+  const map = (lane) => {
+    const m = bare(lane), [title, made, conditions] = under(lane);
+    return m && sheet(m.width, m.height, [title, made], s("g", {}, s("image", { href: m.canvas.toDataURL(), width: m.width, height: m.height })), [conditions]);
+  };
+  const charts = () => {         // all charts as they are drawn, one under the other; the conditions of every lane beneath
+    const all = s("g", {}), look = ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "opacity"];
     let y = 0, wide = 0;
-    for (const box of drawn) {
-      const inner = box.querySelector("svg"), copy = inner.cloneNode(true), w = inner.clientWidth;
-      [...inner.querySelectorAll("*")].forEach((e, i) => { const look = getComputedStyle(e), c = copy.querySelectorAll("*")[i]; for (const k of ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size"]) c.setAttribute(k, look.getPropertyValue(k)); });
-      copy.setAttribute("x", 8); copy.setAttribute("y", y + 40); copy.setAttribute("width", w);
-      const names = [...box.querySelectorAll(".legend span")].map((e) => `${e.childNodes[1].textContent} ${e.querySelector("b").textContent}`).join(", ");
-      root.append(s("text", { x: 4, y: y + 16, "font-size": 14 }, `${box.querySelector("h4").textContent}, ${box.querySelector("small").textContent}`), s("text", { x: 4, y: y + 34, "font-size": 11 }, names), copy);
-      y += 200; wide = Math.max(wide, w + 16, 820);
+    for (const box of document.querySelectorAll("#figures .chart")) {
+      const inner = box.querySelector("svg"), copy = inner.cloneNode(true), { width, height } = inner.getBoundingClientRect(), head = (size, down, text) => s("text", { x: 8, y: y + down, "font-size": size, fill: TTSD.colour("--ink") }, text);
+      if (!width) continue;
+      const parts = copy.querySelectorAll("*");
+      inner.querySelectorAll("*").forEach((e, i) => { const seen = getComputedStyle(e); for (const k of look) parts[i].setAttribute(k, seen.getPropertyValue(k)); });
+      for (const [k, v] of Object.entries({ x: 8, y: y + 44, width, height })) copy.setAttribute(k, v);
+      all.append(head(13, 16, [...box.querySelectorAll("h4, small")].map((e) => e.textContent).join(", ")), head(11, 34, [...box.querySelectorAll(".legend span")].map((e) => `${e.childNodes[1].textContent} ${e.querySelector("b").textContent}`).join(", ")), copy);
+      y += height + 60; wide = Math.max(wide, width + 16);
     }
-    root.append(s("text", { x: 4, y: y + 12, "font-size": 11 }, `${TTSD.madeWords(first).join(" · ")} · ${first.conditions.join(" · ")}`));
-    root.setAttribute("viewBox", `0 0 ${wide} ${y + 24}`);
-    TTSD.save("charts.svg", new Blob([new XMLSerializer().serializeToString(root)], { type: "image/svg+xml" }));
+    return y ? sheet(wide, y, [document.title], all, TTSD.board.lanes().filter(TTSD.count.done).flatMap((l) => { const [title, made, conditions] = under(l); return [`${title} · ${made}`, conditions]; })) : null;
   };
 
   TTSD.page = () => {            // one file: sound, maps whose lines move together, figures, conditions
@@ -71,11 +72,11 @@ if(o.m)o.m.onclick=e=>{const b=o.m.getBoundingClientRect(),l=+o.m.dataset.left,x
 
   TTSD.mounts.export = (root) => {
     root.className = "row exports";
+    const pair = (words, name, draw) => [TTSD.button(`${words} (PNG)`, { class: "small" }, () => png(name, draw())), TTSD.button("SVG", { class: "small", "aria-label": `${words} as SVG` }, () => svg(name, draw()))];
     const draw = () => {
       const lanes = TTSD.board.lanes().filter(TTSD.count.done);
       root.replaceChildren(...(lanes.length ? [TTSD.button("Save as one page (HTML)", { class: "small" }, () => TTSD.save("comparison.html", new Blob([TTSD.page()], { type: "text/html" }))),
-        TTSD.button("Charts (SVG)", { class: "small" }, charts),
-        ...lanes.filter((l) => l.attention).flatMap((l) => [TTSD.button(`Map of ${l.title} (PNG)`, { class: "small" }, () => png(l)), TTSD.button("SVG", { class: "small", "aria-label": `Map of ${l.title} as SVG` }, () => svg(l))])] : []));
+        ...pair("Charts", "charts", charts), ...lanes.filter((l) => l.attention).flatMap((l) => pair(`Map of ${l.title}`, `${l.method}-map`, () => map(l)))] : []));
     };
     TTSD.board.on(draw);
     draw();

@@ -11,13 +11,13 @@
   };
   const growth = (lane, t) => {  // bytes that a second of audio adds, from the first pass that emits audio until ``t``
     const at = ends(lane), first = at.findIndex((e) => e > 0);
-    return first < 0 || t - at[first] < 0.05 ? null : (kvAt(lane, t) - lane.kv[first]) / (t - at[first]);
+    return first < 0 || t - at[first] < 0.05 ? null : Math.max(0, kvAt(lane, t) - lane.kv[first]) / (t - at[first]);
   };
   const done = (lane) => lane && lane.wav !== undefined;
   const reference = (lane) => { const id = `${lane.take}.0`; return id === lane.id ? null : TTSD.store.get(id) || null; };
-  const common = (lanes) => {    // the last tenth of a second that every one of them and its baseline reach
+  const common = (lanes) => {    // the last tenth of a second that every one of them and its baseline reach before a cache begins anew
     const all = lanes.filter(done).flatMap((l) => [l, reference(l)]).filter((l) => done(l) && l.seconds > 0.2);
-    return all.length ? Math.floor(10 * Math.min(...all.map((l) => l.seconds)) + 1e-6) / 10 : 0;
+    return all.length ? Math.floor(10 * Math.min(...all.map((l) => Math.min(l.seconds, l.figures.first_segment_seconds || Infinity))) + 1e-6) / 10 : 0;
   };
   const share = (a, b) => a === null || b === null || !b ? null : a / b;
   const times = (x) => `${x >= 10 ? x.toFixed(0) : x >= 1 ? x.toFixed(1) : x.toFixed(2)}`;

@@ -24,7 +24,23 @@
   const keep = () => { const { own, consent, ...rest } = state; store.note("form", rest); };
 
   TTSD.form = {
+    method: (name) => ask && method(name),
     value: () => state ? { ...state, lanes: state.lanes.map((l) => ({ ...l, options: { ...l.options } })) } : null,
+    refuse({ field, words, lane }) {               // what is wrong with a field, beside it
+      if (lane !== null && lane !== undefined) { chosen = lane; drawn(); }
+      const e = document.getElementById(field), place = e && (e.closest(".dial, .tick, .form .row") || e);
+      TTSD.form.accept();
+      if (!e) return;
+      for (let fold = e.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+      place.after(h("p", { class: "quiet bad", id: "refused" }, words));
+      e.setAttribute("aria-invalid", "true"); e.setAttribute("aria-errormessage", "refused");
+      e.focus({ preventScroll: true }); place.scrollIntoView({ block: "center" });
+    },
+    accept() {
+      const e = document.getElementById("refused"), bad = document.querySelector("[aria-errormessage=refused]");
+      if (e) e.remove();
+      if (bad) ["aria-invalid", "aria-errormessage"].forEach((k) => bad.removeAttribute(k));
+    },
     use(lanes) {                 // settings of an earlier run
       const first = lanes[0], others = lanes.filter((l) => l.id !== `${l.take}.0`);
       const { voice, ...made } = first.made;
@@ -44,7 +60,7 @@
   const dialOf = (d, value, set, id) => {
     const help = d.help ? h("small", { class: "quiet", id: `${id}-help` }, d.help) : null, described = d.help ? `${id}-help` : null;
     const label = `${d.label}${d.unit ? ` (${d.unit})` : ""}`;
-    if (d.kind === "choice") return h("fieldset", { class: "dial" }, h("legend", {}, label), h("div", { class: "chips" }, ...d.choices.map((c, i) => {
+    if (d.kind === "choice") return h("fieldset", { class: "dial", id }, h("legend", {}, label), h("div", { class: "chips" }, ...d.choices.map((c, i) => {
       const r = h("input", { type: "radio", name: id, id: `${id}-${i}`, checked: c === value, value: c });
       r.onchange = () => set(c);
       return h("span", { class: "chip" }, r, h("label", { for: r.id }, String(c).replaceAll(",", ", ")));
@@ -61,6 +77,7 @@
 
   TTSD.mounts.form = (root, trigger, server, upload) => {
     root.className = "form";
+    root.addEventListener("input", () => TTSD.form.accept());
     const build = () => {
       const panel = (n, name, ...kids) => h("section", { class: "card panel", "aria-labelledby": `step-${n}` }, h("h2", { id: `step-${n}` }, h("b", { "aria-hidden": "true" }, n), name), ...kids);
       const picker = TTSD.voicePicker(ask, {
@@ -68,7 +85,7 @@
         async own(file) {
           const sent = await upload(file), answer = await server.take_voice(sent.path);
           if (answer.error) return answer;
-          state.voice = ""; state.own = answer.path; state.consent = false; state.prompt_text = answer.text || ""; keep();
+          state.voice = ""; state.own = answer.path; state.consent = false; state.prompt_text = ""; keep();
           return { ...answer, url: `gradio_api/file=${answer.path}` };
         },
         consent: (on) => { state.consent = on; },
@@ -122,8 +139,6 @@
           presets.replaceChildren(...m.presets.map((p) => TTSD.button(p.name, { class: "small", "aria-pressed": String(p.name === now) }, () => { lane.options = { ...p.options }; keep(); lanes(); edit(); })), ...(now === "Custom" ? [h("span", { class: "tag" }, "Custom")] : []));
         };
         mark();
-        const idea = h("div", {});
-        idea.innerHTML = m.card;   // the server's own markup
         editor.replaceChildren(
           h("fieldset", { class: "methods" }, h("legend", { class: "only-read" }, `Method of setting ${chosen + 1}`), h("div", { class: "chips" }, ...ask.methods.map((k) => {
             const r = h("input", { type: "radio", name: "method", id: `method-${k.name}`, value: k.name, checked: k.name === lane.method });
@@ -131,7 +146,7 @@
             return h("span", { class: "chip" }, r, h("label", { for: r.id }, k.title));
           }))), ...(m.presets.length ? [presets] : []),
           ...m.dials.map((d) => dialOf(d, lane.options[d.name], (v) => { lane.options[d.name] = v; keep(); mark(); lanes(); }, `dial-${d.name}`)),
-          h("details", { class: "about-method", open: store.noted("about-method", false) }, h("summary", {}, "What this method does"), idea));
+          h("details", { class: "about-method", open: store.noted("about-method", false) }, h("summary", {}, "What this method does"), TTSD.methodCard(m)));
         editor.querySelector(".about-method").ontoggle = (e) => store.note("about-method", e.target.open);
       };
 

@@ -112,7 +112,7 @@
         warn.replaceChildren(...sentences.map((w) => h("li", {}, w)));
         save.disabled = !TTSD.count.done(lane);
         numbers(now.second);
-        const want = TTSD.count.done(lane) ? JSON.stringify([look, lane.attention && lane.attention.map.length, lane.attention && lane.attention.view]) : "";
+        const map = lane.attention, want = TTSD.count.done(lane) || map ? JSON.stringify([look, map && map.map.length, map && map.view, !!lane.wav]) : "";
         if (want !== key) {
           key = want;
           if (view) view.close();

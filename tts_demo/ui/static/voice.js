@@ -16,11 +16,11 @@
     NotReadableError: "Another program is using the microphone: close it, or upload a file.",
   };
 
-  // ask: { voices, consent }, on: { pick(name), own(file) -> Promise, consent(bool), said(text), transcribe() -> Promise }
+  // ask: { voices, consent, hears: whether a recogniser is there }, on: { pick(name), own(file) -> Promise, consent(bool), said(text), transcribe() -> Promise }
   TTSD.voicePicker = (ask, on) => {
     const heard = new Audio();
     let playing = null;
-    const chips = h("div", { class: "voices" }), rows = new Map();
+    const chips = h("div", { class: "voices", id: "voice", tabindex: "-1" }), rows = new Map();
     const chip = (value, name, url) => {
       const radio = h("input", { type: "radio", name: "voice", value, id: `voice-${value || "own"}` });
       const words = h("label", { for: radio.id }, name);
@@ -46,14 +46,20 @@
     const record = TTSD.button("Record", { class: "small" }, () => { if (taking) stop(); else start(); });
     const tick = h("input", { type: "checkbox", id: "consent" }), consent = h("label", { class: "tick", for: "consent", hidden: true }, tick, ask.consent);
     const said = h("textarea", { id: "prompt-text", rows: "2", maxlength: "400", placeholder: "Word for word; leave it empty if unsure" });
-    const guess = TTSD.button("Transcribe automatically", { class: "small" }, async () => {
-      guess.disabled = true; guess.textContent = "Listening…";
-      const answer = await on.transcribe();
-      guess.disabled = false; guess.textContent = "Transcribe automatically";
-      if (answer.text) { said.value = answer.text; on.said(answer.text); }
-      note.textContent = answer.error || (answer.text ? "Written down by a machine: correct it, or leave it empty." : "Nothing was understood.");
-    });
-    const transcript = h("details", { hidden: true }, h("summary", {}, "What the recording says (optional)"), h("label", { for: "prompt-text", class: "only-read" }, "What the recording says"), said, guess);
+    const hint = h("p", { class: "quiet", id: "transcribing", role: "status" });
+    let turn = 0;
+    const write = async (pressed) => {       // a machine's guess; what the visitor types meanwhile stays
+      const mine = ++turn, before = said.value;
+      guess.disabled = true; hint.textContent = "Transcribing…";
+      const answer = await on.transcribe().catch(() => ({ error: "The recording could not be transcribed; try again, or type what it says." }));
+      if (mine !== turn) return;             // another recording came
+      guess.disabled = false;
+      if (said.value !== before) hint.textContent = "What you typed stays.";
+      else if (answer.text) { said.value = answer.text; on.said(answer.text); hint.textContent = "Written down by a machine: correct it, or leave it empty."; }
+      else hint.textContent = answer.error || (pressed ? "Nothing was understood." : "");
+    };
+    const guess = TTSD.button("Transcribe automatically", { class: "small", hidden: !ask.hears }, () => write(true));
+    const transcript = h("details", { hidden: true }, h("summary", {}, "What the recording says (optional)"), h("label", { for: "prompt-text", class: "only-read" }, "What the recording says"), said, hint, guess);
     tick.onchange = () => on.consent(tick.checked);
     said.oninput = () => on.said(said.value);
     const drop = h("div", { class: "drop" }, h("b", {}, "Upload or record your own"), h("div", { class: "row" }, upload, record, h("span", { class: "quiet" }, "or drop a file here")), file);
@@ -66,9 +72,9 @@
       note.className = answer.error ? "quiet bad" : "quiet";
       note.textContent = answer.error || answer.words;
       if (answer.error) return;
-      ownUrl = answer.url; said.value = answer.text || ""; tick.checked = false;
+      ownUrl = answer.url; said.value = hint.textContent = ""; tick.checked = false; transcript.open = true;
       picker.show("", true);
-      if (answer.text) note.textContent += " Its words were written down by a machine: correct them below.";
+      if (ask.hears) write(false);
     };
     file.onchange = () => { if (file.files[0]) take(file.files[0]); file.value = ""; };
     drop.addEventListener("dragover", (e) => { e.preventDefault(); drop.classList.add("over"); });

@@ -1,0 +1,258 @@
+"""What the page promises, point by point, on every screen: wide, narrow and a phone, in both themes. One visit a
+screen, on the toy stack, with the voices and recorded runs that ship."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from pages import arrived, browser, choose, lanes, needs_chromium, newcomer, open_tab, speak  # noqa: F401 (fixtures)
+from toy import ToyStack, served, voice_file
+
+from tts_demo.methods import METHODS
+from tts_demo.ui.page import handlers
+from tts_demo.ui.run.ears import Ears
+
+pytestmark = needs_chromium
+SCREENS = [(w, h, scheme) for w, h in ((1440, 900), (1024, 768), (390, 844)) for scheme in ("light", "dark")]
+TEXT = "Seven jazzy words went by. " * 6
+HEARD = "What a machine heard."
+TYPES_MEANWHILE = """() => {
+    const field = document.getElementById("prompt-text"), says = document.getElementById("transcribing");
+    new MutationObserver(() => {
+        if (says.textContent !== "Transcribing…") return;
+        field.value = "Mine.";
+        field.dispatchEvent(new Event("input", { bubbles: true }));
+    }).observe(says, { childList: true });
+}"""
+SHOTS = os.environ.get("TTS_DEMO_SHOTS")  # a folder: pictures of every screen to look at
+
+
+@pytest.fixture(scope="module")
+def address():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(handlers, "QUICK", 1e9)  # maps grow, however slow this machine is
+        patch.setattr(Ears, "there", True)
+        patch.setattr(Ears, "transcribe", lambda self, voice: HEARD)
+        with served(ToyStack(), max_seconds=30) as (url, _):
+            yield url
+
+
+@pytest.fixture(scope="module", params=SCREENS, ids=lambda s: f"{s[0]}-{s[2]}")
+def page(request, browser, address):
+    width, height, scheme = request.param
+    page = newcomer(browser, address, viewport={"width": width, "height": height}, color_scheme=scheme)
+    page.wide, page.name = width, f"{width}-{scheme}"
+    page.goto(f"{address}?max_seconds=3")
+    arrived(page)
+    yield page
+    fits(page)
+    assert page.said == [] and page.fetched == []
+    page.context.close()
+
+
+@pytest.fixture(scope="module")
+def spoken(page):
+    """Two settings beside the baseline have spoken. ``grown``: steps of every map that was drawn while they did."""
+    if page.is_visible("#tour-skip"):
+        page.click("#tour-skip")
+    page.fill("#text", TEXT)
+    page.click("#add-lane")
+    choose(page, "ssd", 1)
+    page.evaluate(
+        "() => { window.grown = []; TTSD.board.on(() => TTSD.board.lanes().forEach(l => {"
+        " if (l.attention && !l.wav) window.grown.push([l.id, l.attention.steps]); })); }"
+    )
+    speak(page)
+    page.grown = {}
+    for lane, steps in page.evaluate("window.grown"):
+        page.grown.setdefault(lane, [])
+        if steps not in page.grown[lane]:
+            page.grown[lane].append(steps)
+    return page
+
+
+def fits(page):
+    assert page.evaluate("document.documentElement.scrollWidth") == page.wide
+
+
+def shot(page, name):
+    if SHOTS:
+        page.screenshot(path=Path(SHOTS) / f"{name}-{page.name}.png")
+
+
+def saved(page, button):
+    with page.expect_download() as download:
+        page.get_by_role("button", name=button, exact=True).click()
+    return Path(download.value.path())
+
+
+def test_8_a_first_visitor_is_led_through_the_recorded_run_and_may_skip_it(page):
+    assert page.is_visible("#tour-skip") and len(page.query_selector_all(".lane .map")) >= 2
+    shot(page, "first")
+    page.focus("#tour-next")
+    page.keyboard.press("Enter")
+    page.wait_for_function("TTSD.deck.playing")
+    seen = page.evaluate(
+        "async () => { const seen = new Set(); for (let i = 0; i < 14; i++) {"
+        " seen.add(document.querySelector('.tour-picture').innerText.split('\\n')[1]);"
+        " await new Promise(f => setTimeout(f, 60)); } return [...seen]; }"
+    )
+    passes = [int(found[1]) for line in seen if (found := re.match(r"pass (\d+) of \d+ emits", line or ""))]
+    assert len(passes) >= 3 and passes == sorted(passes)  # the picture moves with the passes of the run
+    captions = [page.inner_text(".tour .caption")]
+    while page.inner_text("#tour-next") == "Next":
+        assert page.locator(".toured").count() == 1 and not page.query_selector("#refused")
+        if len(captions) == 2:
+            shot(page, "tour")
+        page.keyboard.press("ArrowRight")
+        captions.append(page.inner_text(".tour .caption"))
+        box = page.locator(".tour").bounding_box()
+        assert 0 <= box["y"] < 300  # in sight whatever it points at
+    for word in ("One pass is", "The map", "KV cache", "Your turn"):
+        assert sum(word in caption for caption in captions) == 1
+    assert len(set(captions)) == len(captions)
+    page.keyboard.press("Escape")
+    assert not page.is_visible(".tour") and not page.evaluate("TTSD.deck.playing")
+    page.reload()
+    arrived(page)
+    assert not page.is_visible(".tour") and page.is_visible(".lane .map")
+    fits(page)
+
+
+def test_1_lanes_stand_side_by_side_and_can_be_pinned_removed_and_laid_beside(spoken):
+    page, shown = spoken, lanes(spoken)
+    assert [lane["method"] for lane in shown] == ["baseline", "tldr", "ssd"]
+    places = [page.locator(f"[data-id='{lane['id']}']").bounding_box() for lane in shown]
+    side_by_side = places[1]["x"] > places[0]["x"]
+    assert side_by_side == (page.wide != 1024)  # below one another on a narrow page, swiped on a phone
+    assert page.locator(".lane .play:enabled").count() == 3 and page.locator(".lane .map").count() == 3
+    last = shown[2]["id"]
+    page.click(f"[data-id='{last}'] button:has-text('Pin')")
+    assert page.evaluate("id => TTSD.board.pinned(id)", last)
+    page.click(f"[data-id='{last}'] button[aria-label^='Remove']")
+    assert len(lanes(page)) == 2
+    open_tab(page, "Earlier runs")
+    page.click(".take:first-child button:has-text('Lay beside')")
+    assert lanes(page)[2]["id"] == last
+    shot(page, "lanes")
+
+
+def test_2_what_no_load_moves_comes_first_then_speed_with_its_spread(spoken):
+    for lane in lanes(spoken)[1:]:
+        card = spoken.inner_text(f"[data-id='{lane['id']}'] .figures")
+        places = [card.index(w) for w in ("Passes of the model", "Tokens a pass", "KV bytes per second", "Speed")]
+        assert places == sorted(places)
+        assert re.search(r"(as fast|times (faster|slower))\n\d\.\d\d to \d+\.\d\d in [2-5] rounds", card), card
+    seconds = spoken.evaluate(
+        "[...document.querySelectorAll('.figures')].map(e => e.innerText.match(/up to ([\\d.]+) s/)[1])"
+    )
+    assert len(set(seconds)) == 1  # the cache is compared at one second of audio
+
+
+def test_3_a_lane_says_what_made_it_whatever_the_form_says_now_and_after_a_reload(spoken):
+    page = spoken
+    page.fill("#text", "Other words.")
+    for again in (False, True):
+        if again:
+            page.reload()
+            arrived(page)
+        for lane in lanes(page):
+            card = page.inner_text(f"[data-id='{lane['id']}']")
+            for word in (TEXT[:40], "Voice A", "seed 1", METHODS[lane["method"]].title, lane["dials"]):
+                assert word in card
+    assert page.input_value("#text") == "Other words."
+
+
+def test_4_text_stays_and_a_recording_brings_its_transcript(spoken, tmp_path):
+    page = spoken
+    page.focus("#text")
+    for _ in range(6):
+        page.keyboard.press("Tab")
+    assert page.input_value("#text") == "Other words."
+    page.click(".examples button >> nth=0")
+    page.click("text=Bring back what I typed")
+    assert page.input_value("#text") == "Other words." and "Upload or record your own" in page.inner_text("#inputs")
+    assert page.locator(".voice button[aria-label^='Hear Voice']").count() == 8
+    page.set_input_files("#voice-file", str(voice_file(tmp_path)))
+    page.wait_for_function("heard => TTSD.form.value().prompt_text === heard", arg=HEARD)
+    assert page.input_value("#prompt-text") == HEARD and "by a machine" in page.inner_text("#transcribing")
+    page.evaluate(TYPES_MEANWHILE)
+    page.set_input_files("#voice-file", str(voice_file(tmp_path, 4.0)))
+    page.wait_for_selector("#transcribing:has-text('What you typed stays')")
+    assert page.input_value("#prompt-text") == "Mine." == page.evaluate("TTSD.form.value().prompt_text")
+    shot(page, "voice")
+
+
+def test_5_maps_share_a_scale_and_grow_while_speech_runs(spoken):
+    page = spoken
+    assert re.search(r"weight 0\s*\d\.\d\d in all lanes", page.inner_text(".scale"))
+    for name, drawn in page.grown.items():
+        assert len(drawn) >= 2 and drawn == sorted(drawn), name
+    assert len(page.grown) == 3
+
+
+def test_6_what_is_cut_says_so_and_a_text_too_long_is_kept(spoken):
+    page = spoken
+    assert "length limit is 3 s" in page.inner_text(".lane >> nth=0")
+    long = "Too long. " * 70
+    page.fill("#text", long)
+    assert page.input_value("#text") == long and "characters too many" in page.inner_text("#over")
+
+
+def test_7_maps_charts_and_the_comparison_are_saved_with_their_conditions(spoken):
+    page = spoken
+    open_tab(page, "Figures")
+    page.wait_for_selector("#figures .chart svg")
+    for button in ("Charts as SVG", "Map of Token by token as SVG"):
+        drawn = saved(page, button).read_text(encoding="utf-8")
+        for word in ("seed 1", "Voice A", "toy stack", "checkpoint", "Seven jazzy"):
+            assert word in drawn, (button, word)
+    for button in ("Charts (PNG)", "Map of Token by token (PNG)"):
+        data = saved(page, button).read_bytes()
+        assert data[:8] == b"\x89PNG\r\n\x1a\n" and int.from_bytes(data[16:20], "big") > 600
+        if SHOTS:
+            (Path(SHOTS) / f"{button.split()[0]}-{page.name}.png").write_bytes(data)
+    whole = saved(page, "Save as one page (HTML)").read_text(encoding="utf-8")
+    assert whole.count("<audio") == 3 and "http" not in re.sub(r"http://www.w3.org/\S+", "", whole)
+
+
+def test_9_a_blind_test_gives_no_hints(spoken):
+    page = spoken
+    open_tab(page, "Blind test")
+    page.get_by_role("button", name="Start a blind test").click()
+    assert not page.is_visible("#board") and not page.is_visible("#figures") and not page.is_visible(".tour")
+    said = page.inner_text("#stage")
+    assert not any(METHODS[name].title in said for name in ("baseline", "tldr", "ssd")) and " faster" not in said
+    page.get_by_role("button", name="End the test").click()
+    assert page.is_visible("#board")
+
+
+def test_10_speak_is_in_the_first_screen_and_a_mistake_is_told_in_its_place(spoken):
+    page = spoken
+    page.evaluate("window.scrollTo(0, 0)")
+    box = page.locator("#run").bounding_box()
+    assert 0 <= box["y"] and box["y"] + box["height"] <= page.viewport_size["height"]
+
+    def half_a_token():
+        page.check("#consent")
+        page.click(".lane-tab .pick[data-lane='0']")
+        page.fill("#dial-patch_size", "4.5")
+
+    for fill, field, words in (
+        (lambda: page.fill("#text", "  "), "text", "There is no text yet"),
+        (lambda: page.fill("#text", "Words."), "consent", "your own voice"),
+        (half_a_token, "dial-patch_size", "Patch size must be a whole number"),
+    ):
+        fill()
+        page.click("#run")
+        page.wait_for_selector(f"#refused:has-text('{words}')")
+        assert page.get_attribute(f"#{field}", "aria-errormessage") == "refused"
+        assert page.evaluate("document.activeElement.id") == field
+        below = page.locator("#refused").bounding_box()["y"] - page.locator(f"#{field}").bounding_box()["y"]
+        assert 0 < below < 130, field
+        shot(page, f"refused-{field}")
+    page.fill("#dial-patch_size", "4")
+    assert not page.query_selector("#refused")  # gone once something is changed
