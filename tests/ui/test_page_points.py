@@ -243,6 +243,7 @@ def test_10_speak_is_in_the_first_screen_and_a_mistake_is_told_in_its_place(spok
 
     for fill, field, words in (
         (lambda: page.fill("#text", "  "), "text", "There is no text yet"),
+        (lambda: page.fill("#text", "   "), "text", "There is no text yet"),  # once more
         (lambda: page.fill("#text", "Words."), "consent", "your own voice"),
         (half_a_token, "dial-patch_size", "Patch size must be a whole number"),
     ):

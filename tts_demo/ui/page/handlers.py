@@ -177,8 +177,8 @@ class Handlers:
             if form and form.prompt_text and "transcript" in said:
                 field = "prompt-text"
             there = {"kind": "refused", "field": field, "words": said, "lane": getattr(error, "lane", None)}
-            yield {
-                ui.board: message({"messages": [there] if field else []}),
+            yield {  # the time tells a mistake made again from the message before
+                ui.board: message({"messages": [there] if field else [], "at": time.monotonic()}),
                 ui.status: texts.status(texts.escape(said), "error"),
                 ui.stop: gr.Button(interactive=False),
             }
