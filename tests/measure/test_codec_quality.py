@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +11,16 @@ import torch
 from stacks.nano_tiny import make_checkpoint, voice
 
 from tts_demo import audio
+from tts_demo.codec.model import Codec
 from tts_demo.measure import codec
 from tts_demo.measure.quality import Evaluation
 from tts_demo.measure.records import Records
 from tts_demo.measure.texts import Case, Voice
 from tts_demo.stacks.nano import NanoStack
+from tts_demo.text import sentences
 
 ROWS = ["recording", "1 book", "2 books", "4 books", "8 books", "first book, refined", "8 books, refined"]
+WORDS = (None, "red green")
 
 
 class Judge:
@@ -52,11 +56,26 @@ def test_si_sdr_is_the_ratio_of_what_was_mixed_whatever_the_scale() -> None:
 
 def test_rows_are_the_first_books_and_the_refined_ones(stack: NanoStack) -> None:
     samples = audio.level(voice(1.6)).samples
-    rows = codec.decode(stack, samples)
+    rows = codec.decode(stack, samples, "red")
     assert list(rows) == ROWS
     assert all(row.shape == samples.shape and np.isfinite(row).all() for row in rows.values())
     codes = stack.codec.encode(torch.from_numpy(samples)[None])
     np.testing.assert_array_equal(rows["2 books"], stack.codec.decode_codes(codes[..., :2])[0].numpy())
+
+
+def test_known_words_tell_the_first_book_of_their_row(stack: NanoStack) -> None:
+    samples, plain = audio.level(voice(1.6)).samples, stack.codec
+    spoken = [int(n) for n in stack.tokenize("red green")[0] if int(n) in sentences.sounds()]
+    torch.manual_seed(0)
+    stack.codec = Codec(replace(plain.config, first_by_sound=True)).eval()
+    book = stack.codec.quantizer.books[0]
+    book.sounds.copy_(torch.tensor([0, *spoken]).repeat(len(book.sounds))[: len(book.sounds)])
+    try:
+        assert list(codec.decode(stack, samples, "red green")) == [*ROWS, "first book of the known words, refined"]
+        heard, told = (book.sounds[stack.codes(torch.from_numpy(samples)[None], words)[0, :, 0]] for words in WORDS)
+        assert torch.unique_consecutive(told[told != 0]).tolist() == spoken and not torch.equal(heard, told)
+    finally:
+        stack.codec = plain
 
 
 def test_each_recording_is_measured_once(stack: NanoStack, tmp_path: Path) -> None:

@@ -137,6 +137,8 @@ class Codec(nn.Module):
         stress, blanks, marks) -> the phoneme of each frame [1, F], 0 where there is a pause. RuntimeError where there
         are more phonemes than frames."""
         scores = self.quantizer.books[0].heard(self.semantic(phonetic))
+        unknown = int(phonemes.max()) + 1 - scores.shape[-1]  # sounds that training never heard
+        scores = F.pad(scores, (0, max(0, unknown)), value=float(scores.min()))
         return torchaudio.functional.forced_align(scores, phonemes[None].int(), blank=0)[0].long()
 
     @torch.no_grad()

@@ -1,5 +1,6 @@
 """What the codec alone does to speech (QTTS, section 3.2 and Table 5): recordings against their decoded selves, for a
-growing number of codebooks and for the first one with the refiner's guess of the rest.
+growing number of codebooks and for the first one with the refiner's guess of the rest, once as the ears hear it and,
+where its entries belong to sounds, once as the recording's words tell it, which is how all training speech is encoded.
 
 Every figure compares with the same recording; errors and sound are also given of the recording itself, because no
 decoded speech can be expected to be heard better.
@@ -43,27 +44,28 @@ def run(evaluation: Evaluation, cases: list[Case]) -> None:
             continue
         samples, hop = audio.read(str(case.recording)).samples, evaluation.stack.codec.config.hop
         whole = audio.level(samples[: len(samples) // hop * hop])
-        decoded_as = decode(evaluation.stack, whole.samples)
+        decoded_as = decode(evaluation.stack, whole.samples, case.text)
         for row, decoded in reversed(decoded_as.items()):  # the recording last: it says that the others are there
             figures = compare(whole.samples, decoded, case.text, evaluation.judge)
             evaluation.records.append(KIND, row, case.id, 0, evaluation.where, figures)
 
 
 @torch.no_grad()
-def decode(stack: NanoStack, samples: np.ndarray) -> dict[str, np.ndarray]:
-    """samples [N], a whole number of frames -> row -> samples [N]: the recording, some books, the first one refined in
-    the recording's own voice."""
+def decode(stack: NanoStack, samples: np.ndarray, words: str) -> dict[str, np.ndarray]:
+    """samples [N], a whole number of frames, and what is said in them -> row -> samples [N]: the recording, some books,
+    the first one refined in the recording's own voice."""
     codec, prompt = stack.codec, stack.encode_prompt(samples, SAMPLE_RATE)
-    codes = codec.encode(torch.from_numpy(samples)[None].to(stack.device))
+    wave = torch.from_numpy(samples)[None].to(stack.device)
+    codes, books = stack.codes(wave), codec.config.codebooks
     rows = {RECORDING: samples} | {
-        f"{k} book{'s' * (k > 1)}": codec.decode_codes(codes[..., :k])[0].cpu().numpy()
-        for k in BOOKS
-        if k <= codec.config.codebooks
+        f"{k} book{'s' * (k > 1)}": codec.decode_codes(codes[..., :k])[0].cpu().numpy() for k in BOOKS if k <= books
     }
-    for k in (1, codec.config.codebooks):
-        vocoder = stack.vocoder(prompt, k)
-        pieces = [vocoder.push(codes[0, :, :k]), vocoder.finish()]
-        rows["first book, refined" if k == 1 else f"{k} books, refined"] = np.concatenate(pieces)
+    refined = {"first book, refined": codes[..., :1], f"{books} books, refined": codes}
+    if codec.config.first_by_sound:
+        refined["first book of the known words, refined"] = stack.codes(wave, words)[..., :1]
+    for row, some in refined.items():
+        vocoder = stack.vocoder(prompt, some.shape[-1])
+        rows[row] = np.concatenate([vocoder.push(some[0]), vocoder.finish()])
     return rows
 
 

@@ -120,7 +120,7 @@ class NanoStack:
         frames = -(-audio.speech_end(recording.samples) // HOP)
         words, notes = self._checked(words, frames, recording.seconds)
         wave = torch.from_numpy(recording.samples).to(self.device)[None]
-        codes = self._codes(wave, words)
+        codes = self.codes(wave, words)
         key = hashlib.sha256(recording.samples.tobytes() + (words or "").encode()).hexdigest()[:16]
         return Prompt(
             codes=codes[0, :frames],
@@ -132,7 +132,8 @@ class NanoStack:
             notes=recording.notes + notes,
         )
 
-    def _codes(self, wave: Tensor, words: str | None) -> Tensor:
+    @torch.no_grad()
+    def codes(self, wave: Tensor, words: str | None = None) -> Tensor:
         """Codes [1, F, K] of samples [1, N]. Where the words are known, they tell the first book what is spoken."""
         heard, told = self.codec.phonetic(self.codec.pad(wave)), None
         if words and self.codec.config.first_by_sound:
