@@ -42,7 +42,7 @@ OPEN = 200  # steps
 SETTLED, REVIVED = 4000, 0.02  # steps until which entries used less often than this are moved to where the data is
 FEWEST, EVENNESS = 4, 0.5  # entries a sound has at least; they grow with this power of how often it is spoken
 SCORED = 120  # utterances
-ADDED = 8  # crops of a batch on which the old book is asked
+ADDED = 4  # crops of a batch on which the old book is asked
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class BookBatch:
 class Reader(nn.Module):
     """The book's output [B, F, width] -> spectrum [B, F, mels], pitch [B, F]."""
 
-    def __init__(self, width: int, mels: int, layers: int = 3) -> None:
+    def __init__(self, width: int, mels: int, layers: int = 1) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(ConvNeXtBlock(width, kernel=9) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
