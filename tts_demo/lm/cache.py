@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -34,6 +36,7 @@ class KVCache:
         self.positions = torch.full((capacity,), -1, dtype=torch.long, device=device)
         self.capacity, self.batch, self.length = capacity, batch, 0
         self.next_position = 0  # where a sequence without gaps goes on
+        self.scratch: dict[int, Any] = {}  # by number of tokens, what the decoder keeps for passes over this cache
         self.layers = list(zip(self.k.unbind(0), self.v.unbind(0)))  # per layer [B, kv_heads, S, D]
 
     @property

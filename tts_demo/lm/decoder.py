@@ -21,6 +21,7 @@ from .cache import KVCache
 from .graphs import buffer_pool
 from .linear import Projection, direction, direction_scale, unit_rms
 from .ring import RingCache
+from .workspace import Workspace
 
 if TYPE_CHECKING:
     from .lora import LoraDelta
@@ -108,6 +109,7 @@ class Decoder:
         half = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
         angles = torch.arange(config.max_positions, dtype=torch.float64)[:, None] * config.rope_theta**-half
         self.rotation = torch.polar(torch.ones_like(angles), angles).to(torch.complex64).to(self.device)  # [pos, D/2]
+        self.lean = self.device.type == "cpu" and self.dtype == torch.float32
         self.counter = torch.arange(config.max_positions, device=self.device)
         self.pool = buffer_pool(self.device, graphed)
         self._triangles: dict[int, Tensor] = {}  # causal bias of so many new tokens, the last columns of a wide one
@@ -217,6 +219,17 @@ class Decoder:
         if self.pool is not None and n <= FEW and positions.dim() == 1 and cache in self.pool and observe is None:
             hidden = self._graphed_step(x, cache, self.counter[slots], positions, mask)
             return hidden[:, -1:] if last else hidden
+        if (
+            self.lean
+            and n <= FEW
+            and x.shape[0] == 1
+            and positions.dim() == 1
+            and observe is None
+            and (n == 1 or not last)
+        ):
+            bias = None if mask is None and n == 1 else self._bias(mask, n, cache.attended, x)
+            place = cache.scratch.get(n) or cache.scratch.setdefault(n, Workspace(self.config, cache.capacity, n))
+            return self._final_norm(place.run(self.layers, x, cache, slots, rotation, bias))[None]
         live = cache.kv.narrow(3, 0, cache.attended)
         if isinstance(slots, Tensor):  # apart from each other
             return self._blocks(x, rotation, cache.kv, slots, live, mask, observe, last)

@@ -60,6 +60,14 @@ class Projection:
             return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
         return F.linear(x, self.rows, self.bias) if residual is None else torch.addmm(residual, x, self.rows.t())
 
+    def into(self, x: Tensor, out: Tensor) -> Tensor:
+        """x [R, in] -> ``out`` [R, out], of float32 on the CPU."""
+        if self.handle is not None:
+            return torch.fbgemm_linear_fp16_weight_fp32_activation(x, self.handle, self.bias, out)
+        if self.bias is not None:
+            return torch.addmm(self.bias, x, self.columns, out=out)
+        return torch.mm(x, self.columns, out=out)
+
 
 def onednn_packs_bf16() -> bool:
     """Whether oneDNN takes bf16 matrices on this CPU: it refuses one that has AVX2 alone."""
@@ -99,7 +107,7 @@ def unit_rms(x: Tensor, eps: float) -> Tensor:
 def direction(x: Tensor, eps: float) -> Tensor:
     """``unit_rms`` over ``direction_scale``, which is folded into what follows: one operator less on the CPU."""
     if x.dtype == torch.float32 and x.device.type == "cpu":
-        return x / torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True), _root(x.shape[-1] * eps))
+        return x / torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True), root_of_eps(x.shape[-1], eps))
     return unit_rms(x, eps)
 
 
@@ -110,8 +118,9 @@ def direction_scale(like: Tensor, dtype: torch.dtype) -> float:
 
 @cache
 @torch.inference_mode(False)
-def _root(square: float) -> Tensor:
-    return torch.tensor(square**0.5)
+def root_of_eps(width: int, eps: float) -> Tensor:
+    """What ``direction`` adds in quadrature to the length of a vector so wide."""
+    return torch.tensor((width * eps) ** 0.5)
 
 
 @cache

@@ -1,0 +1,98 @@
+"""A pass of a few tokens on the CPU in float32, where launching operators and naming their results takes longer than
+computing: every intermediate result has one place for the length of a run, its views are made once, and each operator
+writes where the next one reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ..config import LMConfig
+from .linear import root_of_eps
+
+if TYPE_CHECKING:
+    from .cache import KVCache
+    from .decoder import Layer
+
+
+class Workspace:
+    """For passes of T = ``n`` tokens over one cache of one sequence. Grouped heads are rows of one query
+    [kv, T groups, D], so that no key or value is repeated; a query's scale lies in its rotation."""
+
+    def __init__(self, config: LMConfig, capacity: int, n: int) -> None:
+        c, groups, pairs = config, config.heads // config.kv_heads, config.head_dim // 2
+        turned = c.heads + c.kv_heads
+        self.config, self.n, self.groups = c, n, groups
+        self.x, self.direction, self.added = torch.empty(3, n, c.hidden).unbind(0)
+        self.norm, self.root = torch.empty(n, 1), root_of_eps(c.hidden, c.rms_eps)
+        turn = torch.ones(n, turned + c.kv_heads, pairs, dtype=torch.complex64)  # values are not rotated
+        self.turn, self.turned = turn.view(n, -1), turn[:, :turned]
+        self.scale = torch.ones(turned, 1)
+        self.scale[: c.heads] = c.head_dim**-0.5
+        self.qkv = torch.empty(n, (turned + c.kv_heads) * c.head_dim)
+        self.pairs = self.qkv.view(torch.complex64)
+        query, new = self.qkv.split_with_sizes((c.heads * c.head_dim, 2 * c.kv_heads * c.head_dim), -1)
+        self.query = query.view(n, c.kv_heads, groups, -1).transpose(0, 1)
+        self.new = new.view(n, 2 * c.kv_heads, -1).transpose(0, 1)  # keys and values [2 kv, T, D]
+        self.rows = torch.empty(c.kv_heads, n * groups, c.head_dim) if n > 1 else self.query[:, 0]
+        self.scores, self.weights = torch.empty(2, c.kv_heads * n * groups * capacity).unbind(0)
+        self.heads = torch.empty(c.kv_heads, n * groups, c.head_dim)
+        self.joined = torch.empty(n, c.heads * c.head_dim) if n > 1 else self.heads.view(1, -1)
+        self.wide, self.act = torch.empty(n, 2 * c.ffn), torch.empty(n, c.ffn)
+        self.gate, self.up = self.wide.chunk(2, -1)
+
+    def run(
+        self,
+        layers: Sequence[Layer],
+        x: Tensor,
+        cache: KVCache,
+        slots: slice | Tensor,
+        rotation: Tensor,
+        bias: Tensor | None,
+    ) -> Tensor:
+        """x [1, T, H] through all ``layers``, their keys and values into the claimed ``slots``. rotation [T, D/2];
+        bias [1, 1, T groups, S] is added to the scores -> what the final norm takes [T, H], to be used before the
+        next pass."""
+        kv, n = self.config.kv_heads, self.n
+        self.x.copy_(x[0])
+        torch.mul(rotation[:, None], self.scale, out=self.turned)
+        buffer = cache.kv.select(1, 0)  # [layers, 2 kv, S, D]
+        apart = isinstance(slots, Tensor)
+        targets = (buffer if apart else buffer.narrow(2, slots.start, n)).unbind(0)
+        live = buffer.narrow(2, 0, cache.attended)
+        keys, values = live.narrow(1, 0, kv).transpose(2, 3).unbind(0), live.narrow(1, kv, kv).unbind(0)
+        scores, weights = (
+            t.narrow(0, 0, kv * n * self.groups * cache.attended).view(kv, n * self.groups, -1)
+            for t in (self.scores, self.weights)
+        )
+        for layer, target, key, value in zip(layers, targets, keys, values):
+            layer.qkv.into(self._normal(), self.qkv)
+            self.pairs.mul_(self.turn)
+            target.index_copy_(1, slots, self.new) if apart else target.copy_(self.new)
+            self._attend(key, value, bias, scores, weights)
+            self.x.add_(layer.out.into(self.joined, self.added))
+            layer.gate_up.into(self._normal(), self.wide)
+            torch.mul(torch.nn.functional.silu(self.gate, inplace=True), self.up, out=self.act)
+            self.x.add_(layer.down.into(self.act, self.added))
+        return self.x
+
+    def _normal(self) -> Tensor:
+        """``direction`` of x."""
+        torch.linalg.vector_norm(self.x, dim=-1, keepdim=True, out=self.norm).hypot_(self.root)
+        return torch.div(self.x, self.norm, out=self.direction)
+
+    def _attend(self, key: Tensor, value: Tensor, bias: Tensor | None, scores: Tensor, weights: Tensor) -> None:
+        """key [kv, D, S], value [kv, S, D]: from the queries to ``joined``."""
+        if self.n > 1:
+            self.rows.view(self.query.shape).copy_(self.query)
+        if bias is None:
+            torch.bmm(self.rows, key, out=scores)
+        else:
+            torch.baddbmm(bias[0], self.rows, key, out=scores)
+        torch.bmm(torch.softmax(scores, -1, out=weights), value, out=self.heads)
+        if self.n > 1:
+            heads = self.heads.view(self.query.shape).transpose(0, 1)  # [T, kv, groups, D]
+            self.joined.view(heads.shape).copy_(heads)
