@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,6 +33,7 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
     from ..api import Page, register
 
     zero_gpu()
+    os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "50")  # Gradio makes a table of all of them after every event
     limits = limits or Limits.from_environment()
     gr.set_static_paths([voices.ASSETS / "prompts"])
     warm = Warmth(next((e.path for e in voices.examples()), None))
