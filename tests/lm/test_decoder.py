@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from conftest import TINY, make_lm, make_prefix
 from tts_demo.lm import Decoder, LoraSpec
@@ -208,3 +209,22 @@ def test_projection_layouts_agree_with_linear(dtype, rows):
             Projection(weight, bias)(x), torch.nn.functional.linear(x, weight, bias), **tolerance
         )
         torch.testing.assert_close(Projection(weight)(x, residual), x @ weight.t() + residual, **tolerance)
+
+
+def test_a_step_launches_few_operators_a_layer():
+    """Counted without views, by the difference that one layer makes."""
+
+    class Counter(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            counts[-1] += not function.is_view
+            return function(*args, **(kwargs or {}))
+
+    counts = []
+    for layers in (1, 2):
+        decoder = make_lm(replace(TINY, layers=layers)).decoder
+        cache = decoder.new_cache(16)
+        for position in range(3):
+            counts.append(0)
+            with Counter():
+                decoder.forward(torch.randn(1, 1, TINY.hidden), cache, position)
+    assert counts[5] - counts[2] <= 19

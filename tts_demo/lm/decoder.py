@@ -219,17 +219,11 @@ class Decoder:
         if self.pool is not None and n <= FEW and positions.dim() == 1 and cache in self.pool and observe is None:
             hidden = self._graphed_step(x, cache, self.counter[slots], positions, mask)
             return hidden[:, -1:] if last else hidden
-        if (
-            self.lean
-            and n <= FEW
-            and x.shape[0] == 1
-            and positions.dim() == 1
-            and observe is None
-            and (n == 1 or not last)
-        ):
+        if self.lean and n <= FEW and len(x) == 1 and positions.dim() == 1 and observe is None:
             bias = None if mask is None and n == 1 else self._bias(mask, n, cache.attended, x)
             place = cache.scratch.get(n) or cache.scratch.setdefault(n, Workspace(self.config, cache.capacity, n))
-            return self._final_norm(place.run(self.layers, x, cache, slots, rotation, bias))[None]
+            hidden = place.run(self.layers, x, cache, slots, rotation, bias)
+            return self._final_norm(hidden[-1:] if last else hidden)[None]
         live = cache.kv.narrow(3, 0, cache.attended)
         if isinstance(slots, Tensor):  # apart from each other
             return self._blocks(x, rotation, cache.kv, slots, live, mask, observe, last)

@@ -126,12 +126,12 @@ def sample(
     probs, ids = _truncated(logits, sampling)
     if sampling.temperature == 0:
         return ids[:, 0]
-    probs = probs / probs.sum(-1, keepdim=True)
     token = ids.gather(-1, race(probs, generator)[:, None])
     if history is not None and sampling.repeat_window:
-        repeats = (history == token).sum(-1) >= sampling.often
-        if token.device.type == "cpu" and not repeats.any():
+        counts = (history == token).sum(-1)
+        if token.device.type == "cpu" and max(counts.tolist()) < sampling.often:
             return token[:, 0]
+        repeats = counts >= sampling.often
         others = (logits / sampling.temperature).scatter(-1, token, float("-inf"))
         again = race(others.softmax(-1), generator)
         return torch.where(repeats, again, token[:, 0])
