@@ -222,7 +222,7 @@ class Decoder:
         if self.lean and n <= FEW and len(x) == 1 and positions.dim() == 1 and observe is None:
             bias = None if mask is None and n == 1 else self._bias(mask, n, cache.attended, x)
             place = cache.scratch.get(n) or cache.scratch.setdefault(n, Workspace(self.config, cache.capacity, n))
-            hidden = place.run(self.layers, x, cache, slots, rotation, bias)
+            hidden = place.run(self.layers, x[0], cache, slots, cache.attended, rotation, bias)
             return self._final_norm(hidden[-1:] if last else hidden)[None]
         live = cache.kv.narrow(3, 0, cache.attended)
         if isinstance(slots, Tensor):  # apart from each other

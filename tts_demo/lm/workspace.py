@@ -4,8 +4,8 @@ writes where the next one reads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -15,7 +15,16 @@ from .linear import root_of_eps
 
 if TYPE_CHECKING:
     from .cache import KVCache
-    from .decoder import Layer
+    from .linear import Projection
+
+
+class Layer(Protocol):
+    """Weights of one block: they multiply ``direction``."""
+
+    qkv: Projection
+    out: Projection
+    gate_up: Projection
+    down: Projection
 
 
 class Workspace:
@@ -50,36 +59,40 @@ class Workspace:
         x: Tensor,
         cache: KVCache,
         slots: slice | Tensor,
+        live: int,
         rotation: Tensor,
-        bias: Tensor | None,
+        bias: Tensor | None = None,
+        before: Callable[[int], None] | None = None,
     ) -> Tensor:
-        """x [1, T, H] through all ``layers``, their keys and values into the claimed ``slots``. rotation [T, D/2];
-        bias [1, 1, T groups, S] is added to the scores -> what the final norm takes [T, H], to be used before the
-        next pass."""
+        """x [T, H] through all ``layers``, their keys and values into ``slots``; the first ``live`` slots are attended
+        to. rotation [T, D/2]; bias [1, 1, T groups, live] is added to the scores; ``before`` each layer something else
+        may change ``self.x`` -> what the final norm takes [T, H], to be used before the next pass."""
         kv, n = self.config.kv_heads, self.n
-        self.x.copy_(x[0])
+        self.x.copy_(x)
         torch.mul(rotation[:, None], self.scale, out=self.turned)
         buffer = cache.kv.select(1, 0)  # [layers, 2 kv, S, D]
         apart = isinstance(slots, Tensor)
         targets = (buffer if apart else buffer.narrow(2, slots.start, n)).unbind(0)
-        live = buffer.narrow(2, 0, cache.attended)
-        keys, values = live.narrow(1, 0, kv).transpose(2, 3).unbind(0), live.narrow(1, kv, kv).unbind(0)
+        seen = buffer.narrow(2, 0, live)
+        keys, values = seen.narrow(1, 0, kv).transpose(2, 3).unbind(0), seen.narrow(1, kv, kv).unbind(0)
         scores, weights = (
-            t.narrow(0, 0, kv * n * self.groups * cache.attended).view(kv, n * self.groups, -1)
+            t.narrow(0, 0, kv * n * self.groups * live).view(kv, n * self.groups, -1)
             for t in (self.scores, self.weights)
         )
-        for layer, target, key, value in zip(layers, targets, keys, values):
-            layer.qkv.into(self._normal(), self.qkv)
+        for index, (layer, target, key, value) in enumerate(zip(layers, targets, keys, values)):
+            if before is not None:
+                before(index)
+            layer.qkv.into(self.normal(), self.qkv)
             self.pairs.mul_(self.turn)
             target.index_copy_(1, slots, self.new) if apart else target.copy_(self.new)
             self._attend(key, value, bias, scores, weights)
             self.x.add_(layer.out.into(self.joined, self.added))
-            layer.gate_up.into(self._normal(), self.wide)
+            layer.gate_up.into(self.normal(), self.wide)
             torch.mul(torch.nn.functional.silu(self.gate, inplace=True), self.up, out=self.act)
             self.x.add_(layer.down.into(self.act, self.added))
         return self.x
 
-    def _normal(self) -> Tensor:
+    def normal(self) -> Tensor:
         """``direction`` of x."""
         torch.linalg.vector_norm(self.x, dim=-1, keepdim=True, out=self.norm).hypot_(self.root)
         return torch.div(self.x, self.norm, out=self.direction)

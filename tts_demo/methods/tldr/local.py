@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +20,8 @@ from torch import Tensor
 from ...lm.cache import KVCache
 from ...lm.decoder import Decoder, fuse
 from ...lm.graphs import buffer_pool
-from ...lm.linear import Projection, unit_rms
+from ...lm.linear import Projection, direction, direction_scale, unit_rms
+from ...lm.workspace import Workspace
 from .modules import LARGEST, Compressor, Extractor, ExtractorLayer, window_mask
 
 Draw = Callable[[Tensor], Tensor]  # logits [1, V] float32 -> token [1]
@@ -28,7 +29,8 @@ Draw = Callable[[Tensor], Tensor]  # logits [1, V] float32 -> token [1]
 
 @dataclass(frozen=True)
 class LocalLayer:
-    """Weights of one extractor layer, norms folded in. Its cross-attention is in ``PatchDecoder.cross``."""
+    """Weights of one extractor layer, norms folded in: they multiply ``direction``. Its cross-attention is in
+    ``PatchDecoder.cross``."""
 
     qkv: Projection  # H -> 3 H
     out: Projection
@@ -36,11 +38,12 @@ class LocalLayer:
     down: Projection
 
     @classmethod
-    def of(cls, layer: ExtractorLayer, keep: Callable[..., Projection]) -> LocalLayer:
+    def of(cls, layer: ExtractorLayer, keep: Callable[..., Projection], root: float) -> LocalLayer:
+        """root: ``direction_scale``."""
         return cls(
-            keep(layer.qkv.weight * layer.self_norm.weight, layer.qkv.bias),
+            keep(layer.qkv.weight * layer.self_norm.weight * root, layer.qkv.bias),
             keep(layer.self_out.weight),
-            keep(layer.gate_up.weight * layer.ffn_norm.weight),
+            keep(layer.gate_up.weight * layer.ffn_norm.weight * root),
             keep(layer.down.weight),
         )
 
@@ -56,6 +59,7 @@ class PatchDecoder:
         are."""
         self.config, self.dtype, self.device = extractor.config, base.dtype, base.device
         layers, head = extractor.layers, extractor.head
+        self.root = direction_scale(extractor.norm.weight.to(self.device), self.dtype)
         cast = lambda t: t.detach().to(self.device, self.dtype)
         keep = lambda w, b=None: Projection(cast(w), None if b is None else cast(b), base.exact)
         self.parallel = self.config.ablate == "parallel"
@@ -68,11 +72,15 @@ class PatchDecoder:
             torch.cat([layer.slots.weight for layer in layers]), torch.cat([layer.slots.bias for layer in layers])
         )
         self.cross = [keep(self._fold_cross(layer)) for layer in layers]
-        self.layers = [LocalLayer.of(layer, keep) for layer in layers]
+        self.layers = [LocalLayer.of(layer, keep, self.root) for layer in layers]
         self.head = keep(head.weight, head.bias)
-        self.out_head = keep(head.weight.float() @ (extractor.out.weight * extractor.norm.weight).float())
+        self.out_head = keep(head.weight.float() @ (extractor.out.weight * extractor.norm.weight).float() * self.root)
         self.counter = torch.arange(LARGEST, device=self.device)
         self.pool = buffer_pool(self.device, base.graphed and not self.parallel)
+        width = self.config.hidden // self.config.heads
+        self.still = torch.ones(1, width // 2, dtype=torch.complex64)  # places are not rotated
+        own = dict(layers=len(layers), heads=self.config.heads, kv_heads=self.config.heads, ffn=self.config.ffn)
+        self.shape = replace(base.config, **own) if base.lean else None
 
     def _fold_cross(self, layer: ExtractorLayer) -> Tensor:
         """[2 A H, slot width]: from a slot to its key folded with the query projection, and to its value folded with
@@ -82,7 +90,7 @@ class PatchDecoder:
         # [A, D, ...]
         key, query = by_head(layer.key.weight, 0), by_head(layer.query.weight * layer.cross_norm.weight, 0)
         value, out = by_head(layer.value.weight, 0), by_head(layer.cross_out.weight, 1)  # [A, D, slot], [H, A, D]
-        scale = key.shape[1] ** -0.5
+        scale = key.shape[1] ** -0.5 * self.root
         return torch.cat(
             [
                 torch.einsum("ads,adh->ahs", key, query).flatten(0, 1) * scale,
@@ -129,6 +137,8 @@ class PatchDecoder:
 
     def _place(self, cache: KVCache, i: int, *inputs: Tensor) -> Tensor:
         """Logits [1, V] at place i of the patch, as a graph where there are graphs; ``inputs``: of ``_places``."""
+        if self.shape is not None:
+            return self._lean_place(cache, i, *inputs)
         if self.pool is None:
             return self._places(*inputs, cache.kv, i)
         extractor = weakref.proxy(self)  # graphs live in buffers of this extractor's own pool
@@ -140,16 +150,29 @@ class PatchDecoder:
         c, n = self.config, x.shape[0]
         stop = start + n
         for layer, (score, add), memory in zip(self.layers, cross.unbind(0), kv.unbind(0)):
-            weights = F.linear(unit_rms(x, c.eps), score).view(n, c.slots, c.cross_heads).softmax(1)
+            weights = F.linear(direction(x, c.eps), score).view(n, c.slots, c.cross_heads).softmax(1)
             x = torch.addmm(x, weights.view(n, -1), add)
-            y = layer.qkv(unit_rms(x, c.eps)).view(1, n, 3 * c.heads, -1).transpose(1, 2)  # [1, 3 heads, n, D]
+            y = layer.qkv(direction(x, c.eps)).view(1, n, 3 * c.heads, -1).transpose(1, 2)  # [1, 3 heads, n, D]
             live = memory[:, :, :stop]
             live[:, :, start:] = y[:, c.heads :]
             y = F.scaled_dot_product_attention(y[:, : c.heads], live[:, : c.heads], live[:, c.heads :])
             x = layer.out(y.transpose(1, 2).reshape(n, -1), x)
-            gate, up = layer.gate_up(unit_rms(x, c.eps)).chunk(2, -1)
+            gate, up = layer.gate_up(direction(x, c.eps)).chunk(2, -1)
             x = layer.down(F.silu(gate) * up, x)
-        return self.out_head(unit_rms(x, c.eps), base).float()
+        return self.out_head(direction(x, c.eps), base).float()
+
+    def _lean_place(self, cache: KVCache, i: int, x: Tensor, cross: Tensor, base: Tensor) -> Tensor:
+        """``_places`` for one place, on the CPU in float32."""
+        c = self.config
+        space = cache.scratch.get(1) or cache.scratch.setdefault(1, Workspace(self.shape, LARGEST, 1))
+
+        def attend_to_slots(layer: int) -> None:
+            score, add = cross[layer].unbind(0)
+            weights = torch.mm(space.normal(), score.t()).view(c.slots, c.cross_heads).softmax(0)
+            space.x.addmm_(weights.view(1, -1), add)
+
+        hidden = space.run(self.layers, x, cache, slice(i, i + 1), i + 1, self.still, before=attend_to_slots)
+        return self.out_head(direction(hidden, c.eps), base)
 
 
 class PatchEncoder:
