@@ -35,8 +35,10 @@ class Workspace:
         c, groups, pairs = config, config.heads // config.kv_heads, config.head_dim // 2
         turned = c.heads + c.kv_heads
         self.config, self.n, self.groups = c, n, groups
-        self.x, self.direction, self.added = torch.empty(3, n, c.hidden).unbind(0)
-        self.norm, self.root = torch.empty(n, 1), root_of_eps(c.hidden, c.rms_eps)
+        self.direction, self.added = torch.empty(2, n, c.hidden).unbind(0)
+        self.longer, self.norm = torch.empty(n, c.hidden + 1), torch.empty(n, 1)
+        self.x, eps = self.longer.split((c.hidden, 1), -1)
+        eps.copy_(root_of_eps(c.hidden, c.rms_eps))  # within the length of ``longer``
         turn = torch.ones(n, turned + c.kv_heads, pairs, dtype=torch.complex64)  # values are not rotated
         self.turn, self.turned = turn.view(n, -1), turn[:, :turned]
         self.scale = torch.ones(turned, 1)
@@ -94,7 +96,7 @@ class Workspace:
 
     def normal(self) -> Tensor:
         """``direction`` of x."""
-        torch.linalg.vector_norm(self.x, dim=-1, keepdim=True, out=self.norm).hypot_(self.root)
+        torch.linalg.vector_norm(self.longer, dim=-1, keepdim=True, out=self.norm)
         return torch.div(self.x, self.norm, out=self.direction)
 
     def _attend(self, key: Tensor, value: Tensor, bias: Tensor | None, scores: Tensor, weights: Tensor) -> None:
