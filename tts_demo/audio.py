@@ -76,10 +76,7 @@ def prompt(recording: Recording, keep_seconds: float = KEEP_SECONDS) -> Recordin
     """A voice prompt: silence at the ends taken off, at most ``keep_seconds`` kept, at the level of the training
     data."""
     rate = recording.rate
-    if recording.seconds < MIN_SECONDS:
-        raise UserError(
-            f"The voice prompt is {recording.seconds:.1f} s long: record at least {MIN_SECONDS:g} s, best 3 to 10 s."
-        )
+    refuse_short(recording)
     samples, notes, cut = trim(recording.samples, rate=rate), list(recording.notes), recording.cut
     if len(samples) < MIN_SECONDS * rate:
         raise UserError(
@@ -91,6 +88,14 @@ def prompt(recording: Recording, keep_seconds: float = KEEP_SECONDS) -> Recordin
         samples, cut = samples[: _pause_before(samples, int(keep_seconds * rate), rate)], True
         notes.append(f"Kept the first {len(samples) / rate:.1f} s of {whole:.1f} s.")
     return replace(level(samples), notes=tuple(notes), cut=cut, rate=rate)
+
+
+def refuse_short(recording: Recording) -> None:
+    """UserError for what is too short to copy a voice from."""
+    if recording.seconds < MIN_SECONDS:
+        raise UserError(
+            f"The voice prompt is {recording.seconds:.1f} s long: record at least {MIN_SECONDS:g} s, best 3 to 10 s."
+        )
 
 
 def level(samples: np.ndarray) -> Recording:

@@ -26,6 +26,21 @@ BUNDLED = Path(__file__).parents[1] / "checkpoints"
 MANIFEST = "manifest.json"
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 
+CARD_HEAD = """---
+language: en
+license: mit
+tags: [text-to-speech]
+---
+
+# {module}
+
+`{class}`, {millions:.2f} million parameters, stored as {dtype}. \
+Part of the bundled English text-to-speech stack; load it with `tts_demo.load_stack()`."""
+LIMITS = (
+    "English only, trained on a few hours of read speech. Its output is synthetic and should be labelled so; do not "
+    "use it to imitate a person without consent."
+)
+
 # Modules that are built from their own config.json: folder -> (module class, config class). A method's modules are not
 # listed: the method builds them for the language model at hand (``Method.build_modules``).
 BUILDERS: dict[str, tuple[str, str]] = {
@@ -249,47 +264,21 @@ def model_card(
     record: dict[str, Any], facts: dict[str, Any], scores: dict[str, float], log: list[dict[str, Any]]
 ) -> str:
     """README.md of one module: what it is, how it was made, what it scored, what it is not for."""
-    lines = [
-        "---",
-        "language: en",
-        "license: mit",
-        "tags: [text-to-speech]",
-        "---",
-        "",
-        f"# {record['module']}",
-        "",
-        f"`{record['class']}`, {record['parameters'] / 1e6:.2f} million parameters, stored as {record['dtype']}. "
-        "Part of the bundled English text-to-speech stack; load it with `tts_demo.load_stack()`.",
-        "",
-    ]
-    if facts:
-        lines += ["## Training", "", *(f"- **{key}**: {value}" for key, value in facts.items()), ""]
-    if scores:
-        lines += [
-            "## Held-out scores",
-            "",
-            "| score | value |",
-            "|---|---|",
-            *(f"| {key} | {value:.4g} |" for key, value in scores.items()),
-            "",
-        ]
     rows = [row for row in log if "held_out" not in row]
-    if rows:
-        columns = list(dict.fromkeys(key for row in rows for key in row))
-        chosen = rows[:: max(1, len(rows) // 12)]
-        lines += [
-            "## Training curve",
-            "",
-            "| " + " | ".join(columns) + " |",
-            "|" + "---|" * len(columns),
-            *("| " + " | ".join(str(row.get(c, "")) for c in columns) + " |" for row in chosen),
-            "",
-        ]
-    lines += [
-        "## Limits",
-        "",
-        "English only, trained on a few hours of read speech. Its output is synthetic and should be "
-        "labelled so; do not use it to imitate a person without consent.",
-        "",
-    ]
-    return "\n".join(lines)
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    curve = [[str(row.get(column, "")) for column in columns] for row in rows[:: max(1, len(rows) // 12)]]
+    sections = {
+        "Training": [f"- **{key}**: {value}" for key, value in facts.items()],
+        "Held-out scores": _table(["score", "value"], [[key, f"{value:.4g}"] for key, value in scores.items()]),
+        "Training curve": _table(columns, curve),
+        "Limits": [LIMITS],
+    }
+    parts = [CARD_HEAD.format(**record, millions=record["parameters"] / 1e6)]
+    parts += ["\n".join([f"## {title}", "", *lines]) for title, lines in sections.items() if lines]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
+    """Lines of Markdown; none without rows."""
+    lines = [f"| {' | '.join(row)} |" for row in (heads, *rows)]
+    return [lines[0], "|" + "---|" * len(heads), *lines[1:]] if rows else []

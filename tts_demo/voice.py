@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import audio
-from .audio import KEEP_SECONDS, MIN_SECONDS, Recording
+from .audio import KEEP_SECONDS, Recording
 from .config import UserError
 
 MODEL_RATE, MODEL_HOP = 16_000, 512  # of the voice activity model
@@ -55,8 +55,7 @@ def prompt(recording: Recording, keep_seconds: float = KEEP_SECONDS, embed: Embe
     """A voice prompt out of a person's recording, as ``audio.prompt``; of a long one the stretch with most speech is
     kept. UserError where nobody speaks; a note where noise or a second voice would be copied too. ``embed``: the
     speaker encoder that tells voices apart."""
-    if recording.seconds < MIN_SECONDS:
-        return audio.prompt(recording)  # says how short it is
+    audio.refuse_short(recording)
     heard = listen(recording)
     if heard.seconds < LEAST_SPEECH:
         raise UserError("Nobody speaks in the recording (noise, music or silence): record at least 1 s of a voice.")

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from tts_demo.cli import main as cli
-from tts_demo.cli.settings import parse_settings
 from tts_demo.measure import rows
 from tts_demo.methods import METHODS, REGISTRY, find
 from tts_demo.ui.page import controls, texts
@@ -45,7 +44,7 @@ def test_it_is_in_the_command_line(name, capsys):
     kind = METHODS[name]
     assert [o["name"] for o in listed["options"]] == [f.name for f in dataclasses.fields(kind.Options)]
     words = {option["name"]: str(option["default"]) for option in listed["options"]}
-    assert parse_settings(find(name), words)[0] == kind.Options()
+    assert find(name).Options.parse(words) == kind.Options()
 
 
 @every_method

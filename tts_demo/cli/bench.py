@@ -35,15 +35,15 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("--runtime graph needs a CUDA device; use --runtime eager here.")
     if args.batch < 1 or not 0.5 <= args.seconds <= 120:
         raise UserError("--batch must be 1 or more and --seconds between 0.5 and 120.")
+    settings, records = pairs(args.set), Records(None if args.shape else records_of(args))
     names = args.methods.split(",") if args.methods else rows.METHODS
     others = rows.everything() if args.all else []
-    wanted = list(dict.fromkeys([rows.Row.of(rows.BASELINE), *rows.chosen(names, pairs(args.set)), *others]))
+    wanted = list(dict.fromkeys([rows.Row.of(rows.BASELINE), *rows.chosen(names, settings), *others]))
     stack, prompt = _stack(args, device)
     wanted, skipped = rows.runnable(stack, wanted, bool(args.methods))
-    records = Records(None if args.shape else records_of(args))
+    lasting = rows.runnable(stack, analyses.lasting())[0] if args.all else []
     bench = speed.Bench(stack, prompt, records, args.seconds, args.seed, args.runtime)
     minute = speed.Bench(stack, prompt, records, 60.0, args.seed, args.runtime)
-    lasting = rows.runnable(stack, analyses.lasting())[0] if args.all else []
     if args.plan:
         print("\n".join([speed.plan(bench, wanted, args.rounds), speed.plan(minute, lasting, args.rounds or 1)]))
         return

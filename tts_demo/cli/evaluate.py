@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import UserError
-from .settings import SAMPLING_KEYS, add_measure, add_stack, pairs, records_of, sampling_of
+from .settings import add_measure, add_stack, records_of, split
 
 HELP = "error rates, sound and voice similarity per method"
 
@@ -34,15 +34,14 @@ def run(args: argparse.Namespace) -> None:
     for name in ("processes", "takes"):
         if getattr(args, name) < 1:
             raise UserError(f"--{name} must be 1 or more, not {getattr(args, name)}.")
-    found = pairs(args.set)
+    settings, sampling = split(args.set)
     records = records_of(args)
     if args.processes > 1 and records is None:
         raise UserError("Several processes need a file to write to: give --records FILE.")
     cases = texts.cases(args.list, args.data, args.limit)
     others = texts.natural(args.list, args.data, args.limit) if args.data else []
     others += texts.teacher(args.teacher, args.limit or len(cases)) if args.teacher else []
-    setup = quality.Setup(args.stack, args.device, args.dtype, args.adapters, records, sampling_of(found))
-    settings = {k: v for k, v in found.items() if k not in SAMPLING_KEYS}
+    setup = quality.Setup(args.stack, args.device, args.dtype, args.adapters, records, sampling)
     wanted = rows.chosen(args.methods.split(","), settings) if args.methods else rows.everything()
     if not (args.all or args.methods):
         wanted = rows.chosen(rows.METHODS, settings)

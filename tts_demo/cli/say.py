@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ..config import UserError
-from .settings import SAMPLING_KEYS, add_set, add_stack, check_writable, pairs, parse_settings
+from .settings import SAMPLING_KEYS, add_set, add_stack, check_writable, split
 
 HELP = "speak a text in the voice of a prompt"
-PROMPTS = Path(__file__).parents[2] / "assets" / "prompts"
 LONGEST_SECONDS = 600.0
 
 
@@ -35,11 +34,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from .. import audio, engine, voice
     from ..config import Request
+    from ..measure.texts import bundled_voices
     from ..methods import find
     from ..stacks import load_stack
 
-    found = pairs(args.set)
-    options, _ = parse_settings(find(args.method), found)
+    words, drawn = split(args.set)
     seconds = LONGEST_SECONDS if args.max_seconds is None else args.max_seconds
     if not 0 < seconds <= LONGEST_SECONDS:
         raise UserError(f"--max-seconds must lie above 0 and at most at {LONGEST_SECONDS:g}, not {seconds:g}.")
@@ -47,20 +46,22 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--seed must be 0 or more and below 2^63, not {args.seed}.")
     for path in filter(None, (args.output, args.json, args.attention)):
         check_writable(path)
-    path, prompt_text = (args.prompt, args.prompt_text) if args.prompt else example_prompt(args.prompt_text)
-    recording = audio.read(path, target=None)
+    options = find(args.method).Options.parse(words)
+    example = bundled_voices()[0]
+    prompt_text = args.prompt_text if args.prompt else args.prompt_text or example.words
+    recording = audio.read(args.prompt or str(example.path), target=None)
     heard = voice.prompt(recording)  # complains about the recording before the models are loaded
     recording = heard if heard.cut else recording  # of a long one, where most is spoken
     stack = load_stack(args.stack, args.device, args.dtype, args.adapters)
     segments = stack.split(args.text)
-    sampling = parse_settings(find(args.method), found, stack.sampling)[1]  # where nothing was set, the stack's own
+    sampling = dataclasses.replace(stack.sampling, **drawn)  # where nothing was set, the stack's own
     prompt = stack.encode_prompt(recording.samples, recording.rate, prompt_text)
     if args.max_seconds is None:
         seconds = ample(stack, prompt, segments)
     request = Request(
         args.text, prompt, args.method, options, sampling, args.seed, seconds, bool(args.attention), live=False
     )
-    started, done = _drain(engine.generate(stack, request))
+    started, *_, done = engine.generate(stack, request)
     report = describe_run(request, started, done, tuple(dict.fromkeys(heard.notes + prompt.notes)))
     kept = {k: report[k] for k in ("method", "options", "seed", "stack", "checkpoint_hash")}
     audio.write_wav(args.output, done.audio, stack.sample_rate, kept)
@@ -83,30 +84,17 @@ def ample(stack: Any, prompt: Any, segments: Sequence[str]) -> float:
     return LONGEST_SECONDS if None in caps else min(LONGEST_SECONDS, 1 + sum(caps) / stack.frame_rate)
 
 
-def _drain(events: Any) -> tuple[Any, Any]:
-    """The first and the last event of a run."""
-    first = last = next(events)
-    for last in events:
-        pass
-    return first, last
-
-
 def describe_run(request: Any, started: Any, done: Any, notes: Sequence[str] = ()) -> dict[str, Any]:
     """What ``say --json`` writes."""
     measured = dataclasses.asdict(done.snapshot)
     measured["kv_bytes_final"] = measured.pop("kv_bytes_total")
+    where = ("seed", "device", "processor", "dtype", "stack", "checkpoint_hash", "cold")
     return {
         "text": request.text,
         "method": request.method,
         "options": dataclasses.asdict(request.options),
         "sampling": dataclasses.asdict(request.sampling),
-        "seed": started.seed,
-        "device": started.device,
-        "processor": started.processor,
-        "dtype": started.dtype,
-        "stack": started.stack,
-        "checkpoint_hash": started.checkpoint_hash,
-        "cold": started.cold,
+        **{name: getattr(started, name) for name in where},
         "segments": list(started.segments),
         "prompt_seconds": request.prompt.seconds,
         "prompt_text": request.prompt.text,
@@ -130,15 +118,3 @@ def _write_attention(path: str, attention: Any) -> None:
         step_start_seconds=attention.step_start_seconds,
         step_end_seconds=attention.step_end_seconds,
     )
-
-
-def example_prompt(text: str | None = None) -> tuple[Path, str | None]:
-    """The first example voice and its transcript."""
-    listing = PROMPTS / "prompts.json"
-    if listing.exists():
-        row = json.loads(listing.read_text(encoding="utf-8"))[0]
-        return PROMPTS / row["file"], text or row["text"]
-    recordings = sorted(PROMPTS.glob("*.wav"))
-    if not recordings:
-        raise UserError("No example voice is bundled: give one with --prompt RECORDING.wav.")
-    return recordings[0], text

@@ -7,7 +7,6 @@ import dataclasses
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from ..config import Sampling, UserError
 
@@ -37,25 +36,18 @@ def pairs(words: Sequence[Sequence[str]]) -> dict[str, str]:
     return found
 
 
-def parse_settings(method: type, found: dict[str, str], default: Sampling = Sampling()) -> tuple[Any, Sampling]:
-    """Words that name a field of Sampling change ``default``, all others go to the method's Options."""
-    sampling = sampling_of(found)
-    options = method.Options.parse({k: v for k, v in found.items() if k not in sampling})
-    return options, dataclasses.replace(default, **sampling)
-
-
-def sampling_of(found: dict[str, str]) -> dict[str, float]:
-    """Of all words those that name a field of Sampling, as numbers."""
-    values = {}
-    for key in SAMPLING_KEYS:
-        if key in found:
-            kind = type(getattr(Sampling(), key))
-            try:
-                values[key] = kind(found[key])
-            except ValueError:
-                whole = "whole " if kind is int else ""
-                raise UserError(f"{key} must be a {whole}number, not {found[key]!r}.") from None
-    return values
+def split(words: Sequence[Sequence[str]]) -> tuple[dict[str, str], dict[str, float]]:
+    """``pairs`` of the method's options, and those that name a field of Sampling, as numbers that it allows."""
+    found, sampling = pairs(words), {}
+    for key in filter(found.__contains__, SAMPLING_KEYS):
+        kind = type(getattr(Sampling(), key))
+        try:
+            sampling[key] = kind(found[key])
+        except ValueError:
+            whole = "whole " if kind is int else ""
+            raise UserError(f"{key} must be a {whole}number, not {found[key]!r}.") from None
+    Sampling(**sampling)  # raises
+    return {k: v for k, v in found.items() if k not in sampling}, sampling
 
 
 def add_set(parser: argparse.ArgumentParser, words: str) -> None:

@@ -56,21 +56,9 @@ def run(args: argparse.Namespace) -> None:
     where = pick_device("cpu" if args.recipe in CPU_ONLY and not args.device else args.device)
     steps = args.steps or (5 if args.preset == "smoke" else 0)
     out, work, stack = _training_folders(args)
-    options = TrainOptions(
-        data=Path(args.data),
-        out=out,
-        work=work,
-        checkpoint=Path(args.checkpoint or out),
-        steps=steps,
-        batch=args.batch,
-        lr=args.lr,
-        seed=args.seed,
-        minutes=args.minutes,
-        resume=args.resume,
-        device=where.type,
-        settings=pairs(args.set),
-        stack=stack,
-    )
+    paths = {"data": Path(args.data), "out": out, "work": work, "checkpoint": Path(args.checkpoint or out)}
+    same = {name: getattr(args, name) for name in ("batch", "lr", "seed", "minutes", "resume")}
+    options = TrainOptions(**paths, **same, steps=steps, device=where.type, settings=pairs(args.set), stack=stack)
     check(args.recipe, options)
     ranks = Ranks.join(where)
     options = dataclasses.replace(options, device=str(ranks.device))

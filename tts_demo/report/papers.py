@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pandas as pd
+
 from ..config import FRAME_RATE
 from ..measure.rows import BASELINE, Row
 from ..measure.summary import Results
@@ -15,39 +17,26 @@ from .markdown import plain
 
 NEAR = 0.15  # speed-ups within this share of each other agree
 POINTS = 1.0  # changes of WER within so many points of each other agree
-HEADS = {
-    "rtf": "RTF (ours: LM-RTF)",
-    "gain": "speed-up",
-    "step": "tokens a step",
-    "kv": "KV of 12 s over the baseline's",
-    "first": "first frame, ms",
-    "frame": "ms a frame",
-    "wer": "WER %",
-    "sim": "SIM",
-}
-OURS = {  # key -> (column of the summary, scale)
-    "rtf": ("lm_rtf", 1),
-    "gain": ("lm_gain", 1),
-    "step": ("frames_per_step", 1),
-    "kv": ("kv_12s_share", 1),
-    "first": ("first_frame_ms", 1),
-    "frame": ("lm_rtf", 1000 / FRAME_RATE),
-    "wer": ("wer", 100),
-    "sim": ("sim", 1),
+FIGURES = {  # key -> head of its columns, column of the summary, scale
+    "rtf": ("RTF (ours: LM-RTF)", "lm_rtf", 1),
+    "gain": ("speed-up", "lm_gain", 1),
+    "step": ("tokens a step", "frames_per_step", 1),
+    "kv": ("KV of 12 s over the baseline's", "kv_12s_share", 1),
+    "first": ("first frame, ms", "first_frame_ms", 1),
+    "frame": ("ms a frame", "lm_rtf", 1000 / FRAME_RATE),
+    "wer": ("WER %", "wer", 100),
+    "sim": ("SIM", "sim", 1),
 }
 
 
 def ours(results: Results, row: Row) -> dict[str, float]:
-    """Those of OURS that were measured of a row."""
+    """Those of FIGURES that were measured of a row."""
     found = {}
-    for key, (column, scale) in OURS.items():
+    for key, (_, column, scale) in FIGURES.items():
         for table in (results.quality, results.speed):
-            if (
-                row.label in table.index
-                and column in table
-                and table.loc[row.label, column] == table.loc[row.label, column]
-            ):
-                found[key] = scale * float(table.loc[row.label, column])
+            value = table[column].get(row.label) if column in table else None
+            if value is not None and not pd.isna(value):
+                found[key] = scale * float(value)
                 break
     return found
 
@@ -67,8 +56,8 @@ def render(results: Results) -> str:
 def _table(method: type[Method], results: Results) -> str:
     paper, lines = method.published, lines_of(method)
     both = [(paper.baseline, Row.of(BASELINE)), *lines]
-    keys = [key for key in HEADS if any(key in line.figures for line, _ in both)]
-    heads = ["paper", "ours", *(f"{HEADS[key]}: {whose}" for key in keys for whose in ("paper", "ours"))]
+    keys = [key for key in FIGURES if any(key in line.figures for line, _ in both)]
+    heads = ["paper", "ours", *(f"{FIGURES[key][0]}: {whose}" for key in keys for whose in ("paper", "ours"))]
     rows = []
     for line, row in both:
         mine = ours(results, row)

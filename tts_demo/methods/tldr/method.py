@@ -175,49 +175,37 @@ class TLDR(Method):
 
 
 class Ablation(TLDR):
-    """A comparison model of the paper (tables 5, 6 and 9), with an adapter of its own. They are trained more briefly
-    than the method, so ``Short`` is what the others are compared with."""
+    """A comparison model of the paper (tables 5, 6 and 9), with an adapter of its own in a folder of its name. They are
+    trained more briefly than the method, so ``Short`` is what the others are compared with."""
 
     variant_of = TLDR.name
     bench_options = ({"patch_size": 4},)
     published, lines, goals = None, (), ()
 
+    def __init_subclass__(cls) -> None:
+        cls.needs_weights = (cls.name,)
+
 
 class Short(Ablation):
-    name, title, needs_weights = "tldr-short", "TLDR, trained as briefly as its comparison models", ("tldr-short",)
+    name, title = "tldr-short", "TLDR, trained as briefly as its comparison models"
     lines = (Line("patch 4, trained as briefly as the next four", {}),)
 
 
 class WithoutLora(Ablation):
-    name, title, needs_weights, ablate = "tldr-no-lora", "TLDR without LoRA", ("tldr-no-lora",), "no-lora"
+    name, title, ablate = "tldr-no-lora", "TLDR without LoRA", "no-lora"
     lines = (Line("no LoRA", {"wer": 7.66}),)
 
 
 class WithoutSpeaker(Ablation):
-    name, title, needs_weights, ablate = (
-        "tldr-no-speaker",
-        "TLDR without the speaker",
-        ("tldr-no-speaker",),
-        "no-speaker",
-    )
+    name, title, ablate = "tldr-no-speaker", "TLDR without the speaker", "no-speaker"
     lines = (Line("no speaker", {"wer": 1.77, "sim": 0.580}),)
 
 
 class MeanPooled(Ablation):
-    name, title, needs_weights, ablate = (
-        "tldr-mean-pool",
-        "TLDR with mean-pooled patches",
-        ("tldr-mean-pool",),
-        "mean-pool",
-    )
+    name, title, ablate = "tldr-mean-pool", "TLDR with mean-pooled patches", "mean-pool"
     lines = (Line("mean pool", {"wer": 2.66}),)
 
 
 class Parallel(Ablation):
-    name, title, needs_weights, ablate = (
-        "tldr-parallel",
-        "TLDR, tokens of a patch at once",
-        ("tldr-parallel",),
-        "parallel",
-    )
+    name, title, ablate = "tldr-parallel", "TLDR, tokens of a patch at once", "parallel"
     lines = (Line("parallel heads", {"wer": 4.85, "sim": 0.631}),)

@@ -47,11 +47,7 @@ class VoiceEncoder:
         """samples: float [N] or [N, channels], best at the rate they were recorded at: 16 and 24 kHz are both made of
         them. Raises UserError where it cannot serve as a prompt."""
         recording = audio.read((sample_rate, samples), target=None)
-        if recording.seconds < audio.MIN_SECONDS:
-            raise UserError(
-                f"The voice prompt is {recording.seconds:.1f} s long: record at least {audio.MIN_SECONDS:g} s, "
-                "best 3 to 10 s."
-            )
+        audio.refuse_short(recording)
         notes, cut = list(recording.notes), recording.seconds > MAX_SECONDS
         if cut:
             notes.append(f"Kept the first {MAX_SECONDS:g} s of {recording.seconds:.1f} s.")

@@ -263,16 +263,26 @@ def attention_mask(prefix: PrefixBatch, speech_mask: Tensor, bidirectional: bool
     return mask | torch.eye(total, dtype=torch.bool, device=device)
 
 
+def speech_inputs(prefix: PrefixBatch, speech: Tensor, bidirectional: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Embedded speech [B, S, H] behind a prefix, causal, at consecutive positions: x [B, C + S, H], positions [B, C +
+    S], mask [B, C + S, C + S]."""
+    count, device = speech.shape[1], speech.device
+    positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count, device=device)], 1)
+    return (
+        torch.cat([prefix.x, speech], 1),
+        positions,
+        attention_mask(prefix, causal_mask(count, count, device), bidirectional),
+    )
+
+
 def begin_lockstep(decoder: Decoder, prefix: PrefixBatch, room: int, speech: Tensor) -> tuple[Lockstep, Tensor]:
     """Decode behind ``prefix`` and embedded speech [B, S, H], the same number of tokens in every row, with slots for
     ``room`` more -> the rows, and hidden [B, S + 1, H] that decides what comes after TASK and every token."""
-    (rows, columns), count, device = prefix.valid.shape, speech.shape[1], speech.device
+    (rows, columns), count = prefix.valid.shape, speech.shape[1]
     valid = torch.cat([prefix.valid, prefix.valid.new_ones(rows, count)], 1)
-    positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count, device=device)], 1)
-    mask = attention_mask(prefix, causal_mask(count, count, device), decoder.config.bidirectional_text)
     lockstep = Lockstep(decoder, valid, prefix.next + count, room)
-    x = torch.cat([prefix.x.to(decoder.dtype), speech.to(decoder.dtype)], 1)
-    return lockstep, lockstep.first(x, positions, mask)[:, columns - 1 :]
+    inputs = speech_inputs(prefix, speech.to(prefix.x.dtype), decoder.config.bidirectional_text)
+    return lockstep, lockstep.first(*inputs)[:, columns - 1 :]
 
 
 def speech_targets(batch: SpeechBatch, eos: int, ignore: int = -100) -> Tensor:

@@ -67,6 +67,7 @@ class Schedule:
 
 
 @torch.no_grad()
+@torch.autocast("cpu", enabled=False)  # full precision: the ratio of the loss compares small differences
 def roll_out(
     decoder: Decoder,
     heads: Heads,
@@ -77,22 +78,8 @@ def roll_out(
     sampling: Sampling,
     generator: torch.Generator,
 ) -> Rollouts:
-    """Speak every row of ``prefix`` until it ends or has ``limits`` [R] frames. policy None: even chances in the range
-    (the random policy). Full precision, whatever autocast is on: the ratio of the loss compares small differences."""
-    with torch.autocast(decoder.device.type, enabled=False):
-        return _roll_out(decoder, heads, policy, prefix, schedule, limits, sampling, generator)
-
-
-def _roll_out(
-    decoder: Decoder,
-    heads: Heads,
-    policy: PolicyRunner | None,
-    prefix: PrefixBatch,
-    schedule: Schedule,
-    limits: Tensor,
-    sampling: Sampling,
-    generator: torch.Generator,
-) -> Rollouts:
+    """Speak every row of ``prefix``, on the CPU, until it ends or has ``limits`` [R] frames. policy None: even chances
+    in the range (the random policy)."""
     rows, codes, steps = len(prefix.x), decoder.config.speech_codes, int(limits.max())
     lockstep, hidden = begin_lockstep(decoder, prefix, _slots(schedule, steps), prefix.x[:, :0])
     hidden = hidden[:, -1]  # [R, H], at TASK
@@ -107,7 +94,9 @@ def _roll_out(
         log_prob = logits.log_softmax(-1).gather(1, actions[:, None])[:, 0]
         size = torch.minimum(actions + 1, limits - spoken) * alive
         offsets = torch.arange(int(size.max()))
-        tokens = _say(decoder, heads, hidden, len(offsets), sampling, recent, generator)  # [R, T]
+        logits = _scores(decoder, heads, hidden, len(offsets)).flatten(0, 1)
+        repeated = recent.repeat(len(offsets), 1)  # rows within heads, as logits are
+        tokens = sample(logits, sampling, generator, repeated).view(-1, rows).t()  # [R, T]
         ended = (tokens >= codes).int().cumsum(1) > 0
         mine = offsets < size[:, None]
         taken = mine & ~ended
@@ -136,21 +125,10 @@ def _slots(schedule: Schedule, frames: int) -> int:
     return (frames // int(smallest.min()) + 1) * schedule.longest
 
 
-def _say(
-    decoder: Decoder,
-    heads: Heads,
-    hidden: Tensor,
-    count: int,
-    sampling: Sampling,
-    recent: Tensor,
-    generator: torch.Generator,
-) -> Tensor:
-    """hidden [R, H] -> the next ``count`` tokens of every row [R, count], as the method draws them."""
+def _scores(decoder: Decoder, heads: Heads, hidden: Tensor, count: int) -> Tensor:
+    """hidden [R, H] -> logits of the next ``count`` tokens of every row [count, R, V]."""
     logits = decoder.logits(hidden)[None]
-    if count > 1:
-        logits = torch.cat([logits, heads(hidden, count - 1).float()])
-    repeated = recent.repeat(count, 1)  # rows within heads, as logits are
-    return sample(logits.flatten(0, 1), sampling, generator, repeated).view(count, -1).t()
+    return torch.cat([logits, heads(hidden, count - 1).float()]) if count > 1 else logits
 
 
 def _remember(recent: Tensor, tokens: Tensor, taken: Tensor) -> Tensor:

@@ -19,13 +19,12 @@ from torch import Tensor, nn
 from ... import checkpoints
 from ...config import CodecConfig, LMConfig, UserError
 from ...lm.block import training_forward
-from ...lm.masks import causal_mask
 from ...lm.model import LanguageModel
 from ...lm.text_position import GUIDED
 from ...text.symbols import SYMBOLS
 from ..data.corpora import describe
 from ..data.load import load_lm, sequences
-from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
+from ..data.sequences import PrefixBatch, SpeechBatch, prefix_batch, speech_inputs, speech_targets
 from ..loop import Task, TrainOptions
 
 NEAR = 2  # symbols either side of the aligned one that count as aligned
@@ -135,12 +134,8 @@ def add_noise(codes: Tensor, entries: int, share: float) -> Tensor:
 
 
 def base_inputs(lm: LanguageModel, prefix: PrefixBatch, codes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The baseline's teacher-forced inputs for codes [B, F]: x [B, C + F, H], positions [B, C + F], mask [B, C + F, C +
-    F]."""
-    count = codes.shape[1]
-    x = torch.cat([prefix.x, lm.embed_speech(codes)], 1)
-    positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count, device=codes.device)], 1)
-    return x, positions, attention_mask(prefix, causal_mask(count, count, codes.device), lm.config.bidirectional_text)
+    """The baseline's teacher-forced inputs for codes [B, F]: ``speech_inputs`` of their embeddings."""
+    return speech_inputs(prefix, lm.embed_speech(codes), lm.config.bidirectional_text)
 
 
 def base_logits(lm: LanguageModel, batch: SpeechBatch, spoken: Tensor) -> Tensor:

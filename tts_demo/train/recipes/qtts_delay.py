@@ -6,11 +6,10 @@ import torch
 from torch import Tensor
 
 from ...lm.block import training_forward
-from ...lm.masks import causal_mask
 from ...lm.model import LanguageModel
 from ...methods.qtts.delay import DelayAdapter
 from ...methods.qtts.pattern import delay
-from ..data.sequences import SpeechBatch, attention_mask, prefix_batch
+from ..data.sequences import SpeechBatch, prefix_batch, speech_inputs
 from .qtts import IGNORE, Dials, Prediction, QTTSTask, padded_codes
 
 
@@ -55,14 +54,9 @@ def delay_rows(
     table = adapter.table(lm.speech_embedding.weight, dials.books)
     prefix = prefix_batch(lm, batch)
     inputs = adapter.books.look_up(table, steps[:, :-1])[0] + adapter.tag(dials.books, dials.d)
-    count = inputs.shape[1]
-    positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count, device=codes.device)], 1)
-    causal = causal_mask(count, count, codes.device)
-    mask = attention_mask(prefix, causal, lm.config.bidirectional_text)
+    fed = speech_inputs(prefix, inputs, lm.config.bidirectional_text)
     start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
     rows = slice(start, start + codes.shape[1] + 1)
-    hidden, looks = training_forward(
-        lm, torch.cat([prefix.x, inputs], 1), positions, mask, guided, rows, slice(start - text, start)
-    )
+    hidden, looks = training_forward(lm, *fed, guided, rows, slice(start - text, start))
     below = adapter.below(adapter.books.look_up(table, codes)[1], dials.d)
     return hidden[:, start:], below, targets, looks

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ...lm.block import training_forward
-from ...lm.masks import causal_mask
 from ...lm.model import LanguageModel
 from ...methods.qtts.hierarchical import HierarchicalAdapter
-from ..data.sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
+from ..data.sequences import SpeechBatch, prefix_batch, speech_inputs, speech_targets
 from .qtts import IGNORE, Dials, Prediction, QTTSTask, padded_codes
 
 
@@ -42,18 +40,7 @@ def frame_rows(
     table = adapter.books.table(lm.speech_embedding.weight, books)
     inputs, contexts = adapter.books.look_up(table, codes)
     prefix = prefix_batch(lm, batch)
-    count = inputs.shape[1]
-    positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count, device=codes.device)], 1)
-    causal = causal_mask(count, count, codes.device)
-    mask = attention_mask(prefix, causal, lm.config.bidirectional_text)
+    fed = speech_inputs(prefix, inputs + adapter.tag(books), lm.config.bidirectional_text)
     start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
-    hidden, looks = training_forward(
-        lm,
-        torch.cat([prefix.x, inputs + adapter.tag(books)], 1),
-        positions,
-        mask,
-        guided,
-        slice(start, None),
-        slice(start - text, start),
-    )
+    hidden, looks = training_forward(lm, *fed, guided, slice(start, None), slice(start - text, start))
     return (hidden[:, start:], F.pad(contexts, (0, 0, 0, 0, 0, 1)), F.pad(targets, (0, 0, 0, 1), value=IGNORE), looks)
