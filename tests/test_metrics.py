@@ -22,16 +22,10 @@ def test_exact_under_a_fake_clock():
     meter = Meter(frame_rate=50, clock=clock)
     with meter.measure("lm"):
         clock.time += 0.5
-    record = meter.step(
-        4,
-        1,
-        {"backbone": SimpleNamespace(nbytes=30), "draft": SimpleNamespace(nbytes=12)},
-        ("a", "b", "c", "d"),
-        proposed=3,
-        accepted=2,
-        stats={"x": 1},
-        seconds=0.25,
-    )
+    made = dict(passes=1, marks=("a", "b", "c", "d", "beyond"), proposed=3, accepted=2, stats={"x": 1})
+    caches = {"backbone": SimpleNamespace(nbytes=30), "draft": SimpleNamespace(nbytes=12)}
+    record = meter.step(SimpleNamespace(**made), 4, caches, 0.25)
+    assert record.marks == ("a", "b", "c", "d")
     assert (record.frames, record.kv_bytes, record.ms) == (4, 42, 250)
     with meter.held():
         clock.time += 60  # a consumer thinks
@@ -40,7 +34,8 @@ def test_exact_under_a_fake_clock():
     meter.first_audio()
     clock.time += 0.25
     meter.first_audio()  # only the first counts
-    meter.step(6, 1, {"backbone": SimpleNamespace(nbytes=20)}, proposed=1, accepted=1, stats={"x": 2})
+    made = SimpleNamespace(**made | dict(proposed=1, accepted=1, stats={"x": 2}))
+    meter.step(made, 6, {"backbone": SimpleNamespace(nbytes=20)})
     s = meter.snapshot()
     assert (s.audio_seconds, s.lm_seconds, s.vocoder_seconds, s.total_seconds) == (0.2, 0.5, 0.25, 1.0)
     assert (s.lm_rtf, s.rtf, s.ttfa_seconds) == (2.5, 5.0, 0.75)

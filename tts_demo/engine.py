@@ -222,17 +222,8 @@ class _Run:
         segments = [text] if request.forced_frames else list(stack.split(text))
         if not any(segments):
             raise UserError("There is nothing to say: type some text.")
-        yield Started(
-            request,
-            request.seed,
-            segments,
-            str(stack.device),
-            processor(stack.device),
-            stack.decoder.precision,
-            stack.name,
-            stack.checkpoint_hash,
-            not method.warm,
-        )
+        where = str(stack.device), processor(stack.device), stack.decoder.precision, stack.name, stack.checkpoint_hash
+        yield Started(request, request.seed, segments, *where, not method.warm)
         generator = generator_for(stack.device, request.seed)
         vocoder = stack.vocoder(request.prompt, method.output_codebooks(options), request.live)
         guard = LoopGuard(stack.frame_rate, stack.sample_rate)
@@ -297,17 +288,7 @@ class _Run:
             step = method.step(state)
         frames = step.frames[: limit - self.frames]  # a patch or chunk may overshoot the limit
         count = len(frames)
-        record = self.meter.step(
-            count,
-            step.passes,
-            state.caches,
-            step.marks[:count],
-            step.proposed,
-            step.accepted,
-            step.stats,
-            self.meter.now() - start,
-        )
-        self.steps.append(record)
+        self.steps.append(self.meter.step(step, count, state.caches, self.meter.now() - start))
         if count:
             self.pending.append(frames)
             self.frames += count

@@ -76,25 +76,16 @@ class Meter:
         finally:
             self._held += self._clock() - start
 
-    def step(
-        self,
-        frames: int,
-        passes: int,
-        caches: Mapping[str, Any],
-        marks: tuple[str, ...] = (),
-        proposed: int = 0,
-        accepted: int = 0,
-        stats: Mapping[str, Any] | None = None,
-        seconds: float = 0.0,
-    ) -> StepRecord:
-        """Count one step; caches: anything with ``nbytes``, by name."""
+    def step(self, made: Any, frames: int, caches: Mapping[str, Any], seconds: float = 0.0) -> StepRecord:
+        """Count one step. made: as the method gives it, with passes, marks, proposed, accepted and stats; ``frames`` of
+        it are taken. caches: anything with ``nbytes``, by name."""
         self._frames += frames
-        self._passes += passes
-        self._proposed += proposed
-        self._accepted += accepted
-        self._stats.update(stats or {})
+        self._passes += made.passes
+        self._proposed += made.proposed
+        self._accepted += made.accepted
+        self._stats.update(made.stats)
         total = self.memory(caches)
-        return StepRecord(frames, marks, total, 1000 * seconds, proposed, accepted)
+        return StepRecord(frames, made.marks[:frames], total, 1000 * seconds, made.proposed, made.accepted)
 
     def memory(self, caches: Mapping[str, Any]) -> int:
         """Note the caches' live bytes; returns their sum."""

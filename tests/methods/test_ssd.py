@@ -12,7 +12,9 @@ from tts_demo.lm.masks import prefix_mask
 from tts_demo.lm.sampling import Distribution, probabilities, sample
 from tts_demo.methods import METHODS
 from tts_demo.methods.baseline import Baseline
-from tts_demo.methods.ssd import SSD, DraftLength, preceding, verify
+from tts_demo.methods.ssd import SSD, preceding
+from tts_demo.methods.ssd.length import DraftLength
+from tts_demo.methods.ssd.verify import verify
 
 GREEDY = Sampling(temperature=0)
 PLAIN = Sampling(1.0, 0, 1.0, repeat_window=0)

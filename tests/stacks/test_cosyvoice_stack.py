@@ -14,7 +14,7 @@ from tts_demo import audio, checkpoints, engine
 from tts_demo.cli.main import main
 from tts_demo.config import Request, Sampling, UserError
 from tts_demo.methods import METHODS
-from tts_demo.methods.ssd import SSDOptions
+from tts_demo.methods.ssd.method import SSDOptions
 from tts_demo.stacks import load_stack
 from tts_demo.stacks.cosyvoice import CosyVoiceStack, download
 from tts_demo.stacks.cosyvoice.configs import END_OF_PROMPT, RELEASED_SAMPLING, version_2, version_3

@@ -33,7 +33,7 @@ def load_stack(
     if is_cosyvoice(name):
         from .cosyvoice import CosyVoiceStack
 
-        return CosyVoiceStack.load(name, where, precision, adapters, graphs, exact)
+        return CosyVoiceStack.load(name, where, precision, adapters=adapters, graphs=graphs, exact=exact)
     if adapters:
         raise UserError("--adapters goes with a released model; a stack like nano holds its methods itself.")
     from .nano import NanoStack

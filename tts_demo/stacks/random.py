@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -28,25 +29,9 @@ from .cosyvoice.stack import CosyVoiceStack
 
 RANDOM = "random weights"  # in place of a checkpoint's hash
 TEXT_TOKENS, PROMPT_SECONDS = 60, 3
-SHAPES = {
+SHAPES = {  # frames a second beside them; the second: of CosyVoice 2, but with a speaker's vector
     "nano": (LMConfig(), 50),
-    # CosyVoice2-0.5B: Qwen2-0.5B with 6561 codes and 3 special ids, 25 tokens a second
-    "qwen2-0.5b": (
-        LMConfig(
-            text_vocab=TEXT_TOKENS,
-            speech_codes=6561,
-            extra_codes=3,
-            hidden=896,
-            layers=24,
-            heads=14,
-            kv_heads=2,
-            ffn=4864,
-            rope_theta=1e6,
-            max_positions=8192,
-            bidirectional_text=False,
-        ),
-        25,
-    ),
+    "qwen2-0.5b": (replace(version_2().lm, text_vocab=TEXT_TOKENS, max_positions=8192, speaker=192), 25),
 }
 RELEASED = {"cosyvoice2": version_2, "cosyvoice3": version_3}
 
@@ -73,15 +58,9 @@ class ShapeStack:
     sample_rate, checkpoint_hash, sampling = 24_000, RANDOM, Sampling()
     parts: Mapping[str, torch.nn.Module] = {}
 
-    def __init__(
-        self,
-        name: str,
-        config: LMConfig,
-        frame_rate: int,
-        device: torch.device,
-        dtype: torch.dtype,
-        graphs: bool = True,
-    ) -> None:
+    def __init__(self, name: str, device: torch.device, dtype: torch.dtype | None, graphs: bool = True) -> None:
+        config, frame_rate = SHAPES[name]
+        dtype = dtype or fastest_dtype(config, device)
         torch.manual_seed(0)
         self.name, self.frame_rate, self.device, self.dtype = name, frame_rate, device, dtype
         self.lm = LanguageModel(config).to(device, dtype).eval().requires_grad_(False)
@@ -141,14 +120,8 @@ class RandomCosyVoice(CosyVoiceStack):
         self._noise = flow_noise().to(device)
         self._methods, self._loading = {}, threading.Lock()
         tokens = torch.randint(config.flow.tokens, (PROMPT_SECONDS * self.frame_rate,))
-        voice = Voice(
-            tokens,
-            torch.randn(1, config.flow.speaker),
-            torch.randn(1, MELS, MEL_PER_TOKEN * len(tokens)),
-            PROMPT_SECONDS,
-            (),
-            False,
-        )
+        speaker, mel = torch.randn(1, config.flow.speaker), torch.randn(1, MELS, MEL_PER_TOKEN * len(tokens))
+        voice = Voice(tokens, speaker, mel, PROMPT_SECONDS, (), False)
         self.prompt = Prompt(tokens[:, None].to(device), None, "", PROMPT_SECONDS, RANDOM, {"voice": voice})
         self.text = torch.randint(config.lm.text_vocab, (TEXT_TOKENS,), device=device)
 
@@ -170,6 +143,5 @@ def shape_stack(
 ) -> ShapeStack | RandomCosyVoice:
     """The stack of a shape. dtype None: the fastest here, measured; of a whole released model, float32 on a CPU."""
     if shape in SHAPES:
-        config, frame_rate = SHAPES[shape]
-        return ShapeStack(shape, config, frame_rate, device, dtype or fastest_dtype(config, device), graphs)
+        return ShapeStack(shape, device, dtype, graphs)
     return RandomCosyVoice(shape, RELEASED[shape](), device, dtype or candidate_dtypes(device)[0], graphs)

@@ -12,15 +12,9 @@ _ONES = (
 ).split()
 _TENS = "- - twenty thirty forty fifty sixty seventy eighty ninety".split()
 _SCALES = ["", *"thousand million billion trillion quadrillion".split()]
-_ORDINALS = {
-    "one": "first",
-    "two": "second",
-    "three": "third",
-    "five": "fifth",
-    "eight": "eighth",
-    "nine": "ninth",
-    "twelve": "twelfth",
-}
+_ORDINALS = dict(
+    zip("one two three five eight nine twelve".split(), "first second third fifth eighth ninth twelfth".split())
+)
 _DENOMINATORS = {2: ("half", "halves"), 4: ("quarter", "quarters")}
 _LONGEST = 18  # digits of a number that is said as one
 _ROMAN = re.compile(r"M{0,3}(CM|CD|D?C{0,3})(XC|XL|L?X{0,3})(IX|IV|V?I{0,3})")

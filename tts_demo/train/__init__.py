@@ -33,16 +33,8 @@ RECIPES = {
 CPU_ONLY = ("dcar-policy",)  # its rollouts and their judge are written for the CPU
 # Those that need a language model, text and codes and nothing else: they also train on a released model.
 METHODS = (
-    "tldr",
-    "tldr-short",
-    "tldr-no-lora",
-    "tldr-no-speaker",
-    "tldr-mean-pool",
-    "tldr-parallel",
-    "dcar-heads",
-    "compressed",
-    "ssd-draft",
-)
+    "tldr tldr-short tldr-no-lora tldr-no-speaker tldr-mean-pool tldr-parallel dcar-heads compressed ssd-draft"
+).split()
 
 
 def check(name: str, options: Any) -> None:

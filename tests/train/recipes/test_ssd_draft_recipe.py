@@ -12,7 +12,8 @@ import torch
 from conftest import TINY, make_lm
 from tts_demo.config import Sampling
 from tts_demo.lm.sampling import probabilities
-from tts_demo.methods.ssd import Draft, DraftConfig, draft_decoder, feature_projection, preceding
+from tts_demo.methods.ssd import Draft, draft_decoder, feature_projection, preceding
+from tts_demo.methods.ssd.draft import DraftConfig
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
 from tts_demo.train.data.spoken import LONGER, speak

@@ -15,8 +15,8 @@ from conftest import TINY, make_lm
 from tts_demo.config import Sampling, UserError
 from tts_demo.lm import lora
 from tts_demo.methods import REGISTRY
-from tts_demo.methods.tldr import TLDR, TLDRAdapter, TLDRConfig
-from tts_demo.methods.tldr.modules import cut
+from tts_demo.methods.tldr import TLDR
+from tts_demo.methods.tldr.modules import TLDRAdapter, TLDRConfig, cut
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch
 from tts_demo.train.loop import TrainOptions

@@ -1,19 +1,6 @@
 """Speech speculative decoding: the draft model, its length, the acceptance rule and decoding, one file each."""
 
-from .draft import Draft, DraftConfig, draft_decoder, feature_projection, preceding
-from .length import LONGEST, DraftLength
-from .method import SSD, SSDOptions
-from .verify import verify
+from .draft import Draft, draft_decoder, feature_projection, preceding
+from .method import SSD
 
-__all__ = [
-    "LONGEST",
-    "SSD",
-    "Draft",
-    "DraftConfig",
-    "DraftLength",
-    "SSDOptions",
-    "draft_decoder",
-    "feature_projection",
-    "preceding",
-    "verify",
-]
+__all__ = ["SSD", "Draft", "draft_decoder", "feature_projection", "preceding"]

@@ -91,15 +91,8 @@ class Hift(nn.Module):
         bins = config.n_fft // 2 + 1
         widths = [config.channels // 2**i for i in range(len(config.rates) + 1)]
         self.m_source = HarmonicSource(config)
-        self.conv_pre = weight_norm(
-            PaddedConv1d(
-                config.mels,
-                widths[0],
-                config.pre_kernel,
-                left=config.pre_kernel - 1 - config.pre_right,
-                right=config.pre_right,
-            )
-        )
+        left, right = config.pre_kernel - 1 - config.pre_right, config.pre_right
+        self.conv_pre = weight_norm(PaddedConv1d(config.mels, widths[0], config.pre_kernel, left=left, right=right))
         self.ups = nn.ModuleList(weight_norm(self._up(i, widths)) for i in range(len(config.rates)))
         self.source_downs = nn.ModuleList(self._down(i, 2 * bins, widths[i + 1]) for i in range(len(config.rates)))
         self.source_resblocks = nn.ModuleList(

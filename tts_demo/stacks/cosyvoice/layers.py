@@ -12,19 +12,8 @@ from torch import Tensor, nn
 class PaddedConv1d(nn.Conv1d):
     """A convolution whose zero padding is chosen per side: ``left`` and ``right`` frames. [B, C, T] -> [B, C', T']."""
 
-    def __init__(
-        self,
-        inputs: int,
-        outputs: int,
-        kernel: int,
-        *,
-        left: int = 0,
-        right: int = 0,
-        stride: int = 1,
-        dilation: int = 1,
-        groups: int = 1,
-    ) -> None:
-        super().__init__(inputs, outputs, kernel, stride=stride, dilation=dilation, groups=groups)
+    def __init__(self, inputs: int, outputs: int, kernel: int, *, left: int = 0, right: int = 0, **kw: int) -> None:
+        super().__init__(inputs, outputs, kernel, **kw)
         self.sides = (left, right)
 
     def forward(self, x: Tensor) -> Tensor:

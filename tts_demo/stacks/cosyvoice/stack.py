@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -68,19 +69,11 @@ class CosyVoiceStack:
         self._loading = threading.Lock()
 
     @classmethod
-    def load(
-        cls,
-        name: str | Path,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
-        adapters: str | Path | None = None,
-        graphs: bool = True,
-        exact: bool = False,
-    ) -> CosyVoiceStack:
+    def load(cls, name: str | Path, *args: Any, **kw: Any) -> CosyVoiceStack:
         """name: a folder or a Hugging Face repository (``owner/name[@revision]``); ``#rl`` behind it takes the language
-        model of ``llm.rl.pt``."""
+        model of ``llm.rl.pt``. The rest is as for the stack itself."""
         folder, config = download.resolve(name)
-        return cls(folder, config, device, dtype, name=str(name), adapters=adapters, graphs=graphs, exact=exact)
+        return cls(folder, config, *args, name=str(name), **kw)
 
     def _load_lm(self, folder: Path) -> CosyLanguageModel:
         return weights.released_lm(folder, self.config).to(self.device, self.dtype).eval().requires_grad_(False)

@@ -16,24 +16,9 @@ from ...text.sentences import Label
 
 _QWEN = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 _SOUNDS = (
-    "<|endofprompt|>",
-    "[breath]",
-    "<strong>",
-    "</strong>",
-    "[noise]",
-    "[laughter]",
-    "[cough]",
-    "[clucking]",
-    "[accent]",
-    "[quick_breath]",
-    "<laughter>",
-    "</laughter>",
-    "[hissing]",
-    "[sigh]",
-    "[vocalized-noise]",
-    "[lipsmack]",
-    "[mn]",
-)
+    "<|endofprompt|> [breath] <strong> </strong> [noise] [laughter] [cough] [clucking] [accent] [quick_breath] "
+    "<laughter> </laughter> [hissing] [sigh] [vocalized-noise] [lipsmack] [mn]"
+).split()
 _VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"  # of the CMU dictionary, each also with stress 0, 1, 2
 _CONSONANTS = "B CH D DH F G HH JH K L M N NG P R S SH T TH V W Y Z ZH"
 _PINYIN = """
@@ -53,7 +38,7 @@ _SPLIT = (
 def special_tokens(version: int) -> tuple[str, ...]:
     """In the order of their ids, which begin right behind the vocabulary."""
     if version == 2:
-        return _QWEN + _SOUNDS
+        return (*_QWEN, *_SOUNDS)
     phones = _CONSONANTS.split() + [vowel + stress for vowel in _VOWELS.split() for stress in ("", "0", "1", "2")]
     spoken = sorted(phones) + sorted(_PINYIN.split())
     return (*_QWEN, *_SOUNDS, "<|endofsystem|>", *(f"[{name}]" for name in spoken))

@@ -6,7 +6,7 @@ the padding, so an item's numbers are those of decoding it alone: position of TA
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -34,8 +34,11 @@ class SpeechBatch:
     speaker: Tensor  # [B, E] of another utterance of the same voice
     alignment: Tensor  # [B, F] index into the item's text spoken at that frame, -1 = unknown or padding
 
+    def each(self, change: Callable[[Tensor], Tensor]) -> SpeechBatch:
+        return SpeechBatch(*(change(getattr(self, field.name)) for field in fields(self)))
+
     def to(self, device: torch.device | str) -> SpeechBatch:
-        return SpeechBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
+        return self.each(lambda tensor: tensor.to(device))
 
 
 class Codes:

@@ -53,11 +53,9 @@ class Utterances:
 
     def repeat(self, times: int) -> Utterances:
         """Each one ``times`` times in a row."""
-        s, again = self.speech, lambda t: t.repeat_interleave(times, 0)
-        batch = SpeechBatch(*(again(t) for t in (s.text, s.text_lengths, s.codes, s.frames, s.speaker, s.alignment)))
-        return Utterances(
-            batch, [t for t in self.truth for _ in range(times)], again(self.recorded), again(self.prompt)
-        )
+        again = lambda t: t.repeat_interleave(times, 0)
+        truth = [t for t in self.truth for _ in range(times)]
+        return Utterances(self.speech.each(again), truth, again(self.recorded), again(self.prompt))
 
 
 @dataclass(frozen=True)
@@ -152,16 +150,8 @@ class PolicyTask(Task):
         batch = spoken.speech
         limits = (1.5 * batch.frames).long() + 20  # speech that does not end is cut, and its errors counted
         policy = self.policy.runner() if learned else None
-        rollouts = roll_out(
-            self.decoder,
-            self.heads,
-            policy,
-            prefix_batch(self.lm, batch),
-            schedule,
-            limits,
-            SAMPLING,
-            torch.Generator().manual_seed(seed),
-        )
+        prefix, generator = prefix_batch(self.lm, batch), torch.Generator().manual_seed(seed)
+        rollouts = roll_out(self.decoder, self.heads, policy, prefix, schedule, limits, SAMPLING, generator)
         return rollouts, self.errors.of_codes(rollouts.codes, batch.speaker, spoken.prompt, spoken.truth)
 
     @cached_property

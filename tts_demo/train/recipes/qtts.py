@@ -154,17 +154,9 @@ class QTTSTask(Task):
             for batch in batches:
                 p = self.predict(batch, dials, batch.codes[..., : dials.books])
                 first, rest = p.entropies("sum")
-                sums += [
-                    float(v)
-                    for v in (
-                        first,
-                        (p.first.argmax(-1) == p.first_targets).sum(),
-                        len(p.first_targets),
-                        rest,
-                        (p.rest.argmax(-1) == p.rest_targets).sum(),
-                        (p.rest_targets != IGNORE).sum(),
-                    )
-                ]
+                said = p.rest_targets != IGNORE
+                hits = (p.first.argmax(-1) == p.first_targets).sum(), (p.rest.argmax(-1) == p.rest_targets).sum()
+                sums += [float(v) for v in (first, hits[0], len(p.first_targets), rest, hits[1], said.sum())]
                 costs.append(float(first) / len(p.first_targets))
             for book, (entropy, hits, count) in zip(("book 1", "other books"), sums.reshape(2, 3)):
                 scores |= {f"{dials}: {book}, nats": entropy / count, f"{dials}: {book}, top-1": hits / count}

@@ -213,13 +213,7 @@ class DraftTask(Task):
 
 def _part(spoken: SpeechBatch, hidden: Tensor, rows: Tensor) -> Speech:
     """Some rows of a batch, padding cut off."""
-    text, frames = int(spoken.text_lengths[rows].max()), int(spoken.frames[rows].max())
-    batch = SpeechBatch(
-        spoken.text[rows, :text],
-        spoken.text_lengths[rows],
-        spoken.codes[rows, :frames],
-        spoken.frames[rows],
-        spoken.speaker[rows],
-        spoken.alignment[rows, :frames],
-    )
-    return Speech(batch, hidden[rows, : frames + 1])
+    batch = spoken.each(lambda tensor: tensor[rows])
+    text, frames = int(batch.text_lengths.max()), int(batch.frames.max())
+    cut = {"text": batch.text[:, :text], "codes": batch.codes[:, :frames], "alignment": batch.alignment[:, :frames]}
+    return Speech(replace(batch, **cut), hidden[rows, : frames + 1])
