@@ -106,13 +106,13 @@ def level(samples: np.ndarray) -> Recording:
     return Recording((samples * gain).astype(np.float32), gain=gain)
 
 
-def trim(samples: np.ndarray, margin: float = 0.1, rate: int = SAMPLE_RATE) -> np.ndarray:
-    """Silence at both ends taken off, ``margin`` seconds of it left. samples [N]."""
+def trim(samples: np.ndarray, rate: int = SAMPLE_RATE) -> np.ndarray:
+    """Silence at both ends taken off, 0.1 s of it left. samples [N]."""
     frames = _loudness(samples, rate)
     loud = np.flatnonzero(frames > _speech_floor(frames))
     if len(loud) == 0:
         return samples[:0]
-    keep, frame = int(margin * rate), rate // 50
+    keep, frame = rate // 10, rate // 50
     return samples[max(0, loud[0] * frame - keep) : (loud[-1] + 1) * frame + keep]
 
 

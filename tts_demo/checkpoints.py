@@ -13,7 +13,6 @@ import importlib
 import json
 import os
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -116,16 +115,9 @@ def read_manifest(root: Path) -> dict[str, str]:
         raise UserError(f"{path} is damaged: fetch the checkpoint again.") from None
 
 
-def checkpoint_hash(root: Path, modules: Iterable[str] | None = None) -> str:
-    """Twelve hex digits that change whenever any weight or configuration of the checkpoint does, or of these
-    modules."""
+def checkpoint_hash(root: Path) -> str:
+    """Twelve hex digits that change whenever any weight or configuration of the checkpoint does."""
     files = {k: v for k, v in read_manifest(root).items() if not k.endswith(CARD)}
-    if modules is not None:
-        files = {k: v for k, v in files.items() if k.split("/")[0] in set(modules)}
-    return _digest(files)
-
-
-def _digest(files: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:12]
 
 

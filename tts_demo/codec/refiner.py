@@ -114,35 +114,29 @@ class Refiner(nn.Module):
         """Frames of future one output frame can depend on."""
         return self.config.layers * self.config.right + self.stem.right
 
-    def forward(self, codes: Tensor, speaker: Tensor, prompt: Tensor | None = None, window: int = 0) -> Tensor:
+    def forward(self, codes: Tensor, speaker: Tensor, prompt: Tensor | None = None) -> Tensor:
         """codes [B, F] of the first book, speaker [B, E], prompt latents [B, F', latent] -> decoder latent [B, F,
-        latent].
-
-        window: 0 = the trained window; else at most this many frames in all are attended in each layer.
-        """
-        return self.refine(codes, speaker, prompt, window)[0]
+        latent]."""
+        return self.refine(codes, speaker, prompt)[0]
 
     def refine(
-        self, codes: Tensor, speaker: Tensor, prompt: Tensor | None = None, window: int = 0, pitch: Tensor | None = None
+        self, codes: Tensor, speaker: Tensor, prompt: Tensor | None = None, pitch: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """-> decoder latent [B, F, latent], pitch logits [B, F, classes + 1]; the latent is for ``pitch`` [B, F], a
         class a frame, where it is given (training), else for the guessed one."""
-        x, logits = self._listen(self.embedding(codes), speaker, prompt, window, pitch)
+        x, logits = self._listen(self.embedding(codes), speaker, prompt, pitch)
         return self.base(codes) + self.out(x), logits
 
-    def _listen(
-        self, x: Tensor, speaker: Tensor, prompt: Tensor | None, window: int, pitch: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def _listen(self, x: Tensor, speaker: Tensor, prompt: Tensor | None, pitch: Tensor | None) -> tuple[Tensor, Tensor]:
         """Frames [B, F, width] as they come in -> as they go out, and pitch logits."""
         c, count = self.config, x.shape[1]
         x = self.stem(x.transpose(1, 2)).transpose(1, 2)
         memory = self.no_prompt.expand(len(x), -1, -1)
         if prompt is not None:
             memory = torch.cat([memory, self.prompt_in(prompt[:, : c.prompt_frames])], dim=1)
-        left = min(c.left, window - 1 - c.right) if window else c.left
         offset = torch.arange(count, device=x.device)
         offset = offset[None, :] - offset[:, None]
-        mask = (offset >= -left) & (offset <= c.right)
+        mask = (offset >= -c.left) & (offset <= c.right)
         x = self.layers[0](x, memory, speaker, mask)
         logits = self.pitch.guess(x)
         x = x + (self.pitch(logits) if pitch is None else self.pitch.table(pitch))
@@ -176,11 +170,10 @@ class BooksRefiner(Refiner):
         books: Tensor,
         speaker: Tensor,
         prompt: Tensor | None = None,
-        window: int = 0,
         pitch: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """codes [B, F] of the first book, finer [B, F, latent] what the books above it add
         (``ResidualQuantizer.finer``), books [B] how many were said -> as ``refine``."""
         heard = self.embedding(codes) + self.finer(finer) + self.said(books - 1)[:, None]
-        x, logits = self._listen(heard, speaker, prompt, window, pitch)
+        x, logits = self._listen(heard, speaker, prompt, pitch)
         return self.base(codes) + self.out(x) + self.trust(x).sigmoid() * finer, logits

@@ -97,9 +97,9 @@ def pairs(text: str) -> str:
     return f"{cardinal(high)} {tail}"
 
 
-def sections(text: str, joint: str = "point") -> str:
+def sections(text: str) -> str:
     """Versions and numbered sections: '3.11' -> 'three point eleven', '22.04' -> 'twenty two point oh four'"""
-    return f" {joint} ".join(
+    return " point ".join(
         "oh " + digits(part[1:]) if len(part) == 2 and part[0] == "0" and part != "00" else cardinal(part)
         for part in text.split(".")
     )
