@@ -1,8 +1,8 @@
 """The codec: waveform -> residual codes -> waveform, first codebook semantic (QDAC; QTTS, section 3.1).
 
-Encoder: log-mel frames at the codec's rate plus four finer ones per frame, ConvNeXt blocks. The first book reads the
-recogniser's own lower blocks through a small network that a recogniser's loss shapes: on a few hours of speech a codec
-alone does not learn to hear phonemes in time. Decoder: ConvNeXt blocks with bounded look-ahead, harmonics and noise
+Encoder: log-mel frames at the codec's rate plus four finer ones per frame, ConvNeXt blocks. The first book reads
+what the ears hear (``ears.py``) through a small network: on a few hours of speech a codec alone does not learn to hear
+phonemes in time. Decoder: ConvNeXt blocks with bounded look-ahead, harmonics and noise
 shaped by an inverse STFT. It knows nothing of text, language models or streams (``streaming.py`` does the latter).
 """
 

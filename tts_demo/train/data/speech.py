@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ...audio import LEVEL_PEAK, LEVEL_RMS
 from ...codec.ears import Ears
 from ...config import FRAME_RATE, HOP, SAMPLE_RATE, UserError
 from ...text.sentences import preview
@@ -28,7 +29,6 @@ HELD_OUT_VOICES = frozenset({24, 25, 26, 27, 96, 97, 98, 99})  # and those of it
 PAUSE = 0  # label of a frame beside the phonemes
 SEAM = 3  # frames: a blank or mark that takes no longer is a seam between words, not a pause
 COMMA, STOP = 8, 25  # frames: how long a pause at least is at these marks, where a transcript has none
-LOUDNESS, LOUDEST = 0.07, 0.95  # root mean square that every recording is brought to, and what its peak may reach
 SOUNDS = {symbol: IDS[symbol] for symbol in VOWELS + CONSONANTS}  # what can be heard: no stress, blanks, punctuation
 
 
@@ -192,7 +192,7 @@ def _decoded(path: str) -> np.ndarray:
     """int16 [N]: one loudness for all corpora, never clipped."""
     samples = load_audio(path)
     peak, rms = max(float(np.abs(samples).max()), 1e-4), float(np.sqrt(np.mean(samples**2))) + 1e-6
-    return (samples * min(LOUDNESS / rms, LOUDEST / peak) * 32767).astype(np.int16)
+    return (samples * min(LEVEL_RMS / rms, LEVEL_PEAK / peak) * 32767).astype(np.int16)
 
 
 def read_teacher(folders: list[Path]) -> list[tuple[Utterance, Spoken]]:
