@@ -186,7 +186,13 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dic
         scores = _scores(task, everything)
         log.append({"step": step, "held_out": scores})
         if ranks.first:
-            publish(task, options, scores, step, steps, spent, log, ranks.count, began)
+            facts = {
+                "steps": f"{step} of {steps}",
+                "wall-clock hours": f"{spent / 3600:.2f}",
+                "device": _device_name(options.device) + (f", {ranks.count} processes" if ranks.count > 1 else ""),
+                "seed": options.seed,
+            }
+            publish(task, options, facts, scores, log, began)
     run.save(step, log, spent)
     return scores
 
@@ -222,38 +228,21 @@ def _train_mode(module: nn.Module) -> None:
 
 
 def publish(
-    task: Task,
-    options: TrainOptions,
-    scores: dict[str, float],
-    step: int,
-    steps: int,
-    seconds: float,
-    log: list,
-    processes: int = 1,
-    began: dict[str, str] | None = None,
+    task: Task, options: TrainOptions, facts: dict[str, Any], scores: dict[str, float], log: list, began: dict[str, str]
 ) -> None:
     """Write every module of the task with its card, and bring the manifest up to date."""
     from .. import checkpoints
 
-    facts = {
-        "recipe": task.name,
-        "steps": f"{step} of {steps}",
-        "wall-clock hours": f"{seconds / 3600:.2f}",
-        "device": _device_name(options.device) + (f", {processes} processes" if processes > 1 else ""),
-        "seed": options.seed,
-        "data": task.data_summary,
-        "command": command_line(task.name, options),
-    }
+    facts = {"recipe": task.name} | facts | {"data": task.data_summary, "command": command_line(task.name, options)}
     for folder, module in task.modules.items():
-        before = {"begun with": began[folder]} if began and began.get(folder) else {}
+        before = {"begun with": began[folder]} if began.get(folder) else {}
         checkpoints.save_module(options.out, folder, module, facts=facts | before, scores=scores, log=log)
 
 
 def command_line(name: str, options: TrainOptions) -> str:
     words = [f"python -m tts_demo train {name} --data SPEECH --seed {options.seed}"]
-    words += [f"--stack {Path(options.stack).name if Path(options.stack).is_dir() else options.stack}"] * bool(
-        options.stack
-    )
+    if options.stack:
+        words.append(f"--stack {Path(options.stack).name if Path(options.stack).is_dir() else options.stack}")
     words += [f"--{k} {getattr(options, k):g}" for k in ("steps", "minutes", "batch", "lr") if getattr(options, k)]
     words += [f"--set {k}={v}" for k, v in options.settings.items()]
     return " ".join(words)

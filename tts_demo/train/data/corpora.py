@@ -140,12 +140,8 @@ class Corpus:
         keys = self.keys if chosen is None else [self.keys[i] for i in chosen]
         return Kept(Rows(self.cache / name).fill(keys, lambda key: make(numbers[key]), name), self.keys)
 
-    def indices(self, held_out: bool, corpora: tuple[str, ...] | None = None) -> list[int]:
-        return [
-            i
-            for i, u in enumerate(self.utterances)
-            if u.held_out == held_out and (corpora is None or u.corpus in corpora)
-        ]
+    def indices(self, held_out: bool) -> list[int]:
+        return [i for i, utterance in enumerate(self.utterances) if utterance.held_out == held_out]
 
     def split(self, usable: Callable[[int], bool]) -> tuple[list[int], list[int]]:
         """Usable utterances to train on and to test with; without a hold-out rule one in fifty is kept back."""

@@ -101,7 +101,6 @@ class Sequences:
         codes: Codes,
         frames: int,
         pairs: float = 0.4,
-        corpora: tuple[str, ...] | None = None,
         max_frames: int = 850,
         *,
         chains: float = 0.0,
@@ -114,12 +113,10 @@ class Sequences:
         self.pairs, self.frames, self.longest, self.device = pairs, frames, max_frames, device
         self.chains, self.chained = chains, chained
         self.lead, self.joint = (np.asarray(ids, dtype=np.int64) for ids in (lead, joint))
-        usable = [
-            i
-            for i in speech.indices(False, corpora)
-            if speech.places(i) is not None and len(codes.get(i)) <= max_frames
-        ]
-        self.test = [i for i in speech.indices(True) if speech.places(i) is not None]
+        usable, self.test = (
+            [i for i in speech.indices(side) if speech.places(i) is not None] for side in (False, True)
+        )
+        usable = [i for i in usable if len(codes.get(i)) <= max_frames]
         if not self.test:
             usable, self.test = [i for n, i in enumerate(usable) if n % 50], usable[::50]
         if not usable:
