@@ -16,8 +16,8 @@ import torch
 from tests.conftest import real_voice
 from tts_demo import audio, checkpoints
 from tts_demo.cli import main as cli
-from tts_demo.cli import say as say_command
 from tts_demo.cli.settings import pairs
+from tts_demo.measure import texts
 from tts_demo.methods import METHODS
 from tts_demo.text.sentences import encode
 
@@ -233,11 +233,14 @@ def test_the_same_seed_is_the_same_file(place: Place) -> None:
 def test_without_a_prompt_the_first_example_speaks(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(say_command, "PROMPTS", tmp_path)
+    monkeypatch.setattr(texts, "ASSETS", tmp_path)
     assert run(*say(place, prompt=None)) == 2
     assert "--prompt" in capsys.readouterr().err
-    soundfile.write(tmp_path / "one.wav", real_voice(), 16000)
-    (tmp_path / "prompts.json").write_text(json.dumps([{"file": "one.wav", "name": "One", "text": "so it goes"}]))
+    (tmp_path / "prompts").mkdir()
+    soundfile.write(tmp_path / "prompts/one.wav", real_voice(), 16000)
+    (tmp_path / "prompts/prompts.json").write_text(
+        json.dumps([{"file": "one.wav", "name": "One", "text": "so it goes"}])
+    )
     assert run(*say(place, prompt=None, output=place["example.wav"], json=place["example.json"])) == 0
     assert json.loads((place.folder / "example.json").read_text())["prompt_text"] == "so it goes"
 

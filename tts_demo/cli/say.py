@@ -47,9 +47,11 @@ def run(args: argparse.Namespace) -> None:
     for path in filter(None, (args.output, args.json, args.attention)):
         check_writable(path)
     options = find(args.method).Options.parse(words)
-    example = bundled_voices()[0]
-    prompt_text = args.prompt_text if args.prompt else args.prompt_text or example.words
-    recording = audio.read(args.prompt or str(example.path), target=None)
+    source, prompt_text = args.prompt, args.prompt_text
+    if not source:
+        example = bundled_voices()[0]
+        source, prompt_text = str(example.path), prompt_text or example.words
+    recording = audio.read(source, target=None)
     heard = voice.prompt(recording)  # complains about the recording before the models are loaded
     recording = heard if heard.cut else recording  # of a long one, where most is spoken
     stack = load_stack(args.stack, args.device, args.dtype, args.adapters)

@@ -47,7 +47,11 @@ def table(name: str) -> list[dict[str, str]]:
 
 
 def bundled_voices() -> list[Voice]:
-    rows = json.loads((ASSETS / "prompts" / "prompts.json").read_text(encoding="utf-8"))
+    """Those that the page ships with, the first of them what is spoken with by default."""
+    listing = ASSETS / "prompts" / "prompts.json"
+    if not listing.is_file():
+        raise UserError("No example voice is bundled: give one with --prompt RECORDING.wav.")
+    rows = json.loads(listing.read_text(encoding="utf-8"))
     return [Voice(row["name"], ASSETS / "prompts" / row["file"], row["text"]) for row in rows]
 
 
