@@ -58,9 +58,15 @@ class ShapeStack:
     sample_rate, checkpoint_hash, sampling = 24_000, RANDOM, Sampling()
     parts: Mapping[str, torch.nn.Module] = {}
 
-    def __init__(self, name: str, device: torch.device, dtype: torch.dtype | None, graphs: bool = True) -> None:
-        config, frame_rate = SHAPES[name]
-        dtype = dtype or fastest_dtype(config, device)
+    def __init__(
+        self,
+        name: str,
+        config: LMConfig,
+        frame_rate: int,
+        device: torch.device,
+        dtype: torch.dtype,
+        graphs: bool = True,
+    ) -> None:
         torch.manual_seed(0)
         self.name, self.frame_rate, self.device, self.dtype = name, frame_rate, device, dtype
         self.lm = LanguageModel(config).to(device, dtype).eval().requires_grad_(False)
@@ -143,5 +149,6 @@ def shape_stack(
 ) -> ShapeStack | RandomCosyVoice:
     """The stack of a shape. dtype None: the fastest here, measured; of a whole released model, float32 on a CPU."""
     if shape in SHAPES:
-        return ShapeStack(shape, device, dtype, graphs)
+        config, frame_rate = SHAPES[shape]
+        return ShapeStack(shape, config, frame_rate, device, dtype or fastest_dtype(config, device), graphs)
     return RandomCosyVoice(shape, RELEASED[shape](), device, dtype or candidate_dtypes(device)[0], graphs)
