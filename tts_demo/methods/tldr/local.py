@@ -137,10 +137,8 @@ class PatchDecoder:
 
     def _place(self, cache: KVCache, i: int, *inputs: Tensor) -> Tensor:
         """Logits [1, V] at place i of the patch, as a graph where there are graphs; ``inputs``: of ``_places``."""
-        if self.shape is not None:
-            return self._lean_place(cache, i, *inputs)
         if self.pool is None:
-            return self._places(*inputs, cache.kv, i)
+            return self._places(*inputs, cache.kv, i) if self.shape is None else self._lean_place(cache, i, *inputs)
         extractor = weakref.proxy(self)  # graphs live in buffers of this extractor's own pool
         return self.pool.run(cache, i, lambda buffer, *tensors: extractor._places(*tensors, buffer.kv, i), *inputs)
 
