@@ -130,14 +130,6 @@ def slashed(match: re.Match[str]) -> str:
     return _INFORMAL.get(word.lower(), word) + " " * word.endswith("/")
 
 
-def sweets(match: re.Match[str]) -> str:
-    return "M and M" + "'s" * bool(match[1])
-
-
-def latin(word: str) -> str:
-    return "that is" if word[0] == "i" else "for example"
-
-
 _RULES, _WORDS = (compiled(_TABLE, globals() | {"per": per}, which) for which in ("rules", "words"))
 
 

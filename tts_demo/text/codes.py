@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from . import numbers
-from .rules import apply, compiled, letters, table
+from .rules import apply, compiled, table
 
 _TABLE = table("codes")
 STATE = "|".join(_TABLE["states"])
@@ -86,16 +86,6 @@ def version(match: re.Match[str]) -> str:
 
 def bare_version(match: re.Match[str]) -> str:
     return version(match).strip()
-
-
-def wifi(match: re.Match[str]) -> str:
-    """'802.11ac'"""
-    return "eight oh two dot eleven" + (f" {letters(match[1])}" if match[1] else "")
-
-
-def always(match: re.Match[str]) -> str:
-    """'24/7/365'"""
-    return "twenty four seven" + (" three sixty five" if "365" in match.group() else "")
 
 
 def house(match: re.Match[str]) -> str:

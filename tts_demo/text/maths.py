@@ -111,15 +111,6 @@ def named_function(match: re.Match[str]) -> str:
     return _TABLE["functions"][match[1]] + (" of (" if "(" in match.group() else "")
 
 
-def how_often(text: str) -> str:
-    return "one time" if text == "1" else f"{numbers.cardinal(text)} times"
-
-
-def hundreds(text: str) -> str:
-    """'747' -> 'seven forty seven', '500' -> 'five hundred'"""
-    return numbers.cardinal(text) if text[1:] == "00" else numbers.pairs(text)
-
-
 def count_or_year(match: re.Match[str]) -> str:
     return numbers.cardinal(match[1]) if _counts(match) else numbers.year(match[1])
 

@@ -50,10 +50,6 @@ def money(match: re.Match[str]) -> str:
     return f"{minus}{said}{joint}"
 
 
-def pence(text: str) -> str:
-    return f"{numbers.cardinal(text)} {'penny' if text == '1' else 'pence'}"
-
-
 _RULES = compiled(_TABLE, globals() | {"per": per, "tens": tens})
 
 
