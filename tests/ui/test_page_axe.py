@@ -37,8 +37,11 @@ def test_no_serious_violation_on_any_tab(visit, axe, width, height, scheme):
     page = visit(viewport={"width": width, "height": height}, color_scheme=scheme)
     page.wait_for_selector(".lane .map")  # the recorded run that ships with the page
     page.evaluate(axe)
+    page.click("#tour-next")  # the first tab with the guided tour over it
     for tab in TABS:
         open_tab(page, tab)
         found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
         grave = [(v["id"], v["nodes"][0]["target"]) for v in found if v["impact"] in ("serious", "critical")]
         assert not grave, (tab, grave)
+        if page.is_visible("#tour-skip"):
+            page.click("#tour-skip")

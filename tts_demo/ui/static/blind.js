@@ -6,7 +6,6 @@
     const z = 1.96, p = k / n, d = 1 + z * z / n, c = (p + z * z / (2 * n)) / d, w = z * Math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / d;
     return [Math.max(0, c - w), Math.min(1, c + w)];
   };
-  TTSD.wilson = wilson;
 
   TTSD.mounts.blind = (root) => {
     let order = null, heard = { A: 0, B: 0 }, voted = null, last = null, round = 0;

@@ -8,7 +8,6 @@
     const [p, q] = [rgb(STOPS[a]), rgb(STOPS[a + 1])];
     return p.map((v, k) => Math.round(v + f * (q[k] - v)));
   });
-  TTSD.scaleStops = STOPS;
   const GUTTER = 66, MARGIN = 12, STRIP = 34, SPEC = 56, TOP = 6;
   const MARK = { accepted: ["--ok", 4], resampled: ["--no", 9], bonus: ["--plus", 6], drafted: ["--quiet", 3], delay: ["--quiet", 3] };
   const stamp = (values, columns, rows, transposed, gain) => {  // uint8 -> an offscreen picture, one pixel a value
