@@ -44,7 +44,7 @@ def visit(browser, address):
 def newcomer(browser, address, **options):
     """A page of somebody who was never here. ``said``: what its console says; ``fetched``: from elsewhere."""
     page = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options}).new_page()
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(180_000)  # a busy machine
     page.said, page.fetched = [], []
     page.on(
         "console",

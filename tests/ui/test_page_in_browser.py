@@ -17,6 +17,7 @@ from tts_demo.config import UserError
 from tts_demo.methods import METHODS
 from tts_demo.stacks import load_stack
 from tts_demo.ui.page import voices
+from tts_demo.ui.run.ears import Ears
 
 pytestmark = needs_chromium
 
@@ -33,6 +34,7 @@ def stack():
 def address(stack, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:  # a page that ships no voices and no runs: every test brings its own
         patch.setattr(voices, "ASSETS", tmp_path_factory.mktemp("assets"))
+        patch.setattr(Ears, "there", False)  # no recogniser beside the runs
         with served(stack, max_seconds=30) as (url, _):
             yield url
 

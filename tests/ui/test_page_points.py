@@ -34,6 +34,7 @@ SHOTS = os.environ.get("TTS_DEMO_SHOTS")  # a folder: pictures of every screen t
 def address():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(handlers, "QUICK", 1e9)  # maps grow, however slow this machine is
+        patch.setattr(handlers, "MOST", 2)
         patch.setattr(Ears, "there", True)
         patch.setattr(Ears, "transcribe", lambda self, voice: HEARD)
         with served(ToyStack(), max_seconds=30) as (url, _):
@@ -230,8 +231,21 @@ def test_9_a_blind_test_gives_no_hints(spoken):
     assert page.is_visible("#board")
 
 
-def test_10_speak_is_in_the_first_screen_and_a_mistake_is_told_in_its_place(spoken):
+def test_8_the_tour_can_be_heard_again(spoken):
     page = spoken
+    open_tab(page, "How it works")
+    assert page.locator("#how svg.pic").count() > len(METHODS)  # every method has its picture
+    page.click("#tour-again")
+    page.wait_for_selector(".tour .caption:has-text('One pass is')")
+    assert all(lane["recorded"] for lane in lanes(page))
+    page.click("#tour-skip")
+    assert not page.is_visible(".tour")
+
+
+def test_10_speak_is_in_the_first_screen_and_a_mistake_is_told_in_its_place(spoken, tmp_path):
+    page = spoken
+    page.set_input_files("#voice-file", str(voice_file(tmp_path)))
+    page.wait_for_function("heard => TTSD.form.value().prompt_text === heard", arg=HEARD)
     page.evaluate("window.scrollTo(0, 0)")
     box = page.locator("#run").bounding_box()
     assert 0 <= box["y"] and box["y"] + box["height"] <= page.viewport_size["height"]

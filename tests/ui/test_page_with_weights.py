@@ -15,6 +15,7 @@ from tts_demo.methods import METHODS
 from tts_demo.stacks import load_stack
 from tts_demo.text import sentences as text
 from tts_demo.ui.page import voices
+from tts_demo.ui.run.ears import Ears
 
 pytestmark = [
     needs_chromium,
@@ -25,8 +26,10 @@ TEXT = "The old ship left the harbour."
 
 @pytest.fixture(scope="module")
 def address():
-    with served(load_stack("nano", "cpu", "float32"), max_seconds=30) as (url, _):
-        yield url
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Ears, "there", False)  # no recogniser beside the runs
+        with served(load_stack("nano", "cpu", "float32"), max_seconds=30) as (url, _):
+            yield url
 
 
 def test_every_method_speaks_and_shows_its_attention(visit, tmp_path):

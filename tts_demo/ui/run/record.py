@@ -138,6 +138,7 @@ def screenshots(url: str, out: Path) -> None:
         browser = p.chromium.launch(executable_path=path, args=["--no-sandbox"])
         for name, width, height, scheme in SHOTS:
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+            page.add_init_script("localStorage.setItem('tts-demo-toured', 'true')")
             page.goto(url)
             page.wait_for_selector("#status .status.done")
             page.wait_for_selector(".lane .map")

@@ -35,7 +35,7 @@
       clearTimeout(timer); unmark(); deck.quiet(); picture.replaceChildren();
       if (at < 0) list = steps(lanes());
       if (to >= list.length) { end(); return; }
-      at = to;
+      at = to; root.hidden = false;
       const { lane, mark, words: text } = list[at], card = lane ? document.querySelector(`[data-id="${CSS.escape(lane.id)}"]`) : document, target = card && card.querySelector(mark);
       say(text);
       if (target) target.classList.add("toured");
@@ -56,11 +56,17 @@
       const there = lanes().length > 0 && !!TTSD.form.value();
       if (at >= 0 && !there) end();                   // the run has left the board
       if (at >= 0) return;
-      if (wanted && there) { wanted = false; root.hidden = false; go(0); return; }
+      if (wanted && there) { wanted = false; setTimeout(() => go(0)); return; }   // once the lanes are drawn
       root.hidden = !there || store.noted("toured", false);
       say("New here? Hear one recorded sentence by each method, and what its passes, its cache and its map show: about half a minute.");
     };
-    TTSD.tour = () => { wanted = true; if (lanes().length) offer(); else { const first = document.querySelector("#recorded input"); if (first) first.click(); } };
+    TTSD.tour = () => {            // once more; the recorded run comes back to the board, from this browser or else from the server
+      const kept = store.lanes().find((l) => l.recorded), first = document.querySelector("#recorded input");
+      wanted = true;
+      if (lanes().length) offer();
+      else if (kept) TTSD.board.replace(store.lanes().filter((l) => l.take === kept.take).map((l) => l.id));
+      else if (first) first.click();
+    };
     root.addEventListener("keydown", (e) => {
       const act = { Escape: end, ArrowRight: () => go(at + 1), ArrowLeft: () => go(Math.max(0, at - 1)) }[e.key];
       if (act && (at >= 0 || e.key === "Escape")) { e.preventDefault(); e.stopPropagation(); act(); }
