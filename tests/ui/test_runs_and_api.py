@@ -189,7 +189,7 @@ def test_two_visitors_never_overlap_and_never_mix(methods, tmp_path, monkeypatch
         ({"voice": "Nobody"}, "no example voice"),
         ({"consent": False}, "Tick"),
         ({"lanes": [{"method": "nope"}]}, "Unknown method"),
-        ({"temperature": 9}, "temperature"),
+        ({"temperature": 9}, "Temperature must"),
         ({"seed": None}, "seed must be"),
         ({"max_seconds": float("nan")}, "above 0"),
     ],
