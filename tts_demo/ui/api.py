@@ -20,6 +20,8 @@ from .page.handlers import Handlers, Heard, expected
 from .run.session import Lane, Made, describe, lane_from
 from .service import listened_to, log, log_line, told
 
+FIELDS = ("text", "voice", "consent", "method", "options", "prompt_text", "seed", "temperature", "max_seconds")
+
 
 def methods() -> list[dict[str, Any]]:
     """List the decoding methods with their options, ranges and papers."""
@@ -71,18 +73,8 @@ class Endpoints:
         Returns:
             The speech as a 16-bit WAV file, and a record of its settings and measurements.
         """
-        fields = {
-            "text": text,
-            "voice": voice,
-            "consent": consent,
-            "method": method,
-            "options": options,
-            "prompt_text": prompt_text,
-            "seed": seed,
-            "temperature": temperature,
-            "max_seconds": max_seconds,
-        }
-        lanes = self._run([method], fields, progress)
+        values = (text, voice, consent, method, options, prompt_text, seed, temperature, max_seconds)
+        lanes = self._run([method], values, progress)
         return self.act.views.wav(lanes[0]), describe(lanes[0])
 
     @told()
@@ -115,23 +107,14 @@ class Endpoints:
         Returns:
             Baseline speech and method speech as 16-bit WAV files, and the measurements of both.
         """
-        fields = {
-            "text": text,
-            "voice": voice,
-            "consent": consent,
-            "method": method,
-            "options": options,
-            "prompt_text": prompt_text,
-            "seed": seed,
-            "temperature": temperature,
-            "max_seconds": max_seconds,
-        }
-        lanes = self._run(["baseline", method], fields, progress)
+        values = (text, voice, consent, method, options, prompt_text, seed, temperature, max_seconds)
+        lanes = self._run(["baseline", method], values, progress)
         record = {name: describe(lane) for name, lane in zip(("baseline", "method"), lanes)}
         return self.act.views.wav(lanes[0]), self.act.views.wav(lanes[1]), record
 
-    def _run(self, names: list[str], fields: dict[str, Any], progress: gr.Progress) -> list[Lane]:
-        """One lane for each method of ``names``, in turns."""
+    def _run(self, names: list[str], values: tuple[Any, ...], progress: gr.Progress) -> list[Lane]:
+        """One lane for each method of ``names``, in turns. values: of ``FIELDS``."""
+        fields = dict(zip(FIELDS, values, strict=True))
         act, started, outcome = self.act, time.monotonic(), "refused"
         visitor, job = f"api-{uuid.uuid4().hex}", None
         try:
