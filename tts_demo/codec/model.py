@@ -1,9 +1,9 @@
 """The codec: waveform -> residual codes -> waveform, first codebook semantic (QDAC; QTTS, section 3.1).
 
-Encoder: log-mel frames at the codec's rate plus four finer ones per frame, ConvNeXt blocks. The first book reads
-what the ears hear (``ears.py``) through a small network: on a few hours of speech a codec alone does not learn to hear
-phonemes in time. Decoder: ConvNeXt blocks with bounded look-ahead, harmonics and noise
-shaped by an inverse STFT. It knows nothing of text, language models or streams (``streaming.py`` does the latter).
+Encoder: log-mel frames at the codec's rate plus four finer ones per frame, ConvNeXt blocks. The first book reads what
+the ears hear (``ears.py``) through a small network: on a few hours of speech a codec alone does not learn to hear
+phonemes in time. Decoder: ConvNeXt blocks with bounded look-ahead, harmonics and noise shaped by an inverse STFT. It
+knows nothing of text, language models or streams (``streaming.py`` does the latter).
 """
 
 from __future__ import annotations
@@ -132,14 +132,18 @@ class Codec(nn.Module):
         return self.quantizer.encode(self.encoder(whole), self.semantic(heard), told)
 
     @torch.no_grad()
-    def align(self, phonetic: Tensor, phonemes: Tensor) -> Tensor:
-        """Which of these phonemes is spoken when: phonetic [1, F, semantic width] as for ``encode``, phonemes [T] (no
-        stress, blanks, marks) -> the phoneme of each frame [1, F], 0 where there is a pause. RuntimeError where there
-        are more phonemes than frames."""
+    def align(self, phonetic: Tensor, phonemes: list[int]) -> Tensor | None:
+        """Which of these phonemes (no stress, blanks, marks) is spoken when: phonetic [1, F, semantic width] as for
+        ``encode`` -> the phoneme of each frame [1, F], 0 where there is a pause; None where they are none or too many
+        for so few frames."""
+        again = sum(one == other for one, other in zip(phonemes, phonemes[1:]))  # which a pause must part
+        if not phonemes or len(phonemes) + again > phonetic.shape[1]:
+            return None
         scores = self.quantizer.books[0].heard(self.semantic(phonetic))
-        unknown = int(phonemes.max()) + 1 - scores.shape[-1]  # sounds that training never heard
+        unknown = max(phonemes) + 1 - scores.shape[-1]  # sounds that training never heard
         scores = F.pad(scores, (0, max(0, unknown)), value=float(scores.min()))
-        return torchaudio.functional.forced_align(scores, phonemes[None].int(), blank=0)[0].long()
+        wanted = torch.tensor([phonemes], dtype=torch.int32, device=scores.device)
+        return torchaudio.functional.forced_align(scores, wanted, blank=0)[0].long()
 
     @torch.no_grad()
     def decode_codes(self, codes: Tensor) -> Tensor:

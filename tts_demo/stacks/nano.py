@@ -137,12 +137,8 @@ class NanoStack:
         """Codes [1, F, K] of samples [1, N]. Where the words are known, they tell the first book what is spoken."""
         heard, told = self.codec.phonetic(self.codec.pad(wave)), None
         if words and self.codec.config.first_by_sound:
-            ids, heard_of = self.tokenize(words)[0], sentences.sounds()
-            spoken = [int(n) for n in ids if int(n) in heard_of]
-            try:
-                told = self.codec.align(heard, torch.tensor(spoken, device=self.device))
-            except RuntimeError:  # more phonemes than frames
-                pass
+            sounds = sentences.sounds()
+            told = self.codec.align(heard, [n for n in self.tokenize(words)[0].tolist() if n in sounds])
         return self.codec.encode(wave, heard, told)
 
     def _checked(self, words: str | None, frames: int, seconds: float) -> tuple[str | None, tuple[str, ...]]:

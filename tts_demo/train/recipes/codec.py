@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from ... import checkpoints
 from ...codec.ears import Ears
 from ...codec.model import Codec
+from ...codec.quantizer import SHARPNESS
 from ...codec.refiner import Refiner
 from ...codec.source import HIGHEST, HISS, LOWEST, run
 from ...codec.speaker import SpeakerEncoder
@@ -42,7 +43,7 @@ from ..losses import SemanticProbe, SpectralLoss
 CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
 
 
-SAID, SHARPNESS = 0.3, 0.1  # weight of the codes that are taken for what was said; of cosines, as a temperature
+SAID = 0.3  # weight of the codes that are taken for what was said
 JUDGED, BY_DEGREES = 32, 300  # frames of each crop that the discriminators hear; steps until they count in full
 
 
