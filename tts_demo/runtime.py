@@ -58,6 +58,12 @@ def cuda_has_bf16(device: torch.device) -> bool:
     return torch.version.hip is not None or torch.cuda.get_device_capability(device)[0] >= 8
 
 
+def precision(device: torch.device | str) -> torch.dtype:
+    """What training multiplies matrices in: bfloat16, except on a CPU that cannot, where it would be many times
+    slower."""
+    return torch.bfloat16 if torch.device(device).type != "cpu" or cpu_has_bf16() else torch.float32
+
+
 def candidate_dtypes(device: torch.device) -> tuple[torch.dtype, ...]:
     """Precisions worth measuring on ``device``, the safest first."""
     if device.type == "cuda":

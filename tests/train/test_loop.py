@@ -14,11 +14,10 @@ import torch
 from torch import nn
 
 from conftest import make_lm
-from tts_demo import checkpoints
+from tts_demo import checkpoints, runtime
 from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.config import SpeakerConfig, UserError
 from tts_demo.lm.block import training_forward
-from tts_demo.train import loop as loop_module
 from tts_demo.train.loop import SPOILT, Task, TrainOptions, command_line, fit, learning_rate
 from tts_demo.train.optimiser import orthogonal
 from tts_demo.train.state import Batches
@@ -81,7 +80,7 @@ def test_muon_moves_all_directions_alike(shape: tuple[int, ...]) -> None:
     x = torch.randn(shape) * torch.logspace(0, -1, shape[-1])
     singular = torch.linalg.svdvals(orthogonal(x))
     assert singular.min() > 0.5 and singular.max() < 1.3
-    assert torch.allclose(orthogonal(7 * x), orthogonal(x), atol=1e-4)
+    assert torch.allclose(orthogonal(8 * x), orthogonal(x), atol=1e-4)
 
 
 def test_signals_do_afterwards_what_they_did_before(tmp_path: Path) -> None:
@@ -215,7 +214,7 @@ def test_bfloat16_is_for_machines_that_multiply_it(
     native: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A CPU that cannot trains in float32, and the card says which it was."""
-    monkeypatch.setattr(loop_module, "cpu_has_bf16", lambda: native)
+    monkeypatch.setattr(runtime, "cpu_has_bf16", lambda: native)
     task, seen = LineTask(), set()
     original = task.loss
     task.loss = lambda batch, step: (seen.add(torch.is_autocast_enabled("cpu")), original(batch, step))[1]

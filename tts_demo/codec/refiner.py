@@ -29,6 +29,17 @@ def rotate(x: Tensor, positions: Tensor) -> Tensor:
     return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
 
 
+def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+    """q, k, v [B, A, T, D], mask [T, T] bool -> [B, A, T, D]. In training written out, a third of the fused one's time
+    on a CPU."""
+    if not q.requires_grad:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    return scores.softmax(-1).to(v.dtype) @ v
+
+
 class RefinerLayer(nn.Module):
     """Windowed self-attention, attention to the prompt, feed-forward; the voice scales and shifts each norm."""
 
@@ -56,11 +67,11 @@ class RefinerLayer(nn.Module):
         normed = [lambda h, i=i: self.norms[i](h) * (1 + shifts[2 * i]) + shifts[2 * i + 1] for i in range(3)]
         positions = torch.arange(x.shape[1], device=x.device)
         q, k, v = (self._split(t) for t in self.qkv(normed[0](x)).chunk(3, dim=-1))
-        y = F.scaled_dot_product_attention(rotate(q, positions), rotate(k, positions), v, attn_mask=mask)
+        y = attend(rotate(q, positions), rotate(k, positions), v, mask)
         x = x + self.self_out(y.transpose(1, 2).flatten(2))
         q = self._split(self.cross_q(normed[1](x)))
         k, v = (self._split(t) for t in self.cross_kv(prompt).chunk(2, dim=-1))
-        x = x + self.cross_out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        x = x + self.cross_out(attend(q, k, v).transpose(1, 2).flatten(2))
         return x + self.shrink(F.gelu(self.grow(normed[2](x)), approximate="tanh"))
 
 

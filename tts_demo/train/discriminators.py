@@ -1,9 +1,10 @@
 """Discriminators that tell recorded speech from decoded: what makes a decoder choose one voice instead of the mean of
 all.
 
-Two families, small enough for a CPU and made wider on a GPU: one folds the waveform by a period and hears pitch pulses
-(HiFi-GAN, J. Kong and others, 2020, section 2.3), one reads complex spectrograms at a resolution (as in Vocos). Losses
-are least squares with feature matching (HiFi-GAN, section 2.4).
+Of waveforms there are two families, small enough for a CPU and made wider on a GPU: one folds the waveform by a period
+and hears pitch pulses (HiFi-GAN, J. Kong and others, 2020, section 2.3), one reads complex spectrograms at a resolution
+(as in Vocos). A third reads the codec's latents, of which the refiner makes what the decoder speaks: a hundredth of a
+waveform's numbers. Losses are least squares with feature matching (HiFi-GAN, section 2.4).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 PERIODS, RESOLUTIONS = (2, 3, 5, 7), (512, 1024)  # samples; n_fft (hop = n_fft / 4)
 LIGHT = (256, 512, 1024)  # n_fft of the light set
+STRIDES = (1, 4)  # frames
 WIDTHS, WIDTH = (16, 64, 128), 16  # channels of the layers of a period, and of the first of a resolution
 
 
@@ -63,6 +65,22 @@ class SpectrumDiscriminator(nn.Module):
         return _maps(self, x.contiguous(memory_format=torch.channels_last))  # twice as fast on a CPU
 
 
+class LatentDiscriminator(nn.Module):
+    """Latents and what is known of them, [B, F, C] -> maps of every layer; every ``stride`` frames are one after the
+    first layer."""
+
+    def __init__(self, inputs: int, stride: int, width: int = 192) -> None:
+        super().__init__()
+        shapes = [(inputs, 2 * stride + 1, stride), (width, 5, 1), (width, 5, 1)]
+        self.layers = nn.ModuleList(
+            weight_norm(nn.Conv1d(i, width, kernel, step, padding=kernel // 2)) for i, kernel, step in shapes
+        )
+        self.out = weight_norm(nn.Conv1d(width, 1, 3, padding=1))
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return _maps(self, x.transpose(1, 2))
+
+
 def _maps(part: nn.Module, x: Tensor) -> list[Tensor]:
     found = []
     for layer in part.layers:
@@ -72,22 +90,19 @@ def _maps(part: nn.Module, x: Tensor) -> list[Tensor]:
 
 
 class Discriminators(nn.Module):
-    def __init__(self, wider: int = 1, light: bool = False) -> None:
-        """wider: how many times the channels of every layer. light: spectrograms alone, at three resolutions and half
-        the channels, which is what a CPU can afford."""
-        super().__init__()
-        widths = tuple(wider * width for width in WIDTHS)
-        periods = [] if light else [PeriodDiscriminator(p, widths) for p in PERIODS]
-        resolutions, width = (LIGHT, wider * WIDTH // 2) if light else (RESOLUTIONS, wider * WIDTH)
-        self.parts = nn.ModuleList(periods + [SpectrumDiscriminator(n, width) for n in resolutions])
+    """Several of them, which look at the same thing."""
 
-    def forward(self, samples: Tensor) -> list[list[Tensor]]:
-        """samples [B, N] -> maps of every layer of every discriminator."""
-        return [part(samples.float()) for part in self.parts]
+    def __init__(self, *parts: nn.Module) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+
+    def forward(self, x: Tensor) -> list[list[Tensor]]:
+        """x [B, ...] -> maps of every layer of every discriminator."""
+        return [part(x.float()) for part in self.parts]
 
     def losses(self, made: Tensor, real: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """made, real [B, N] -> what the discriminators must lower, what the decoder must lower, and the distance of the
-        maps of both, each []. The first has no gradient to ``made``, the others none to the discriminators, so one
+        """made, real [B, ...] -> what the discriminators must lower, what the decoder must lower, and the distance of
+        the maps of both, each []. The first has no gradient to ``made``, the others none to the discriminators, so one
         backward pass trains both sides."""
         of_real = self(real)
         told = [1 - maps[-1] for maps in of_real] + [maps[-1] for maps in self(made.detach())]
@@ -105,3 +120,17 @@ class Discriminators(nn.Module):
             sum(x.float().square().mean() for x in fooled) / count,
             sum(apart) / len(apart),
         )
+
+
+def of_waveforms(wider: int = 1, light: bool = False) -> Discriminators:
+    """wider: how many times the channels of every layer. light: spectrograms alone, at three resolutions and half the
+    channels, which is what a CPU can afford."""
+    widths = tuple(wider * width for width in WIDTHS)
+    periods = [] if light else [PeriodDiscriminator(p, widths) for p in PERIODS]
+    resolutions, width = (LIGHT, wider * WIDTH // 2) if light else (RESOLUTIONS, wider * WIDTH)
+    return Discriminators(*periods, *(SpectrumDiscriminator(n, width) for n in resolutions))
+
+
+def of_latents(inputs: int) -> Discriminators:
+    """inputs: numbers a frame, of the latent and of what is known beside it."""
+    return Discriminators(*(LatentDiscriminator(inputs, stride) for stride in STRIDES))

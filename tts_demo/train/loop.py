@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
-from ..runtime import cpu_has_bf16, processor
+from ..runtime import precision, processor
 from .optimiser import optimiser_of
 from .ranks import Ranks
 from .state import Average, Batches, Run, StopFlag
@@ -81,11 +81,6 @@ class Task:
 
     def evaluate(self) -> dict[str, float]:
         raise NotImplementedError
-
-
-def precision(device: str) -> torch.dtype:
-    """What matrices are multiplied in: bfloat16, except on a CPU that cannot, where it would be many times slower."""
-    return torch.bfloat16 if torch.device(device).type != "cpu" or cpu_has_bf16() else torch.float32
 
 
 def learning_rate(step: int, steps: int, peak: float, warmup: int = 100, flat: float = 0.0) -> float:

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..runtime import precision
+
 ROUNDS = 5  # of Newton and Schulz's iteration, whose coefficients Muon chose for speed, not for convergence to 1
 A, B, C = 3.4445, -4.7750, 2.0315
 
@@ -66,15 +68,21 @@ class Together:
             part.load_state_dict(state[str(n)])
 
 
+def inner_matrices(blocks: nn.Module) -> list[nn.Parameter]:
+    """The matrices of blocks that are trained: what Muon is for."""
+    return [weight for weight in blocks.parameters() if weight.dim() == 2 and weight.requires_grad]
+
+
 def orthogonal(x: Tensor) -> Tensor:
     """[N, rows, columns] -> the same with singular values between about 0.7 and 1.2."""
     tall = x.shape[-2] > x.shape[-1]
-    x = x.mT if tall else x
-    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-12)
+    y = x.mT if tall else x
+    y = y / y.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-12)
+    y = y.to(precision(x.device))  # which the coefficients were chosen in
     for _ in range(ROUNDS):
-        square = x @ x.mT
-        x = A * x + torch.baddbmm(square, square, square, beta=B, alpha=C) @ x
-    return x.mT if tall else x
+        square = y @ y.mT
+        y = A * y + torch.baddbmm(square, square, square, beta=B, alpha=C) @ y
+    return (y.mT if tall else y).to(x.dtype)
 
 
 def optimiser_of(

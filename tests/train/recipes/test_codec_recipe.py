@@ -177,7 +177,10 @@ def test_new_ears_leave_the_rest_of_the_codec(place: Path, tmp_path: Path) -> No
     assert "train codec" in (tmp_path / "new" / "codec" / "README.md").read_text()  # what made the rest
 
 
-def test_the_refiner_learns_on_latents_alone(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("more", ({}, {"adversarial": "0.1"}), ids=("distance", "judged"))
+def test_the_refiner_learns_on_latents_alone(
+    more: dict[str, str], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(refiner, "CROP", 60)
     told = TrainOptions(
         data=place / "buzz",
@@ -187,7 +190,7 @@ def test_the_refiner_learns_on_latents_alone(place: Path, tmp_path: Path, monkey
         steps=12,
         batch=3,
         lr=3e-3,
-        settings={"start": "published"},
+        settings={"start": "published"} | more,
     )
     task, seen = refiner.RefinerTask(told), []
     watched = task.loss
@@ -195,6 +198,7 @@ def test_the_refiner_learns_on_latents_alone(place: Path, tmp_path: Path, monkey
     scores = fit(task, told)
     assert np.mean([parts["reg"] for _, parts in seen[-3:]]) < np.mean([parts["reg"] for _, parts in seen[:3]])
     assert list(task.modules) == ["refiner"] and all(np.isfinite(v) for v in scores.values()) and len(scores) == 3
+    assert bool(more) == ("alike" in seen[0][1]) and all(np.isfinite(v) for v in seen[-1][1].values())
     batch = task._make(np.random.default_rng(0), np.asarray([0, 0]))
     assert batch.codes.shape[:2] == batch.pitch.shape == (2, 60)
     assert batch.prompt.shape[1] == task.refiner.config.prompt_frames and batch.speaker.shape[0] == 2

@@ -36,9 +36,10 @@ from ..data.load import hear_with, hears_as, load_ears, load_speech
 from ..data.pitch import pitch_of
 from ..data.sequences import heard_by
 from ..data.speech import sounds_of
-from ..discriminators import Discriminators
+from ..discriminators import of_waveforms
 from ..loop import Task, TrainOptions
 from ..losses import SemanticProbe, SpectralLoss
+from ..optimiser import inner_matrices
 
 CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
 
@@ -98,7 +99,7 @@ class CodecTask(Task):
         self.adversarial = float(options.settings.get("adversarial", 0.0))
         if self.adversarial:
             wider, light = int(options.settings.get("wider", 1)), options.settings.get("judges") == "light"
-            self.helpers["discriminators"] = Discriminators(wider, light)
+            self.helpers["discriminators"] = of_waveforms(wider, light)
         self.spectral = SpectralLoss().to(self.device)
         seconds = np.asarray([self.speech.seconds(i) for i in self.train])
         self.weights = seconds / seconds.sum()
@@ -114,6 +115,10 @@ class CodecTask(Task):
         codec = Codec(hears_as(ears))
         hear_with(codec, ears)
         return codec, Refiner(RefinerConfig(entries=codec.config.first)), SpeakerEncoder()
+
+    def matrices(self) -> list[nn.Parameter]:
+        blocks = (self.codec.encoder.blocks, self.codec.decoder.blocks, self.refiner.layers)
+        return [weight for some in blocks for weight in inner_matrices(some)]
 
     def batch(self, rng: np.random.Generator, step: int) -> CodecBatch:
         return self._make(rng, rng.choice(self.train, size=self.size, p=self.weights))

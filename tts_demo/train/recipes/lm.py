@@ -26,6 +26,7 @@ from ..data.corpora import describe
 from ..data.load import load_lm, sequences
 from ..data.sequences import PrefixBatch, SpeechBatch, prefix_batch, speech_inputs, speech_targets
 from ..loop import Task, TrainOptions
+from ..optimiser import inner_matrices
 
 NEAR = 2  # symbols either side of the aligned one that count as aligned
 
@@ -52,7 +53,7 @@ class LMTask(Task):
         self.data_summary = describe(self.sequences.speech, self.sequences.train)
 
     def matrices(self) -> list[nn.Parameter]:
-        return [w for w in self.lm.backbone.layers.parameters() if w.dim() == 2] if self.muon else []
+        return inner_matrices(self.lm.backbone.layers) if self.muon else []
 
     def batch(self, rng: np.random.Generator, step: int) -> SpeechBatch:
         return self.sequences.batch(rng)

@@ -3,6 +3,9 @@
 Taught through the decoder, as by ``codec`` and ``codec-decoder``, a crop costs a waveform and its spectra. Here both
 sides come from cached codes, a fifth of the time a frame: for a first book that is new to the refiner, whose entries it
 must learn one by one. ``codec-decoder --set start=published`` then goes on by ear.
+
+A distance alone teaches the mean of all latents that a code leaves open, which sounds veiled: ``adversarial=0.1`` has
+discriminators of latents speak up by degrees.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ... import checkpoints
 from ...codec.refiner import Refiner
@@ -20,10 +23,13 @@ from ...config import FRAME_RATE, UserError
 from ..data.corpora import describe
 from ..data.load import sequences
 from ..data.pitch import pitch_of
+from ..discriminators import of_latents
 from ..loop import Task, TrainOptions
+from ..optimiser import inner_matrices
 
 CROP = 200  # frames
 PITCHES = 0.1  # weight of the pitch's cross-entropy, as in the codec's recipe
+BY_DEGREES = 1000  # steps until the discriminators count in full
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,13 @@ class RefinerTask(Task):
         frames = np.asarray([self._frames(i) for i in self.train])
         self.share = frames / frames.sum()
         self.modules, self.helpers = {"refiner": self.refiner}, {}
+        self.adversarial = float(options.settings.get("adversarial", 0.0))
+        if self.adversarial:
+            self.helpers["discriminators"] = of_latents(2 * codec.config.latent + shape.speaker)
         self.data_summary = describe(self.data.speech, self.train)
+
+    def matrices(self) -> list[nn.Parameter]:
+        return inner_matrices(self.refiner.layers)
 
     def _frames(self, index: int) -> int:
         return min(len(self.data.codes.get(index)), len(self.pitch.get(index)))
@@ -81,18 +93,32 @@ class RefinerTask(Task):
         return RefinerBatch(*(torch.from_numpy(np.stack(rows)) for rows in (codes, prompts, speakers, pitches)))
 
     def loss(self, batch: RefinerBatch, step: int) -> tuple[Tensor, dict[str, float]]:
-        apart, guessed = self._apart(batch.to(self.device), true_pitch=True)
-        return apart + PITCHES * guessed, {"reg": apart.item(), "pitch": guessed.item()}
+        batch = batch.to(self.device)
+        refined, latent, guessed = self._refined(batch, batch.pitch)
+        apart = F.l1_loss(refined, latent)
+        loss, parts = apart + PITCHES * guessed, {"reg": apart.item(), "pitch": guessed.item()}
+        return self._judged(refined, latent, batch, step, loss, parts) if self.adversarial else (loss, parts)
 
-    def _apart(self, batch: RefinerBatch, true_pitch: bool) -> tuple[Tensor, Tensor]:
-        """Distance of the refined latent from that of all books, and cross-entropy of the pitch guessed for it, each
-        []."""
+    def _refined(self, batch: RefinerBatch, pitch: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """-> the latent refined and that of all books, [B, F, latent] each, and the cross-entropy of the pitch guessed,
+        []. ``pitch`` None: it is refined for that one."""
         with torch.no_grad():
             latent, prompt = self.quantizer.decode(batch.codes), self.quantizer.decode(batch.prompt)
-        refined, pitch = self.refiner.refine(
-            batch.codes[..., 0], batch.speaker, prompt, pitch=batch.pitch if true_pitch else None
+        refined, logits = self.refiner.refine(batch.codes[..., 0], batch.speaker, prompt, pitch=pitch)
+        return refined.float(), latent, F.cross_entropy(logits.float().transpose(1, 2), batch.pitch)
+
+    def _judged(
+        self, refined: Tensor, latent: Tensor, batch: RefinerBatch, step: int, loss: Tensor, parts: dict[str, float]
+    ) -> tuple[Tensor, dict[str, float]]:
+        """What discriminators say of latents, who know the first book and the voice, added to the loss."""
+        first = self.quantizer.books[0].lookup(batch.codes[..., 0]).detach()
+        known = torch.cat([first, batch.speaker[:, None].expand(-1, first.shape[1], -1)], -1)
+        told, fooled, alike = self.helpers["discriminators"].losses(
+            torch.cat([refined, known], -1), torch.cat([latent, known], -1)
         )
-        return F.l1_loss(refined.float(), latent), F.cross_entropy(pitch.float().transpose(1, 2), batch.pitch)
+        weight = self.adversarial * min(1.0, step / BY_DEGREES)
+        parts |= {"told": told.item(), "fooled": fooled.item(), "alike": alike.item()}
+        return loss + told + weight * (fooled + 2 * alike), parts
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
@@ -100,8 +126,9 @@ class RefinerTask(Task):
         rng, scores = np.random.default_rng(0), []
         for start in range(0, min(len(self.test), 96), 12):
             batch = self._make(rng, np.asarray(self.test[start : start + 12])).to(self.device)
-            told, guessed = self._apart(batch, true_pitch=True)
-            scores.append([told.item(), self._apart(batch, true_pitch=False)[0].item(), guessed.item()])
+            known, latent, guessed = self._refined(batch, batch.pitch)
+            alone = self._refined(batch, None)[0]
+            scores.append([F.l1_loss(known, latent).item(), F.l1_loss(alone, latent).item(), guessed.item()])
         names = (
             "distance of the latent, pitch known",
             "distance of the latent, pitch guessed",

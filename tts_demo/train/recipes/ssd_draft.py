@@ -29,11 +29,12 @@ from ...lm.block import training_forward
 from ...lm.model import LanguageModel
 from ...lm.sampling import probabilities
 from ...methods.ssd import Draft
+from ...runtime import precision
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import SpeechBatch, prefix_batch, speech_targets
 from ..data.spoken import speak
-from ..loop import Task, TrainOptions, precision
+from ..loop import Task, TrainOptions
 from .drafting import at_every_depth
 from .lm import add_noise, base_inputs
 
