@@ -64,6 +64,11 @@ def precision(device: torch.device | str) -> torch.dtype:
     return torch.bfloat16 if torch.device(device).type != "cpu" or cpu_has_bf16() else torch.float32
 
 
+def autocast(device: torch.device | str) -> torch.autocast:
+    """Matrices multiplied in ``precision``, for training and what is made for it."""
+    return torch.autocast(torch.device(device).type, torch.bfloat16, enabled=precision(device) == torch.bfloat16)
+
+
 def candidate_dtypes(device: torch.device) -> tuple[torch.dtype, ...]:
     """Precisions worth measuring on ``device``, the safest first."""
     if device.type == "cuda":

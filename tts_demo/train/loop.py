@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
-from ..runtime import precision, processor
+from ..runtime import autocast, precision, processor
 from .optimiser import optimiser_of
 from .ranks import Ranks
 from .state import Average, Batches, Run, StopFlag
@@ -139,7 +139,7 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dic
             group["lr"] = learning_rate(max(step, int(used() * steps)), steps, peak, flat=task.flat)
         batch = batches.take(step)
         torch.manual_seed((ranks.index << 40) + options.seed * 1_000_003 + step)
-        with torch.autocast(kind, dtype=torch.bfloat16, enabled=precision(kind) == torch.bfloat16):
+        with autocast(kind):
             loss, parts = task.loss(batch, step)
         if not torch.isfinite(loss):
             raise RuntimeError(

@@ -20,6 +20,7 @@ from ...lm import Decoder
 from ...lm.lockstep import Lockstep
 from ...lm.masks import causal_mask
 from ...lm.model import SOS, TASK, LanguageModel
+from ...runtime import autocast
 from ...text.symbols import BOUNDARY, IDS
 from .corpora import Corpus, Kept, pad_stack
 from .speech import Speech, tag_of
@@ -80,7 +81,8 @@ def heard_by(speech: Speech, codec: Codec) -> Kept:
     @torch.no_grad()
     def features(index: int) -> np.ndarray:
         samples = torch.from_numpy(speech.samples(index)[: speech.frames(index) * HOP])
-        return codec.phonetic(samples[None].to(device))[0].cpu().numpy().astype(np.float16)
+        with autocast(device):
+            return codec.phonetic(samples[None].to(device))[0].float().cpu().numpy().astype(np.float16)
 
     return speech.kept(f"heard-{tag_of(codec.phonetic)}", features)
 

@@ -18,6 +18,7 @@ import torch
 from ...audio import LEVEL_PEAK, LEVEL_RMS
 from ...codec.ears import Ears
 from ...config import FRAME_RATE, HOP, SAMPLE_RATE, UserError
+from ...runtime import autocast
 from ...text.sentences import preview
 from ...text.symbols import BOUNDARY, CONSONANTS, IDS, PUNCTUATION, STRESS, VOWELS, encode
 from ..losses import UNKNOWN
@@ -73,7 +74,8 @@ class Speech(Corpus):
             samples = torch.from_numpy(self.samples(index)).to(device)
             heard = [n for n, symbol in enumerate(self.texts[index]) if symbol in SOUNDS]
             try:
-                path = ears.align(samples, torch.from_numpy(self.sounds(index)).to(device)).cpu().numpy()
+                with autocast(device):
+                    path = ears.align(samples, torch.from_numpy(self.sounds(index)).to(device)).cpu().numpy()
             except RuntimeError:  # more phonemes than frames: the text is not what was said
                 return np.empty(0, dtype=np.int16)
             return silences(np.asarray([*heard, -1])[path], self.texts[index])
