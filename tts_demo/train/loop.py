@@ -110,7 +110,8 @@ def fit(task: Task, options: TrainOptions, ranks: Ranks = Ranks()) -> dict[str, 
 def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dict[str, float]:
     torch.manual_seed(options.seed)
     steps, peak = options.steps or task.steps, options.lr or task.lr
-    began = _begin(task, options) if task.goes_on or options.settings.get("start") == "published" else {}
+    begins = task.goes_on or options.settings.get("start") in ("published", "wider")
+    began = _begin(task, options) if begins else {}
     everything = nn.ModuleDict(
         {**{f"m_{k}": v for k, v in task.modules.items()}, **{f"h_{k}": v for k, v in task.helpers.items()}}
     ).to(options.device)

@@ -6,7 +6,8 @@ attention that falls on the phoneme being spoken (forced alignment, two symbols 
 linear probe on the hidden state must name that phoneme. ``--set width=192 longest=500`` makes a smaller model on
 utterances of at most 10 s, which two CPU cores train in an hour; ``chains=0.2`` makes a fifth of the batches of several
 utterances in a row, up to a minute, for what is to speak that long in one go; ``optimiser=muon`` trains the matrices of
-the layers with Muon.
+the layers with Muon. ``start=wider`` begins with the blocks of the published model, made as wide as asked; its tables
+are new and learn alone for ``settled=150`` steps.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ..data.load import load_lm, sequences
 from ..data.sequences import PrefixBatch, SpeechBatch, prefix_batch, speech_inputs, speech_targets
 from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
+from ..wider import widened
 
 NEAR = 2  # symbols either side of the aligned one that count as aligned
 
@@ -39,11 +41,14 @@ class LMTask(Task):
     def __init__(self, options: TrainOptions) -> None:
         longest = int(options.settings.get("longest", 850))
         self.sequences = sequences(options, frames=options.batch or 2400, max_frames=longest)
-        if options.settings.get("start") == "published":
+        start = options.settings.get("start")
+        if start == "published":
             self.lm = load_lm(options).requires_grad_(True)
         else:
             codec = CodecConfig(**checkpoints.read_config(options.checkpoint, "codec")["config"])
-            self.lm = LanguageModel(shape(int(options.settings.get("width", 256)), codec.first))
+            wanted = shape(int(options.settings.get("width", 256)), codec.first)
+            self.lm = widened(load_lm(options).cpu(), wanted) if start == "wider" else LanguageModel(wanted)
+        self.settled = int(options.settings.get("settled", 150 if start == "wider" else 0))
         self.guide = float(options.settings.get("guide", 0.3))
         self.noise = float(options.settings.get("noise", 0.08))
         self.dropout = float(options.settings.get("dropout", 0.0))
@@ -59,6 +64,7 @@ class LMTask(Task):
         return self.sequences.batch(rng)
 
     def loss(self, batch: SpeechBatch, step: int) -> tuple[Tensor, dict[str, float]]:
+        self.lm.backbone.requires_grad_(step >= self.settled)
         hidden, targets, guided = self._forward(batch, self.noise, GUIDED, self.dropout)
         entropy = F.cross_entropy(self.lm.head(hidden).float().flatten(0, 1), targets.flatten(), ignore_index=-100)
         guide, probe = (
