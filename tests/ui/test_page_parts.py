@@ -134,10 +134,10 @@ def test_speed_is_the_median_of_the_rounds_with_their_range():
     assert shown["t.1"]["times"] == pytest.approx(2.0) and "times" not in shown["t.0"]
 
 
-def test_short_speech_gets_more_rounds():
-    assert rounds.wanted(1.0) == rounds.MOST and rounds.wanted(60.0) == rounds.FEWEST
-    counts = [rounds.wanted(s) for s in (0.1, 1, 2, 4, 8, 16)]
-    assert counts == sorted(counts, reverse=True)
+def test_rounds_follow_until_the_time_is_used_up():
+    left = [rounds._left(1, rounds.MOST, took) for took in (1, rounds.BUDGET / 3, rounds.BUDGET / 2, rounds.BUDGET, 99)]
+    assert left == [rounds.MOST - 1, 2, 1, 1, 0]
+    assert rounds._left(2, rounds.MOST, rounds.BUDGET) == 0 and rounds._left(3, 4, 1) == 1
 
 
 def test_a_visitor_keeps_the_newest_takes_and_lanes_are_found_by_their_id():
@@ -367,7 +367,10 @@ def test_only_one_run_holds_the_device_and_a_visitor_has_one_place():
 def test_the_line_is_first_come_first_served_and_says_how_long():
     gate, still_there = Gate(Limits(max_queue=5)), [True]
     handle = Handle(object())
-    first, second, third = gate.join("ann"), gate.join("bob"), gate.join("cid", lambda: still_there[0])
+    first = gate.join("ann")
+    assert not gate.crowded()
+    second, third = gate.join("bob"), gate.join("cid", lambda: still_there[0])
+    assert gate.crowded()
     assert list(first.waiting(handle)) == []
     assert not third.acquire(0.01) and gate.before(third) == "2 runs are before yours"
     first.began -= 30  # it has lasted half a minute

@@ -129,6 +129,11 @@ class Gate:
                 job.began = job.began or time.monotonic()
             return job.began is not None
 
+    def crowded(self) -> bool:
+        """Whether anybody waits behind whoever has the device."""
+        with self._changed:
+            return len(self._line) > 1
+
     def before(self, job: Job) -> str:
         """How many are before this job, and how long that may take going by the last runs."""
         with self._changed:

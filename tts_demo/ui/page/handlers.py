@@ -20,7 +20,7 @@ from ...config import Request, UserError
 from ...methods import METHODS
 from ..run import plots, words
 from ..run.ears import Ears
-from ..run.rounds import MOST, Round, rounds, wanted
+from ..run.rounds import FEWEST, MOST, Round, rounds
 from ..run.session import Lane, Made, Take, attention_from, lane_from, plain, remember, to_int16
 from ..service import Gate, Handle, Limits, in_words, listened_to, log_line
 from ..zerogpu import Ticket, forks, gpu
@@ -197,7 +197,7 @@ class Handlers:
     def _size(form: Form) -> float:
         """Seconds of speech that a press makes, in all lanes and rounds."""
         seconds, others = expected(form.text, form.max_seconds), len(form.lanes)
-        return seconds * (1 + others) * (wanted(seconds) if others else 1)
+        return seconds * (1 + others) * (FEWEST if others else 1)
 
     def check(self, text: str, voice: str | None, consent: bool) -> None:
         """Refuse with a sentence what is missing: text, voice or consent."""
@@ -227,7 +227,8 @@ class Handlers:
         lanes: dict[int, Lane] = {}
         box.add({"kind": "take", "lanes": [waiting(v, r, made, take) for v, r in zip(lives, requests)]})
         yield box.update()
-        most = MOST if len(requests) > 1 else 1
+        # further rounds are for the clock alone: who waits comes first
+        most = 1 if len(requests) == 1 else FEWEST if self.gate.crowded() else MOST
         for which, event in self.events(voice, form.prompt_text, requests, visitor, most, QUICK):
             live = lives[which]
             if isinstance(event, Heard):

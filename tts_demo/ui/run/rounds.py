@@ -1,12 +1,11 @@
 """Lanes spoken in rounds of turns: every lane goes on a little at a time, so that all of them meet the same machine.
 
 The first round is heard; the further ones speak the same again for the clock alone, so that a ratio of speeds comes
-with its spread. Short speech gets more rounds, because its times scatter more.
+with its spread.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,8 +14,7 @@ from ... import engine
 from ...config import Request
 from ...measure.turns import turns
 
-SPEECH = 12.0  # seconds of the first lane's speech, over all rounds, that a ratio should rest on
-FEWEST, MOST = 2, 5
+FEWEST, MOST = 2, 5  # the range of five holds what the median of very many would be in 15 cases of 16
 BUDGET = 40.0  # seconds of computing in all rounds together; beyond it no further one starts than the fewest
 
 
@@ -27,11 +25,6 @@ class Round:
     lm_rtf: tuple[float, ...]
     number: int
     left: int
-
-
-def wanted(seconds: float) -> int:
-    """Rounds for a first lane that speaks this long."""
-    return min(MOST, max(FEWEST, math.ceil(SPEECH / max(seconds, 0.1))))
 
 
 def rounds(
@@ -54,12 +47,12 @@ def rounds(
             done[which] = event
         yield which, event
     took = sum(d.snapshot.total_seconds for d in done.values())
-    number, count = 1, min(most, wanted(done[0].snapshot.audio_seconds))
+    number = 1
     if most == 1 or any(d.stopped for d in done.values()):
         return
-    yield -1, Round(tuple(done[i].snapshot.lm_rtf for i in range(len(requests))), number, _left(number, count, took))
+    yield -1, Round(tuple(done[i].snapshot.lm_rtf for i in range(len(requests))), number, _left(number, most, took))
     unseen = [replace(request, capture_attention=False) for request in requests]
-    while _left(number, count, took):
+    while _left(number, most, took):
         again: dict[int, engine.Done] = {}
         for which, event in turns(stack, unseen, should_stop=should_stop):
             if isinstance(event, engine.Done):
@@ -68,9 +61,9 @@ def rounds(
             return
         number += 1
         rtf = tuple(again[i].snapshot.lm_rtf for i in range(len(requests)))
-        yield -1, Round(rtf, number, _left(number, count, took))
+        yield -1, Round(rtf, number, _left(number, most, took))
 
 
-def _left(number: int, count: int, took: float) -> int:
+def _left(number: int, most: int, took: float) -> int:
     """Rounds still to come when each takes ``took`` seconds of computing."""
-    return sum((n + 1) * took <= BUDGET or n < FEWEST and took <= BUDGET for n in range(number, count))
+    return sum((n + 1) * took <= BUDGET or n < FEWEST and took <= BUDGET for n in range(number, most))
