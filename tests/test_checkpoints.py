@@ -43,6 +43,26 @@ def test_a_module_comes_back_as_it_was(root: Path) -> None:
     assert {p.name for p in (root / "speaker").iterdir()} == {"config.json", "model.safetensors", "README.md"}
 
 
+def test_large_weights_lie_in_several_files_none_of_which_may_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "LARGEST", 2000)
+    layers = nn.Sequential(*(nn.Linear(20, 30) for _ in range(4)))
+    checkpoints.save_module(tmp_path, "adapter", layers, dtype=torch.float32)
+    parts = sorted((tmp_path / "adapter").glob("*.safetensors"))
+    assert len(parts) > 2 and all(f"adapter/{p.name}" in checkpoints.read_manifest(tmp_path) for p in parts)
+    fresh = checkpoints.load_module(tmp_path, "adapter", nn.Sequential(*(nn.Linear(20, 30) for _ in range(4))))
+    assert all(torch.equal(a, b) for a, b in zip(layers.parameters(), fresh.parameters(), strict=True))
+    parts[1].unlink()
+    with pytest.raises(UserError, match="missing"):
+        checkpoints.load_module(tmp_path, "adapter", layers)
+    monkeypatch.setattr(checkpoints, "LARGEST", 9_000_000)
+    checkpoints.save_module(tmp_path, "adapter", layers)  # in one file again
+    assert {p.name for p in (tmp_path / "adapter").iterdir()} == {"config.json", "model.safetensors", "README.md"}
+    listed = {key for key in checkpoints.read_manifest(tmp_path) if key.startswith("adapter/")}
+    assert listed == {"adapter/config.json", "adapter/model.safetensors", "adapter/README.md"}
+
+
 def test_the_card_says_how_it_was_made(root: Path) -> None:
     card = (root / "speaker" / "README.md").read_text()
     assert (

@@ -1,7 +1,8 @@
 """Trained modules on disk: save and load by name, with a manifest of hashes, from a folder or the Hugging Face Hub.
 
 A checkpoint is a folder with one sub-folder per module (``config.json``, ``model.safetensors``, ``README.md``) and
-``manifest.json``, the SHA-256 of every file. Nothing is loaded whose hash is not the manifest's. safetensors only.
+``manifest.json``, the SHA-256 of every file. Nothing is loaded whose hash is not the manifest's. safetensors only, in
+several files, as the Hub's libraries split them, where one would be too large for a Git repository on the Hub.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import importlib
 import json
 import os
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,9 @@ from .config import UserError
 
 BUNDLED = Path(__file__).parents[1] / "checkpoints"
 MANIFEST = "manifest.json"
-CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+CONFIG, CARD = "config.json", "README.md"
+WEIGHTS = "model*.safetensors"  # one file, or several
+LARGEST = 9_000_000  # bytes of a file; 10 MB is what a plain Git push to the Hub takes
 
 CARD_HEAD = """---
 language: en
@@ -76,7 +80,7 @@ def _download(repository: str) -> Path:
     try:
         return Path(
             snapshot_download(
-                name, revision=revision or None, allow_patterns=[MANIFEST, f"*/{CONFIG}", f"*/{WEIGHTS}", f"*/{CARD}"]
+                name, revision=revision or None, allow_patterns=[MANIFEST, f"*/{CONFIG}", f"*/{WEIGHTS}*", f"*/{CARD}"]
             )
         )
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
@@ -123,7 +127,7 @@ def checkpoint_hash(root: Path) -> str:
 
 def available(root: Path, name: str) -> bool:
     """Whether this checkpoint holds the module. Reads no weights."""
-    return (root / name / WEIGHTS).is_file()
+    return any((root / name).glob(WEIGHTS))
 
 
 def _verified(root: Path, name: str, file: str) -> Path:
@@ -146,6 +150,13 @@ def _verified(root: Path, name: str, file: str) -> Path:
     return path
 
 
+def _weights(root: Path, name: str) -> list[str]:
+    """The files that the module's weights lie in by the manifest; where it lists none, the usual one, which is then
+    missed."""
+    listed = [Path(key) for key in read_manifest(root)]
+    return [path.name for path in listed if path.match(f"{name}/{WEIGHTS}")] or ["model.safetensors"]
+
+
 def read_config(root: str | Path, name: str) -> dict[str, Any]:
     """The module's config.json."""
     return json.loads(_verified(resolve(root), name, CONFIG).read_text(encoding="utf-8"))
@@ -159,7 +170,9 @@ def load_module(root: str | Path, name: str, module: nn.Module | None = None) ->
     folder = resolve(root)
     if module is None:
         module = _build(name, read_config(folder, name))
-    state = load_file(_verified(folder, name, WEIGHTS))
+    state: dict[str, torch.Tensor] = {}
+    for file in _weights(folder, name):
+        state |= load_file(_verified(folder, name, file))
     try:
         module.load_state_dict(state)
     except RuntimeError as error:
@@ -200,7 +213,7 @@ def save_module(
 ) -> Path:
     """Write the module, its configuration and its model card, and bring the manifest up to date. Floating-point weights
     are stored as ``dtype``, those it cannot hold as float32."""
-    from safetensors.torch import save_file
+    from huggingface_hub import save_torch_state_dict
 
     folder = Path(root) / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -213,9 +226,14 @@ def save_module(
         "parameters": sum(p.numel() for p in module.parameters()),
         "dtype": str(dtype).removeprefix("torch."),
     }
-    temporary = folder / f"{WEIGHTS}.part"
-    save_file(state, temporary)
-    os.replace(temporary, folder / WEIGHTS)
+    with tempfile.TemporaryDirectory(dir=folder) as part:
+        save_torch_state_dict(state, part, max_shard_size=LARGEST)
+        made = sorted(Path(part).iterdir())
+        for path in made:
+            os.replace(path, folder / path.name)
+    for path in folder.glob("model*.safetensors*"):
+        if path.name not in {new.name for new in made}:  # those that earlier weights were split into
+            path.unlink()
     (folder / CONFIG).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     (folder / CARD).write_text(model_card(record, facts or {}, scores or {}, log or []), encoding="utf-8")
     _update_manifest(Path(root), name)
@@ -246,7 +264,9 @@ def how_it_was_made(root: str | Path, name: str) -> str:
 def _update_manifest(root: Path, name: str) -> None:
     path = root / MANIFEST
     files = read_manifest(root) if path.exists() else {}
-    files |= {f"{name}/{file}": sha256(root / name / file) for file in (CONFIG, WEIGHTS, CARD)}
+    files = {key: value for key, value in files.items() if not key.startswith(f"{name}/")}
+    written = (path for path in (root / name).iterdir() if path.name in (CONFIG, CARD) or path.match(f"{WEIGHTS}*"))
+    files |= {f"{name}/{path.name}": sha256(path) for path in written}
     temporary = path.with_suffix(".part")
     temporary.write_text(json.dumps({"files": dict(sorted(files.items()))}, indent=1) + "\n", encoding="utf-8")
     os.replace(temporary, path)
