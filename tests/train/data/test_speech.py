@@ -107,6 +107,8 @@ def test_only_whole_utterances_are_read_and_a_half_written_line_is_no_error(tmp_
     with open(grown / "align-1.jsonl", "w") as file:
         file.write('{"id": "a", "lead": 1, "fra')
     assert [u.id for u, _ in read_teacher([shared, grown])] == ["b", "c"]
+    (grown / "plan.jsonl").write_text((shared / "plan.jsonl").read_text())  # what both list is there once
+    assert [u.id for u, _ in read_teacher([shared, grown])] == ["b", "c"]
 
 
 def test_natural_and_taught_speech_through_one_door(tmp_path: Path) -> None:

@@ -198,7 +198,8 @@ def _decoded(path: str) -> np.ndarray:
 
 
 def read_teacher(folders: list[Path]) -> list[tuple[Utterance, Spoken]]:
-    """Every utterance that is whole: planned, aligned, and there. Its order is the plan's."""
+    """Every utterance that is whole: planned, aligned, and there. Its order is the plan's; what two plans list counts
+    once."""
     plans = [folder / "plan.jsonl" for folder in folders if (folder / "plan.jsonl").exists()]
     if folders and not plans:
         raise UserError(f"There is no plan.jsonl in {', '.join(map(str, folders))}: make the teacher's speech first.")
@@ -212,7 +213,8 @@ def read_teacher(folders: list[Path]) -> list[tuple[Utterance, Spoken]]:
         for path in [*folder.glob("*.flac"), *folder.glob("audio/*.flac"), *folder.glob("audio/*.opus")]:
             audio[path.stem] = path
     found = []
-    for row in (row for plan in plans for row in spoken_lines(plan)):
+    rows = {row["id"]: row for plan in plans for row in spoken_lines(plan)}
+    for row in rows.values():
         name, voice = row["id"], int(row["voice"])
         if name in durations and name in audio and len(durations[name]) == len(row["phonemes"]) + 2:
             speaker = f"{TEACHER}-{voice:03d}"
