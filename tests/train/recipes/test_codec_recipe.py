@@ -177,7 +177,7 @@ def test_new_ears_leave_the_rest_of_the_codec(place: Path, tmp_path: Path) -> No
     assert "train codec" in (tmp_path / "new" / "codec" / "README.md").read_text()  # what made the rest
 
 
-@pytest.mark.parametrize("more", ({}, {"adversarial": "0.1"}), ids=("distance", "judged"))
+@pytest.mark.parametrize("more", ({}, {"adversarial": "0.1", "heard": "0.3"}), ids=("distance", "judged"))
 def test_the_refiner_learns_on_latents_alone(
     more: dict[str, str], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,7 +198,9 @@ def test_the_refiner_learns_on_latents_alone(
     scores = fit(task, told)
     assert np.mean([parts["reg"] for _, parts in seen[-3:]]) < np.mean([parts["reg"] for _, parts in seen[:3]])
     assert list(task.modules) == ["refiner"] and all(np.isfinite(v) for v in scores.values()) and len(scores) == 3
-    assert bool(more) == ("alike" in seen[0][1]) and all(np.isfinite(v) for v in seen[-1][1].values())
+    assert bool(more) == ("alike" in seen[0][1]) == ("said" in seen[0][1]) and all(
+        np.isfinite(v) for v in seen[-1][1].values()
+    )
     batch = task._make(np.random.default_rng(0), np.asarray([0, 0]))
     assert batch.codes.shape[:2] == batch.pitch.shape == (2, 60)
     assert batch.prompt.shape[1] == task.refiner.config.prompt_frames and batch.speaker.shape[0] == 2

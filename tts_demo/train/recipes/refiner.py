@@ -4,8 +4,8 @@ Taught through the decoder, as by ``codec`` and ``codec-decoder``, a crop costs 
 sides come from cached codes, a fifth of the time a frame: for a first book that is new to the refiner, whose entries it
 must learn one by one. ``codec-decoder --set start=published`` then goes on by ear.
 
-A distance alone teaches the mean of all latents that a code leaves open, which sounds veiled: ``adversarial=0.1`` has
-discriminators of latents speak up by degrees.
+A distance alone teaches the mean of all latents that a code leaves open, which sounds veiled and takes consonants for
+one another: ``adversarial=0.1`` has discriminators of latents speak up by degrees, ``heard=0.3`` ears of latents.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from torch import Tensor, nn
 from ... import checkpoints
 from ...codec.refiner import Refiner
 from ...config import FRAME_RATE, UserError
+from ...text.symbols import SYMBOLS
 from ..data.corpora import describe
 from ..data.load import sequences
 from ..data.pitch import pitch_of
 from ..discriminators import of_latents
 from ..loop import Task, TrainOptions
+from ..losses import LatentEars
 from ..optimiser import inner_matrices
 
 CROP = 200  # frames
 PITCHES = 0.1  # weight of the pitch's cross-entropy, as in the codec's recipe
-BY_DEGREES = 1000  # steps until the discriminators count in full
+BY_DEGREES = 500  # steps until discriminators and ears count in full
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class RefinerBatch:
     prompt: Tensor  # [B, prompt frames, K], the same voice elsewhere
     speaker: Tensor  # [B, E] of that other utterance
     pitch: Tensor  # [B, CROP] class of pitch.py
+    labels: Tensor  # [B, CROP] phoneme of each frame, UNKNOWN where nobody knows
 
     def to(self, device: torch.device | str) -> RefinerBatch:
         return RefinerBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
@@ -64,6 +67,9 @@ class RefinerTask(Task):
         frames = np.asarray([self._frames(i) for i in self.train])
         self.share = frames / frames.sum()
         self.modules, self.helpers = {"refiner": self.refiner}, {}
+        self.heard = float(options.settings.get("heard", 0.0))
+        if self.heard:
+            self.helpers["ears"] = LatentEars(codec.config.latent, len(SYMBOLS))
         self.adversarial = float(options.settings.get("adversarial", 0.0))
         if self.adversarial:
             self.helpers["discriminators"] = of_latents(2 * codec.config.latent + shape.speaker)
@@ -79,24 +85,29 @@ class RefinerTask(Task):
         return self._make(rng, rng.choice(self.train, size=self.size, p=self.share))
 
     def _make(self, rng: np.random.Generator, chosen: np.ndarray) -> RefinerBatch:
-        codes, prompts, speakers, pitches = [], [], [], []
+        codes, prompts, speakers, pitches, labels = [], [], [], [], []
         for i in map(int, chosen):
             start = int(rng.integers(self._frames(i) - CROP + 1))
             codes.append(self.data.codes.get(i)[start : start + CROP])
             pitches.append(self.pitch.get(i)[start : start + CROP].astype(np.int64))
+            labels.append(self.data.speech.labels(i)[start : start + CROP])
             other = int(rng.choice(self.data.same_voice(i)))
             voice = self.data.codes.get(other)
             count = self.refiner.config.prompt_frames
             start = int(rng.integers(max(1, len(voice) - count + 1)))
             prompts.append(np.resize(voice[start : start + count], (count, voice.shape[1])))  # a short one is repeated
             speakers.append(self.data.codes.speakers[other])
-        return RefinerBatch(*(torch.from_numpy(np.stack(rows)) for rows in (codes, prompts, speakers, pitches)))
+        return RefinerBatch(*(torch.from_numpy(np.stack(rows)) for rows in (codes, prompts, speakers, pitches, labels)))
 
     def loss(self, batch: RefinerBatch, step: int) -> tuple[Tensor, dict[str, float]]:
         batch = batch.to(self.device)
         refined, latent, guessed = self._refined(batch, batch.pitch)
         apart = F.l1_loss(refined, latent)
         loss, parts = apart + PITCHES * guessed, {"reg": apart.item(), "pitch": guessed.item()}
+        if self.heard:
+            ears, said, heard = self.helpers["ears"].losses(refined, latent, batch.labels)
+            loss = loss + ears + self.heard * min(1.0, step / BY_DEGREES) * (said + heard)
+            parts |= {"ears": ears.item(), "said": said.item(), "heard": heard.item()}
         return self._judged(refined, latent, batch, step, loss, parts) if self.adversarial else (loss, parts)
 
     def _refined(self, batch: RefinerBatch, pitch: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
