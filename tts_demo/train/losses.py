@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 import torchaudio
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from ..config import SAMPLE_RATE
 
@@ -61,36 +60,6 @@ def known_frames_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Cross-entropy of frames whose label is known: logits [B, C, F], labels [B, F] -> []; 0 where none is."""
     total = F.cross_entropy(logits.float(), labels, ignore_index=UNKNOWN, reduction="sum")
     return total / (labels != UNKNOWN).sum().clamp(min=1)
-
-
-class LatentEars(nn.Module):
-    """Tells the phoneme of each frame from the codec's latents near it, so near that what is mumbled cannot be guessed
-    from the sounds around it. They learn on recordings; what is made must then be heard as the same."""
-
-    def __init__(self, latent: int, symbols: int, width: int = 256) -> None:
-        super().__init__()
-        kernels = (5, 5, 3)
-        self.layers = nn.ModuleList(
-            nn.Conv1d(i, width, kernel, padding=kernel // 2) for i, kernel in zip((latent, width, width), kernels)
-        )
-        self.out = nn.Conv1d(width, symbols, 1)
-
-    def forward(self, latent: Tensor) -> tuple[Tensor, Tensor]:
-        """latent [B, F, latent] -> logits [B, symbols, F] and what they are read from [B, width, F]."""
-        x = latent.transpose(1, 2)
-        for layer in self.layers:
-            x = F.gelu(layer(x), approximate="tanh")
-        return self.out(x).float(), x
-
-    def losses(self, made: Tensor, real: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """made, real [B, F, latent], labels [B, F] -> what the ears must lower (without a gradient to ``real``), how
-        surely ``made`` is not heard as its phonemes, and how far what is heard of both lies apart, over the size of
-        that of ``real``, each []. The last two have no gradient to the ears, so one backward pass trains both sides."""
-        logits, heard = self(real.detach())
-        frozen = {name: weight.detach() for name, weight in self.named_parameters()}
-        guessed, others = functional_call(self, frozen, (made,))
-        apart = (others - heard.detach()).abs().mean() / heard.detach().abs().mean().clamp(min=1e-3)
-        return known_frames_loss(logits, labels), known_frames_loss(guessed, labels), apart
 
 
 class SemanticProbe(nn.Module):

@@ -177,11 +177,12 @@ def test_new_ears_leave_the_rest_of_the_codec(place: Path, tmp_path: Path) -> No
     assert "train codec" in (tmp_path / "new" / "codec" / "README.md").read_text()  # what made the rest
 
 
-@pytest.mark.parametrize("more", ({}, {"adversarial": "0.1", "heard": "0.3"}), ids=("distance", "judged"))
+@pytest.mark.parametrize("more", ({}, {"adversarial": "0.1", "heard": "1"}), ids=("distance", "judged"))
 def test_the_refiner_learns_on_latents_alone(
     more: dict[str, str], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(refiner, "CROP", 60)
+    monkeypatch.setattr(refiner, "HEARD", 20)
     told = TrainOptions(
         data=place / "buzz",
         out=tmp_path,

@@ -212,7 +212,7 @@ class CodecTask(Task):
         made, again = (decoder.sound(features, run(tone, number=number)) for number in numbers)  # noises apart
         (spectral, spread), (heard, said) = (
             self.spectral.energy(made, again, batch.audio),
-            self._heard(made, batch.audio, batch.labels),
+            heard_alike(self.codec, made, batch.audio, batch.labels if self.goes_on else None),
         )
         parts = {"heard": heard.item(), "said": said.item(), "tone": tuning.item(), "spread": spread.mean().item()}
         return made, spectral, spectral.mean() + min(1.0, self.semantic) * (heard + SAID * said) + tuning, parts
@@ -241,20 +241,6 @@ class CodecTask(Task):
         known = LOWEST * (HIGHEST / LOWEST) ** torch.where(hertz > 0, true, place.detach())
         return self.codec.decoder.tone.of(known, voiced), loss
 
-    def _heard(self, made: Tensor, real: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """made, real [B, N], labels [B, CROP] -> distance of the phonetic features of one from those of the other, over
-        the size of the latter, and, once there is a finished first book, how surely the one is taken for the other's
-        codes: cross-entropy, each []."""
-        told = self.codec.phonetic(made)
-        with torch.no_grad():
-            target = self.codec.phonetic(real)
-        heard = (told - target).abs().mean() / target.abs().mean()
-        if not self.goes_on:
-            return heard, heard.new_zeros(())
-        book = self.codec.quantizer.books[0]
-        alike = book.similarity(self.codec.semantic(told)).float() / SHARPNESS
-        return heard, F.cross_entropy(alike.flatten(0, 1), book.encode(self.codec.semantic(target), labels).flatten())
-
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
         """Spectral losses and the first book's phoneme error on fixed crops of held-out speech."""
@@ -278,6 +264,21 @@ class CodecTask(Task):
                 found["first book, frame phoneme error"] = self.probe.frame_error(first, batch.labels)
             scores.append(found)
         return {name: float(np.mean([found[name] for found in scores])) for name in scores[0]}
+
+
+def heard_alike(codec: Codec, made: Tensor, real: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
+    """made, real [B, N], labels [B, F] -> distance of what the ears hear of one from what they hear of the other, over
+    the size of the latter, and, where labels are given for a finished first book, how surely the one is taken for the
+    other's codes: cross-entropy, each []."""
+    told = codec.phonetic(made)
+    with torch.no_grad():
+        target = codec.phonetic(real)
+    heard = (told - target).abs().mean() / target.abs().mean()
+    if labels is None:
+        return heard, heard.new_zeros(())
+    book = codec.quantizer.books[0]
+    alike = book.similarity(codec.semantic(told)).float() / SHARPNESS
+    return heard, F.cross_entropy(alike.flatten(0, 1), book.encode(codec.semantic(target), labels).flatten())
 
 
 def fitted(refined: Tensor, target: Tensor, pitch: Tensor, classes: Tensor) -> tuple[Tensor, dict[str, float]]:

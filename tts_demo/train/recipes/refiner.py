@@ -5,7 +5,8 @@ sides come from cached codes, a fifth of the time a frame: for a first book that
 must learn one by one. ``codec-decoder --set start=published`` then goes on by ear.
 
 A distance alone teaches the mean of all latents that a code leaves open, which sounds veiled and takes consonants for
-one another: ``adversarial=0.1`` has discriminators of latents speak up by degrees, ``heard=0.3`` ears of latents.
+one another. ``adversarial=0.1`` has discriminators of latents speak up by degrees; with ``heard=1`` the frozen decoder
+says a stretch of each crop, of which the ears must hear what they hear of the recording.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from torch import Tensor, nn
 
 from ... import checkpoints
 from ...codec.refiner import Refiner
-from ...config import FRAME_RATE, UserError
-from ...text.symbols import SYMBOLS
+from ...codec.source import run
+from ...config import FRAME_RATE, HOP, UserError
 from ..data.corpora import describe
 from ..data.load import sequences
 from ..data.pitch import pitch_of
 from ..discriminators import of_latents
 from ..loop import Task, TrainOptions
-from ..losses import LatentEars
 from ..optimiser import inner_matrices
+from .codec import SAID, heard_alike
 
-CROP = 200  # frames
+CROP, HEARD = 200, 100  # frames
 PITCHES = 0.1  # weight of the pitch's cross-entropy, as in the codec's recipe
-BY_DEGREES = 500  # steps until discriminators and ears count in full
+BY_DEGREES = 500  # steps until the discriminators count in full
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,9 @@ class RefinerBatch:
     prompt: Tensor  # [B, prompt frames, K], the same voice elsewhere
     speaker: Tensor  # [B, E] of that other utterance
     pitch: Tensor  # [B, CROP] class of pitch.py
-    labels: Tensor  # [B, CROP] phoneme of each frame, UNKNOWN where nobody knows
+    labels: Tensor  # [B, HEARD] phoneme of each frame of a stretch of the crop, UNKNOWN where nobody knows
+    samples: Tensor  # [B, HEARD * HOP] of this stretch
+    stretch: Tensor  # [B] where in the crop it begins
 
     def to(self, device: torch.device | str) -> RefinerBatch:
         return RefinerBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
@@ -56,7 +59,8 @@ class RefinerTask(Task):
         shape = checkpoints.load_module(options.checkpoint, "refiner").config
         self.refiner = Refiner(replace(shape, entries=codec.config.first))
         self.pitch = pitch_of(self.data.speech, self.refiner.config.pitch_classes)
-        self.quantizer = codec.quantizer.to(self.device)
+        self.codec = codec.to(self.device)
+        self.quantizer = codec.quantizer
         self.train = [i for i in self.data.train if self._frames(i) > CROP]
         self.test = [i for i in self.data.test if self._frames(i) > CROP]
         if not self.train:
@@ -68,8 +72,6 @@ class RefinerTask(Task):
         self.share = frames / frames.sum()
         self.modules, self.helpers = {"refiner": self.refiner}, {}
         self.heard = float(options.settings.get("heard", 0.0))
-        if self.heard:
-            self.helpers["ears"] = LatentEars(codec.config.latent, len(SYMBOLS))
         self.adversarial = float(options.settings.get("adversarial", 0.0))
         if self.adversarial:
             self.helpers["discriminators"] = of_latents(2 * codec.config.latent + shape.speaker)
@@ -85,19 +87,27 @@ class RefinerTask(Task):
         return self._make(rng, rng.choice(self.train, size=self.size, p=self.share))
 
     def _make(self, rng: np.random.Generator, chosen: np.ndarray) -> RefinerBatch:
-        codes, prompts, speakers, pitches, labels = [], [], [], [], []
+        codes, prompts, speakers, pitches, labels, samples, stretches = ([] for _ in range(7))
         for i in map(int, chosen):
             start = int(rng.integers(self._frames(i) - CROP + 1))
             codes.append(self.data.codes.get(i)[start : start + CROP])
             pitches.append(self.pitch.get(i)[start : start + CROP].astype(np.int64))
-            labels.append(self.data.speech.labels(i)[start : start + CROP])
+            stretch = int(rng.integers(CROP - HEARD + 1))
+            labels.append(self.data.speech.labels(i)[start + stretch :][:HEARD])
+            samples.append(self.data.speech.samples(i, (start + stretch) * HOP, HEARD * HOP))
+            stretches.append(np.asarray(stretch))
             other = int(rng.choice(self.data.same_voice(i)))
             voice = self.data.codes.get(other)
             count = self.refiner.config.prompt_frames
             start = int(rng.integers(max(1, len(voice) - count + 1)))
             prompts.append(np.resize(voice[start : start + count], (count, voice.shape[1])))  # a short one is repeated
             speakers.append(self.data.codes.speakers[other])
-        return RefinerBatch(*(torch.from_numpy(np.stack(rows)) for rows in (codes, prompts, speakers, pitches, labels)))
+        return RefinerBatch(
+            *(
+                torch.from_numpy(np.stack(rows))
+                for rows in (codes, prompts, speakers, pitches, labels, samples, stretches)
+            )
+        )
 
     def loss(self, batch: RefinerBatch, step: int) -> tuple[Tensor, dict[str, float]]:
         batch = batch.to(self.device)
@@ -105,10 +115,18 @@ class RefinerTask(Task):
         apart = F.l1_loss(refined, latent)
         loss, parts = apart + PITCHES * guessed, {"reg": apart.item(), "pitch": guessed.item()}
         if self.heard:
-            ears, said, heard = self.helpers["ears"].losses(refined, latent, batch.labels)
-            loss = loss + ears + self.heard * min(1.0, step / BY_DEGREES) * (said + heard)
-            parts |= {"ears": ears.item(), "said": said.item(), "heard": heard.item()}
+            heard, said = heard_alike(self.codec, self._spoken(refined, batch.stretch), batch.samples, batch.labels)
+            loss, parts = (
+                loss + self.heard * (heard + SAID * said),
+                parts | {"heard": heard.item(), "said": said.item()},
+            )
         return self._judged(refined, latent, batch, step, loss, parts) if self.adversarial else (loss, parts)
+
+    def _spoken(self, latent: Tensor, stretch: Tensor) -> Tensor:
+        """Latents [B, CROP, latent] -> what the decoder makes of HEARD frames from frame ``stretch`` [B] on [B, N]."""
+        place = stretch[:, None] + torch.arange(HEARD, device=latent.device)
+        some = latent.gather(1, place[..., None].expand(-1, -1, latent.shape[-1]))
+        return self.codec.decoder(run(torch.cat([some, self.codec.decoder.tone(some.detach())], -1)))
 
     def _refined(self, batch: RefinerBatch, pitch: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """-> the latent refined and that of all books, [B, F, latent] each, and the cross-entropy of the pitch guessed,
