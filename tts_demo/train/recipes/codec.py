@@ -38,13 +38,13 @@ from ..data.sequences import heard_by
 from ..data.speech import sounds_of
 from ..discriminators import of_waveforms
 from ..loop import Task, TrainOptions
-from ..losses import SemanticProbe, SpectralLoss
+from ..losses import SemanticProbe, SpectralLoss, known_frames_loss
 from ..optimiser import inner_matrices
 
 CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
 
 
-SAID = 0.3  # weight of the codes that are taken for what was said
+SAID = 1.0  # weight of what is taken for something else than what was said
 JUDGED, BY_DEGREES = 32, 300  # frames of each crop that the discriminators hear; steps until they count in full
 
 
@@ -268,8 +268,8 @@ class CodecTask(Task):
 
 def heard_alike(codec: Codec, made: Tensor, real: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
     """made, real [B, N], labels [B, F] -> distance of what the ears hear of one from what they hear of the other, over
-    the size of the latter, and, where labels are given for a finished first book, how surely the one is taken for the
-    other's codes: cross-entropy, each []."""
+    the size of the latter, and, where labels are given for a finished first book, how surely it takes the one for what
+    they say (of an older book: for the other's codes): cross-entropy, each []."""
     told = codec.phonetic(made)
     with torch.no_grad():
         target = codec.phonetic(real)
@@ -277,6 +277,8 @@ def heard_alike(codec: Codec, made: Tensor, real: Tensor, labels: Tensor | None)
     if labels is None:
         return heard, heard.new_zeros(())
     book = codec.quantizer.books[0]
+    if codec.config.first_by_sound:
+        return heard, known_frames_loss(book.heard(codec.semantic(told)).transpose(1, 2), labels)
     alike = book.similarity(codec.semantic(told)).float() / SHARPNESS
     return heard, F.cross_entropy(alike.flatten(0, 1), book.encode(codec.semantic(target), labels).flatten())
 

@@ -3,7 +3,7 @@ valid.
 
 ``--set adversarial=1`` trains discriminators along (distances alone teach the mean of all that a code leaves open),
 ``judges=light`` the lighter set of them. They are not published, so each run makes its own and lets them speak up by
-degrees.
+degrees. ``refiner=frozen`` leaves a refiner that speaks clearly as it is, and has the decoder learn what it says.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class CodecDecoderTask(CodecTask):
     def __init__(self, options: TrainOptions) -> None:
         super().__init__(options)
         self.helpers = {name: part for name, part in self.helpers.items() if name == "discriminators"}
+        if options.settings.get("refiner") == "frozen":
+            self.modules.pop("refiner").requires_grad_(False).to(self.device)
 
     def _networks(self, options: TrainOptions, ears: Ears) -> tuple[Codec, Refiner, SpeakerEncoder]:
         codec, refiner, voice = published(options)
