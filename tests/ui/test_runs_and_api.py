@@ -254,12 +254,16 @@ def test_recorded_runs_and_example_voices_are_made_by_one_command(methods, tmp_p
 
     monkeypatch.setattr(record, "load_stack", lambda *_, **__: ToyStack())
     voice = voice_file(tmp_path)
-    assert (
-        main(["record", "voices", f"{voice}=Some words.", "--out", str(tmp_path / "prompts"), "--text", "Short."]) == 0
-    )
+    asked = ["record", "voices", f"{voice}=Some words.", "--out", str(tmp_path / "prompts"), "--text", "Short."]
     monkeypatch.setattr(voices, "ASSETS", tmp_path)
-    (example,) = voices.examples()
-    assert example.text == "" and audio.read_provenance(example.path)["synthetic"]
+    for heard, said in (("Sort.", ""), ("short", "Short."), (None, "")):  # a transcript that is not true misleads
+        monkeypatch.setattr(record.Judges, "words", lambda *_, heard=heard: heard)
+        assert main([*asked, "--names", "Maya, warm and low"]) == 0
+        (example,) = voices.examples()
+        assert example.text == said and audio.read_provenance(example.path)["synthetic"]
+        assert (example.name, example.about, example.path.name) == ("Maya", "warm and low", "maya.wav")
+    assert main([*asked, "--names", "Maya; Tom"]) == 2
+    assert main(asked) == 0 and voices.examples()[0].name == "Voice A"
     kinds = {name: METHODS[name] for name in ("baseline", "echo")}
     monkeypatch.setattr(record, "METHODS", kinds)
     out = tmp_path / "runs"

@@ -16,6 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stack", default="nano")
     parser.add_argument("--device")
     parser.add_argument("--text", help="what is said")
+    parser.add_argument("--names", metavar="'Maya, warm; ...'", help="of voices: names and characters, in their order")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--max-seconds", type=float, default=12.0)
     parser.add_argument("--methods", metavar="a,b", help="default: all")

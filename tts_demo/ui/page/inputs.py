@@ -32,7 +32,13 @@ class Inputs:
         return {
             "methods": controls.catalogue(),
             "voices": [
-                {"name": e.name, "url": f"gradio_api/file={e.path}", "note": e.licence, "text": e.text}
+                {
+                    "name": e.name,
+                    "about": e.about,
+                    "url": f"gradio_api/file={e.path}",
+                    "note": e.licence,
+                    "text": e.text,
+                }
                 for e in voices.examples()
             ],
             "texts": samples,

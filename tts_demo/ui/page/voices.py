@@ -26,16 +26,17 @@ class Example:
     path: Path
     text: str
     licence: str = ""
+    about: str = ""  # its character in a word or two
 
 
 def examples() -> list[Example]:
-    """The bundled voices listed in ``prompts.json`` (file, name, text, licence), in its order."""
+    """The bundled voices listed in ``prompts.json`` (file, name, text, licence, about), in its order."""
     folder = ASSETS / "prompts"
     listing = folder / "prompts.json"
     if not listing.exists():
         return []
     rows = json.loads(listing.read_text(encoding="utf-8"))
-    return [Example(r["name"], folder / r["file"], r["text"], r.get("licence", "")) for r in rows]
+    return [Example(r["name"], folder / r["file"], r["text"], r.get("licence", ""), r.get("about", "")) for r in rows]
 
 
 def texts() -> list[str]:

@@ -19,9 +19,10 @@ from typing import Any
 
 import torch
 
-from ... import engine
-from ...config import Request, Sampling, UserError
+from ... import audio, engine
+from ...config import SAMPLE_RATE, Request, Sampling, UserError
 from ...lm.attention import clearest
+from ...measure.judges import Judges, word_errors
 from ...methods import METHODS
 from ...runtime import processor
 from ...stacks import load_stack
@@ -106,21 +107,24 @@ def slim(lane: session.Lane) -> session.Lane:
     return dataclasses.replace(lane, attention=dataclasses.replace(lane.attention, weights=clear))
 
 
-def record_voices(stack: Any, out: Path, sources: list[str], text: str, seed: int) -> None:
-    """The sentence spoken by the baseline in each source voice, listed in ``prompts.json``."""
+def record_voices(stack: Any, out: Path, sources: list[str], names: list[str], text: str, seed: int) -> None:
+    """The sentence spoken by the baseline in each source voice, listed in ``prompts.json``. names: "Maya, warm", one a
+    source. A voice comes with its transcript where the judges' recogniser hears it word for word: as context, any other
+    misleads."""
     out.mkdir(parents=True, exist_ok=True)
-    rows = []
-    for number, source in enumerate(sources, 1):
+    judge, rows = Judges(), []
+    for number, source in enumerate(sources):
         path, _, words = source.partition("=")
         prompt = stack.encode_prompt(*_samples(Path(path)), words or None)
         (lane,) = spoken(stack, [Request(text, prompt, seed=seed, max_seconds=12.0)], path, most=1)
-        name = f"Voice {chr(64 + number)}"
-        target = out / f"voice-{chr(96 + number)}.wav"
+        name, _, about = names[number].partition(", ") if names else (f"Voice {chr(65 + number)}", "", "")
+        target = out / f"{name.lower().replace(' ', '-')}.wav"
         target.write_bytes(session.wav(lane))
-        # No transcript: what a small model says is not word for word what it was given, and as context it would
-        # mislead.
-        rows.append({"name": name, "file": target.name, "text": "", "licence": "Synthetic: made by this project."})
-        print(f"{target.name}: {lane.seconds:.1f} s")
+        heard = judge.words(audio.read(str(target), target=SAMPLE_RATE).samples)
+        said = text if heard is not None and not word_errors(text, heard)[0] else ""
+        row = {"name": name, "about": about, "file": target.name, "text": said}
+        rows.append(row | {"licence": "Synthetic: made by this project."})
+        print(f"{target.name}: {lane.seconds:.1f} s, heard {heard!r}")
     (out / "prompts.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
@@ -164,7 +168,11 @@ def record(args: argparse.Namespace) -> None:
     if args.what == "voices":
         if not args.sources:
             raise UserError("Give at least one recording to take a voice from.")
-        record_voices(stack, args.out or voices.ASSETS / "prompts", args.sources, args.text or SENTENCE, args.seed)
+        names = [name.strip() for name in (args.names or "").split(";") if name.strip()]
+        if names and len(names) != len(args.sources):
+            raise UserError(f"--names has {len(names)} names for {len(args.sources)} voices.")
+        out = args.out or voices.ASSETS / "prompts"
+        record_voices(stack, out, args.sources, names, args.text or SENTENCE, args.seed)
         return
     known = voices.examples()
     if args.sources:

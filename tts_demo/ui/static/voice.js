@@ -21,9 +21,9 @@
     const heard = new Audio();
     let playing = null;
     const chips = h("div", { class: "voices", id: "voice", tabindex: "-1" }), rows = new Map();
-    const chip = (value, name, url) => {
+    const chip = (value, name, url, about) => {
       const radio = h("input", { type: "radio", name: "voice", value, id: `voice-${value || "own"}` });
-      const words = h("label", { for: radio.id }, name);
+      const words = h("label", { for: radio.id }, name, about ? h("span", { class: "quiet" }, ` ${about}`) : null);
       const play = TTSD.button("▶", { class: "tiny", "aria-label": `Hear ${name}` }, () => {
         if (playing === play && !heard.paused) { heard.pause(); return; }
         TTSD.deck.quiet(); playing = play; heard.src = url(); heard.play().catch(() => { note.textContent = "This browser cannot play that file; it can still be used."; });
@@ -35,7 +35,7 @@
       return row;
     };
     heard.onplay = heard.onpause = heard.onended = () => rows.forEach(({ play }) => { const mine = play === playing && !heard.paused && !heard.ended; play.textContent = mine ? "❚❚" : "▶"; });
-    ask.voices.forEach((v) => chip(v.name, v.name, () => v.url));
+    ask.voices.forEach((v) => chip(v.name, v.name, () => v.url, v.about));
     let ownUrl = "";
     const mine = chip("", "Your voice", () => ownUrl);
     mine.hidden = true;
