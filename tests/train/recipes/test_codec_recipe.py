@@ -12,6 +12,7 @@ import torch
 
 from tts_demo import checkpoints
 from tts_demo.codec.ears import Ears, EarsConfig
+from tts_demo.codec.model import Codec
 from tts_demo.codec.refiner import BooksRefiner, Refiner
 from tts_demo.config import HOP, SAMPLE_RATE, LMConfig, RefinerConfig, UserError
 from tts_demo.lm import LanguageModel
@@ -19,7 +20,7 @@ from tts_demo.methods.qtts import QTTS
 from tts_demo.train.data.speech import UNKNOWN
 from tts_demo.train.loop import TrainOptions, fit
 from tts_demo.train.recipes import refiner
-from tts_demo.train.recipes.codec import VOICE_CROP, CodecTask, fitting, published
+from tts_demo.train.recipes.codec import VOICE_CROP, CodecTask, fitting, heard_alike, published
 from tts_demo.train.recipes.codec_decoder import CodecDecoderTask
 from tts_demo.train.recipes.first_book import CROP, OPEN, FirstBookTask, shared_out
 from tts_demo.train.recipes.refiner_books import BooksRefinerTask
@@ -217,16 +218,23 @@ def test_the_refiners_share_of_a_batch(place: Path) -> None:
     assert [count(8), count(8, refined="0.75"), count(8, refined="1"), count(2), count(1)] == [4, 6, 7, 1, 1]
 
 
-def test_what_is_said_counts_once_the_first_book_is_finished(place: Path) -> None:
-    new, going_on = CodecTask(options(place, 1)), CodecDecoderTask(options(place, 1))
-    batch = going_on.batch(np.random.default_rng(0), 0)
+@pytest.mark.parametrize("by_sound", (False, True))
+def test_what_is_said_counts_once_the_first_book_is_finished(by_sound: bool, place: Path) -> None:
+    going_on = CodecDecoderTask(options(place, 1))
+    batch, codec = going_on.batch(np.random.default_rng(0), 0), going_on.codec
+    if by_sound:
+        codec = Codec(replace(codec.config, first_by_sound=True)).eval().requires_grad_(False)
+        sounds = batch.labels[batch.labels >= 0].unique()
+        codec.quantizer.books[0].sounds.copy_(sounds[torch.arange(codec.config.first) % len(sounds)])
     other = torch.randn_like(batch.audio) * 0.1
-    assert float(new._heard(other, batch.audio, batch.labels)[1]) == 0
-    (alike, same), (apart, wrong) = (going_on._heard(made, batch.audio, batch.labels) for made in (batch.audio, other))
-    assert float(alike) == 0 < float(apart) and float(same) < float(wrong)
+    assert float(heard_alike(codec, other, batch.audio, None)[1]) == 0
+    (alike, same), (apart, wrong) = (
+        heard_alike(codec, made, batch.audio, batch.labels) for made in (batch.audio, other)
+    )
+    assert float(alike) == 0 < float(apart) and (by_sound or float(same) < float(wrong))
     sounding = other.clone().requires_grad_()
-    going_on._heard(sounding, batch.audio, batch.labels)[1].backward()
-    assert sounding.grad.abs().max() > 0 and all(w.grad is None for w in going_on.codec.quantizer.books[0].parameters())
+    heard_alike(codec, sounding, batch.audio, batch.labels)[1].backward()
+    assert sounding.grad.abs().max() > 0 and all(w.grad is None for w in codec.quantizer.books[0].parameters())
 
 
 def test_a_short_voice_is_repeated_and_a_long_one_cut(place: Path) -> None:
