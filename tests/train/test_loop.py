@@ -200,6 +200,10 @@ def test_the_command_on_a_card_tells_the_time_limit() -> None:
         command_line("lm", told)
         == "python -m tts_demo train lm --data SPEECH --seed 0 --minutes 2.5 --batch 240 --set start=published"
     )
+    folders = TrainOptions(data=Path("d"), settings={"teacher": "/home/me/a:b", "guide": "1"})
+    assert command_line("lm", folders).endswith(
+        "--seed 0 --set teacher=TEACHER --set guide=1"
+    )  # whose they are is no use
 
 
 def test_frozen_statistics_stand_still(tmp_path: Path) -> None:

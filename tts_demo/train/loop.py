@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -236,11 +237,12 @@ def publish(
 
 
 def command_line(name: str, options: TrainOptions) -> str:
+    """The command of a run, folders of this machine left out."""
     words = [f"python -m tts_demo train {name} --data SPEECH --seed {options.seed}"]
     if options.stack:
         words.append(f"--stack {Path(options.stack).name if Path(options.stack).is_dir() else options.stack}")
     words += [f"--{k} {getattr(options, k):g}" for k in ("steps", "minutes", "batch", "lr") if getattr(options, k)]
-    words += [f"--set {k}={v}" for k, v in options.settings.items()]
+    words += [f"--set {k}={k.upper() if os.sep in v else v}" for k, v in options.settings.items()]
     return " ".join(words)
 
 
