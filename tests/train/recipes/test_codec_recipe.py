@@ -101,12 +101,10 @@ def test_discriminators_are_trained_along_and_not_published(place: Path) -> None
     judges = task.helpers["discriminators"]
     before = [weight.clone() for weight in judges.parameters()]
     fit(task, asked)
-    assert not all(map(torch.equal, before, judges.parameters())) and set(task.modules) == {
-        "codec",
-        "refiner",
-        "speaker",
-    }
+    assert not all(map(torch.equal, before, judges.parameters())) and set(task.modules) == {"codec", "refiner"}
     assert not CodecDecoderTask(options(place, 2)).helpers
+    frozen = CodecDecoderTask(options(place, 2, refiner="frozen"))
+    assert set(frozen.modules) == {"codec"} and not any(w.requires_grad for w in frozen.refiner.parameters())
 
 
 def test_a_better_first_book_leaves_the_rest_and_its_readers_learn_first(place: Path) -> None:

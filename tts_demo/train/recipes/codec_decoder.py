@@ -27,8 +27,9 @@ class CodecDecoderTask(CodecTask):
     def __init__(self, options: TrainOptions) -> None:
         super().__init__(options)
         self.helpers = {name: part for name, part in self.helpers.items() if name == "discriminators"}
-        if options.settings.get("refiner") == "frozen":
-            self.modules.pop("refiner").requires_grad_(False).to(self.device)
+        finished = ["speaker"] + ["refiner"] * (options.settings.get("refiner") == "frozen")
+        for name in finished:  # their cards go on saying what made them
+            self.modules.pop(name).requires_grad_(False).to(self.device)
 
     def _networks(self, options: TrainOptions, ears: Ears) -> tuple[Codec, Refiner, SpeakerEncoder]:
         codec, refiner, voice = published(options)
