@@ -30,7 +30,7 @@ from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
 from .codec import SAID, heard_alike
 
-CROP, HEARD = 200, 100  # frames
+CROP, HEARD = 128, 96  # frames: short sentences are speech too
 PITCHES = 0.1  # weight of the pitch's cross-entropy, as in the codec's recipe
 BY_DEGREES = 500  # steps until the discriminators count in full
 
