@@ -201,7 +201,7 @@ def test_bad_input_is_refused_with_a_sentence(methods, tmp_path, change, word):
     assert act.gate.jobs() == 0
 
 
-def test_missing_weights_reach_the_page_as_a_sentence(methods, tmp_path, monkeypatch):
+def test_missing_weights_reach_the_page_as_a_sentence(methods, tmp_path, monkeypatch, caplog):
     from tts_demo.config import UserError
 
     stack = ToyStack()
@@ -211,8 +211,10 @@ def test_missing_weights_reach_the_page_as_a_sentence(methods, tmp_path, monkeyp
         raise UserError("The method 'echo' has no trained weights here: make them.")
 
     monkeypatch.setattr(stack, "method", missing)
-    updates, _ = drain(act, "ann", form(voice_file(tmp_path)))
+    with caplog.at_level("INFO", logger="tts_demo.ui"):
+        updates, _ = drain(act, "ann", form(voice_file(tmp_path)))
     assert "no trained weights" in status(act, updates[-1]) and not act.gate.busy
+    assert [json.loads(r.message)["outcome"] for r in caplog.records if r.name == "tts_demo.ui"] == ["refused"]
 
 
 def test_judges_listen_when_asked_and_compare_only_the_same_voice(methods, tmp_path):

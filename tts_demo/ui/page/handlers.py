@@ -173,7 +173,7 @@ class Handlers:
                 ui.status: texts.status(texts.escape(words.done(take, count)), outcome),
             }
         except (UserError, OSError) as error:
-            said, field = in_words(error), getattr(error, "field", "")
+            outcome, said, field = "refused", in_words(error), getattr(error, "field", "")
             if form and form.prompt_text and "transcript" in said:
                 field = "prompt-text"
             there = {"kind": "refused", "field": field, "words": said, "lane": getattr(error, "lane", None)}
