@@ -100,3 +100,13 @@ def test_the_top_level_holds_what_the_owner_listed() -> None:
     top = {line.split("/")[0] for line in listed.stdout.splitlines()}
     allowed = {"app.py", "tts_demo", "assets", "checkpoints", "tests", "requirements.txt", "README.md"}
     assert {name for name in top if not name.startswith(".")} <= allowed
+
+
+def test_what_is_tracked_fits_into_a_space() -> None:
+    """Git on Spaces takes no plain file over 10 MB; all weights together stay below 120 MiB."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    sizes = {name: (ROOT / name).stat().st_size for name in listed.stdout.split("\0") if (ROOT / name).is_file()}
+    assert not [name for name, size in sizes.items() if size > 10_000_000]
+    assert sum(size for name, size in sizes.items() if name.startswith("checkpoints/")) <= 120 * 2**20

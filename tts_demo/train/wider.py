@@ -18,12 +18,13 @@ def widened(narrow: LanguageModel, config: LMConfig) -> LanguageModel:
     old, wide = narrow.config, LanguageModel(config)
     if config.layers != old.layers or config.hidden < old.hidden or config.head_dim != old.head_dim:
         raise UserError(f"A model of width {config.hidden} cannot begin as one of width {old.hidden}.")
-    heads, keys = list(range(old.heads)), _keys(old, config)
+    keys, dim = _keys(old, config), config.head_dim
+    same = torch.cat([torch.arange(key * dim, (key + 1) * dim) for key in keys])
     for new, known in zip(wide.backbone.layers, narrow.backbone.layers):
         into, out = new.self_attn, known.self_attn
-        _copy(into.q_proj, out.q_proj, _rows(heads, config.head_dim))
+        _copy(into.q_proj, out.q_proj, slice(0, old.heads * dim))
         for name in ("k_proj", "v_proj"):
-            _copy(getattr(into, name), getattr(out, name), slice(None), _rows(keys, config.head_dim))
+            _copy(getattr(into, name), getattr(out, name), slice(None), same)
         for name in ("gate_proj", "up_proj"):
             _copy(getattr(new.mlp, name), getattr(known.mlp, name), slice(0, old.ffn))
         for linear, source in ((into.o_proj, out.o_proj), (new.mlp.down_proj, known.mlp.down_proj)):
@@ -51,11 +52,7 @@ def _keys(old: LMConfig, new: LMConfig) -> list[int]:
     return [some[0] for some in served]
 
 
-def _rows(heads: list[int], width: int) -> Tensor:
-    return torch.cat([torch.arange(h * width, (h + 1) * width) for h in heads])
-
-
-def _copy(into: nn.Linear, out: nn.Linear, rows: slice | Tensor, source: slice | Tensor = slice(None)) -> None:
+def _copy(into: nn.Linear, out: nn.Linear, rows: slice, source: slice | Tensor = slice(None)) -> None:
     """Rows ``source`` of ``out`` become rows ``rows`` of ``into``, in its first columns."""
     into.weight[rows, : out.in_features] = out.weight[source]
     if out.bias is not None:

@@ -64,7 +64,8 @@ class LMTask(Task):
         return self.sequences.batch(rng)
 
     def loss(self, batch: SpeechBatch, step: int) -> tuple[Tensor, dict[str, float]]:
-        self.lm.backbone.requires_grad_(step >= self.settled)
+        if self.settled:
+            self.lm.backbone.requires_grad_(step >= self.settled)
         hidden, targets, guided = self._forward(batch, self.noise, GUIDED, self.dropout)
         entropy = F.cross_entropy(self.lm.head(hidden).float().flatten(0, 1), targets.flatten(), ignore_index=-100)
         guide, probe = (
