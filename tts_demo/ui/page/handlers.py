@@ -279,13 +279,9 @@ class Handlers:
             "cold": before.get("cold", False) or event.cold,
         }
 
-    def stop(self, request: gr.Request) -> str:
-        """Ask this visitor's run to stop; other visitors are untouched."""
-        self.gate.stop(request.session_hash or "api")
-        return texts.status("Stopping", "busy")
-
-    def leave(self, request: gr.Request) -> None:
-        """A visitor closed the page: stop their run."""
+    def stop(self, request: gr.Request) -> None:
+        """Ask this visitor's run to stop, because they said so or closed the page; others are untouched. The run alone
+        says how it ended: a word of this one's own would now and then come behind it and stay."""
         self.gate.stop(request.session_hash or "api")
 
 
