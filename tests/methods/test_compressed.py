@@ -147,10 +147,10 @@ def test_a_cache_that_is_too_small_says_so():
     cache = RingCache(1, 1, 1, 4, fixed=2, window=4, group=2, tokens=4)
     cache.claim(torch.arange(2))
     for position in range(2, 6):
-        cache.claim(torch.arange(position, position + 1 + cache.due))
+        cache.claim(torch.arange(position, position + 1 + cache.due()))
     with pytest.raises(ValueError, match="allocate"):
         for position in range(6, 10):
-            cache.claim(torch.arange(position, position + 1 + cache.due))
+            cache.claim(torch.arange(position, position + 1 + cache.due()))
 
 
 def test_window_0_is_the_baseline(method, tiny_lm, tiny_prefix):

@@ -24,7 +24,7 @@ from .ring import RingCache
 from .workspace import Workspace
 
 if TYPE_CHECKING:
-    from .lora import LoraDelta
+    from .lora import LoraDelta, LoraSum
     from .model import LanguageModel
 
 
@@ -53,7 +53,12 @@ def _pair_up(weight: Tensor, head_dim: int) -> Tensor:
 
 
 def fuse(
-    block: torch.nn.Module, index: int, lora: LoraDelta | None, head_dim: int, dtype: torch.dtype, exact: bool = False
+    block: torch.nn.Module,
+    index: int,
+    lora: LoraDelta | LoraSum | None,
+    head_dim: int,
+    dtype: torch.dtype,
+    exact: bool = False,
 ) -> Layer:
     """One Qwen2 block with fused weights, with what ``lora`` adds to block number ``index`` merged in. Merged and fused
     in float32, then rounded to ``dtype`` once. exact: see ``Projection``."""
@@ -141,7 +146,7 @@ class Decoder:
     def from_model(
         cls,
         lm: LanguageModel,
-        lora: LoraDelta | None = None,
+        lora: LoraDelta | LoraSum | None = None,
         layers: Sequence[int] | None = None,
         dtype: torch.dtype | None = None,
         graphed: bool | None = None,
@@ -170,12 +175,12 @@ class Decoder:
         capacity = -(-capacity // CAPACITY_STEP) * CAPACITY_STEP
         return self.pool.lease(lambda kv: self._cache(capacity, batch, kv), (capacity, batch))
 
-    def new_ring(self, fixed: int, window: int, group: int, tokens: int) -> RingCache:
-        """An empty ring cache for a prefix of ``fixed`` tokens and ``tokens`` behind it."""
+    def new_ring(self, fixed: int, window: int, group: int, tokens: int, most: int = 1) -> RingCache:
+        """An empty ring cache for a prefix of ``fixed`` tokens and ``tokens`` behind it, up to ``most`` in a pass."""
         c, capacity = self.config, RingCache.slots(fixed, window, group, tokens)
         capacity = capacity if self.pool is None else -(-capacity // CAPACITY_STEP) * CAPACITY_STEP
         sizes = c.layers, 1, c.kv_heads, c.head_dim, fixed, window, group, tokens, self.dtype, self.device
-        make = lambda kv: RingCache(*sizes, kv=kv, capacity=capacity)
+        make = lambda kv: RingCache(*sizes, kv=kv, capacity=capacity, most=most)
         return make(None) if self.pool is None else self.pool.lease(make, (capacity, 1))
 
     def _cache(self, capacity: int, batch: int, kv: Tensor | None = None) -> KVCache:

@@ -63,6 +63,17 @@ class LoraDelta:
         return None if a is None or b is None else b.detach().float() @ a.detach().float() * self.spec.scale
 
 
+@dataclass(frozen=True)
+class LoraSum:
+    """Several adapters at once: what they add is added up."""
+
+    parts: tuple[LoraDelta, ...]
+
+    def delta(self, layer: int, target: str) -> Tensor | None:
+        found = [d for d in (part.delta(layer, target) for part in self.parts) if d is not None]
+        return sum(found[1:], found[0]) if found else None
+
+
 def attach(backbone: nn.Module, spec: LoraSpec, factors: LoraFactors | None = None) -> LoraFactors:
     """Inject peft layers into the backbone and tie their weights to ``factors`` (new ones when None), so that training
     the backbone trains the factors. The backbone's own weights stop requiring gradients. Undo with ``detach``."""

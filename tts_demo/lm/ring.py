@@ -16,8 +16,9 @@ from .cache import KVCache
 
 
 class RingCache(KVCache):
-    """The first pass appends the prefix of ``fixed`` tokens; each later one a token and, after it, ``due`` summaries.
-    Summary j stands for tokens j * group .. (j + 1) * group - 1. ``group`` 0: no summaries."""
+    """The first pass appends the prefix of ``fixed`` tokens; each later one up to ``most`` tokens and, after them,
+    ``due`` summaries. Tokens of one pass see the window of the last of them. Summary j stands for tokens j * group ..
+    (j + 1) * group - 1. ``group`` 0: no summaries."""
 
     def __init__(
         self,
@@ -33,15 +34,17 @@ class RingCache(KVCache):
         device: torch.device | str = "cpu",
         kv: Tensor | None = None,
         capacity: int = 0,
+        most: int = 1,
     ) -> None:
         """kv: as for ``KVCache``. capacity: at least so many slots."""
-        assert group <= window, (group, window)
+        assert group + most - 1 <= window, (group, most, window)
         capacity = max(capacity, self.slots(fixed, window, group, tokens))
         super().__init__(layers, batch, kv_heads, capacity, head_dim, dtype, device, kv)
         self.fixed, self.window, self.group = fixed, window, group
         self.spoken = self.summaries = 0  # tokens behind the prefix, and summaries made
         self._attended = 0
-        self._together = window // group if group else 0  # summaries made in one pass, all spans still in the ring
+        # summaries made in one pass, all spans still in the ring
+        self._together = (window - most + 1) // group if group else 0
 
     @staticmethod
     def slots(fixed: int, window: int, group: int, tokens: int) -> int:
@@ -52,12 +55,20 @@ class RingCache(KVCache):
     def attended(self) -> int:
         return self._attended
 
-    @property
-    def due(self) -> int:
-        """How many summaries the next token's pass must include: several at once, because a pass over a few tokens
-        costs little more than a pass over one, and before their spans leave the ring."""
-        full = self._together and (self.spoken + 1) % (self._together * self.group) == 0
-        return self._together if full else 0
+    def due(self, tokens: int = 1) -> int:
+        """How many summaries the pass of the next ``tokens`` must include: several at once, because a pass over a few
+        tokens costs little more than a pass over one, and before their spans leave the ring."""
+        return self._together if self.told(tokens) > self.told(0) else 0
+
+    def told(self, tokens: int) -> int:
+        """Of what has been spoken after ``tokens`` more: how many of the first have summaries then."""
+        batch = self._together * self.group
+        return (self.spoken + tokens) // batch * batch if batch else 0
+
+    def ends(self, tokens: int) -> range:
+        """The last token of each span whose summary is due with the next ``tokens``."""
+        last = self.told(tokens) - 1
+        return range(last - (self.due(tokens) - 1) * self.group, last + 1, self.group or 1)
 
     def visible(self, spoken: int) -> int:
         """Slots, from the first, that the last of ``spoken`` tokens may attend to: the prefix, the window, and the
@@ -67,41 +78,49 @@ class RingCache(KVCache):
         return self.fixed + self.window + ((spoken - self.window) // self.group if self.group else 0)
 
     def claim(self, positions: Tensor) -> slice | Tensor:
-        """Slots for the prefix, or for one token and ``due`` summaries at ``positions`` [1 + due]."""
+        """Slots for the prefix, or for n tokens and the summaries due with them at ``positions`` [n + due]."""
         if self.length < self.fixed:
             slots = super().claim(positions)
             self._attended = self.length
             return slots
-        count, token = len(positions) - 1, self.fixed + self.spoken % self.window
+        count = self.due(len(positions))  # those of so many tokens are those of fewer that come with summaries
+        tokens = len(positions) - count
         first = self.fixed + self.window + self.summaries
         if first + count > self.capacity:
             raise ValueError(
                 f"the KV cache holds {self.capacity} slots, {first + count} are needed: allocate a larger one"
             )
-        self.spoken += 1
+        ring = self._ring(tokens)
+        self.spoken += tokens
         self.summaries += count
-        self.next_position += 1
+        self.next_position += tokens
         self.length = self.fixed + min(self.spoken, self.window) + self.summaries
-        if not count:
-            self.positions[token : token + 1] = positions
-            self._attended = self.visible(self.spoken)
-            return slice(token, token + 1)
-        slots = torch.cat([torch.tensor([token]), torch.arange(first, first + count)]).to(self.k.device)
+        self._attended = first + count if count else self.visible(self.spoken)
+        if len(positions) == 1:
+            slot = int(ring[0])
+            self.positions[slot : slot + 1] = positions
+            return slice(slot, slot + 1)
+        slots = torch.cat([ring, torch.arange(first, first + count)]).to(self.k.device)
         self.positions[slots] = positions
-        self._attended = first + count
         return slots
 
-    def mask(self, count: int) -> Tensor:
-        """[1 + count, slots] for a pass of a token and ``count`` summaries: the token attends to what it would without
-        them, each summary to the tokens of its span and itself."""
-        spoken, first = self.spoken + 1, self.fixed + self.window + self.summaries
-        if not count:
-            return torch.ones(1, self.visible(spoken), dtype=torch.bool, device=self.k.device)
-        mask = torch.zeros(1 + count, first + count, dtype=torch.bool)
-        mask[0, : self.visible(spoken)] = True
-        spans = torch.arange(spoken - count * self.group, spoken) % self.window + self.fixed
-        mask[1:].scatter_(1, spans.view(count, self.group), True)
-        mask[1:, first:].fill_diagonal_(True)
+    def _ring(self, tokens: int) -> Tensor:
+        """The slots of the next ``tokens``."""
+        return torch.arange(self.spoken, self.spoken + tokens) % self.window + self.fixed
+
+    def mask(self, tokens: int = 1) -> Tensor:
+        """[n + due, slots] for a pass of n tokens and the summaries due with them: a token attends to what it would
+        without the summaries but not to those after it, each summary to the tokens of its span and itself."""
+        count, told = self.due(tokens), self.told(tokens)
+        visible, first = self.visible(self.spoken + tokens), self.fixed + self.window + self.summaries
+        mask = torch.zeros(tokens + count, first + count if count else visible, dtype=torch.bool)
+        mask[:tokens, :visible] = True
+        later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+        mask[:tokens, self._ring(tokens)] &= ~later
+        if count:
+            spans = torch.arange(told - count * self.group, told) % self.window + self.fixed
+            mask[tokens:].scatter_(1, spans.view(count, self.group), True)
+            mask[tokens:, first:].fill_diagonal_(True)
         return mask.to(self.k.device)
 
     def rollback(self, n: int) -> None:

@@ -33,7 +33,7 @@ class Row:
     @property
     def main(self) -> bool:
         """Whether this is a method at its defaults: a row of the small table."""
-        return not self.method.variant_of and self.options == self.method.Options()
+        return not (self.method.variant_of or self.method.combines) and self.options == self.method.Options()
 
     @property
     def texts(self) -> int | None:
@@ -48,8 +48,8 @@ class Row:
 
 
 def defaults() -> list[Row]:
-    """The baseline and every method at its defaults."""
-    return [Row.of(method) for method in METHODS.values()]
+    """The baseline and every method of a paper at its defaults."""
+    return [row for row in map(Row.of, METHODS.values()) if row.main]
 
 
 def everything() -> list[Row]:

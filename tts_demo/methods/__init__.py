@@ -26,6 +26,9 @@ REGISTRY: dict[str, type[Method]] = {
             "qtts.QTTS",
             "compressed.Compressed",
             "ssd.SSD",
+            # two methods at once
+            "compressed_chunks.CompressedChunks",
+            "verified_chunks.VerifiedChunks",
             # comparison models of the papers: measured by name, no choice on the page
             "tldr.Short",
             "tldr.WithoutLora",

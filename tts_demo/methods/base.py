@@ -240,6 +240,7 @@ class Method(abc.ABC):
     needs_weights: ClassVar[tuple[str, ...]] = ()  # folders of the checkpoint without which it cannot run
     runs_untrained: ClassVar[bool] = False  # whether fresh modules are usable: an untrained draft is exact, only slower
     variant_of: ClassVar[str] = ""  # the method it is a comparison model of: measured like one, no choice on the page
+    combines: ClassVar[tuple[str, ...]] = ()  # names of the methods it puts together; no row of the small table
     warm: bool = False  # set by the engine once a run of this object has finished; the first run is marked cold
 
     def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from ..config import LMConfig, UserError
-from ..lm.decoder import Decoder
+from ..lm.decoder import Decoder, Observe
 from ..lm.graphs import BufferPool, SharedGraphs
 from ..lm.lora import LoraDelta, LoraFactors, LoraSpec
 from ..lm.masks import prefix_mask
@@ -82,24 +82,51 @@ class Layout:
         kind = torch.cat([torch.zeros_like(spoken), torch.ones_like(ends)]).bool()
         return cls(torch.cat([spoken, ends])[order], kind[order])
 
-    def mask(self, window: int, group: int) -> Tensor:
-        """[S, S]: who may attend to whom. The row of token s decides token s + 1."""
+    def mask(self, window: int, group: int, last: Tensor | None = None) -> Tensor:
+        """[S, S]: who may attend to whom. The row of token s decides token s + 1. last: [S] the number of the last
+        token of each row's pass, whose window all of its tokens have; None: each is alone in its pass."""
         row, column = self.index[:, None], self.index[None]
-        token_token = (column <= row) & ((column > row - window) | (column < 0))
-        token_summary = column + window <= row  # the span ends before the window of the row begins
+        end = row if last is None else last[:, None]
+        token_token = (column <= row) & ((column > end - window) | (column < 0))
+        token_summary = column + window <= end  # the span ends before the window of the row begins
         summary_token = (column <= row) & (column > row - group)
         of_tokens = torch.where(self.summary[None], token_summary, token_token)
         of_summaries = torch.where(self.summary[None], column == row, summary_token)
         return torch.where(self.summary[:, None], of_summaries, of_tokens)
 
 
-def masks(prefix: int, layout: Layout, window: int, group: int, bidirectional: bool) -> Tensor:
+def masks(
+    prefix: int, layout: Layout, window: int, group: int, bidirectional: bool, last: Tensor | None = None
+) -> Tensor:
     """[T, T] for ``prefix`` columns of [speaker, SOS, text, TASK] and the speech of ``layout`` after them."""
     total = prefix + len(layout.index)
     mask = prefix_mask(prefix, total, bidirectional, layout.index.device)
-    mask[prefix:, prefix:] = layout.mask(window, group)
+    mask[prefix:, prefix:] = layout.mask(window, group, last)
     mask[prefix:, :prefix] = ~layout.summary[:, None]
     return mask
+
+
+def feed(
+    decoder: Decoder,
+    cache: RingCache,
+    tokens: Tensor,
+    summary: Tensor,
+    mask: Tensor | None = None,
+    observe: Observe | None = None,
+) -> Tensor:
+    """Feed tokens [N] and, in the same pass, the summaries due with them -> hidden [1, N, H] of the tokens. summary:
+    [1, H] the embedding of W. mask: other than the cache's own."""
+    count, position, ends = len(tokens), cache.fixed + cache.spoken, cache.ends(len(tokens))
+    due = cache.due(count)
+    # a graph has fixed shapes, so it must be told which slots are attended to
+    if mask is None and (due or count > 1 or decoder.graphed):
+        mask = cache.mask(count)
+    x = decoder.embed(tokens)
+    if not due:
+        return decoder.forward(x[None], cache, position, mask, observe)
+    places = [*range(position, position + count), *(cache.fixed + end for end in ends)]
+    x = torch.cat([x, summary.expand(due, -1)])
+    return decoder.forward(x[None], cache, torch.tensor(places, device=x.device), mask, observe)[:, :count]
 
 
 @dataclass(frozen=True)
@@ -245,20 +272,13 @@ class Compressed(Baseline):
 
     def _feed(self, token: Tensor, cache: RingCache, text: TextPosition | None = None) -> Tensor:
         """Feed the drawn token [1] and, when summaries are due, those in the same pass -> hidden [1, 1, H]."""
-        decoder, position, due = self.windowed if text else self.decoder, cache.fixed + cache.spoken, cache.due
-        # a graph has fixed shapes, so it must be told which slots are attended to
-        mask, observe = cache.mask(due) if due or text or decoder.graphed else None, None
-        if text is not None:
-            observe = text.observe
-            mask[0, text.text] = False
-            mask[0, text.window(text.index)] = True
-        x = decoder.embed(token)
-        if not due:
-            return decoder.forward(x[None], cache, position, mask, observe)
-        ends = torch.arange(position - (due - 1) * cache.group, position + 1, cache.group)
-        positions = torch.cat([torch.tensor([position]), ends]).to(x.device)
-        x = torch.cat([x, self._summary(decoder).expand(due, -1)])
-        return decoder.forward(x[None], cache, positions, mask, observe)[:, :1]
+        decoder = self.windowed if text else self.decoder
+        if text is None:
+            return feed(decoder, cache, token, self._summary(decoder))
+        mask = cache.mask()
+        mask[0, text.text] = False
+        mask[0, text.window(text.index)] = True
+        return feed(decoder, cache, token, self._summary(decoder), mask, text.observe)
 
     def forbidden(self, state: BaselineState) -> Tensor | None:
         """With a window on the text, speech does not end before the end of the text is visible, and ends when the text

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ...config import UserError
 from ...lm import Decoder, LanguageModel, LoraDelta, sample
+from ...lm.cache import KVCache
 from ...lm.graphs import BufferPool, SharedGraphs
 from ...lm.sampling import race
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
@@ -124,7 +125,7 @@ class Dcar(Method):
     def begin(self, start: Start) -> DcarState:
         decoder, chunks, longest = self.decoder, start.options.chunks, start.ending.longest
         x = token_inputs(decoder, start.prefix)
-        caches, terms = {"backbone": decoder.new_cache(len(x) + longest)}, None
+        caches, terms = {"backbone": self.new_cache(start, len(x))}, None
         if chunks.chooser == "policy":
             caches["policy"] = self.policy.new_cache(longest // chunks.sizes[0] + 1)
             allowed = torch.tensor([[size in chunks.sizes for size in range(1, LONGEST + 1)]], device=x.device)
@@ -139,16 +140,18 @@ class Dcar(Method):
             hidden=first_pass(decoder, start.prefix, x, caches["backbone"]),
         )
 
+    def new_cache(self, start: Start, first: int) -> KVCache:
+        """Of a run whose first pass is over ``first`` tokens."""
+        return self.decoder.new_cache(first + start.ending.longest)
+
     def step(self, state: DcarState) -> Step:
         started = time.perf_counter()
-        decoder, cache = self.decoder, state.caches["backbone"]
         if state.taken:  # the first chunk is decided by the first pass
-            x = decoder.embed(state.taken[-1])[None]
-            state.hidden = decoder.forward(x, cache, cache.next_position, last=True)
+            state.hidden = self.feed(state, state.taken[-1])
         size = self._choose(state)
         state.chosen[size] += 1
         hidden = state.hidden[:, 0]
-        logits = decoder.logits(hidden)
+        logits = self.decoder.logits(hidden)
         if size > 1:
             logits = torch.cat([logits, *self.extra(hidden, size - 1)]).float()
         tokens = sample(logits, state.sampling, state.generator, state.recent, state.forbidden(size))
@@ -159,6 +162,11 @@ class Dcar(Method):
         state.seconds += time.perf_counter() - started
         marks = ("chunk|",) + ("chunk",) * (len(tokens) - 1) if len(tokens) else ()
         return Step(frames=tokens[:, None], done=state.done, marks=marks, stats=_stats(state))
+
+    def feed(self, state: DcarState, tokens: Tensor) -> Tensor:
+        """A chunk [n] goes through the backbone -> hidden [1, 1, H] of its last token."""
+        decoder, cache = self.decoder, state.caches["backbone"]
+        return decoder.forward(decoder.embed(tokens)[None], cache, cache.next_position, last=True)
 
     def _choose(self, state: DcarState) -> int:
         """The size of the next chunk, always one of the range's."""

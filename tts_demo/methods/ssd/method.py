@@ -60,7 +60,7 @@ class SSDOptions(Options):
 @dataclass(kw_only=True)
 class SSDState(State):
     hidden: Tensor  # [1, 1, H] of the base, decides the first token
-    draft_hidden: Tensor  # [1, 1, H] of the draft, decides its first token
+    draft_hidden: Tensor | None = None  # [1, 1, H] of a draft that is a model, decides its first token
     length: DraftLength
     last: Tensor  # [0 or 1] token that the base has not read
     unread: list[Tensor] = field(default_factory=list)  # each [N] tokens that the draft has not read
@@ -148,16 +148,14 @@ class SSD(Method):
         )
 
     def step(self, state: SSDState) -> Step:
-        left = state.max_frames - state.emitted - 1  # the pass itself emits one token
-        auto = state.options.draft_length == "auto"
-        length = min(left, state.length.best() if auto else int(state.options.draft_length))
+        length = self.length(state)
         drafted, rows, new = self._speculate(state, length) if length else self._draw_one(state)
         accepted, last = len(new) - 1, drafted.new_tensor(new[-1:])
         marks = ["accepted"] * accepted + ["bonus" if accepted == length else "resampled"]
         count = state.accept(new)
         if state.ended:  # tokens drafted after end of speech do not count
             new, marks, accepted = new[:count], marks[:count], count
-        self._roll_back(state, drafted, last, accepted, rows)
+        self.roll_back(state, drafted, last, accepted, rows)
         state.length.observe(accepted, min(accepted + 1, length))
         state.tokens += new
         state.proposed += length
@@ -174,10 +172,16 @@ class SSD(Method):
             stats=self._stats(state, length),
         )
 
+    def length(self, state: SSDState) -> int:
+        """How many tokens to draft now."""
+        left = state.max_frames - state.emitted - 1  # the pass itself emits one token
+        auto = state.options.draft_length == "auto"
+        return min(left, state.length.best() if auto else int(state.options.draft_length))
+
     def _speculate(self, state: SSDState, length: int) -> tuple[Tensor, Tensor, list[int]]:
         """Draft and verify: the drafted tokens [L]; the base's hidden states that verify them [L + 1, H]; the accepted
         tokens and the one after them."""
-        drafted, p, recent = self._draft(state, length)
+        drafted, p, recent = self.draft_tokens(state, length)
         rows = self._base_states(state, drafted)
         q = self._base_distributions(state, rows, recent)
         return drafted, rows, verify(drafted, p, q, state.options.tolerance, state.generator)
@@ -190,7 +194,7 @@ class SSD(Method):
         )
         return state.last[:0], rows, token.tolist()
 
-    def _draft(self, state: SSDState, length: int) -> tuple[Tensor, Distribution, Tensor | None]:
+    def draft_tokens(self, state: SSDState, length: int) -> tuple[Tensor, Distribution, Tensor | None]:
         """Draft ``length`` tokens: tokens [L], the distributions they were drawn from [L, M], and the recent tokens
         before and with them [W + L], None where no token can reach the redraw threshold."""
         draft, cache = self.draft, state.caches["draft"]
@@ -243,7 +247,7 @@ class SSD(Method):
         history = recent.unfold(0, state.sampling.repeat_window, 1) if recent is not None else None
         return distribution(self.decoder.logits(rows), state.sampling, state.forbidden(len(rows)), history)
 
-    def _roll_back(self, state: SSDState, drafted: Tensor, token: Tensor, accepted: int, rows: Tensor) -> None:
+    def roll_back(self, state: SSDState, drafted: Tensor, token: Tensor, accepted: int, rows: Tensor) -> None:
         """Roll the base's cache back to the accepted tokens, and the draft's to those it has the base's features of;
         note what neither has read. token [1]: the one after the accepted ones."""
         state.caches["backbone"].rollback(len(drafted) - accepted)

@@ -23,6 +23,7 @@ from ... import audio, engine
 from ...config import SAMPLE_RATE, Request, Sampling, UserError
 from ...lm.attention import clearest
 from ...measure.judges import Judges, word_errors
+from ...measure.rows import defaults
 from ...methods import METHODS
 from ...runtime import processor
 from ...stacks import load_stack
@@ -74,9 +75,9 @@ def spoken(stack: Any, requests: list[Request], voice: str, most: int = MOST) ->
 
 
 def takes(methods: str | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Title and methods of each take: one of the methods asked for ("tldr,ssd"), or all of the registry but the
+    """Title and methods of each take: one of the methods asked for ("tldr,ssd"), or every method of a paper but the
     baseline, as many to a take as there are lanes beside it."""
-    names = methods.split(",") if methods else [name for name in METHODS if name != "baseline"]
+    names = methods.split(",") if methods else [row.method.name for row in defaults()[1:]]
     if unknown := [name for name in names if name not in METHODS]:
         raise UserError(f"Unknown method {unknown[0]!r}; the methods are: {', '.join(METHODS)}.")
     groups = [tuple(names[i : i + BESIDE]) for i in range(0, len(names), BESIDE)]

@@ -1,0 +1,123 @@
+"""Chunks on a compressed context: DCAR's heads and policy over the cache of compressed-to-fine language modelling. Few
+passes and a bounded cache.
+
+Nothing is trained for it: the LoRA of both methods is added up, and the heads read what the backbone then says. All
+tokens of a chunk are fed in one pass and see the window of the last of them, with the summaries of the spans before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from ..config import UserError
+from ..lm.cache import KVCache
+from ..lm.decoder import Decoder
+from ..lm.lora import LoraDelta, LoraSum
+from ..lm.model import LanguageModel
+from ..lm.ring import RingCache
+from .base import Picture, Replay, Start, Step, dial
+from .compressed import GROUPS, WHOLE, WINDOWS, Compressed, Compressor, Layout, feed, masks
+from .dcar import Dcar
+from .dcar.method import DcarOptions, DcarState
+from .dcar.ranges import LONGEST
+
+
+@dataclass(frozen=True)
+class CompressedChunksOptions(DcarOptions):
+    window: int = dial(
+        50,
+        "Window",
+        "Recent speech tokens that are attended to one by one, 50 a second. 0: all of them.",
+        min=0,
+        max=WINDOWS[1],
+        step=10,
+        unit="tokens",
+    )
+    group: int = dial(
+        10, "Group", "Older speech is summarised, this many tokens to one. 0 drops it.", choices=GROUPS, unit="tokens"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if 0 < self.window < WINDOWS[0]:
+            raise UserError(f"window must be 0 (off) or lie between {WINDOWS[0]} and {WINDOWS[1]}, not {self.window}.")
+
+
+class CompressedChunks(Dcar):
+    name = "dcar-compressed"
+    title = "Chunks on a constant-size context"
+    paper = "DCAR and compressed-to-fine language modelling together (in neither paper)"
+    idea = "A chunk of tokens a step, as with dynamic chunks, while older speech is kept as a few summary tokens."
+    cached = "every text and prompt token, a summary of each older span, the last tokens, the small policy's slots"
+    picture = Picture("pppp wxxxwxxxw ssss", "hhh")
+    presets = (
+        {"chunk_range": "3,4", "window": 30, "group": 15},
+        {"chunk_range": "2,3,4", "window": 50, "group": 10},
+        {"chunk_range": "2,3", "window": 100, "group": 5},
+    )
+    Options = CompressedChunksOptions
+    neutral = {"chunk_range": "1", "window": 0}
+    needs_weights = ("dcar-heads", WHOLE)
+    combines = (Dcar.name, Compressed.name)
+    bench_options = ({},)
+    published, lines, goals = None, (), ()
+    lasting = ({},)
+
+    def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:
+        super().__init__(lm, modules)
+        self.plain = Dcar(lm, modules)  # with the window off: no adapter for it
+
+    @classmethod
+    def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
+        return Dcar.build_modules(lm) | {WHOLE: Compressor(lm)}
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        heads, compressor = self.heads, self.modules[WHOLE]
+        both = (
+            LoraDelta(heads.lora.state_dict(), heads.config.lora),
+            LoraDelta(compressor.lora.state_dict(), compressor.spec),
+        )
+        return Decoder.from_model(self.lm, LoraSum(both))
+
+    @cached_property
+    def summary(self) -> Tensor:
+        """[1, H] the embedding of the summary token."""
+        return self.modules[WHOLE].summary.detach()[None].to(self.decoder.device, self.decoder.dtype)
+
+    def begin(self, start: Start) -> DcarState:
+        return super().begin(start) if start.options.window else self.plain.begin(start)
+
+    def new_cache(self, start: Start, first: int) -> KVCache:
+        options = start.options
+        return self.decoder.new_ring(first, options.window, options.group, start.ending.longest, most=LONGEST)
+
+    def step(self, state: DcarState) -> Step:
+        return super().step(state) if state.start.options.window else self.plain.step(state)
+
+    def feed(self, state: DcarState, tokens: Tensor) -> Tensor:
+        return feed(self.decoder, state.caches["backbone"], tokens, self.summary)[:, -1:]
+
+    def replay(self, state: DcarState) -> Replay:
+        plain, cache = self.plain.replay(state), state.caches["backbone"]
+        if not isinstance(cache, RingCache):
+            return plain
+        prefix, counts = state.prefix, [len(tokens) for tokens in state.taken[:-1]]
+        first, prompt, device = len(prefix.x), len(prefix.prompt_codes), prefix.x.device
+        layout = Layout.of(prompt, cache.spoken, cache.group, device)
+        ends = torch.tensor(counts, dtype=torch.long, device=device).cumsum(0) - 1  # of each chunk that was fed
+        last = torch.cat([torch.arange(-prompt, 0, device=device), ends.repeat_interleave(ends.new_tensor(counts))])
+        last, speech = (of_tokens[layout.index + prompt] for of_tokens in (last, plain.x[first:]))
+        deciding = (~layout.summary & torch.isin(layout.index, ends)).nonzero(as_tuple=True)[0] + first
+        return replace(
+            plain,
+            x=prefix.followed_by(torch.where(layout.summary[:, None], self.summary, speech)),
+            positions=torch.cat([torch.arange(first, device=device), layout.index + first + prompt]),
+            mask=masks(first, layout, cache.window, cache.group, self.lm.config.bidirectional_text, last),
+            rows=torch.cat([deciding.new_tensor([first + prompt - 1]), deciding]),
+            decoder=self.decoder,
+        )

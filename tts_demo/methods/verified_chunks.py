@@ -1,0 +1,102 @@
+"""Drafts verified by chunks: speech speculative decoding whose draft is DCAR's heads. No second model and no second
+cache: the heads read the state that decided the last token, and propose those after it all at once.
+
+What verifies is the backbone with the heads' LoRA, which is DCAR that takes one token a step: at tolerance 0 the tokens
+have exactly its distribution (the acceptance rule asks nothing of a draft but the distribution it drew from).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from ..lm.decoder import Decoder
+from ..lm.graphs import BufferPool, SharedGraphs
+from ..lm.model import LanguageModel
+from ..lm.sampling import Distribution, distribution
+from .base import Method, Picture, Start, dial, first_pass, token_inputs
+from .dcar import Dcar
+from .dcar.heads import HeadsRunner
+from .dcar.ranges import LONGEST
+from .ssd import SSD
+from .ssd.length import DraftLength
+from .ssd.method import SSDOptions, SSDState
+
+
+@dataclass(frozen=True)
+class VerifiedChunksOptions(SSDOptions):
+    draft_length: str = dial(
+        "2",
+        "Draft length",
+        "Tokens that the heads propose for each pass of the base model; auto follows the acceptance rate, up to 4.",
+        choices=("auto", *map(str, range(1, LONGEST))),
+        unit="tokens",
+    )
+
+
+class VerifiedChunks(SSD):
+    name = "dcar-ssd"
+    title = "Chunks, verified"
+    paper = "DCAR and SSD together (in neither paper)"
+    idea = (
+        "The extra heads of dynamic chunks propose the next tokens, one pass of the model verifies them: speculative "
+        "decoding without a second model."
+    )
+    cached = "every text, prompt and speech token"
+    picture = Picture("pppp ssssssssss", "aar")
+    Options = VerifiedChunksOptions
+    needs_weights = ("dcar-heads",)
+    combines = (Dcar.name, SSD.name)
+    bench_options = ({"tolerance": 0.0}, {})
+    published, lines, goals = None, (), ()
+
+    def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:
+        super().__init__(lm, modules)
+        self.chunks = Dcar(lm, modules)
+
+    @classmethod
+    def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
+        return {"dcar-heads": Dcar.build_modules(lm)["dcar-heads"]}
+
+    def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
+        return {**Method.parts(self), "heads": self.extra.graphs, "verdict (on the host)": None}
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        return self.chunks.decoder
+
+    @cached_property
+    def extra(self) -> HeadsRunner:
+        return self.chunks.extra
+
+    def begin(self, start: Start) -> SSDState:
+        decoder, prefix = self.decoder, start.prefix
+        x = token_inputs(decoder, prefix)
+        cache = decoder.new_cache(len(x) + start.ending.longest + 1)
+        head, jump, slope = (0.05, 0.22, 0.085) if x.device.type == "cpu" else (0.0, 0.05, 0.02)
+        return SSDState(
+            start=start,
+            caches={"backbone": cache},
+            hidden=first_pass(decoder, prefix, x, cache),
+            length=DraftLength(head, jump, slope, start.options.tolerance),
+            last=torch.empty(0, dtype=torch.long, device=x.device),
+        )
+
+    def length(self, state: SSDState) -> int:
+        """The first token is drawn alone: the heads predict what comes after it."""
+        return super().length(state) if len(state.last) else 0
+
+    def draft_tokens(self, state: SSDState, length: int) -> tuple[Tensor, Distribution, Tensor | None]:
+        """The heads do not know each other's tokens, nor how often those were said: they draw all at once."""
+        logits = torch.cat(self.extra(state.features[-1][-1:], length)).float()
+        p = distribution(logits, state.sampling, state.forbidden(length))
+        drafted = p.draw(state.generator)
+        recent = torch.cat([self._recent(state), drafted]) if self._may_repeat(state, length) else None
+        return drafted, p, recent
+
+    def roll_back(self, state: SSDState, drafted: Tensor, token: Tensor, accepted: int, rows: Tensor) -> None:
+        state.caches["backbone"].rollback(len(drafted) - accepted)
+        state.features, state.last = [rows[accepted : accepted + 1]], token
