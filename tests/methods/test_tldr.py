@@ -271,5 +271,5 @@ def test_sizes_at_the_papers_backbone_are_the_papers():
 
 
 def test_patch_positions_are_token_positions_at_patch_one():
-    assert [patch_position(9, k, 1) for k in range(3)] == [9, 10, 11]
-    assert [patch_position(9, k, 4) for k in range(3)] == [12, 16, 20]
+    assert [patch_position(9, k + 1) for k in range(3)] == [9, 10, 11]
+    assert [patch_position(9, 4 * (k + 1)) for k in range(3)] == [12, 16, 20]

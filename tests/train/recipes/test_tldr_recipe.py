@@ -21,7 +21,7 @@ from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch
 from tts_demo.train.loop import TrainOptions
 from tts_demo.train.recipes import tldr
-from tts_demo.train.recipes.tldr import IGNORE, TLDRTask, patch_logits
+from tts_demo.train.recipes.tldr import IGNORE, TLDRTask, early_ends, patch_logits, uneven_logits
 
 ABLATIONS = {name: kind for name, kind in REGISTRY.items() if kind.variant_of == "tldr"}
 
@@ -155,6 +155,40 @@ def test_decoding_an_utterance_gives_the_logits_of_training(monkeypatch, ablate,
     )
 
 
+def test_decoding_patches_that_end_early_gives_the_logits_of_training(monkeypatch):
+    """Whatever sizes the extractor's confidence leaves."""
+    plain, lm, adapter = adapted("none")
+    batch, item, size = speech(), 0, 6
+    method, length = TLDR(plain, {"tldr": adapter}), int(batch.text_lengths[0])
+    prefix = plain.prefix(batch.text[item, :length], ("t",) * length, batch.speaker[item], batch.codes[item, :0])
+    script, seen = [*batch.codes[item, : LENGTHS[item], 0].tolist(), plain.config.eos], []
+    rest = iter(script + [0] * size)
+
+    def told(logits, *_):
+        seen.append(logits[0])
+        return torch.tensor([next(rest)])
+
+    monkeypatch.setattr("tts_demo.methods.tldr.method.sample", told)
+    options = method.Options(patch_size=size, confidence=0.8)
+    state = method.prefill(prefix, options, Sampling(), torch.Generator(), 50)
+    while not method.step(state).done:
+        pass
+    sizes = [len(patch) for patch in state.patches]
+    assert len(set(sizes)) > 1 and max(sizes) <= size
+    sizes += [size] * -(-max(0, max(LENGTHS) + 1 - sum(sizes)) // size)  # the batch's longer items
+    with torch.no_grad():
+        expected, targets = uneven_logits(lm, adapter, batch, size, sizes)
+    found = torch.cat([row[: len(patch)] for row, patch in zip(expected[item], state.patches)])
+    assert torch.cat([row[: len(p)] for row, p in zip(targets[item], state.patches)])[: len(script)].tolist() == script
+    torch.testing.assert_close(torch.stack(seen)[: len(script)], found[: len(script)], atol=2e-3, rtol=1e-3)
+
+
+def test_early_ends_cover_the_batch():
+    for seed in range(20):
+        sizes = early_ends(37, 5, np.random.default_rng(seed))
+        assert 38 <= sum(sizes) < 38 + 5 and max(sizes) <= 5 and min(sizes) >= 1
+
+
 class TinyData:
     """Stands in for the corpus: batches by seed."""
 
@@ -165,6 +199,11 @@ class TinyData:
 
     def held_out(self) -> list[SpeechBatch]:
         return [speech(100 + i) for i in range(3)]
+
+
+def even(size: int) -> list[int]:
+    """Sizes of whole patches for a batch of ``speech``."""
+    return [size] * -(-(max(LENGTHS) + 1) // size)
 
 
 @pytest.fixture
@@ -214,10 +253,20 @@ def test_the_base_teaches_every_token_it_would_have_drawn(make_task, size):
         ]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(tldr, "NOISE", 0.0)
-            loss, parts = task.loss((batch, size), 0)
+            loss, parts = task.loss((batch, size, even(size)), 0)
     assert set(parts) == {"ce", "distil"} and loss.item() == pytest.approx(parts["distil"])
     torch.testing.assert_close(loss, torch.cat(each).mean(), atol=1e-4, rtol=1e-4)
     assert all(not p.requires_grad for p in task.base.parameters()) and make_task().base is None
+
+
+@pytest.mark.parametrize("early", ("0", "1"))
+def test_patches_that_end_early_are_taught_too(make_task, early):
+    """By the same law: where all patches are whole, the two losses are one."""
+    task = make_task(distil="0.6", early=early, patch_size="5")
+    seen = [task.batch(np.random.default_rng(i), i)[2] for i in range(8)]
+    assert any(len(set(sizes)) > 1 for sizes in seen) == (early == "1")
+    loss, parts = task.loss(task.batch(np.random.default_rng(1), 1), 1)
+    assert torch.isfinite(loss) and set(parts) == {"ce", "distil"}
 
 
 def test_every_weight_of_every_kind_is_trained(make_task):
@@ -225,7 +274,7 @@ def test_every_weight_of_every_kind_is_trained(make_task):
         task = make_task(ablate=ablate)
         for weight in task.adapter.parameters():  # zeros at the start hold gradients back
             weight.data.add_(torch.randn_like(weight) * 0.05)
-        task.loss((speech(), 4), 0)[0].backward()
+        task.loss((speech(), 4, even(4)), 0)[0].backward()
         idle = [name for name, p in task.adapter.named_parameters() if p.grad is None or not p.grad.any()]
         assert not [n for n in idle if not (ablate == "parallel" and n == "extractor.enter.weight")], (ablate, idle)
 

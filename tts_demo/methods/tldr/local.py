@@ -112,9 +112,13 @@ class PatchDecoder:
         return F.linear(speaker.to(self.device, self.dtype)[None], self.voice, self.fuse_bias)
 
     @torch.no_grad()
-    def decode(self, g: Tensor, speaker_term: Tensor, size: int, cache: KVCache, draw: Draw) -> Tensor:
+    def decode(
+        self, g: Tensor, speaker_term: Tensor, size: int, cache: KVCache, draw: Draw, confidence: float = 0.0
+    ) -> Tensor:
         """Decode one patch: g [1, H], ``speaker_term`` [1, H] -> tokens [P]. Always draws ``size`` tokens, whether or
-        not speech ends among them, so that nothing waits for the device before the patch is whole."""
+        not speech ends among them, so that nothing waits for the device before the patch is whole; with a
+        ``confidence``, the patch ends before the first token (its first one aside) whose likeliest value is less
+        probable than that."""
         c = self.config
         context = self.fuse(g, speaker_term)  # [1, H]
         slots = self.slots(context).view(c.layers, c.slots, -1)
@@ -132,7 +136,10 @@ class PatchDecoder:
         tokens: list[Tensor] = []
         for i, (place, start) in enumerate(zip(places, base.split(1))):
             x = (F.embedding(tokens[-1], self.table) if tokens else context) + place
-            tokens.append(draw(self._place(cache, i, x, cross, start)))
+            logits = self._place(cache, i, x, cross, start)
+            if tokens and confidence and (logits.max() - logits.logsumexp(-1)).exp() < confidence:
+                break
+            tokens.append(draw(logits))
         return torch.cat(tokens)
 
     def _place(self, cache: KVCache, i: int, *inputs: Tensor) -> Tensor:

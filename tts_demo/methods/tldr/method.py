@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
@@ -34,16 +35,28 @@ class TLDROptions(Options):
         step=1,
         unit="tokens",
     )
+    confidence: float = dial(
+        0.0,
+        "End patches early",
+        "A patch ends before a token whose likeliest value is less probable than this: the big model decides that one. "
+        "0: patches are always whole.",
+        min=0.0,
+        max=0.9,
+        step=0.05,
+    )
 
 
 @dataclass(kw_only=True)
 class TLDRState(State):
     history: History
-    size: int  # P
     prompt: Tensor  # [N P] prompt tokens, cut to whole patches
     speaker_term: Tensor  # [1, H] the speaker's part of every patch context
     hidden: Tensor  # [1, H] g_k, backbone output that decides the next patch
-    patches: list[Tensor] = field(default_factory=list)  # each [P] as drawn; the last is not fed back yet
+    patches: list[Tensor] = field(default_factory=list)  # each [n] as drawn; the last is not fed back yet
+
+    @property
+    def size(self) -> int:
+        return self.start.options.patch_size
 
 
 class TLDR(Method):
@@ -60,7 +73,10 @@ class TLDR(Method):
     presets = ({"patch_size": 8}, {"patch_size": 4}, {"patch_size": 2})
     Options = TLDROptions
     needs_weights = ("tldr",)
-    bench_options = ({"patch_size": 2}, {"patch_size": 4}, {"patch_size": 6}, {"patch_size": 8})
+    bench_options = (
+        *({"patch_size": size} for size in (2, 4, 6, 8)),
+        *({"patch_size": 8, "confidence": sure} for sure in (0.2, 0.4, 0.6)),
+    )
     published = Paper(
         "CosyVoice3 0.5B at 25 tokens a second, A100, SeedTTS-EN; the published text lost the two larger patch sizes, "
         "which are read as 6 and 8",
@@ -112,8 +128,9 @@ class TLDR(Method):
         prefix, size, codes = start.prefix, start.options.patch_size, start.prefix.prompt_codes[:, 0]
         prompt = codes[len(codes) % size :]  # whole patches; the rest is cut off at the far end (section 3.5)
         local = self.encoder.new_cache(len(prompt))
-        x, positions = self._inputs(prefix, self.encoder.encode(prompt, size, local), size)
-        cache = self.decoder.new_cache(len(x) + -(-start.ending.longest // size))
+        x, positions = self._inputs(prefix, self.encoder.encode(prompt, size, local), [size] * (len(prompt) // size))
+        most = start.ending.longest if start.options.confidence else -(-start.ending.longest // size)
+        cache = self.decoder.new_cache(len(x) + most)
         caches = {"backbone": cache, "extractor": self.extractor.new_cache()}
         if local is not None:
             caches["compressor"] = local
@@ -121,7 +138,6 @@ class TLDR(Method):
             start=start,
             caches=caches,
             history=start.history(),
-            size=size,
             prompt=prompt,
             speaker_term=self.extractor.speaker_term(prefix.speaker),
             hidden=first_pass(self.decoder, prefix, x, cache, positions)[:, 0],
@@ -130,9 +146,9 @@ class TLDR(Method):
     def step(self, state: TLDRState) -> Step:
         size, caches = state.size, state.caches
         if state.patches:  # the first patch is decided by the first pass
-            z = self.encoder.encode(state.patches[-1], size, caches.get("compressor"))
-            index = len(state.prompt) // size + len(state.patches) - 1
-            position = patch_position(len(state.prefix.x), index, size)
+            fed = state.patches[-1]
+            z = self.encoder.encode(fed, len(fed), caches.get("compressor"))
+            position = patch_position(len(state.prefix.x), len(state.prompt) + sum(map(len, state.patches)))
             state.hidden = self.decoder.forward(z[None], caches["backbone"], position)[:, -1]
 
         frames = itertools.count(state.emitted)
@@ -143,7 +159,8 @@ class TLDR(Method):
             state.history.push(token)
             return token
 
-        patch = self.extractor.decode(state.hidden, state.speaker_term, size, caches["extractor"], draw)
+        sure = state.start.options.confidence
+        patch = self.extractor.decode(state.hidden, state.speaker_term, size, caches["extractor"], draw, sure)
         state.patches.append(patch)
         count = state.accept(patch.tolist())  # end of speech anywhere in the patch ends the run
         return Step(
@@ -154,23 +171,28 @@ class TLDR(Method):
                 "patch_size": size,
                 "patches": len(state.patches),
                 "prompt_patches": len(state.prompt) // size,
-                "local_steps": size * len(state.patches),
+                "local_steps": sum(map(len, state.patches)),
             },
         )
 
     def replay(self, state: TLDRState) -> Replay:
         """Rows are patches: each decided one patch. Latents are computed again from the tokens, all in one pass."""
-        size, steps = state.size, len(state.patches)
+        sizes = [len(patch) for patch in state.patches]
         spoken = torch.cat([state.prompt, *state.patches[:-1]])
-        z = self.encoder.encode(spoken, size, self.encoder.new_cache(len(spoken)))
-        x, positions = self._inputs(state.prefix, z, size)
-        frames_of = [max(0, min(size, state.emitted - size * patch)) for patch in range(steps)]
+        cache, prompt = self.encoder.new_cache(len(spoken)), len(state.prompt)
+        z = [self.encoder.encode(state.prompt, state.size, cache)]
+        for size, alike in itertools.groupby(zip(sizes[:-1], state.patches), key=lambda pair: pair[0]):
+            z.append(self.encoder.encode(torch.cat([patch for _, patch in alike]), size, cache))
+        fed = [state.size] * (prompt // state.size) + sizes[:-1]
+        x, positions = self._inputs(state.prefix, torch.cat(z), fed)
+        before = itertools.accumulate(sizes[:-1], initial=0)
+        frames_of = [max(0, min(size, state.emitted - spoken)) for size, spoken in zip(sizes, before)]
         return plain_replay(self.decoder, state.prefix, x, frames_of, positions)
 
-    def _inputs(self, prefix: Prefix, z: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """Backbone inputs [T + N, H] of a prefix and N patches, and their positions."""
+    def _inputs(self, prefix: Prefix, z: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Backbone inputs [T + N, H] of a prefix and N patches of these sizes, and their positions."""
         start, device = len(prefix.x), z.device
-        patches = patch_position(start, torch.arange(len(z), device=device), size)
+        patches = patch_position(start, torch.tensor(sizes, dtype=torch.long, device=device).cumsum(0))
         return prefix.followed_by(z), torch.cat([torch.arange(start, device=device), patches])
 
 

@@ -9,6 +9,7 @@ the first token of a patch starts from the base model's own prediction from g_k.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -101,20 +102,31 @@ class Compressor(nn.Module):
 
     def forward(self, embedded: Tensor) -> Tensor:
         """embedded [B, N, P, H], consecutive patches -> z [B, N, H]."""
-        batch, patches, size, width = embedded.shape
-        pooled = self.pool(embedded)
-        if self.config.ablate == "mean-pool":
-            return pooled
-        tokens = (embedded + self.place[size - 1, :size]).flatten(1, 2)
-        mask = window_mask(patches * size, self.config.window, embedded.device)
-        positions = torch.arange(patches * size, device=embedded.device)[None]
-        states = self.local(
-            inputs_embeds=tokens,
-            position_ids=positions,
+        return self.of_sizes(embedded.flatten(1, 2), [embedded.shape[2]] * embedded.shape[1])
+
+    def of_sizes(self, embedded: Tensor, sizes: Sequence[int]) -> Tensor:
+        """embedded [B, L, H], cut into N consecutive patches of these ``sizes``, which sum to L -> z [B, N, H]."""
+        ends = torch.tensor(sizes, device=embedded.device).cumsum(0)
+        states = None if self.config.ablate == "mean-pool" else self._states(embedded, sizes)
+        found, order = [], []
+        for size in sorted(set(sizes)):  # patches of one size together
+            which = torch.tensor([i for i, s in enumerate(sizes) if s == size], device=embedded.device)
+            tokens = ends[which, None] - size + torch.arange(size, device=embedded.device)  # [n, size]
+            pooled = self.pool(embedded[:, tokens])
+            found.append(pooled if states is None else self.gather(pooled, states[:, tokens]))
+            order.append(which)
+        return torch.cat(found, 1)[:, torch.cat(order).argsort()]
+
+    def _states(self, embedded: Tensor, sizes: Sequence[int]) -> Tensor:
+        """What the local block makes of the tokens [B, L, H], each seeing those of its window."""
+        places = torch.cat([self.place[size - 1, :size] for size in sizes])
+        mask = window_mask(len(places), self.config.window, embedded.device)
+        return self.local(
+            inputs_embeds=embedded + places,
+            position_ids=torch.arange(len(places), device=embedded.device)[None],
             use_cache=False,
             attention_mask={"full_attention": mask[None, None]},
         ).last_hidden_state
-        return self.gather(pooled, states.view(batch, patches, size, width))
 
     def gather(self, pooled: Tensor, states: Tensor) -> Tensor:
         """Patch-to-token cross-attention: query pooled [..., H], keys and values states [..., P, H] of the same
@@ -217,7 +229,7 @@ def cut(tokens: Tensor, size: int, fill: int) -> Tensor:
     return F.pad(tokens, (0, short), value=fill).unflatten(1, (-1, size))
 
 
-def patch_position(start: int | Tensor, index: int | Tensor, size: int) -> int | Tensor:
-    """Logical position of z_index: that of the last token of its patch, so that positions advance with time at every P
-    and are the base model's at P = 1."""
-    return start + (index + 1) * size - 1
+def patch_position(start: int | Tensor, heard: int | Tensor) -> int | Tensor:
+    """Logical position of a patch behind which ``heard`` tokens have been spoken: that of its last token, so that
+    positions advance with time at every P and are the base model's at P = 1."""
+    return start + heard - 1

@@ -8,26 +8,31 @@ more than the one token that was spoken, and it is what patches are to lose noth
 
 ``--set ablate=`` no-lora, no-speaker, mean-pool or parallel trains a comparison model of the paper into a folder of its
 own (``tldr-no-lora`` ...), which is also a recipe's name; ``tldr-short`` is what they are compared with; ``--set
-patch_size=4`` trains that size alone.
+patch_size=4`` trains that size alone. ``--set early=0.3``: in so many batches patches end early, as they do at run time
+where a patch ends before a token that the extractor is unsure of.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...config import UserError
 from ...lm import lora
 from ...lm.block import training_forward
 from ...lm.masks import causal_mask
 from ...lm.model import LanguageModel
-from ...methods.tldr.modules import ABLATIONS, LARGEST, TLDRAdapter, TLDRConfig, cut, patch_position
+from ...methods.tldr.modules import ABLATIONS, LARGEST, TLDRAdapter, TLDRConfig, patch_position
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
 from ..loop import Task, TrainOptions
+from ..optimiser import inner_matrices
 from .lm import add_noise, base_logits
 
 IGNORE = -100
@@ -58,15 +63,24 @@ class TLDRTask(Task):
             lora.attach(self.lm.backbone, self.adapter.lora.spec, self.adapter.lora)
         self.name = type(self).name if ablate == "none" else f"{TLDRTask.name}-{ablate}"
         self.modules, self.helpers = {self.name: self.adapter}, {}
+        self.early = float(settings.get("early", 0.0))
         self.data_summary = describe(self.data.speech, self.data.train)
 
-    def batch(self, rng: np.random.Generator, step: int) -> tuple[SpeechBatch, int]:
-        return self.data.batch(rng), int(rng.choice(self.sizes))
+    def matrices(self) -> list[nn.Parameter]:
+        head = self.adapter.extractor.head.weight
+        return [weight for weight in inner_matrices(self.adapter) if weight is not head]
 
-    def loss(self, batch: tuple[SpeechBatch, int], step: int) -> tuple[Tensor, dict[str, float]]:
-        speech, size = batch
+    def batch(self, rng: np.random.Generator, step: int) -> tuple[SpeechBatch, int, list[int]]:
+        """Speech, the largest size of a patch, and the sizes of all."""
+        speech, size = self.data.batch(rng), int(rng.choice(self.sizes))
+        frames = speech.codes.shape[1]
+        uneven = self.early and size > 2 and rng.random() < self.early
+        return speech, size, early_ends(frames, size, rng) if uneven else [size] * -(-(frames + 1) // size)
+
+    def loss(self, batch: tuple[SpeechBatch, int, list[int]], step: int) -> tuple[Tensor, dict[str, float]]:
+        speech, size, sizes = batch
         spoken = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, NOISE)
-        logits, targets = patch_logits(self.lm, self.adapter, speech, size, spoken)
+        logits, targets = uneven_logits(self.lm, self.adapter, speech, size, sizes, spoken)
         valid = targets != IGNORE
         logits, targets = logits[valid].float(), targets[valid]
         truth = F.cross_entropy(logits, targets)
@@ -74,7 +88,9 @@ class TLDRTask(Task):
             return truth, {"ce": truth.item()}
         with torch.no_grad():
             teacher = base_logits(self.base, speech, spoken)
-        teacher = F.pad(teacher, (0, 0, 0, valid.shape[1] * size - teacher.shape[1])).view(*valid.shape, -1)[valid]
+        starts = torch.tensor([0, *itertools.accumulate(sizes[:-1])], device=valid.device)
+        places = (starts[:, None] + torch.arange(size, device=valid.device)).clamp(max=teacher.shape[1] - 1)
+        teacher = teacher[:, places][valid]
         base = F.cross_entropy(logits, teacher.float().softmax(-1))
         return (1 - self.distil) * truth + self.distil * base, {"ce": truth.item(), "distil": base.item()}
 
@@ -136,17 +152,43 @@ def patch_logits(
 ) -> tuple[Tensor, Tensor]:
     """Teacher-forced logits [B, N, P, V] of a batch cut into patches of ``size``, and targets [B, N, P] (``IGNORE`` =
     padding). ``spoken`` [B, F]: the tokens heard instead of the true ones. LoRA must be attached to ``lm.backbone``."""
-    targets = cut(speech_targets(batch, lm.config.eos, IGNORE), size, IGNORE)  # [B, N, P]
-    items, count, _ = targets.shape
+    count = -(-(batch.codes.shape[1] + 1) // size)
+    return uneven_logits(lm, adapter, batch, size, [size] * count, spoken)
+
+
+def uneven_logits(
+    lm: LanguageModel,
+    adapter: TLDRAdapter,
+    batch: SpeechBatch,
+    largest: int,
+    sizes: Sequence[int],
+    spoken: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """``patch_logits`` of N patches that end early, at these ``sizes``, which cover the batch. Each is decoded as one
+    of the ``largest`` size: logits [B, N, largest, V], targets [B, N, largest]."""
+    starts = torch.tensor([0, *itertools.accumulate(sizes)], device=batch.codes.device)
+    windows = starts[:-1, None] + torch.arange(largest, device=starts.device)  # [N, largest]
+    missing = int(windows.max()) - batch.codes.shape[1]  # behind the frames and end of speech
+    targets = F.pad(speech_targets(batch, lm.config.eos, IGNORE), (0, missing), value=IGNORE)[:, windows]
     spoken = batch.codes[..., 0] if spoken is None else spoken
-    embedded = lm.embed_speech(cut(F.pad(spoken, (0, 1), value=lm.config.eos), size, lm.config.eos))  # [B, N, P, H]
+    embedded = lm.embed_speech(F.pad(spoken, (0, 1 + missing), value=lm.config.eos))  # [B, L, H]
     prefix = prefix_batch(lm, batch)
     # The last latent is never an input: patch N - 1 is decided at latent N - 2, patch 0 at TASK.
-    latents = adapter.compressor(embedded[:, :-1]) if count > 1 else prefix.x[:, :0]
-    places = patch_position(prefix.next[:, None], torch.arange(count - 1, device=prefix.next.device)[None], size)
-    mask = attention_mask(prefix, causal_mask(count - 1, count - 1, prefix.next.device), lm.config.bidirectional_text)
+    count, heard = len(sizes) - 1, sum(sizes[:-1])
+    latents = adapter.compressor.of_sizes(embedded[:, :heard], sizes[:-1]) if count else prefix.x[:, :0]
+    places = patch_position(prefix.next[:, None], starts[None, 1:-1])
+    mask = attention_mask(prefix, causal_mask(count, count, starts.device), lm.config.bidirectional_text)
     hidden, _ = training_forward(lm, torch.cat([prefix.x, latents], 1), torch.cat([prefix.positions, places], 1), mask)
     g = hidden[:, prefix.x.shape[1] - 1 :].flatten(0, 1)  # [B N, H]
-    speaker = batch.speaker.repeat_interleave(count, 0)
-    logits = adapter.extractor(g, speaker, embedded.flatten(0, 1))
-    return logits.view(items, count, size, -1), targets
+    speaker = batch.speaker.repeat_interleave(len(sizes), 0)
+    logits = adapter.extractor(g, speaker, embedded[:, windows].flatten(0, 1))
+    return logits.view(*targets.shape, -1), targets
+
+
+def early_ends(frames: int, largest: int, rng: np.random.Generator) -> list[int]:
+    """Sizes of patches, at most ``largest``, that cover ``frames`` and end of speech: each goes on after a token with a
+    chance that is drawn once for all."""
+    going, sizes = rng.uniform(0.3, 0.95), []
+    while sum(sizes) < frames + 1:
+        sizes.append(min(largest, int(rng.geometric(1 - going))))
+    return sizes
