@@ -19,7 +19,7 @@ from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.config import SpeakerConfig, UserError
 from tts_demo.lm.block import training_forward
 from tts_demo.train.loop import SPOILT, Task, TrainOptions, command_line, fit, learning_rate
-from tts_demo.train.optimiser import orthogonal
+from tts_demo.train.optimiser import Muon, orthogonal
 from tts_demo.train.state import Batches
 
 
@@ -65,6 +65,7 @@ def test_resumed_equals_unbroken(averaged: float, tmp_path: Path, monkeypatch: p
 def test_muon_for_matrices_resumes_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = lambda task: [w for w in task.model.blocks.parameters() if w.dim() == 2]
     monkeypatch.setattr(LineTask, "matrices", chosen)
+    monkeypatch.setattr(LineTask, "optimiser", "muon")
     whole = fit(LineTask(), TrainOptions(data=tmp_path, out=tmp_path / "a", work=tmp_path / "wa"))
     options = TrainOptions(data=tmp_path, out=tmp_path / "b", work=tmp_path / "wb")
     first = LineTask()
@@ -81,6 +82,19 @@ def test_muon_moves_all_directions_alike(shape: tuple[int, ...]) -> None:
     singular = torch.linalg.svdvals(orthogonal(x))
     assert singular.min() > 0.5 and singular.max() < 1.3
     assert torch.allclose(orthogonal(8 * x), orthogonal(x), atol=1e-4)
+
+
+def test_muon_moves_a_stack_as_its_matrices() -> None:
+    torch.manual_seed(0)
+    stack = nn.Parameter(torch.randn(2, 3, 6, 4))
+    single = [nn.Parameter(matrix.clone()) for matrix in stack.detach().flatten(0, 1)]
+    for weights in ([stack], single):
+        optimiser = Muon(weights, lr=0.1)
+        for _ in range(3):
+            optimiser.zero_grad()
+            sum((weight.sin() * torch.arange(4.0)).sum() for weight in weights).backward()
+            optimiser.step()
+    torch.testing.assert_close(stack.detach().flatten(0, 1), torch.stack([w.detach() for w in single]))
 
 
 def test_signals_do_afterwards_what_they_did_before(tmp_path: Path) -> None:

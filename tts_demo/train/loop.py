@@ -4,7 +4,7 @@ A recipe is a ``Task``: what it trains, how it makes batch number ``step`` (a pu
 resumed run sees what an unbroken one would), its loss and its held-out scores. ``fit`` does the rest.
 
 ``--set start=published`` begins with the published weights of what the recipe trains, and the card tells what made
-them.
+them. ``--set optimiser=muon`` trains the matrices inside blocks and adapters with Muon, all else with AdamW.
 """
 
 from __future__ import annotations
@@ -70,8 +70,10 @@ class Task:
     loads_published = False  # sees to ``--set start=published`` itself
     follows: dict[str, str] = {}  # a module -> the published one it begins with while it has not been published itself
 
+    optimiser = "adamw"  # unless ``--set optimiser=`` says muon
+
     def matrices(self) -> list[nn.Parameter]:
-        """Those that Muon trains: of blocks, never embeddings or heads."""
+        """Those that Muon trains if it is asked to: of blocks and adapters, never embeddings or heads."""
         return []
 
     def batch(self, rng: np.random.Generator, step: int) -> Any:
@@ -117,7 +119,8 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dic
         {**{f"m_{k}": v for k, v in task.modules.items()}, **{f"h_{k}": v for k, v in task.helpers.items()}}
     ).to(options.device)
     parameters = [p for p in everything.parameters() if p.requires_grad]
-    optimiser = optimiser_of(parameters, task.matrices(), peak)
+    muon = options.settings.get("optimiser", task.optimiser) == "muon"
+    optimiser = optimiser_of(parameters, task.matrices() if muon else [], peak)
     average_of = Average(everything, task.averaged)
     run = Run(options.work / task.name, everything, optimiser, average_of, ranks.first)
     step, log, spent = run.load() if options.resume else (0, [], 0.0)

@@ -17,7 +17,8 @@ A, B, C = 3.4445, -4.7750, 2.0315
 
 class Muon(torch.optim.Optimizer):
     """Momentum whose singular values are all made about 1 (K. Jordan and others, "Muon", 2024), scaled so that AdamW's
-    learning rate and weight decay fit (J. Liu and others, "Muon is scalable for LLM training", 2025, section 2.2)."""
+    learning rate and weight decay fit (J. Liu and others, "Muon is scalable for LLM training", 2025, section 2.2). For
+    matrices, or stacks of them [..., rows, columns]."""
 
     def __init__(self, matrices: Iterable[nn.Parameter], lr: float, weight_decay: float = 0.01) -> None:
         super().__init__(list(matrices), {"lr": lr, "weight_decay": weight_decay, "momentum": 0.95})
@@ -30,10 +31,11 @@ class Muon(torch.optim.Optimizer):
                 if weight.grad is not None:
                     alike[tuple(weight.shape)].append(weight)
             for shape, weights in alike.items():
-                moved = orthogonal(torch.stack([self._momentum(weight, group["momentum"]) for weight in weights]))
+                wanted = torch.stack([self._momentum(weight, group["momentum"]) for weight in weights])
+                moved = orthogonal(wanted.flatten(0, -3)).view_as(wanted)
                 for weight, update in zip(weights, moved):
                     weight.mul_(1 - group["lr"] * group["weight_decay"])
-                    weight.add_(update, alpha=-0.2 * max(shape) ** 0.5 * group["lr"])
+                    weight.add_(update, alpha=-0.2 * max(shape[-2:]) ** 0.5 * group["lr"])
 
     def _momentum(self, weight: nn.Parameter, momentum: float) -> Tensor:
         if "moving" not in self.state[weight]:
@@ -69,7 +71,7 @@ class Together:
 
 
 def inner_matrices(blocks: nn.Module) -> list[nn.Parameter]:
-    """The matrices of blocks that are trained: what Muon is for."""
+    """The matrices of blocks or of LoRA that are trained: what Muon is for."""
     return [weight for weight in blocks.parameters() if weight.dim() == 2 and weight.requires_grad]
 
 

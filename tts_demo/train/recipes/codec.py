@@ -116,6 +116,8 @@ class CodecTask(Task):
         hear_with(codec, ears)
         return codec, Refiner(RefinerConfig(entries=codec.config.first)), SpeakerEncoder()
 
+    optimiser = "muon"
+
     def matrices(self) -> list[nn.Parameter]:
         blocks = (self.codec.encoder.blocks, self.codec.decoder.blocks, self.refiner.layers)
         return [weight for some in blocks for weight in inner_matrices(some)]

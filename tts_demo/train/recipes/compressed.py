@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...lm.block import training_forward
 from ...lm.lora import attach
@@ -33,6 +33,7 @@ from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
 from ..loop import Task, TrainOptions
+from ..optimiser import inner_matrices
 from .lm import add_noise, base_entropy, base_logits, guided_loss
 
 WINDOWS = (30, 40, 50, 50, 80, 120, 200)  # the paper's own counts twice
@@ -71,6 +72,9 @@ class CompressedTask(Task):
         self.later = int(given["later"])
         self.modules, self.helpers = {self.name: self.adapter}, {}
         self.data_summary = describe(self.data.speech, self.data.train)
+
+    def matrices(self) -> list[nn.Parameter]:
+        return inner_matrices(self.adapter.lora)
 
     def batch(self, rng: np.random.Generator, step: int) -> tuple[SpeechBatch, Setting]:
         batch = self.data.batch(rng)

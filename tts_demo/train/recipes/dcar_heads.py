@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...lm import lora
 from ...lm.block import training_forward
@@ -18,6 +18,7 @@ from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import SpeechBatch, prefix_batch, speech_targets
 from ..loop import Task, TrainOptions
+from ..optimiser import inner_matrices
 from .lm import base_inputs
 
 IGNORE = -100
@@ -42,6 +43,9 @@ class HeadsTask(Task):
         self.heads = Heads(self.lm)
         lora.attach(self.lm.backbone, self.heads.config.lora, self.heads.lora)
         self.modules, self.helpers = {"dcar-heads": self.heads}, {}
+
+    def matrices(self) -> list[nn.Parameter]:
+        return [self.heads.weight, *inner_matrices(self.heads.lora)]
 
     def batch(self, rng: np.random.Generator, step: int) -> SpeechBatch:
         return self.data.batch(rng)

@@ -52,13 +52,12 @@ class LMTask(Task):
         self.guide = float(options.settings.get("guide", 0.3))
         self.noise = float(options.settings.get("noise", 0.08))
         self.dropout = float(options.settings.get("dropout", 0.0))
-        self.muon = options.settings.get("optimiser") == "muon"
         self.probe = nn.Linear(self.lm.config.hidden, self.lm.config.text_vocab)
         self.modules, self.helpers = {"lm": self.lm}, {"probe": self.probe}
         self.data_summary = describe(self.sequences.speech, self.sequences.train)
 
     def matrices(self) -> list[nn.Parameter]:
-        return inner_matrices(self.lm.backbone.layers) if self.muon else []
+        return inner_matrices(self.lm.backbone.layers)
 
     def batch(self, rng: np.random.Generator, step: int) -> SpeechBatch:
         return self.sequences.batch(rng)

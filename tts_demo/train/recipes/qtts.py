@@ -34,6 +34,7 @@ from ..data.corpora import describe
 from ..data.load import load_lm, sequences
 from ..data.sequences import SpeechBatch
 from ..loop import Task, TrainOptions
+from ..optimiser import inner_matrices
 from .lm import add_noise, base_entropy, guided_loss
 
 IGNORE = -100
@@ -98,6 +99,10 @@ class QTTSTask(Task):
         self.adapter.books.start_from(entries)
         lora.attach(self.lm.backbone, self.adapter.config.lora, self.adapter.lora)
         self.modules, self.helpers = {self.name: self.adapter}, {}
+
+    def matrices(self) -> list[nn.Parameter]:
+        adapter = self.adapter
+        return [adapter.books.into, adapter.books.context, adapter.outer, *inner_matrices(adapter.lora)]
 
     def build(self, lm: LanguageModel) -> nn.Module:
         raise NotImplementedError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...lm.block import training_forward
 from ...lm.model import LanguageModel
@@ -20,6 +20,9 @@ class QTTSDelayTask(QTTSTask):
 
     def build(self, lm: LanguageModel) -> DelayAdapter:
         return DelayAdapter(lm)
+
+    def matrices(self) -> list[nn.Parameter]:
+        return [*super().matrices(), self.adapter.inner]
 
     def predict(self, batch: SpeechBatch, dials: Dials, heard: Tensor, guided: tuple[int, ...] = ()) -> Prediction:
         hidden, below, targets, looks = delay_rows(self.lm, self.adapter, batch, dials, heard, guided)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...lm.block import training_forward
 from ...lm.model import LanguageModel
 from ...methods.qtts.hierarchical import HierarchicalAdapter
 from ..data.sequences import SpeechBatch, prefix_batch, speech_inputs, speech_targets
+from ..optimiser import inner_matrices
 from .qtts import IGNORE, Dials, Prediction, QTTSTask, padded_codes
 
 
@@ -19,6 +20,9 @@ class QTTSHierarchicalTask(QTTSTask):
 
     def build(self, lm: LanguageModel) -> HierarchicalAdapter:
         return HierarchicalAdapter(lm)
+
+    def matrices(self) -> list[nn.Parameter]:
+        return [*super().matrices(), *inner_matrices(self.adapter.depth.blocks)]
 
     def predict(self, batch: SpeechBatch, dials: Dials, heard: Tensor, guided: tuple[int, ...] = ()) -> Prediction:
         lm, adapter = self.lm, self.adapter

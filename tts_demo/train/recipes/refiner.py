@@ -77,6 +77,8 @@ class RefinerTask(Task):
             self.helpers["discriminators"] = of_latents(2 * codec.config.latent + shape.speaker)
         self.data_summary = describe(self.data.speech, self.train)
 
+    optimiser = "muon"
+
     def matrices(self) -> list[nn.Parameter]:
         return inner_matrices(self.refiner.layers)
 

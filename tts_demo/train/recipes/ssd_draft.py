@@ -35,6 +35,7 @@ from ..data.load import load_lm, scale, sequences
 from ..data.sequences import SpeechBatch, prefix_batch, speech_targets
 from ..data.spoken import speak
 from ..loop import Task, TrainOptions
+from ..optimiser import inner_matrices
 from .drafting import at_every_depth
 from .lm import add_noise, base_inputs
 
@@ -110,6 +111,9 @@ class DraftTask(Task):
         self.modules, self.helpers = {"ssd-draft": self.draft}, {}
         self.data_summary = describe(self.data.speech, self.data.train)
         self._said: tuple[int, list[Speech]] = (-1, [])
+
+    def matrices(self) -> list[nn.Parameter]:
+        return [self.draft.listen.weight, *inner_matrices(self.draft.layers)]
 
     def batch(self, rng: np.random.Generator, step: int) -> Speech:
         group, place = divmod(step, TOGETHER * AGAIN)
