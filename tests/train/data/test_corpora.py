@@ -11,8 +11,9 @@ import torch
 
 from tts_demo.config import LMConfig, UserError
 from tts_demo.lm.model import LanguageModel
+from tts_demo.text.symbols import BOUNDARY, IDS
 from tts_demo.train.data.corpora import is_held_out, read_corpora
-from tts_demo.train.data.sequences import Sequences, attention_mask, prefix_batch, speech_targets
+from tts_demo.train.data.sequences import Sequences, attention_mask, piece, prefix_batch, speech_targets
 from tts_demo.train.data.speech import Speech
 
 
@@ -150,3 +151,19 @@ def test_targets_end_with_end_of_speech(sequences: Sequences) -> None:
         n = int(batch.frames[b])
         assert torch.equal(targets[b, :n], batch.codes[b, :n, 0]) and targets[b, n] == 32
         assert bool((targets[b, n + 1 :] == -100).all())
+
+
+def test_a_piece_begins_and_ends_between_words():
+    gap = IDS[BOUNDARY]
+    text = np.array([5, 6, gap, 7, gap, 8, 9, 10, gap, 11])
+    align = np.array([-1, 0, 0, 1, 2, 3, 3, 4, 5, 6, 6, 7, 7, 8, 9, 9, -1])
+    codes = np.arange(len(align))[:, None]
+    seen = set()
+    for seed in range(60):
+        cut, frames, places = piece(np.random.default_rng(seed), text, codes, align, 8)
+        begin, stop = frames[0, 0], frames[-1, 0] + 1
+        seen.add((int(begin), int(stop)))
+        assert len(frames) == len(places) <= 8 and gap not in (cut[0], cut[-1])
+        known = places >= 0
+        assert (text[align[begin:stop][known]] == cut[places[known]]).all() and places.max() == len(cut) - 1
+    assert seen == {(0, 7), (4, 7), (7, 13)}

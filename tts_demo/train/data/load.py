@@ -69,12 +69,14 @@ def scale(task: Task, lm: LanguageModel, frames: int) -> tuple[int, float, int]:
 
 def sequences(options: TrainOptions, frames: int, **kw) -> Sequences:
     """Training sequences over ``options.data``, encoded by the released model, or by the codec, speaker encoder and
-    ears of the checkpoint. ``--set chains=0.3 chained=4500``: see ``Sequences``."""
+    ears of the checkpoint. ``--set chains=0.3 chained=4500 longest=450``: see ``Sequences`` (``max_frames``)."""
     kw |= {
         name: kind(options.settings[name])
         for name, kind in (("chains", float), ("chained", int))
         if name in options.settings
     }
+    if "longest" in options.settings:
+        kw["max_frames"] = int(options.settings["longest"])
     if options.stack:
         from .tokens import TokenCache
 

@@ -93,8 +93,9 @@ class Sequences:
     ``pairs``: share of utterances under half of ``max_frames`` that get a second one of the same voice appended, so
     that the model also knows sequences with a prompt in front and longer than one sentence. ``chains``: share of
     batches whose items are several utterances of one voice in a row, up to ``chained`` frames: what is spoken in one go
-    may be long. ``lead``: text ids in front of every text, ``joint``: those between two. Of a corpus without a hold-out
-    rule one utterance in fifty is kept back.
+    may be long. What is longer than ``max_frames`` by itself is cut between words, anew each time. ``lead``: text ids
+    in front of every text, ``joint``: those between two. Of a corpus without a hold-out rule one utterance in fifty is
+    kept back.
     """
 
     def __init__(
@@ -118,18 +119,20 @@ class Sequences:
         usable, self.test = (
             [i for i in speech.indices(side) if speech.places(i) is not None] for side in (False, True)
         )
-        usable = [i for i in usable if len(codes.get(i)) <= max_frames]
         if not self.test:
             usable, self.test = [i for n, i in enumerate(usable) if n % 50], usable[::50]
         if not usable:
             raise UserError("There is too little speech to train on: at least two utterances that fit their text.")
-        self.train = sorted(usable, key=lambda i: len(codes.get(i)))
+        self.train = sorted(usable, key=self._frames)
         self._tested = set(self.test)
         self._voices: dict[tuple[str, bool], list[int]] = {}
         for i in self.train + self.test:
             self._voices.setdefault(self._side(i), []).append(i)
-        lengths = np.asarray([len(codes.get(i)) for i in self.train])
+        lengths = np.asarray([self._frames(i) for i in self.train])
         self._share = np.cumsum(lengths) / lengths.sum()
+
+    def _frames(self, index: int) -> int:
+        return min(len(self.codes.get(index)), self.longest)
 
     def _side(self, index: int) -> tuple[str, bool]:
         return self.speech.utterances[index].speaker, index in self._tested
@@ -143,7 +146,7 @@ class Sequences:
         """One training batch, or one ``times`` as large: utterances around a random length, drawn in proportion to
         their frames."""
         centre = int(np.searchsorted(self._share, rng.random()))
-        length = len(self.codes.get(self.train[centre]))
+        length = self._frames(self.train[centre])
         count = max(1, round(times * self.frames / length))
         low = max(0, min(centre - 2 * count, len(self.train) - 4 * count))
         pool = self.train[low : low + max(count, 4 * count)]
@@ -155,7 +158,7 @@ class Sequences:
         pair = 2 * length < self.longest and rng.random() < self.pairs
         if pair:
             chosen = chosen[: max(1, len(chosen) // 2)]
-        goals = [len(self.codes.get(int(i))) + 1 if pair else 0 for i in chosen]
+        goals = [self._frames(int(i)) + 1 if pair else 0 for i in chosen]
         return self.collate([self._item(rng, int(i), goal, self.longest) for i, goal in zip(chosen, goals)]).to(
             self.device
         )
@@ -182,9 +185,9 @@ class Sequences:
         into ``longest``."""
         voice = self.same_voice(index)
         speaker = self.codes.speakers[int(rng.choice(voice))]
-        text, codes, align = self._single(index)
+        text, codes, align = self._single(rng, index)
         while len(codes) < goal:
-            more_text, more_codes, more_align = self._single(int(rng.choice(voice)))
+            more_text, more_codes, more_align = self._single(rng, int(rng.choice(voice)))
             if len(codes) + len(more_codes) > longest:
                 break
             align = np.concatenate([align, _moved(more_align, len(text) + len(self.joint))])
@@ -192,10 +195,11 @@ class Sequences:
             codes = np.concatenate([codes, more_codes])
         return np.concatenate([self.lead, text]), codes, _moved(align, len(self.lead)), speaker
 
-    def _single(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _single(self, rng: np.random.Generator, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         codes, align = self.codes.get(index), self.speech.places(index)
         count = min(len(codes), len(align))
-        return self.speech.ids(index), codes[:count], align[:count]
+        whole = self.speech.ids(index), codes[:count], align[:count]
+        return whole if count <= self.longest or index in self._tested else piece(rng, *whole, self.longest)
 
     @staticmethod
     def collate(items: list[tuple[np.ndarray, ...]]) -> SpeechBatch:
@@ -208,6 +212,27 @@ class Sequences:
             torch.from_numpy(np.stack(speaker)),
             pad_stack(list(align), -1),
         )
+
+
+def piece(
+    rng: np.random.Generator, text: np.ndarray, codes: np.ndarray, align: np.ndarray, longest: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """At most ``longest`` frames of an utterance, from a random word on: text [T], codes [F, K], alignment [F]."""
+    reached = np.maximum.accumulate(align)
+    gaps = np.flatnonzero(text == IDS[BOUNDARY])
+    places = np.searchsorted(reached, gaps)  # the frame at which the gap behind a word begins
+    starts = [(-1, 0), *((gap, place) for gap, place in zip(gaps, places) if place + longest / 2 < len(codes))]
+    gap, begin = starts[rng.integers(len(starts))]
+    fits = np.flatnonzero((places > begin) & (places <= begin + longest))
+    if len(codes) - begin <= longest:
+        end, stop = len(text), len(codes)
+    elif len(fits):
+        end, stop = gaps[fits[-1]], places[fits[-1]]
+    else:  # one word as long as that: its beginning
+        end, stop = len(text), begin + longest
+    inside = align[begin:stop]
+    inside = np.where((inside > gap) & (inside < end), inside - gap - 1, -1)
+    return text[gap + 1 : end], codes[begin:stop], inside
 
 
 def _moved(alignment: np.ndarray, places: int) -> np.ndarray:

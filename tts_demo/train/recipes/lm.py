@@ -39,8 +39,7 @@ class LMTask(Task):
     loads_published = True  # in its own width
 
     def __init__(self, options: TrainOptions) -> None:
-        longest = int(options.settings.get("longest", 850))
-        self.sequences = sequences(options, frames=options.batch or 2400, max_frames=longest)
+        self.sequences = sequences(options, frames=options.batch or 2400)
         start = options.settings.get("start")
         if start == "published":
             self.lm = load_lm(options).requires_grad_(True)

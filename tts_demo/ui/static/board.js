@@ -2,7 +2,7 @@
 (() => {
   const { h, deck, store } = TTSD;
   const MOST = 6, listeners = [], pending = new Map(), slots = new Map();
-  let shown = [], pinned = new Set(), current = null, seq = 0, lost = 0;
+  let shown = [], before = [], pinned = new Set(), current = null, seq = 0, lost = 0;
   const get = (id) => pending.get(id) || store.get(id);
   const tell = () => listeners.forEach((f) => f());
   const slot = (id) => {         // a colour that no other lane on the board has; the baseline's is 0
@@ -42,6 +42,7 @@
   const act = {
     take(m) {
       current = m.lanes[0].take;
+      before = shown.filter((id) => store.get(id));
       pending.clear();
       m.lanes.forEach((l) => pending.set(l.id, { ...l, figures: {}, curve: [], note: "waiting" }));
       const stay = shown.filter((id) => pinned.has(id) && store.get(id));
@@ -64,7 +65,13 @@
       keep(); tell();
     },
     speeds(m) { for (const [id, speed] of Object.entries(m.lanes)) { const l = store.get(id); if (l) store.put({ ...l, speed }); } tell(); },
-    refused: (m) => TTSD.form.refuse(m),
+    refused(m) {                 // a run may be refused once begun: lanes that wait for it go, what stood there is back
+      const gone = new Set(pending.keys());
+      pending.clear();
+      const stay = shown.filter((id) => !gone.has(id));
+      if (gone.size) stand(stay.length ? stay : before);
+      TTSD.form.refuse(m);
+    },
     figures(m) { const l = store.get(m.id); if (l) store.put({ ...l, figures: { ...l.figures, ...m.figures } }); tell(); },
     map(m) { const l = store.get(m.id); if (l) { l.attention = { ...m.attention, view: Date.now() }; tell(); } },
     show(m) {                    // a recorded take; on arrival what this browser keeps goes before it
