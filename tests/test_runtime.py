@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 
 import pytest
 import torch
 
 from tts_demo.config import UserError
-from tts_demo.runtime import CUDAGraphed, candidate_dtypes, cpu_has_bf16, generator_for, pick_device, processor
+from tts_demo.runtime import (
+    CUDAGraphed,
+    candidate_dtypes,
+    cpu_has_bf16,
+    few_threads,
+    generator_for,
+    pick_device,
+    processor,
+    work_clock,
+)
 from tts_demo.stacks import pick_dtype
 
 calls: list = []
@@ -28,6 +38,37 @@ def test_a_processor_is_named_with_the_instructions_torch_uses_on_it():
     assert (
         f"({torch.backends.cpu.get_cpu_capability()})" in named and named.endswith(" cores") and len(named.split()) > 3
     )
+
+
+def test_a_small_model_has_one_thread_on_a_cpu_unless_others_are_asked_for(monkeypatch):
+    before, cpu = torch.get_num_threads(), torch.device("cpu")
+    try:
+        for asked, hidden, expected in ((None, 256, 1), (None, 896, 2), ("2", 256, 2)):
+            torch.set_num_threads(2)
+            if asked:
+                monkeypatch.setenv("OMP_NUM_THREADS", asked)
+            else:
+                monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+            few_threads(cpu, hidden)
+            assert torch.get_num_threads() == expected
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_work_on_one_thread_is_what_the_processor_gave_it():
+    """Time in which somebody else has the processor does not count; with more threads only the clock tells."""
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        clock = work_clock(torch.device("cpu"))
+        start = clock()
+        time.sleep(0.2)
+        assert clock() - start < 0.05
+        torch.set_num_threads(2)
+        assert work_clock(torch.device("cpu")) is time.perf_counter
+        assert work_clock(torch.device("cuda")) is time.perf_counter
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_precisions_of_the_cpu():

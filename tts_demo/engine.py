@@ -19,7 +19,7 @@ from .lm import Decoder, LanguageModel, Prefix
 from .lm.attention import AttentionMap, capture, join
 from .methods.base import Method, State
 from .metrics import Meter, Snapshot, StepRecord
-from .runtime import generator_for, processor, synchronize
+from .runtime import generator_for, processor, synchronize, work_clock
 
 # Seconds of audio per vocoder call: the first comes early, then they double, up to what a listener on a slow machine
 # can wait for. Fewer calls are faster: each has a fixed cost and evicts the language model's weights from the CPU
@@ -163,7 +163,7 @@ def generate(
     """Speak ``request`` on ``stack``. Closing the iterator ends the run; nothing outlives it. ``every``: seconds of
     compute between two Stats where no audio came. ``watch``: asked after every chunk of audio; where it says so and
     attention is captured, what was spoken so far is replayed outside the clock (``Looked``)."""
-    meter = meter or Meter(stack.frame_rate)
+    meter = meter or Meter(stack.frame_rate, work=work_clock(stack.device))
     for event in _Run(stack, request, should_stop, meter, every, watch).events():
         with meter.held():
             yield event
@@ -283,12 +283,12 @@ class _Run:
 
     def _step(self, method: Method, state: State, limit: int) -> bool:
         """One step of the method; returns whether the segment is over: at frame ``limit`` of the run at the latest."""
-        start = self.meter.now()
+        start = self.meter.work()
         with self.meter.measure("lm"), torch.inference_mode():
             step = method.step(state)
         frames = step.frames[: limit - self.frames]  # a patch or chunk may overshoot the limit
         count = len(frames)
-        self.steps.append(self.meter.step(step, count, state.caches, self.meter.now() - start))
+        self.steps.append(self.meter.step(step, count, state.caches, self.meter.work() - start))
         if count:
             self.pending.append(frames)
             self.frames += count

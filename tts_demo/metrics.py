@@ -1,7 +1,9 @@
 """Metrics of a run, defined once: a pausable clock, sums over steps, and the snapshot that everything prints.
 
-RTF = compute seconds / audio seconds (lower is better). LM-RTF counts the autoregressive part only (prefill and steps,
-a method's own modules included). TTFA = request to first audio. The clock stands still while a consumer holds an event.
+RTF = compute seconds / audio seconds (lower is better), by a clock that stands still while a consumer holds an event.
+LM-RTF counts the autoregressive part only (prefill and steps, a method's own modules included), as all parts do by the
+work clock: on a CPU the time that the processor gave this thread, so that other programs do not count, on a GPU the
+clock. TTFA = request to first audio.
 """
 
 from __future__ import annotations
@@ -45,10 +47,12 @@ class Snapshot:
 
 
 class Meter:
-    """Counts one run. ``clock`` returns seconds; tests inject their own."""
+    """Counts one run. ``clock`` and ``work`` return seconds: of everything, and of the parts (None: by the clock)."""
 
-    def __init__(self, frame_rate: float, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.frame_rate, self._clock = frame_rate, clock
+    def __init__(
+        self, frame_rate: float, clock: Callable[[], float] = time.perf_counter, work: Callable[[], float] | None = None
+    ) -> None:
+        self.frame_rate, self._clock, self.work = frame_rate, clock, work or clock
         self._started, self._held = clock(), 0.0
         self._seconds = {"lm": 0.0, "vocoder": 0.0}
         self._kv: dict[str, int] = {}
@@ -63,9 +67,9 @@ class Meter:
     @contextmanager
     def measure(self, part: str) -> Iterator[None]:
         """Add the time inside to ``part``: lm or vocoder."""
-        start = self.now()
+        start = self.work()
         yield
-        self._seconds[part] += self.now() - start
+        self._seconds[part] += self.work() - start
 
     @contextmanager
     def held(self) -> Iterator[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,8 @@ import torch
 from torch import Tensor
 
 from .config import UserError
+
+SMALL = 512  # hidden size below which a step is many small operators
 
 
 def pick_device(name: str | None = None) -> torch.device:
@@ -79,6 +82,19 @@ def candidate_dtypes(device: torch.device) -> tuple[torch.dtype, ...]:
 def generator_for(device: torch.device | str, seed: int) -> torch.Generator:
     """A run's own source of randomness on its device."""
     return torch.Generator(device).manual_seed(seed)
+
+
+def few_threads(device: torch.device, hidden: int) -> None:
+    """One thread for a small model on a CPU, unless OMP_NUM_THREADS asks for others: the threads of a pool wait for
+    each other at every one of its thousands of small operators, and where another program holds one of them up all do.
+    (Two on two busy cores take four to nine times as long as one, on two free ones just as long.)"""
+    if device.type == "cpu" and hidden < SMALL and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
+
+
+def work_clock(device: torch.device) -> Callable[[], float]:
+    """Seconds of work: those that the processor gave this thread, where it does all of the work; else the clock's."""
+    return time.thread_time if device.type == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
 
 
 def synchronize(device: torch.device | str) -> None:

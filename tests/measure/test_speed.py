@@ -69,7 +69,7 @@ def test_a_machine_that_slows_down_gives_no_gain(monkeypatch):
         tick[0] *= 1.002
         return now[0]
 
-    monkeypatch.setattr(engine, "Meter", lambda rate: Meter(rate, slower))
+    monkeypatch.setattr(engine, "Meter", lambda rate, work: Meter(rate, slower))
     monkeypatch.setattr(engine, "STATS_EVERY", 0)
     request = bench.request(rows[0], 2.0, 0)
     first, second = (engine.run(stack, request).snapshot.lm_rtf for _ in range(2))

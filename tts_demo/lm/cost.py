@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from ..config import LMConfig
-from ..runtime import candidate_dtypes, synchronize
+from ..runtime import candidate_dtypes, synchronize, work_clock
 from .decoder import Decoder
 from .linear import bytes_of_weight
 from .model import LanguageModel
@@ -95,7 +95,8 @@ def _stepper(lm: LanguageModel, dtype: torch.dtype, live: int) -> Callable[[], N
 
 
 def _timed(call: Callable[[], object], device: torch.device) -> float:
-    start = time.perf_counter()
+    clock = work_clock(device)
+    start = clock()
     call()
     synchronize(device)
-    return time.perf_counter() - start
+    return clock() - start

@@ -8,7 +8,7 @@ import torch
 
 from ..config import UserError
 from ..engine import Stack
-from ..runtime import candidate_dtypes, pick_device
+from ..runtime import candidate_dtypes, few_threads, pick_device
 
 __all__ = ["is_cosyvoice", "load_stack"]
 
@@ -25,7 +25,8 @@ def load_stack(
     language model of ``llm.rl.pt``), any other must be laid out like ``checkpoints/nano``. ``device`` and ``dtype``:
     None = what this machine does best; ``float32`` on a CPU keeps every matrix in float32. ``adapters``: where a
     released model's trained methods are, a folder or a repository; None: the folder ``adapters`` inside the model's.
-    ``graphs``: on CUDA, decoding steps run as CUDA graphs (False: eagerly)."""
+    ``graphs``: on CUDA, decoding steps run as CUDA graphs (False: eagerly). On a CPU a small model sets torch to one
+    thread (``runtime.few_threads``)."""
     if not name.strip():
         raise UserError("The stack needs a name: nano, a folder, or a Hugging Face repository (owner/name).")
     where = pick_device(str(device) if device is not None else None)
@@ -38,7 +39,9 @@ def load_stack(
         raise UserError("--adapters goes with a released model; a stack like nano holds its methods itself.")
     from .nano import NanoStack
 
-    return NanoStack.load(name, where, precision, graphs, exact)
+    stack = NanoStack.load(name, where, precision, graphs, exact)
+    few_threads(where, stack.lm.config.hidden)
+    return stack
 
 
 def pick_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype:

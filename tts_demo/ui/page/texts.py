@@ -24,7 +24,8 @@ CONDITIONS = (
     "median of the rounds with its range: seconds of the language model per second of audio, the baseline's over the "
     "lane's. Passes, tokens a pass and KV bytes are counted, not timed, so no load moves them; a KV cache holds the "
     "live keys and values of every autoregressive model of a lane, drafts included, and is compared at the same second "
-    "of audio. The clock stops while the page takes a piece of audio away. Attention is read in a second, untimed pass."
+    "of audio. The clock stops while the page takes a piece of audio away; on a CPU the language model's time is the "
+    "processor's, in which other programs do not count. Attention is read in a second, untimed pass."
 )
 KEYS = (
     ("Ctrl + Enter", "speak"),
