@@ -12,7 +12,7 @@ from tts_demo.config import UserError
 from tts_demo.measure import quality, speed, summary
 from tts_demo.measure.rows import defaults
 
-BASE, OTHER = "baseline", "tldr patch_size=4"
+BASE, OTHER = (row.label for row in defaults()[:2])
 
 
 def record(row: str, text: str, figures: dict[str, Any], kind: str = quality.KIND, **more: Any) -> dict[str, Any]:

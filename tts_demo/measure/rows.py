@@ -26,8 +26,9 @@ class Row:
 
     @property
     def label(self) -> str:
-        """'tldr patch_size=4'"""
-        dials = [f"{f.name}={getattr(self.options, f.name)}" for f in dataclasses.fields(self.options)]
+        """'tldr patch_size=4'. A dial that is off by default and off here is left out."""
+        values = {f.name: (getattr(self.options, f.name), f.default) for f in dataclasses.fields(self.options)}
+        dials = [f"{name}={value}" for name, (value, usual) in values.items() if value or value != usual]
         return " ".join([self.method.name, *dials])
 
     @property
