@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import torch
 from transformers import Qwen2ForCausalLM
 
 from ..config import Sampling
 from ..lm.model import LanguageModel, backbone_config
 from ..lm.prefix import Prefix
-from ..runtime import synchronize
+from ..runtime import synchronize, work_clock
 
 
 class Peer:
@@ -42,7 +40,8 @@ class Peer:
     def _timed(self, x: torch.Tensor, frames: int, sampling: Sampling) -> float:
         greedy = sampling.temperature == 0
         drawn = {} if greedy else dict(temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p)
-        start = time.perf_counter()
+        clock = work_clock(x.device)
+        start = clock()
         ids = self.model.generate(
             inputs_embeds=x,
             max_new_tokens=frames,
@@ -56,4 +55,4 @@ class Peer:
         )
         synchronize(x.device)
         assert ids.shape[1] == frames, ids.shape
-        return time.perf_counter() - start
+        return clock() - start
