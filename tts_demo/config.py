@@ -118,7 +118,8 @@ class LMConfig:
 class Sampling:
     """How a token is drawn. ``temperature`` 0 is greedy. Repetition-aware sampling (VALL-E 2, section 3.2):
     a drawn token that fills at least ``repeat_ratio`` of the last ``repeat_window`` tokens is drawn again
-    from the untruncated distribution. ``repeat_window`` 0 turns it off."""
+    from the untruncated distribution; the likeliest of the others, where it is greedy. ``repeat_window`` 0 turns it
+    off."""
 
     temperature: float = 0.7
     top_k: int = 50

@@ -105,3 +105,15 @@ def test_no_host_sync():
         history.push(sample(logits, Sampling(), generator, history.tokens))
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+def test_a_greedy_token_that_is_repeated_gives_way_to_the_next_one():
+    """In both forms, row by row; where it is not repeated, and without a history, it stays."""
+    logits = torch.tensor([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]])
+    greedy = Sampling(temperature=0, repeat_window=4, repeat_ratio=0.5)
+    history = torch.tensor([[0, 0, 1, -1], [0, 0, 2, -1]])
+    assert sample(logits, greedy, history=history).tolist() == [1, 2]
+    assert distribution(logits, greedy, history=history).draw().tolist() == [1, 2]
+    assert sample(logits, greedy).tolist() == [0, 2]
+    forbidden = torch.tensor([False, True, False])
+    assert sample(logits, greedy, history=history, forbid=forbidden).tolist() == [2, 2]

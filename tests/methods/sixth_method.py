@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from tts_demo.lm.sampling import sample
+from tts_demo.lm.sampling import History, sample
 from tts_demo.methods.base import (
     Method,
     Options,
@@ -31,6 +31,7 @@ class SixthOptions(Options):
 
 @dataclass(kw_only=True)
 class SixthState(State):
+    history: History
     hidden: Tensor  # [1, 1, H]
     drawn: list[Tensor] = field(default_factory=list)  # of each step [n]
 
@@ -51,9 +52,8 @@ class Sixth(Method):
     def begin(self, start: Start) -> SixthState:
         x = token_inputs(self.decoder, start.prefix)
         cache = self.decoder.new_cache(len(x) + start.ending.longest)
-        return SixthState(
-            start=start, caches={"backbone": cache}, hidden=first_pass(self.decoder, start.prefix, x, cache)
-        )
+        hidden = first_pass(self.decoder, start.prefix, x, cache)
+        return SixthState(start=start, caches={"backbone": cache}, history=start.history(), hidden=hidden)
 
     def step(self, state: SixthState) -> Step:
         cache = state.caches["backbone"]
@@ -62,8 +62,10 @@ class Sixth(Method):
             state.hidden = self.decoder.forward(x, cache, cache.next_position, last=True)
         count = state.start.options.count
         logits = self.decoder.logits(state.hidden[:, -1]).expand(count, -1)
-        tokens = sample(logits, state.sampling, state.generator, None, state.forbidden(count))
+        tokens = sample(logits, state.sampling, state.generator, state.history.tokens, state.forbidden(count))
         tokens = tokens[: state.accept(tokens.tolist())]
+        for token in tokens:
+            state.history.push(token)
         state.drawn.append(tokens)
         return Step(frames=tokens[:, None], done=state.done, marks=("token",) * len(tokens))
 

@@ -306,7 +306,7 @@ def test_replay_rows_decide_every_token(tiny_lm, tiny_prefix):
 
 def test_replay_after_end_of_speech_has_the_deciding_row(tiny_lm, tiny_prefix):
     method = make_method(lm := with_end_of_speech(tiny_lm, tiny_prefix))
-    state = start(method, tiny_prefix, max_frames=40, tolerance=0.0)
+    state = start(method, tiny_prefix, Sampling(temperature=0, repeat_window=0), max_frames=40, tolerance=0.0)
     _, tokens = finish(method, state)
     replay = method.replay(state)
     assert (

@@ -33,6 +33,9 @@ CASES = [
     ("compressed", {"window": 30, "group": 10}),
     ("compressed", {"window": 30, "group": 0}),
     ("compressed", {"window": 30, "group": 5, "text": 20}),
+    ("dcar-compressed", {"chunk_range": "2,3,4", "window": 30, "group": 10}),
+    ("dcar-compressed", {"chunk_range": "3", "window": 30, "group": 0}),
+    ("dcar-ssd", {"tolerance": 0.0, "draft_length": "3"}),
 ]
 NEVER = {"logits and sampling", "verdict (on the host)", "extractor, patch context", "compressor, pooling"}
 
@@ -55,7 +58,7 @@ def fresh(lm) -> TinyStack:
 def test_every_method_says_the_same(tiny_lm, tiny_prompt, guided, name, options, sampling, monkeypatch):
     """Twice, so that the second run uses what the first one captured over the first one's memory."""
     request = Request("Hello there, you.", tiny_prompt, name, METHODS[name].Options(**options), sampling, 3)
-    request = Request(**{**vars(request), "forced_frames": 90 if name == "compressed" else 40})
+    request = Request(**{**vars(request), "forced_frames": 90 if "compressed" in name else 40})
     expected = engine.run(fresh(tiny_lm), request)
     monkeypatch.setattr(graphs, "available", lambda device: True)
     stack = fresh(tiny_lm)

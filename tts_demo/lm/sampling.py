@@ -54,6 +54,9 @@ def distribution(
     the untruncated distribution of the others. None: repetition is ignored.
     """
     logits = _without(logits, forbid)
+    if sampling.temperature == 0:
+        ids = _likeliest(logits, sampling, history)[:, None]
+        return Distribution(logits.new_ones(ids.shape), ids)
     found = Distribution(*_truncated(logits, sampling))
     if _never_redrawn(found.ids, sampling, history):
         return found
@@ -72,7 +75,7 @@ def _truncated(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     temperature, top-k and top-p. The mass that top-p counts is that of the whole distribution, tokens beyond top-k
     included, as in CosyVoice."""
     size = logits.shape[-1]
-    k = 1 if sampling.temperature == 0 else min(sampling.top_k or size, size)
+    k = min(sampling.top_k or size, size)
     if k == 1:
         ids = logits.argmax(-1, keepdim=True)
         return logits.new_ones(ids.shape), ids
@@ -83,10 +86,19 @@ def _truncated(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     return probs, ids
 
 
+def _likeliest(logits: Tensor, sampling: Sampling, history: Tensor | None) -> Tensor:
+    """logits [B, V] -> the likeliest token [B], or the likeliest of the others where it is repeated."""
+    best = logits.argmax(-1, keepdim=True)
+    if history is None or not sampling.repeat_window:
+        return best[:, 0]
+    repeated = (history == best).sum(-1, keepdim=True) >= sampling.often
+    return torch.where(repeated, logits.scatter(-1, best, float("-inf")).argmax(-1, keepdim=True), best)[:, 0]
+
+
 def _never_redrawn(ids: Tensor, sampling: Sampling, history: Tensor | None) -> bool:
     """Whether none of ``ids`` [B, M] is so frequent in ``history`` that drawing it would mean drawing again. On a GPU
     the question itself would be a host sync, so the answer is False there; on a CPU redraws are rare and cost more."""
-    if history is None or not sampling.repeat_window or sampling.temperature == 0:
+    if history is None or not sampling.repeat_window:
         return True
     return ids.device.type == "cpu" and not ((history[:, :, None] == ids[:, None]).sum(1) >= sampling.often).any()
 
@@ -119,13 +131,14 @@ def sample(
 
     history: [B, W] recent tokens, -1 = none. A draw that fills at least ``repeat_ratio`` of the window is drawn again
     from the untruncated distribution (VALL-E 2, section 3.2) of the other tokens (CosyVoice since 2026: without it the
-    redraw often is the same token); greedy never redraws. forbid: [V] bool. A GPU always makes the second draw, because
-    asking whether it is needed would be a host sync; a CPU makes it only where it is needed.
+    redraw often is the same token); a greedy redraw is the likeliest of the others. forbid: [V] bool. A GPU always
+    makes the second draw, because asking whether it is needed would be a host sync; a CPU makes it only where it is
+    needed.
     """
     logits = _without(logits, forbid)
-    probs, ids = _truncated(logits, sampling)
     if sampling.temperature == 0:
-        return ids[:, 0]
+        return _likeliest(logits, sampling, history)
+    probs, ids = _truncated(logits, sampling)
     token = ids.gather(-1, race(probs, generator)[:, None])
     if history is not None and sampling.repeat_window:
         counts = (history == token).sum(-1)

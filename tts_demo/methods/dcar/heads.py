@@ -70,6 +70,7 @@ class HeadsRunner:
         self.out = [Projection(out.detach(), exact=exact) for out in heads.out]
         self.graphs = shared_graphs(heads.out.device, graphed)
 
+    @torch.no_grad()
     def __call__(self, hidden: Tensor, count: int) -> list[Tensor]:
         """hidden [1, H] -> logits [1, V] of each of the first ``count`` extra heads."""
         if self.graphs is None:

@@ -222,7 +222,7 @@ class SSD(Method):
         """Whether any token could reach the redraw threshold within this pass: known on the host, and rarely true, so
         that most passes save the counting."""
         window = state.sampling.repeat_window
-        if not window or state.sampling.temperature == 0:
+        if not window:
             return False
         recent = state.tokens[-window:]
         return max(map(recent.count, recent), default=0) + length >= state.sampling.often
