@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
-from ..runtime import synchronize
+from ..runtime import synchronize, work_clock
 
 
 class PartClock:
@@ -17,7 +16,7 @@ class PartClock:
 
     def __init__(self, parts: Mapping[str, nn.Module], device: torch.device) -> None:
         self.seconds = dict.fromkeys(parts, 0.0)
-        self._parts, self._device = parts, device
+        self._parts, self._device, self._clock = parts, device, work_clock(device)
 
     def __enter__(self) -> PartClock:
         self._hooks = [hook for part, module in self._parts.items() for hook in self._watch(part, module)]
@@ -32,10 +31,10 @@ class PartClock:
 
         def before(*_: Any) -> None:
             synchronize(self._device)
-            started[0] = time.perf_counter()
+            started[0] = self._clock()
 
         def after(*_: Any) -> None:
             synchronize(self._device)
-            self.seconds[part] += time.perf_counter() - started[0]
+            self.seconds[part] += self._clock() - started[0]
 
         return module.register_forward_pre_hook(before), module.register_forward_hook(after)
