@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import json
 import logging
+import math
 import os
 import sys
 import threading
@@ -27,6 +28,7 @@ from .zerogpu import forks
 
 log = logging.getLogger("tts_demo.ui")
 WAIT_SECONDS = 0.2  # how often someone who waits is looked after
+FIRST_GUESS = 10  # seconds that a run may take, before any has shown it
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,11 @@ class Limits:
 
 
 class Unavailable(UserError):
-    """Nothing is wrong with what was asked: the server cannot do it now."""
+    """Nothing is wrong with what was asked: the server cannot do it now. ``seconds``: when to ask again."""
+
+    def __init__(self, words: str, seconds: int = 60) -> None:
+        super().__init__(words)
+        self.seconds = seconds
 
 
 class Job:
@@ -117,7 +123,10 @@ class Gate:
             if len(self._of(visitor)) >= self.limits.per_visitor:
                 raise UserError("Your previous run has not ended yet; stop it or wait for it.")
             if len(self._line) > self.limits.max_queue:
-                raise Unavailable(f"{self.limits.max_queue} runs are waiting already; try again in a minute.")
+                seconds = max(1, math.ceil(self.wait_seconds(1) or FIRST_GUESS))  # until the first in the line is done
+                raise Unavailable(
+                    f"{self.limits.max_queue} runs are waiting already; try again in about {seconds} s.", seconds
+                )
             job = Job(self, visitor, wanted, size)
             self._line.append(job)
             return job

@@ -258,7 +258,8 @@ def refusal(error: Exception) -> Response:
     """400 for what the client got wrong, 503 for what it may send again later, 500 for what is ours."""
     kinds = {NoSuchModel: 404, Unavailable: 503, UserError: 400, Exception: 500}
     status = next(code for kind, code in kinds.items() if isinstance(error, kind))
-    return JSONResponse({"error": error_body(error)}, status, headers={"Retry-After": "10"} if status == 503 else None)
+    again = {"Retry-After": str(error.seconds)} if isinstance(error, Unavailable) else None
+    return JSONResponse({"error": error_body(error)}, status, headers=again)
 
 
 def routes(act: Handlers) -> list[Route]:
