@@ -45,7 +45,7 @@ def guided(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def real_voice(seconds: float = 2.0, rate: int = 16000) -> np.ndarray:
     """The beginning of a bundled voice, again and again: what is checked for a voice takes no tone. float32 [N]"""
-    samples = audio.read(Path(__file__).parents[1] / "assets" / "prompts" / "voice-a.wav", target=rate).samples
+    samples = audio.read(Path(__file__).parents[1] / "assets" / "prompts" / "maya.wav", target=rate).samples
     return np.resize(samples, int(seconds * rate))
 
 

@@ -51,7 +51,6 @@ BUILDERS: dict[str, tuple[str, str]] = {
     "speaker": ("codec.speaker.SpeakerEncoder", "config.SpeakerConfig"),
     "refiner": ("codec.refiner.Refiner", "config.RefinerConfig"),
     "refiner-books": ("codec.refiner.BooksRefiner", "config.RefinerConfig"),
-    "recogniser": ("codec.recogniser.Recogniser", "codec.recogniser.RecogniserConfig"),
     "ears": ("codec.ears.Ears", "codec.ears.EarsConfig"),
     "lm": ("lm.model.LanguageModel", "config.LMConfig"),
 }

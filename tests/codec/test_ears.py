@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 
 from tts_demo.codec.ears import Ears, EarsConfig, read
-from tts_demo.codec.recogniser import Recogniser, RecogniserConfig
 from tts_demo.config import HOP
-from tts_demo.train.recipes.ears import begin_with
 
 SMALL = EarsConfig(width=16, lower=2, upper=1, middle=2, middle_width=24, heads=2)
 
@@ -44,13 +42,3 @@ def test_blocks_are_left_out_in_training_alone() -> None:
     assert torch.equal(ears.hidden(x), ears.hidden(x))
     ears.train()
     assert not torch.equal(ears.hidden(x), ears.hidden(x))
-
-
-def test_it_begins_with_what_a_recogniser_hears() -> None:
-    """Without a middle of its own it hears what the recogniser's blocks do."""
-    torch.manual_seed(1)
-    old = Recogniser(RecogniserConfig(width=16, layers=3)).eval()
-    ears = Ears(EarsConfig(width=16, lower=2, upper=1, middle=1, middle_width=24, heads=2)).eval()
-    begin_with(ears, old)
-    x = torch.randn(2, 60, 80)
-    assert torch.allclose(ears.hidden(x), old.hidden(x), atol=1e-6)

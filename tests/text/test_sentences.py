@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tts_demo.config import UserError
-from tts_demo.text import espeak_table, preview
+from tts_demo.text import preview
 from tts_demo.text.sentences import MAX_CHARACTERS, Label, encode, split_sentences
 from tts_demo.text.spelling import normalise
-from tts_demo.text.symbols import BOUNDARY, CONSONANTS, PUNCTUATION, STRESS, SYMBOLS, VOWELS
+from tts_demo.text.symbols import BOUNDARY, PUNCTUATION, SYMBOLS
 
 
 @given(st.text(max_size=80))
@@ -47,17 +47,6 @@ def test_labels_know_their_word() -> None:
     words = list(dict.fromkeys(label.word for label in labels if label.word))
     assert words == ["One", "of", "the", "kings", "well-known"]
     assert all(label.word == "" for label in labels if label in ("␣", *PUNCTUATION))
-
-
-def test_weights_of_the_older_table_get_its_symbols() -> None:
-    ids, labels = encode("Closing the five boats, Peter?", len(espeak_table.SYMBOLS))
-    assert "".join(labels) == "klˈoʊzɪŋ␣ðə␣fˈaɪv␣bˈoʊts,␣pˈiːɾɚ?"
-    assert labels[3:5] == ("oʊ", "z") and [espeak_table.SYMBOLS[i] for i in ids[3:5]] == ["oʊ", "z"]
-
-
-def test_every_phoneme_has_a_symbol_in_the_older_table() -> None:
-    for symbol in (BOUNDARY, *PUNCTUATION, *STRESS, *VOWELS, *CONSONANTS):
-        assert set(espeak_table.respell(symbol)) <= set(espeak_table.SYMBOLS), symbol
 
 
 def test_labels_survive_copies() -> None:

@@ -312,7 +312,7 @@ def test_address_carries_settings_and_refuses_what_does_not_fit():
     query = [("text", "Hi."), ("lane", "tldr,patch_size:8"), ("lane", "dcar,chunk_range:2+3"), ("seed", "9")]
     found = controls.from_address([*query, ("top_p", "0.5"), ("utm", "x")])
     assert found["text"] == "Hi." and found["seed"] == 9 and found["top_p"] == 0.5 and "utm" not in found
-    assert found["lanes"][0] == {"method": "tldr", "options": {"patch_size": 8}}
+    assert found["lanes"][0] == {"method": "tldr", "options": {"patch_size": 8, "confidence": 0.0}}
     assert found["lanes"][1]["options"]["chunk_range"] == "2,3"
     bad = [("lane", "nope"), ("lane", "tldr,patch_size:99"), ("seed", "x"), ("seed", "-1"), ("top_p", "7")]
     for pair in [*bad, ("max_seconds", "0"), ("lane", "tldr,nothing:1")]:

@@ -101,7 +101,7 @@ class NanoStack:
 
     def tokenize(self, text: str) -> tuple[Tensor, tuple[str, ...]]:
         """-> phoneme ids [T], one label each."""
-        ids, labels = sentences.encode(text, self.lm.config.text_vocab)
+        ids, labels = sentences.encode(text)
         return torch.tensor(ids, device=self.device), labels
 
     def split(self, text: str) -> list[str]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..config import UserError
-from . import espeak_table, g2p
+from . import g2p
 from .segments import shorten
 from .spelling import normalise, sentences
-from .symbols import BOUNDARY, CONSONANTS, IDS, SYMBOLS, VOWELS
+from .symbols import BOUNDARY, CONSONANTS, IDS, VOWELS
 
 MAX_CHARACTERS = 5_000  # of one request, about six minutes of speech
 
@@ -54,14 +54,12 @@ def _spoken(words: str) -> Spoken:
     return Spoken(words, tuple(tokens))
 
 
-def _labelled(text: str, vocab: int) -> list[tuple[str, str]]:
+def _labelled(text: str) -> list[tuple[str, str]]:
     """(symbol, written word) pairs."""
-    older = vocab == len(espeak_table.SYMBOLS)
     pairs: list[tuple[str, str]] = []
     for words in sentences(text):
         for token in _spoken(words).tokens:
-            symbols = espeak_table.respell(token.phonemes) if older else token.phonemes
-            pairs.extend((symbol, "" if symbol == BOUNDARY else token.word) for symbol in symbols)
+            pairs.extend((symbol, "" if symbol == BOUNDARY else token.word) for symbol in token.phonemes)
             if token.blank:
                 pairs.append((BOUNDARY, ""))
         pairs.append((BOUNDARY, ""))
@@ -70,19 +68,16 @@ def _labelled(text: str, vocab: int) -> list[tuple[str, str]]:
     return pairs
 
 
-def encode(text: str, vocab: int = len(SYMBOLS)) -> tuple[list[int], tuple[Label, ...]]:
-    """ids [T] into the table of a model that knows ``vocab`` symbols, and a readable label for each."""
-    pairs = _labelled(text, vocab)
+def encode(text: str) -> tuple[list[int], tuple[Label, ...]]:
+    """ids [T] into SYMBOLS, and a readable label for each."""
+    pairs = _labelled(text)
     if not pairs:
         raise UserError("Nothing in this text can be spoken: type some English words or numbers.")
-    ids = espeak_table.IDS if vocab == len(espeak_table.SYMBOLS) else IDS
-    return [ids[symbol] for symbol, _ in pairs], tuple(Label.of(symbol, word) for symbol, word in pairs)
+    return [IDS[symbol] for symbol, _ in pairs], tuple(Label.of(symbol, word) for symbol, word in pairs)
 
 
-def sounds(vocab: int = len(SYMBOLS)) -> frozenset[int]:
-    """ids of the phonemes of that table: what a recogniser can hear, without stress, punctuation and boundaries."""
-    if vocab == len(espeak_table.SYMBOLS):
-        return espeak_table.SOUNDS
+def sounds() -> frozenset[int]:
+    """ids of the phonemes: what ears can hear, without stress, punctuation and boundaries."""
     return frozenset(IDS[symbol] for symbol in VOWELS + CONSONANTS)
 
 

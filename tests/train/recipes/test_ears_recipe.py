@@ -68,15 +68,6 @@ def test_labels_follow_the_pace(options: TrainOptions) -> None:
     assert torch.equal(plain.samples, slow.samples) and plain.frames.item() == sum(UNITS) * 400 // 320
 
 
-def test_lower_blocks_are_held_until_settled(options: TrainOptions) -> None:
-    task = EarsTask(options)
-    for step, moves in ((0, False), (2, True)):
-        task.model.zero_grad(set_to_none=True)
-        task.loss(task.batch(np.random.default_rng(0), 0), step)[0].backward()
-        assert (task.model.stem.weight.grad is not None) is moves
-        assert task.model.frame.weight.grad is not None or task.model.spell.weight.grad is not None
-
-
 def test_ears_of_an_earlier_run_tell_the_times_of_natural_speech(options: TrainOptions, tmp_path: Path) -> None:
     torch.manual_seed(0)
     checkpoints.save_module(tmp_path / "made", "ears", Ears(TINY), facts={}, scores={}, log=[])

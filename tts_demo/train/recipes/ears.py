@@ -5,9 +5,7 @@ alone: CTC, and once ``--set align=EARS`` has made ears of an earlier run align 
 is varied as it is drawn (``data/varied.py``). Scores: phonemes wrong in what is spelt (CTC's best path) on natural
 speech held out and on the teacher's voices held out.
 
-``--set teacher=FOLDER[:FOLDER]`` teachers' folders; ``natural=0.6`` share of the batches that are natural speech;
-``start=recogniser`` begins with the published recogniser's blocks, whose lower ones ``settled=1000`` holds for as many
-steps: a third of the work.
+``--set teacher=FOLDER[:FOLDER]`` teachers' folders; ``natural=0.6`` share of the batches that are natural speech.
 """
 
 from __future__ import annotations
@@ -60,10 +58,7 @@ class EarsTask(Task):
         teach_times = checkpoints.load_module(Path(settings["align"]), "ears") if "align" in settings else None
         self.speech = load_speech(options, teach_times)
         self.model, self.device = Ears(EarsConfig()), options.device
-        if settings.get("start") == "recogniser":
-            begin_with(self.model, checkpoints.load_module(options.checkpoint, "recogniser"))
         self.model.skip = float(settings.get("skip", 0.05))
-        self.settled = int(settings.get("settled", 0))
         self.modules, self.helpers = {"ears": self.model}, {}
         train = [i for i in self.speech.indices(held_out=False) if self._fits(i)]
         if not train:
@@ -108,9 +103,7 @@ class EarsTask(Task):
         with torch.no_grad():
             features = self.model.features(louder(noisy(in_rooms(batch.samples))))
             features = blotted(warp(features, batch.pace, batch.throat, 2 * batch.labels.shape[1]))
-        with torch.set_grad_enabled(step >= self.settled):
-            low = self.model.low(features)
-        spell, frame = self.model.heads(self.model.understood(low))
+        spell, frame = self.model.heads(self.model.understood(self.model.low(features)))
         scores = spell.log_softmax(-1).transpose(0, 1)
         ctc = F.ctc_loss(scores, batch.targets, batch.frames, batch.lengths, blank=0, zero_infinity=True)
         told = known_frames_loss(frame.transpose(1, 2), batch.labels)
@@ -139,15 +132,6 @@ class EarsTask(Task):
             known = labels != UNKNOWN
             wrong, total = wrong + int((heard != labels)[known].sum()), total + int(known.sum())
         return wrong / total
-
-
-def begin_with(ears: Ears, recogniser: torch.nn.Module) -> None:
-    """Give ears the blocks of a recogniser of the same width: its first ones below, its last ones above."""
-    ears.stem.load_state_dict(recogniser.stem.state_dict())
-    ears.norm.load_state_dict(recogniser.norm.state_dict())
-    ears.blocks.load_state_dict(recogniser.blocks[: len(ears.blocks)].state_dict())
-    for own, other in zip(ears.upper, recogniser.blocks[-len(ears.upper) :]):
-        own.load_state_dict(other.state_dict())
 
 
 def batches_of(speech: Speech, indices: list[int], seconds: float) -> list[list[int]]:

@@ -178,7 +178,7 @@ class Handlers:
                 field = "prompt-text"
             there = {"kind": "refused", "field": field, "words": said, "lane": getattr(error, "lane", None)}
             yield {  # the time tells a mistake made again from the message before
-                ui.board: message({"messages": [there] if field else [], "at": time.monotonic()}),
+                ui.board: message({"messages": [there], "at": time.monotonic()}),
                 ui.status: texts.status(texts.escape(said), "error"),
                 ui.stop: gr.Button(interactive=False),
             }

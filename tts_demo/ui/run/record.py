@@ -23,7 +23,6 @@ from ... import audio, engine
 from ...config import SAMPLE_RATE, Request, Sampling, UserError
 from ...lm.attention import clearest
 from ...measure.judges import Judges, word_errors
-from ...measure.rows import defaults
 from ...methods import METHODS
 from ...runtime import processor
 from ...stacks import load_stack
@@ -77,7 +76,7 @@ def spoken(stack: Any, requests: list[Request], voice: str, most: int = MOST) ->
 def takes(methods: str | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Title and methods of each take: one of the methods asked for ("tldr,ssd"), or every method of a paper but the
     baseline, as many to a take as there are lanes beside it."""
-    names = methods.split(",") if methods else [row.method.name for row in defaults()[1:]]
+    names = methods.split(",") if methods else [n for n, m in METHODS.items() if n != "baseline" and not m.combines]
     if unknown := [name for name in names if name not in METHODS]:
         raise UserError(f"Unknown method {unknown[0]!r}; the methods are: {', '.join(METHODS)}.")
     groups = [tuple(names[i : i + BESIDE]) for i in range(0, len(names), BESIDE)]

@@ -70,7 +70,7 @@
       pending.clear();
       const stay = shown.filter((id) => !gone.has(id));
       if (gone.size) stand(stay.length ? stay : before);
-      TTSD.form.refuse(m);
+      if (m.field) TTSD.form.refuse(m);
     },
     figures(m) { const l = store.get(m.id); if (l) store.put({ ...l, figures: { ...l.figures, ...m.figures } }); tell(); },
     map(m) { const l = store.get(m.id); if (l) { l.attention = { ...m.attention, view: Date.now() }; tell(); } },
