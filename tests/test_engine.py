@@ -154,11 +154,11 @@ def test_loop_guard_ends_a_cycle_and_endless_silence_only():
 
 
 def test_a_stuck_model_is_cut_short(tiny_stack, tiny_prompt):
-    """Greedy decoding of one token for ever: forced by a head that always prefers it."""
+    """Greedy decoding of one token for ever: forced by a head that always prefers it, and nothing against repeats."""
     stuck = tiny_stack.method("baseline")
     stuck.decoder.logits = lambda hidden: torch.nn.functional.one_hot(torch.tensor([5]), 33).float()
     try:
-        done = run(tiny_stack, request(tiny_prompt, sampling=Sampling(0.0), max_seconds=60.0))
+        done = run(tiny_stack, request(tiny_prompt, sampling=Sampling(0.0, repeat_window=0), max_seconds=60.0))
     finally:
         del stuck.decoder.logits
     assert done.truncated and len(done.codes) < 250

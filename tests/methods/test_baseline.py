@@ -28,7 +28,7 @@ def test_registry_starts_with_the_baseline():
 
 
 def test_greedy_equals_a_loop_without_a_cache(tiny_lm, tiny_prefix):
-    _, _, frames = decode(tiny_lm, tiny_prefix)
+    _, _, frames = decode(tiny_lm, tiny_prefix, Sampling(temperature=0, repeat_window=0))
     x = torch.cat([tiny_prefix.x, tiny_lm.embed_speech(tiny_prefix.prompt_codes[:, 0])])
     expected = []
     while len(expected) < 24:

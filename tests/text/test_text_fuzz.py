@@ -6,7 +6,7 @@ import time
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reading import words
 
@@ -41,6 +41,7 @@ def said_or_refused(text: str) -> None:
 
 
 @given(st.text(max_size=60))
+@example("xàÀ")
 @settings(max_examples=500, deadline=None)
 def test_any_unicode(text: str) -> None:
     said_or_refused(text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import threading
+import unicodedata
 from dataclasses import dataclass
 
 from . import homographs
@@ -56,9 +57,15 @@ def tokens(text: str) -> list[Token]:
         phonemes = "".join(c for c in phonemes.translate(_FOLD) if c in IDS).strip(BOUNDARY)
         if token.text.endswith(".'s") and phonemes.endswith("s") and phonemes[-2:-1] not in "ptkfθ":
             phonemes = phonemes[:-1] + "z"  # 'the U.K.'s', which the package takes for a letter S
+        if not phonemes and (bare := _without_accents(token.text)) != token.text:  # 'xàÀ', which nobody can read
+            phonemes = "".join(part.phonemes for part in tokens(bare))
         if phonemes:
             found.append(Token(token.text, phonemes, bool(token.whitespace)))
     return found
+
+
+def _without_accents(word: str) -> str:
+    return "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
 
 
 def knows(word: str) -> bool:
