@@ -9,11 +9,14 @@ from .session import Lane, Take
 
 
 def dials(method: str, options: dict[str, Any]) -> str:
-    """'Patch size 4 tokens, ...': the settings by the labels of the page's dials; empty where a method has none."""
+    """'Patch size 4 tokens, ...': the settings by the labels of the page's dials, without those that are off by default
+    and here; empty where a method has none."""
     metadata = METHODS[method].Options.__dataclass_fields__ if method in METHODS else {}
     parts = []
     for name, value in options.items():
         m = metadata[name].metadata if name in metadata else {}
+        if name in metadata and not value and value == metadata[name].default:
+            continue
         shown = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
         parts.append(" ".join(filter(None, (m.get("label", name), shown, m.get("unit")))))
     return ", ".join(parts)
