@@ -130,11 +130,11 @@ def feed(
 
 
 @dataclass(frozen=True)
-class CompressedOptions(Options):
+class WindowOptions(Options):
     window: int = dial(
         50,
         "Window",
-        "Recent speech tokens that are attended to one by one, 50 a second. 0 turns the method off.",
+        "Recent speech tokens that are attended to one by one, 50 a second. 0: all of them.",
         min=0,
         max=WINDOWS[1],
         step=10,
@@ -143,6 +143,15 @@ class CompressedOptions(Options):
     group: int = dial(
         10, "Group", "Older speech is summarised, this many tokens to one. 0 drops it.", choices=GROUPS, unit="tokens"
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if 0 < self.window < WINDOWS[0]:
+            raise UserError(f"window must be 0 (off) or lie between {WINDOWS[0]} and {WINDOWS[1]}, not {self.window}.")
+
+
+@dataclass(frozen=True)
+class CompressedOptions(WindowOptions):
     text: int = dial(
         0,
         "Text window",
@@ -150,11 +159,6 @@ class CompressedOptions(Options):
         choices=TEXTS,
         unit="symbols",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if 0 < self.window < WINDOWS[0]:
-            raise UserError(f"window must be 0 (off) or lie between {WINDOWS[0]} and {WINDOWS[1]}, not {self.window}.")
 
 
 @dataclass(kw_only=True)

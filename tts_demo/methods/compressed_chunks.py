@@ -13,38 +13,21 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from ..config import UserError
 from ..lm.cache import KVCache
 from ..lm.decoder import Decoder
 from ..lm.lora import LoraDelta, LoraSum
 from ..lm.model import LanguageModel
 from ..lm.ring import RingCache
-from .base import Picture, Replay, Start, Step, dial
-from .compressed import GROUPS, WHOLE, WINDOWS, Compressed, Compressor, Layout, feed, masks
+from .base import Picture, Replay, Start, Step
+from .compressed import WHOLE, Compressed, Compressor, Layout, WindowOptions, feed, masks
 from .dcar import Dcar
 from .dcar.method import DcarOptions, DcarState
 from .dcar.ranges import LONGEST
 
 
 @dataclass(frozen=True)
-class CompressedChunksOptions(DcarOptions):
-    window: int = dial(
-        50,
-        "Window",
-        "Recent speech tokens that are attended to one by one, 50 a second. 0: all of them.",
-        min=0,
-        max=WINDOWS[1],
-        step=10,
-        unit="tokens",
-    )
-    group: int = dial(
-        10, "Group", "Older speech is summarised, this many tokens to one. 0 drops it.", choices=GROUPS, unit="tokens"
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if 0 < self.window < WINDOWS[0]:
-            raise UserError(f"window must be 0 (off) or lie between {WINDOWS[0]} and {WINDOWS[1]}, not {self.window}.")
+class CompressedChunksOptions(WindowOptions, DcarOptions):
+    """The chunk sizes and the window."""
 
 
 class CompressedChunks(Dcar):

@@ -16,7 +16,7 @@ from tts_demo.config import Sampling, UserError
 from tts_demo.lm import lora
 from tts_demo.methods import REGISTRY
 from tts_demo.methods.tldr import TLDR
-from tts_demo.methods.tldr.modules import TLDRAdapter, TLDRConfig, cut
+from tts_demo.methods.tldr.modules import TLDRAdapter, TLDRConfig
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch
 from tts_demo.train.loop import TrainOptions
@@ -118,11 +118,6 @@ def test_targets_are_the_speech_then_its_end_and_padding_carries_no_loss(size):
         assert torch.equal(again, targets)
         other = F.cross_entropy(logits.flatten(0, 2), targets.flatten(), ignore_index=IGNORE)
     torch.testing.assert_close(other, loss, atol=1e-6, rtol=1e-6)
-
-
-def test_the_last_patch_is_padded():
-    assert cut(torch.tensor([[1, 2, 3, 4, 5]]), 3, -1).tolist() == [[[1, 2, 3], [4, 5, -1]]]
-    assert cut(torch.tensor([[1, 2, 3]]), 3, -1).tolist() == [[[1, 2, 3]]]
 
 
 @pytest.mark.parametrize("ablate", ("none", "no-lora", "no-speaker", "mean-pool", "parallel"))

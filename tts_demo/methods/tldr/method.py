@@ -53,6 +53,7 @@ class TLDRState(State):
     speaker_term: Tensor  # [1, H] the speaker's part of every patch context
     hidden: Tensor  # [1, H] g_k, backbone output that decides the next patch
     patches: list[Tensor] = field(default_factory=list)  # each [n] as drawn; the last is not fed back yet
+    drawn: int = 0  # tokens in them
 
     @property
     def size(self) -> int:
@@ -148,7 +149,7 @@ class TLDR(Method):
         if state.patches:  # the first patch is decided by the first pass
             fed = state.patches[-1]
             z = self.encoder.encode(fed, len(fed), caches.get("compressor"))
-            position = patch_position(len(state.prefix.x), len(state.prompt) + sum(map(len, state.patches)))
+            position = patch_position(len(state.prefix.x), len(state.prompt) + state.drawn)
             state.hidden = self.decoder.forward(z[None], caches["backbone"], position)[:, -1]
 
         frames = itertools.count(state.emitted)
@@ -162,6 +163,7 @@ class TLDR(Method):
         sure = state.start.options.confidence
         patch = self.extractor.decode(state.hidden, state.speaker_term, size, caches["extractor"], draw, sure)
         state.patches.append(patch)
+        state.drawn += len(patch)
         count = state.accept(patch.tolist())  # end of speech anywhere in the patch ends the run
         return Step(
             frames=patch[:count, None],
@@ -171,7 +173,7 @@ class TLDR(Method):
                 "patch_size": size,
                 "patches": len(state.patches),
                 "prompt_patches": len(state.prompt) // size,
-                "local_steps": sum(map(len, state.patches)),
+                "local_steps": state.drawn,
             },
         )
 

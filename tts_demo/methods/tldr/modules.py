@@ -223,12 +223,6 @@ class TLDRAdapter(nn.Module):
         self.extractor = Extractor(config, lm.head, rms)
 
 
-def cut(tokens: Tensor, size: int, fill: int) -> Tensor:
-    """tokens [B, L] -> patches [B, N, size] in order, the last one padded with ``fill`` (section 3.1)."""
-    short = -tokens.shape[1] % size
-    return F.pad(tokens, (0, short), value=fill).unflatten(1, (-1, size))
-
-
 def patch_position(start: int | Tensor, heard: int | Tensor) -> int | Tensor:
     """Logical position of a patch behind which ``heard`` tokens have been spoken: that of its last token, so that
     positions advance with time at every P and are the base model's at P = 1."""
