@@ -12,7 +12,7 @@ from stacks.nano_tiny import make_checkpoint, voice
 
 from tts_demo import audio
 from tts_demo.codec.model import Codec
-from tts_demo.measure import codec
+from tts_demo.measure import codec, quality
 from tts_demo.measure.quality import Evaluation
 from tts_demo.measure.records import Records
 from tts_demo.measure.texts import Case, Voice
@@ -83,7 +83,7 @@ def test_each_recording_is_measured_once(stack: NanoStack, tmp_path: Path) -> No
     case = Case("a", "red green black", Voice("v", tmp_path / "a.wav"), "arctic", tmp_path / "a.wav")
     evaluation = Evaluation(stack, Judge(), Records())
     for _ in range(2):
-        codec.run(evaluation, [case])
+        quality.run(quality.Setup(), evaluation, codec.jobs(stack, [case]))
     found = {r["row"]: r["figures"] for r in evaluation.records.read()}
     assert sorted(found) == sorted(ROWS) and len(evaluation.records.read()) == len(ROWS)
     assert (found["8 books"]["errors"], found["8 books"]["words"]) == (1, 3)

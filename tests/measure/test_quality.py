@@ -137,9 +137,10 @@ def test_two_processes_share_the_texts(cases: list[Case], tmp_path: Path, monkey
     setup = Patient(records=tmp_path / "records.jsonl")
     evaluation = setup.build()
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
-    todo = jobs(chosen(["baseline", "tldr"], {}), cases)
+    rows = chosen(["baseline", "tldr"], {})
+    todo = [*jobs(rows, cases), *analyses.jobs(rows[:1], cases[:1], [])]
     quality.run(setup, evaluation, todo, processes=2)
-    assert len(evaluation.records.read()) == len(evaluation.records.keys()) == 6 and not evaluation.missing(todo)
+    assert len(evaluation.records.read()) == len(evaluation.records.keys()) == 7 and not evaluation.missing(todo)
 
 
 def test_thirds_of_a_text_are_aligned_as_a_whole() -> None:
@@ -151,12 +152,15 @@ def test_thirds_of_a_text_are_aligned_as_a_whole() -> None:
 
 def test_analyses_are_records_like_any_other(evaluation: Evaluation, cases: list[Case]) -> None:
     baseline = chosen(["baseline"], {})
+    todo = analyses.jobs(baseline, cases[:2], baseline)
+    assert [job.case.id for job in todo][:4] == ["text-0", "text-1", "paragraph-1", "paragraph-2"]
+    todo = [*todo[:2], dataclasses.replace(todo[2], case=dataclasses.replace(cases[0], id="paragraph-1"))]
+    assert "long: baseline" in quality.plan(evaluation, todo, 1)
     for _ in range(2):
-        analyses.alignment(evaluation, baseline, cases[:2])
-        analyses.long_form(evaluation, baseline, [dataclasses.replace(cases[0], id="paragraph-1")])
+        quality.run(quality.Setup(), evaluation, todo)
     found = [(r["kind"], r["text"]) for r in evaluation.records.read()]
     assert found == [("alignment", "text-0"), ("alignment", "text-1"), ("long", "paragraph-1")]
     aligned, long = evaluation.records.read()[0]["figures"], evaluation.records.read()[-1]["figures"]
-    assert set(aligned) == set(analyses.SCORES) and long["thirds"] == [[0, 2], [0, 1], [1, 1]] and long["kv_peak"] > 0
-    assert [case.id for case in analyses.paragraphs([cases[0].voice])][:2] == ["paragraph-1", "paragraph-2"]
+    assert set(aligned) == {*analyses.SCORES, "cpu_seconds"}
+    assert long["thirds"] == [[0, 2], [0, 1], [1, 1]] and long["kv_peak"] > 0
     assert analyses.lasting()[0].method.name == "baseline" and len(analyses.lasting()) > 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -48,23 +47,14 @@ def run(args: argparse.Namespace) -> None:
     evaluation = setup.build()
     wanted, skipped = rows.runnable(evaluation.stack, wanted, bool(args.methods))
     todo = quality.jobs(wanted, cases, others, args.takes, every=not args.all)
-    main, recordings = [row for row in wanted if row.main], [case for case in others if case.kind == "arctic"]
+    if args.all:
+        main, recordings = [row for row in wanted if row.main], [case for case in others if case.kind == "arctic"]
+        long = rows.runnable(evaluation.stack, analyses.lasting())[0]
+        todo += [*codec.jobs(evaluation.stack, recordings), *analyses.jobs(main, cases, long)]
     if args.plan:
         print(quality.plan(evaluation, todo, args.processes))
-        if args.all:
-            seconds = codec.SECONDS * len(recordings) + analyses.seconds(main, cases)
-            print(f"then the codec, attention and long speech, one after the other: about {seconds / 60:.0f} minutes")
         return
-    started = time.monotonic()
     quality.run(setup, evaluation, todo, args.processes, args.minutes)
-    paragraphs = analyses.paragraphs([case.voice for case in cases])
-    for step in (
-        lambda: codec.run(evaluation, recordings),
-        lambda: analyses.alignment(evaluation, main, cases),
-        lambda: analyses.long_form(evaluation, analyses.lasting(), paragraphs),
-    ):
-        if args.all and not (args.minutes and time.monotonic() - started > 60 * args.minutes):
-            step()
     table = _measured(evaluation, todo, summary)
     print(table.drop(columns=[c for c in table if c.endswith(("_low", "_high"))]).to_string(float_format="%.3g"))
     print("\n".join([*(f"skipped: {line}" for line in skipped), *(f"{f}: {fix}" for f, fix in missing().items())]))

@@ -4,18 +4,15 @@ like. Records like any other; each is made once."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 from rapidfuzz.distance import Levenshtein
-from tqdm import tqdm
 
 from .. import engine
 from ..methods import METHODS
 from . import judges
-from .quality import Evaluation
-from .records import key
-from .rows import BASELINE, Row, runnable
+from .quality import Evaluation, Job
+from .rows import BASELINE, Row
 from .texts import ASSETS, Case, Voice
 
 ALIGNMENT, LONG = "alignment", "long"
@@ -24,24 +21,17 @@ ALIGNED_TEXTS = 6
 LONG_SECONDS = 400.0  # of one run at most
 
 
-def seconds(rows: list[Row], cases: list[Case]) -> float:
-    """What both analyses take one core, about."""
-    return 5 * len(rows) * min(len(cases), ALIGNED_TEXTS) + 40 * len(lasting()) * len(paragraphs([cases[0].voice]))
+def jobs(rows: list[Row], cases: list[Case], lasting: list[Row]) -> list[Job]:
+    """Attention of ``rows`` on the first texts, then the bundled paragraphs in one run by the rows that are for long
+    speech."""
+    said = paragraphs([case.voice for case in cases])
+    aligned = [Aligned(case, row) for case in cases[:ALIGNED_TEXTS] for row in rows]
+    return [*aligned, *(Lasting(case, row) for case in said for row in lasting)]
 
 
 def lasting() -> list[Row]:
     """The baseline, and the dials that their classes say are for long speech."""
     return [Row.of(BASELINE), *(Row.of(kind, **options) for kind in METHODS.values() for options in kind.lasting)]
-
-
-def alignment(evaluation: Evaluation, rows: list[Row], cases: list[Case]) -> None:
-    """Attention of the finished runs, replayed and scored (lm/attention.py)."""
-
-    def measure(row: Row, case: Case) -> dict[str, Any] | None:
-        found = engine.run(evaluation.stack, evaluation.request(row, case, capture_attention=True)).attention
-        return {name: float(getattr(found, name)) for name in SCORES} if found else None
-
-    _each(evaluation, ALIGNMENT, rows, cases[:ALIGNED_TEXTS], measure)
 
 
 def paragraphs(voices: list[Voice]) -> list[Case]:
@@ -51,18 +41,30 @@ def paragraphs(voices: list[Voice]) -> list[Case]:
     return [Case(f"paragraph-{i + 1}", text, voices[i % len(voices)], LONG) for i, text in enumerate(texts)]
 
 
-def long_form(evaluation: Evaluation, rows: list[Row], cases: list[Case]) -> None:
-    """Paragraphs in one run, without splitting: does the last third hold what the first promised?"""
-    whole = Unsplit(evaluation.stack)
+class Aligned(Job):
+    """Attention of the finished run, replayed and scored (lm/attention.py)."""
 
-    def measure(row: Row, case: Case) -> dict[str, Any]:
-        done = engine.run(whole, evaluation.request(row, case, max_seconds=LONG_SECONDS))
-        judged = evaluation.judged(done.audio, case, evaluation.stack.sample_rate)
-        parts = thirds(case.text, judged["heard"]) if judged["heard"] is not None else None
+    kind, usual = ALIGNMENT, 5.0
+
+    def figures(self, evaluation: Evaluation) -> dict[str, dict[str, Any]]:
+        request = evaluation.request(self.row, self.case, self.seed, capture_attention=True)
+        found = engine.run(evaluation.stack, request).attention
+        return {self.label: {name: float(getattr(found, name)) for name in SCORES}} if found else {}
+
+
+class Lasting(Job):
+    """A paragraph in one run, without splitting: does the last third hold what the first promised?"""
+
+    kind, usual = LONG, 40.0
+
+    def figures(self, evaluation: Evaluation) -> dict[str, dict[str, Any]]:
+        request = evaluation.request(self.row, self.case, self.seed, max_seconds=LONG_SECONDS)
+        done = engine.run(Unsplit(evaluation.stack), request)
+        judged = evaluation.judged(done.audio, self.case, evaluation.stack.sample_rate)
+        parts = thirds(self.case.text, judged["heard"]) if judged["heard"] is not None else None
         s = done.snapshot
-        return judged | {"thirds": parts, "seconds": s.audio_seconds, "cut": done.truncated, "kv_peak": s.kv_bytes_peak}
-
-    _each(evaluation, LONG, rows, cases, measure)
+        more = {"seconds": s.audio_seconds, "cut": done.truncated, "kv_peak": s.kv_bytes_peak}
+        return {self.label: judged | {"thirds": parts} | more}
 
 
 class Unsplit:
@@ -85,19 +87,3 @@ def thirds(text: str, heard: str) -> list[list[int]]:
     errors = Counter(min(2, 3 * edit.src_pos // len(truth)) for edit in edits)
     edges = [-(-len(truth) * i // 3) for i in range(4)]
     return [[errors[i], edges[i + 1] - edges[i]] for i in range(3)]
-
-
-def _each(
-    evaluation: Evaluation,
-    kind: str,
-    rows: list[Row],
-    cases: list[Case],
-    measure: Callable[[Row, Case], dict[str, Any] | None],
-) -> None:
-    """Append what is missing of rows x cases, text by text."""
-    known = evaluation.records.keys()
-    work = [(row, case) for case in cases for row in runnable(evaluation.stack, rows)[0]]
-    work = [(r, c) for r, c in work if key(kind, r.label, c.id, 0, evaluation.where) not in known]
-    for row, case in tqdm(work, desc=kind, unit="run", disable=not work):
-        if (figures := measure(row, case)) is not None:
-            evaluation.records.append(kind, row.label, case.id, 0, evaluation.where, figures)

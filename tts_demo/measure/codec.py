@@ -13,19 +13,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from .. import audio
 from ..config import SAMPLE_RATE
+from ..engine import Stack
 from ..stacks.nano import NanoStack
 from .judges import similarity, word_errors
-from .quality import Evaluation
-from .records import key
+from .quality import Evaluation, Job
+from .records import Where
 from .texts import Case
 
 KIND, RECORDING = "codec", "recording"
 BOOKS = (1, 2, 4, 8)
-SECONDS = 25.0  # a recording takes one core, about
 PACKAGES = {"STOI": "pystoi", "PESQ": "pesq"}
 
 
@@ -34,20 +33,24 @@ def missing() -> dict[str, str]:
     return {f: f"pip install {name}" for f, name in PACKAGES.items() if importlib.util.find_spec(name) is None}
 
 
-def run(evaluation: Evaluation, cases: list[Case]) -> None:
-    """Measure the recordings of ``cases`` that have no record yet. A stack without a codec of its own is passed by."""
-    if not isinstance(evaluation.stack, NanoStack):
-        return
-    known = evaluation.records.keys()
-    for case in tqdm(cases, desc="codec", unit="recording", disable=not cases):
-        if key(KIND, RECORDING, case.id, 0, evaluation.where) in known:
-            continue
-        samples, hop = audio.read(str(case.recording)).samples, evaluation.stack.codec.config.hop
+class Coded(Job):
+    """A recording through the codec of a stack that has one."""
+
+    kind, usual, label = KIND, 25.0, RECORDING
+
+    def where(self, here: Where) -> Where:
+        return here
+
+    def figures(self, evaluation: Evaluation) -> dict[str, dict[str, Any]]:
+        samples, hop = audio.read(str(self.case.recording)).samples, evaluation.stack.codec.config.hop
         whole = audio.level(samples[: len(samples) // hop * hop])
-        decoded_as = decode(evaluation.stack, whole.samples, case.text)
-        for row, decoded in reversed(decoded_as.items()):  # the recording last: it says that the others are there
-            figures = compare(whole.samples, decoded, case.text, evaluation.judge)
-            evaluation.records.append(KIND, row, case.id, 0, evaluation.where, figures)
+        rows = decode(evaluation.stack, whole.samples, self.case.text)
+        return {row: compare(whole.samples, rows[row], self.case.text, evaluation.judge) for row in reversed(rows)}
+
+
+def jobs(stack: Stack, recordings: list[Case]) -> list[Job]:
+    """Of a stack without a codec of its own: none."""
+    return [Coded(case) for case in recordings] if isinstance(stack, NanoStack) else []
 
 
 @torch.no_grad()

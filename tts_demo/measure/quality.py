@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -30,20 +30,30 @@ from .texts import Case, Voice
 
 KIND = "quality"
 NATURAL, TEACHER = "natural recordings", "teacher"  # rows of speech that is not ours
-USUAL_SECONDS = 4.0  # of one run with its judges on one core, until some have been measured
 
 
 @dataclass(frozen=True)
 class Job:
-    """A text through a row; without one, somebody's recording of it."""
+    """A text through a row; without one, somebody's recording of it. Other measurements are its subclasses, of a
+    ``kind`` of their own."""
 
     case: Case
     row: Row | None = None
     seed: int = 0
+    kind: ClassVar[str] = KIND
+    usual: ClassVar[float] = 4.0  # seconds on one core, until some have been measured
 
     @property
     def label(self) -> str:
         return self.row.label if self.row else TEACHER if self.case.kind == "teacher" else NATURAL
+
+    def where(self, here: Where) -> Where:
+        return here if self.row else here.nobody
+
+    def figures(self, evaluation: Evaluation) -> dict[str, dict[str, Any]]:
+        """Row of the records -> its figures; ``label`` comes last and says that all are there."""
+        found = evaluation.speak(self) if self.row else evaluation.judged(_heard(self.case.recording), self.case)
+        return {self.label: found | {"voice": self.case.voice.name, "kind": self.case.kind}}
 
 
 class Evaluation:
@@ -55,20 +65,20 @@ class Evaluation:
         self._prompts: dict[Voice, Any] = {}
         self._voices: dict[Path, np.ndarray | None] = {}
 
-    def missing(self, jobs: Iterable[Job], kind: str = KIND) -> list[Job]:
+    def missing(self, jobs: Iterable[Job]) -> list[Job]:
         """Those that have no record yet."""
-        known = self.records.keys()
-        return [job for job in jobs if key(kind, job.label, job.case.id, job.seed, self._where(job)) not in known]
+        known, here = self.records.keys(), self.where
+        return [job for job in jobs if key(job.kind, job.label, job.case.id, job.seed, job.where(here)) not in known]
 
     def measure(self, job: Job) -> dict[str, Any]:
-        """Run a job and append its record."""
+        """Do a job and append its records; returns the last."""
         started = time.process_time()  # of all threads: what a run costs does not hang on who else is at work
-        figures = self.speak(job) if job.row else self.judged(_heard(job.case.recording), job.case)
-        figures |= {"cpu_seconds": time.process_time() - started, "voice": job.case.voice.name, "kind": job.case.kind}
-        return self.records.append(KIND, job.label, job.case.id, job.seed, self._where(job), figures)
-
-    def _where(self, job: Job) -> Where:
-        return self.where if job.row else self.where.nobody
+        record, rows = {}, job.figures(self)
+        for label, figures in rows.items():
+            if label == job.label:
+                figures = figures | {"cpu_seconds": time.process_time() - started}
+            record = self.records.append(job.kind, label, job.case.id, job.seed, job.where(self.where), figures)
+        return record
 
     def speak(self, job: Job) -> dict[str, Any]:
         done = engine.run(self.stack, self.request(job.row, job.case, job.seed))
@@ -191,18 +201,20 @@ def _work(setup: Setup, threads: int, until: float, todo: list[Job], count: Any)
 def plan(evaluation: Evaluation, todo: list[Job], processes: int) -> str:
     """What is to do, a line a row, and how long it takes a machine that does nothing else, by the processor's seconds
     that runs took on this one."""
-    here = [r for r in evaluation.records.read() if r["kind"] == KIND and r["machine"] == evaluation.where.machine]
+    here = [r for r in evaluation.records.read() if r["machine"] == evaluation.where.machine]
     here = [record for record in here if "cpu_seconds" in record["figures"]]
-    costs: dict[str, list[float]] = {}
+    costs: dict[tuple[str, ...], list[float]] = {}  # of a row, and of all of its kind
     for record in here:
-        costs.setdefault(record["row"], []).append(record["figures"]["cpu_seconds"])
-    usual = statistics.median(c for each in costs.values() for c in each) if costs else USUAL_SECONDS
+        for name in ((record["kind"],), (record["kind"], record["row"])):
+            costs.setdefault(name, []).append(record["figures"]["cpu_seconds"])
     left, lines, total = evaluation.missing(todo), [], 0.0
-    for label in dict.fromkeys(job.label for job in todo):
-        count = sum(job.label == label for job in left)
-        each = statistics.median(costs.get(label, [usual]))
+    for name in dict.fromkeys((job.kind, job.label) for job in todo):
+        mine = [job for job in todo if (job.kind, job.label) == name]
+        count = sum((job.kind, job.label) == name for job in left)
+        each = statistics.median(costs.get(name, costs.get(name[:1], [mine[0].usual])))
         total += count * each
-        lines.append(f"{label:<52}{sum(job.label == label for job in todo):5} texts{count:5} to do{each:7.1f} s each")
+        title = name[1] if name[0] == KIND else ": ".join(name)
+        lines.append(f"{title:<60}{len(mine):5} texts{count:5} to do{each:7.1f} s each")
     minutes = total / 60 / processes
-    source = f"{len(here)} measured runs" if here else f"{USUAL_SECONDS:g} s a run, nothing being measured yet"
+    source = f"{len(here)} measured runs" if here else "the usual times, nothing being measured yet"
     return "\n".join([*lines, f"about {minutes:.0f} minutes with {processes} processes, by {source}"])
