@@ -13,7 +13,7 @@ from conftest import TINY
 from tts_demo import engine
 from tts_demo.cli.main import main
 from tts_demo.config import Sampling
-from tts_demo.measure import speed, summary, turns
+from tts_demo.measure import parts, speed, summary, turns
 from tts_demo.measure.peer import Peer
 from tts_demo.measure.records import Records
 from tts_demo.measure.rows import Row, chosen
@@ -116,6 +116,15 @@ def test_rows_of_secondary_interest_have_fewer_rounds():
     todo = bench.missing([*ROWS, other])
     assert sum(row == other for row, _ in todo) == speed.OTHER_ROUNDS and len(todo) == 2 * speed.ROUNDS + 2
     assert "10 rounds of 6 s" in speed.plan(bench, [*ROWS, other])
+
+
+def test_operators_of_a_step_are_counted(measured):
+    bench, _ = measured
+    found = parts.operators(*bench.begin(ROWS[0]))
+    names = {name.removeprefix("aten::").split("_fp16")[0] for name in found}
+    assert names & {"linear", "addmm", "mm", "fbgemm_linear"}
+    longer = parts.operators(*bench.begin(Row.of(METHODS["ssd"])))
+    assert longer.total() > found.total(), "three drafts and a verdict"
 
 
 def test_peer_generates_with_our_weights(measured):

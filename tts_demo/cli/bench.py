@@ -18,6 +18,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="also the baseline with N requests a step")
     parser.add_argument("--seconds", type=float, default=6.0, metavar="S", help="audio to generate per run")
     parser.add_argument("--runtime", default="eager", choices=("eager", "graph"))
+    parser.add_argument("--parts", action="store_true", help="also the operators of PyTorch in a step of each row")
     parser.add_argument("--peer", action="store_true", help="also transformers' own generate on the same weights")
     parser.add_argument("--rounds", type=int, default=0, metavar="N", help="default: 4, of secondary rows 2")
     add_measure(parser, "every dial, those for long speech also at a minute, and transformers' generate")
@@ -50,6 +51,8 @@ def run(args: argparse.Namespace) -> None:
     bench.run(wanted, args.rounds, args.minutes, args.peer or args.all)
     minute.run(lasting, args.rounds or 1, args.minutes)
     report = {"conditions": dataclasses.asdict(bench.where) | {"setting": bench.setting}, "rows": _rows(bench)}
+    if args.parts:
+        report["operators"] = {row.label: _operators(bench, row) for row in wanted}
     if args.batch > 1:
         report["batch"] = bench.batch(args.batch)
     if args.runtime == "graph":
@@ -76,6 +79,17 @@ def _stack(args: argparse.Namespace, device: Any) -> tuple[Any, Any]:
     return stack, stack.encode_prompt(recording.samples, recording.rate, voice.words or None)
 
 
+def _operators(bench: Any, row: Any) -> dict[str, float]:
+    """How many a step calls, and how often the most frequent, printed and returned."""
+    from ..measure import parts
+
+    counts = parts.operators(*bench.begin(row))
+    often = {name.removeprefix("aten::"): count / parts.STEPS for name, count in counts.most_common(8)}
+    found = {"a step": counts.total() / parts.STEPS} | often
+    print(f"{row.label}: {', '.join(f'{name} {count:.1f}' for name, count in found.items())}")
+    return found
+
+
 def _graphs(stack: Any, wanted: list[Any]) -> dict[str, Any]:
     """What was captured, whether graphs compute what plain code does, and the device; printed and returned."""
     from ..measure import graphs
@@ -83,7 +97,7 @@ def _graphs(stack: Any, wanted: list[Any]) -> dict[str, Any]:
     methods = [stack.method(name) for name in dict.fromkeys(row.method.name for row in wanted)]
     print(graphs.table(methods))
     found = {
-        "parts": [dataclasses.asdict(part) for part in graphs.parts(methods)],
+        "parts": graphs.parts(methods),
         "graph against plain code": graphs.difference(stack),
         "device": graphs.device_facts(stack.device),
     }

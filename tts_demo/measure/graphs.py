@@ -4,7 +4,6 @@ runs have made; whether a graph computes what plain code does; the device and it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,20 +16,11 @@ from ..runtime import generator_for
 PREFIX, STEPS = 40, 16  # tokens of the comparison of graphs with plain code
 
 
-@dataclass(frozen=True)
-class Part:
-    """Of a method's step. graphs: kinds of calls that became graphs so far; None: the part is launched operator by
-    operator."""
-
-    method: str
-    name: str
-    graphs: int | None
-
-
-def parts(methods: Sequence[Method]) -> list[Part]:
-    """Every part of these methods' steps."""
+def parts(methods: Sequence[Method]) -> list[dict[str, Any]]:
+    """Every part of these methods' steps. graphs: kinds of calls that became graphs so far; None: the part is launched
+    operator by operator."""
     return [
-        Part(method.name, name, None if pool is None else len(pool.keys))
+        {"method": method.name, "part": name, "graphs": None if pool is None else len(pool.keys)}
         for method in methods
         for name, pool in method.parts().items()
     ]
@@ -39,9 +29,9 @@ def parts(methods: Sequence[Method]) -> list[Part]:
 def table(methods: Sequence[Method]) -> str:
     """The parts as a Markdown table."""
     rows = ["| method | part of a step | CUDA graphs |", "|---|---|---|"]
-    for part in parts(methods):
-        captured = "no" if part.graphs is None else f"{part.graphs} captured" if part.graphs else "not run yet"
-        rows.append(f"| {part.method} | {part.name} | {captured} |")
+    for method, name, graphs in (part.values() for part in parts(methods)):
+        captured = "no" if graphs is None else f"{graphs} captured" if graphs else "not run yet"
+        rows.append(f"| {method} | {name} | {captured} |")
     return "\n".join(rows)
 
 

@@ -1,14 +1,18 @@
-"""Where the time of the acoustics goes: a clock on modules of the stack, for the length of one run."""
+"""Where the time goes: a clock on modules of the acoustics for the length of one run, and the operators of a step."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
+from ..methods.base import Method, State
 from ..runtime import synchronize, work_clock
+
+STEPS = 12  # that operators are counted in, behind as many that are not
 
 
 class PartClock:
@@ -38,3 +42,14 @@ class PartClock:
             self.seconds[part] += self._clock() - started[0]
 
         return module.register_forward_pre_hook(before), module.register_forward_hook(after)
+
+
+@torch.inference_mode()
+def operators(method: Method, state: State) -> Counter[str]:
+    """PyTorch's operators in STEPS steps of a run that has begun, by name, those that others call left out."""
+    for _ in range(STEPS):
+        method.step(state)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], acc_events=True) as profile:
+        for _ in range(STEPS):
+            method.step(state)
+    return Counter(e.name for e in profile.events() if e.name.startswith("aten::") and e.cpu_parent is None)

@@ -18,6 +18,7 @@ from tqdm import tqdm
 from .. import engine
 from ..config import Request, Sampling
 from ..lm.cost import Cost, probe_bandwidth
+from ..methods.base import Method, State
 from ..methods.batched import BatchedBaseline
 from ..runtime import generator_for, synchronize
 from .parts import PartClock
@@ -118,11 +119,16 @@ class Bench:
         }
 
     @torch.inference_mode()
+    def begin(self, row: Row) -> tuple[Method, State]:
+        """A run of the row's language model as long as the longest KV is asked for."""
+        method, generator = self.stack.method(row.method.name), generator_for(self.stack.device, self.seed)
+        prefix, limit = self.stack.prefix(self.prompt, TEXT), self.frames(self.kv_seconds[-1])
+        return method, method.prefill(prefix, row.options, Sampling(), generator, limit, True)
+
+    @torch.inference_mode()
     def kv_bytes(self, row: Row) -> dict[str, float]:
         """Live bytes of the prefix, and of the speech at two lengths: of all caches, and of the small models' alone."""
-        method, limit = self.stack.method(row.method.name), self.frames(self.kv_seconds[-1])
-        prefix, generator = self.stack.prefix(self.prompt, TEXT), generator_for(self.stack.device, self.seed)
-        state = method.prefill(prefix, row.options, Sampling(), generator, limit, True)
+        method, state = self.begin(row)
         start = {name: cache.nbytes for name, cache in state.caches.items()}
         found, spoken, done = {"kv_prefix": sum(start.values())}, 0, False
         while not done:
