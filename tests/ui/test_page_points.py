@@ -95,7 +95,8 @@ def saved(page, button):
 
 
 def test_8_a_first_visitor_is_led_through_the_recorded_run_and_may_skip_it(page):
-    assert page.is_visible("#tour-skip") and len(page.query_selector_all(".lane .map")) >= 2
+    page.wait_for_selector("#tour-skip", state="visible")
+    assert len(page.query_selector_all(".lane .map")) >= 2
     shot(page, "first")
     page.focus("#tour-next")
     page.keyboard.press("Enter")

@@ -2,6 +2,7 @@
 (() => {
   const { h, store } = TTSD;
   let ask = null, state = null, chosen = 0, drawn = () => {};
+  const listeners = [];          // called once the form is there
   const equal = (a, b) => JSON.stringify(Object.entries(a).sort()) === JSON.stringify(Object.entries(b).sort());
   const method = (name) => ask.methods.find((m) => m.name === name);
   const defaults = (name) => Object.fromEntries(method(name).dials.map((d) => [d.name, d.default]));
@@ -24,6 +25,7 @@
   const keep = () => { const { own, consent, ...rest } = state; store.note("form", rest); };
 
   TTSD.form = {
+    on(f) { listeners.push(f); },
     method: (name) => ask && method(name),
     value: () => state ? { ...state, lanes: state.lanes.map((l) => ({ ...l, options: { ...l.options } })) } : null,
     refuse({ field, words, lane }) {               // what is wrong with a field, beside it
@@ -173,6 +175,7 @@
       ask = { ...m, set: null };
       if (first) { state = valid(store.noted("form", {})); build(); }
       if (m.set && Object.keys(m.set).length) { state = valid({ ...state, ...m.set }); chosen = 0; keep(); drawn(); }
+      if (first) listeners.forEach((f) => f());
     };
   };
 })();

@@ -77,7 +77,7 @@
       clearTimeout(timer);
       timer = setTimeout(() => { if (list[at] === step && !deck.playing) go(at + 1); }, MEANWHILE);
     });
-    TTSD.board.on(offer);
+    TTSD.board.on(offer); TTSD.form.on(offer);   // whichever comes last
     offer();
   };
 })();
