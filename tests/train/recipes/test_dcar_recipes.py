@@ -19,7 +19,7 @@ from tts_demo.methods.dcar import Dcar
 from tts_demo.methods.dcar.heads import Heads
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
-from tts_demo.train.recipes.dcar_heads import IGNORE, HeadsTask, head_targets
+from tts_demo.train.recipes.dcar_heads import IGNORE, HeadsTask, head_targets, head_weights
 from tts_demo.train.recipes.dcar_policy import GROUP, UPDATES, PolicyTask, Utterances, guidance_profile
 from tts_demo.train.recipes.dcar_reward import PhonemeErrors
 from tts_demo.train.recipes.dcar_rollouts import Schedule, roll_out
@@ -72,12 +72,14 @@ def test_targets_of_each_head():
     assert (head_targets(torch.tensor([[5, 99]]), 6)[2:] == IGNORE).all()  # shorter than the heads reach
 
 
-def test_the_heads_recipe_learns_every_offset_and_leaves_the_base_alone(tiny_lm):
+@pytest.mark.parametrize("distil", [0.0, 0.5])
+def test_the_heads_recipe_learns_every_offset_and_leaves_the_base_alone(tiny_lm, distil):
     lm = copy.deepcopy(tiny_lm)
     before = {k: v.clone() for k, v in lm.state_dict().items()}
     torch.manual_seed(0)
     task = HeadsTask.__new__(HeadsTask)  # without speech on disk
-    task.lm, task.heads = lm, Heads(lm)
+    task.lm, task.heads, task.weights = lm, Heads(lm), head_weights(6, base=3.0)
+    task.distil, task.base = distil, copy.deepcopy(lm) if distil else None
     lora.attach(lm.backbone, task.heads.config.lora, task.heads.lora)
     optimiser = torch.optim.AdamW(task.heads.parameters(), 1e-2)
     with torch.no_grad():
