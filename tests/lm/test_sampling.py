@@ -6,7 +6,18 @@ import pytest
 import torch
 
 from tts_demo.config import Sampling
-from tts_demo.lm.sampling import Distribution, Ending, History, distribution, probabilities, sample, special_ids
+from tts_demo.lm import sampling as sampling_module
+from tts_demo.lm.graphs import SharedGraphs
+from tts_demo.lm.sampling import (
+    Distribution,
+    Ending,
+    History,
+    Sampler,
+    distribution,
+    probabilities,
+    sample,
+    special_ids,
+)
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.5, 0.0, -1.0]])
 
@@ -117,3 +128,25 @@ def test_a_greedy_token_that_is_repeated_gives_way_to_the_next_one():
     assert sample(logits, greedy).tolist() == [0, 2]
     forbidden = torch.tensor([False, True, False])
     assert sample(logits, greedy, history=history, forbid=forbidden).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.0), Sampling(1.0, 0, 1.0), Sampling(0.9, 5, 0.8)])
+@pytest.mark.parametrize("forbidden", [None, 1, 3], ids=["all", "one row", "a row each"])
+def test_a_sampler_on_graphs_draws_the_same(sampling, forbidden, monkeypatch):
+    """With history and without, where every second draw is made, as on a GPU; one graph for each kind of call."""
+    monkeypatch.setattr(sampling_module, "free_to_ask", lambda device: False)
+    sampler, plain = Sampler(SharedGraphs(enabled=False)), Sampler(None)
+    forbid = None if forbidden is None else torch.arange(30).expand(forbidden, -1).squeeze(0) > 25
+    for seed in range(20):
+        torch.manual_seed(seed)
+        logits = 3 * torch.randn(3, 30)
+        often = logits.argmax(-1, keepdim=True).expand(-1, 9)
+        for history in (None, torch.cat([often, torch.randint(-1, 30, (3, 11))], 1)):
+            one, two = (
+                each.token(logits, sampling, torch.Generator().manual_seed(seed), history, forbid)
+                for each in (sampler, plain)
+            )
+            assert one.tolist() == two.tolist()
+            laws = [each.law(logits, sampling, forbid, history).full(30) for each in (sampler, plain)]
+            assert torch.allclose(*laws, atol=1e-6)
+    assert len(sampler.graphs.keys) == 4

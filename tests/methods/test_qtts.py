@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
 
 import pytest
@@ -78,11 +77,9 @@ def test_delay_puts_every_code_where_the_paper_does():
 @pytest.mark.parametrize("strategy", ["delay", "hierarchical"])
 def test_higher_books_are_drawn_at_a_lower_temperature(strategy, method, tiny_prefix, monkeypatch):
     """Of one frame's scores: the first book's law is the caller's, the others' are sharper."""
-    module = importlib.import_module(f"tts_demo.methods.qtts.{strategy}")
     drawn = []
-    monkeypatch.setattr(
-        module, "sample", lambda logits, law, *rest: drawn.append((law, *logits.shape)) or sample(logits, law, *rest)
-    )
+    watch = lambda logits, law, *rest: drawn.append((law, *logits.shape)) or sample(logits, law, *rest)
+    monkeypatch.setattr(method.lm.sampler, "token", watch)
     finish(method, start(method, tiny_prefix, strategy, 4, max_frames=3))
     first, others = [law for law, *_, size in drawn if size > 32], [law for law, *_, size in drawn if size == 32]
     assert (

@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from tts_demo.config import Sampling, UserError
+from tts_demo.lm.graphs import SharedGraphs
 from tts_demo.lm.masks import prefix_mask
 from tts_demo.lm.sampling import Distribution, probabilities, sample
 from tts_demo.methods import METHODS
 from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.ssd import SSD, preceding
 from tts_demo.methods.ssd.length import DraftLength
-from tts_demo.methods.ssd.verify import verify
+from tts_demo.methods.ssd.verify import Verdict, verify
 
 GREEDY = Sampling(temperature=0)
 PLAIN = Sampling(1.0, 0, 1.0, repeat_window=0)
@@ -125,6 +126,24 @@ def test_where_draft_and_base_agree_but_for_rounding_something_is_said():
     }
 
 
+@pytest.mark.parametrize("ids", ["all", "some"])
+def test_a_verdict_in_operators_of_fixed_shapes_is_the_same(ids):
+    """As a graph would make it: laws of all ids, and of candidates of their own in any order, some of no weight."""
+    on_device, generator = Verdict(40, SharedGraphs(enabled=False)), torch.Generator().manual_seed(7)
+    found = []
+    for seed in range(300):
+        torch.manual_seed(seed)
+        p, q = (torch.rand(rows, 40).pow(4) * (torch.rand(rows, 40) < 0.6) + 1e-9 for rows in (3, 4))
+        laws = [rows_of(p, True), rows_of(q, True)]
+        if ids == "some":
+            laws = [Distribution(law.weights.topk(12)[0], law.ids.gather(-1, law.weights.topk(12)[1])) for law in laws]
+        drafted, tolerance = laws[0].draw(generator), (0.0, 0.1, 0.4)[seed % 3]
+        same = [torch.Generator().manual_seed(seed) for _ in range(2)]
+        found.append(verify(drafted, *laws, tolerance, same[0]))
+        assert on_device(drafted, *laws, tolerance, same[1]) == found[-1], seed
+    assert {len(new) for new in found} == {1, 2, 3, 4}
+
+
 def test_law_counts_redraws_of_repeated_tokens():
     logits = torch.tensor([[2.0, 1.0, 0.5, 0.0, -1.0]])
     sampling = Sampling(0.9, 3, 0.95, repeat_window=6, repeat_ratio=0.3)
@@ -197,7 +216,7 @@ def test_tolerance_1_accepts_everything_that_the_base_may_say(tiny_lm, tiny_pref
         said.append(q.full(tiny_lm.config.vocab)[: len(new)].gather(-1, torch.tensor(new)[:, None]))
         return new
 
-    monkeypatch.setattr("tts_demo.methods.ssd.method.verify", watch)
+    monkeypatch.setattr("tts_demo.methods.ssd.verify.verify", watch)
     steps, _ = finish(
         method, start(method, tiny_prefix, Sampling(1.0, 5, 0.8, repeat_window=0), 5, 60, True, tolerance=1.0)
     )

@@ -14,7 +14,9 @@ from torch import Tensor, nn
 
 from ..config import LMConfig
 from .decoder import Decoder
+from .graphs import shared_graphs
 from .prefix import Prefix
+from .sampling import Sampler
 
 if TYPE_CHECKING:
     from transformers import Qwen2Config, Qwen2Model
@@ -81,6 +83,11 @@ class LanguageModel(nn.Module):
         """The lean decoder of these weights, built once and shared by every method. Build it after the weights are
         loaded and moved: it holds fused copies, which later changes to this module do not reach."""
         return Decoder.from_model(self)
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """What draws the tokens of every method."""
+        return Sampler(shared_graphs(self.device, self.graphed))
 
     def prefix(self, text_ids: Tensor, labels: tuple[str, ...], speaker: Tensor | None, prompt_codes: Tensor) -> Prefix:
         """text_ids [T], speaker [speaker width] or None, prompt_codes [F, K] -> Prefix whose x is

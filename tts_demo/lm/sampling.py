@@ -3,13 +3,14 @@ sync."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ..config import LMConfig, Sampling
+from .graphs import SharedGraphs
 from .prefix import Prefix
 
 
@@ -100,7 +101,7 @@ def _never_redrawn(ids: Tensor, sampling: Sampling, history: Tensor | None) -> b
     the question itself would be a host sync, so the answer is False there; on a CPU redraws are rare and cost more."""
     if history is None or not sampling.repeat_window:
         return True
-    return ids.device.type == "cpu" and not ((history[:, :, None] == ids[:, None]).sum(1) >= sampling.often).any()
+    return free_to_ask(ids.device) and not ((history[:, :, None] == ids[:, None]).sum(1) >= sampling.often).any()
 
 
 def _with_redraws(probs: Tensor, logits: Tensor, sampling: Sampling, history: Tensor) -> Tensor:
@@ -140,21 +141,101 @@ def sample(
         return _likeliest(logits, sampling, history)
     probs, ids = _truncated(logits, sampling)
     token = ids.gather(-1, race(probs, generator)[:, None])
-    if history is not None and sampling.repeat_window:
-        counts = (history == token).sum(-1)
-        if token.device.type == "cpu" and max(counts.tolist()) < sampling.often:
-            return token[:, 0]
-        repeats = counts >= sampling.often
-        others = (logits / sampling.temperature).scatter(-1, token, float("-inf"))
-        again = race(others.softmax(-1), generator)
-        return torch.where(repeats, again, token[:, 0])
-    return token[:, 0]
+    if history is None or not sampling.repeat_window:
+        return token[:, 0]
+    if free_to_ask(token.device) and max((history == token).sum(-1).tolist()) < sampling.often:
+        return token[:, 0]
+    return _unless_repeated(token, logits, sampling, history, exponential(logits, generator))
+
+
+def chosen(
+    logits: Tensor, sampling: Sampling, noise: Sequence[Tensor], history: Tensor | None, forbid: Tensor | None
+) -> Tensor:
+    """``sample`` [B] by random numbers that are given: ``noise`` of ``noise_for``."""
+    logits = _without(logits, forbid)
+    if sampling.temperature == 0:
+        return _likeliest(logits, sampling, history)
+    probs, ids = _truncated(logits, sampling)
+    token = ids.gather(-1, (probs / noise[0]).argmax(-1, keepdim=True))
+    return token[:, 0] if len(noise) == 1 else _unless_repeated(token, logits, sampling, history, noise[1])
+
+
+def noise_for(
+    logits: Tensor, sampling: Sampling, history: Tensor | None, generator: torch.Generator | None
+) -> list[Tensor]:
+    """The random numbers of one draw from each row of logits [B, V], and of its second draw where there is one."""
+    if sampling.temperature == 0:
+        return []
+    first = exponential(logits[:, : min(sampling.top_k or logits.shape[-1], logits.shape[-1])], generator)
+    return [first] if history is None or not sampling.repeat_window else [first, exponential(logits, generator)]
+
+
+def _unless_repeated(token: Tensor, logits: Tensor, sampling: Sampling, history: Tensor, noise: Tensor) -> Tensor:
+    """token [B, 1], or where it fills too much of its history, one of the others: [B]."""
+    repeats = (history == token).sum(-1) >= sampling.often
+    others = (logits / sampling.temperature).scatter(-1, token, float("-inf")).softmax(-1)
+    return torch.where(repeats, (others / noise).argmax(-1), token[:, 0])
+
+
+def free_to_ask(device: torch.device) -> bool:
+    """Whether the host may look at a value at no cost: on a GPU it would have to wait for it."""
+    return device.type == "cpu"
+
+
+class Sampler:
+    """``sample`` and ``distribution`` as they are, or as one CUDA graph each where steps run as graphs: random numbers
+    are drawn before."""
+
+    def __init__(self, graphs: SharedGraphs | None) -> None:
+        self.graphs = graphs
+
+    def token(
+        self,
+        logits: Tensor,
+        sampling: Sampling,
+        generator: torch.Generator | None = None,
+        history: Tensor | None = None,
+        forbid: Tensor | None = None,
+    ) -> Tensor:
+        """As ``sample``: [B]."""
+        if self.graphs is None:
+            return sample(logits, sampling, generator, history, forbid)
+        noise = noise_for(logits, sampling, history, generator)
+        draw = lambda logits, history, forbid, *noise: chosen(logits, sampling, noise, history, forbid)
+        return self._run(("token", sampling), draw, logits, history, forbid, *noise)
+
+    def law(
+        self, logits: Tensor, sampling: Sampling, forbid: Tensor | None = None, history: Tensor | None = None
+    ) -> Distribution:
+        """As ``distribution``."""
+        if self.graphs is None:
+            return distribution(logits, sampling, forbid, history)
+
+        def both(logits: Tensor, history: Tensor | None, forbid: Tensor | None) -> Tensor:
+            found = distribution(logits, sampling, forbid, history)
+            return torch.stack([found.weights, found.ids.to(found.weights.dtype)])  # ids are small whole numbers
+
+        weights, ids = self._run(("law", sampling), both, logits, history, forbid)
+        return Distribution(weights, ids.long())
+
+    def _run(self, name: tuple[str, Sampling], function: Callable[..., Tensor], *given: Tensor | None) -> Tensor:
+        shapes = tuple(None if t is None else tuple(t.shape) for t in given)
+
+        def of_those_there(*tensors: Tensor) -> Tensor:
+            left = iter(tensors)
+            return function(*(None if shape is None else next(left) for shape in shapes))
+
+        return self.graphs.run((*name, shapes), of_those_there, *(t for t in given if t is not None))
 
 
 def race(probs: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Draw an index a row of probs [..., M] -> [...], probs unnormalised: the exponential race, with the distribution
     of ``multinomial`` and without its host sync."""
-    return (probs / torch.empty_like(probs).exponential_(generator=generator)).argmax(-1)
+    return (probs / exponential(probs, generator)).argmax(-1)
+
+
+def exponential(like: Tensor, generator: torch.Generator | None) -> Tensor:
+    return torch.empty_like(like).exponential_(generator=generator)
 
 
 def _without(logits: Tensor, forbid: Tensor | None) -> Tensor:

@@ -20,7 +20,7 @@ def parts(methods: Sequence[Method]) -> list[dict[str, Any]]:
     """Every part of these methods' steps. graphs: kinds of calls that became graphs so far; None: the part is launched
     operator by operator."""
     return [
-        {"method": method.name, "part": name, "graphs": None if pool is None else len(pool.keys)}
+        {"method": method.name, "name": name, "graphs": None if pool is None else len(pool.keys)}
         for method in methods
         for name, pool in method.parts().items()
     ]

@@ -255,7 +255,7 @@ class Method(abc.ABC):
 
     def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
         """What a step consists of, and the CUDA graphs it runs as; None: launched operator by operator."""
-        return {"backbone": self.decoder.pool, "logits and sampling": None}
+        return {"backbone": self.decoder.pool, "logits": None, "sampling": self.lm.sampler.graphs}
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:

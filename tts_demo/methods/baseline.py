@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ..lm.sampling import History, sample
+from ..lm.sampling import History
 from .base import Method, Picture, Replay, Start, State, Step, first_pass, plain_replay, token_inputs
 from .published import Goal
 
@@ -59,7 +59,9 @@ class Baseline(Method):
     def draw(self, state: BaselineState) -> Step:
         """Draw the token that ``state.hidden`` decides."""
         logits = self.decoder.logits(state.hidden[:, -1])
-        token = sample(logits, state.sampling, state.generator, state.history.tokens, self.forbidden(state))
+        token = self.lm.sampler.token(
+            logits, state.sampling, state.generator, state.history.tokens, self.forbidden(state)
+        )
         if not state.accept(token.tolist()):
             return Step(frames=token.new_empty(0, 1), done=True)
         state.tokens.append(token)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..lm.decoder import Decoder
 from ..lm.graphs import BufferPool, SharedGraphs
 from ..lm.model import LanguageModel
-from ..lm.sampling import Distribution, distribution
+from ..lm.sampling import Distribution
 from .base import Method, Picture, Start, dial, first_pass, token_inputs
 from .dcar import Dcar
 from .dcar.heads import HeadsRunner
@@ -62,7 +62,7 @@ class VerifiedChunks(SSD):
         return {"dcar-heads": Dcar.build_modules(lm)["dcar-heads"]}
 
     def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
-        return {**Method.parts(self), "heads": self.extra.graphs, "verdict (on the host)": None}
+        return {**Method.parts(self), "heads": self.extra.graphs, "verdict": self.verdict.graphs}
 
     @cached_property
     def decoder(self) -> Decoder:
@@ -92,7 +92,7 @@ class VerifiedChunks(SSD):
     def draft_tokens(self, state: SSDState, length: int) -> tuple[Tensor, Distribution, Tensor | None]:
         """The heads do not know each other's tokens, nor how often those were said: they draw all at once."""
         logits = torch.cat(self.extra(state.features[-1][-1:], length)).float()
-        p = distribution(logits, state.sampling, state.forbidden(length))
+        p = self.lm.sampler.law(logits, state.sampling, state.forbidden(length))
         drafted = p.draw(state.generator)
         recent = torch.cat([self._recent(state), drafted]) if self._may_repeat(state, length) else None
         return drafted, p, recent

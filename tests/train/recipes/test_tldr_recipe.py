@@ -140,7 +140,7 @@ def test_decoding_an_utterance_gives_the_logits_of_training(monkeypatch, ablate,
         seen.append(logits[0])
         return torch.tensor([next(rest)])
 
-    monkeypatch.setattr("tts_demo.methods.tldr.method.sample", told)
+    monkeypatch.setattr(plain.sampler, "token", told)
     state = method.prefill(prefix, method.Options(patch_size=size), Sampling(), torch.Generator(), 50)
     while not method.step(state).done:
         pass
@@ -163,7 +163,7 @@ def test_decoding_patches_that_end_early_gives_the_logits_of_training(monkeypatc
         seen.append(logits[0])
         return torch.tensor([next(rest)])
 
-    monkeypatch.setattr("tts_demo.methods.tldr.method.sample", told)
+    monkeypatch.setattr(plain.sampler, "token", told)
     options = method.Options(patch_size=size, confidence=0.8)
     state = method.prefill(prefix, options, Sampling(), torch.Generator(), 50)
     while not method.step(state).done:

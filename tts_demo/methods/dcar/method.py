@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ...config import UserError
-from ...lm import Decoder, LanguageModel, LoraDelta, sample
+from ...lm import Decoder, LanguageModel, LoraDelta
 from ...lm.cache import KVCache
 from ...lm.graphs import BufferPool, SharedGraphs
 from ...lm.sampling import race
@@ -154,7 +154,7 @@ class Dcar(Method):
         logits = self.decoder.logits(hidden)
         if size > 1:
             logits = torch.cat([logits, *self.extra(hidden, size - 1)]).float()
-        tokens = sample(logits, state.sampling, state.generator, state.recent, state.forbidden(size))
+        tokens = self.lm.sampler.token(logits, state.sampling, state.generator, state.recent, state.forbidden(size))
         tokens = tokens[: state.accept(tokens.tolist())]
         state.taken.append(tokens)
         if state.sampling.repeat_window:

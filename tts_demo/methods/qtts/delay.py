@@ -18,7 +18,7 @@ from ...lm.graphs import shared_graphs
 from ...lm.linear import Projection, unit_rms
 from ...lm.lora import LoraDelta, LoraFactors
 from ...lm.model import LanguageModel
-from ...lm.sampling import History, sample
+from ...lm.sampling import History
 from ..base import Replay, Start, State, Step, first_pass, plain_replay
 from .books import Books, QTTSConfig, finer
 from .pattern import delay
@@ -228,14 +228,14 @@ class DelayStrategy:
             rest = self._scores(state.hidden, below)
         else:
             rest = self.graphs.run(len(below), self._scores, state.hidden, below)
-        first = sample(
+        first = self.lm.sampler.token(
             self.decoder.logits(state.hidden),
             state.sampling,
             state.generator,
             state.history.tokens,
             state.start.ending.forbid(state.steps),
         )
-        return torch.cat([first, sample(rest, state.finer, state.generator)])
+        return torch.cat([first, self.lm.sampler.token(rest, state.finer, state.generator)])
 
     def replay(self, state: DelayState) -> Replay:
         fed = torch.cat([state.prompt, state.spoken[: max(0, state.steps - 1)]])

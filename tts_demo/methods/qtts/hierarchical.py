@@ -15,7 +15,7 @@ from ...lm.decoder import Decoder
 from ...lm.linear import Projection
 from ...lm.lora import LoraDelta, LoraFactors
 from ...lm.model import LanguageModel
-from ...lm.sampling import History, sample
+from ...lm.sampling import History
 from ..base import Replay, Start, State, Step, first_pass, plain_replay
 from .books import Books, QTTSConfig, finer
 from .depth import DepthDecoder, StackedDepth
@@ -127,8 +127,10 @@ class HierarchicalStrategy:
         def draw(k: int, row: Tensor) -> Tensor:
             if k == 0:
                 logits = self.decoder.logits(state.hidden + self.adapter.correct(row))
-                return sample(logits, state.sampling, state.generator, state.history.tokens, state.forbidden())
-            return sample(self.heads[k - 1](row).float(), state.finer, state.generator)
+                return self.lm.sampler.token(
+                    logits, state.sampling, state.generator, state.history.tokens, state.forbidden()
+                )
+            return self.lm.sampler.token(self.heads[k - 1](row).float(), state.finer, state.generator)
 
         return self.stacked.unroll(state.hidden, state.caches["depth"], draw)[0]
 

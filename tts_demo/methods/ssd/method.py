@@ -20,15 +20,15 @@ import torch
 from torch import Tensor, nn
 
 from ...lm.decoder import Decoder
-from ...lm.graphs import BufferPool, SharedGraphs
+from ...lm.graphs import BufferPool, SharedGraphs, shared_graphs
 from ...lm.linear import Projection
 from ...lm.model import LanguageModel
-from ...lm.sampling import Distribution, distribution, sample
+from ...lm.sampling import Distribution
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
 from ..published import Goal, Line, Paper
 from .draft import Draft, draft_decoder, feature_projection, preceding
 from .length import LONGEST, DraftLength
-from .verify import verify
+from .verify import Verdict
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,11 @@ class SSD(Method):
         return {"ssd-draft": Draft(lm)}
 
     def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
-        return {**super().parts(), "draft": self.draft.pool, "verdict (on the host)": None}
+        return {**super().parts(), "draft": self.draft.pool, "verdict": self.verdict.graphs}
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        return Verdict(self.lm.config.vocab, shared_graphs(self.lm.device, self.lm.graphed))
 
     @cached_property
     def draft(self) -> Decoder:
@@ -184,12 +188,12 @@ class SSD(Method):
         drafted, p, recent = self.draft_tokens(state, length)
         rows = self._base_states(state, drafted)
         q = self._base_distributions(state, rows, recent)
-        return drafted, rows, verify(drafted, p, q, state.options.tolerance, state.generator)
+        return drafted, rows, self.verdict(drafted, p, q, state.options.tolerance, state.generator)
 
     def _draw_one(self, state: SSDState) -> tuple[Tensor, Tensor, list[int]]:
         """The same for a draft of no tokens, at the baseline's cost: one token, drawn from the base model."""
         rows = self._base_states(state, state.last[:0])
-        token = sample(
+        token = self.lm.sampler.token(
             self.decoder.logits(rows), state.sampling, state.generator, self._recent(state)[None], state.forbidden()
         )
         return state.last[:0], rows, token.tolist()
@@ -210,7 +214,7 @@ class SSD(Method):
             features = hidden[0]
             history = recent[None, i:] if recent is not None else None
             forbid = state.start.ending.forbid(state.emitted + i)
-            drawn_from.append(distribution(draft.logits(features), state.sampling, forbid, history))
+            drawn_from.append(self.lm.sampler.law(draft.logits(features), state.sampling, forbid, history))
             feed = drawn_from[-1].draw(state.generator)
             drafted.append(feed)
             if recent is not None:
@@ -245,7 +249,7 @@ class SSD(Method):
     def _base_distributions(self, state: SSDState, rows: Tensor, recent: Tensor | None) -> Distribution:
         """The base model's distributions [L + 1, M] of every drafted token and of the one after them."""
         history = recent.unfold(0, state.sampling.repeat_window, 1) if recent is not None else None
-        return distribution(self.decoder.logits(rows), state.sampling, state.forbidden(len(rows)), history)
+        return self.lm.sampler.law(self.decoder.logits(rows), state.sampling, state.forbidden(len(rows)), history)
 
     def roll_back(self, state: SSDState, drafted: Tensor, token: Tensor, accepted: int, rows: Tensor) -> None:
         """Roll the base's cache back to the accepted tokens, and the draft's to those it has the base's features of;

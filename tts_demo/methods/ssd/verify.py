@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor
 
+from ...lm.graphs import SharedGraphs
 from ...lm.sampling import Distribution
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``verify``, as it is or, where steps run as graphs, as one graph and one copy to the host."""
+
+    vocab: int
+    graphs: SharedGraphs | None
+
+    def __call__(
+        self, drafted: Tensor, p: Distribution, q: Distribution, tolerance: float, generator: torch.Generator | None
+    ) -> list[int]:
+        if self.graphs is None:
+            return verify(drafted, p, q, tolerance, generator)
+        r = torch.rand(len(drafted) + 1, generator=generator, device=drafted.device)
+        key = (tuple(p.ids.shape), tuple(q.ids.shape), tolerance)
+        judge = lambda *given: judged(*given, tolerance, self.vocab)
+        accepted, token, *tokens = self.graphs.run(key, judge, r, drafted, p.weights, p.ids, q.weights, q.ids).tolist()
+        return [*tokens[:accepted], token]
 
 
 def verify(
@@ -15,8 +37,7 @@ def verify(
     """drafted [L]; the draft's distributions p of them [L, M]; the base's q of them and of the token after them
     [L + 1, M] -> the drafted tokens that are accepted, and the one after them.
 
-    Decided on the host: this is the one place where a step waits for the device, which has nothing left to do by then
-    (six small copies on a GPU, none on a CPU); on a CPU the same decision in small tensor operators is slower.
+    Decided on the host: on a CPU the same decision in small tensor operators is slower.
     """
     r = torch.rand(len(drafted) + 1, generator=generator, device=drafted.device)
     r, p_weights, p_ids, q_weights, q_ids = (x.cpu().numpy() for x in (r, p.weights, p.ids, q.weights, q.ids))
@@ -32,6 +53,32 @@ def verify(
             # an empty residual: p = q but for rounding
             return tokens[:i] + [_pick(residual if residual.any() else q_probs[i], q_ids[i], r[-1])]
     return tokens + [_pick(q_probs[-1], q_ids[-1], r[-1])]
+
+
+def judged(
+    r: Tensor,
+    drafted: Tensor,
+    p_weights: Tensor,
+    p_ids: Tensor,
+    q_weights: Tensor,
+    q_ids: Tensor,
+    tolerance: float,
+    vocab: int,
+) -> Tensor:
+    """``verify`` by random numbers r [L + 1] that are given, in tensor operators of fixed shapes: [2 + L] the number of
+    accepted tokens, the token after them, and the drafted ones."""
+    p, q = Distribution(p_weights, p_ids), Distribution(q_weights, q_ids)
+    p_full, q_full = p.full(vocab), q.full(vocab)
+    ratio = (q_full[:-1].gather(-1, drafted[:, None]) / p_full.gather(-1, drafted[:, None]))[:, 0]
+    accepted = ((r[:-1] - tolerance).clamp(min=0) < ratio).long().cumprod(0).sum()
+    residual = (q_full[:-1] - p_full).clamp(min=0)
+    # an empty residual: p = q but for rounding; behind the last of the drafted tokens there is no p
+    left = torch.cat([torch.where(residual.any(-1, keepdim=True), residual, q_full[:-1]), q_full[-1:]])
+    weights, ids = left.gather(-1, q_ids)[accepted[None]], q_ids[accepted[None]]  # [1, M]
+    cumulative = weights.cumsum(-1)
+    place = torch.searchsorted(cumulative, r[-1] * cumulative[:, -1:], right=True)
+    place = torch.where(place < ids.shape[-1], place, weights.argmax(-1, keepdim=True))  # rounding left nothing
+    return torch.cat([accepted[None], ids.gather(-1, place)[0], drafted])
 
 
 def _probability(token: int, probs: np.ndarray, ids: np.ndarray) -> float:

@@ -16,7 +16,7 @@ from ...lm.graphs import BufferPool, SharedGraphs
 from ...lm.lora import LoraDelta
 from ...lm.model import LanguageModel
 from ...lm.prefix import Prefix
-from ...lm.sampling import History, sample
+from ...lm.sampling import History
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay
 from ..published import Goal, Line, Paper
 from .local import PatchDecoder, PatchEncoder
@@ -156,7 +156,7 @@ class TLDR(Method):
 
         def draw(logits: Tensor) -> Tensor:
             forbid = state.start.ending.forbid(next(frames))
-            token = sample(logits, state.sampling, state.generator, state.history.tokens, forbid)
+            token = self.lm.sampler.token(logits, state.sampling, state.generator, state.history.tokens, forbid)
             state.history.push(token)
             return token
 
