@@ -228,9 +228,12 @@ def test_own_plots_follow_from_what_a_lane_contains():
 
 
 def test_measured_settings_become_one_picture():
-    points = [plots.summary.Point("baseline", 1.0, 10.0, 20), plots.summary.Point("ssd", 0.75, 11.0, 20)]
+    points = [
+        plots.summary.Point("baseline", 1.0, 10.0, 20),
+        plots.summary.Point("ssd tolerance=0.4 draft_length=3", 0.75, 11.0, 20),
+    ]
     plot = plots.tradeoff(points)
-    assert plot["points"] == [[1.0, 0.1, "baseline"], [0.75, 0.11, "ssd"]] and "20 texts" in plot["hint"]
+    assert plot["points"] == [[1.0, 0.1, "baseline"], [0.75, 0.11, "ssd tolerance 0.4"]] and "20 texts" in plot["hint"]
     assert plots.tradeoff(points[:1]) is None
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..config import UserError
+from ..methods import find
 from . import quality, speed
 from .records import RECORDS, Records
 from .rows import BASELINE, Row, defaults
@@ -151,6 +152,18 @@ class Point:
     @property
     def method(self) -> str:
         return self.label.split()[0]
+
+    @property
+    def short(self) -> str:
+        return " ".join([self.method, *changed(self.label)])
+
+
+def changed(label: str) -> list[str]:
+    """'tldr patch_size=2' -> ['patch size 2']: the dials of a row's label that are not the defaults."""
+    name, *words = label.split()
+    usual = find(name).Options()
+    pairs = [word.split("=", 1) for word in words]
+    return [f"{dial} {value}".replace("_", " ") for dial, value in pairs if str(getattr(usual, dial)) != value]
 
 
 def trade_off(results: Results) -> list[Point]:

@@ -1,15 +1,15 @@
-"""Word errors against speed as one static SVG: a point a setting, and the line of those that none beats in both."""
+"""Word errors against speed as one SVG: a point a setting, and the line of those that none beats in both."""
 
 from __future__ import annotations
 
-import math
-from html import escape
+import io
 
 from ..measure.summary import Point
 
-WIDTH, HEIGHT = 760, 460
-LEFT, RIGHT, TOP, BOTTOM = 62, 170, 24, 50
-COLOURS = ("#222222 #1f77b4 #d95f02 #2a9d4b #8e44ad #c2185b #7f7f7f #b8860b #00a3a3 #8c564b #5f6fd6 #a0b000").split()
+COLOURS = "#222222 #1f77b4 #d95f02 #2a9d4b #8e44ad #c2185b #7f7f7f #b8860b #00a3a3 #8c564b #5f6fd6 #a0b000".split()
+MARKERS = "os^DvPX*<>ph"  # a method is told by its shape too
+PLACES = (((7, 0), "left", "center"), ((-7, 0), "right", "center"), ((0, 7), "center", "bottom"))
+PLACES += (((0, -7), "center", "top"), ((6, 8), "left", "bottom"), ((6, -8), "left", "top"))
 
 
 def front(found: list[Point]) -> list[Point]:
@@ -21,66 +21,43 @@ def front(found: list[Point]) -> list[Point]:
     return best
 
 
-def ticks(low: float, high: float, wanted: int = 6) -> list[float]:
-    """Round numbers between ``low`` and ``high``."""
-    rough = (high - low) / wanted
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough)
-    first = math.ceil(low / step)
-    return [round(i * step, 9) for i in range(first, math.floor(high / step) + 1)]
-
-
 def draw(found: list[Point]) -> str:
-    """SVG on a white ground, readable on dark pages too."""
-    methods = list(dict.fromkeys(p.method for p in found))
-    colour = {method: COLOURS[i % len(COLOURS)] for i, method in enumerate(methods)}
-    x_end, y_end = 1.08 * max(p.time for p in found), 1.08 * max(max(p.errors for p in found), 1.0)
-    x = lambda value: LEFT + value / x_end * (WIDTH - LEFT - RIGHT)
-    y = lambda value: HEIGHT - BOTTOM - value / y_end * (HEIGHT - TOP - BOTTOM)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
-        'font-size="12">',
-        "<title>Word errors against the time of the language model</title>",
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-    ]
-    for value in ticks(0, x_end):
-        parts += [_line(x(value), y(0), x(value), TOP, "#e4e4e4"), _text(x(value), y(0) + 16, f"{value:g}", "middle")]
-    for value in ticks(0, y_end):
-        parts += [
-            _line(LEFT, y(value), WIDTH - RIGHT, y(value), "#e4e4e4"),
-            _text(LEFT - 6, y(value) + 4, f"{value:g}", "end"),
-        ]
-    parts += [
-        _text(
-            (LEFT + WIDTH - RIGHT) / 2,
-            HEIGHT - 12,
-            "time of the language model over the baseline's, lower is faster",
-            "middle",
-        ),
-        f'<text transform="translate(16 {(TOP + HEIGHT - BOTTOM) / 2:.0f}) rotate(-90)" text-anchor="middle" '
-        'fill="#222">WER %, lower is better</text>',
-    ]
-    best = front(found)
-    path = " ".join(f"{x(p.time):.1f},{y(p.errors):.1f}" for p in best)
-    parts.append(f'<polyline points="{path}" fill="none" stroke="#999" stroke-dasharray="4 3"/>')
-    for p in found:
-        parts.append(
-            f'<circle cx="{x(p.time):.1f}" cy="{y(p.errors):.1f}" r="5" fill="{colour[p.method]}" fill-opacity="0.8">'
-            f"<title>{escape(p.label)}: {p.time:.2f} of the baseline's time, WER {p.errors:.1f} %</title></circle>"
-        )
-    for p in best:
-        parts.append(_text(x(p.time) - 4, y(p.errors) + 18, p.label.partition(" ")[2] or p.label, "start"))
-    for i, method in enumerate(methods):
-        parts += [
-            f'<circle cx="{WIDTH - RIGHT + 16}" cy="{TOP + 10 + 20 * i}" r="5" fill="{colour[method]}"/>',
-            _text(WIDTH - RIGHT + 28, TOP + 14 + 20 * i, method, "start"),
-        ]
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    """SVG on a white ground, readable on dark pages too; the same points give the same bytes."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    best, drawn = front(found), io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "", "font.family": "sans-serif", "axes.axisbelow": True}):
+        figure = Figure((8.4, 5), layout="constrained")
+        axes = figure.subplots()
+        axes.plot([p.time for p in best], [p.errors for p in best], "--", color="#999999", linewidth=1)
+        for i, method in enumerate(dict.fromkeys(p.method for p in found)):
+            look = {"c": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "label": method}
+            mine = [p for p in found if p.method == method]
+            axes.scatter([p.time for p in mine], [p.errors for p in mine], s=42, zorder=30 - i, gid=method, **look)
+        words = {"xlabel": "time of the language model over the baseline's, lower is faster"}
+        axes.set(xlim=(0, None), ylim=(0, None), ylabel="WER %, lower is better", **words)
+        axes.grid(color="#e4e4e4")
+        axes.spines[["top", "right"]].set_visible(False)
+        figure.legend(loc="outside right upper", frameon=False)
+        figure.draw_without_rendering()
+        _label(axes, best, found)
+        figure.savefig(drawn, format="svg", metadata={"Date": None})
+    return drawn.getvalue()
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}"/>'
+def _label(axes: object, best: list[Point], found: list[Point]) -> None:
+    """The names of the best, each on no point and no other name; left out where there is no such place."""
+    from matplotlib.transforms import Bbox
 
-
-def _text(x: float, y: float, words: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="#222">{escape(words)}</text>'
+    dots = [axes.transData.transform((p.time, p.errors)) for p in found]
+    taken = [Bbox.from_extents(x - 5, y - 5, x + 5, y + 5) for x, y in dots]
+    for point in best:
+        for offset, side, row in PLACES:
+            place = {"xytext": offset, "textcoords": "offset points", "ha": side, "va": row, "fontsize": 9}
+            words = axes.annotate(point.short, (point.time, point.errors), **place)
+            box = words.get_window_extent()
+            if not box.count_overlaps(taken) and axes.bbox.x0 < box.x0 and box.x1 < axes.bbox.x1:
+                taken.append(box)
+                break
+            words.remove()

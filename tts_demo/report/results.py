@@ -12,8 +12,7 @@ from ..measure import analyses, codec, speed
 from ..measure.quality import NATURAL, TEACHER
 from ..measure.records import RECORDS, ROOT, Records
 from ..measure.rows import defaults
-from ..measure.summary import WITHIN, Results, fastest_within, newest, speed_table, trade_off
-from ..methods import find
+from ..measure.summary import WITHIN, Results, changed, fastest_within, newest, speed_table, trade_off
 from . import goals, papers, plot
 from .markdown import Column, plain, table
 
@@ -103,11 +102,8 @@ def small_table(results: Results) -> str:
 
 
 def spoken(label: str) -> str:
-    """'tldr patch_size=4' -> '`tldr`, patch_size 4': the options that are not the defaults."""
-    name, *words = label.split()
-    usual = find(name).Options()
-    changed = [w.replace("=", " ", 1) for w in words if str(getattr(usual, w.split("=")[0])) != w.split("=", 1)[1]]
-    return ", ".join([f"`{name}`", *changed])
+    """'tldr patch_size=2' -> '`tldr`, patch size 2': the options that are not the defaults."""
+    return ", ".join([f"`{label.split()[0]}`", *changed(label)])
 
 
 def conditions(results: Results) -> str:

@@ -239,7 +239,7 @@ def tradeoff(measured: list[summary.Point]) -> dict[str, Any] | None:
         "x_label": "time of the language model over the baseline's",
         "y_label": "words misheard",
         "hint": f"measured by evaluate and bench, {max(p.texts for p in measured)} texts at most",
-        "points": [[point.time, point.errors / 100, point.label] for point in measured],
+        "points": [[point.time, point.errors / 100, point.short] for point in measured],
     }
 
 

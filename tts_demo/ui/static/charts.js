@@ -79,13 +79,17 @@
       const parts = [s("text", { x: (left + w - right) / 2, y: height - 4, "text-anchor": "middle" }, `${p.x_label}, ${p.y_label} upwards; lower left is better`)];
       for (const t of ticks(ys, 3)) parts.push(s("line", { x1: left, x2: w - right, y1: y(t), y2: y(t), class: "grid" }), s("text", { x: left - 7, y: y(t) + 4, "text-anchor": "end" }, `${+(100 * t).toFixed(1)} %`));
       for (const t of ticks(xs, 4)) parts.push(s("text", { x: x(t), y: height - 22, "text-anchor": "middle" }, `${+t.toFixed(2)}`));
-      const taken = [];            // labels that are written already: no other is put on them
-      for (const [px, py, name] of [...p.points].sort((a, b) => a[1] - b[1])) {
-        const slot = name.startsWith("baseline") ? 0 : 1, past = x(px) > w * 0.6, long = 6 * name.length, from = past ? x(px) - 8 - long : x(px) + 8;
-        let down = y(py) + 4;
-        while (taken.some(([a, b, v]) => a < from + long && from < b && Math.abs(v - down) < 12)) down -= 12;
-        taken.push([from, from + long, down]);
-        parts.push(s("circle", { cx: x(px), cy: y(py), r: 4.5, class: `end slot-${slot}` }), s("text", { x: x(px) + (past ? -8 : 8), y: down, "text-anchor": past ? "end" : "start" }, name));
+      const best = (q) => !p.points.some((o) => o !== q && o[0] <= q[0] && o[1] <= q[1]);   // none beats it in both
+      const taken = p.points.map(([px, py]) => [x(px) - 6, x(px) + 6, y(py)]);   // no label is put on a point or on another
+      for (const q of [...p.points].sort((a, b) => best(b) - best(a))) {
+        const [px, py, name] = q, long = 6.2 * name.length, cx = x(px), cy = y(py);
+        const dot = s("circle", { cx, cy, r: 4.5, class: name === "baseline" ? "end slot-0" : best(q) ? "end slot-1" : "other" });
+        dot.append(s("title", {}, `${name}: ${px.toFixed(2)} of the baseline's time, ${(100 * py).toFixed(1)} %`)); parts.push(dot);
+        const place = [[cx + 8, cy], [cx - 8 - long, cy], [cx - long / 2, cy - 13], [cx - long / 2, cy + 14]].find(([from, row]) =>
+          from > left && from + long < w && row > 8 && row < height - bottom && !taken.some(([a, b, v]) => a < from + long && from < b && Math.abs(v - row) < 12));
+        if (!place) continue;      // its words are in its title
+        taken.push([place[0], place[0] + long, place[1]]);
+        parts.push(s("text", { x: place[0], y: place[1] + 4 }, name));
       }
       svg.replaceChildren(...parts);
     };
