@@ -12,7 +12,7 @@ from stacks.nano_tiny import make_checkpoint, voice
 
 from tts_demo import audio
 from tts_demo.codec.model import Codec
-from tts_demo.measure import codec, quality
+from tts_demo.measure import codec, judges, quality
 from tts_demo.measure.quality import Evaluation
 from tts_demo.measure.records import Records
 from tts_demo.measure.texts import Case, Voice
@@ -92,7 +92,7 @@ def test_each_recording_is_measured_once(stack: NanoStack, tmp_path: Path) -> No
 
 def test_what_is_not_installed_is_named_and_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codec, "PACKAGES", {"STOI": "no_such_package", "PESQ": "no_such_package"})
-    assert codec.missing()["STOI"] == "pip install no_such_package"
+    assert judges.missing(codec.PACKAGES)["STOI"] == "pip install no-such-package"
     assert not {"stoi", "pesq"} & set(codec.compare(noise(1, 0), noise(1, 1), "one", Judge()))
 
 

@@ -161,6 +161,15 @@ def test_labels_are_spelt_for_people() -> None:
     assert results.spoken("tldr patch_size=8") == "`tldr`, patch size 8"
 
 
+def test_earlier_weights_are_told_beside_those_of_today(tmp_path: Path) -> None:
+    before = [r | {"checkpoint": "old", "date": "2020" + r["date"][4:]} for r in everything() if r["checkpoint"]]
+    assert "Earlier weights" not in results.render(summary.newest(everything()))
+    path, page, readme = files(tmp_path, before + everything())
+    results.write(path, page, readme)
+    table = page.read_text().split("## Earlier weights")[1]
+    assert [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("|")][2:] == ["abc", "old"]
+
+
 def test_a_column_that_no_row_fills_is_left_out() -> None:
     columns = (Column("a", "A", 100, 1, interval=True, signed=True), Column("b", "B"))
     shown = table("row", columns, [("one", {"a": 0.1, "a_low": 0.05, "a_high": 0.25}), ("two", {})])

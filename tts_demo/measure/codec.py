@@ -8,7 +8,6 @@ decoded speech can be expected to be heard better.
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from .. import audio
 from ..config import SAMPLE_RATE
 from ..engine import Stack
 from ..stacks.nano import NanoStack
-from .judges import similarity, word_errors
+from .judges import missing, similarity, word_errors
 from .quality import Evaluation, Job
 from .records import Where
 from .texts import Case
@@ -26,11 +25,6 @@ from .texts import Case
 KIND, RECORDING = "codec", "recording"
 BOOKS = (1, 2, 4, 8)
 PACKAGES = {"STOI": "pystoi", "PESQ": "pesq"}
-
-
-def missing() -> dict[str, str]:
-    """Figure -> what to install for it."""
-    return {f: f"pip install {name}" for f, name in PACKAGES.items() if importlib.util.find_spec(name) is None}
 
 
 class Coded(Job):
@@ -74,7 +68,7 @@ def decode(stack: NanoStack, samples: np.ndarray, words: str) -> dict[str, np.nd
 
 def compare(reference: np.ndarray, decoded: np.ndarray, text: str, judge: Any) -> dict[str, Any]:
     """Every figure of one recording. What a figure compares with itself (si_sdr) is left out of the recording's own."""
-    absent, heard = missing(), judge.words(decoded)
+    absent, heard = missing(PACKAGES), judge.words(decoded)
     figures: dict[str, Any] = {
         "distilmos": judge.distilmos(decoded),
         "sim": similarity(judge.voice(reference), judge.voice(decoded)),

@@ -23,10 +23,10 @@ PACKAGES = {"WER": "faster_whisper", "DistilMOS": "distillmos", "DNSMOS": "speec
 SHORTEST = SAMPLE_RATE // 2  # sound and voice are not judged on less
 
 
-def missing() -> dict[str, str]:
+def missing(packages: dict[str, str] = PACKAGES) -> dict[str, str]:
     """Figure -> what to install for it, for every judge whose package is not there."""
-    absent = [figure for figure, package in PACKAGES.items() if importlib.util.find_spec(package) is None]
-    return {figure: f"pip install {PACKAGES[figure].replace('_', '-')}" for figure in absent}
+    absent = [figure for figure, package in packages.items() if importlib.util.find_spec(package) is None]
+    return {figure: f"pip install {packages[figure].replace('_', '-')}" for figure in absent}
 
 
 def whisper_folder(download: bool) -> Path | None:

@@ -4,10 +4,12 @@ small table and its plot. Figures get into the README this way only."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ..config import UserError
 from ..measure import analyses, codec, speed
 from ..measure.quality import NATURAL, TEACHER
 from ..measure.records import RECORDS, ROOT, Records
@@ -76,8 +78,9 @@ CODEC = (
 
 def write(records: Path = RECORDS, results: Path = RESULTS, readme: Path = README) -> str:
     """Render everything; returns the sentence that says which set it was."""
-    found = newest(Records(records).read())
-    results.write_text(render(found), encoding="utf-8")
+    runs = Records(records).read()
+    found = newest(runs)
+    results.write_text(render(found, earlier(runs, found)), encoding="utf-8")
     points = trade_off(found)
     (readme.parent / PLOT).write_text(plot.draw(points), encoding="utf-8")
     before, rest = readme.read_text(encoding="utf-8").split(BEGIN)
@@ -129,7 +132,21 @@ def _between(values: pd.Series) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
-def render(results: Results) -> str:
+def earlier(records: list[dict[str, Any]], now: Results) -> str:
+    """What more training changed: WER of the default rows with these weights and with earlier ones."""
+    sets, left = [now], records
+    while left := [r for r in left if r["checkpoint"] != sets[-1].where["checkpoint"]]:
+        try:
+            sets.append(newest(left))
+        except UserError:
+            break
+    columns = [Column(row.label, f"`{row.label}`", 100, 1) for row in defaults()]
+    rows = [(s.where["checkpoint"], s.quality["wer"].to_dict()) for s in sets]
+    told = "WER % of the same rows with these weights and with earlier ones, newest first.\n\n"
+    return told + table("checkpoint", columns, rows) if len(sets) > 1 else ""
+
+
+def render(results: Results, before: str = "") -> str:
     codec_rows = codec_table(results)
     sections = {
         "": summary(results).replace(f"({PLOT})", f"(../../{PLOT})"),
@@ -145,9 +162,10 @@ def render(results: Results) -> str:
         "Chunks and drafts": _choices(results),
         "Where the models look": _alignment(results),
         "A minute and more in one run": _long(results),
+        "Earlier weights": before,
     }
     measured = {title: body for title, body in sections.items() if body}
-    absent = [title for title, body in sections.items() if not body]
+    absent = [title for title, body in sections.items() if not body and title != "Earlier weights"]
     note = f"\n\nNot measured in this set: {', '.join(absent)}." if absent else ""
     parts = [f"## {title}\n\n{body}" if title else body for title, body in measured.items()]
     return "# Results\n\n" + "\n\n".join(parts) + note + "\n"
