@@ -45,15 +45,6 @@ def noise(seconds: float, seed: int) -> np.ndarray:
     return (np.random.default_rng(seed).standard_normal(round(16000 * seconds)) * 0.05).astype(np.float32)
 
 
-def test_si_sdr_is_the_ratio_of_what_was_mixed_whatever_the_scale() -> None:
-    a, b = noise(1, 0).astype(np.float64), noise(1, 1).astype(np.float64)
-    a -= a.mean()
-    b -= b.mean()
-    b -= a * (a @ b) / (a @ a)
-    b *= np.linalg.norm(a) / np.linalg.norm(b) * 10 ** (-12 / 20)
-    assert codec.si_sdr(a, a + b) == pytest.approx(12, abs=0.01) == codec.si_sdr(a, -3 * (a + b))
-
-
 def test_rows_are_the_first_books_and_the_refined_ones(stack: NanoStack) -> None:
     samples = audio.level(voice(1.6)).samples
     rows = codec.decode(stack, samples, "red")
@@ -87,7 +78,7 @@ def test_each_recording_is_measured_once(stack: NanoStack, tmp_path: Path) -> No
     found = {r["row"]: r["figures"] for r in evaluation.records.read()}
     assert sorted(found) == sorted(ROWS) and len(evaluation.records.read()) == len(ROWS)
     assert (found["8 books"]["errors"], found["8 books"]["words"]) == (1, 3)
-    assert found["recording"]["sim"] == pytest.approx(1, abs=1e-4) and "si_sdr" not in found["recording"]
+    assert found["recording"]["sim"] == pytest.approx(1, abs=1e-4)
 
 
 def test_what_is_not_installed_is_named_and_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,4 +94,4 @@ def test_library_figures_are_perfect_for_a_perfect_codec() -> None:
     same = codec.compare(speech, speech.copy(), "one", Judge())
     worse = codec.compare(speech, speech + noise(2, 10), "one", Judge())
     assert same["stoi"] == pytest.approx(1, abs=1e-3) and same["pesq"] > 4.6
-    assert worse["stoi"] < same["stoi"] and worse["pesq"] < same["pesq"] and worse["si_sdr"] < same["si_sdr"]
+    assert worse["stoi"] < same["stoi"] and worse["pesq"] < same["pesq"]

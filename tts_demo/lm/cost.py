@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -78,6 +78,25 @@ def fastest_dtype(config: LMConfig, device: torch.device, live: int = 400, steps
     cost = {dtype: statistics.median(t[1:]) for dtype, t in times.items()}
     best = min(cost, key=cost.get)
     return best if cost[best] < 0.9 * cost[kinds[0]] else kinds[0]
+
+
+@torch.inference_mode()
+def pass_costs(
+    decoder: Decoder, tokens: Sequence[int] = (2, 4, 8), live: int = 300, rounds: int = 24
+) -> dict[int, float]:
+    """Tokens -> the time of a pass over so many, with ``live`` in the cache, over that of a pass over one: medians of
+    passes in turns. Where computing is what takes the time, reading several tokens at once is not free."""
+    cache = decoder.new_cache(live + max(tokens))
+    shape = (1, live, decoder.config.hidden)
+    decoder.forward(torch.zeros(shape, dtype=decoder.dtype, device=decoder.device), cache, 0)
+    times: dict[int, list[float]] = {n: [] for n in (1, *tokens)}
+    for _ in range(rounds):
+        for n, taken in times.items():
+            x = torch.ones(1, n, shape[-1], dtype=decoder.dtype, device=decoder.device)
+            taken.append(_timed(lambda x=x: decoder.forward(x, cache, live), decoder.device))
+            cache.rollback(n)
+    median = {n: statistics.median(taken[2:]) for n, taken in times.items()}
+    return {n: median[n] / median[1] for n in tokens}
 
 
 def _stepper(lm: LanguageModel, dtype: torch.dtype, live: int) -> Callable[[], None]:

@@ -67,14 +67,12 @@ def decode(stack: NanoStack, samples: np.ndarray, words: str) -> dict[str, np.nd
 
 
 def compare(reference: np.ndarray, decoded: np.ndarray, text: str, judge: Any) -> dict[str, Any]:
-    """Every figure of one recording. What a figure compares with itself (si_sdr) is left out of the recording's own."""
+    """Every figure of one recording."""
     absent, heard = missing(PACKAGES), judge.words(decoded)
     figures: dict[str, Any] = {
         "distilmos": judge.distilmos(decoded),
         "sim": similarity(judge.voice(reference), judge.voice(decoded)),
     }
-    if decoded is not reference:
-        figures["si_sdr"] = si_sdr(reference, decoded)
     if "STOI" not in absent:
         from pystoi import stoi
 
@@ -89,11 +87,3 @@ def compare(reference: np.ndarray, decoded: np.ndarray, text: str, judge: Any) -
     if heard is not None:
         figures["errors"], figures["words"] = word_errors(text, heard)
     return figures
-
-
-def si_sdr(reference: np.ndarray, decoded: np.ndarray) -> float:
-    """Scale-invariant signal-to-distortion ratio in dB."""
-    reference, decoded = (x.astype(np.float64) - x.mean(dtype=np.float64) for x in (reference, decoded))
-    target = reference * (decoded @ reference) / max(reference @ reference, 1e-12)
-    noise = decoded - target
-    return float(10 * np.log10(max(target @ target, 1e-12) / max(noise @ noise, 1e-12)))

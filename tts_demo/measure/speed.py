@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from .. import engine
 from ..config import Request, Sampling
-from ..lm.cost import Cost, probe_bandwidth
+from ..lm.cost import Cost, pass_costs, probe_bandwidth
 from ..methods.base import Method, State
 from ..methods.batched import BatchedBaseline
 from ..runtime import generator_for, synchronize
@@ -94,6 +94,8 @@ class Bench:
         ours, base = done.snapshot, beside.snapshot
         figures |= {"lm_gain": base.lm_rtf / ours.lm_rtf, "rtf_gain": base.rtf / ours.rtf}
         figures |= {"ttfa_share": ours.ttfa_seconds / base.ttfa_seconds, "load": os.getloadavg()[0]}
+        if row == self.baseline:
+            figures |= {f"pass_of_{n}": times for n, times in pass_costs(self.stack.decoder).items()}
         figures["cpu_seconds"] = time.process_time() - started
         figures["parts"] = {part: spent / done.snapshot.audio_seconds for part, spent in clock.seconds.items()}
         return self.records.append(KIND, row.label, self.setting, number, self.where, figures)
@@ -145,14 +147,12 @@ class Bench:
         """transformers' own ``generate`` and our baseline, one after the other."""
         prefix, peer, known = self.stack.prefix(self.prompt, TEXT), Peer(self.stack.lm), self.records.keys()
         peer.seconds_per_token(prefix, 4, Sampling(), self.seed)
-        for number in range(rounds):
-            if key(KIND, PEER, self.setting, number, self.where) in known:
-                continue
+        for number in (n for n in range(rounds) if key(KIND, PEER, self.setting, n, self.where) not in known):
             theirs = 1000 * peer.seconds_per_token(prefix, self.frames(self.seconds), Sampling(), self.seed + number)
             done = engine.run(self.stack, self.request(self.baseline, self.seconds, self.seed + number))
             ours = statistics.fmean(step.ms for step in done.trace.steps[1:])
-            figures = {"ms_per_step": theirs, "ours_over_peer": ours / theirs}
-            self.records.append(KIND, PEER, self.setting, number, self.where, figures)
+            told = {"ms_per_step": theirs, "ours_over_peer": ours / theirs}
+            self.records.append(KIND, PEER, self.setting, number, self.where, told)
 
     def batch(self, size: int) -> dict[str, Any]:
         """The baseline with ``size`` requests in one step."""

@@ -24,7 +24,8 @@ SET = ("stack", "checkpoint", "machine", "dtype")  # what figures of one set sha
 MEANS = ("distilmos", "dnsmos", "sim", "frames_per_step", "kv_peak", "cut", "acceptance", "seconds")
 MEDIANS = (
     "lm_gain rtf_gain ttfa_share load lm_rtf rtf ttfa acoustics_rtf frames_per_step acceptance first_frame_ms "
-    "ms_per_step ceiling_share bandwidth_gb_s kv_prefix kv_12s kv_20s kv_small_12s kv_small_20s ours_over_peer"
+    "ms_per_step ceiling_share bandwidth_gb_s kv_prefix kv_12s kv_20s kv_small_12s kv_small_20s ours_over_peer "
+    "pass_of_2 pass_of_4 pass_of_8"
 ).split()
 WITHIN = 1.1  # times the baseline's errors: what still counts as understood as well
 TOO_MANY = 2.0  # times the baseline's errors: a row that the picture leaves out

@@ -8,8 +8,7 @@ from ..measure.summary import Point
 
 COLOURS = "#222222 #1f77b4 #d95f02 #2a9d4b #8e44ad #c2185b #7f7f7f #b8860b #00a3a3 #8c564b #5f6fd6 #a0b000".split()
 MARKERS = "os^DvPX*<>ph"  # a method is told by its shape too
-PLACES = (((7, 0), "left", "center"), ((-7, 0), "right", "center"), ((0, 7), "center", "bottom"))
-PLACES += (((0, -7), "center", "top"), ((6, 8), "left", "bottom"), ((6, -8), "left", "top"))
+PLACES = (((7, 0), "left", "center"), ((-7, 0), "right", "center"), ((0, 7), "center", "bottom"))  # of a name
 
 
 def front(found: list[Point]) -> list[Point]:
@@ -35,8 +34,8 @@ def draw(found: list[Point]) -> str:
             look = {"c": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "label": method}
             mine = [p for p in found if p.method == method]
             axes.scatter([p.time for p in mine], [p.errors for p in mine], s=42, zorder=30 - i, gid=method, **look)
-        words = {"xlabel": "time of the language model over the baseline's, lower is faster"}
-        axes.set(xlim=(0, None), ylim=(0, None), ylabel="WER %, lower is better", **words)
+        axes.set(xlim=(0, None), ylim=(0, None), ylabel="WER %, lower is better")
+        axes.set_xlabel("time of the language model over the baseline's, lower is faster")
         axes.grid(color="#e4e4e4")
         axes.spines[["top", "right"]].set_visible(False)
         figure.legend(loc="outside right upper", frameon=False)

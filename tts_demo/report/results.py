@@ -13,7 +13,7 @@ from ..config import UserError
 from ..measure import analyses, codec, speed
 from ..measure.quality import NATURAL, TEACHER
 from ..measure.records import RECORDS, ROOT, Records
-from ..measure.rows import defaults
+from ..measure.rows import BASELINE, Row, defaults
 from ..measure.summary import WITHIN, Results, changed, fastest_within, newest, speed_table, trade_off
 from . import goals, papers, plot
 from .markdown import Column, plain, table
@@ -71,7 +71,6 @@ CODEC = (
     Column("distilmos", "DistilMOS"),
     Column("stoi", "STOI", digits=3),
     Column("pesq", "PESQ wide band"),
-    Column("si_sdr", "SI-SDR dB", digits=1),
     Column("sim", "SIM to the recording"),
 )
 
@@ -176,6 +175,13 @@ def _speed(results: Results) -> str:
         results.runs.loc[results.runs["kind"] == speed.KIND, "text"].unique(), key=lambda s: float(s.split()[0])
     )
     parts = ["LM gain: over a run of the baseline beside it; the baseline's own says how far to trust the others."]
+    base = results.speed.loc[Row.of(BASELINE).label]
+    if (costs := base.filter(like="pass_of_").dropna()).size:
+        told = ", ".join(f"{name.rpartition('_')[2]} {times:.2f}" for name, times in costs.items())
+        parts.append(
+            f"What a pass over several tokens takes here, in passes over a single one: {told}. So much is lost of what "
+            "chunks and drafts gain where a pass is bound by reading weights, as on the papers' GPUs."
+        )
     for setting in settings:
         rows = speed_table(results.runs, setting)
         ours = rows.drop(index=speed.PEER, errors="ignore")
@@ -198,12 +204,12 @@ def codec_table(results: Results) -> pd.DataFrame:
     runs = of_kind(results, codec.KIND)
     if not len(runs):
         return pd.DataFrame()
-    keys = [c for c in ("distilmos", "stoi", "pesq", "si_sdr", "sim") if c in runs]
+    keys = [c for c in ("distilmos", "stoi", "pesq", "sim") if c in runs]
     rows = runs.groupby("row", sort=False)[keys].mean()
     counts = runs.groupby("row")[["errors", "words"]].sum()
     rows["texts"], rows["wer"] = runs.groupby("row").size(), counts["errors"] / counts["words"]
     rows["times"] = rows["wer"] / max(rows.loc[codec.RECORDING, "wer"], 1e-9)
-    rows.loc[codec.RECORDING, ["stoi", "pesq", "si_sdr", "sim"]] = np.nan  # compared with itself
+    rows.loc[codec.RECORDING, ["stoi", "pesq", "sim"]] = np.nan  # compared with itself
     return rows
 
 
