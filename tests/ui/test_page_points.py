@@ -96,11 +96,14 @@ def saved(page, button):
 
 def test_8_a_first_visitor_is_led_through_the_recorded_run_and_may_skip_it(page):
     page.wait_for_selector("#tour-skip", state="visible")
+    position = "getComputedStyle(document.querySelector('#tour')).position"
+    assert page.evaluate(position) != "sticky"  # an offer goes away when scrolled, a tour that plays stays in sight
     assert len(page.query_selector_all(".lane .map")) >= 2
     shot(page, "first")
     page.focus("#tour-next")
     page.keyboard.press("Enter")
     page.wait_for_function("TTSD.deck.playing")
+    assert page.evaluate(position) == "sticky"
     seen = page.evaluate(
         "async () => { const seen = new Set(); for (let i = 0; i < 14; i++) {"
         " seen.add(document.querySelector('.tour-picture').innerText.split('\\n')[1]);"

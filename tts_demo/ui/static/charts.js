@@ -69,16 +69,16 @@
   TTSD.scatter = (root, p) => {   // lower left is better: faster and better understood
     const box = h("div", { class: "chart" }, h("div", { class: "chart-head" }, h("h4", {}, p.title), h("small", {}, p.hint)));
     const svg = s("svg", { role: "img", "aria-label": `${p.title}: ` + p.points.map(([x, y, name]) => `${name} ${x.toFixed(2)}, ${Math.round(100 * y)} %`).join("; ") });
-    box.append(svg); root.append(box);
+    box.append(svg, h("p", { class: "quiet" }, `Across: ${p.x_label}; upwards: ${p.y_label}; lower left is better. Filled: no other setting beats it in both.`)); root.append(box);
     const draw = () => {
-      const w = box.clientWidth, height = 230, left = 46, right = 16, top = 14, bottom = 40;
+      const w = box.clientWidth, height = 220, left = 46, right = 16, top = 14, bottom = 30;
       if (!w) return;
       svg.setAttribute("viewBox", `0 0 ${w} ${height}`); svg.setAttribute("height", height);
       const xs = Math.max(...p.points.map((q) => q[0])) * 1.15, ys = Math.max(...p.points.map((q) => q[1])) * 1.2 || 1;
       const x = (v) => left + (w - left - right) * v / xs, y = (v) => height - bottom - (height - top - bottom) * v / ys;
-      const parts = [s("text", { x: (left + w - right) / 2, y: height - 4, "text-anchor": "middle" }, `${p.x_label}, ${p.y_label} upwards; lower left is better`)];
+      const parts = [];
       for (const t of ticks(ys, 3)) parts.push(s("line", { x1: left, x2: w - right, y1: y(t), y2: y(t), class: "grid" }), s("text", { x: left - 7, y: y(t) + 4, "text-anchor": "end" }, `${+(100 * t).toFixed(1)} %`));
-      for (const t of ticks(xs, 4)) parts.push(s("text", { x: x(t), y: height - 22, "text-anchor": "middle" }, `${+t.toFixed(2)}`));
+      for (const t of ticks(xs, 4)) parts.push(s("text", { x: x(t), y: height - 10, "text-anchor": "middle" }, `${+t.toFixed(2)}`));
       const best = (q) => !p.points.some((o) => o !== q && o[0] <= q[0] && o[1] <= q[1]);   // none beats it in both
       const taken = p.points.map(([px, py]) => [x(px) - 6, x(px) + 6, y(py)]);   // no label is put on a point or on another
       for (const q of [...p.points].sort((a, b) => best(b) - best(a))) {

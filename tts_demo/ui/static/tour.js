@@ -35,7 +35,7 @@
       clearTimeout(timer); unmark(); deck.quiet(); picture.replaceChildren();
       if (at < 0) list = steps(lanes());
       if (to >= list.length) { end(); return; }
-      at = to; root.hidden = false;
+      at = to; root.hidden = false; root.classList.add("playing");
       const { lane, mark, words: text } = list[at], card = lane ? document.querySelector(`[data-id="${CSS.escape(lane.id)}"]`) : document, target = card && card.querySelector(mark);
       say(text);
       if (target) target.classList.add("toured");
@@ -50,7 +50,7 @@
     const end = () => {
       clearTimeout(timer); unmark();
       if (at >= 0) { deck.quiet(); const run = document.getElementById("run"); if (run) run.focus({ preventScroll: true }); }
-      at = -1; root.hidden = true; store.note("toured", true);
+      at = -1; root.hidden = true; root.classList.remove("playing"); store.note("toured", true);
     };
     const offer = () => {
       const there = lanes().length > 0 && !!TTSD.form.value();
