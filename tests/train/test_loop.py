@@ -185,6 +185,32 @@ def test_a_module_may_begin_with_another_until_it_has_been_published_itself(tmp_
     ]
 
 
+class JudgedTask(LineTask):
+    """With a helper that learns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.helpers = {"judge": nn.Linear(3, 1)}
+
+    def loss(self, batch: torch.Tensor, step: int):
+        return (self.helpers["judge"](torch.ones(3)) - 5).square().sum() + self.model(batch).square().mean(), {}
+
+
+def test_helpers_go_on_where_an_earlier_run_left_them(tmp_path: Path) -> None:
+    """And learn on; unasked they are neither kept nor looked for."""
+    left = tmp_path / "helpers"
+    run = lambda task, **more: fit(task, TrainOptions(data=tmp_path, out=tmp_path / "a", work=tmp_path / "w", **more))
+    run(JudgedTask())
+    assert not left.exists()
+    first, second = JudgedTask(), JudgedTask()
+    run(first, settings={"helpers": str(left)})
+    weight = second.helpers["judge"].weight
+    torch.testing.assert_close(weight, JudgedTask().helpers["judge"].weight)
+    run(second, settings={"helpers": str(left)}, steps=1, lr=1e-9)
+    torch.testing.assert_close(weight, first.helpers["judge"].weight, atol=2e-3, rtol=0)  # kept in float16
+    assert weight.requires_grad and not torch.allclose(weight, JudgedTask().helpers["judge"].weight, atol=0.02)
+
+
 def test_a_batch_without_a_finite_gradient_is_left_out(tmp_path: Path) -> None:
     """The square root of nothing: a loss that is finite, and a gradient that is not."""
     task, spoilt = LineTask(), 5

@@ -4,7 +4,9 @@ A recipe is a ``Task``: what it trains, how it makes batch number ``step`` (a pu
 resumed run sees what an unbroken one would), its loss and its held-out scores. ``fit`` does the rest.
 
 ``--set start=published`` begins with the published weights of what the recipe trains, and the card tells what made
-them. ``--set optimiser=muon`` trains the matrices inside blocks and adapters with Muon, all else with AdamW.
+them. ``--set helpers=DIR`` begins with the discriminators and probes that an earlier run left there and leaves its own:
+adversarial training in pieces. ``--set optimiser=muon`` trains the matrices inside blocks and adapters with Muon, all
+else with AdamW.
 """
 
 from __future__ import annotations
@@ -115,6 +117,7 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dic
     steps, peak = options.steps or task.steps, options.lr or task.lr
     begins = task.goes_on or options.settings.get("start") in ("published", "wider")
     began = _begin(task, options) if begins else {}
+    _begin_helpers(task, options)
     everything = nn.ModuleDict(
         {**{f"m_{k}": v for k, v in task.modules.items()}, **{f"h_{k}": v for k, v in task.helpers.items()}}
     ).to(options.device)
@@ -211,11 +214,28 @@ def _begin(task: Task, options: TrainOptions) -> dict[str, str]:
     sources = {name: name if here[name] else task.follows.get(name, name) for name in task.modules}
     for name, module in task.modules.items():
         if not task.loads_published:
-            learns = [p.requires_grad for p in module.parameters()]
-            checkpoints.load_module(options.checkpoint, sources[name], module)
-            for parameter, wanted in zip(module.parameters(), learns):
-                parameter.requires_grad_(wanted)
+            _load(options.checkpoint, sources[name], module)
     return {name: checkpoints.how_it_was_made(options.checkpoint, source) for name, source in sources.items()}
+
+
+def _begin_helpers(task: Task, options: TrainOptions) -> None:
+    """Give the helpers of the task the weights that an earlier run left, where there are any."""
+    from .. import checkpoints
+
+    folder = Path(options.settings.get("helpers", ""))
+    for name, module in task.helpers.items() if options.settings.get("helpers") else ():
+        if checkpoints.available(folder, f"{task.name}-{name}"):
+            _load(folder, f"{task.name}-{name}", module)
+
+
+def _load(root: Path, name: str, module: nn.Module) -> None:
+    """The weights of ``name`` into a module, of which what learns goes on learning."""
+    from .. import checkpoints
+
+    learns = [p.requires_grad for p in module.parameters()]
+    checkpoints.load_module(root, name, module)
+    for parameter, wanted in zip(module.parameters(), learns):
+        parameter.requires_grad_(wanted)
 
 
 def _train_mode(module: nn.Module) -> None:
@@ -237,6 +257,8 @@ def publish(
     for folder, module in task.modules.items():
         before = {"begun with": began[folder]} if began.get(folder) else {}
         checkpoints.save_module(options.out, folder, module, facts=facts | before, scores=scores, log=log)
+    for name, module in task.helpers.items() if options.settings.get("helpers") else ():
+        checkpoints.save_module(options.settings["helpers"], f"{task.name}-{name}", module, facts=facts)
 
 
 def command_line(name: str, options: TrainOptions) -> str:
