@@ -317,8 +317,9 @@ def test_evaluate_and_bench_append_records_and_report_reads_them(
     shown = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert shown["baseline"]["texts"] == 1
     monkeypatch.setattr("tts_demo.measure.speed.Bench.kv_bytes", lambda self, row: {"kv_12s": 1, "kv_20s": 2})
-    assert run("bench", *place_of, "--seconds", "0.5", "--rounds", "1") == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["rows"]["baseline"]["lm_gain"] > 0
+    assert run("bench", *place_of, "--seconds", "0.5", "--rounds", "1", "--parts") == 0
+    shown = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert shown["rows"]["baseline"]["lm_gain"] > 0 and shown["operators"]["baseline"]["a step"] > 20
     lines = [json.loads(line) for line in Path(records).read_text().splitlines()]
     assert [line["kind"] for line in lines] == ["quality", "speed"] and lines[0]["checkpoint"] == lines[1]["checkpoint"]
     assert run("report", "--records", records, "-o", str(tmp_path / "page.md")) == 2

@@ -147,6 +147,20 @@ def test_a_sampler_on_graphs_draws_the_same(sampling, forbidden, monkeypatch):
                 for each in (sampler, plain)
             )
             assert one.tolist() == two.tolist()
-            laws = [each.law(logits, sampling, forbid, history).full(30) for each in (sampler, plain)]
-            assert torch.allclose(*laws, atol=1e-6)
-    assert len(sampler.graphs.keys) == 4
+            laws = [each.law(logits, sampling, forbid, history) for each in (sampler, plain)]
+            assert torch.allclose(*(law.full(30) for law in laws), atol=1e-6)
+            drawn = [each.draw(laws[1], torch.Generator().manual_seed(seed)).tolist() for each in (sampler, plain)]
+            assert drawn[0] == drawn[1]
+    assert len(sampler.graphs.keys) in (5, 6)  # a draw's shapes are those of the law
+
+
+def test_more_settings_than_are_worth_a_graph_run_as_plain_code():
+    sampler, logits = Sampler(SharedGraphs(enabled=False, most=5)), torch.randn(1, 30)
+    for step in range(20):
+        sampling = Sampling(0.1 + 0.05 * step)
+        drawn = [
+            each.token(logits, sampling, torch.Generator().manual_seed(step)).tolist()
+            for each in (sampler, Sampler(None))
+        ]
+        assert drawn[0] == drawn[1]
+    assert len(sampler.graphs.keys) == 5

@@ -45,6 +45,10 @@ def test_every_round_is_a_record(measured):
     assert base["lm_gain"] > 0 and base["frames_per_step"] == 1 and tldr["frames_per_step"] > 3.5
     assert 0 < base["ceiling_share"] < 1.5 and 0 < base["first_frame_ms"] < 1000 * base["lm_rtf"] * 0.5
     assert table.loc[speed.PEER, "ours_over_peer"] > 0 and table.loc[speed.PEER, "rounds"] == 2
+    assert (
+        all(0.2 < base[f"pass_of_{n}"] < 20 for n in (2, 4, 8))
+        and "pass_of_2" not in bench.records.read()[1]["figures"]
+    )
     record = bench.records.read()[0]
     assert record["checkpoint"] == "random weights" and record["text"] == "0.5 s, eager" and record["machine"]
 

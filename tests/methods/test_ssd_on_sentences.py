@@ -70,7 +70,7 @@ def test_at_tolerance_0_the_tokens_of_real_sentences_are_the_baselines(stack, mo
     assert chance(baseline, exact) > 0.002
     # And it would be seen if nobody judged: the draft's own law, three tokens of four.
     monkeypatch.setattr(
-        "tts_demo.methods.ssd.method.verify",
+        "tts_demo.methods.ssd.verify.verify",
         lambda drafted, p, q, tolerance, generator: (
             drafted.tolist() + Distribution(q.weights[-1:], q.ids[-1:]).draw(generator).tolist()
         ),

@@ -32,6 +32,8 @@ FIGURES = {
     "kv_small_12s": 1.0,
     "first_frame_ms": 9.0,
     "frames_per_step": 2.0,
+    "pass_of_2": 1.25,
+    "pass_of_4": 1.5,
 }
 
 
@@ -64,6 +66,7 @@ def test_one_command_writes_the_page_the_table_and_the_plot(tmp_path: Path, caps
     assert rows[:2] == ["Natural recordings", "Teacher"] and len(rows) == 2 + len(defaults()) + 1
     assert all(f"`{row.method.name}`" in small for row in defaults()) and "Fastest within" in rows[-1]
     assert (tmp_path / results.PLOT).read_text().count("<svg ") == 1
+    assert "here, in passes over a single one: 2 1.25, 4 1.50." in whole
     assert "load average of 1.0" in small and "LM-RTF" not in small, "times of different minutes are not side by side"
     assert "Not measured in this set: Codec" in whole and "../../assets" in whole and "3 texts a row" in small
 

@@ -82,9 +82,10 @@ class BufferPool:
 class SharedGraphs:
     """Graphs of functions that keep nothing between calls: one for each key, used by all runs in turn."""
 
-    def __init__(self, enabled: bool = True) -> None:
-        """enabled: as for ``BufferPool``."""
-        self._enabled = enabled
+    def __init__(self, enabled: bool = True, most: int = 64) -> None:
+        """enabled: as for ``BufferPool``. most: keys behind so many run as plain code: every temperature that somebody
+        sets is a key, and a graph's memory is never given back."""
+        self._enabled, self._most = enabled, most
         self._graphs: dict[Hashable, CUDAGraphed] = {}
         self._guard = threading.Lock()
 
@@ -97,5 +98,7 @@ class SharedGraphs:
         caller's own."""
         with self._guard:
             if key not in self._graphs:
+                if len(self._graphs) >= self._most:
+                    return function(*inputs)
                 self._graphs[key] = CUDAGraphed(function, enabled=self._enabled)
             return self._graphs[key](*inputs).clone()

@@ -86,7 +86,7 @@ class LanguageModel(nn.Module):
 
     @cached_property
     def sampler(self) -> Sampler:
-        """What draws the tokens of every method."""
+        """What the methods draw their tokens with."""
         return Sampler(shared_graphs(self.device, self.graphed))
 
     def prefix(self, text_ids: Tensor, labels: tuple[str, ...], speaker: Tensor | None, prompt_codes: Tensor) -> Prefix:

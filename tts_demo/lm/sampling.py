@@ -3,7 +3,7 @@ sync."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -183,8 +183,8 @@ def free_to_ask(device: torch.device) -> bool:
 
 
 class Sampler:
-    """``sample`` and ``distribution`` as they are, or as one CUDA graph each where steps run as graphs: random numbers
-    are drawn before."""
+    """``sample``, ``distribution`` and a draw from one as they are, or as one CUDA graph each where steps run as
+    graphs: random numbers are drawn before."""
 
     def __init__(self, graphs: SharedGraphs | None) -> None:
         self.graphs = graphs
@@ -218,7 +218,14 @@ class Sampler:
         weights, ids = self._run(("law", sampling), both, logits, history, forbid)
         return Distribution(weights, ids.long())
 
-    def _run(self, name: tuple[str, Sampling], function: Callable[..., Tensor], *given: Tensor | None) -> Tensor:
+    def draw(self, law: Distribution, generator: torch.Generator | None = None) -> Tensor:
+        """As ``Distribution.draw``: [...]."""
+        if self.graphs is None:
+            return law.draw(generator)
+        pick = lambda weights, ids, noise: ids.gather(-1, (weights / noise).argmax(-1, keepdim=True))[..., 0]
+        return self._run(("draw",), pick, law.weights, law.ids, exponential(law.weights, generator))
+
+    def _run(self, name: tuple[Hashable, ...], function: Callable[..., Tensor], *given: Tensor | None) -> Tensor:
         shapes = tuple(None if t is None else tuple(t.shape) for t in given)
 
         def of_those_there(*tensors: Tensor) -> Tensor:

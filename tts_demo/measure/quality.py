@@ -201,7 +201,8 @@ def _work(setup: Setup, threads: int, until: float, todo: list[Job], count: Any)
 def plan(evaluation: Evaluation, todo: list[Job], processes: int) -> str:
     """What is to do, a line a row, and how long it takes a machine that does nothing else, by the processor's seconds
     that runs took on this one."""
-    here = [r for r in evaluation.records.read() if r["machine"] == evaluation.where.machine]
+    here, kinds = evaluation.records.read(), {job.kind for job in todo}
+    here = [r for r in here if r["machine"] == evaluation.where.machine and r["kind"] in kinds]
     here = [record for record in here if "cpu_seconds" in record["figures"]]
     costs: dict[tuple[str, ...], list[float]] = {}  # of a row, and of all of its kind
     for record in here:

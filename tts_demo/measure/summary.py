@@ -164,7 +164,7 @@ def changed(label: str) -> list[str]:
     name, *words = label.split()
     usual = find(name).Options()
     pairs = [word.split("=", 1) for word in words]
-    return [f"{dial} {value}".replace("_", " ") for dial, value in pairs if str(getattr(usual, dial)) != value]
+    return [f"{dial} {value}".replace("_", " ") for dial, value in pairs if str(getattr(usual, dial, None)) != value]
 
 
 def trade_off(results: Results) -> list[Point]:

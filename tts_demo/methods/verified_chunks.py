@@ -93,7 +93,7 @@ class VerifiedChunks(SSD):
         """The heads do not know each other's tokens, nor how often those were said: they draw all at once."""
         logits = torch.cat(self.extra(state.features[-1][-1:], length)).float()
         p = self.lm.sampler.law(logits, state.sampling, state.forbidden(length))
-        drafted = p.draw(state.generator)
+        drafted = self.lm.sampler.draw(p, state.generator)
         recent = torch.cat([self._recent(state), drafted]) if self._may_repeat(state, length) else None
         return drafted, p, recent
 

@@ -139,9 +139,14 @@ def earlier(records: list[dict[str, Any]], now: Results) -> str:
             sets.append(newest(left))
         except UserError:
             break
-    columns = [Column(row.label, f"`{row.label}`", 100, 1) for row in defaults()]
-    rows = [(s.where["checkpoint"], s.quality["wer"].to_dict()) for s in sets]
-    told = "WER % of the same rows with these weights and with earlier ones, newest first.\n\n"
+    labels, rows = [row.label for row in defaults()], []
+    for s in sets:
+        found = {f"{x}{end}": s.quality.loc[x, f"wer{end}"] for x in labels for end in ("", "_low", "_high")}
+        rows.append((s.where["checkpoint"], found | {"texts": s.quality.loc[labels, "texts"].min()}))
+    columns = [TEXTS, *(Column(x, f"`{x}`", 100, 1, interval=True) for x in labels)]
+    told = (
+        "WER % of the same rows with these and with earlier weights, newest first; texts: of the row with fewest.\n\n"
+    )
     return told + table("checkpoint", columns, rows) if len(sets) > 1 else ""
 
 

@@ -8,6 +8,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from tts_demo.codec.ears import Ears, EarsConfig
 from tts_demo.codec.model import Codec
@@ -18,7 +19,7 @@ from tts_demo.lm.masks import prefix_mask
 from tts_demo.methods.dcar import Dcar
 from tts_demo.methods.dcar.heads import Heads
 from tts_demo.train import RECIPES
-from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
+from tts_demo.train.data.sequences import SpeechBatch, prefix_batch, speech_targets
 from tts_demo.train.recipes.dcar_heads import IGNORE, HeadsTask, head_targets, head_weights
 from tts_demo.train.recipes.dcar_policy import GROUP, UPDATES, PolicyTask, Utterances, guidance_profile
 from tts_demo.train.recipes.dcar_reward import PhonemeErrors
@@ -94,6 +95,20 @@ def test_the_heads_recipe_learns_every_offset_and_leaves_the_base_alone(tiny_lm,
     assert losses.shape == right.shape == (7,) and right.min() > at_first.max() + 0.3
     lora.detach(lm.backbone)
     assert all(torch.equal(value, before[key]) for key, value in lm.state_dict().items())
+
+
+def test_what_the_base_teaches_each_head_is_about_the_same_tokens(tiny_lm, monkeypatch):
+    """A base that is sure of what is said teaches what the recording does: rows and heads are not mixed up."""
+    lm, task = copy.deepcopy(tiny_lm), HeadsTask.__new__(HeadsTask)
+    task.lm, task.base, task.heads, task.weights = lm, lm, Heads(lm), head_weights(6, base=3.0)
+    sure = lambda lm, batch, heard: 1e4 * F.one_hot(speech_targets(batch, lm.config.eos, 0), lm.config.vocab).float()
+    monkeypatch.setattr("tts_demo.train.recipes.dcar_heads.base_logits", sure)
+    found = []
+    for task.distil in (0.0, 1.0):
+        torch.manual_seed(0)
+        found.append(task.loss(counting_batch(lm, 12, seed=1), 0)[0].item())
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+    assert head_weights(2, 3.0) == pytest.approx([3 / 4.9, 1 / 4.9, 0.9 / 4.9])
 
 
 @pytest.mark.parametrize("size", [1, 3, 7])

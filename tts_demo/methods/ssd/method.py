@@ -215,7 +215,7 @@ class SSD(Method):
             history = recent[None, i:] if recent is not None else None
             forbid = state.start.ending.forbid(state.emitted + i)
             drawn_from.append(self.lm.sampler.law(draft.logits(features), state.sampling, forbid, history))
-            feed = drawn_from[-1].draw(state.generator)
+            feed = self.lm.sampler.draw(drawn_from[-1], state.generator)
             drafted.append(feed)
             if recent is not None:
                 recent = torch.cat([recent, feed])

@@ -2,7 +2,7 @@
 
 The base head stays frozen and keeps its term in the loss, so that LoRA may not spoil it. The paper weighs all heads
 alike, in a model that learns them from the start; beside a LoRA of a base that is done, six new heads pull it away from
-what it says next (held out, top-1 .39 for .49), so the base head weighs ``--set base=3`` times as much here and a
+what it says next, so the base head weighs ``--set base=3`` times as much here and a
 later head less than the one before it. ``--set distil=0.6`` mixes in cross-entropy to the law that the frozen base has
 of a token once it has heard all before it: averaged over those, it is the law that a head must have. Some input tokens
 are replaced at random, as in the base model's recipe: chunks are drawn blindly, and err.
@@ -73,15 +73,15 @@ class HeadsTask(Task):
     def loss(self, batch: SpeechBatch, step: int) -> tuple[Tensor, dict[str, float]]:
         heard = add_noise(batch.codes[..., 0], self.lm.config.speech_codes, NOISE)
         said, targets, logits = self.said(batch, heard)
-        truth = sum(w * entropy(x, targets[about]) for w, (about, x) in zip(self.weights, logits))
-        parts = {"ce": truth.item()}
+        each = [entropy(x, targets[about]) for about, x in logits]
+        truth = sum(w * loss for w, loss in zip(self.weights, each))
+        parts = {"base": each[0].item(), "second": each[1].item(), "last": each[-1].item()}
         if self.base is None:
             return truth, parts
         with torch.no_grad():
             law = base_logits(self.base, batch, heard)[said].float().softmax(-1)  # [N, V]
-        distil = [entropy(x, law[about]) for about, x in logits]
-        parts |= {"base": distil[0].item(), "second": distil[1].item(), "last": distil[-1].item()}
-        return (1 - self.distil) * truth + self.distil * sum(w * d for w, d in zip(self.weights, distil)), parts
+        distil = sum(w * entropy(x, law[about]) for w, (about, x) in zip(self.weights, logits))
+        return (1 - self.distil) * truth + self.distil * distil, parts | {"distil": distil.item()}
 
     def said(self, batch: SpeechBatch, heard: Tensor) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
         """Which rows [B, F + 1] say something after the tokens ``heard`` [B, F], the target of each such row [N], and

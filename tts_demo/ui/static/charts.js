@@ -69,7 +69,7 @@
   TTSD.scatter = (root, p) => {   // lower left is better: faster and better understood
     const box = h("div", { class: "chart" }, h("div", { class: "chart-head" }, h("h4", {}, p.title), h("small", {}, p.hint)));
     const svg = s("svg", { role: "img", "aria-label": `${p.title}: ` + p.points.map(([x, y, name]) => `${name} ${x.toFixed(2)}, ${Math.round(100 * y)} %`).join("; ") });
-    box.append(svg, h("p", { class: "quiet" }, `Across: ${p.x_label}; upwards: ${p.y_label}; lower left is better. Filled: no other setting beats it in both.`)); root.append(box);
+    box.append(svg, h("p", { class: "quiet" }, `Across: ${p.x_label}; upwards: ${p.y_label}; lower left is better. Filled: the baseline, and what no other setting beats in both.`)); root.append(box);
     const draw = () => {
       const w = box.clientWidth, height = 220, left = 46, right = 16, top = 14, bottom = 30;
       if (!w) return;
