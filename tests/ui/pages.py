@@ -69,6 +69,8 @@ def upload(page, path):
     page.set_input_files("#voice-file", str(path))
     page.wait_for_selector("#voice-note:has-text('of speech')")
     page.check("#consent")
+    drawn = "getComputedStyle(document.querySelector('#consent')).appearance"
+    assert page.evaluate(drawn) == "auto"  # else a tick is not seen
 
 
 def speak(page, press=True):
