@@ -332,7 +332,9 @@ class _Run:
         for state, first, end in finished:
             with torch.inference_mode():
                 replay = method.replay(state)
-            weights = capture(replay.decoder, replay.x, replay.positions, replay.mask, replay.rows, state.prefix.text)
+            weights = capture(
+                replay.decoder, replay.x, replay.positions, replay.mask, replay.rows, state.prefix.text, replay.moved
+            )
             start = np.minimum(first + np.asarray(replay.first_frame), end)
             stop = np.minimum(start + np.asarray(replay.frames_of), end)
             rate = self.stack.frame_rate

@@ -7,7 +7,7 @@ import torch
 
 from tts_demo.lm import text_position
 from tts_demo.lm.masks import prefix_mask
-from tts_demo.lm.text_position import GUIDED, TextPosition
+from tts_demo.lm.text_position import BEHIND, DISTANCE, GUIDED, TextPosition, displaced
 
 
 def looks(place: TextPosition, symbol: int, sharp: float = 6.0) -> None:
@@ -84,3 +84,31 @@ def test_what_is_looked_at_is_the_attention_of_the_first_head(tiny_lm, tiny_pref
     _, weights = decoder.full(x[None], torch.arange(n + 1), mask, place.window(3))
     expected = weights[1, 0, n] / weights[1, 0, n].sum()
     torch.testing.assert_close(place._attention, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_what_stands_before_speech_is_always_as_far_away():
+    """However far the run has come: the symbol being spoken, the speaker before the first visible one, TASK and prompt
+    behind the last; so no two kinds of columns fall on the same positions."""
+    start, symbols, prompt, reach = 2, 900, 7, 30
+    fixed = start + symbols + 1 + prompt
+    for spoken, place in ((0, 0), (40, 10), (400, 130), (30_000, 899)):
+        by = [int(b) for b in displaced(start, fixed, prompt, reach, torch.tensor(place), torch.tensor(spoken))]
+        here = fixed + spoken
+        assert here - (start + place + by[1]) == DISTANCE + prompt
+        assert here - (start - 1 + by[0]) == DISTANCE + prompt + min(place, reach) + 1
+        assert here - (fixed - 1 + by[2]) == min(spoken, BEHIND) + 1
+        last_symbol, task = start + place + reach + by[1], start + symbols + by[2]
+        assert last_symbol < task
+
+
+def test_a_prefix_that_moved_is_one_that_was_put_there(tiny_lm, tiny_prefix):
+    """Keys turned in the cache are keys of a pass at other positions, in any order of moves."""
+    decoder, x, count = tiny_lm.decoder, tiny_prefix.x[None], len(tiny_prefix.x)
+    moved, put = (decoder.new_ring(count, 30, 0, 10) for _ in range(2))
+    decoder.forward(x, moved, 0)
+    decoder.forward(x, put, torch.arange(count) + 5)
+    for by in (300, -2, 5):
+        moved.move(slice(0, count), decoder.turn(torch.tensor(by)))
+    torch.testing.assert_close(moved.k[:, :, :, :count], put.k[:, :, :, :count], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(moved.v, put.v, atol=1e-5, rtol=1e-5)
+    assert moved.nbytes == put.nbytes * 3 // 2

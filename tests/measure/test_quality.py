@@ -148,6 +148,7 @@ def test_thirds_of_a_text_are_aligned_as_a_whole() -> None:
     assert analyses.thirds(text, text) == [[0, 3]] * 3
     assert analyses.thirds(text, "a b c d e f g") == [[0, 3], [0, 3], [2, 3]]
     assert analyses.thirds(text, "x b c d e f g h i j") == [[1, 3], [0, 3], [1, 3]]
+    assert analyses.thirds("a " * 600, "a " * 590) == [[0, 120]] * 4 + [[10, 120]]
 
 
 def test_analyses_are_records_like_any_other(evaluation: Evaluation, cases: list[Case]) -> None:
@@ -163,4 +164,7 @@ def test_analyses_are_records_like_any_other(evaluation: Evaluation, cases: list
     aligned, long = evaluation.records.read()[0]["figures"], evaluation.records.read()[-1]["figures"]
     assert set(aligned) == {*analyses.SCORES, "cpu_seconds"}
     assert long["thirds"] == [[0, 2], [0, 1], [1, 1]] and long["kv_peak"] > 0
-    assert analyses.lasting()[0].method.name == "baseline" and len(analyses.lasting()) > 1
+    lasting = analyses.lasting()
+    assert lasting[0].method.name == "baseline" and len(lasting) > 1
+    whole = [job.case for job in analyses.jobs([], cases, lasting) if job.case.id.startswith("all")]
+    assert len(whole) == analyses.VOICES and len(whole[0].text) > 4 * len(todo[2].case.text)

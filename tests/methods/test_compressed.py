@@ -224,7 +224,7 @@ def test_text_through_a_window_evicting_equals_masking(windowed, tiny_lm, group)
     state = start(windowed, prefix, max_frames=150, window=30, group=group, text=4)
     tokens, hidden = finish(windowed, state)
     replay = windowed.replay(state)
-    full = replay.decoder.full(replay.x[None], replay.positions, replay.mask)[0][0, replay.rows]
+    full = replay.decoder.full(replay.x[None], replay.positions, replay.mask, moved=replay.moved)[0][0, replay.rows]
     torch.testing.assert_close(full, hidden, atol=1e-4, rtol=1e-4)
     text = prefix.text
     assert len(state.indices) == 149 and sorted(set(state.indices))[0] == 0 and len(set(state.indices)) > 1

@@ -151,11 +151,20 @@ def test_long_form_alignment_and_choices_have_their_tables() -> None:
             {"thirds": [[1, 10], [1, 10], [2, 10]], "seconds": 60.0, "cut": False, "kv_peak": 1e6},
             analyses.LONG,
         ),
+        record(
+            BASE,
+            "all-1",
+            {"thirds": [[1, 10], [9, 10], [2, 10], [9, 10], [3, 10]], "seconds": 300.0, "cut": False, "kv_peak": 1e6},
+            analyses.LONG,
+        ),
         record(BASE, "t0", dict.fromkeys(analyses.SCORES, 0.5), analyses.ALIGNMENT),
         record(OTHER, "t9", {"errors": 1, "words": 9, "stats": {"chunk_sizes": {"2": 1, "4": 1}}}),
     ]
     shown = results.render(summary.newest(everything() + more))
-    assert "| `baseline` | 1 | 60 | 0 | 1 | 10 | 10 | 20 | 2 |" in shown
+    assert (
+        "| `baseline` | 1 | 60 | 0 | 1 | 10 | 10 | 20 | 2 |\n| `baseline` | 1 | 300 | 0 | 1 | 10 | 20 | 30 | 3 |"
+        in shown
+    )
     assert "| `baseline` | 0.5 | 0.5 | 0.5 | 1 |" in shown and "| `tldr patch_size=4` | 3 | 0 | 50 | 0 | 50 |" in shown
 
 

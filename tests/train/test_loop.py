@@ -19,7 +19,7 @@ from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.config import SpeakerConfig, UserError
 from tts_demo.lm.block import training_forward
 from tts_demo.train.loop import SPOILT, Task, TrainOptions, command_line, fit, learning_rate
-from tts_demo.train.optimiser import Muon, orthogonal
+from tts_demo.train.optimiser import Muon, optimiser_of, orthogonal
 from tts_demo.train.state import Batches
 
 
@@ -209,6 +209,23 @@ def test_helpers_go_on_where_an_earlier_run_left_them(tmp_path: Path) -> None:
     run(second, settings={"helpers": str(left)}, steps=1, lr=1e-9)
     torch.testing.assert_close(weight, first.helpers["judge"].weight, atol=2e-3, rtol=0)  # kept in float16
     assert weight.requires_grad and not torch.allclose(weight, JudgedTask().helpers["judge"].weight, atol=0.02)
+
+
+@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+def test_quicker_helpers_learn_at_their_own_rate_and_are_clipped_apart(tmp_path: Path, optimiser: str) -> None:
+    """AdamW's first step is as long as its rate, and a huge gradient of one side leaves the other's as it was."""
+    moved = {}
+    for times in (1.0, 8.0):
+        task = JudgedTask()
+        task.quicker = {"judge": times}
+        before = task.helpers["judge"].weight.detach().clone()
+        options = {"work": tmp_path / f"{optimiser}{times}", "settings": {"optimiser": optimiser}}
+        fit(task, TrainOptions(data=tmp_path, out=tmp_path / "a", steps=1, lr=1e-4, **options))
+        moved[times] = (task.helpers["judge"].weight - before).abs().mean().item()
+    assert moved[8.0] == pytest.approx(8 * moved[1.0], rel=0.02)
+    loud, quiet = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))
+    adam = optimiser_of([loud, quiet], [], 0.1, [([quiet], 3.0)])
+    assert [(len(g["params"]), g.get("times", 1.0)) for g in adam.param_groups] == [(1, 1.0), (1, 3.0)]
 
 
 def test_a_batch_without_a_finite_gradient_is_left_out(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .decoder import Decoder
+from .decoder import Decoder, Moved
 
 BAND = 0.1  # half width of the diagonal band, as a share of the text
 HEADS = 4  # heads that the scores are averaged over
@@ -74,10 +74,13 @@ def clearest(weights: np.ndarray) -> np.ndarray:
     return w[np.argsort(-follows, kind="stable")[:HEADS]].mean(0)
 
 
-def capture(decoder: Decoder, x: Tensor, positions: Tensor, mask: Tensor, rows: Tensor, text: slice) -> np.ndarray:
-    """x [T, H], positions [T], mask [T, T], rows [R] -> weights [layers, heads, R, text]."""
+def capture(
+    decoder: Decoder, x: Tensor, positions: Tensor, mask: Tensor, rows: Tensor, text: slice, moved: Moved = ()
+) -> np.ndarray:
+    """x [T, H], positions [T], mask [T, T], rows [R], moved as for ``Decoder.full`` -> weights [layers, heads, R,
+    text]."""
     with torch.inference_mode():
-        _, weights = decoder.full(x[None].to(decoder.dtype), positions, mask, text)
+        _, weights = decoder.full(x[None].to(decoder.dtype), positions, mask, text, moved)
         return weights[:, :, rows].float().cpu().numpy()
 
 

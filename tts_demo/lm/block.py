@@ -63,10 +63,22 @@ def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, float("-inf"))[:, None]
 
 
-def attend_under(bias: Tensor) -> Attend:
+def attend_under(bias: Tensor, moved: Sequence[tuple[int, Rotation]] = ()) -> Attend:
     """Attention with ``bias`` added to the scores, written out: with a mask, the CPU's fused attention takes twice the
-    time in training."""
-    return lambda q, k, v: torch.softmax(q @ k.transpose(-1, -2) + bias, -1).to(v.dtype) @ v
+    time in training. moved: see ``scores``."""
+    return lambda q, k, v: torch.softmax(scores(q, k, moved) + bias, -1).to(v.dtype) @ v
+
+
+def scores(q: Tensor, k: Tensor, moved: Sequence[tuple[int, Rotation]] = ()) -> Tensor:
+    """q [B, A, T, D], k [B, A, S, D] -> [B, A, T, S]. moved: of the first columns, how many and the rotation of the
+    queries that makes each row see them elsewhere than they stand, then of the next ones, and so on."""
+    if not moved:
+        return q @ k.transpose(-1, -2)
+    parts, start = [], 0
+    for count, turn in moved:
+        parts.append(rotate(q, *turn) @ k[:, :, start : start + count].transpose(-1, -2))
+        start += count
+    return torch.cat([*parts, q @ k[:, :, start:].transpose(-1, -2)], -1)
 
 
 def block(
@@ -96,16 +108,21 @@ def training_forward(
     rows: slice = slice(0),
     columns: slice = slice(0),
     dropout: float = 0.0,
+    moved: Sequence[tuple[int, Tensor]] = (),
 ) -> tuple[Tensor, list[Tensor]]:
     """x [B, T, H], positions [B, T], mask [B, T, T] (True = attend) -> hidden [B, T, H] after the final norm, and for
-    each layer in ``guided`` the log attention weights [B, R, C] of head 0 from ``rows`` to ``columns``."""
+    each layer in ``guided`` the log attention weights [B, R, C] of head 0 from ``rows`` to ``columns``. moved: of the
+    first columns, how many and how many positions later than they stand each row sees them [B, T], then of the next
+    ones, and so on."""
     dtype, config = compute_dtype(x), lm.config
     turn, bias, weights = rotation(config, positions, dtype), additive(mask, dtype), []
-    attend = attend_under(bias)
+    turns = [(count, rotation(config, -by, dtype)) for count, by in moved]
+    attend = attend_under(bias, turns)
 
     def observed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        scores = q[:, 0, rows].float() @ k[:, 0].float().transpose(1, 2)
-        weights.append((scores + bias[:, 0, rows].float()).log_softmax(-1)[..., columns])
+        of_rows = [(count, (cos[:, :, rows], sin[:, :, rows])) for count, (cos, sin) in turns]
+        found = scores(q[:, :1, rows].float(), k[:, :1].float(), of_rows)[:, 0]
+        weights.append((found + bias[:, 0, rows].float()).log_softmax(-1)[..., columns])
         return attend(q, k, v)
 
     for index, module in enumerate(lm.backbone.layers):

@@ -21,6 +21,7 @@ from .cache import KVCache
 from .graphs import buffer_pool
 from .linear import Projection, direction, direction_scale, unit_rms
 from .ring import RingCache
+from .rotary import turned
 from .workspace import Workspace
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 
 Observe = Callable[[int, Tensor, Tensor], None]  # layer, its query [B, T, A, D] and key [B, kv, S, D], both rotated
+Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]  # as ``Decoder._attend``
+Moved = Sequence[tuple[int, Tensor]]  # of the first columns, how many, and how much later each row sees them [T]; ...
 FEW = 16  # new tokens up to which a pass is a step: its causal bias is kept, and on CUDA it is a graph
 CAPACITY_STEP = 256  # pooled capacities are multiples of this, so that runs of about one length share buffers
 
@@ -265,11 +268,12 @@ class Decoder:
         mask: Tensor | None,
         observe: Observe | None = None,
         last: bool = False,
+        attend: Attend | None = None,
     ) -> Tensor:
         """All blocks and the final norm. rotation [T, D/2] or [B, T, D/2]; target: the buffer [layers, B, 2 kv, T, D]
         that takes the new keys and values (or, with ``slots``, the whole buffer); live: what is attended to; mask None:
-        causal."""
-        c, (batch, n, _) = self.config, x.shape
+        causal; attend: instead of ``_attend``."""
+        c, (batch, n, _), attend = self.config, x.shape, attend or self._attend
         heads = c.heads + c.kv_heads
         rotation = rotation.unsqueeze(-2)
         rotation = torch.cat(
@@ -291,7 +295,7 @@ class Decoder:
             if last and n > 1 and index == len(self.layers) - 1:
                 query, x, n = query[:, -1:], x.view(batch, n, -1)[:, -1], 1
                 bias = None if mask is None else bias[:, :, -(c.heads // c.kv_heads) :]
-            x = layer.out(self._attend(query, key, value, bias), x)
+            x = layer.out(attend(query, key, value, bias), x)
             x = self._feed_forward(layer, x)
         return self._final_norm(x).view(batch, n, -1)
 
@@ -351,17 +355,37 @@ class Decoder:
 
     @torch.no_grad()
     def full(
-        self, x: Tensor, positions: Tensor, mask: Tensor, capture: slice | None = None
+        self, x: Tensor, positions: Tensor, mask: Tensor, capture: slice | None = None, moved: Moved = ()
     ) -> tuple[Tensor, Tensor | None]:
         """Teacher-forced pass without a cache: x [1, T, H], positions [T], mask [T, T] -> hidden [1, T, H], and with
-        ``capture`` the attention weights of those columns, float32 [layers, A, T, columns]."""
+        ``capture`` the attention weights of those columns, float32 [layers, A, T, columns]. moved: of the first
+        columns, how many and how many positions later than they stand each row sees them [T], then of the next ones."""
         c, bias, captured = self.config, self._additive(mask, torch.float32), []
+        turns = [(count, self.turn(-by)[:, None]) for count, by in moved]
+
+        def scores(query: Tensor, key: Tensor) -> Tensor:
+            """query [1, T, A, D], key [1, kv, T, D] -> float32 [A, T, T]."""
+            key, parts, start = key[0].repeat_interleave(c.heads // c.kv_heads, 0).transpose(1, 2), [], 0
+            for count, turn in turns:
+                parts.append(turned(query, turn)[0].transpose(0, 1) @ key[:, :, start : start + count])
+                start += count
+            parts.append(query[0].transpose(0, 1) @ key[:, :, start:])
+            return torch.cat(parts, -1).float() * c.head_dim**-0.5 + bias
 
         def observe(index: int, query: Tensor, key: Tensor) -> None:
-            key = key[0].repeat_interleave(c.heads // c.kv_heads, 0)
-            scores = (query[0].transpose(0, 1) @ key.transpose(1, 2)).float() * c.head_dim**-0.5 + bias
-            captured.append(scores.softmax(-1)[:, :, capture].clone())
+            captured.append(scores(query, key).softmax(-1)[:, :, capture].clone())
+
+        def attend(query: Tensor, key: Tensor, value: Tensor, grouped: Tensor | None) -> Tensor:
+            values = value[0].repeat_interleave(c.heads // c.kv_heads, 0)
+            return (scores(query, key).softmax(-1).to(values.dtype) @ values).transpose(0, 1).flatten(1)
 
         kv = x.new_empty(c.layers, 1, 2 * c.kv_heads, x.shape[1], c.head_dim)
-        hidden = self._blocks(x, self.rotation[positions], kv, None, kv, mask, observe if capture is not None else None)
+        watch = observe if capture is not None else None
+        hidden = self._blocks(
+            x, self.rotation[positions], kv, None, kv, mask, watch, attend=attend if turns else self._attend
+        )
         return hidden, torch.stack(captured) if captured else None
+
+    def turn(self, by: Tensor) -> Tensor:
+        """by [...] positions, of either sign -> the rotation [..., D/2] that moves a key or a query so far on."""
+        return torch.where(by[..., None] < 0, self.rotation[by.abs()].conj(), self.rotation[by.abs()])

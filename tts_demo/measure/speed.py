@@ -185,8 +185,7 @@ def planned_rounds(row: Row) -> int:
 
 
 def plan(bench: Bench, rows: list[Row], rounds: int = 0) -> str:
-    """How long the missing rounds take a machine that does nothing else, by the processor's seconds that such runs took
-    on this one."""
+    """How long the missing rounds take an idle machine, by the processor's seconds that such runs took on this one."""
     here = [r for r in bench.records.read() if r["kind"] == KIND and r["machine"] == bench.where.machine]
     rates = [r["figures"]["cpu_seconds"] / float(r["text"].split()[0]) for r in here if "cpu_seconds" in r["figures"]]
     rate, todo = statistics.median(rates) if rates else USUAL_RATE, bench.missing(rows, rounds)

@@ -1,5 +1,4 @@
-"""Runs side by side in one process: each goes on to its next event in turn, so that all of them meet the same
-machine."""
+"""Runs side by side in one process, each to its next event in turn, so that all of them meet the same machine."""
 
 from __future__ import annotations
 

@@ -24,9 +24,9 @@ from torch import Tensor, nn
 
 from ..config import Sampling, UserError
 from ..lm.cache import KVCache
-from ..lm.decoder import Decoder
+from ..lm.decoder import Decoder, Moved
 from ..lm.graphs import BufferPool, SharedGraphs
-from ..lm.masks import prefix_mask
+from ..lm.masks import band, prefix_mask
 from ..lm.model import LanguageModel
 from ..lm.prefix import Prefix
 from ..lm.sampling import Ending, History
@@ -160,7 +160,8 @@ class Replay:
 
     x: [T, H] inputs of the backbone; positions: [T] logical; mask: [T, T] bool, True = may attend. rows: [R] the row of
     x whose output decided step r; frames_of: how many frames each step emitted (0 allowed). decoder: the backbone of
-    this run.
+    this run. moved: of the first columns, how many and how many positions later than they stand each row sees them [T],
+    then of the next ones.
     """
 
     x: Tensor
@@ -169,6 +170,7 @@ class Replay:
     rows: Tensor
     frames_of: tuple[int, ...]
     decoder: Decoder
+    moved: Moved = ()
 
     @property
     def first_frame(self) -> tuple[int, ...]:
@@ -184,11 +186,20 @@ def token_inputs(decoder: Decoder, prefix: Prefix, tokens: Tensor | None = None)
 
 
 def first_pass(
-    decoder: Decoder, prefix: Prefix, x: Tensor, cache: KVCache, positions: Tensor | int = 0, last: bool = True
+    decoder: Decoder,
+    prefix: Prefix,
+    x: Tensor,
+    cache: KVCache,
+    positions: Tensor | int = 0,
+    last: bool = True,
+    neighbours: int = 0,
 ) -> Tensor:
     """The first pass of every run: x [T, H], the prefix followed by the prompt's speech, into an empty cache
-    -> hidden [1, 1, H] of the last row, [1, T, H] of all rows if not ``last``."""
+    -> hidden [1, 1, H] of the last row, [1, T, H] of all rows if not ``last``. neighbours: symbols of the text further
+    apart than this do not see each other, 0 = all do."""
     mask = prefix_mask(len(prefix.x), len(x), decoder.config.bidirectional_text, x.device)
+    if neighbours:
+        mask[prefix.text, prefix.text] &= band(prefix.text.stop - prefix.text.start, neighbours, x.device)
     return decoder.forward(x[None], cache, positions, mask, last=last)
 
 
@@ -231,6 +242,7 @@ class Method(abc.ABC):
     picture: ClassVar[Picture | None] = None
     Options: ClassVar[type[Options]] = Options
     lasting: ClassVar[tuple[dict[str, Any], ...]] = ()  # dials for speech of a minute and more in one run
+    endless: ClassVar[dict[str, Any] | None] = None  # those of them for speech of any length
     published: ClassVar[Paper | None] = None  # the paper's main table, its rows in ``lines``
     lines: ClassVar[tuple[Line, ...]] = ()
     goals: ClassVar[tuple[Goal, ...]] = ()

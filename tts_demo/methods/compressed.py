@@ -10,8 +10,8 @@ base model was trained with, whatever N and G are. ``masks`` states the definiti
 use it. Decoding evicts instead (``lm.ring``), with equal logits.
 
 The text is visible as a whole, as in the paper, or (option ``text``, an addition to the paper) through a window around
-the symbol being spoken (``lm.text_position``), with an adapter trained for it: in a minute of speech from one run, the
-long text causes more errors than the long speech.
+the symbol being spoken, which moves along with speech (``lm.text_position``), with an adapter trained for it: in a
+minute of speech from one run, the long text causes more errors than the long speech.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ import torch
 from torch import Tensor, nn
 
 from ..config import LMConfig, UserError
-from ..lm.decoder import Decoder, Observe
+from ..lm.decoder import Decoder, Moved, Observe
 from ..lm.graphs import BufferPool, SharedGraphs
 from ..lm.lora import LoraDelta, LoraFactors, LoraSpec
-from ..lm.masks import prefix_mask
+from ..lm.masks import band, prefix_mask
 from ..lm.model import LanguageModel
 from ..lm.ring import RingCache
 from ..lm.sampling import special_ids
-from ..lm.text_position import GUIDED, TextPosition
+from ..lm.text_position import GUIDED, TextPosition, displaced
 from .base import Options, Picture, Replay, Start, Step, dial, first_pass, token_inputs
 from .baseline import Baseline, BaselineState
 from .published import Goal, Line, Paper
@@ -38,6 +38,7 @@ from .published import Goal, Line, Paper
 WINDOWS = (30, 200)  # shortest and longest
 GROUPS = (0, 5, 10, 15)
 TEXTS = (0, 20, 30, 40, 60)
+NEIGHBOURS = 60  # symbols further apart do not see each other in a text that is seen through a window
 WHOLE, WINDOWED = "compressed", "compressed-text"  # adapters: for the whole text, for a window of it
 
 
@@ -186,7 +187,8 @@ class Compressed(Baseline):
         {"window": window, "group": group}
         for window, group in ((50, 0), (50, 5), (50, 10), (50, 15), (30, 10), (120, 10))
     ) + ({"window": 50, "group": 10, "text": 30},)
-    lasting = ({}, {"text": 30})
+    endless = {"window": 100, "group": 0, "text": 30}
+    lasting = ({}, endless)
     published = Paper(
         "VALL-E on EnCodec at 50 frames a second, LibriSpeech; no window in the refiner",
         Line("VALL-E", {"wer": 5.23, "sim": 0.5664}),
@@ -255,12 +257,14 @@ class Compressed(Baseline):
         decoder = self.windowed if options.text else self.decoder
         x = token_inputs(decoder, start.prefix)
         cache = decoder.new_ring(len(x), options.window, options.group, start.ending.longest)
+        position = TextPosition(start.prefix.text, options.text) if options.text else None
+        neighbours = NEIGHBOURS if position and position.moves else 0
         return CompressedState(
             start=start,
             caches={"backbone": cache},
             history=start.history(),
-            hidden=first_pass(decoder, start.prefix, x, cache),
-            position=TextPosition(start.prefix.text, options.text) if options.text else None,
+            hidden=first_pass(decoder, start.prefix, x, cache, neighbours=neighbours),
+            position=position,
         )
 
     def step(self, state: BaselineState) -> Step:
@@ -279,10 +283,21 @@ class Compressed(Baseline):
         decoder = self.windowed if text else self.decoder
         if text is None:
             return feed(decoder, cache, token, self._summary(decoder))
+        if text.moves:
+            self._move(cache, text)
         mask = cache.mask()
         mask[0, text.text] = False
         mask[0, text.window(text.index)] = True
         return feed(decoder, cache, token, self._summary(decoder), mask, text.observe)
+
+    def _move(self, cache: RingCache, text: TextPosition) -> None:
+        """Everything before speech to where the next token is to see it."""
+        start, end, place = text.text.start, text.text.stop, torch.tensor(text.index)
+        between = cache.fixed - end - 1
+        by = displaced(start, cache.fixed, between, text.reach, place, torch.tensor(cache.spoken))
+        turns = self.windowed.turn(torch.stack(by).to(self.windowed.device))
+        for slots, turn in zip((slice(start), text.window(text.index), slice(end, cache.fixed)), turns):
+            cache.move(slots, turn)
 
     def forbidden(self, state: BaselineState) -> Tensor | None:
         """With a window on the text, speech does not end before the end of the text is visible, and ends when the text
@@ -315,15 +330,36 @@ class Compressed(Baseline):
             rows=deciding[: len(state.frames_of)],
             frames_of=tuple(state.frames_of),
             decoder=decoder,
+            moved=self._moved(state, layout),
         )
+
+    def _moved(self, state: CompressedState, layout: Layout) -> Moved:
+        """As ``_move`` moved it before each token was fed."""
+        if state.position is None or not state.position.moves:
+            return ()
+        cache, text, first = state.caches["backbone"], state.position.text, len(state.prefix.x)
+        prompt, rows = cache.fixed - first, _fed(layout) + first
+        places = torch.tensor(state.indices, device=rows.device)
+        spoken = torch.arange(len(places), device=rows.device)
+        by = displaced(text.start, cache.fixed, prompt, state.position.reach, places, spoken)
+        offsets = rows.new_zeros(len(by), first + len(layout.index))
+        offsets[:, rows] = torch.stack(by)
+        return tuple(zip((text.start, text.stop - text.start, cache.fixed - text.stop), offsets))
 
     def _mask(self, state: CompressedState, layout: Layout) -> Tensor:
         """[T, T] of a finished run."""
         cache, first = state.caches["backbone"], len(state.prefix.x)
         mask = masks(first, layout, cache.window, cache.group, self.lm.config.bidirectional_text)
         if state.position is not None:
-            fed = (~layout.summary & (layout.index >= 0)).nonzero(as_tuple=True)[0] + first
-            for row, index in zip(fed.tolist(), state.indices):
+            text = state.position.text
+            if state.position.moves:
+                mask[text, text] &= band(text.stop - text.start, NEIGHBOURS, mask.device)
+            for row, index in zip((_fed(layout) + first).tolist(), state.indices):
                 mask[row, state.position.text] = False
                 mask[row, state.position.window(index)] = True
         return mask
+
+
+def _fed(layout: Layout) -> Tensor:
+    """The places in ``layout`` of the tokens that were fed one by one."""
+    return (~layout.summary & (layout.index >= 0)).nonzero(as_tuple=True)[0]

@@ -31,8 +31,7 @@ class Column:
 
 
 def table(first: str, columns: Sequence[Column], rows: Iterable[tuple[str, Any]]) -> str:
-    """rows: what stands in the first cell, and the figures (a mapping or a Series). A column that no row fills is left
-    out."""
+    """rows: what stands in the first cell, and the figures (a mapping or a Series). Empty columns are left out."""
     rows = [(name, [column.cell(figures) for column in columns]) for name, figures in rows]
     shown = [i for i in range(len(columns)) if any(cells[i] for _, cells in rows)]
     lines = [[first, *(columns[i].head for i in shown)], ["---"] * (len(shown) + 1)]

@@ -67,6 +67,7 @@ class Task:
     flat = 0.0  # share of the steps before the learning rate falls: a run that several sessions go on with has most
     averaged = 0.0  # > 0: scores and publishes the moving average of the weights, this much of it kept a step
     scored_every = 0  # steps between held-out scores on the way; 0 = at the end alone
+    quicker: dict[str, float] = {}  # helpers that learn at so many times the rate of the rest
     any_length = False  # convolutions over batches of which no two are equally long
     goes_on = False  # begins with published weights whether asked to or not
     loads_published = False  # sees to ``--set start=published`` itself
@@ -123,7 +124,10 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dic
     ).to(options.device)
     parameters = [p for p in everything.parameters() if p.requires_grad]
     muon = options.settings.get("optimiser", task.optimiser) == "muon"
-    optimiser = optimiser_of(parameters, task.matrices() if muon else [], peak)
+    quick = [([p for p in task.helpers[n].parameters() if p.requires_grad], k) for n, k in task.quicker.items()]
+    optimiser = optimiser_of(parameters, task.matrices() if muon else [], peak, quick)
+    aside = {id(p) for weights, _ in quick for p in weights}
+    sides = [[p for p in parameters if id(p) not in aside], *(weights for weights, _ in quick)]
     average_of = Average(everything, task.averaged)
     run = Run(options.work / task.name, everything, optimiser, average_of, ranks.first)
     step, log, spent = run.load() if options.resume else (0, [], 0.0)
@@ -144,7 +148,8 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dic
     used = lambda: (time.monotonic() - started) / (60 * options.minutes) if options.minutes else 0.0
     while step < steps and not ranks.any(stop.requested or used() > 1):
         for group in optimiser.param_groups:
-            group["lr"] = learning_rate(max(step, int(used() * steps)), steps, peak, flat=task.flat)
+            rate = learning_rate(max(step, int(used() * steps)), steps, peak, flat=task.flat)
+            group["lr"] = rate * group.get("times", 1.0)
         batch = batches.take(step)
         torch.manual_seed((ranks.index << 40) + options.seed * 1_000_003 + step)
         with autocast(kind):
@@ -156,7 +161,8 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dic
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         ranks.average(parameters)
-        spoilt = 0 if torch.isfinite(nn.utils.clip_grad_norm_(parameters, 1.0)) else spoilt + 1
+        norms = torch.stack([nn.utils.clip_grad_norm_(side, 1.0) for side in sides])
+        spoilt = 0 if torch.isfinite(norms).all() else spoilt + 1
         if not spoilt:  # else a batch that would spoil every weight: left out
             optimiser.step()
             average_of.add(step)

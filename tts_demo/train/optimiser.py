@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -88,12 +88,18 @@ def orthogonal(x: Tensor) -> Tensor:
 
 
 def optimiser_of(
-    parameters: list[nn.Parameter], matrices: list[nn.Parameter], lr: float
+    parameters: list[nn.Parameter],
+    matrices: list[nn.Parameter],
+    lr: float,
+    quick: Sequence[tuple[list[nn.Parameter], float]] = (),
 ) -> torch.optim.Optimizer | Together:
-    """AdamW for ``parameters``, but Muon for those of ``matrices``."""
-    adam = {"lr": lr, "betas": (0.9, 0.98), "weight_decay": 0.01}
+    """AdamW for ``parameters``, but Muon for those of ``matrices``. ``quick``: some of them that learn at so many times
+    the rate, which each group of the optimiser that does so holds as ``times``."""
+    aside = {id(weight) for weights, _ in quick for weight in weights}
     chosen = {id(weight) for weight in matrices}
+    rest = [weight for weight in parameters if id(weight) not in chosen | aside]
+    groups = [{"params": rest}] + [{"params": weights, "times": times} for weights, times in quick]
+    adam = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), weight_decay=0.01)
     if not chosen:
-        return torch.optim.AdamW(parameters, **adam)
-    rest = [weight for weight in parameters if id(weight) not in chosen]
-    return Together(torch.optim.AdamW(rest, **adam), Muon([w for w in parameters if id(w) in chosen], lr))
+        return adam
+    return Together(adam, Muon([w for w in parameters if id(w) in chosen], lr))

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 
 from tts_demo.config import Sampling
-from tts_demo.lm.decoder import Decoder
 from tts_demo.lm.lora import attach
 from tts_demo.lm.text_position import TextPosition
+from tts_demo.methods import compressed
 from tts_demo.methods.compressed import Compressed, Compressor
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch
@@ -60,14 +60,13 @@ class TinyData:
 def task(tiny_lm):
     torch.manual_seed(0)
     task = CompressedTask.__new__(CompressedTask)  # without speech on disk
-    task.base, task.lm, task.only, task.guide, task.distil, task.text, task.later = (
+    task.base, task.lm, task.only, task.guide, task.distil, task.text = (
         tiny_lm,
         copy.deepcopy(tiny_lm),
         {},
         0.0,
         0.0,
         0.0,
-        0,
     )
     task.lm.__dict__.pop("decoder", None)
     task.adapter = Compressor(task.lm).requires_grad_(True)
@@ -223,42 +222,38 @@ class Aligned:
 
     window = TextPosition.window
 
+    @property
+    def moves(self) -> bool:
+        return self.text.stop - self.text.start > self.reach + 1
 
-@pytest.mark.parametrize("prompt, later", [(0, 0), (9, 0), (9, 200)])
-def test_text_windows_are_those_of_decoding(task, tiny_lm, monkeypatch, prompt, later):
-    """Led by the alignment, the decoder gets the logits that the recipe trains on; the prompt's text is always in
-    sight."""
+
+@pytest.mark.parametrize("reach", [1, 3, 9])
+def test_text_windows_are_those_of_decoding(task, tiny_lm, monkeypatch, reach):
+    """Led by the alignment, the decoder gets the logits that the recipe trains on: the same symbols at the same
+    distance, near each other alone, and a text that is always in sight where it is."""
+    monkeypatch.setattr(recipe, "NEIGHBOURS", 2)
+    monkeypatch.setattr(compressed, "NEIGHBOURS", 2)
     batch = task.data.batch(np.random.default_rng(1))
-    place = (
-        torch.arange(FRAMES)
-        .div(9, rounding_mode="floor")
-        .expand(len(batch.text), -1)
-        .minimum(batch.text_lengths[:, None] - 1)
-    )
+    place = torch.arange(FRAMES).div(9, rounding_mode="floor").minimum(batch.text_lengths[:, None] - 1)
     batch = replace(batch, alignment=place)
     with torch.no_grad():
-        trained, *_ = task.logits(batch, Setting(30, 5, prompt, 1, later), batch.codes[..., 0])
-        whole, *_ = task.logits(batch, Setting(30, 5, prompt), batch.codes[..., 0])
-    assert (trained - whole).abs().max() > 0.1
+        trained, *_ = task.logits(batch, Setting(30, 5, 0, reach), batch.codes[..., 0])
+        whole, *_ = task.logits(batch, Setting(30, 5, 0), batch.codes[..., 0])
+    assert ((trained - whole).abs().max() > 0.1) == (reach < 9)
     method = Compressed(tiny_lm, dict.fromkeys(("compressed", "compressed-text"), task.adapter))
-    codes, before = batch.codes[0, : int(batch.frames[0])], int(place[0, prompt]) if prompt else 0
-    prefix = tiny_lm.prefix(batch.text[0, : int(batch.text_lengths[0])], (), batch.speaker[0], codes[:prompt])
-    prefix = replace(prefix, x=prefix.x.detach(), text=slice(prefix.text.start + before, prefix.text.stop))
-    state = method.prefill(prefix, method.Options(30, 5), Sampling(), torch.Generator(), len(codes))
-    forward = Decoder.forward
-    monkeypatch.setattr(
-        Decoder,
-        "forward",
-        lambda self, x, cache, positions, *rest: forward(
-            self, x, cache, torch.as_tensor(positions).reshape(-1) + later, *rest
-        ),
-    )  # as if so much had gone before
-    known, hidden = Aligned(prefix.text, 1, place[0, prompt:] - before), [state.hidden[0]]
-    for code in codes[prompt:, 0]:
+    codes = batch.codes[0, : int(batch.frames[0])]
+    prefix = tiny_lm.prefix(batch.text[0, : int(batch.text_lengths[0])], (), batch.speaker[0], codes[:0])
+    prefix = replace(prefix, x=prefix.x.detach())
+    monkeypatch.setattr(method, "check", lambda options: None)  # the tiny model has no guided layers
+    options = replace(method.Options(30, 5), text=0)
+    object.__setattr__(options, "text", reach)
+    state = method.prefill(prefix, options, Sampling(), torch.Generator(), len(codes))
+    known, hidden = Aligned(prefix.text, reach, place[0]), [state.hidden[0]]
+    for code in codes[:, 0]:
         hidden.append(method._feed(code[None], state.caches["backbone"], known)[0])
         known.fed += 1
     decoded = method.decoder.logits(torch.cat(hidden))
-    torch.testing.assert_close(decoded, trained[0, prompt : len(codes) + 1], atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(decoded, trained[0, : len(codes) + 1], atol=1e-3, rtol=1e-3)
 
 
 def test_a_text_window_goes_astray_by_a_little_now_and_then(task):
@@ -268,14 +263,11 @@ def test_a_text_window_goes_astray_by_a_little_now_and_then(task):
     batch = replace(
         batch, text=torch.ones(size, symbols).long(), text_lengths=torch.full((size,), symbols), alignment=place
     )
-    exact = recipe.text_window(batch, Setting(30, 5, 0, 10), 0)
-    near = (torch.arange(symbols) - place[..., None]).abs() <= 10
-    assert torch.equal(exact, near)
-    off = recipe.text_window(batch, Setting(30, 5, 0, 10), 6).float().argmax(-1) - (place - 10)
+    assert torch.equal(recipe.text_places(batch, 0), place)
+    off = recipe.text_places(batch, 6) - place
     assert off.abs().max() <= 6 and len(off.unique()) > 2 and (off[:, 0] == off[:, 30]).all()
     unknown = replace(batch, alignment=torch.where(torch.arange(FRAMES) % 2 == 0, place, -1))
-    held = recipe.text_window(unknown, Setting(30, 5, 0, 10), 0)
-    assert torch.equal(held[:, 1::2], exact[:, ::2])
+    assert torch.equal(recipe.text_places(unknown, 0)[:, 1::2], place[:, ::2])
 
 
 def test_text_windows_are_drawn_in_their_share_of_the_batches(task):

@@ -45,6 +45,7 @@ CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
 
 
 SAID = 1.0  # weight of what is taken for something else than what was said
+JUDGES_RATE = 8.0  # learning rate of the discriminators over the decoder's: at that they tell nothing apart for hours
 JUDGED, BY_DEGREES = 32, 300  # frames of each crop that the discriminators hear; steps until they count in full
 
 
@@ -100,6 +101,7 @@ class CodecTask(Task):
         if self.adversarial:
             wider, light = int(options.settings.get("wider", 1)), options.settings.get("judges") == "light"
             self.helpers["discriminators"] = of_waveforms(wider, light)
+            self.quicker = {"discriminators": float(options.settings.get("judges_rate", JUDGES_RATE))}
         self.spectral = SpectralLoss().to(self.device)
         seconds = np.asarray([self.speech.seconds(i) for i in self.train])
         self.weights = seconds / seconds.sum()

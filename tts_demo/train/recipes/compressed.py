@@ -9,11 +9,9 @@ guided to the spoken phoneme stay guided while LoRA moves them, because in long 
 what goes wrong. ``--set distil=0.6``: that share of the loss is the cross-entropy to the distribution of the base
 model, which sees all of the past, so that the adapter learns to do without it and nothing else.
 
-Recipe ``compressed-text`` trains another adapter, from that one on, for which the text too is seen through a window,
-around the phoneme being spoken (``lm/text_position.py``), in most batches (``--set text=0.8``). Most of these are
-spoken as if up to ``--set later=3600`` frames had gone before: late in a long run the text and its speech lie far
-apart, and a model that finds its place by that distance loses it. It is guided and taught by the base unless it is told
-otherwise.
+Recipe ``compressed-text`` trains another adapter, from that one on, for which the text too is seen through a window
+that moves along with speech (``lm/text_position.py``), in most batches (``--set text=0.8``). So a sentence teaches what
+holds in a run of any length. It is guided and taught by the base unless it is told otherwise.
 """
 
 from __future__ import annotations
@@ -26,9 +24,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...lm.block import training_forward
+from ...lm.decoder import Moved
 from ...lm.lora import attach
-from ...lm.text_position import GUIDED
-from ...methods.compressed import GROUPS, WHOLE, WINDOWED, Compressor, Layout
+from ...lm.masks import band
+from ...lm.text_position import GUIDED, displaced
+from ...methods.compressed import GROUPS, NEIGHBOURS, WHOLE, WINDOWED, Compressor, Layout
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
@@ -38,7 +38,6 @@ from .lm import add_noise, base_entropy, base_logits, guided_loss
 
 WINDOWS = (30, 40, 50, 50, 80, 120, 200)  # the paper's own counts twice
 TEXTS = (16, 24, 30, 30, 40, 60)  # symbols of the text seen to either side of the spoken one
-LATE = 0.75  # share of the batches with a window on the text that are spoken late in a run
 NOISE = 0.08  # share of input tokens replaced
 # a decoder does not know the spoken place exactly: it is this far off at most, for so long
 ASTRAY, ASTRAY_FRAMES = 6, 40
@@ -51,7 +50,6 @@ class Setting:
     group: int
     prompt: int  # frames at the start of every item that are reference speech: always seen, never said
     text: int = 0  # symbols seen to either side of the spoken one, 0 = the whole text
-    later: int = 0  # positions between the prompt and what is said, as if so much speech had been forgotten
 
 
 class CompressedTask(Task):
@@ -67,9 +65,8 @@ class CompressedTask(Task):
         self.adapter = Compressor(self.lm).requires_grad_(True)
         attach(self.lm.backbone, self.adapter.spec, self.adapter.lora)
         self.only = {key: int(options.settings[key]) for key in ("window", "group") if key in options.settings}
-        given = {"guide": 0.0, "distil": 0.0, "text": 0.0, "later": 3600} | self.settings | options.settings
+        given = {"guide": 0.0, "distil": 0.0, "text": 0.0} | self.settings | options.settings
         self.guide, self.distil, self.text = (float(given[key]) for key in ("guide", "distil", "text"))
-        self.later = int(given["later"])
         self.modules, self.helpers = {self.name: self.adapter}, {}
         self.data_summary = describe(self.data.speech, self.data.train)
 
@@ -82,8 +79,8 @@ class CompressedTask(Task):
         shortest = int(batch.frames.min())
         prompt = int(rng.integers(0, min(150, shortest // 2) + 1)) if rng.random() < 0.5 else 0
         text = int(rng.choice(TEXTS)) if rng.random() < self.text else 0
-        later = int(rng.integers(0, self.later + 1)) if text and rng.random() < LATE else 0
-        return batch, Setting(**drawn, prompt=prompt, text=text, later=later)
+        prompt = 0 if text else prompt
+        return batch, Setting(**drawn, prompt=prompt, text=text)
 
     def loss(self, batch: tuple[SpeechBatch, Setting], step: int) -> tuple[Tensor, dict[str, float]]:
         speech, setting = batch
@@ -111,11 +108,17 @@ class CompressedTask(Task):
         speech = torch.where(layout.summary[:, None], self.adapter.summary, heard)
         start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
         x, positions, mask = inputs(prefix, speech, layout, setting, lm.config.bidirectional_text)
+        moved: Moved = ()
         if setting.text:
-            seen = text_window(batch, setting, astray)[:, layout.index + setting.prompt]
-            mask[:, start + 1 :, start - text : start] &= seen | (layout.index < 0)[:, None]
+            places = text_places(batch, astray)[:, layout.index]
+            symbols = torch.arange(text, device=mask.device)
+            mask[:, start + 1 :, start - text : start] &= (symbols - places[..., None]).abs() <= setting.text
+            long = batch.text_lengths > setting.text + 1  # as ``TextPosition.moves``
+            near = band(text, NEIGHBOURS, mask.device) | ~long[:, None, None]
+            mask[:, start - text : start, start - text : start] &= near
+            moved = text_moved(prefix, places, layout.index, setting.text, long, text)
         hidden, weights = training_forward(
-            lm, x, positions, mask, guided, slice(start, None), slice(start - text, start)
+            lm, x, positions, mask, guided, slice(start, None), slice(start - text, start), moved=moved
         )
         speaks = F.pad(~layout.summary, (1, 0), value=True)
         targets = speech_targets(batch, lm.config.eos)
@@ -136,12 +139,11 @@ class CompressedTask(Task):
         scores["utterances in a row, window 50, group 10"] = self._entropy(chains, 50, 10)
         if self.text:
             scores["window 50, group 10, text 30"] = self._entropy(held_out, 50, 10, 30)
-            scores["window 50, group 10, text 30, a minute later"] = self._entropy(held_out, 50, 10, 30, 3000)
             scores["utterances in a row, window 50, group 10, text 30"] = self._entropy(chains, 50, 10, 30)
         return {f"cross-entropy, {key}": value for key, value in scores.items()}
 
-    def _entropy(self, batches: list[SpeechBatch], window: int, group: int, text: int = 0, later: int = 0) -> float:
-        setting = Setting(window, group, 0, text, later)
+    def _entropy(self, batches: list[SpeechBatch], window: int, group: int, text: int = 0) -> float:
+        setting = Setting(window, group, 0, text)
         return _mean([_entropy(*self.logits(batch, setting, batch.codes[..., 0])[:2]) for batch in batches])
 
     def _base(self, batch: SpeechBatch) -> tuple[float, int]:
@@ -154,23 +156,25 @@ class TextWindowTask(CompressedTask):
     follows = {WINDOWED: WHOLE}
 
 
-def text_window(batch: SpeechBatch, setting: Setting, astray: int) -> Tensor:
-    """[B, F, T]: the text of the prompt, and the symbols at most ``setting.text`` places from the one spoken at each
-    frame, or rather from a place that is up to ``astray`` off, by an amount that changes every now and then."""
+def text_places(batch: SpeechBatch, astray: int) -> Tensor:
+    """[B, F]: the symbol spoken at each frame, or rather a place that is up to ``astray`` off, by an amount that
+    changes every now and then."""
     size, frames = batch.alignment.shape
-    device = batch.alignment.device
-    spoken = batch.alignment.cummax(1).values.clamp(min=0)  # where unknown: the last one known
-    place = spoken
-    if astray:
-        off = torch.randint(-astray, astray + 1, (size, -(-frames // ASTRAY_FRAMES)), device=device)
-        place = (
-            (place + off.repeat_interleave(ASTRAY_FRAMES, 1)[:, :frames])
-            .clamp(min=0)
-            .minimum(batch.text_lengths[:, None] - 1)
-        )
-    symbols = torch.arange(batch.text.shape[1], device=device)
-    seen = (symbols - place[..., None]).abs() <= setting.text
-    return seen | (symbols < spoken[:, setting.prompt, None])[:, None] if setting.prompt else seen
+    place = batch.alignment.cummax(1).values.clamp(min=0)  # where unknown: the last one known
+    if not astray:
+        return place
+    off = torch.randint(-astray, astray + 1, (size, -(-frames // ASTRAY_FRAMES)), device=place.device)
+    off = off.repeat_interleave(ASTRAY_FRAMES, 1)[:, :frames]
+    return (place + off).clamp(min=0).minimum(batch.text_lengths[:, None] - 1)
+
+
+def text_moved(prefix: PrefixBatch, places: Tensor, index: Tensor, reach: int, long: Tensor, text: int) -> Moved:
+    """Where each row [B, C + S] sees the columns before speech: the speech of places [B, S] and numbers ``index`` [S]
+    as decoding moves them, for items whose text is ``long`` [B]."""
+    start, columns = prefix.x.shape[1] - 1 - text, prefix.x.shape[1]
+    by = displaced(start, prefix.next[:, None], 0, reach, places, index.expand_as(places))
+    moved = (F.pad(torch.where(long[:, None], further, 0), (columns, 0)) for further in by)
+    return tuple(zip((start, text, 1), moved))
 
 
 def inputs(
@@ -180,8 +184,7 @@ def inputs(
     mask = attention_mask(prefix, layout.mask(setting.window, setting.group), bidirectional)
     start = prefix.x.shape[1]
     mask[:, start:, :start] &= ~layout.summary[:, None]  # a summary sees its span, not the text
-    later = torch.where(layout.index >= 0, setting.later, 0)
-    positions = torch.cat([prefix.positions, prefix.next[:, None] + setting.prompt + layout.index + later], 1)
+    positions = torch.cat([prefix.positions, prefix.next[:, None] + setting.prompt + layout.index], 1)
     return torch.cat([prefix.x, speech], 1), positions, mask
 
 
