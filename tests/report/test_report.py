@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from measure.test_summary import BASE, OTHER, complete, record, spoken, timed
 
@@ -68,7 +70,11 @@ def test_one_command_writes_the_page_the_table_and_the_plot(tmp_path: Path, caps
     assert (tmp_path / results.PLOT).read_text().count("<svg ") == 1
     assert "here, in passes over a single one: 2 1.25, 4 1.50." in whole
     assert "load average of 1.0" in small and "LM-RTF" not in small, "times of different minutes are not side by side"
-    assert "Not measured in this set: Codec" in whole and "../../assets" in whole and "3 texts a row" in small
+    assert (
+        "Not measured in this set: Methods together, Codec" in whole
+        and "../../assets" in whole
+        and "3 texts a row" in small
+    )
 
 
 def test_it_says_what_to_measure_where_a_row_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,6 +172,17 @@ def test_long_form_alignment_and_choices_have_their_tables() -> None:
         in shown
     )
     assert "| `baseline` | 0.5 | 0.5 | 0.5 | 1 |" in shown and "| `tldr patch_size=4` | 3 | 0 | 50 | 0 | 50 |" in shown
+
+
+def test_methods_together_are_set_against_the_product_of_their_gains() -> None:
+    """Of every pair whose methods were all measured; a pair without one of them is left out."""
+    found = summary.newest(everything())
+    assert not results._together(found)
+    gains = {"dcar-ssd": 1.5, "dcar": 2.0, "ssd": 1.2}
+    speeds = {Row.of(METHODS[name]).label: {"lm_gain": gain} for name, gain in gains.items()}
+    found = dataclasses.replace(found, speed=pd.DataFrame(speeds).T)
+    assert "| 1.5 | 2.00 × 1.20 | 2.4 | 62.5 |" in results._together(found)
+    assert "dcar-compressed" not in results._together(found)
 
 
 def test_labels_are_spelt_for_people() -> None:

@@ -3,6 +3,7 @@ like. Records like any other; each is made once."""
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from typing import Any
 
@@ -63,25 +64,14 @@ class Lasting(Job):
 
     def figures(self, evaluation: Evaluation) -> dict[str, dict[str, Any]]:
         request = evaluation.request(self.row, self.case, self.seed, max_seconds=LONG_SECONDS)
-        done = engine.run(Unsplit(evaluation.stack), request)
+        stack = copy.copy(evaluation.stack)
+        stack.split = lambda text: [text]
+        done = engine.run(stack, request)
         judged = evaluation.judged(done.audio, self.case, evaluation.stack.sample_rate)
         parts = thirds(self.case.text, judged["heard"]) if judged["heard"] is not None else None
         s = done.snapshot
         more = {"seconds": s.audio_seconds, "cut": done.truncated, "kv_peak": s.kv_bytes_peak}
         return {self.label: judged | {"thirds": parts} | more}
-
-
-class Unsplit:
-    """A stack that speaks any text in one go."""
-
-    def __init__(self, stack: engine.Stack) -> None:
-        self._stack = stack
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stack, name)
-
-    def split(self, text: str) -> list[str]:
-        return [text]
 
 
 def thirds(text: str, heard: str) -> list[list[int]]:

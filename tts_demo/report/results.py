@@ -15,6 +15,7 @@ from ..measure.quality import NATURAL, TEACHER
 from ..measure.records import RECORDS, ROOT, Records
 from ..measure.rows import BASELINE, Row, defaults
 from ..measure.summary import WITHIN, Results, changed, fastest_within, newest, speed_table, trade_off
+from ..methods import METHODS
 from . import goals, papers, plot
 from .markdown import Column, plain, table
 
@@ -111,18 +112,14 @@ def spoken(label: str) -> str:
 def conditions(results: Results) -> str:
     w, ours = results.where, results.runs[results.runs["checkpoint"] != ""]
     rows = [row.label for row in defaults()]
-    base, texts, rounds = (
-        results.speed.loc[rows[0]],
-        results.quality.loc[rows, "texts"],
-        results.speed.loc[rows, "rounds"],
-    )
+    base, texts = results.speed.loc[rows[0]], _between(results.quality.loc[rows, "texts"])
     busy = f" at a load average of {base['load']:.1f}" if base.get("load", np.nan) == base.get("load") else ""
     return (
         f"Checkpoint {w['checkpoint']} on {w['machine']}, {w['dtype']}, torch {ours['torch'].iloc[-1]}, measured until "
-        f"{ours['date'].max()[:10]} at commit {ours['commit'].iloc[-1]}. {_between(texts)} texts a row (natural "
-        "recordings: those that have one) in natural and bundled voices, ± is half of a 95 % interval; words by "
-        f"Whisper tiny.en, voices by Resemblyzer. Speeds: {_between(rounds)} rounds, medians, each row in turns with a "
-        f"run of the baseline, whose own RTF is {base['rtf']:.2f}{busy}."
+        f"{ours['date'].max()[:10]} at commit {ours['commit'].iloc[-1]}. {texts} texts a row (natural recordings: "
+        "those that have one) in natural and bundled voices, ± is half of a 95 % interval; words by Whisper tiny.en, "
+        f"voices by Resemblyzer. Speeds: {_between(results.speed.loc[rows, 'rounds'])} rounds, medians, each row in "
+        f"turns with a run of the baseline, whose own RTF is {base['rtf']:.2f}{busy}."
     )
 
 
@@ -144,9 +141,7 @@ def earlier(records: list[dict[str, Any]], now: Results) -> str:
         found = {f"{x}{end}": s.quality.loc[x, f"wer{end}"] for x in labels for end in ("", "_low", "_high")}
         rows.append((s.where["checkpoint"], found | {"texts": s.quality.loc[labels, "texts"].min()}))
     columns = [TEXTS, *(Column(x, f"`{x}`", 100, 1, interval=True) for x in labels)]
-    told = (
-        "WER % of the same rows with these and with earlier weights, newest first; texts: of the row with fewest.\n\n"
-    )
+    told = "WER % of the same rows with these and earlier weights, newest first; texts: of the row with fewest.\n\n"
     return told + table("checkpoint", columns, rows) if len(sets) > 1 else ""
 
 
@@ -160,6 +155,7 @@ def render(results: Results, before: str = "") -> str:
         "texts, resampled in pairs. WER: lower is better; DistilMOS, DNSMOS and SIM: higher.\n\n"
         + table("row", QUALITY, ((f"`{label}`", row) for label, row in results.quality.iterrows())),
         "Speed and memory": _speed(results),
+        "Methods together": _together(results),
         "Codec": table("", CODEC, codec_rows.iterrows()) if len(codec_rows) else "",
         "The papers' tables": "Models, data, judges and machines differ: compare what a method changes, not the "
         "figures themselves.\n\n" + papers.render(results),
@@ -176,9 +172,7 @@ def render(results: Results, before: str = "") -> str:
 
 
 def _speed(results: Results) -> str:
-    settings = sorted(
-        results.runs.loc[results.runs["kind"] == speed.KIND, "text"].unique(), key=lambda s: float(s.split()[0])
-    )
+    settings = sorted(of_kind(results, speed.KIND)["text"].unique(), key=lambda s: float(s.split()[0]))
     parts = ["LM gain: over a run of the baseline beside it; the baseline's own says how far to trust the others."]
     base = results.speed.loc[Row.of(BASELINE).label]
     if (costs := base.filter(like="pass_of_").dropna()).size:
@@ -230,11 +224,21 @@ def _choices(results: Results) -> str:
         if total:
             mean = sum(int(size) * times for size, times in counts.items()) / total
             rows.append([f"`{label}`", float(mean), *(100 * counts.get(str(n), 0) / total for n in range(1, 9))])
-    return (
-        "How many tokens a step took, % of steps.\n\n" + plain(["row", "mean", *map(str, range(1, 9))], rows)
-        if rows
-        else ""
-    )
+    told = "How many tokens a step took, % of steps.\n\n"
+    return told + plain(["row", "mean", *map(str, range(1, 9))], rows) if rows else ""
+
+
+def _together(results: Results) -> str:
+    """Of methods that put two together: whether their gains multiply."""
+    rows, gains = [], results.speed["lm_gain"].dropna()
+    for method in METHODS.values():
+        labels = [Row.of(kind).label for kind in (method, *map(METHODS.get, method.combines))]
+        if method.combines and set(labels) <= set(gains.index):
+            got, *each = (float(gains[label]) for label in labels)
+            whole = float(np.prod(each))
+            rows.append([f"`{labels[0]}`", got, " × ".join(f"{g:.2f}" for g in each), whole, 100 * got / whole])
+    heads = ["row", "LM gain", "gains of its methods", "if they multiplied", "of that, %"]
+    return plain(heads, rows) if rows else ""
 
 
 def _alignment(results: Results) -> str:
