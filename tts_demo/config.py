@@ -95,7 +95,7 @@ class LMConfig:
     ffn: int = 768
     rope_theta: float = 10_000.0
     rms_eps: float = 1e-6
-    max_positions: int = 16_384
+    max_positions: int = 32_768
     speaker: int = 192  # width of the speaker vector; 0 = the LM takes none
     bidirectional_text: bool = True  # text positions see each other; speech is always causal
 
