@@ -251,6 +251,19 @@ def test_gradients_that_stay_infinite_end_the_run(tmp_path: Path) -> None:
     assert len(task.seen) == SPOILT and not (tmp_path / "out").exists()
 
 
+def test_a_run_that_leaves_out_every_other_batch_ends(tmp_path: Path) -> None:
+    """It would go on for hours on what is left, and nobody would know."""
+    task = LineTask()
+    original = task.loss
+    task.loss = lambda batch, step: (
+        original(batch, step)[0] + ((task.model.project.weight.sum() * 0).sqrt() if step % 2 else 0),
+        {},
+    )
+    with pytest.raises(RuntimeError, match=rf"no finite gradient in {SPOILT + 1} of {2 * SPOILT + 2} steps"):
+        fit(task, TrainOptions(data=tmp_path, out=tmp_path / "out", work=tmp_path / "work", steps=5 * SPOILT))
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_command_on_a_card_tells_the_time_limit() -> None:
     told = TrainOptions(data=Path("d"), minutes=2.5, batch=240, settings={"start": "published"})
     assert (

@@ -22,7 +22,7 @@ from .source import Tone, harmonics, hiss, run
 FINE_STEPS, FINE_MELS, FINE_FFT = 4, 40, 256
 # By how much a voice takes the noise away. The head may make up for it, but training does not find harmonics where
 # noise as loud as the recording is there already.
-BREATHLESS = 0.9
+BREATHLESS = 0.97
 
 
 class Encoder(nn.Module):

@@ -31,7 +31,8 @@ from .ranks import Ranks
 from .state import Average, Batches, Run, StopFlag
 
 SAVED_EVERY = 120  # seconds between saved states
-SPOILT = 20  # so many steps in a row without a finite gradient are a fault, not a bad batch
+# so many steps in a row without a finite gradient, or such a share of all, are a fault, not a bad batch
+SPOILT, SPOILT_SHARE = 20, 0.05
 
 
 @dataclass(frozen=True)
@@ -133,13 +134,14 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dic
     step, log, spent = run.load() if options.resume else (0, [], 0.0)
     began = run.began = run.began or began
     ranks.share(everything)
-    started = saved = time.monotonic()
+    started, started_at = time.monotonic(), step
+    saved = started
     _train_mode(everything)
     bar = tqdm(
         total=steps, initial=step, desc=task.name, unit="step", smoothing=0.02, mininterval=2.0, disable=not ranks.first
     )
     average: dict[str, float] = {}
-    spoilt = 0  # steps without a finite gradient, in a row
+    spoilt = left_out = 0  # steps without a finite gradient, in a row and in all
     kind, own = torch.device(options.device).type, (ranks.index,) if ranks.index else ()
     batches = Batches(
         lambda step: task.batch(np.random.default_rng((options.seed, step, *own)), step), ahead=kind != "cpu"
@@ -163,13 +165,14 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dic
         ranks.average(parameters)
         norms = torch.stack([nn.utils.clip_grad_norm_(side, 1.0) for side in sides])
         spoilt = 0 if torch.isfinite(norms).all() else spoilt + 1
+        left_out += spoilt > 0
         if not spoilt:  # else a batch that would spoil every weight: left out
             optimiser.step()
             average_of.add(step)
-        elif spoilt == SPOILT:
+        elif spoilt == SPOILT or left_out > max(SPOILT, SPOILT_SHARE * (step - started_at)):
             raise RuntimeError(
-                f"{task.name}: no finite gradient for {SPOILT} steps up to {step}; resume from an earlier state or "
-                "lower --lr."
+                f"{task.name}: no finite gradient in {left_out} of {step - started_at + 1} steps, the last {spoilt} in "
+                "a row; resume from an earlier state, lower --lr, or mend the loss."
             )
         step += 1
         for key, value in parts.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -30,10 +32,16 @@ def test_guidance_is_the_mass_near_the_aligned_symbol() -> None:
 
 
 def test_guidance_has_finite_gradients_where_attention_is_forbidden() -> None:
+    """As a window on the text forbids it: all that is near an unknown frame's, or even a known frame's phoneme."""
     logits = torch.randn(1, 5, 12, requires_grad=True)
-    masked = logits.masked_fill(torch.arange(12) > 11, float("-inf")).log_softmax(-1)
-    guided_loss([masked], batch()).backward()
-    assert torch.isfinite(logits.grad).all()
+    hidden = torch.zeros(1, 5, 12, dtype=torch.bool)
+    hidden[0, 3, :6] = hidden[0, 2, 6:] = True
+    loss = guided_loss([logits.masked_fill(hidden, float("-inf")).log_softmax(-1)], batch())
+    loss.backward()
+    assert torch.isfinite(loss) and torch.isfinite(logits.grad).all()
+    assert logits.grad[0, :2].abs().min() > 0 and not logits.grad[0, 2:].any()
+    nowhere = replace(batch(), alignment=torch.full((1, 4), -1))
+    assert guided_loss([logits.log_softmax(-1)], nowhere).item() == 0
 
 
 def test_the_spoken_phoneme_is_looked_up_in_the_items_own_text() -> None:

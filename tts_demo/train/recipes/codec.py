@@ -213,7 +213,11 @@ class CodecTask(Task):
         decoder = self.codec.decoder
         tone, tuning = self._tone(latent.detach(), batch.hertz)
         features, numbers = decoder.features(latent), torch.randint(HISS, (2, len(latent), 1), device=latent.device)
-        made, again = (decoder.sound(features, run(tone, number=number)) for number in numbers)  # noises apart
+        one, other = (run(tone, number=number) for number in numbers)
+        # Noises lie apart where nothing is voiced. In a voice too they would say that what cannot be foretold of its
+        # harmonics is best said as noise, which is hoarse: there a plain distance holds, which is least without any.
+        other = torch.where(batch.hertz[..., None] > 0, one, other)
+        made, again = decoder.sound(features, one), decoder.sound(features, other)
         (spectral, spread), (heard, said) = (
             self.spectral.energy(made, again, batch.audio),
             heard_alike(self.codec, made, batch.audio, batch.labels if self.goes_on else None),

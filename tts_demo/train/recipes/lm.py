@@ -165,6 +165,8 @@ def guided_loss(weights: list[Tensor], batch: SpeechBatch) -> Tensor:
         raise UserError("Guided attention needs at least one layer.")
     place = torch.arange(batch.text.shape[1], device=batch.text.device)
     near = (place - batch.alignment[..., None]).abs() <= NEAR  # [B, F, T]
-    known = batch.alignment >= 0
-    losses = [-(w[:, :-1].masked_fill(~near, float("-inf")).logsumexp(-1))[known].mean() for w in weights]
-    return torch.stack(losses).mean()
+    # Frames that see nothing near the phoneme (behind a window on the text) are left out before the sum, not after it:
+    # the logarithm of nothing has a gradient that is no number, which no weight of 0 makes one.
+    told = (batch.alignment >= 0) & (near & weights[0][:, :-1].isfinite()).any(-1)
+    losses = [-w[:, :-1][told].masked_fill(~near[told], float("-inf")).logsumexp(-1).sum() for w in weights]
+    return torch.stack(losses).mean() / told.sum().clamp(min=1)
