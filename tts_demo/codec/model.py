@@ -20,9 +20,9 @@ from .semantic import PhoneticEncoder
 from .source import Tone, harmonics, hiss, run
 
 FINE_STEPS, FINE_MELS, FINE_FFT = 4, 40, 256
-# By how much a voice takes the noise away. The head may make up for it, but training does not find harmonics where
-# noise as loud as the recording is there already.
-BREATHLESS = 0.97
+# What a voice leaves of the noise. The head may make up for it, but training does not find harmonics where noise as
+# loud as the recording is there already.
+BREATH = 0.03
 
 
 class Encoder(nn.Module):
@@ -86,7 +86,8 @@ class Decoder(nn.Module):
 
     def sound(self, x: Tensor, tone: Tensor) -> Tensor:
         """features [B, F, width], tone [B, F, 4] -> samples [B, F * hop]."""
-        noise = self.hiss[tone[..., 3].long()] * (1 - BREATHLESS * tone[..., 2:3])
+        # squared: a frame that is half voiced sounds hoarse with half of the noise
+        noise = self.hiss[tone[..., 3].long()] * (BREATH + (1 - BREATH) * (1 - tone[..., 2:3]).square())
         return self.head(x, harmonics(tone, self.hop, self.sample_rate), noise)
 
     def whole(self, latent: Tensor) -> Tensor:
