@@ -73,3 +73,16 @@ def test_whisper_is_fetched_only_where_that_was_allowed(monkeypatch: pytest.Monk
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     assert judges.whisper_folder(download=False) is None and judges.whisper_folder(download=True) == tmp_path
     assert asked == [(judges.WHISPER, True), (judges.WHISPER, False)]
+
+
+def test_long_recordings_are_cut_where_they_are_quiet() -> None:
+    """Nothing is lost or heard twice, and no piece is longer than what Whisper hears at once."""
+    rng, seconds = np.random.default_rng(0), 70
+    samples = rng.standard_normal(seconds * SAMPLE_RATE).astype(np.float32)
+    for second in (15, 29, 46, 60):
+        samples[second * SAMPLE_RATE : second * SAMPLE_RATE + SAMPLE_RATE // 2] *= 0.01
+    starts, ends = judges.clips(samples)[::2], judges.clips(samples)[1::2]
+    assert starts[0] == 0 and ends[-1] == seconds and starts[1:] == ends[:-1]
+    assert max(end - start for start, end in zip(starts, ends)) <= judges.LONGEST / SAMPLE_RATE
+    assert [int(edge) for edge in ends[:-1]] == [15, 29, 46, 60]
+    assert judges.clips(samples[: 5 * SAMPLE_RATE]) == [0, 5]

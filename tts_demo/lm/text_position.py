@@ -19,6 +19,7 @@ MOVES = (0.68, 0.27, 0.05)  # probability of staying, and of moving one or two s
 LINGER = 30  # frames at the last symbol after which the text has been spoken
 DISTANCE = 128  # positions from the symbol being spoken to the speech, not counting the prompt's: as in a long sentence
 BEHIND = 96  # speech tokens after which what stands between text and speech goes no further away
+BACK = 3  # symbols that the estimate may go back by: speech does not, and would say again what it went back to
 FLOOR = 0.002  # attention may be elsewhere for a frame: it makes no symbol impossible
 
 
@@ -40,7 +41,7 @@ class TextPosition:
         self.text, self.reach, self.index = text, reach, 0  # index: the symbol being spoken
         self.posterior = torch.zeros(text.stop - text.start)  # on the CPU: a few operators on short vectors a step
         self.posterior[0] = 1.0
-        self._frames_at_end = 0
+        self.furthest = self._frames_at_end = 0
         self._symbols = torch.arange(len(self.posterior), dtype=torch.float32)
         self._attention: Tensor | None = None  # of guided heads since the last step, summed [visible symbols]
 
@@ -82,6 +83,8 @@ class TextPosition:
             moved[symbols:] += probability * self.posterior[:-symbols]
         first = self.window(self.index).start - self.text.start
         moved[first : first + len(self._attention)] *= 1 + self._attention.cpu() / (len(GUIDED) * FLOOR)
+        moved[: max(0, self.furthest - BACK)] = 0
         self.posterior, self._attention = moved / moved.sum(), None
         self.index = round(float(self.posterior @ self._symbols))
+        self.furthest = max(self.furthest, self.index)
         self._frames_at_end = self._frames_at_end + 1 if self.index == len(self.posterior) - 1 else 0

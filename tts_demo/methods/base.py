@@ -26,7 +26,7 @@ from ..config import Sampling, UserError
 from ..lm.cache import KVCache
 from ..lm.decoder import Decoder, Moved
 from ..lm.graphs import BufferPool, SharedGraphs
-from ..lm.masks import band, prefix_mask
+from ..lm.masks import prefix_mask
 from ..lm.model import LanguageModel
 from ..lm.prefix import Prefix
 from ..lm.sampling import Ending, History
@@ -195,11 +195,8 @@ def first_pass(
     neighbours: int = 0,
 ) -> Tensor:
     """The first pass of every run: x [T, H], the prefix followed by the prompt's speech, into an empty cache
-    -> hidden [1, 1, H] of the last row, [1, T, H] of all rows if not ``last``. neighbours: symbols of the text further
-    apart than this do not see each other, 0 = all do."""
-    mask = prefix_mask(len(prefix.x), len(x), decoder.config.bidirectional_text, x.device)
-    if neighbours:
-        mask[prefix.text, prefix.text] &= band(prefix.text.stop - prefix.text.start, neighbours, x.device)
+    -> hidden [1, 1, H] of the last row, [1, T, H] of all rows if not ``last``. neighbours: as for ``prefix_mask``."""
+    mask = prefix_mask(len(prefix.x), len(x), decoder.config.bidirectional_text, x.device, neighbours)
     return decoder.forward(x[None], cache, positions, mask, last=last)
 
 

@@ -124,8 +124,7 @@ def conditions(results: Results) -> str:
 
 
 def _between(values: pd.Series) -> str:
-    low, high = int(values.min()), int(values.max())
-    return str(low) if low == high else f"{low} to {high}"
+    return " to ".join(map(str, sorted({int(values.min()), int(values.max())})))
 
 
 def earlier(records: list[dict[str, Any]], now: Results) -> str:

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from ...lm.block import training_forward
 from ...lm.decoder import Moved
 from ...lm.lora import attach
-from ...lm.masks import band
+from ...lm.masks import nearby
 from ...lm.text_position import GUIDED, displaced
 from ...methods.compressed import GROUPS, NEIGHBOURS, WHOLE, WINDOWED, Compressor, Layout
 from ..data.corpora import describe
@@ -114,8 +114,7 @@ class CompressedTask(Task):
             symbols = torch.arange(text, device=mask.device)
             mask[:, start + 1 :, start - text : start] &= (symbols - places[..., None]).abs() <= setting.text
             long = batch.text_lengths > setting.text + 1  # as ``TextPosition.moves``
-            near = band(text, NEIGHBOURS, mask.device) | ~long[:, None, None]
-            mask[:, start - text : start, start - text : start] &= near
+            mask[:, : start + 1, : start + 1] &= nearby(prefix.positions, NEIGHBOURS) | ~long[:, None, None]
             moved = text_moved(prefix, places, layout.index, setting.text, long, text)
         hidden, weights = training_forward(
             lm, x, positions, mask, guided, slice(start, None), slice(start - text, start), moved=moved
