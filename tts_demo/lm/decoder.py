@@ -380,10 +380,8 @@ class Decoder:
             return (scores(query, key).softmax(-1).to(values.dtype) @ values).transpose(0, 1).flatten(1)
 
         kv = x.new_empty(c.layers, 1, 2 * c.kv_heads, x.shape[1], c.head_dim)
-        watch = observe if capture is not None else None
-        hidden = self._blocks(
-            x, self.rotation[positions], kv, None, kv, mask, watch, attend=attend if turns else self._attend
-        )
+        watch, instead = observe if capture is not None else None, attend if turns else None
+        hidden = self._blocks(x, self.rotation[positions], kv, None, kv, mask, watch, attend=instead)
         return hidden, torch.stack(captured) if captured else None
 
     def turn(self, by: Tensor) -> Tensor:
