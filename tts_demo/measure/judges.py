@@ -45,8 +45,7 @@ def whisper_folder(download: bool) -> Path | None:
 
 
 def pieces(samples: np.ndarray) -> list[slice]:
-    """[N] samples at 16 kHz, cut at quiet places: Whisper loses the rest of a window of 30 s in which it stumbles, and
-    DistilMOS takes 64 MB for each second."""
+    """[N] samples cut where it is quiet: Whisper drops what follows a stumble, DistilMOS takes 64 MB for a second."""
     quiet, edges = np.convolve(np.square(samples), np.ones(SAMPLE_RATE // 5), "same"), [0]
     while len(samples) - edges[-1] > LONGEST:
         half = edges[-1] + LONGEST // 2
