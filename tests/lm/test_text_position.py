@@ -15,6 +15,7 @@ def looks(place: TextPosition, symbol: int, sharp: float = 6.0) -> None:
     seen = place.window(place.index)
     keys = torch.zeros(place.text.stop, 2)
     keys[place.text.start + symbol, 0] = sharp * 2**0.5
+    keys[place.text.start : place.text.start + seen.stop - seen.start] = keys[seen].clone()
     place.observe(GUIDED[0], torch.tensor([1.0, 0.0]).view(1, 1, 1, 2), keys[None, None])
     assert len(place._attention) == seen.stop - seen.start
     place.advance()
@@ -77,10 +78,14 @@ def test_what_is_looked_at_is_the_attention_of_the_first_head(tiny_lm, tiny_pref
     x = torch.cat([tiny_prefix.x, torch.randn(1, 64)])
     mask = prefix_mask(n, n + 1, True)
     place = TextPosition(tiny_prefix.text, 2)
+    mask[n, place.text] = False
+    mask[n, place.window(3)] = True
     place.index = 3
-    cache = decoder.new_cache(n + 1)
-    decoder.forward(x[None, :n], cache, 0, mask[:n, :n])
-    decoder.forward(x[None, n:], cache, n, None, place.observe)
+    whole, cache = decoder.new_cache(n), decoder.new_ring(n, 30, 0, 10)
+    decoder.forward(x[None, :n], whole, 0, mask[:n, :n])
+    parts, still = (slice(0, place.text.start), place.window(3), slice(place.text.stop, n)), torch.zeros(3).long()
+    cache.show(whole, parts, decoder.turn(still))
+    decoder.forward(x[None, n:], cache, n, cache.mask(), place.observe)
     _, weights = decoder.full(x[None], torch.arange(n + 1), mask, place.window(3))
     expected = weights[1, 0, n] / weights[1, 0, n].sum()
     torch.testing.assert_close(place._attention, expected, atol=1e-5, rtol=1e-4)
@@ -104,11 +109,16 @@ def test_what_stands_before_speech_is_always_as_far_away():
 def test_a_prefix_that_moved_is_one_that_was_put_there(tiny_lm, tiny_prefix):
     """Keys turned in the cache are keys of a pass at other positions, in any order of moves."""
     decoder, x, count = tiny_lm.decoder, tiny_prefix.x[None], len(tiny_prefix.x)
-    moved, put = (decoder.new_ring(count, 30, 0, 10) for _ in range(2))
-    decoder.forward(x, moved, 0)
+    whole, put = (decoder.new_cache(count) for _ in range(2))
+    ring = decoder.new_ring(count - 1, 30, 0, 10)
+    decoder.forward(x, whole, 0)
     decoder.forward(x, put, torch.arange(count) + 5)
-    for by in (300, -2, 5):
-        moved.move(slice(0, count), decoder.turn(torch.tensor(by)))
-    torch.testing.assert_close(moved.k[:, :, :, :count], put.k[:, :, :, :count], atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(moved.v, put.v, atol=1e-5, rtol=1e-5)
-    assert moved.nbytes == put.nbytes * 3 // 2
+    for by, parts in ((300, (slice(0, 2),)), (-2, (slice(0, 3), slice(4, count))), (5, (slice(0, 2), slice(3, 6)))):
+        ring.show(whole, parts, decoder.turn(torch.full((len(parts),), by)))
+    shown = [0, 1, 3, 4, 5]
+    torch.testing.assert_close(ring.k[:, :, :, :5], put.k[:, :, :, shown], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(ring.v[:, :, :, :5], put.v[:, :, :, shown], atol=1e-5, rtol=1e-5)
+    assert ring.masked and ring.mask().tolist() == [[True] * 5 + [False] * (count - 6) + [True]]
+    assert ring.nbytes == whole.nbytes + (count - 1) * ring.slot_bytes
+    with pytest.raises(AssertionError):
+        ring.show(whole, (slice(0, count),), decoder.turn(torch.zeros(1).long()))

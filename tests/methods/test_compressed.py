@@ -236,6 +236,15 @@ def test_text_through_a_window_evicting_equals_masking(windowed, tiny_lm, group)
     assert whole != tokens
 
 
+def test_a_step_attends_to_as_many_slots_however_long_the_text_is(windowed, tiny_lm):
+    attended = []
+    for symbols in (24, 240):
+        state = start(windowed, long_prefix(tiny_lm, symbols), max_frames=60, window=30, group=0, text=4)
+        finish(windowed, state)
+        attended.append(state.caches["backbone"].attended)
+    assert attended[0] == attended[1] == 30 + len(long_prefix(tiny_lm, 9).x) + len(state.prefix.prompt_codes)
+
+
 def test_a_window_longer_than_the_text_is_the_whole_text(windowed, tiny_lm, tiny_prefix):
     same = Compressed(tiny_lm, dict.fromkeys(("compressed", "compressed-text"), windowed.modules["compressed"]))
     runs = [finish(same, start(same, tiny_prefix, forced=False, seed=3, text=text))[0] for text in (0, 40)]

@@ -2,12 +2,16 @@
 
     slots: [ prefix | ring of ``window`` tokens | summary 0, summary 1, ... ]
 
+The prefix is put there by the first pass, or (``show``) is what a step is to see of a longer one kept elsewhere.
+
 Attention does not depend on the order of slots (rotary positions are inside the keys), so a token takes the slot of the
 one that has just left the window: nothing is moved, nothing is masked, and a token attends to one run of slots from the
 first. A summary is computed before it is needed, and is not attended to until its span has left the window.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -44,7 +48,9 @@ class RingCache(KVCache):
         self.fixed, self.window, self.group = fixed, window, group
         self.spoken = self.summaries = 0  # tokens behind the prefix, and summaries made
         self._attended = 0
-        self._still: Tensor | None = None  # keys of the prefix where it was put, once it has been moved
+        self._whole: KVCache | None = None  # the longer prefix of which parts are shown,
+        self._parts: list[slice] = []  # which,
+        self._shown = fixed  # and on how many slots
         # summaries made in one pass, all spans still in the ring
         self._together = (window - most + 1) // group if group else 0
 
@@ -59,14 +65,28 @@ class RingCache(KVCache):
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + (self._still.nbytes if self._still is not None else 0)
+        """Bytes of live K and V slots, those of a prefix kept elsewhere included."""
+        return super().nbytes + (self._whole.nbytes if self._whole is not None else 0)
 
-    def move(self, slots: slice, turn: Tensor) -> None:
-        """The next passes see the keys in these slots of the prefix turned by complex rotation [D/2] from where they
-        were put."""
-        if self._still is None:
-            self._still = self.k[:, :, :, : self.fixed].clone()
-        self.k[:, :, :, slots] = turned(self._still[:, :, :, slots], turn)
+    @property
+    def masked(self) -> bool:
+        """Whether slots among those attended to hold nothing."""
+        return self._shown < self.fixed
+
+    def show(self, whole: KVCache, parts: Sequence[slice], turns: Tensor) -> None:
+        """The next passes see these parts of a prefix that lies in a cache of its own, one behind the other, their keys
+        turned by complex rotations [parts, D/2] from where they were put: a step costs the same however long it is."""
+        if self._whole is None:
+            self._whole, self.length, self.next_position = whole, self.fixed, whole.next_position
+        changed, start = list(parts) != self._parts, 0
+        for slots, turn in zip(parts, turns):
+            end = start + slots.stop - slots.start
+            self.k[:, :, :, start:end] = turned(whole.k[:, :, :, slots], turn)
+            if changed:
+                self.v[:, :, :, start:end] = whole.v[:, :, :, slots]
+            start = end
+        assert start <= self.fixed, (start, self.fixed)
+        self._parts, self._shown = list(parts), start
 
     def due(self, tokens: int = 1) -> int:
         """How many summaries the pass of the next ``tokens`` must include: several at once, because a pass over a few
@@ -128,6 +148,7 @@ class RingCache(KVCache):
         visible, first = self.visible(self.spoken + tokens), self.fixed + self.window + self.summaries
         mask = torch.zeros(tokens + count, first + count if count else visible, dtype=torch.bool)
         mask[:tokens, :visible] = True
+        mask[:, self._shown : self.fixed] = False
         later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
         mask[:tokens, self._ring(tokens)] &= ~later
         if count:

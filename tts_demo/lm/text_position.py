@@ -34,8 +34,8 @@ def displaced(
 
 
 class TextPosition:
-    """The position in a text that lies in the slots ``text`` of a cache, of which ``reach`` symbols to either side are
-    visible."""
+    """The position in a text that stands in the columns ``text`` of a prefix, of which ``reach`` symbols to either side
+    are visible: the only ones in the cache, from slot ``text.start`` on."""
 
     def __init__(self, text: slice, reach: int) -> None:
         self.text, self.reach, self.index = text, reach, 0  # index: the symbol being spoken
@@ -46,7 +46,7 @@ class TextPosition:
         self._attention: Tensor | None = None  # of guided heads since the last step, summed [visible symbols]
 
     def window(self, index: int) -> slice:
-        """Slots of the symbols that are visible from symbol ``index``."""
+        """Columns of the symbols that are visible from symbol ``index``."""
         return slice(
             max(self.text.start, self.text.start + index - self.reach),
             min(self.text.stop, self.text.start + index + self.reach + 1),
@@ -71,8 +71,9 @@ class TextPosition:
         token of the pass to the visible symbols."""
         if layer not in GUIDED:
             return
-        query, key = query[0, 0, 0], key[0, 0]
-        weights = (key[self.window(self.index)] @ query * query.shape[0] ** -0.5).float().softmax(0)
+        query, key, visible = query[0, 0, 0], key[0, 0], self.window(self.index)
+        key = key[self.text.start :][: visible.stop - visible.start]
+        weights = (key @ query * query.shape[0] ** -0.5).float().softmax(0)
         self._attention = weights if self._attention is None else self._attention + weights
 
     def advance(self) -> None:

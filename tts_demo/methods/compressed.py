@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from ..config import LMConfig, UserError
+from ..lm.cache import KVCache
 from ..lm.decoder import Decoder, Moved, Observe
 from ..lm.graphs import BufferPool, SharedGraphs
 from ..lm.lora import LoraDelta, LoraFactors, LoraSpec
@@ -115,25 +116,17 @@ def masks(
     return mask
 
 
-def feed(
-    decoder: Decoder,
-    cache: RingCache,
-    tokens: Tensor,
-    summary: Tensor,
-    mask: Tensor | None = None,
-    observe: Observe | None = None,
-) -> Tensor:
+def feed(decoder: Decoder, cache: RingCache, tokens: Tensor, summary: Tensor, observe: Observe | None = None) -> Tensor:
     """Feed tokens [N] and, in the same pass, the summaries due with them -> hidden [1, N, H] of the tokens. summary:
-    [1, H] the embedding of W. mask: other than the cache's own."""
-    count, position, ends = len(tokens), cache.fixed + cache.spoken, cache.ends(len(tokens))
+    [1, H] the embedding of W."""
+    count, position, ends = len(tokens), cache.next_position, cache.ends(len(tokens))
     due = cache.due(count)
     # a graph has fixed shapes, so it must be told which slots are attended to
-    if mask is None and (due or count > 1 or decoder.graphed):
-        mask = cache.mask(count)
+    mask = cache.mask(count) if due or count > 1 or cache.masked or decoder.graphed else None
     x = decoder.embed(tokens)
     if not due:
         return decoder.forward(x[None], cache, position, mask, observe)
-    places = [*range(position, position + count), *(cache.fixed + end for end in ends)]
+    places = [*range(position, position + count), *(position - cache.spoken + end for end in ends)]
     x = torch.cat([x, summary.expand(due, -1)])
     return decoder.forward(x[None], cache, torch.tensor(places, device=x.device), mask, observe)[:, :count]
 
@@ -173,6 +166,7 @@ class CompressedOptions(WindowOptions):
 @dataclass(kw_only=True)
 class CompressedState(BaselineState):
     position: TextPosition | None = None  # with a window on the text
+    whole: KVCache | None = None  # everything before speech, where only a window of it is in the ring
     indices: list[int] = field(default_factory=list)  # of the symbol being spoken, when each token was fed
 
 
@@ -263,16 +257,19 @@ class Compressed(Baseline):
         if not options.window:
             return self.plain.begin(start)
         decoder = self.windowed if options.text else self.decoder
-        x = token_inputs(decoder, start.prefix)
-        cache = decoder.new_ring(len(x), options.window, options.group, start.ending.longest)
-        position = TextPosition(start.prefix.text, options.text) if options.text else None
-        neighbours = NEIGHBOURS if position and position.moves else 0
+        x, text = token_inputs(decoder, start.prefix), start.prefix.text
+        position, whole, slots = TextPosition(text, options.text) if options.text else None, None, len(x)
+        if position and position.moves:
+            whole, symbols = decoder.new_cache(len(x)), text.stop - text.start
+            slots += min(symbols, 2 * options.text + 1) - symbols
+        cache = decoder.new_ring(slots, options.window, options.group, start.ending.longest)
         return CompressedState(
             start=start,
             caches={"backbone": cache},
             history=start.history(),
-            hidden=first_pass(decoder, start.prefix, x, cache, neighbours=neighbours),
+            hidden=first_pass(decoder, start.prefix, x, whole or cache, neighbours=NEIGHBOURS if whole else 0),
             position=position,
+            whole=whole,
         )
 
     def step(self, state: BaselineState) -> Step:
@@ -280,32 +277,27 @@ class Compressed(Baseline):
         if not isinstance(cache, RingCache):
             return self.plain.step(state)
         if state.tokens:  # the first token is decided by the first pass
-            state.hidden = self._feed(state.tokens[-1], cache, state.position)
+            state.hidden = self.feed(state, state.tokens[-1])
             if state.position is not None:
                 state.indices.append(state.position.index)
                 state.position.advance()
         return replace(self.draw(state), stats={"summaries": cache.summaries, "slots": cache.length})
 
-    def _feed(self, token: Tensor, cache: RingCache, text: TextPosition | None = None) -> Tensor:
+    def feed(self, state: CompressedState, token: Tensor) -> Tensor:
         """Feed the drawn token [1] and, when summaries are due, those in the same pass -> hidden [1, 1, H]."""
-        decoder = self.windowed if text else self.decoder
-        if text is None:
-            return feed(decoder, cache, token, self._summary(decoder))
-        if text.moves:
-            self._move(cache, text)
-        mask = cache.mask()
-        mask[0, text.text] = False
-        mask[0, text.window(text.index)] = True
-        return feed(decoder, cache, token, self._summary(decoder), mask, text.observe)
+        if state.whole is not None:
+            self._show(state)
+        decoder, observe = (self.windowed, state.position.observe) if state.position else (self.decoder, None)
+        return feed(decoder, state.caches["backbone"], token, self._summary(decoder), observe)
 
-    def _move(self, cache: RingCache, text: TextPosition) -> None:
-        """Everything before speech to where the next token is to see it."""
-        start, end, place = text.text.start, text.text.stop, torch.tensor(text.index)
-        between = cache.fixed - end - 1
-        by = displaced(start, cache.fixed, between, text.reach, place, torch.tensor(cache.spoken))
+    def _show(self, state: CompressedState) -> None:
+        """What the next token is to see of everything before speech, where it is to see it."""
+        text, whole, cache = state.position, state.whole, state.caches["backbone"]
+        start, end, prompt = text.text.start, text.text.stop, len(state.prefix.prompt_codes)
+        place, spoken = torch.tensor(text.index), torch.tensor(cache.spoken)
+        by = displaced(start, whole.length, prompt, text.reach, place, spoken)
         turns = self.windowed.turn(torch.stack(by).to(self.windowed.device))
-        for slots, turn in zip((slice(start), text.window(text.index), slice(end, cache.fixed)), turns):
-            cache.move(slots, turn)
+        cache.show(whole, (slice(0, start), text.window(text.index), slice(end, whole.length)), turns)
 
     def forbidden(self, state: BaselineState) -> Tensor | None:
         """With a window on the text, speech does not end before the end of the text is visible, and ends when the text
@@ -333,7 +325,7 @@ class Compressed(Baseline):
             deciding = torch.cat([deciding.new_tensor([first - 1]), deciding])
         return Replay(
             x=prefix.followed_by(speech),
-            positions=torch.cat([torch.arange(first, device=codes.device), layout.index + cache.fixed]),
+            positions=torch.cat([torch.arange(first, device=codes.device), layout.index + first + prompt]),
             mask=self._mask(state, layout),
             rows=deciding[: len(state.frames_of)],
             frames_of=tuple(state.frames_of),
@@ -342,22 +334,22 @@ class Compressed(Baseline):
         )
 
     def _moved(self, state: CompressedState, layout: Layout) -> Moved:
-        """As ``_move`` moved it before each token was fed."""
-        if state.position is None or not state.position.moves:
+        """Where ``_show`` put what it showed before each token was fed."""
+        if state.whole is None:
             return ()
-        cache, text, first = state.caches["backbone"], state.position.text, len(state.prefix.x)
-        prompt, rows = cache.fixed - first, _fed(layout) + first
+        text, prompt, first = state.position.text, len(state.prefix.prompt_codes), len(state.prefix.x)
+        fixed, rows = first + prompt, _fed(layout) + first
         places = torch.tensor(state.indices, device=rows.device)
         spoken = torch.arange(len(places), device=rows.device)
-        by = displaced(text.start, cache.fixed, prompt, state.position.reach, places, spoken)
+        by = displaced(text.start, fixed, prompt, state.position.reach, places, spoken)
         offsets = rows.new_zeros(len(by), first + len(layout.index))
         offsets[:, rows] = torch.stack(by)
-        return tuple(zip((text.start, text.stop - text.start, cache.fixed - text.stop), offsets))
+        return tuple(zip((text.start, text.stop - text.start, fixed - text.stop), offsets))
 
     def _mask(self, state: CompressedState, layout: Layout) -> Tensor:
         """[T, T] of a finished run."""
         cache, first, text = state.caches["backbone"], len(state.prefix.x), state.position
-        neighbours, bidirectional = NEIGHBOURS if text and text.moves else 0, self.lm.config.bidirectional_text
+        neighbours, bidirectional = NEIGHBOURS if state.whole else 0, self.lm.config.bidirectional_text
         mask = masks(first, layout, cache.window, cache.group, bidirectional, neighbours=neighbours)
         if text is not None:
             for row, index in zip((_fed(layout) + first).tolist(), state.indices):

@@ -98,7 +98,7 @@ def test_training_logits_are_decoding_logits(task, tiny_lm, group, prompt):
         state = method.prefill(prefix, method.Options(30, group), Sampling(), torch.Generator(), len(codes))
         hidden = [state.hidden[0]]
         for code in codes[prompt:, 0]:
-            hidden.append(method._feed(code[None], state.caches["backbone"])[0])
+            hidden.append(method.feed(state, code[None])[0])
         decoded = method.decoder.logits(torch.cat(hidden))
         torch.testing.assert_close(decoded, trained[i, prompt : len(codes) + 1], atol=1e-3, rtol=1e-3)
 
@@ -222,10 +222,6 @@ class Aligned:
 
     window = TextPosition.window
 
-    @property
-    def moves(self) -> bool:
-        return self.text.stop - self.text.start > self.reach + 1
-
 
 @pytest.mark.parametrize("reach", [1, 3, 9])
 def test_text_windows_are_those_of_decoding(task, tiny_lm, monkeypatch, reach):
@@ -248,10 +244,10 @@ def test_text_windows_are_those_of_decoding(task, tiny_lm, monkeypatch, reach):
     options = replace(method.Options(30, 5), text=0)
     object.__setattr__(options, "text", reach)
     state = method.prefill(prefix, options, Sampling(), torch.Generator(), len(codes))
-    known, hidden = Aligned(prefix.text, reach, place[0]), [state.hidden[0]]
+    state.position, hidden = Aligned(prefix.text, reach, place[0]), [state.hidden[0]]
     for code in codes[:, 0]:
-        hidden.append(method._feed(code[None], state.caches["backbone"], known)[0])
-        known.fed += 1
+        hidden.append(method.feed(state, code[None])[0])
+        state.position.fed += 1
     decoded = method.decoder.logits(torch.cat(hidden))
     torch.testing.assert_close(decoded, trained[0, : len(codes) + 1], atol=1e-3, rtol=1e-3)
 
