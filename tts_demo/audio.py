@@ -273,6 +273,11 @@ def _loudness(samples: np.ndarray, rate: int) -> np.ndarray:
     return np.sqrt(np.square(whole).mean(axis=1))
 
 
+def quietest(samples: np.ndarray, rate: int = SAMPLE_RATE) -> int:
+    """Which 20 ms of samples [N] are the quietest."""
+    return int(_loudness(samples, rate).argmin())
+
+
 def _speech_floor(frames: np.ndarray) -> float:
     """Frames louder than this hold speech: 35 dB below the loud ones."""
     return max(float(np.percentile(frames, 95)) * 0.018, SILENT_PEAK / 4) if len(frames) else 0.0

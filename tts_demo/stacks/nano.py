@@ -35,6 +35,9 @@ SEGMENT_CHARACTERS = 160  # about 12 s of speech: what the language model has se
 FASTEST = 2.0  # frames a symbol of text: of 5,525 recordings none is spoken faster, nor any slower than
 SLOWEST, PAUSES = 6.5, 100  # frames a symbol and, for pauses, a text
 CONTEXT_SECONDS = 6.0  # a longer prompt conditions through its speaker vector and the refiner alone
+# Frames of pause between the prompt and what is said: right behind the prompt's last sound the language model says the
+# rest of that sound first, and refiner and decoder know no onset that nothing comes before.
+PAUSE, LEAD = 15, 4
 
 
 class NanoStack:
@@ -121,14 +124,15 @@ class NanoStack:
         words, notes = self._checked(words, frames, recording.seconds)
         wave = torch.from_numpy(recording.samples).to(self.device)[None]
         codes = self.codes(wave, words)
+        pause = codes[0, [audio.quietest(recording.samples)]]
         key = hashlib.sha256(recording.samples.tobytes() + (words or "").encode()).hexdigest()[:16]
         return Prompt(
-            codes=codes[0, :frames],
+            codes=torch.cat([codes[0, :frames], pause.expand(PAUSE, -1)]),
             speaker=self.speaker(wave)[0],
             text=words,
             seconds=recording.seconds,
             key=key,
-            extra={"latent": self.codec.quantizer.decode(codes)},
+            extra={"latent": self.codec.quantizer.decode(codes), "pause": pause},
             notes=recording.notes + notes,
         )
 
@@ -166,9 +170,11 @@ class NanoStack:
         codes = prompt.codes[:0]
         if prompt.text and prompt.seconds <= CONTEXT_SECONDS:
             before, said = self.tokenize(prompt.text)
-            # Its final mark stands for a pause, which is not in the codes: the text to say would be taken for it.
+            # Whatever its final mark: a full stop for the pause that is in the codes. Without one of the two the model
+            # says the pause in place of a short text, or words of the transcript.
             words = max((i + 1 for i, label in enumerate(said) if label.word), default=0)
-            ids = torch.cat([before[:words], torch.tensor([symbols.IDS[symbols.BOUNDARY]], device=self.device), ids])
+            end = torch.tensor([symbols.IDS[mark] for mark in (".", symbols.BOUNDARY)], device=self.device)
+            ids = torch.cat([before[:words], end, ids])
             codes = prompt.codes
         prefix = self.lm.prefix(ids, (), prompt.speaker.to(self.dtype), codes)
         # Attention maps show the text being spoken, not the transcript of the prompt in front of it.
@@ -202,16 +208,16 @@ class NanoStack:
         ``live`` changes nothing: streaming is exact."""
         decoder, quantizer = self.codec.decoder, self.codec.quantizer
         speaker, latents = prompt.speaker[None].float(), prompt.extra["latent"]
+        lead = prompt.extra["pause"].expand(LEAD, -1)[:, :codebooks]
         if codebooks == 1:
             refine = lambda codes: self.refiner(codes[..., 0], speaker, latents)
         elif self.books is not None:
             said = torch.tensor([codebooks], device=self.device)
             refine = lambda codes: self.books.hear(codes[..., 0], quantizer.finer(codes), said, speaker, latents)[0]
         else:
-            return NanoVocoder(speech_stages(decoder, quantizer.decode), self.device)
-        return NanoVocoder(
-            [Windowed(refine, self.refiner.left, self.refiner.right), *speech_stages(decoder)], self.device
-        )
+            return NanoVocoder(speech_stages(decoder, quantizer.decode), self.device, lead)
+        refined = Windowed(refine, self.refiner.left, self.refiner.right)
+        return NanoVocoder([refined, *speech_stages(decoder)], self.device, lead)
 
 
 def frames_of(symbols: int) -> tuple[int, int]:
@@ -229,10 +235,12 @@ def speech_stages(decoder: SpeechDecoder, latent: Callable[[Tensor], Tensor] = l
 
 
 class NanoVocoder:
-    """Frames through refiner and decoder, each of which streams exactly (codec/streaming.py)."""
+    """Frames through refiner and decoder, each of which streams exactly (codec/streaming.py). ``lead``: frames [n, K]
+    that come before the first ones and are not heard."""
 
-    def __init__(self, stages: list[Windowed | Running], device: torch.device) -> None:
-        self._stages, self._device = stages, device
+    def __init__(self, stages: list[Windowed | Running], device: torch.device, lead: Tensor | None = None) -> None:
+        self._stages, self._device, self._lead = stages, device, lead
+        self._unheard = 0 if lead is None else len(lead) * HOP
         self._started = False
 
     def push(self, frames: Tensor) -> np.ndarray:
@@ -240,13 +248,15 @@ class NanoVocoder:
         short."""
         if not len(frames):
             return np.zeros(0, np.float32)
-        self._started = True
         data = frames.to(self._device)
+        if not self._started and self._lead is not None:
+            data = torch.cat([self._lead, data])
+        self._started = True
         for stage in self._stages:
             data = stage.push(data)
             if not len(data):
                 return np.zeros(0, np.float32)
-        return data.cpu().numpy()
+        return self._heard(data)
 
     def end_segment(self) -> np.ndarray:
         """Nothing: the next segment goes on where this one stops, without a join."""
@@ -259,4 +269,9 @@ class NanoVocoder:
         data = self._stages[0].finish()
         for stage in self._stages[1:]:
             data = torch.cat([stage.push(data), stage.finish()])
-        return data.cpu().numpy()
+        return self._heard(data)
+
+    def _heard(self, samples: Tensor) -> np.ndarray:
+        first = min(self._unheard, len(samples))
+        self._unheard -= first
+        return samples[first:].cpu().numpy()
