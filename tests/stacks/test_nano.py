@@ -13,7 +13,7 @@ from tts_demo import audio, engine
 from tts_demo.config import HOP, Request, UserError
 from tts_demo.methods import METHODS
 from tts_demo.stacks import load_stack, pick_dtype
-from tts_demo.stacks.nano import CONTEXT_SECONDS, LEAD, PAUSE, NanoStack
+from tts_demo.stacks.nano import AROUND, CONTEXT_SECONDS, PAUSE, NanoStack
 
 
 @pytest.fixture(scope="module")
@@ -144,9 +144,9 @@ def test_finer_books_are_heard_through_their_refiner_or_as_they_are(
 
 
 @pytest.mark.parametrize("codebooks", [1, 4])
-def test_what_is_said_begins_out_of_a_pause(stack: NanoStack, prompt, codebooks: int) -> None:
-    """In the language model's context, and in what refiner and decoder know to come before: of the latter nothing is
-    heard."""
+def test_what_is_said_lies_between_pauses(stack: NanoStack, prompt, codebooks: int) -> None:
+    """In the language model's context, and in what refiner and decoder know to come before it, and ends in one: of the
+    latter nothing is heard."""
     hush = np.concatenate([voice(), np.zeros(8000, np.float32), voice(), np.zeros(1600, np.float32)])
     quiet = stack.encode_prompt(hush, 16000, "hello there hello there")
     wave = torch.from_numpy(audio.prompt(audio.read((16000, hush))).samples)
@@ -156,9 +156,10 @@ def test_what_is_said_begins_out_of_a_pause(stack: NanoStack, prompt, codebooks:
     codes = torch.randint(ENTRIES, (30, codebooks), generator=torch.Generator().manual_seed(3))
     speak = lambda vocoder, codes: np.concatenate([vocoder.push(codes), vocoder.finish()])
     heard, alone = speak(stack.vocoder(prompt, codebooks), codes), stack.vocoder(prompt, codebooks)
-    alone._lead, alone._unheard = None, 0
-    whole = speak(alone, torch.cat([prompt.codes[-1:, :codebooks].expand(LEAD, -1), codes]))
-    np.testing.assert_allclose(heard, whole[LEAD * HOP :], atol=1e-5)
+    alone._around, alone._unheard, alone._outside = None, 0, 0
+    pause = prompt.codes[-AROUND:, :codebooks]
+    whole = speak(alone, torch.cat([pause, codes, pause]))
+    np.testing.assert_allclose(heard, whole[AROUND * HOP : -AROUND * HOP], atol=1e-3)
 
 
 def test_nothing_spoken_is_no_sound(stack: NanoStack, prompt) -> None:

@@ -36,8 +36,8 @@ FASTEST = 2.0  # frames a symbol of text: of 5,525 recordings none is spoken fas
 SLOWEST, PAUSES = 6.5, 100  # frames a symbol and, for pauses, a text
 CONTEXT_SECONDS = 6.0  # a longer prompt conditions through its speaker vector and the refiner alone
 # Frames of pause between the prompt and what is said: right behind the prompt's last sound the language model says the
-# rest of that sound first, and refiner and decoder know no onset that nothing comes before.
-PAUSE, LEAD = 15, 4
+# rest of that sound first. And around it: refiner and decoder know no sound that nothing comes before or after.
+PAUSE, AROUND = 15, 4
 
 
 class NanoStack:
@@ -208,16 +208,16 @@ class NanoStack:
         ``live`` changes nothing: streaming is exact."""
         decoder, quantizer = self.codec.decoder, self.codec.quantizer
         speaker, latents = prompt.speaker[None].float(), prompt.extra["latent"]
-        lead = prompt.extra["pause"].expand(LEAD, -1)[:, :codebooks]
+        around = prompt.extra["pause"].expand(AROUND, -1)[:, :codebooks]
         if codebooks == 1:
             refine = lambda codes: self.refiner(codes[..., 0], speaker, latents)
         elif self.books is not None:
             said = torch.tensor([codebooks], device=self.device)
             refine = lambda codes: self.books.hear(codes[..., 0], quantizer.finer(codes), said, speaker, latents)[0]
         else:
-            return NanoVocoder(speech_stages(decoder, quantizer.decode), self.device, lead)
+            return NanoVocoder(speech_stages(decoder, quantizer.decode), self.device, around)
         refined = Windowed(refine, self.refiner.left, self.refiner.right)
-        return NanoVocoder([refined, *speech_stages(decoder)], self.device, lead)
+        return NanoVocoder([refined, *speech_stages(decoder)], self.device, around)
 
 
 def frames_of(symbols: int) -> tuple[int, int]:
@@ -235,12 +235,12 @@ def speech_stages(decoder: SpeechDecoder, latent: Callable[[Tensor], Tensor] = l
 
 
 class NanoVocoder:
-    """Frames through refiner and decoder, each of which streams exactly (codec/streaming.py). ``lead``: frames [n, K]
-    that come before the first ones and are not heard."""
+    """Frames through refiner and decoder, each of which streams exactly (codec/streaming.py). ``around``: frames [n, K]
+    that come before the first ones and behind the last ones and are not heard."""
 
-    def __init__(self, stages: list[Windowed | Running], device: torch.device, lead: Tensor | None = None) -> None:
-        self._stages, self._device, self._lead = stages, device, lead
-        self._unheard = 0 if lead is None else len(lead) * HOP
+    def __init__(self, stages: list[Windowed | Running], device: torch.device, around: Tensor | None = None) -> None:
+        self._stages, self._device, self._around = stages, device, around
+        self._unheard = self._outside = 0 if around is None else len(around) * HOP  # samples
         self._started = False
 
     def push(self, frames: Tensor) -> np.ndarray:
@@ -249,14 +249,16 @@ class NanoVocoder:
         if not len(frames):
             return np.zeros(0, np.float32)
         data = frames.to(self._device)
-        if not self._started and self._lead is not None:
-            data = torch.cat([self._lead, data])
+        if not self._started and self._around is not None:
+            data = torch.cat([self._around, data])
         self._started = True
         for stage in self._stages:
             data = stage.push(data)
             if not len(data):
                 return np.zeros(0, np.float32)
-        return self._heard(data)
+        first = min(self._unheard, len(data))
+        self._unheard -= first
+        return data[first:].cpu().numpy()
 
     def end_segment(self) -> np.ndarray:
         """Nothing: the next segment goes on where this one stops, without a join."""
@@ -266,12 +268,7 @@ class NanoVocoder:
         """The rest of the samples: in all exactly F * 320."""
         if not self._started:
             return np.zeros(0, np.float32)
-        data = self._stages[0].finish()
-        for stage in self._stages[1:]:
-            data = torch.cat([stage.push(data), stage.finish()])
-        return self._heard(data)
-
-    def _heard(self, samples: Tensor) -> np.ndarray:
-        first = min(self._unheard, len(samples))
-        self._unheard -= first
-        return samples[first:].cpu().numpy()
+        data = self._around
+        for stage in self._stages:
+            data = stage.finish() if data is None else torch.cat([stage.push(data), stage.finish()])
+        return data[self._unheard : len(data) - self._outside].cpu().numpy()
