@@ -32,6 +32,7 @@ from . import session
 from .rounds import MOST, Round, rounds
 
 BESIDE = 3  # lanes beside the baseline
+TRIES = 4  # of an example voice
 SENTENCE = "The river was calm that evening, and the light on the water turned slowly from gold to grey."
 
 
@@ -110,17 +111,20 @@ def slim(lane: session.Lane) -> session.Lane:
 def record_voices(stack: Any, out: Path, sources: list[str], names: list[str], text: str, seed: int) -> None:
     """The sentence spoken by the baseline in each source voice, listed in ``prompts.json``. names: "Maya, warm", one a
     source. A voice comes with its transcript where the judges' recogniser hears it word for word: as context, any other
-    misleads."""
+    misleads. So a take that it hears otherwise is taken again, with the next seed."""
     out.mkdir(parents=True, exist_ok=True)
     judge, rows = Judges(), []
     for number, source in enumerate(sources):
         path, _, words = source.partition("=")
         prompt = stack.encode_prompt(*_samples(Path(path)), words or None)
-        (lane,) = spoken(stack, [Request(text, prompt, seed=seed, max_seconds=12.0)], path, most=1)
         name, _, about = names[number].partition(", ") if names else (f"Voice {chr(65 + number)}", "", "")
         target = out / f"{name.lower().replace(' ', '-')}.wav"
-        target.write_bytes(session.wav(lane))
-        heard = judge.words(audio.read(str(target), target=SAMPLE_RATE).samples)
+        for again in range(TRIES):
+            (lane,) = spoken(stack, [Request(text, prompt, seed=seed + again, max_seconds=12.0)], path, most=1)
+            target.write_bytes(session.wav(lane))
+            heard = judge.words(audio.read(str(target), target=SAMPLE_RATE).samples)
+            if heard is None or not word_errors(text, heard)[0]:
+                break
         said = text if heard is not None and not word_errors(text, heard)[0] else ""
         row = {"name": name, "about": about, "file": target.name, "text": said}
         rows.append(row | {"licence": "Synthetic: made by this project."})
