@@ -13,7 +13,7 @@ from tts_demo import audio, engine
 from tts_demo.config import HOP, Request, UserError
 from tts_demo.methods import METHODS
 from tts_demo.stacks import load_stack, pick_dtype
-from tts_demo.stacks.nano import AROUND, CONTEXT_SECONDS, PAUSE, NanoStack
+from tts_demo.stacks.nano import AROUND, CONTEXT_SECONDS, REST, NanoStack
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def prompt(stack: NanoStack):
 
 def test_a_prompt_holds_what_the_parts_need(stack: NanoStack, prompt) -> None:
     frames = -(-len(voice()) // HOP)
-    assert prompt.codes.shape == (frames + PAUSE, 8) and prompt.speaker.shape == (SPEAKER,)
+    assert prompt.codes.shape == (frames, 8) and prompt.speaker.shape == (SPEAKER,)
     assert prompt.text == "hello there" and abs(prompt.seconds - 2) < 0.05
     assert prompt.extra["latent"].shape[1] == frames
 
@@ -57,14 +57,14 @@ def test_a_transcript_puts_the_prompt_in_front(stack: NanoStack, prompt) -> None
     assert with_text.labels == labels and with_text.text.stop - with_text.text.start == len(spoken)
     assert torch.equal(with_text.prompt_codes, prompt.codes)
     before, _ = stack.tokenize("hello there")
-    assert len(with_text.x) == 3 + len(before) + 2 + len(spoken)  # speaker, SOS, prompt's text, stop, gap, text, TASK
+    assert len(with_text.x) == 3 + len(before) + 1 + len(spoken)  # speaker, SOS, prompt's text, gap, text, TASK
     assert torch.equal(with_text.x[with_text.text], stack.lm.text_embedding.weight[spoken])
     plain = stack.prefix(stack.encode_prompt(voice(), 16000), "two words")
     assert len(plain.prompt_codes) == 0 and len(plain.x) == 3 + len(spoken)
 
 
 @pytest.mark.parametrize("mark", [".", "?", "!", " ...", ",", ";", " —"])
-def test_one_mark_and_its_pause_come_between_transcript_and_text(stack: NanoStack, prompt, mark: str) -> None:
+def test_neither_final_mark_nor_pause_comes_between_transcript_and_text(stack: NanoStack, prompt, mark: str) -> None:
     """A mark without its pause in the codes makes the model say the pause in place of a short text; a pause without its
     mark makes it say words of the transcript."""
     marked = stack.prefix(stack.encode_prompt(voice(), 16000, "hello there" + mark), "two words")
@@ -73,8 +73,8 @@ def test_one_mark_and_its_pause_come_between_transcript_and_text(stack: NanoStac
     noise = np.random.default_rng(0).normal(size=9600).astype(np.float32) * 0.004
     room = stack.encode_prompt(np.concatenate([voice(), noise]), 16000, "hello there" + mark)
     paused = stack.prefix(room, "two words")
-    assert paused.x.shape == plain.x.shape and 0 <= len(paused.prompt_codes) - len(plain.prompt_codes) <= 8
-    assert room.extra["latent"].shape[1] >= len(plain.prompt_codes) - PAUSE + 28  # the voice is heard from all of it
+    assert paused.x.shape == plain.x.shape and 0 <= len(paused.prompt_codes) - len(plain.prompt_codes) <= 8 + REST
+    assert room.extra["latent"].shape[1] >= len(plain.prompt_codes) + 25  # the voice is heard from all of it
 
 
 def test_a_transcript_that_cannot_be_is_not_used(stack: NanoStack) -> None:
@@ -145,19 +145,18 @@ def test_finer_books_are_heard_through_their_refiner_or_as_they_are(
 
 @pytest.mark.parametrize("codebooks", [1, 4])
 def test_what_is_said_lies_between_pauses(stack: NanoStack, prompt, codebooks: int) -> None:
-    """In the language model's context, and in what refiner and decoder know to come before it, and ends in one: of the
-    latter nothing is heard."""
+    """Refiner and decoder know the prompt's quietest frame to come before and behind it, and nothing of it is heard."""
     hush = np.concatenate([voice(), np.zeros(8000, np.float32), voice(), np.zeros(1600, np.float32)])
     quiet = stack.encode_prompt(hush, 16000, "hello there hello there")
     wave = torch.from_numpy(audio.prompt(audio.read((16000, hush))).samples)
     at = audio.quietest(wave.numpy())
     assert wave[at * HOP : (at + 1) * HOP].abs().max() < 0.01 < wave.abs().max()
-    assert (quiet.codes[-PAUSE:] == stack.codes(wave[None], quiet.text)[0, at]).all()
+    assert (quiet.extra["pause"] == stack.codes(wave[None], quiet.text)[0, at]).all()
     codes = torch.randint(ENTRIES, (30, codebooks), generator=torch.Generator().manual_seed(3))
     speak = lambda vocoder, codes: np.concatenate([vocoder.push(codes), vocoder.finish()])
     heard, alone = speak(stack.vocoder(prompt, codebooks), codes), stack.vocoder(prompt, codebooks)
     alone._around, alone._unheard, alone._outside = None, 0, 0
-    pause = prompt.codes[-AROUND:, :codebooks]
+    pause = prompt.extra["pause"].expand(AROUND, -1)[:, :codebooks]
     whole = speak(alone, torch.cat([pause, codes, pause]))
     np.testing.assert_allclose(heard, whole[AROUND * HOP : -AROUND * HOP], atol=1e-3)
 

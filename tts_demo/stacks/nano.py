@@ -35,9 +35,10 @@ SEGMENT_CHARACTERS = 160  # about 12 s of speech: what the language model has se
 FASTEST = 2.0  # frames a symbol of text: of 5,525 recordings none is spoken faster, nor any slower than
 SLOWEST, PAUSES = 6.5, 100  # frames a symbol and, for pauses, a text
 CONTEXT_SECONDS = 6.0  # a longer prompt conditions through its speaker vector and the refiner alone
-# Frames of pause between the prompt and what is said: right behind the prompt's last sound the language model says the
-# rest of that sound first. And around it: refiner and decoder know no sound that nothing comes before or after.
-PAUSE, AROUND = 15, 4
+# Frames behind the prompt's last sound that belong to the context: right behind that sound the language model says the
+# rest of it first, and behind a pause words of the transcript. Frames of pause before and behind what is said, which
+# are not heard: refiner and decoder know no sound that nothing comes before or after.
+REST, AROUND = 3, 4
 
 
 class NanoStack:
@@ -127,7 +128,7 @@ class NanoStack:
         pause = codes[0, [audio.quietest(recording.samples)]]
         key = hashlib.sha256(recording.samples.tobytes() + (words or "").encode()).hexdigest()[:16]
         return Prompt(
-            codes=torch.cat([codes[0, :frames], pause.expand(PAUSE, -1)]),
+            codes=codes[0, : frames + REST],
             speaker=self.speaker(wave)[0],
             text=words,
             seconds=recording.seconds,
@@ -170,11 +171,10 @@ class NanoStack:
         codes = prompt.codes[:0]
         if prompt.text and prompt.seconds <= CONTEXT_SECONDS:
             before, said = self.tokenize(prompt.text)
-            # Whatever its final mark: a full stop for the pause that is in the codes. Without one of the two the model
-            # says the pause in place of a short text, or words of the transcript.
+            # Its final mark stands for a pause, which is not in the codes: the text to say would be taken for it. With
+            # both, a short text is said twice.
             words = max((i + 1 for i, label in enumerate(said) if label.word), default=0)
-            end = torch.tensor([symbols.IDS[mark] for mark in (".", symbols.BOUNDARY)], device=self.device)
-            ids = torch.cat([before[:words], end, ids])
+            ids = torch.cat([before[:words], torch.tensor([symbols.IDS[symbols.BOUNDARY]], device=self.device), ids])
             codes = prompt.codes
         prefix = self.lm.prefix(ids, (), prompt.speaker.to(self.dtype), codes)
         # Attention maps show the text being spoken, not the transcript of the prompt in front of it.
