@@ -245,6 +245,22 @@ def test_a_step_attends_to_as_many_slots_however_long_the_text_is(windowed, tiny
     assert attended[0] == attended[1] == 30 + len(long_prefix(tiny_lm, 9).x) + len(state.prefix.prompt_codes)
 
 
+def test_a_text_that_moves_stands_behind_no_transcript(windowed, tiny_lm):
+    """It would say words of that one too; a text that is always in sight stays behind it."""
+    prefix = long_prefix(tiny_lm)
+    own = slice(prefix.text.start + 6, prefix.text.stop)
+    behind = dataclasses.replace(prefix, text=own, transcript=6)
+    alone = behind.without_prompt()
+    assert not len(alone.prompt_codes) and alone.text == slice(prefix.text.start, own.stop - 6)
+    assert torch.equal(alone.x, torch.cat([prefix.x[: prefix.text.start], prefix.x[own.start :]]))
+    run = lambda prefix, text: finish(windowed, start(windowed, prefix, window=30, text=text))
+    assert run(behind, 4)[0] == run(alone, 4)[0] and run(behind, 40)[0] != run(alone, 40)[0]
+    state = start(windowed, behind, window=30, text=4)
+    hidden, replay = finish(windowed, state)[1], windowed.replay(state)
+    full = replay.decoder.full(replay.x[None], replay.positions, replay.mask, moved=replay.moved)[0][0, replay.rows]
+    torch.testing.assert_close(full, hidden, atol=1e-4, rtol=1e-4)
+
+
 def test_a_window_longer_than_the_text_is_the_whole_text(windowed, tiny_lm, tiny_prefix):
     same = Compressed(tiny_lm, dict.fromkeys(("compressed", "compressed-text"), windowed.modules["compressed"]))
     runs = [finish(same, start(same, tiny_prefix, forced=False, seed=3, text=text))[0] for text in (0, 40)]

@@ -257,8 +257,13 @@ class Compressed(Baseline):
         if not options.window:
             return self.plain.begin(start)
         decoder = self.windowed if options.text else self.decoder
+        position = TextPosition(start.prefix.text, options.text) if options.text else None
+        if position and position.moves and start.prefix.transcript:
+            # In training a text that moves stands behind no other: it would say words of that one too.
+            start = replace(start, prefix=start.prefix.without_prompt())
+            position = TextPosition(start.prefix.text, options.text)
         x, text = token_inputs(decoder, start.prefix), start.prefix.text
-        position, whole, slots = TextPosition(text, options.text) if options.text else None, None, len(x)
+        whole, slots = None, len(x)
         if position and position.moves:
             whole, symbols = decoder.new_cache(len(x)), text.stop - text.start
             slots += min(symbols, 2 * options.text + 1) - symbols

@@ -180,7 +180,10 @@ class NanoStack:
         # Attention maps show the text being spoken, not the transcript of the prompt in front of it.
         spoken = slice(prefix.text.stop - len(own), prefix.text.stop)
         shortest, longest = frames_of(len(own))
-        return dataclasses.replace(prefix, text=spoken, labels=own, shortest=shortest, longest=longest)
+        transcript = len(ids) - len(own)
+        return dataclasses.replace(
+            prefix, text=spoken, labels=own, shortest=shortest, longest=longest, transcript=transcript
+        )
 
     def method(self, name: str) -> Method:
         """The method, with its trained modules loaded the first time it is asked for."""
