@@ -117,7 +117,7 @@ def trim(samples: np.ndarray, rate: int = SAMPLE_RATE) -> np.ndarray:
 
 
 def speech_end(samples: np.ndarray, rate: int = SAMPLE_RATE) -> int:
-    """The sample behind the last sound of speech. A stretch of more than 0.2 s at the end that is 22 dB below the loud
+    """The sample 0.1 s behind the last sound of speech. A stretch of more than 0.2 s at the end that is 22 dB below the loud
     frames is a pause with a room's noise in it; no final consonant is as long. samples [N]."""
     frames = _loudness(samples, rate)
     end, loud = (
@@ -126,7 +126,7 @@ def speech_end(samples: np.ndarray, rate: int = SAMPLE_RATE) -> int:
     )
     if end - loud > 10:
         end = loud + 5  # a soft consonant of 0.1 s stays
-    return min(len(samples), (end + 2) * (rate // 50))
+    return min(len(samples), (end + 5) * (rate // 50))
 
 
 def resample(samples: np.ndarray, rate: int, target: int) -> np.ndarray:

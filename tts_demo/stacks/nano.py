@@ -35,10 +35,9 @@ SEGMENT_CHARACTERS = 160  # about 12 s of speech: what the language model has se
 FASTEST = 2.0  # frames a symbol of text: of 5,525 recordings none is spoken faster, nor any slower than
 SLOWEST, PAUSES = 6.5, 100  # frames a symbol and, for pauses, a text
 CONTEXT_SECONDS = 6.0  # a longer prompt conditions through its speaker vector and the refiner alone
-# Frames behind the prompt's last sound that belong to the context: right behind that sound the language model says the
-# rest of it first, and behind a pause words of the transcript. Frames of pause before and behind what is said, which
-# are not heard: refiner and decoder know no sound that nothing comes before or after.
-REST, AROUND = 3, 4
+# Frames of pause before and behind what is said, which are not heard: refiner and decoder know no sound that nothing
+# comes before or after.
+AROUND = 4
 
 
 class NanoStack:
@@ -121,6 +120,8 @@ class NanoStack:
         context."""
         recording = audio.prompt(audio.read((sample_rate, samples)))
         words = text.strip() if text and text.strip() and not recording.cut else None
+        # Right behind the last sound the language model would say the rest of it first, behind a pause words of the
+        # transcript.
         frames = -(-audio.speech_end(recording.samples) // HOP)
         words, notes = self._checked(words, frames, recording.seconds)
         wave = torch.from_numpy(recording.samples).to(self.device)[None]
@@ -128,7 +129,7 @@ class NanoStack:
         pause = codes[0, [audio.quietest(recording.samples)]]
         key = hashlib.sha256(recording.samples.tobytes() + (words or "").encode()).hexdigest()[:16]
         return Prompt(
-            codes=codes[0, : frames + REST],
+            codes=codes[0, :frames],
             speaker=self.speaker(wave)[0],
             text=words,
             seconds=recording.seconds,
