@@ -26,6 +26,7 @@ from ...measure.judges import Judges, word_errors
 from ...methods import METHODS
 from ...runtime import processor
 from ...stacks import load_stack
+from ...voice import voices_differ
 from ..page import voices
 from ..service import Limits
 from . import session
@@ -111,9 +112,9 @@ def slim(lane: session.Lane) -> session.Lane:
 def record_voices(stack: Any, out: Path, sources: list[str], names: list[str], text: str, seed: int) -> None:
     """The sentence spoken by the baseline in each source voice, listed in ``prompts.json``. names: "Maya, warm", one a
     source. A voice comes with its transcript where the judges' recogniser hears it word for word: as context, any other
-    misleads. So a take that it hears otherwise is taken again, with the next seed."""
+    misleads. So a take that it hears otherwise, or whose voice wanders, is taken again, with the next seed."""
     out.mkdir(parents=True, exist_ok=True)
-    judge, rows = Judges(), []
+    judge, embed, rows = Judges(), voices.embedding(stack, SAMPLE_RATE), []
     for number, source in enumerate(sources):
         path, _, words = source.partition("=")
         prompt = stack.encode_prompt(*_samples(Path(path)), words or None)
@@ -122,8 +123,10 @@ def record_voices(stack: Any, out: Path, sources: list[str], names: list[str], t
         for again in range(TRIES):
             (lane,) = spoken(stack, [Request(text, prompt, seed=seed + again, max_seconds=12.0)], path, most=1)
             target.write_bytes(session.wav(lane))
-            heard = judge.words(audio.read(str(target), target=SAMPLE_RATE).samples)
-            if heard is None or not word_errors(text, heard)[0]:
+            take = audio.read(str(target), target=SAMPLE_RATE)
+            heard = judge.words(take.samples)
+            wanders = voices_differ(audio.prompt(take), embed)
+            if not wanders and (heard is None or not word_errors(text, heard)[0]):
                 break
         said = text if heard is not None and not word_errors(text, heard)[0] else ""
         row = {"name": name, "about": about, "file": target.name, "text": said}
