@@ -120,7 +120,9 @@ def test_the_replay_is_what_was_decoded(tiny_lm, guided, monkeypatch, name, opti
         replay = method.replay(state)
         assert sum(replay.frames_of) == len(codes) and len(replay.rows) == len(replay.frames_of)
         hidden, _ = replay.decoder.full(replay.x[None], replay.positions, replay.mask, moved=replay.moved)
-        stepwise = [decoded[state.caches["backbone"]][place] for place in replay.positions[replay.rows].tolist()]
+        caches = (getattr(state, "whole", None), state.caches["backbone"])  # where a window of the text moves, two
+        rows = {place: row for cache in caches for place, row in decoded.get(cache, {}).items()}
+        stepwise = [rows[place] for place in replay.positions[replay.rows].tolist()]
         torch.testing.assert_close(hidden[0, replay.rows], torch.stack(stepwise), atol=2e-4, rtol=2e-4)
 
 

@@ -68,9 +68,10 @@ def tone(seconds: float = 3.0, rate: int = 16000) -> np.ndarray:
 
 
 def speech(seconds: float = 3.0, rate: int = 16000, voice: int = 0) -> np.ndarray:
-    """The beginning of a bundled voice, which starts again where it ends; not the file itself, so that consent is
-    asked for. int16 [N]."""
+    """A bundled voice from its first sound on, which starts again where it ends; not the file itself, so that consent
+    is asked for. int16 [N]."""
     samples = audio.read(sorted(PROMPTS.glob("*.wav"))[voice], target=rate).samples
+    samples = samples[np.argmax(np.abs(samples) > 0.02) :]
     return np.resize(np.round(samples * 30000).astype(np.int16), int(seconds * rate))
 
 
