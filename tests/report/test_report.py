@@ -14,6 +14,7 @@ from measure.test_summary import BASE, OTHER, complete, record, spoken, timed
 from tts_demo.cli.main import main
 from tts_demo.config import UserError
 from tts_demo.measure import analyses, codec, quality, summary
+from tts_demo.measure.records import RECORDS, Records
 from tts_demo.measure.rows import Row, defaults
 from tts_demo.methods import METHODS, REGISTRY
 from tts_demo.methods.baseline import Baseline
@@ -117,7 +118,7 @@ def test_the_codec_is_judged_against_its_recordings() -> None:
 
 def test_a_papers_figures_stand_beside_ours_and_the_sentence_follows_from_both() -> None:
     found = summary.newest(everything())
-    shown = papers.render(found)
+    shown = papers.render(found, results.codec_table(found))
     assert "| CosyVoice3 | `baseline` | 0.605 | 0.05 |" in shown and "no LoRA" in shown
     theirs, tldr = {"gain": 2.1, "wer": 3.0}, Row.of(METHODS["tldr"])
     said = papers.sentence({"wer": 2.0}, theirs, found, tldr)
@@ -125,6 +126,18 @@ def test_a_papers_figures_stand_beside_ours_and_the_sentence_follows_from_both()
     assert "WER changes by +1.00 points in the paper, by +0.00 here, which agrees" in said
     said = papers.sentence({"wer": 9.0}, {"gain": 4.0, "wer": 3.0}, found, tldr)
     assert "is 50% lower" in said and "is 6.0 points worse" in said
+    paper = Paper("", Line("", {}), "{points.over[" + tldr.label + "]:+.1f} points")
+    assert paper.reason({"points": 100 * found.quality}) == "+0.0 points"
+    assert paper.reason({"points": found.quality.iloc[:0]}) == paper.reason({}) == ""
+
+
+def test_why_ours_goes_another_way_is_told_with_figures_wherever_they_were_measured() -> None:
+    """Every figure that a method's class asks for is one that the bundled records have."""
+    found = summary.newest(Records(RECORDS).read())
+    shown, codec = papers.render(found, results.codec_table(found)), results.codec_table(found)
+    tables = {"quality": found.quality, "points": 100 * found.quality, "speed": found.speed, "codec": codec}
+    told = [method.published.reason(tables) for method in METHODS.values() if vars(method).get("published")]
+    assert sum(map(bool, told)) == 4 and all(why in shown for why in told)
 
 
 def test_a_sixth_method_brings_its_own_paper_and_goals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,9 +155,9 @@ def test_a_sixth_method_brings_its_own_paper_and_goals(monkeypatch: pytest.Monke
             monkeypatch.setitem(registry, kind.name, kind)
     more = [r for name in ("toy", "plain") for r in [*spoken(name, [1, 2, 3]), *timed(name, 2.0)]]
     found = summary.newest(everything() + more)
-    assert "*A toy*: On Toys (a shelf)" in papers.render(
-        found
-    ) and "| `toy` | LM gain | ≥ 1.5 | 2 | met |" in goals.render(found, results.codec_table(found))
+    sound = results.codec_table(found)
+    assert "*A toy*: On Toys (a shelf)" in papers.render(found, sound)
+    assert "| `toy` | LM gain | ≥ 1.5 | 2 | met |" in goals.render(found, sound)
     assert "A toy (`toy`)" in results.small_table(found)
     assert not [goal for row, goal in goals.wanted() if row.method is Plain], "the baseline's goals are its own"
 

@@ -34,7 +34,7 @@ from ..lm.sampling import special_ids
 from ..lm.text_position import GUIDED, TextPosition, displaced
 from .base import Options, Picture, Replay, Start, Step, dial, first_pass, token_inputs
 from .baseline import Baseline, BaselineState
-from .published import Goal, Line, Paper
+from .published import OF_THE_CODEC, Goal, Line, Paper
 
 WINDOWS = (30, 200)  # shortest and longest
 GROUPS = (0, 5, 10, 15)
@@ -194,6 +194,7 @@ class Compressed(Baseline):
     published = Paper(
         "VALL-E on EnCodec at 50 frames a second, LibriSpeech; no window in the refiner",
         Line("VALL-E", {"wer": 5.23, "sim": 0.5664}),
+        OF_THE_CODEC,
     )
     lines = tuple(
         Line(name, {"wer": wer, "sim": sim}, {"window": window, "group": group})

@@ -18,12 +18,31 @@ class Line:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+# On texts that recordings exist of, how the baseline errs and how the codec alone does.
+OF_THE_CODEC = (
+    "Recordings through the first book, their words known, and the refiner are misheard "
+    "{codec.times[first book of the known words, refined]:.1f} times as often as the recordings themselves, the "
+    "baseline on the same texts {quality.times_natural[baseline]:.1f} times: most of what is misheard here is how "
+    "tokens sound, which no other way of drawing them mends."
+)
+
+
 @dataclass(frozen=True)
 class Paper:
-    """A paper's main table: its model and data, and the row that the others are compared with."""
+    """A paper's main table: its model and data, and the row that the others are compared with. ``why``: what of our
+    measurements explains that ours go another way, the figures to be filled in."""
 
     setting: str
     baseline: Line
+    why: str = ""
+
+    def reason(self, tables: Mapping[str, Any]) -> str:
+        """``why`` with the figures of tables (``{quality.wer[baseline]:.1%}``: a column and a row); "" where one of
+        them was not measured."""
+        try:
+            return self.why.format(**tables)
+        except (AttributeError, KeyError):
+            return ""
 
 
 @dataclass(frozen=True)

@@ -48,9 +48,10 @@ def lines_of(method: type[Method]) -> list[tuple[Line, Row]]:
     return [(line, Row.of(kind, **line.options)) for kind in kinds for line in vars(kind).get("lines", ())]
 
 
-def render(results: Results) -> str:
+def render(results: Results, codec: pd.DataFrame) -> str:
     shown = [method for method in METHODS.values() if vars(method).get("published")]
-    return "\n\n".join(_table(method, results) for method in shown)
+    tables = dict(quality=results.quality, points=100 * results.quality, speed=results.speed, codec=codec)
+    return "\n\n".join(f"{_table(method, results)} {method.published.reason(tables)}".strip() for method in shown)
 
 
 def _table(method: type[Method], results: Results) -> str:
@@ -60,8 +61,7 @@ def _table(method: type[Method], results: Results) -> str:
     heads = ["paper", "ours", *(f"{FIGURES[key][0]}: {whose}" for key in keys for whose in ("paper", "ours"))]
     rows = []
     for line, row in both:
-        mine = ours(results, row)
-        cells = [side.get(key) for key in keys for side in (line.figures, mine)]
+        cells = [side.get(key) for key in keys for side in (line.figures, ours(results, row))]
         rows.append([line.name, f"`{row.label}`", *cells])
     said = sentence(paper.baseline.figures, lines[0][0].figures, results, lines[0][1]) if lines else ""
     return "\n\n".join([f"*{method.title}*: {method.paper} ({paper.setting})", plain(heads, rows), said]).strip()

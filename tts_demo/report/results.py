@@ -157,7 +157,7 @@ def render(results: Results, before: str = "") -> str:
         "Methods together": _together(results),
         "Codec": table("", CODEC, codec_rows.iterrows()) if len(codec_rows) else "",
         "The papers' tables": "Models, data, judges and machines differ: compare what a method changes, not the "
-        "figures themselves.\n\n" + papers.render(results),
+        "figures themselves.\n\n" + papers.render(results, codec_rows),
         "Chunks and drafts": _choices(results),
         "Where the models look": _alignment(results),
         "A minute and more in one run": _long(results),

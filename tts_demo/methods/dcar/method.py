@@ -17,7 +17,7 @@ from ...lm.cache import KVCache
 from ...lm.graphs import BufferPool, SharedGraphs
 from ...lm.sampling import race
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
-from ..published import Goal, Line, Paper
+from ..published import OF_THE_CODEC, Goal, Line, Paper
 from .heads import Heads, HeadsRunner
 from .policy import Policy, PolicyRunner
 from .ranges import LONGEST, ChunkRange
@@ -73,7 +73,10 @@ class Dcar(Method):
     )
 
     published = Paper(
-        "HuBERT tokens at 50 a second", Line("FAR", {"gain": 1.0, "step": 1.0, "wer": 9.99, "sim": 0.885})
+        "HuBERT tokens at 50 a second",
+        Line("FAR", {"gain": 1.0, "step": 1.0, "wer": 9.99, "sim": 0.885}),
+        "On this CPU a pass over 4 tokens takes {speed.pass_of_4[baseline]:.2f} times one over a single token, which "
+        "takes that much of the gain. " + OF_THE_CODEC,
     )
     lines = tuple(
         Line(name, figures, {"chunk_range": word})
