@@ -19,6 +19,7 @@ from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch
 from tts_demo.train.recipes import compressed as recipe
 from tts_demo.train.recipes.compressed import CompressedTask, Setting
+from tts_demo.train.recipes.lm import ASTRAY, REJECTED
 
 FRAMES = 48
 
@@ -60,14 +61,8 @@ class TinyData:
 def task(tiny_lm):
     torch.manual_seed(0)
     task = CompressedTask.__new__(CompressedTask)  # without speech on disk
-    task.base, task.lm, task.only, task.guide, task.distil, task.text = (
-        tiny_lm,
-        copy.deepcopy(tiny_lm),
-        {},
-        0.0,
-        0.0,
-        0.0,
-    )
+    task.base, task.lm, task.only = tiny_lm, copy.deepcopy(tiny_lm), {}
+    task.guide = task.distil = task.text = task.drawn = 0.0
     task.lm.__dict__.pop("decoder", None)
     task.adapter = Compressor(task.lm).requires_grad_(True)
     with torch.no_grad():
@@ -205,6 +200,10 @@ def test_distillation_goes_to_the_base_models_law(task):
     task.distil = 0.25
     loss, parts = task.loss((batch, setting), 0)
     assert loss.item() == pytest.approx(0.75 * parts["ce"] + 0.25 * parts["distil"], rel=1e-5)
+    task.drawn = 0.5
+    loss, parts = task.loss((batch, setting), 0)
+    base = parts["distil"] + 0.5 * (REJECTED * parts["rejected"] + ASTRAY * parts["astray"])
+    assert loss.item() == pytest.approx(0.75 * parts["ce"] + 0.25 * base, rel=1e-5) and parts["rejected"] > 0
 
 
 class Aligned:

@@ -17,8 +17,8 @@ from tts_demo.methods.ssd.draft import DraftConfig
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
 from tts_demo.train.data.spoken import LONGER, speak
-from tts_demo.train.recipes.lm import base_inputs
-from tts_demo.train.recipes.ssd_draft import AGAIN, DEEPEST, TOGETHER, DraftTask, ShallowLM, Speech, apart
+from tts_demo.train.recipes.lm import apart, base_inputs
+from tts_demo.train.recipes.ssd_draft import AGAIN, DEEPEST, TOGETHER, DraftTask, ShallowLM, Speech
 
 
 class TinyData:

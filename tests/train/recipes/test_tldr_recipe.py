@@ -19,9 +19,19 @@ from tts_demo.methods.tldr import TLDR
 from tts_demo.methods.tldr.modules import TLDRAdapter, TLDRConfig
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch
+from tts_demo.train.data.spoken import speak_by
 from tts_demo.train.loop import TrainOptions
 from tts_demo.train.recipes import tldr
-from tts_demo.train.recipes.tldr import IGNORE, TLDRTask, early_ends, patch_logits, uneven_logits
+from tts_demo.train.recipes.tldr import (
+    AGAIN,
+    IGNORE,
+    TOGETHER,
+    Patches,
+    TLDRTask,
+    early_ends,
+    patch_logits,
+    uneven_logits,
+)
 
 ABLATIONS = {name: kind for name, kind in REGISTRY.items() if kind.variant_of == "tldr"}
 
@@ -248,7 +258,7 @@ def test_the_base_teaches_every_token_it_would_have_drawn(make_task, size):
         ]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(tldr, "NOISE", 0.0)
-            loss, parts = task.loss((batch, size, even(size)), 0)
+            loss, parts = task.loss(Patches(batch, size, even(size)), 0)
     assert set(parts) == {"ce", "distil"} and loss.item() == pytest.approx(parts["distil"])
     torch.testing.assert_close(loss, torch.cat(each).mean(), atol=1e-4, rtol=1e-4)
     assert all(not p.requires_grad for p in task.base.parameters()) and make_task().base is None
@@ -258,10 +268,50 @@ def test_the_base_teaches_every_token_it_would_have_drawn(make_task, size):
 def test_patches_that_end_early_are_taught_too(make_task, early):
     """By the same law: where all patches are whole, the two losses are one."""
     task = make_task(distil="0.6", early=early, patch_size="5")
-    seen = [task.batch(np.random.default_rng(i), i)[2] for i in range(8)]
+    seen = [task.batch(np.random.default_rng(i), i).sizes for i in range(8)]
     assert any(len(set(sizes)) > 1 for sizes in seen) == (early == "1")
     loss, parts = task.loss(task.batch(np.random.default_rng(1), 1), 1)
     assert torch.isfinite(loss) and set(parts) == {"ce", "distil"}
+
+
+def test_patches_learn_from_what_they_said_themselves(make_task):
+    """Whole patches of one size, the same for as many steps as are drawn together, said by the weights of the moment;
+    the base alone teaches, and learning brings what is drawn nearer to it."""
+    with pytest.raises(UserError, match="distil"):
+        make_task(spoken="1")
+    task = make_task(distil="0.5", spoken="1", drawn="1", patch_size="3")
+    told = [task.batch(np.random.default_rng(i), i) for i in range(TOGETHER * AGAIN)]
+    assert all(batch.own and batch.size == 3 and set(batch.sizes) == {3} for batch in told)
+    assert [id(batch) for batch in told[:TOGETHER]] == [id(batch) for batch in told[TOGETHER:]]
+    batch = told[0]
+    assert (
+        batch.speech.codes.shape[1:] == (int(batch.speech.frames.max()), 1)
+        and sum(batch.sizes) > batch.speech.frames.max()
+    )
+    optimiser, shares = torch.optim.Adam(task.adapter.parameters(), lr=3e-3), []
+    for step in range(12):
+        loss, parts = task.loss(batch, step)
+        assert set(parts) == {"own distil", "own rejected", "own astray"}
+        shares.append(parts["own rejected"])
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    assert shares[-1] < shares[0]
+
+
+def test_what_a_method_says_is_its_own_run(make_task):
+    task, greedy, random = make_task(distil="1"), Sampling(temperature=0), torch.Generator()
+    method, batch = TLDR(task.base, {"tldr": task.adapter}), speech()
+    options = method.Options(patch_size=4)
+    spoken = speak_by(method, options, batch, 4, greedy, random)
+    for i, frames in enumerate(spoken.frames.tolist()):
+        text = batch.text[i, : batch.text_lengths[i]]
+        prefix = task.base.prefix(text, (), batch.speaker[i], batch.codes[i, :4])
+        state = method.prefill(prefix, options, greedy, random, frames - 4)
+        while not state.done:
+            method.step(state)
+        said = torch.cat([batch.codes[i, :4, 0], *state.patches])[:frames]
+        assert torch.equal(spoken.codes[i, :frames, 0], said)
 
 
 def test_every_weight_of_every_kind_is_trained(make_task):
@@ -269,7 +319,7 @@ def test_every_weight_of_every_kind_is_trained(make_task):
         task = make_task(ablate=ablate)
         for weight in task.adapter.parameters():  # zeros at the start hold gradients back
             weight.data.add_(torch.randn_like(weight) * 0.05)
-        task.loss((speech(), 4, even(4)), 0)[0].backward()
+        task.loss(Patches(speech(), 4, even(4)), 0)[0].backward()
         idle = [name for name, p in task.adapter.named_parameters() if p.grad is None or not p.grad.any()]
         assert not [n for n in idle if not (ablate == "parallel" and n == "extractor.enter.weight")], (ablate, idle)
 
@@ -278,7 +328,7 @@ def test_ablations_store_under_their_own_name_and_bad_settings_are_refused(make_
     assert set(make_task().modules) == {"tldr"}
     task = make_task(ablate="no-lora", patch_size="4")
     assert task.name == "tldr-no-lora" and set(task.modules) == {"tldr-no-lora"} and task.adapter.lora is None
-    assert {task.batch(np.random.default_rng(i), i)[1] for i in range(5)} == {4}
+    assert {task.batch(np.random.default_rng(i), i).size for i in range(5)} == {4}
     assert set(TLDRTask(TrainOptions(data=Path("unused"))).sizes) == set(range(1, 9))
     for name, kind in ABLATIONS.items():
         module, recipe = RECIPES[name].split(".")

@@ -1,9 +1,10 @@
-"""Speech that the base model says itself, to learn from what it will really say: other tokens than recordings have, and
-no end of them (on-policy distillation). Rows speak in lockstep."""
+"""Speech that a model says itself, to learn from what it will really say: other tokens than recordings have, and no end
+of them (on-policy distillation). The base model's rows speak in lockstep, those of a method one by one."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +13,8 @@ from ...config import Sampling
 from ...lm import Decoder
 from ...lm.lockstep import TokenRows
 from ...lm.model import LanguageModel
+from ...methods.base import Method
+from .corpora import pad_stack
 from .sequences import SpeechBatch, begin_lockstep, prefix_batch
 
 LONGER, FURTHEST = 1.5, 500  # times the recording, frames: who has not come to an end then is stopped
@@ -40,3 +43,24 @@ def speak(
     spoken = torch.cat(tokens, 1)[:, :longest, None]
     new = replace(batch, codes=spoken, frames=frames, alignment=torch.full_like(spoken[..., 0], -1))
     return new, torch.cat(states, 1)[:, : longest + 1].to(prefix.x.dtype)
+
+
+def speak_by(
+    method: Method, options: Any, batch: SpeechBatch, kept: int, sampling: Sampling, generator: torch.Generator
+) -> SpeechBatch:
+    """``speak`` by any method, one that is still being trained as well."""
+    said = []
+    for text, length, codes, frames, speaker in zip(
+        batch.text, batch.text_lengths.tolist(), batch.codes, batch.frames.tolist(), batch.speaker
+    ):
+        prefix = method.lm.prefix(text[:length], (), speaker, codes[:kept])
+        longest = min(int(frames * LONGER), kept + FURTHEST) - kept
+        with torch.inference_mode():
+            state = method.prefill(prefix, options, sampling, generator, longest)
+            steps = [codes[:kept, :1]]
+            while not state.done:
+                steps.append(method.step(state).frames[:, :1])
+        said.append(torch.cat(steps).cpu().numpy())
+    codes = pad_stack(said).to(batch.codes.device)
+    frames = torch.tensor([len(s) for s in said], device=codes.device)
+    return replace(batch, codes=codes, frames=frames, alignment=torch.full_like(codes[..., 0], -1))

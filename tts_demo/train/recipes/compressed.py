@@ -7,7 +7,8 @@ batch, so that the dials are live on one adapter. ``--set window=50`` or ``group
 Some input tokens are replaced at random, as in the base model's recipe. ``--set guide=0.3``: the heads that ``lm.py``
 guided to the spoken phoneme stay guided while LoRA moves them, because in long speech losing one's place in the text is
 what goes wrong. ``--set distil=0.6``: that share of the loss is the cross-entropy to the distribution of the base
-model, which sees all of the past, so that the adapter learns to do without it and nothing else.
+model, which sees all of the past, so that the adapter learns to do without it and nothing else; ``drawn=1``: and what
+is drawn from the two is to be alike (``as_base``).
 
 Recipe ``compressed-text`` trains another adapter, from that one on, for which the text too is seen through a window
 that moves along with speech (``lm/text_position.py``), in most batches (``--set text=0.8``). So a sentence teaches what
@@ -34,7 +35,7 @@ from ..data.load import load_lm, scale, sequences
 from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
 from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
-from .lm import add_noise, base_entropy, base_logits, guided_loss
+from .lm import add_noise, as_base, base_logits, guided_loss
 
 WINDOWS = (30, 40, 50, 50, 80, 120, 200)  # the paper's own counts twice
 TEXTS = (16, 24, 30, 30, 40, 60)  # symbols of the text seen to either side of the spoken one
@@ -65,8 +66,10 @@ class CompressedTask(Task):
         self.adapter = Compressor(self.lm).requires_grad_(True)
         attach(self.lm.backbone, self.adapter.spec, self.adapter.lora)
         self.only = {key: int(options.settings[key]) for key in ("window", "group") if key in options.settings}
-        given = {"guide": 0.0, "distil": 0.0, "text": 0.0} | self.settings | options.settings
-        self.guide, self.distil, self.text = (float(given[key]) for key in ("guide", "distil", "text"))
+        given = dict.fromkeys(("guide", "distil", "text", "drawn"), 0.0) | self.settings | options.settings
+        self.guide, self.distil, self.text, self.drawn = (
+            float(given[key]) for key in ("guide", "distil", "text", "drawn")
+        )
         self.modules, self.helpers = {self.name: self.adapter}, {}
         self.data_summary = describe(self.data.speech, self.data.train)
 
@@ -90,8 +93,10 @@ class CompressedTask(Task):
         parts = {"ce": entropy.item()}
         if self.distil:
             said = targets != -100
-            base = base_entropy(self.base, speech, codes, said, logits[said])
-            loss, parts = (1 - self.distil) * entropy + self.distil * base, parts | {"distil": base.item()}
+            with torch.no_grad():
+                law = base_logits(self.base, speech, codes)[said]
+            base, told = as_base(logits[said].float(), law, self.drawn)
+            loss, parts = (1 - self.distil) * entropy + self.distil * base, parts | told
         if self.guide and bool((speech.alignment >= 0).any()):
             guide = guided_loss(guided, speech)
             loss, parts = loss + self.guide * guide, parts | {"guide": guide.item()}

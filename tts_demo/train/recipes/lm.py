@@ -18,9 +18,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ... import checkpoints
-from ...config import CodecConfig, LMConfig, UserError
+from ...config import CodecConfig, LMConfig, Sampling, UserError
 from ...lm.block import training_forward
 from ...lm.model import LanguageModel
+from ...lm.sampling import probabilities
 from ...lm.text_position import GUIDED
 from ...text.symbols import SYMBOLS
 from ..data.corpora import describe
@@ -30,6 +31,7 @@ from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
 from ..wider import widened
 
+REJECTED, ASTRAY = 4.0, 2.0  # weights of what ``apart`` tells beside a cross-entropy
 NEAR = 2  # symbols either side of the aligned one that count as aligned
 
 
@@ -157,6 +159,26 @@ def base_entropy(lm: LanguageModel, batch: SpeechBatch, heard: Tensor, said: Ten
     with torch.no_grad():
         law = base_logits(lm, batch, heard)[said].float().softmax(-1)
     return F.cross_entropy(logits.float(), law)
+
+
+def apart(student: Tensor, base: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits [N, V] of a student and the base's probabilities [N, V] -> [N] each, under the default sampling
+    (repetition left aside): the chance that a token drawn from it is rejected where the base verifies, and its mass on
+    tokens that the base would never draw. Differentiable."""
+    p = probabilities(student, Sampling())
+    return (p - base).clamp(min=0).sum(-1), p.where(base == 0, 0.0).sum(-1)
+
+
+def as_base(student: Tensor, base: Tensor, drawn: float) -> tuple[Tensor, dict[str, float]]:
+    """Logits [N, V] of a student and of the base -> cross-entropy to the base's law, [], with ``drawn`` times how far
+    apart they draw; and the parts of it."""
+    base = base.float()
+    entropy = F.cross_entropy(student, base.softmax(-1))
+    if not drawn:
+        return entropy, {"distil": entropy.item()}
+    rejected, astray = (share.mean() for share in apart(student, probabilities(base, Sampling())))
+    parts = {"distil": entropy.item(), "rejected": rejected.item(), "astray": astray.item()}
+    return entropy + drawn * (REJECTED * rejected + ASTRAY * astray), parts
 
 
 def guided_loss(weights: list[Tensor], batch: SpeechBatch) -> Tensor:

@@ -37,21 +37,12 @@ from ..data.spoken import speak
 from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
 from .drafting import at_every_depth
-from .lm import add_noise, base_inputs
+from .lm import ASTRAY, REJECTED, add_noise, apart, base_inputs
 
 NOISE = 0.05  # share of input tokens replaced
-REJECTED, ASTRAY = 4.0, 2.0  # weights beside the cross-entropy
 DEEPEST = 3  # tokens back to the last that the base was heard about
 REACHED = 0.85  # weight of a token over that of the one before it in a pass: so often it is reached
 TOGETHER, AGAIN = 4, 2  # batches that the base speaks at once, and how often each is learnt from
-
-
-def apart(student: Tensor, base: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits [N, V] of the draft and the base's probabilities [N, V] -> [N] each, under the default sampling
-    (repetition left aside): the chance that a drafted token is rejected at tolerance 0, and the draft's mass on tokens
-    that the base would never draw. Differentiable."""
-    p = probabilities(student, Sampling())
-    return (p - base).clamp(min=0).sum(-1), p.where(base == 0, 0.0).sum(-1)
 
 
 @dataclass(frozen=True)

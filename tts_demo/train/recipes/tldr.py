@@ -10,36 +10,55 @@ more than the one token that was spoken, and it is what patches are to lose noth
 own (``tldr-no-lora`` ...), which is also a recipe's name; ``tldr-short`` is what they are compared with; ``--set
 patch_size=4`` trains that size alone. ``--set early=0.3``: in so many batches patches end early, as they do at run time
 where a patch ends before a token that the extractor is unsure of.
+
+``--set spoken=0.5``: so many batches are speech that patches said themselves, with the weights of the moment, all of it
+or from some frame on; there the base alone teaches, what it would say after just that (on-policy distillation, R.
+Agarwal and others, 2024). ``--set drawn=1``: besides its law, what decides at run time, as in ``ssd_draft.py``: the
+share of tokens that the base would not have drawn so, and the mass on those that it never would.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...config import UserError
+from ...config import Sampling, UserError
 from ...lm import lora
 from ...lm.block import training_forward
 from ...lm.masks import causal_mask
 from ...lm.model import LanguageModel
+from ...methods.tldr import TLDR
 from ...methods.tldr.modules import ABLATIONS, LARGEST, TLDRAdapter, TLDRConfig, patch_position
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
+from ..data.spoken import speak_by
 from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
-from .lm import add_noise, base_logits
+from .lm import add_noise, as_base, base_logits
 
 IGNORE = -100
 NOISE = 0.05  # share of input tokens replaced
 # Patch sizes, drawn evenly. One token a patch starts as the base model and costs the most: it is drawn least.
 DRAWN = (1, 2, 2, 3, 3, 4, 4, 4, 4, 5, 5, 6, 6, 6, 7, 7, 8, 8, 8, 8)
 SCORED = (1, 2, 4, 6, 8)
+TOGETHER, AGAIN = 4, 2  # batches that patches say at once, and how often each is learnt from
+
+
+@dataclass(frozen=True)
+class Patches:
+    """Speech, the largest size of a patch, and the sizes of all; ``own``: said by patches."""
+
+    speech: SpeechBatch
+    size: int
+    sizes: list[int]
+    own: bool = False
 
 
 class TLDRTask(Task):
@@ -63,23 +82,42 @@ class TLDRTask(Task):
             lora.attach(self.lm.backbone, self.adapter.lora.spec, self.adapter.lora)
         self.name = type(self).name if ablate == "none" else f"{TLDRTask.name}-{ablate}"
         self.modules, self.helpers = {self.name: self.adapter}, {}
-        self.early = float(settings.get("early", 0.0))
+        self.early, self.spoken, self.drawn = (float(settings.get(x, 0.0)) for x in ("early", "spoken", "drawn"))
+        if self.spoken and self.base is None:
+            raise UserError("What patches say themselves is taught by the base model alone: set distil as well.")
+        self.seed, self._said = options.seed, (-1, [])
         self.data_summary = describe(self.data.speech, self.data.train)
 
     def matrices(self) -> list[nn.Parameter]:
         head = self.adapter.extractor.head.weight
         return [weight for weight in inner_matrices(self.adapter) if weight is not head]
 
-    def batch(self, rng: np.random.Generator, step: int) -> tuple[SpeechBatch, int, list[int]]:
-        """Speech, the largest size of a patch, and the sizes of all."""
+    def batch(self, rng: np.random.Generator, step: int) -> Patches:
+        group, place = divmod(step, TOGETHER * AGAIN)
+        # for all processes alike: they wait for each other
+        if self.spoken and np.random.default_rng((self.seed, group)).random() < self.spoken:
+            if self._said[0] != group:
+                self._said = group, self._say(np.random.default_rng((self.seed, group, self.process, 1)))
+            return self._said[1][place % len(self._said[1])]
         speech, size = self.data.batch(rng), int(rng.choice(self.sizes))
         frames = speech.codes.shape[1]
         uneven = self.early and size > 2 and rng.random() < self.early
-        return speech, size, early_ends(frames, size, rng) if uneven else [size] * -(-(frames + 1) // size)
+        return Patches(speech, size, early_ends(frames, size, rng) if uneven else _whole(frames, size))
 
-    def loss(self, batch: tuple[SpeechBatch, int, list[int]], step: int) -> tuple[Tensor, dict[str, float]]:
-        speech, size, sizes = batch
-        spoken = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, NOISE)
+    def _say(self, rng: np.random.Generator) -> list[Patches]:
+        """Some batches in the words of patches of one size."""
+        method, size = TLDR(self.base, {TLDR.name: self.adapter}), int(rng.choice(self.sizes))
+        generator, said = torch.Generator().manual_seed(int(rng.integers(2**62))), []
+        for _ in range(TOGETHER):
+            batch = self.data.batch(rng)
+            kept = int(rng.integers(int(batch.frames.min()))) // size * size if rng.random() < 0.5 else 0
+            own = speak_by(method, method.Options(patch_size=size), batch, kept, Sampling(), generator)
+            said.append(Patches(own, size, _whole(own.codes.shape[1], size), own=True))
+        return said
+
+    def loss(self, batch: Patches, step: int) -> tuple[Tensor, dict[str, float]]:
+        speech, size, sizes = batch.speech, batch.size, batch.sizes
+        spoken = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, 0.0 if batch.own else NOISE)
         logits, targets = uneven_logits(self.lm, self.adapter, speech, size, sizes, spoken)
         valid = targets != IGNORE
         logits, targets = logits[valid].float(), targets[valid]
@@ -90,9 +128,10 @@ class TLDRTask(Task):
             teacher = base_logits(self.base, speech, spoken)
         starts = torch.tensor([0, *itertools.accumulate(sizes[:-1])], device=valid.device)
         places = (starts[:, None] + torch.arange(size, device=valid.device)).clamp(max=teacher.shape[1] - 1)
-        teacher = teacher[:, places][valid]
-        base = F.cross_entropy(logits, teacher.float().softmax(-1))
-        return (1 - self.distil) * truth + self.distil * base, {"ce": truth.item(), "distil": base.item()}
+        base, parts = as_base(logits, teacher[:, places][valid], self.drawn)
+        if batch.own:
+            return base, {f"own {name}": value for name, value in parts.items()}
+        return (1 - self.distil) * truth + self.distil * base, {"ce": truth.item(), **parts}
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
@@ -152,8 +191,7 @@ def patch_logits(
 ) -> tuple[Tensor, Tensor]:
     """Teacher-forced logits [B, N, P, V] of a batch cut into patches of ``size``, and targets [B, N, P] (``IGNORE`` =
     padding). ``spoken`` [B, F]: the tokens heard instead of the true ones. LoRA must be attached to ``lm.backbone``."""
-    count = -(-(batch.codes.shape[1] + 1) // size)
-    return uneven_logits(lm, adapter, batch, size, [size] * count, spoken)
+    return uneven_logits(lm, adapter, batch, size, _whole(batch.codes.shape[1], size), spoken)
 
 
 def uneven_logits(
@@ -183,6 +221,11 @@ def uneven_logits(
     speaker = batch.speaker.repeat_interleave(len(sizes), 0)
     logits = adapter.extractor(g, speaker, embedded[:, windows].flatten(0, 1))
     return logits.view(*targets.shape, -1), targets
+
+
+def _whole(frames: int, size: int) -> list[int]:
+    """Whole patches that cover ``frames`` and end of speech."""
+    return [size] * -(-(frames + 1) // size)
 
 
 def early_ends(frames: int, largest: int, rng: np.random.Generator) -> list[int]:
