@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 
 from tts_demo.config import UserError
 from tts_demo.train.data.sequences import SpeechBatch
-from tts_demo.train.recipes.lm import NEAR, add_noise, guided_loss, shape, spoken
+from tts_demo.train.recipes.lm import NEAR, add_noise, guided_loss, guided_to, looked_at, shape, spoken
 
 
 def batch() -> SpeechBatch:
@@ -42,6 +43,14 @@ def test_guidance_has_finite_gradients_where_attention_is_forbidden() -> None:
     assert logits.grad[0, :2].abs().min() > 0 and not logits.grad[0, 2:].any()
     nowhere = replace(batch(), alignment=torch.full((1, 4), -1))
     assert guided_loss([logits.log_softmax(-1)], nowhere).item() == 0
+
+
+def test_what_is_looked_at_is_where_most_of_the_attention_lies_if_it_lies_anywhere() -> None:
+    """And guidance to it: of rows that are about several symbols each, the mass near any of them."""
+    weights = torch.tensor([[[0.9, 0.1, 0, 0, 0, 0, 0], [0.3, 0.3, 0.2, 0.2, 0, 0, 0], [0, 0, 0, 0, 0.2, 0.1, 0.7]]])
+    assert looked_at([weights.log(), weights.log()]).tolist() == [[0, -1, 6]]
+    places = torch.tensor([[[0, 6], [3, -1], [-1, -1]]])  # near: columns 0 to 2 and 4 to 6, 1 to 5, nothing
+    assert guided_to([weights.log()], places).item() == pytest.approx(-math.log(0.7) / 2, abs=1e-6)
 
 
 def test_the_spoken_phoneme_is_looked_up_in_the_items_own_text() -> None:

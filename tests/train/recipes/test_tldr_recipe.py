@@ -22,6 +22,7 @@ from tts_demo.train.data.sequences import SpeechBatch
 from tts_demo.train.data.spoken import speak_by
 from tts_demo.train.loop import TrainOptions
 from tts_demo.train.recipes import tldr
+from tts_demo.train.recipes.lm import base_logits
 from tts_demo.train.recipes.tldr import (
     AGAIN,
     IGNORE,
@@ -182,7 +183,7 @@ def test_decoding_patches_that_end_early_gives_the_logits_of_training(monkeypatc
     assert len(set(sizes)) > 1 and max(sizes) <= size
     sizes += [size] * -(-max(0, max(LENGTHS) + 1 - sum(sizes)) // size)  # the batch's longer items
     with torch.no_grad():
-        expected, targets = uneven_logits(lm, adapter, batch, size, sizes)
+        expected, targets, _ = uneven_logits(lm, adapter, batch, size, sizes)
     found = torch.cat([row[: len(patch)] for row, patch in zip(expected[item], state.patches)])
     assert torch.cat([row[: len(p)] for row, p in zip(targets[item], state.patches)])[: len(script)].tolist() == script
     torch.testing.assert_close(torch.stack(seen)[: len(script)], found[: len(script)], atol=2e-3, rtol=1e-3)
@@ -249,7 +250,7 @@ def test_the_base_teaches_every_token_it_would_have_drawn(make_task, size):
     task = make_task(distil="1")
     batch = speech()
     with torch.no_grad():
-        law = tldr.base_logits(task.base, batch, batch.codes[..., 0])
+        law = base_logits(task.base, batch, batch.codes[..., 0])
         logits, _ = patch_logits(task.lm, task.adapter, batch, size)
         assert law.shape[:2] == (3, max(LENGTHS) + 1)
         each = [
@@ -297,6 +298,27 @@ def test_patches_learn_from_what_they_said_themselves(make_task):
         loss.backward()
         optimiser.step()
     assert shares[-1] < shares[0]
+
+
+def test_guided_heads_look_where_those_of_the_base_do(make_task, monkeypatch):
+    """At the symbols of any token of a patch, of recordings and of what patches said themselves."""
+    monkeypatch.setattr(tldr, "GUIDED", (1,))
+    monkeypatch.setattr("tts_demo.train.recipes.lm.SURE", 0.0)  # a random model looks nowhere for sure
+    with pytest.raises(UserError, match="distil"):
+        make_task(guide="1")
+    task = make_task(distil="0.5", guide="3", spoken="0.5", patch_size="2")
+    batches = [task.batch(np.random.default_rng(i), i) for i in range(4 * TOGETHER * AGAIN)]
+    assert {batch.own for batch in batches} == {True, False}
+    optimiser = torch.optim.Adam(task.adapter.parameters(), lr=3e-3)
+    for own in (True, False):
+        batch, told = next(b for b in batches if b.own == own), []
+        for step in range(12):
+            loss, parts = task.loss(batch, step)
+            told.append(parts["own guide" if own else "guide"])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        assert 0 < told[-1] < told[0]
 
 
 def test_what_a_method_says_is_its_own_run(make_task):

@@ -32,6 +32,7 @@ from ..optimiser import inner_matrices
 from ..wider import widened
 
 REJECTED, ASTRAY = 4.0, 2.0  # weights of what ``apart`` tells beside a cross-entropy
+SURE = 0.5  # share of the attention on one symbol
 NEAR = 2  # symbols either side of the aligned one that count as aligned
 
 
@@ -148,9 +149,18 @@ def base_inputs(lm: LanguageModel, prefix: PrefixBatch, codes: Tensor) -> tuple[
 
 def base_logits(lm: LanguageModel, batch: SpeechBatch, spoken: Tensor) -> Tensor:
     """The base model's logits [B, F + 1, V] after each of the tokens ``spoken`` [B, F], and before the first."""
+    return base_rows(lm, batch, spoken)[0]
+
+
+def base_rows(
+    lm: LanguageModel, batch: SpeechBatch, spoken: Tensor, guided: tuple[int, ...] = ()
+) -> tuple[Tensor, list[Tensor]]:
+    """``base_logits``, and the log attention on the text of each ``guided`` layer [B, F + 1, T]."""
     prefix = prefix_batch(lm, batch)
-    hidden, _ = training_forward(lm, *base_inputs(lm, prefix, spoken))
-    return lm.head(hidden[:, prefix.x.shape[1] - 1 :])
+    start = prefix.x.shape[1] - 1
+    rows, text = slice(start, None), slice(start - batch.text.shape[1], start)
+    hidden, looks = training_forward(lm, *base_inputs(lm, prefix, spoken), guided, rows, text)
+    return lm.head(hidden[:, start:]), looks
 
 
 def base_entropy(lm: LanguageModel, batch: SpeechBatch, heard: Tensor, said: Tensor, logits: Tensor) -> Tensor:
@@ -183,12 +193,24 @@ def as_base(student: Tensor, base: Tensor, drawn: float) -> tuple[Tensor, dict[s
 
 def guided_loss(weights: list[Tensor], batch: SpeechBatch) -> Tensor:
     """weights: log attention [B, F + 1, T] per guided layer -> mean of -log(mass near the aligned phoneme), []."""
+    return guided_to([w[:, :-1] for w in weights], batch.alignment[..., None])
+
+
+def guided_to(weights: list[Tensor], places: Tensor) -> Tensor:
+    """``guided_loss`` of any rows: weights [B, R, T] per guided layer, places [B, R, P] of the text that each row is
+    about, -1 = unknown."""
     if not weights:
         raise UserError("Guided attention needs at least one layer.")
-    place = torch.arange(batch.text.shape[1], device=batch.text.device)
-    near = (place - batch.alignment[..., None]).abs() <= NEAR  # [B, F, T]
-    # Frames that see nothing near the phoneme (behind a window on the text) are left out before the sum, not after it:
+    symbols = torch.arange(weights[0].shape[-1], device=places.device)
+    near = (((symbols - places[..., None]).abs() <= NEAR) & (places >= 0)[..., None]).any(2)  # [B, R, T]
+    # Rows that see nothing near the phoneme (behind a window on the text) are left out before the sum, not after it:
     # the logarithm of nothing has a gradient that is no number, which no weight of 0 makes one.
-    told = (batch.alignment >= 0) & (near & weights[0][:, :-1].isfinite()).any(-1)
-    losses = [-w[:, :-1][told].masked_fill(~near[told], float("-inf")).logsumexp(-1).sum() for w in weights]
+    told = (near & weights[0].isfinite()).any(-1)
+    losses = [-w[told].masked_fill(~near[told], float("-inf")).logsumexp(-1).sum() for w in weights]
     return torch.stack(losses).mean() / told.sum().clamp(min=1)
+
+
+def looked_at(weights: list[Tensor]) -> Tensor:
+    """Log attention [B, R, T] of guided layers -> [B, R]: the symbol that most of it lies on, -1 = spread too wide."""
+    share, place = torch.stack([w.exp() for w in weights]).mean(0).max(-1)
+    return place.where(share >= SURE, -1)

@@ -14,7 +14,9 @@ where a patch ends before a token that the extractor is unsure of.
 ``--set spoken=0.5``: so many batches are speech that patches said themselves, with the weights of the moment, all of it
 or from some frame on; there the base alone teaches, what it would say after just that (on-policy distillation, R.
 Agarwal and others, 2024). ``--set drawn=1``: besides its law, what decides at run time, as in ``ssd_draft.py``: the
-share of tokens that the base would not have drawn so, and the mass on those that it never would.
+share of tokens that the base would not have drawn so, and the mass on those that it never would. ``--set guide=0.3``:
+the heads that ``lm.py`` guided to the spoken phoneme look where the base's look at any token of the patch: where they
+do not, patches skip words and say others twice.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from ...lm import lora
 from ...lm.block import training_forward
 from ...lm.masks import causal_mask
 from ...lm.model import LanguageModel
+from ...lm.text_position import GUIDED
 from ...methods.tldr import TLDR
 from ...methods.tldr.modules import ABLATIONS, LARGEST, TLDRAdapter, TLDRConfig, patch_position
 from ..data.corpora import describe
@@ -41,10 +44,10 @@ from ..data.sequences import SpeechBatch, attention_mask, prefix_batch, speech_t
 from ..data.spoken import speak_by
 from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
-from .lm import add_noise, as_base, base_logits
+from .lm import add_noise, as_base, base_rows, guided_to, looked_at
 
 IGNORE = -100
-NOISE = 0.05  # share of input tokens replaced
+NOISE = 0.08  # share of input tokens replaced
 # Patch sizes, drawn evenly. One token a patch starts as the base model and costs the most: it is drawn least.
 DRAWN = (1, 2, 2, 3, 3, 4, 4, 4, 4, 5, 5, 6, 6, 6, 7, 7, 8, 8, 8, 8)
 SCORED = (1, 2, 4, 6, 8)
@@ -82,9 +85,11 @@ class TLDRTask(Task):
             lora.attach(self.lm.backbone, self.adapter.lora.spec, self.adapter.lora)
         self.name = type(self).name if ablate == "none" else f"{TLDRTask.name}-{ablate}"
         self.modules, self.helpers = {self.name: self.adapter}, {}
-        self.early, self.spoken, self.drawn = (float(settings.get(x, 0.0)) for x in ("early", "spoken", "drawn"))
-        if self.spoken and self.base is None:
-            raise UserError("What patches say themselves is taught by the base model alone: set distil as well.")
+        self.early, self.spoken, self.drawn, self.guide = (
+            float(settings.get(name, 0.0)) for name in ("early", "spoken", "drawn", "guide")
+        )
+        if self.base is None and (self.spoken or self.drawn or self.guide):
+            raise UserError("spoken, drawn and guide need what the base model says: set distil as well.")
         self.seed, self._said = options.seed, (-1, [])
         self.data_summary = describe(self.data.speech, self.data.train)
 
@@ -116,22 +121,25 @@ class TLDRTask(Task):
         return said
 
     def loss(self, batch: Patches, step: int) -> tuple[Tensor, dict[str, float]]:
-        speech, size, sizes = batch.speech, batch.size, batch.sizes
+        speech, size, guided = batch.speech, batch.size, GUIDED if self.guide else ()
         spoken = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, 0.0 if batch.own else NOISE)
-        logits, targets = uneven_logits(self.lm, self.adapter, speech, size, sizes, spoken)
+        logits, targets, looks = uneven_logits(self.lm, self.adapter, speech, size, batch.sizes, spoken, guided)
         valid = targets != IGNORE
         logits, targets = logits[valid].float(), targets[valid]
         truth = F.cross_entropy(logits, targets)
         if self.base is None:
             return truth, {"ce": truth.item()}
         with torch.no_grad():
-            teacher = base_logits(self.base, speech, spoken)
-        starts = torch.tensor([0, *itertools.accumulate(sizes[:-1])], device=valid.device)
-        places = (starts[:, None] + torch.arange(size, device=valid.device)).clamp(max=teacher.shape[1] - 1)
-        base, parts = as_base(logits, teacher[:, places][valid], self.drawn)
-        if batch.own:
-            return base, {f"own {name}": value for name, value in parts.items()}
-        return (1 - self.distil) * truth + self.distil * base, {"ce": truth.item(), **parts}
+            teacher, looked = base_rows(self.base, speech, spoken, guided)
+        places = _windows(batch.sizes, size, valid.device).clamp(max=teacher.shape[1] - 1)  # [N, P]
+        loss, parts = as_base(logits, teacher[:, places][valid], self.drawn)
+        if not batch.own:
+            loss, parts = (1 - self.distil) * truth + self.distil * loss, {"ce": truth.item(), **parts}
+        if self.guide:
+            about = looked_at(looked)[:, places].where(valid, -1)
+            guide = guided_to(looks, about)
+            loss, parts = loss + self.guide * guide, parts | {"guide": guide.item()}
+        return loss, {f"own {name}": value for name, value in parts.items()} if batch.own else parts
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
@@ -191,7 +199,7 @@ def patch_logits(
 ) -> tuple[Tensor, Tensor]:
     """Teacher-forced logits [B, N, P, V] of a batch cut into patches of ``size``, and targets [B, N, P] (``IGNORE`` =
     padding). ``spoken`` [B, F]: the tokens heard instead of the true ones. LoRA must be attached to ``lm.backbone``."""
-    return uneven_logits(lm, adapter, batch, size, _whole(batch.codes.shape[1], size), spoken)
+    return uneven_logits(lm, adapter, batch, size, _whole(batch.codes.shape[1], size), spoken)[:2]
 
 
 def uneven_logits(
@@ -201,11 +209,13 @@ def uneven_logits(
     largest: int,
     sizes: Sequence[int],
     spoken: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
+    guided: tuple[int, ...] = (),
+) -> tuple[Tensor, Tensor, list[Tensor]]:
     """``patch_logits`` of N patches that end early, at these ``sizes``, which cover the batch. Each is decoded as one
-    of the ``largest`` size: logits [B, N, largest, V], targets [B, N, largest]."""
-    starts = torch.tensor([0, *itertools.accumulate(sizes)], device=batch.codes.device)
-    windows = starts[:-1, None] + torch.arange(largest, device=starts.device)  # [N, largest]
+    of the ``largest`` size: logits [B, N, largest, V], targets [B, N, largest]; and of each ``guided`` layer the log
+    attention on the text of the rows that decide the patches [B, N, T]."""
+    windows = _windows(sizes, largest, batch.codes.device)
+    starts = F.pad(windows[:, 0], (0, 1), value=sum(sizes))
     missing = int(windows.max()) - batch.codes.shape[1]  # behind the frames and end of speech
     targets = F.pad(speech_targets(batch, lm.config.eos, IGNORE), (0, missing), value=IGNORE)[:, windows]
     spoken = batch.codes[..., 0] if spoken is None else spoken
@@ -216,11 +226,20 @@ def uneven_logits(
     latents = adapter.compressor.of_sizes(embedded[:, :heard], sizes[:-1]) if count else prefix.x[:, :0]
     places = patch_position(prefix.next[:, None], starts[None, 1:-1])
     mask = attention_mask(prefix, causal_mask(count, count, starts.device), lm.config.bidirectional_text)
-    hidden, _ = training_forward(lm, torch.cat([prefix.x, latents], 1), torch.cat([prefix.positions, places], 1), mask)
-    g = hidden[:, prefix.x.shape[1] - 1 :].flatten(0, 1)  # [B N, H]
+    start = prefix.x.shape[1] - 1
+    x, positions = torch.cat([prefix.x, latents], 1), torch.cat([prefix.positions, places], 1)
+    rows, text = slice(start, None), slice(start - batch.text.shape[1], start)
+    hidden, looks = training_forward(lm, x, positions, mask, guided, rows, text)
+    g = hidden[:, start:].flatten(0, 1)  # [B N, H]
     speaker = batch.speaker.repeat_interleave(len(sizes), 0)
     logits = adapter.extractor(g, speaker, embedded[:, windows].flatten(0, 1))
-    return logits.view(*targets.shape, -1), targets
+    return logits.view(*targets.shape, -1), targets, looks
+
+
+def _windows(sizes: Sequence[int], largest: int, device: torch.device) -> Tensor:
+    """[N, largest]: the tokens of patches of these ``sizes``, were each of the ``largest``."""
+    starts = torch.tensor([0, *itertools.accumulate(sizes[:-1])], device=device)
+    return starts[:, None] + torch.arange(largest, device=device)
 
 
 def _whole(frames: int, size: int) -> list[int]:
