@@ -30,6 +30,7 @@ def test_events_tell_the_whole_story(tiny_stack, tiny_prompt):
     assert len(pieces[0].samples) < len(pieces[1].samples) and len(pieces[0].samples) <= 0.24 * 1000  # first one early
     assert sum((e.steps for e in events if isinstance(e, Trace)), ()) == done.trace.steps
     assert sum(s.frames for s in done.trace.steps) == 90 == done.snapshot.frames
+    assert 0 < sum(s.ms for s in done.trace.steps) < 1000 * done.snapshot.lm_seconds  # the rest is the first pass
     assert [e for e in events if isinstance(e, Stats)][-1].snapshot.ttfa_seconds > 0
     cache_bytes = 2 * 2 * 2 * 16 * 4  # K and V, layers, kv heads, width, bytes
     slots = 1 + 1 + 7 + 1 + len(tiny_prompt.codes) + 89

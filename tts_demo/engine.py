@@ -283,12 +283,11 @@ class _Run:
 
     def _step(self, method: Method, state: State, limit: int) -> bool:
         """One step of the method; returns whether the segment is over: at frame ``limit`` of the run at the latest."""
-        start = self.meter.work()
         with self.meter.measure("lm"), torch.inference_mode():
             step = method.step(state)
         frames = step.frames[: limit - self.frames]  # a patch or chunk may overshoot the limit
         count = len(frames)
-        self.steps.append(self.meter.step(step, count, state.caches, self.meter.work() - start))
+        self.steps.append(self.meter.step(step, count, state.caches, self.meter.took))
         if count:
             self.pending.append(frames)
             self.frames += count

@@ -54,6 +54,7 @@ class Meter:
     ) -> None:
         self.frame_rate, self._clock, self.work = frame_rate, clock, work or clock
         self._started, self._held = clock(), 0.0
+        self.took = 0.0  # seconds that the part measured last took
         self._seconds = {"lm": 0.0, "vocoder": 0.0}
         self._kv: dict[str, int] = {}
         self._peak = self._frames = self._passes = self._proposed = self._accepted = 0
@@ -69,7 +70,8 @@ class Meter:
         """Add the time inside to ``part``: lm or vocoder."""
         start = self.work()
         yield
-        self._seconds[part] += self.work() - start
+        self.took = self.work() - start
+        self._seconds[part] += self.took
 
     @contextmanager
     def held(self) -> Iterator[None]:

@@ -245,6 +245,19 @@ def test_a_step_attends_to_as_many_slots_however_long_the_text_is(windowed, tiny
     assert attended[0] == attended[1] == 30 + len(long_prefix(tiny_lm, 9).x) + len(state.prefix.prompt_codes)
 
 
+def test_what_is_cached_before_speech_counts_from_the_first_step_on(windowed, tiny_lm):
+    """All of a text that moves, kept aside, and the slots that show a part of it: only the latter stay with speech."""
+    state = start(windowed, long_prefix(tiny_lm, 60), max_frames=60, window=30, group=0, text=4)
+    cache, slot = state.caches["backbone"], 2 * 2 * 2 * 16 * 4
+    before = cache.nbytes
+    assert before == (state.whole.length + cache.fixed) * slot
+    windowed.step(state)
+    assert cache.nbytes == before, "the first token is decided by the first pass"
+    for _ in range(40):
+        windowed.step(state)
+    assert cache.nbytes == before + 30 * slot
+
+
 def test_a_text_that_moves_stands_behind_no_transcript(windowed, tiny_lm):
     """It would say words of that one too; a text that is always in sight stays behind it."""
     prefix = long_prefix(tiny_lm)

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from pathlib import Path
+from string import Formatter
 
 import pandas as pd
 import pytest
@@ -131,13 +132,20 @@ def test_a_papers_figures_stand_beside_ours_and_the_sentence_follows_from_both()
     assert paper.reason({"points": found.quality.iloc[:0]}) == paper.reason({}) == ""
 
 
-def test_why_ours_goes_another_way_is_told_with_figures_wherever_they_were_measured() -> None:
-    """Every figure that a method's class asks for is one that the bundled records have."""
+def test_why_ours_goes_another_way_is_told_with_figures_that_are_measured() -> None:
+    """Every figure that a method's class asks for is one that some command measures."""
     found = summary.newest(Records(RECORDS).read())
-    shown, codec = papers.render(found, results.codec_table(found)), results.codec_table(found)
-    tables = {"quality": found.quality, "points": 100 * found.quality, "speed": found.speed, "codec": codec}
-    told = [method.published.reason(tables) for method in METHODS.values() if vars(method).get("published")]
-    assert sum(map(bool, told)) == 4 and all(why in shown for why in told)
+    columns = {"quality": found.quality, "points": found.quality, "speed": found.speed}
+    kinds = [kind for kind in METHODS.values() if vars(kind).get("published")]
+    spoken = {Row.of(kind, **o).label for kind in METHODS.values() for o in ({}, *kind.bench_options)}
+    asked = [figure for kind in kinds for _, figure, _, _ in Formatter().parse(kind.published.why) if figure]
+    assert len(asked) > 10
+    for figure in asked:
+        table, column, row = re.fullmatch(r"(\w+)\.(\w+)\[(.+)\]", figure).groups()
+        if table == "codec":
+            assert column == "times" and row == "first book of the known words, refined"
+        else:
+            assert column in columns[table] and row in spoken, figure
 
 
 def test_a_sixth_method_brings_its_own_paper_and_goals(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from toy import ToyStack, served, voice_file
 
 from tts_demo import audio
 from tts_demo.cli.main import main
+from tts_demo.config import UserError
 from tts_demo.methods import METHODS
 from tts_demo.methods.base import Options, dial
 from tts_demo.methods.baseline import Baseline
@@ -202,7 +203,6 @@ def test_bad_input_is_refused_with_a_sentence(methods, tmp_path, change, word):
 
 
 def test_missing_weights_reach_the_page_as_a_sentence(methods, tmp_path, monkeypatch, caplog):
-    from tts_demo.config import UserError
 
     stack = ToyStack()
     _, act = page(stack)
@@ -250,7 +250,11 @@ def test_another_layer_and_the_zip_are_of_the_lanes_asked_for(methods, tmp_path)
         act.views.export(takes, ["gone.0"])
 
 
-def test_recorded_runs_and_example_voices_are_made_by_one_command(methods, tmp_path, monkeypatch):
+def _too_short(*_):
+    raise UserError("too short")
+
+
+def test_recorded_runs_and_example_voices_are_made_by_one_command(methods, tmp_path, monkeypatch, capsys):
     from tts_demo.ui.page import voices
     from tts_demo.ui.run import record, session
 
@@ -258,13 +262,32 @@ def test_recorded_runs_and_example_voices_are_made_by_one_command(methods, tmp_p
     voice = voice_file(tmp_path)
     asked = ["record", "voices", f"{voice}=Some words.", "--out", str(tmp_path / "prompts"), "--text", "Short."]
     monkeypatch.setattr(voices, "ASSETS", tmp_path)
-    for heard, said in (("Sort.", ""), ("short", "Short."), (None, "")):  # a transcript that is not true misleads
-        monkeypatch.setattr(record.Judges, "words", lambda *_, heard=heard: heard)
+    sure = record.TRIES
+    for takes, said, tries in (  # a transcript that is not true misleads
+        (["Sort of."] * sure, "", sure),
+        (["Sort of.", "short"], "Short.", 2),
+        (["Sort of.", "Sort.", "Shorter thing."] + ["Sort of."] * (sure - 3), "", sure),
+        ([None], "", 1),
+    ):
+        left = iter(takes)
+        monkeypatch.setattr(record.Judges, "words", lambda *_, left=left: next(left))
         assert main([*asked, "--names", "Maya, warm and low"]) == 0
+        assert list(left) == [] and len(takes) == tries
+        best = min((h for h in takes if h), key=lambda h: record.word_errors("Short.", h)[0], default=None)
+        assert f"heard {best!r}" in capsys.readouterr().out
         (example,) = voices.examples()
         assert example.text == said and audio.read_provenance(example.path)["synthetic"]
         assert (example.name, example.about, example.path.name) == ("Maya", "warm and low", "maya.wav")
     assert main([*asked, "--names", "Maya; Tom"]) == 2
+    with monkeypatch.context() as wandering:
+        wandering.setattr(record, "voices_differ", lambda *_: True)
+        wandering.setattr(record.Judges, "words", lambda *_: "short")
+        assert main(asked) == 0 and "the voice wanders" in capsys.readouterr().out
+    with monkeypatch.context() as nothing:
+        nothing.setattr(record, "voices_differ", _too_short)
+        assert main(asked) == 2 and "second of speech" in capsys.readouterr().err
+    assert voices.examples()[0].name == "Voice A", "a failure leaves the listing as it was"
+    monkeypatch.setattr(record.Judges, "words", lambda *_: None)
     assert main(asked) == 0 and voices.examples()[0].name == "Voice A"
     kinds = {name: METHODS[name] for name in ("baseline", "echo")}
     monkeypatch.setattr(record, "METHODS", kinds)

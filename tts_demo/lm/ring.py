@@ -5,8 +5,9 @@
 The prefix is put there by the first pass, or (``show``) is what a step is to see of a longer one kept elsewhere.
 
 Attention does not depend on the order of slots (rotary positions are inside the keys), so a token takes the slot of the
-one that has just left the window: nothing is moved, nothing is masked, and a token attends to one run of slots from the
-first. A summary is computed before it is needed, and is not attended to until its span has left the window.
+one that has just left the window: no token is moved or masked, and a token attends to one run of slots from the first
+(at both ends of a text of which a part is shown, some of the prefix's slots hold nothing and are masked). A summary is
+computed before it is needed, and is not attended to until its span has left the window.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from .rotary import turned
 
 
 class RingCache(KVCache):
-    """The first pass appends the prefix of ``fixed`` tokens; each later one up to ``most`` tokens and, after them,
-    ``due`` summaries. Tokens of one pass see the window of the last of them. Summary j stands for tokens j * group ..
-    (j + 1) * group - 1. ``group`` 0: no summaries."""
+    """The first pass appends the prefix of ``fixed`` tokens, unless it is shown; each later one up to ``most`` tokens
+    and, after them, ``due`` summaries. Tokens of one pass see the window of the last of them. Summary j stands for
+    tokens j * group .. (j + 1) * group - 1. ``group`` 0: no summaries."""
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ def displaced(
 
 class TextPosition:
     """The position in a text that stands in the columns ``text`` of a prefix, of which ``reach`` symbols to either side
-    are visible: the only ones in the cache, from slot ``text.start`` on."""
+    are visible: of a text that moves the only ones in the cache, from slot ``text.start`` on."""
 
     def __init__(self, text: slice, reach: int) -> None:
         self.text, self.reach, self.index = text, reach, 0  # index: the symbol being spoken

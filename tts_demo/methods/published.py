@@ -18,15 +18,6 @@ class Line:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-# On texts that recordings exist of, how the baseline errs and how the codec alone does.
-OF_THE_CODEC = (
-    "Recordings through the first book, their words known, and the refiner are misheard "
-    "{codec.times[first book of the known words, refined]:.1f} times as often as the recordings themselves, the "
-    "baseline on the same texts {quality.times_natural[baseline]:.1f} times: most of what is misheard here is how "
-    "tokens sound, which no other way of drawing them mends."
-)
-
-
 @dataclass(frozen=True)
 class Paper:
     """A paper's main table: its model and data, and the row that the others are compared with. ``why``: what of our

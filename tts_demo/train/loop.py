@@ -1,7 +1,8 @@
 """The one training loop: seeded, resumable at any second, with progress, held-out scores and a model card.
 
 A recipe is a ``Task``: what it trains, how it makes batch number ``step`` (a pure function of seed and step, so that a
-resumed run sees what an unbroken one would), its loss and its held-out scores. ``fit`` does the rest.
+resumed run sees what an unbroken one would, but for what is said with the weights of the moment), its loss and its
+held-out scores. ``fit`` does the rest.
 
 ``--set start=published`` begins with the published weights of what the recipe trains, and the card tells what made
 them. ``--set helpers=DIR`` begins with the discriminators and probes that an earlier run left there and leaves its own:
@@ -70,6 +71,7 @@ class Task:
     scored_every = 0  # steps between held-out scores on the way; 0 = at the end alone
     quicker: dict[str, float] = {}  # helpers that learn at so many times the rate of the rest
     any_length = False  # convolutions over batches of which no two are equally long
+    ahead = True  # on a device, batches are made while it works: not those that the weights of the moment make
     goes_on = False  # begins with published weights whether asked to or not
     loads_published = False  # sees to ``--set start=published`` itself
     follows: dict[str, str] = {}  # a module -> the published one it begins with while it has not been published itself
@@ -144,7 +146,8 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dic
     spoilt = left_out = 0  # steps without a finite gradient, in a row and in all
     kind, own = torch.device(options.device).type, (ranks.index,) if ranks.index else ()
     batches = Batches(
-        lambda step: task.batch(np.random.default_rng((options.seed, step, *own)), step), ahead=kind != "cpu"
+        lambda step: task.batch(np.random.default_rng((options.seed, step, *own)), step),
+        ahead=kind != "cpu" and task.ahead,
     )
     # share of the time
     used = lambda: (time.monotonic() - started) / (60 * options.minutes) if options.minutes else 0.0

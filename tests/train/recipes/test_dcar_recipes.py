@@ -73,14 +73,14 @@ def test_targets_of_each_head():
     assert (head_targets(torch.tensor([[5, 99]]), 6)[2:] == IGNORE).all()  # shorter than the heads reach
 
 
-@pytest.mark.parametrize("distil, drawn", [(0.0, 0.0), (0.5, 0.0), (0.5, 0.1)])
-def test_the_heads_recipe_learns_every_offset_and_leaves_the_base_alone(tiny_lm, distil, drawn):
+@pytest.mark.parametrize("distil", [0.0, 0.5])
+def test_the_heads_recipe_learns_every_offset_and_leaves_the_base_alone(tiny_lm, distil):
     lm = copy.deepcopy(tiny_lm)
     before = {k: v.clone() for k, v in lm.state_dict().items()}
     torch.manual_seed(0)
     task = HeadsTask.__new__(HeadsTask)  # without speech on disk
     task.lm, task.heads, task.weights = lm, Heads(lm), head_weights(6, base=3.0)
-    task.distil, task.drawn, task.base = distil, drawn, copy.deepcopy(lm) if distil else None
+    task.distil, task.base = distil, copy.deepcopy(lm) if distil else None
     lora.attach(lm.backbone, task.heads.config.lora, task.heads.lora)
     optimiser = torch.optim.AdamW(task.heads.parameters(), 1e-2)
     with torch.no_grad():
@@ -104,7 +104,7 @@ def test_what_the_base_teaches_each_head_is_about_the_same_tokens(tiny_lm, monke
     sure = lambda lm, batch, heard: 1e4 * F.one_hot(speech_targets(batch, lm.config.eos, 0), lm.config.vocab).float()
     monkeypatch.setattr("tts_demo.train.recipes.dcar_heads.base_logits", sure)
     found = []
-    for task.distil, task.drawn in ((0.0, 0.0), (1.0, 0.0)):
+    for task.distil in (0.0, 1.0):
         torch.manual_seed(0)
         found.append(task.loss(counting_batch(lm, 12, seed=1), 0)[0].item())
     assert found[0] == pytest.approx(found[1], rel=1e-5)

@@ -104,8 +104,10 @@ class SSD(Method):
         "A round takes {speed.ms_per_step[ssd tolerance=0.1 draft_length=3]:.2f} ms for "
         "{speed.frames_per_step[ssd tolerance=0.1 draft_length=3]:.2f} tokens, a step of the baseline "
         "{speed.ms_per_step[baseline]:.2f} ms: here checking 4 tokens takes {speed.pass_of_4[baseline]:.2f} times a "
-        "pass over one, after 3 of the draft's. At tolerance 0, where the law is the baseline's own, errors differ "
-        "by {points.over[ssd tolerance=0.0 draft_length=3]:+.1f} points: so much is chance.",
+        "pass over one, after 3 of the draft's. At tolerance 0, where the law is the baseline's own, "
+        "{points.over[ssd tolerance=0.0 draft_length=3]:+.1f} points "
+        "({points.over_low[ssd tolerance=0.0 draft_length=3]:+.1f} to "
+        "{points.over_high[ssd tolerance=0.0 draft_length=3]:+.1f}): the change is no larger than chance.",
     )
     lines = tuple(
         Line(f"tolerance {tolerance:g}", figures, {"tolerance": tolerance})

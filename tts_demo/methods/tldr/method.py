@@ -82,9 +82,8 @@ class TLDR(Method):
         "CosyVoice3 0.5B at 25 tokens a second, A100, SeedTTS-EN; the published text lost the two larger patch sizes, "
         "which are read as 6 and 8",
         Line("CosyVoice3", {"rtf": 0.605, "wer": 2.02, "sim": 0.691, "kv": 1.0}),
-        "Over the baseline on the same texts: {points.over[tldr patch_size=2]:+.1f} points in patches of 2, "
-        "{points.over[tldr patch_size=6]:+.1f} of 6, {points.over[tldr patch_size=8]:+.1f} of 8: what is lost is lost "
-        "inside a patch.",
+        "Over the baseline on the same texts {points.over[tldr patch_size=2]:+.1f} points in patches of 2, "
+        "{points.over[tldr patch_size=6]:+.1f} of 6, {points.over[tldr patch_size=8]:+.1f} of 8.",
     )
     lines = (
         Line("patch 4", {"rtf": 0.336, "wer": 2.03, "sim": 0.684, "kv": 0.26}),

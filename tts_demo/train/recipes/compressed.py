@@ -24,6 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ...config import UserError
 from ...lm.block import training_forward
 from ...lm.decoder import Moved
 from ...lm.lora import attach
@@ -70,6 +71,8 @@ class CompressedTask(Task):
         self.guide, self.distil, self.text, self.drawn = (
             float(given[key]) for key in ("guide", "distil", "text", "drawn")
         )
+        if self.drawn and not self.distil:
+            raise UserError("drawn needs what the base model says: set distil as well.")
         self.modules, self.helpers = {self.name: self.adapter}, {}
         self.data_summary = describe(self.data.speech, self.data.train)
 

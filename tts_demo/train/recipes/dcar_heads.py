@@ -4,8 +4,7 @@ The base head stays frozen and keeps its term in the loss, so that LoRA may not 
 alike, in a model that learns them from the start; beside a LoRA of a base that is done, six new heads pull it away from
 what it says next, so the base head weighs ``--set base=3`` times as much here and a
 later head less than the one before it. ``--set distil=0.6`` mixes in cross-entropy to the law that the frozen base has
-of a token once it has heard all before it: averaged over those, it is the law that a head must have; ``drawn=1`` has
-tokens drawn as that law would (``lm.as_base``). Some input tokens
+of a token once it has heard all before it: averaged over those, it is the law that a head must have. Some input tokens
 are replaced at random, as in the base model's recipe: chunks are drawn blindly, and err.
 """
 
@@ -24,7 +23,7 @@ from ..data.load import load_lm, scale, sequences
 from ..data.sequences import SpeechBatch, prefix_batch, speech_targets
 from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
-from .lm import add_noise, as_base, base_inputs, base_logits
+from .lm import add_noise, base_inputs, base_logits
 
 IGNORE = -100
 NOISE = 0.08  # share of input tokens replaced
@@ -59,7 +58,7 @@ class HeadsTask(Task):
         self.data = sequences(options, frames=options.batch or frames)
         self.data_summary = describe(self.data.speech, self.data.train)
         self.heads = Heads(self.lm)
-        self.distil, self.drawn = (float(options.settings.get(key, 0.0)) for key in ("distil", "drawn"))
+        self.distil = float(options.settings.get("distil", 0.0))
         self.base = load_lm(options).requires_grad_(False) if self.distil else None  # without the LoRA
         self.weights = head_weights(self.heads.config.heads, float(options.settings.get("base", 3.0)))
         lora.attach(self.lm.backbone, self.heads.config.lora, self.heads.lora)
@@ -80,11 +79,9 @@ class HeadsTask(Task):
         if self.base is None:
             return truth, parts
         with torch.no_grad():
-            law = base_logits(self.base, batch, heard)[said]  # [N, V]
-        weighed = [(w, *as_base(x, law[about], self.drawn)) for w, (about, x) in zip(self.weights, logits) if len(x)]
-        distil = sum(w * loss for w, loss, _ in weighed)
-        parts |= {key: sum(w * told[key] for w, _, told in weighed) for key in weighed[0][2]}
-        return (1 - self.distil) * truth + self.distil * distil, parts
+            law = base_logits(self.base, batch, heard)[said].float().softmax(-1)  # [N, V]
+        distil = sum(w * entropy(x, law[about]) for w, (about, x) in zip(self.weights, logits))
+        return (1 - self.distil) * truth + self.distil * distil, parts | {"distil": distil.item()}
 
     def said(self, batch: SpeechBatch, heard: Tensor) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
         """Which rows [B, F + 1] say something after the tokens ``heard`` [B, F], the target of each such row [N], and

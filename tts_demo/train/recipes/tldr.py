@@ -48,7 +48,7 @@ from .lm import add_noise, as_base, base_rows, guided_to, looked_at
 
 IGNORE = -100
 NOISE = 0.08  # share of input tokens replaced
-# Patch sizes, drawn evenly. One token a patch starts as the base model and costs the most: it is drawn least.
+# Patch sizes, drawn from this list. One token a patch starts as the base model and costs the most: it is here once.
 DRAWN = (1, 2, 2, 3, 3, 4, 4, 4, 4, 5, 5, 6, 6, 6, 7, 7, 8, 8, 8, 8)
 SCORED = (1, 2, 4, 6, 8)
 TOGETHER, AGAIN = 4, 2  # batches that patches say at once, and how often each is learnt from
@@ -91,6 +91,8 @@ class TLDRTask(Task):
         if self.base is None and (self.spoken or self.drawn or self.guide):
             raise UserError("spoken, drawn and guide need what the base model says: set distil as well.")
         self.seed, self._said = options.seed, (-1, [])
+        if self.spoken:
+            self.ahead, self.base.graphed = False, False  # decoders live for a few batches
         self.data_summary = describe(self.data.speech, self.data.train)
 
     def matrices(self) -> list[nn.Parameter]:
@@ -112,7 +114,7 @@ class TLDRTask(Task):
     def _say(self, rng: np.random.Generator) -> list[Patches]:
         """Some batches in the words of patches of one size."""
         method, size = TLDR(self.base, {TLDR.name: self.adapter}), int(rng.choice(self.sizes))
-        generator, said = torch.Generator().manual_seed(int(rng.integers(2**62))), []
+        generator, said = torch.Generator(self.base.device).manual_seed(int(rng.integers(2**62))), []
         for _ in range(TOGETHER):
             batch = self.data.batch(rng)
             kept = int(rng.integers(int(batch.frames.min()))) // size * size if rng.random() < 0.5 else 0

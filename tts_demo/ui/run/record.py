@@ -112,7 +112,8 @@ def slim(lane: session.Lane) -> session.Lane:
 def record_voices(stack: Any, out: Path, sources: list[str], names: list[str], text: str, seed: int) -> None:
     """The sentence spoken by the baseline in each source voice, listed in ``prompts.json``. names: "Maya, warm", one a
     source. A voice comes with its transcript where the judges' recogniser hears it word for word: as context, any other
-    misleads. So a take that it hears otherwise, or whose voice wanders, is taken again, with the next seed."""
+    misleads. So a take that it hears otherwise, or whose voice wanders, is taken again, with the next seed, and the
+    best is kept. Raises UserError where no take of a source is speech."""
     out.mkdir(parents=True, exist_ok=True)
     judge, embed, rows = Judges(), voices.embedding(stack, SAMPLE_RATE), []
     for number, source in enumerate(sources):
@@ -120,18 +121,28 @@ def record_voices(stack: Any, out: Path, sources: list[str], names: list[str], t
         prompt = stack.encode_prompt(*_samples(Path(path)), words or None)
         name, _, about = names[number].partition(", ") if names else (f"Voice {chr(65 + number)}", "", "")
         target = out / f"{name.lower().replace(' ', '-')}.wav"
+        kept: tuple[tuple[bool, int], session.Lane, str | None] | None = None
         for again in range(TRIES):
             (lane,) = spoken(stack, [Request(text, prompt, seed=seed + again, max_seconds=12.0)], path, most=1)
-            target.write_bytes(session.wav(lane))
-            take = audio.read(str(target), target=SAMPLE_RATE)
+            take = audio.read((stack.sample_rate, lane.audio), target=SAMPLE_RATE)
+            try:
+                wanders = voices_differ(audio.prompt(take), embed)
+            except UserError:  # no second of speech in it
+                continue
             heard = judge.words(take.samples)
-            wanders = voices_differ(audio.prompt(take), embed)
-            if not wanders and (heard is None or not word_errors(text, heard)[0]):
+            flaw = wanders, word_errors(text, heard)[0] if heard is not None else 0
+            if kept is None or flaw < kept[0]:
+                kept = flaw, lane, heard
+            if kept[0] == (False, 0):
                 break
-        said = text if heard is not None and not word_errors(text, heard)[0] else ""
+        if kept is None:
+            raise UserError(f"None of {TRIES} takes of {path} holds a second of speech: give another source.")
+        (wanders, errors), lane, heard = kept
+        target.write_bytes(session.wav(lane))
+        said = text if heard is not None and not errors else ""
         row = {"name": name, "about": about, "file": target.name, "text": said}
         rows.append(row | {"licence": "Synthetic: made by this project."})
-        print(f"{target.name}: {lane.seconds:.1f} s, heard {heard!r}")
+        print(f"{target.name}: {lane.seconds:.1f} s, heard {heard!r}{', the voice wanders' if wanders else ''}")
     (out / "prompts.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
