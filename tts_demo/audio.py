@@ -117,9 +117,9 @@ def trim(samples: np.ndarray, rate: int = SAMPLE_RATE) -> np.ndarray:
 
 
 def speech_end(samples: np.ndarray, rate: int = SAMPLE_RATE) -> int:
-    """The sample 0.1 s behind the last sound of speech; 0.2 s where a room's noise hides its end. A stretch of more than
-    0.2 s that is 22 dB below the loud frames is a pause with such noise in it; no final consonant is as long. samples
-    [N]."""
+    """The sample 0.1 s behind the last sound of speech; 0.2 s where a room's noise hides its end. A stretch of more
+    than 0.2 s that is 22 dB below the loud frames is a pause with such noise in it; no final consonant is as long.
+    samples [N]."""
     frames = _loudness(samples, rate)
     end, loud = (
         int(np.flatnonzero(frames > level).max(initial=-1)) + 1
