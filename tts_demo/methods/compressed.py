@@ -195,10 +195,6 @@ class Compressed(Baseline):
     published = Paper(
         "VALL-E on EnCodec at 50 frames a second, LibriSpeech; no window in the refiner",
         Line("VALL-E", {"wer": 5.23, "sim": 0.5664}),
-        "Within 50 tokens and without summaries {points.over[compressed window=50 group=0]:+.1f} points "
-        "({points.over_low[compressed window=50 group=0]:+.1f} to "
-        "{points.over_high[compressed window=50 group=0]:+.1f}): on sentences this short, what is no longer seen is "
-        "missed, and less so with summaries of it.",
     )
     lines = tuple(
         Line(name, {"wer": wer, "sim": sim}, {"window": window, "group": group})
