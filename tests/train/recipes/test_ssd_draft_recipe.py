@@ -16,9 +16,9 @@ from tts_demo.methods.ssd import Draft, draft_decoder, feature_projection, prece
 from tts_demo.methods.ssd.draft import DraftConfig
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
-from tts_demo.train.data.spoken import LONGER, speak
+from tts_demo.train.data.spoken import AGAIN, LONGER, TOGETHER, OwnSpeech, speak
 from tts_demo.train.recipes.lm import apart, base_inputs
-from tts_demo.train.recipes.ssd_draft import AGAIN, DEEPEST, TOGETHER, DraftTask, ShallowLM, Speech
+from tts_demo.train.recipes.ssd_draft import DEEPEST, DraftTask, ShallowLM, Speech
 
 
 class TinyData:
@@ -48,7 +48,7 @@ class TinyData:
 def task(tiny_lm):
     torch.manual_seed(0)
     task = DraftTask.__new__(DraftTask)  # without speech on disk
-    task.lm, task.distil, task.spoken, task.seed, task._said = tiny_lm, 0.8, 0.0, 0, (-1, [])
+    task.lm, task.distil, task.own = tiny_lm, 0.8, OwnSpeech(0.0, 0, task._say)
     task.draft, task.decoder = Draft(tiny_lm).requires_grad_(True), tiny_lm.decoder
     task.shallow = ShallowLM.of(tiny_lm, task.draft)
     task.data = TinyData(tiny_lm.config.text_vocab, tiny_lm.config.speech_codes, tiny_lm.config.speaker)
@@ -216,11 +216,11 @@ def test_what_the_base_says_is_what_its_decoder_says(task):
 
 def test_batches_in_the_bases_own_words_are_those_of_their_step(task):
     """The same whether it came there step by step or was resumed, and none of them a recording."""
-    task.spoken, task.seed = 1.0, 7
+    task.own = OwnSpeech(1.0, 7, task._say)
     group = TOGETHER * AGAIN
     inorder = [task.batch(np.random.default_rng((7, step)), step) for step in range(group + 1)]
     assert inorder[TOGETHER] is inorder[0]
-    task._said = (-1, [])
+    task.own = OwnSpeech(1.0, 7, task._say)
     for step in (group, 2):
         again = task.batch(np.random.default_rng((7, step)), step)
         assert torch.equal(again.batch.codes, inorder[step].batch.codes) and torch.equal(
@@ -230,7 +230,7 @@ def test_batches_in_the_bases_own_words_are_those_of_their_step(task):
     loss.backward()
     assert all(p.grad is not None for p in task.draft.parameters())
     assert not torch.equal(inorder[0].batch.codes, inorder[1].batch.codes)
-    task._said, task.process = (-1, []), 1  # another process says something else
+    task.own, task.process = OwnSpeech(1.0, 7, task._say), 1  # another process says something else
     assert not torch.equal(task.batch(np.random.default_rng((7, 0, 1)), 0).batch.codes, inorder[0].batch.codes)
-    task.spoken = 0.0
+    task.own = OwnSpeech(0.0, 7, task._say)
     assert task.batch(np.random.default_rng((7, 0)), 0).hidden is None

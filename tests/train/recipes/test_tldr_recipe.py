@@ -19,20 +19,11 @@ from tts_demo.methods.tldr import TLDR
 from tts_demo.methods.tldr.modules import TLDRAdapter, TLDRConfig
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch
-from tts_demo.train.data.spoken import speak_by
+from tts_demo.train.data.spoken import AGAIN, TOGETHER, speak_by
 from tts_demo.train.loop import TrainOptions
 from tts_demo.train.recipes import tldr
 from tts_demo.train.recipes.lm import base_logits
-from tts_demo.train.recipes.tldr import (
-    AGAIN,
-    IGNORE,
-    TOGETHER,
-    Patches,
-    TLDRTask,
-    early_ends,
-    patch_logits,
-    uneven_logits,
-)
+from tts_demo.train.recipes.tldr import IGNORE, Patches, TLDRTask, early_ends, patch_logits, uneven_logits
 
 ABLATIONS = {name: kind for name, kind in REGISTRY.items() if kind.variant_of == "tldr"}
 

@@ -3,9 +3,11 @@ of them (on-policy distillation). The base model's rows speak in lockstep, those
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,6 +20,25 @@ from .corpora import pad_stack
 from .sequences import SpeechBatch, begin_lockstep, prefix_batch
 
 LONGER, FURTHEST = 1.5, 500  # times the recording, frames: who has not come to an end then is stopped
+TOGETHER, AGAIN = 4, 2  # batches that are said at once, and how often each is learnt from
+
+
+class OwnSpeech:
+    """A ``share`` of a recipe's batches, said by a model: ``say`` makes those of a group of steps. Which groups they
+    are is the same for all processes, which wait for each other; what is said is not."""
+
+    def __init__(self, share: float, seed: int, say: Callable[[np.random.Generator], list[Any]]) -> None:
+        self.share, self.seed, self.say = share, seed, say
+        self._group, self._said = -1, []
+
+    def batch(self, step: int, process: int) -> Any | None:
+        """The batch of a step; None where the step learns from recordings."""
+        group, place = divmod(step, TOGETHER * AGAIN)
+        if np.random.default_rng((self.seed, group)).random() >= self.share:
+            return None
+        if self._group != group:
+            self._group, self._said = group, self.say(np.random.default_rng((self.seed, group, process, 1)))
+        return self._said[place % len(self._said)]
 
 
 @torch.no_grad()

@@ -98,7 +98,7 @@ class CompressedTask(Task):
             said = targets != -100
             with torch.no_grad():
                 law = base_logits(self.base, speech, codes)[said]
-            base, told = as_base(logits[said].float(), law, self.drawn)
+            base, told = as_base(logits[said], law, self.drawn)
             loss, parts = (1 - self.distil) * entropy + self.distil * base, parts | told
         if self.guide and bool((speech.alignment >= 0).any()):
             guide = guided_loss(guided, speech)

@@ -81,15 +81,9 @@ class LMTask(Task):
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         """-> hidden [B, F + 1, H] that decides each frame, targets [B, F + 1], log attention on the text of each guided
         layer [B, F + 1, T]."""
-        lm, prefix = self.lm, prefix_batch(self.lm, batch)
-        codes = add_noise(batch.codes[..., 0], lm.config.speech_codes, noise)
-        x, positions, mask = base_inputs(lm, prefix, codes)
-        start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
-        first = prefix.x.shape[1] - 1 - text
-        hidden, weights = training_forward(
-            lm, x, positions, mask, guided, slice(start, None), slice(first, first + text), dropout
-        )
-        return hidden[:, start:], speech_targets(batch, lm.config.eos), weights
+        codes = add_noise(batch.codes[..., 0], self.lm.config.speech_codes, noise)
+        hidden, weights = base_hidden(self.lm, batch, codes, guided, dropout)
+        return hidden, speech_targets(batch, self.lm.config.eos), weights
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
@@ -156,19 +150,19 @@ def base_rows(
     lm: LanguageModel, batch: SpeechBatch, spoken: Tensor, guided: tuple[int, ...] = ()
 ) -> tuple[Tensor, list[Tensor]]:
     """``base_logits``, and the log attention on the text of each ``guided`` layer [B, F + 1, T]."""
+    hidden, looks = base_hidden(lm, batch, spoken, guided)
+    return lm.head(hidden), looks
+
+
+def base_hidden(
+    lm: LanguageModel, batch: SpeechBatch, spoken: Tensor, guided: tuple[int, ...] = (), dropout: float = 0.0
+) -> tuple[Tensor, list[Tensor]]:
+    """``base_rows`` before the head: [B, F + 1, H]."""
     prefix = prefix_batch(lm, batch)
     start = prefix.x.shape[1] - 1
     rows, text = slice(start, None), slice(start - batch.text.shape[1], start)
-    hidden, looks = training_forward(lm, *base_inputs(lm, prefix, spoken), guided, rows, text)
-    return lm.head(hidden[:, start:]), looks
-
-
-def base_entropy(lm: LanguageModel, batch: SpeechBatch, heard: Tensor, said: Tensor, logits: Tensor) -> Tensor:
-    """Cross-entropy, [], of ``logits`` [R, V] to the base model's own law in the R rows ``said`` [B, F + 1] after the
-    tokens ``heard`` [B, F]."""
-    with torch.no_grad():
-        law = base_logits(lm, batch, heard)[said].float().softmax(-1)
-    return F.cross_entropy(logits.float(), law)
+    hidden, looks = training_forward(lm, *base_inputs(lm, prefix, spoken), guided, rows, text, dropout)
+    return hidden[:, start:], looks
 
 
 def apart(student: Tensor, base: Tensor) -> tuple[Tensor, Tensor]:
@@ -179,10 +173,10 @@ def apart(student: Tensor, base: Tensor) -> tuple[Tensor, Tensor]:
     return (p - base).clamp(min=0).sum(-1), p.where(base == 0, 0.0).sum(-1)
 
 
-def as_base(student: Tensor, base: Tensor, drawn: float) -> tuple[Tensor, dict[str, float]]:
+def as_base(student: Tensor, base: Tensor, drawn: float = 0.0) -> tuple[Tensor, dict[str, float]]:
     """Logits [N, V] of a student and of the base -> cross-entropy to the base's law, [], with ``drawn`` times how far
     apart they draw; and the parts of it."""
-    base = base.float()
+    student, base = student.float(), base.float()
     entropy = F.cross_entropy(student, base.softmax(-1))
     if not drawn:
         return entropy, {"distil": entropy.item()}

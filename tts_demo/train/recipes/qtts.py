@@ -35,7 +35,7 @@ from ..data.load import load_lm, sequences
 from ..data.sequences import SpeechBatch
 from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
-from .lm import add_noise, base_entropy, guided_loss
+from .lm import add_noise, as_base, base_logits, guided_loss
 
 IGNORE = -100
 NOISE = 0.06  # share of input codes replaced
@@ -125,8 +125,10 @@ class QTTSTask(Task):
         if self.distil:
             # the end of speech has one too
             rows = torch.arange(heard.shape[1] + 1, device=heard.device) <= speech.frames[:, None]
-            base = base_entropy(self.base, speech, heard[..., 0], rows, said.first)
-            first, parts = (1 - self.distil) * first + self.distil * base, parts | {"distil": base.item()}
+            with torch.no_grad():
+                law = base_logits(self.base, speech, heard[..., 0])[rows]
+            base, told = as_base(said.first, law)
+            first, parts = (1 - self.distil) * first + self.distil * base, parts | told
         if self.guide and bool((speech.alignment >= 0).any()):
             guide = guided_loss(said.looks, speech)
             first, parts = first + self.guide * guide, parts | {"guide": guide.item()}

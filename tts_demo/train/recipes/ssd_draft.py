@@ -33,7 +33,7 @@ from ...runtime import precision
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import SpeechBatch, prefix_batch, speech_targets
-from ..data.spoken import speak
+from ..data.spoken import TOGETHER, OwnSpeech, speak
 from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
 from .drafting import at_every_depth
@@ -42,7 +42,6 @@ from .lm import ASTRAY, REJECTED, add_noise, apart, base_inputs
 NOISE = 0.05  # share of input tokens replaced
 DEEPEST = 3  # tokens back to the last that the base was heard about
 REACHED = 0.85  # weight of a token over that of the one before it in a pass: so often it is reached
-TOGETHER, AGAIN = 4, 2  # batches that the base speaks at once, and how often each is learnt from
 
 
 @dataclass(frozen=True)
@@ -98,22 +97,15 @@ class DraftTask(Task):
         self.shallow = ShallowLM.of(self.lm, self.draft)
         self.distil = float(options.settings.get("distil", 0.8))
         self.decoder = Decoder.from_model(self.lm, dtype=precision(options.device))  # many rows at once are fastest so
-        self.spoken, self.seed = float(options.settings.get("spoken", 0.0)), options.seed
+        self.own = OwnSpeech(float(options.settings.get("spoken", 0.0)), options.seed, self._say)
         self.modules, self.helpers = {"ssd-draft": self.draft}, {}
         self.data_summary = describe(self.data.speech, self.data.train)
-        self._said: tuple[int, list[Speech]] = (-1, [])
 
     def matrices(self) -> list[nn.Parameter]:
         return [self.draft.listen.weight, *inner_matrices(self.draft.layers)]
 
     def batch(self, rng: np.random.Generator, step: int) -> Speech:
-        group, place = divmod(step, TOGETHER * AGAIN)
-        # for all processes alike: they wait for each other
-        if np.random.default_rng((self.seed, group)).random() >= self.spoken:
-            return Speech(self.data.batch(rng))
-        if self._said[0] != group:
-            self._said = group, self._say(np.random.default_rng((self.seed, group, self.process, 1)))
-        return self._said[1][place % len(self._said[1])]
+        return self.own.batch(step, self.process) or Speech(self.data.batch(rng))
 
     def _say(self, rng: np.random.Generator) -> list[Speech]:
         """Some batches in the base's own words, all of them or from a random frame of the recordings on."""

@@ -41,7 +41,7 @@ from ...methods.tldr.modules import ABLATIONS, LARGEST, TLDRAdapter, TLDRConfig,
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
-from ..data.spoken import speak_by
+from ..data.spoken import TOGETHER, OwnSpeech, speak_by
 from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
 from .lm import add_noise, as_base, base_rows, guided_to, looked_at
@@ -51,7 +51,6 @@ NOISE = 0.08  # share of input tokens replaced
 # Patch sizes, drawn from this list. One token a patch starts as the base model and costs the most: it is here once.
 DRAWN = (1, 2, 2, 3, 3, 4, 4, 4, 4, 5, 5, 6, 6, 6, 7, 7, 8, 8, 8, 8)
 SCORED = (1, 2, 4, 6, 8)
-TOGETHER, AGAIN = 4, 2  # batches that patches say at once, and how often each is learnt from
 
 
 @dataclass(frozen=True)
@@ -85,13 +84,13 @@ class TLDRTask(Task):
             lora.attach(self.lm.backbone, self.adapter.lora.spec, self.adapter.lora)
         self.name = type(self).name if ablate == "none" else f"{TLDRTask.name}-{ablate}"
         self.modules, self.helpers = {self.name: self.adapter}, {}
-        self.early, self.spoken, self.drawn, self.guide = (
+        self.early, spoken, self.drawn, self.guide = (
             float(settings.get(name, 0.0)) for name in ("early", "spoken", "drawn", "guide")
         )
-        if self.base is None and (self.spoken or self.drawn or self.guide):
+        if self.base is None and (spoken or self.drawn or self.guide):
             raise UserError("spoken, drawn and guide need what the base model says: set distil as well.")
-        self.seed, self._said = options.seed, (-1, [])
-        if self.spoken:
+        self.own = OwnSpeech(spoken, options.seed, self._say)
+        if spoken:
             self.ahead, self.base.graphed = False, False  # decoders live for a few batches
         self.data_summary = describe(self.data.speech, self.data.train)
 
@@ -100,12 +99,8 @@ class TLDRTask(Task):
         return [weight for weight in inner_matrices(self.adapter) if weight is not head]
 
     def batch(self, rng: np.random.Generator, step: int) -> Patches:
-        group, place = divmod(step, TOGETHER * AGAIN)
-        # for all processes alike: they wait for each other
-        if self.spoken and np.random.default_rng((self.seed, group)).random() < self.spoken:
-            if self._said[0] != group:
-                self._said = group, self._say(np.random.default_rng((self.seed, group, self.process, 1)))
-            return self._said[1][place % len(self._said[1])]
+        if (own := self.own.batch(step, self.process)) is not None:
+            return own
         speech, size = self.data.batch(rng), int(rng.choice(self.sizes))
         frames = speech.codes.shape[1]
         uneven = self.early and size > 2 and rng.random() < self.early
