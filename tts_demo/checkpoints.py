@@ -15,6 +15,7 @@ import json
 import os
 import re
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,23 @@ def read_manifest(root: Path) -> dict[str, str]:
 def checkpoint_hash(root: Path) -> str:
     """Twelve hex digits that change whenever any weight or configuration of the checkpoint does."""
     files = {k: v for k, v in read_manifest(root).items() if not k.endswith(CARD)}
+    return _short_hash(files)
+
+
+def _short_hash(files: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def modules(root: Path) -> set[str]:
+    """The modules that a checkpoint holds, by folder."""
+    return {path.parent.name for path in root.glob(f"*/{WEIGHTS}")}
+
+
+def modules_hash(root: Path, names: Collection[str]) -> str:
+    """Twelve hex digits of those of these modules that a checkpoint holds; '' for none."""
+    held = modules(root).intersection(names)
+    files = {k: v for k, v in read_manifest(root).items() if k.split("/")[0] in held} if held else {}
+    return _short_hash({k: v for k, v in files.items() if not k.endswith(CARD)}) if held else ""
 
 
 def available(root: Path, name: str) -> bool:

@@ -79,6 +79,20 @@ def test_what_stands_in_the_records_is_not_measured_again(
     assert len(evaluation.missing(todo)) == len(todo), "other weights are measured anew, and nothing is thrown away"
 
 
+def test_weights_from_beside_the_checkpoint_are_measured_anew_when_they_change(
+    evaluation: Evaluation, cases: list[Case]
+) -> None:
+    todo = jobs(chosen(["baseline", "compressed"], {}), cases[:1])
+    beside = evaluation.stack.method("compressed")
+    for trained in ("first", "second"):
+        beside.weights_hash = trained
+        for job in evaluation.missing(todo):
+            evaluation.measure(job)
+        assert not evaluation.missing(todo)
+    made_of = [(r["row"].split()[0], r.get("adapters")) for r in evaluation.records.read()]
+    assert made_of == [("baseline", None), ("compressed", "first"), ("compressed", "second")]
+
+
 def test_runs_go_text_by_text_and_rows_of_secondary_interest_speak_the_first(cases: list[Case]) -> None:
     main, other = Row.of(METHODS["tldr"]), Row.of(METHODS["tldr"], patch_size=8)
     many = [dataclasses.replace(cases[0], id=str(i)) for i in range(other.texts + 5)]

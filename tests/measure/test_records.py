@@ -33,7 +33,9 @@ def test_a_record_is_found_by_everything_that_would_make_it_another(tmp_path: Pa
     records = Records(tmp_path / "records.jsonl")
     records.append("quality", "baseline", "a text", 0, HERE, {"errors": 1})
     assert key("quality", "baseline", "a text", 0, HERE) in records.keys()
-    others = [dataclasses.replace(HERE, **{name: "other"}) for name in ("stack", "checkpoint", "machine", "dtype")]
+    others = [
+        dataclasses.replace(HERE, **{name: "other"}) for name in ("stack", "checkpoint", "machine", "dtype", "adapters")
+    ]
     assert not records.keys() & {key("quality", "baseline", "a text", 0, other) for other in others}
     assert not records.keys() & {
         key("speed", "baseline", "a text", 0, HERE),

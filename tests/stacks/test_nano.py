@@ -9,9 +9,9 @@ import pytest
 import torch
 from nano_tiny import ENTRIES, SPEAKER, make_checkpoint, voice
 
-from tts_demo import audio, engine
+from tts_demo import audio, checkpoints, engine
 from tts_demo.config import HOP, Request, UserError
-from tts_demo.methods import METHODS
+from tts_demo.methods import METHODS, find
 from tts_demo.stacks import load_stack, pick_dtype
 from tts_demo.stacks.nano import AROUND, CONTEXT_SECONDS, NanoStack
 
@@ -177,6 +177,23 @@ def test_a_method_is_loaded_once(stack: NanoStack) -> None:
     assert stack.method("baseline") is stack.method("baseline")
     with pytest.raises(UserError, match="Unknown method"):
         stack.method("telepathy")
+
+
+def test_methods_that_it_lacks_come_from_beside(stack: NanoStack, prompt, tmp_path) -> None:
+    """A comparison model is not shipped: it is measured from the folder that training left it in."""
+    hashes = []
+    for seed in range(2):
+        torch.manual_seed(seed)
+        modules = find("tldr-short").build_modules(stack.lm)
+        checkpoints.save_module(tmp_path, "tldr-short", modules["tldr-short"])
+        with_it = load_stack(str(stack.root), "cpu", "float32", str(tmp_path))
+        assert len(engine.run(with_it, Request("Red.", prompt, "tldr-short", forced_frames=8)).codes) == 8
+        assert with_it.checkpoint_hash == stack.checkpoint_hash and with_it.method("baseline").weights_hash == ""
+        hashes.append(with_it.method("tldr-short").weights_hash)
+    assert len(set(hashes)) == 2 and all(len(found) == 12 for found in hashes)
+    checkpoints.save_module(tmp_path, "speaker", stack.speaker)
+    with pytest.raises(UserError, match="'speaker'.*replaces nothing"):
+        load_stack(str(stack.root), "cpu", "float32", str(tmp_path))
 
 
 def test_a_method_without_weights_says_how_to_make_them(stack: NanoStack) -> None:

@@ -57,7 +57,7 @@ def add_set(parser: argparse.ArgumentParser, words: str) -> None:
 def add_stack(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stack", default="nano", metavar="S", help="nano, a folder, or a Hugging Face repository")
     parser.add_argument(
-        "--adapters", metavar="A", help="methods trained for a released model: a folder or a repository"
+        "--adapters", metavar="A", help="trained methods that the stack lacks: a folder or a repository"
     )
     parser.add_argument("--device", metavar="D", help="cpu, cuda; default: what is there")
     parser.add_argument("--dtype", metavar="T", help="float32, bfloat16; default: what suits the device")

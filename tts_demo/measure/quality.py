@@ -66,8 +66,12 @@ class Evaluation:
 
     def missing(self, jobs: Iterable[Job]) -> list[Job]:
         """Those that have no record yet."""
-        known, here = self.records.keys(), self.where
-        return [job for job in jobs if key(job.kind, job.label, job.case.id, job.seed, job.where(here)) not in known]
+        known = self.records.keys()
+        return [job for job in jobs if key(job.kind, job.label, job.case.id, job.seed, self._where(job)) not in known]
+
+    def _where(self, job: Job) -> Where:
+        here = job.where(self.where)
+        return here.through(self.stack.method(job.row.method.name)) if job.row else here
 
     def measure(self, job: Job) -> dict[str, Any]:
         """Do a job and append its records; returns the last."""
@@ -76,7 +80,7 @@ class Evaluation:
         for label, figures in rows.items():
             if label == job.label:
                 figures = figures | {"cpu_seconds": time.process_time() - started}
-            record = self.records.append(job.kind, label, job.case.id, job.seed, job.where(self.where), figures)
+            record = self.records.append(job.kind, label, job.case.id, job.seed, self._where(job), figures)
         return record
 
     def speak(self, job: Job) -> dict[str, Any]:

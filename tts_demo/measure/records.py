@@ -18,17 +18,18 @@ from typing import Any
 import torch
 
 from ..engine import Stack
+from ..methods.base import Method
 from ..runtime import processor
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "checkpoints" / "nano" / "records.jsonl"
-KEY = ("kind", "row", "text", "seed", "stack", "checkpoint", "machine", "dtype")
+KEY = ("kind", "row", "text", "seed", "stack", "checkpoint", "machine", "dtype", "adapters")
 
 
 @dataclass(frozen=True)
 class Where:
     """What a figure belongs to. checkpoint: '' for speech that no weights of ours made. machine: the processor with
-    the instructions that torch uses."""
+    the instructions that torch uses. adapters: of a method whose weights lie beside the checkpoint, their hash."""
 
     stack: str
     checkpoint: str
@@ -36,6 +37,7 @@ class Where:
     dtype: str
     torch: str
     commit: str
+    adapters: str = ""
 
     @classmethod
     def of(cls, stack: Stack) -> Where:
@@ -47,6 +49,10 @@ class Where:
             torch.__version__,
             _commit(),
         )
+
+    def through(self, method: Method) -> Where:
+        """Of what this method says."""
+        return dataclasses.replace(self, adapters=method.weights_hash)
 
     @property
     def nobody(self) -> Where:
@@ -87,7 +93,8 @@ class Records:
         """Add a record, whole or not at all; returns it."""
         head = {"kind": kind, "row": row, "text": text, "seed": seed}
         date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        record = head | dataclasses.asdict(where) | {"date": date, "figures": rounded(figures)}
+        place = {name: value for name, value in dataclasses.asdict(where).items() if value or name != "adapters"}
+        record = head | place | {"date": date, "figures": rounded(figures)}
         if self.path is None:
             self._own.append(record)
             return record
@@ -103,7 +110,7 @@ class Records:
 
 
 def key_of(record: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(record[name] for name in KEY)
+    return tuple(record.get(name, "") for name in KEY)  # most records were made before there were adapters
 
 
 def key(kind: str, row: str, text: str, seed: int, where: Where) -> tuple[Any, ...]:

@@ -69,7 +69,10 @@ class Bench:
         """(row, round) without a record yet, round by round."""
         known = self.records.keys()
         wanted = [(row, n) for n in range(rounds or ROUNDS) for row in rows if n < (rounds or planned_rounds(row))]
-        return [(row, n) for row, n in wanted if key(KIND, row.label, self.setting, n, self.where) not in known]
+        return [(row, n) for row, n in wanted if key(KIND, row.label, self.setting, n, self._where(row)) not in known]
+
+    def _where(self, row: Row) -> Where:
+        return self.where.through(self.stack.method(row.method.name))
 
     def frames(self, seconds: float) -> int:
         return max(2, round(seconds * self.stack.frame_rate))
@@ -98,7 +101,7 @@ class Bench:
             figures |= {f"pass_of_{n}": times for n, times in pass_costs(self.stack.decoder).items()}
         figures["cpu_seconds"] = time.process_time() - started
         figures["parts"] = {part: spent / done.snapshot.audio_seconds for part, spent in clock.seconds.items()}
-        return self.records.append(KIND, row.label, self.setting, number, self.where, figures)
+        return self.records.append(KIND, row.label, self.setting, number, self._where(row), figures)
 
     def figures(self, done: engine.Done, bandwidth: float) -> dict[str, Any]:
         """Of one timed run. bandwidth: bytes a second, probed right before it."""

@@ -23,8 +23,9 @@ def load_stack(
     """The stack ``name``: ``nano``, a folder, or a Hugging Face repository (``owner/name[@revision]``). A folder or a
     repository with a ``cosyvoice*.yaml`` or named FunAudioLLM/... is CosyVoice (``#rl`` behind its name: with the
     language model of ``llm.rl.pt``), any other must be laid out like ``checkpoints/nano``. ``device`` and ``dtype``:
-    None = what this machine does best; ``float32`` on a CPU keeps every matrix in float32. ``adapters``: where a
-    released model's trained methods are, a folder or a repository; None: the folder ``adapters`` inside the model's.
+    None = what this machine does best; ``float32`` on a CPU keeps every matrix in float32. ``adapters``: a folder or a
+    repository of trained methods, of a released model all (None: the folder ``adapters`` inside the model's), of
+    another stack those that it does not hold itself.
     ``graphs``: on CUDA, decoding steps run as CUDA graphs (False: eagerly). On a CPU a small model sets torch to one
     thread (``runtime.few_threads``)."""
     if not name.strip():
@@ -35,11 +36,9 @@ def load_stack(
         from .cosyvoice import CosyVoiceStack
 
         return CosyVoiceStack.load(name, where, precision, adapters=adapters, graphs=graphs, exact=exact)
-    if adapters:
-        raise UserError("--adapters goes with a released model; a stack like nano holds its methods itself.")
     from .nano import NanoStack
 
-    stack = NanoStack.load(name, where, precision, graphs, exact)
+    stack = NanoStack.load(name, where, precision, graphs, exact, adapters)
     few_threads(where, stack.lm.config.hidden)
     return stack
 

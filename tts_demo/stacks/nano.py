@@ -55,6 +55,7 @@ class NanoStack:
         *,
         books: BooksRefiner | None = None,
         root: Path | None = None,
+        adapters: Path | None = None,
         checkpoint_hash: str = "untrained",
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
@@ -62,8 +63,8 @@ class NanoStack:
         exact: bool = False,
     ) -> None:
         """books: the refiner of several codebooks; None = they are decoded as they are. root: where a method's trained
-        modules are looked for; None = nowhere. graphs: on CUDA, steps run as CUDA graphs. exact: no matrix is kept in
-        less than ``dtype``."""
+        modules are looked for; None = nowhere. adapters: where those are that ``root`` lacks. graphs: on CUDA, steps
+        run as CUDA graphs. exact: no matrix is kept in less than ``dtype``."""
         self.device, self.dtype = torch.device(device), dtype
         self.lm = lm.to(self.device, dtype).eval().requires_grad_(False)
         self.lm.graphed, self.lm.exact = graphs, exact
@@ -71,21 +72,33 @@ class NanoStack:
             m.to(self.device).float().eval().requires_grad_(False) for m in (codec, refiner, speaker)
         )
         self.books = books.to(self.device).float().eval().requires_grad_(False) if books is not None else None
-        self.root, self.checkpoint_hash = root, checkpoint_hash
+        self.root, self.adapters, self.checkpoint_hash = root, adapters, checkpoint_hash
         self._methods: dict[str, Method] = {}
         self._loading = threading.Lock()
 
     @classmethod
     def load(
-        cls, root: str | Path, device: torch.device | str, dtype: torch.dtype, graphs: bool = True, exact: bool = False
+        cls,
+        root: str | Path,
+        device: torch.device | str,
+        dtype: torch.dtype,
+        graphs: bool = True,
+        exact: bool = False,
+        adapters: str | None = None,
     ) -> NanoStack:
-        folder = checkpoints.resolve(root)
+        folder, beside = checkpoints.resolve(root), checkpoints.resolve(adapters) if adapters else None
+        if beside is not None and (both := checkpoints.modules(beside) & checkpoints.modules(folder)):
+            raise UserError(
+                f"Both {folder.name} and the adapters hold {min(both)!r}: --adapters adds what a stack lacks, and "
+                "replaces nothing."
+            )
         parts = {name: checkpoints.load_module(folder, name) for name in PARTS}
         books = checkpoints.load_module(folder, BOOKS) if checkpoints.available(folder, BOOKS) else None
         return cls(
             **parts,
             books=books,
             root=folder,
+            adapters=beside,
             checkpoint_hash=checkpoints.checkpoint_hash(folder),
             device=device,
             dtype=dtype,
@@ -191,15 +204,18 @@ class NanoStack:
         kind = find(name)
         with self._loading:
             if name not in self._methods:
-                self._methods[name] = kind(self.lm, self._adapters(kind))
+                method = kind(self.lm, self._trained(kind))
+                if self.adapters is not None:
+                    method.weights_hash = checkpoints.modules_hash(self.adapters, method.modules)
+                self._methods[name] = method
         return self._methods[name]
 
-    def _adapters(self, kind: type[Method]) -> dict[str, torch.nn.Module]:
+    def _trained(self, kind: type[Method]) -> dict[str, torch.nn.Module]:
         """The method's trained modules by folder. One that it can run without may be absent."""
-        found = {}
+        found, roots = {}, [root for root in (self.root, self.adapters) if root is not None]
         for folder, module in kind.build_modules(self.lm).items():
-            if self.root is not None and checkpoints.available(self.root, folder):
-                found[folder] = checkpoints.load_module(self.root, folder, module).to(self.device, self.dtype)
+            if holder := next((root for root in roots if checkpoints.available(root, folder)), None):
+                found[folder] = checkpoints.load_module(holder, folder, module).to(self.device, self.dtype)
             elif folder in kind.needs_weights:
                 raise UserError(
                     f"The method {kind.name!r} has no trained weights ({folder}) here: make them with "

@@ -124,7 +124,7 @@ class RandomCosyVoice(CosyVoiceStack):
         self._flow = build_flow(config.flow).to(device).eval().requires_grad_(False)
         self._hift = Hift(config.hift).prepare().to(device)
         self._noise = flow_noise().to(device)
-        self._methods, self._loading = {}, threading.Lock()
+        self._methods, self._adapters, self._loading = {}, None, threading.Lock()
         tokens = torch.randint(config.flow.tokens, (PROMPT_SECONDS * self.frame_rate,))
         speaker, mel = torch.randn(1, config.flow.speaker), torch.randn(1, MELS, MEL_PER_TOKEN * len(tokens))
         voice = Voice(tokens, speaker, mel, PROMPT_SECONDS, (), False)

@@ -160,9 +160,10 @@ class CosyVoiceStack:
                 found = {
                     part: self._trained(kind, part, module) for part, module in kind.build_modules(self.lm).items()
                 }
-                self._methods[name] = kind(
-                    self.lm, {part: module for part, module in found.items() if module is not None}
-                )
+                method = kind(self.lm, {part: module for part, module in found.items() if module is not None})
+                if self._adapters is not None:
+                    method.weights_hash = checkpoints.modules_hash(self._adapters, method.modules)
+                self._methods[name] = method
         return self._methods[name]
 
     def _trained(self, kind: type[Method], part: str, module: torch.nn.Module) -> torch.nn.Module | None:
