@@ -8,6 +8,7 @@ import torch
 
 from tts_demo.config import Request, Sampling, UserError
 from tts_demo.engine import Audio, Done, LoopGuard, Started, Stats, Trace, generate, run, warm_up
+from tts_demo.methods import METHODS
 from tts_demo.metrics import Meter
 
 LIVELY = Sampling(temperature=2.0, top_k=0, top_p=1.0)
@@ -60,8 +61,29 @@ def test_warming_up_speaks_the_beginning_once_and_changes_nothing(tiny_stack, ti
     assert len(calls) == 1  # it has run
     first, *_, done = generate(tiny_stack, wanted)
     assert not first.cold
-    tiny_stack.method("baseline").warm = False
     np.testing.assert_array_equal(run(tiny_stack, wanted).codes, done.codes)
+
+
+def test_what_is_built_for_other_options_is_warmed_apart(tiny_stack, tiny_prompt):
+    """Of QTTS each strategy has a decoder of its own; for a tolerance nothing is built."""
+    speak = lambda method, **dials: request(
+        tiny_prompt, method=method, options=METHODS[method].Options(**dials), forced_frames=30
+    )
+    cold = lambda wanted: next(iter(generate(tiny_stack, wanted))).cold
+    one, other = speak("qtts", strategy="delay"), speak("qtts", strategy="hierarchical")
+    warm_up(tiny_stack, one)
+    assert not cold(one) and cold(other)
+    run(tiny_stack, other)
+    assert not cold(other)
+    warm_up(tiny_stack, speak("ssd", tolerance=0.1))
+    assert not cold(speak("ssd", tolerance=0.4)) and cold(speak("ssd", draft_length=1))
+
+
+def test_a_run_that_was_stopped_at_once_warms_nothing(tiny_stack, tiny_prompt):
+    cold = lambda: next(iter(generate(tiny_stack, request(tiny_prompt)))).cold
+    for frames, stopped, left_cold in ((400, True, True), (30, False, False)):
+        list(generate(tiny_stack, request(tiny_prompt, forced_frames=frames), lambda: stopped))
+        assert cold() is left_cold
 
 
 def test_a_warm_up_can_be_stopped(tiny_stack, tiny_prompt):

@@ -170,9 +170,9 @@ def generate(
 
 
 def warm_up(stack: Stack, request: Request, should_stop: Callable[[], bool] = lambda: False) -> None:
-    """Run the beginning of ``request`` and discard it, unless its method has run before: a first run also pays for
+    """Run the beginning of ``request`` and discard it, unless its method has run so before: a first run also pays for
     memory allocation and kernel selection, which no comparison should include."""
-    if stack.method(request.method).warm:
+    if stack.method(request.method).warm(request.options):
         return
     unseen = replace(request, capture_attention=False)
     enough, spoken = WARM_UP_SECONDS * stack.sample_rate, 0
@@ -223,7 +223,7 @@ class _Run:
         if not any(segments):
             raise UserError("There is nothing to say: type some text.")
         where = str(stack.device), processor(stack.device), stack.decoder.precision, stack.name, stack.checkpoint_hash
-        yield Started(request, request.seed, segments, *where, not method.warm)
+        yield Started(request, request.seed, segments, *where, not method.warm(options))
         generator = generator_for(stack.device, request.seed)
         vocoder = stack.vocoder(request.prompt, method.output_codebooks(options), request.live)
         guard = LoopGuard(stack.frame_rate, stack.sample_rate)
@@ -269,8 +269,9 @@ class _Run:
         snapshot = self.meter.snapshot()
         with self.meter.held():
             attention = self._attention(method, finished) if request.capture_attention else None
-        method.warm = True
         audio = np.concatenate(self.audio) if self.audio else np.zeros(0, np.float32)
+        if not self.stopped or len(audio) >= WARM_UP_SECONDS * stack.sample_rate:
+            method.has_run(options)
         codes = np.concatenate(self.codes) if self.codes else np.zeros((0, 1), np.int64)
         trace, ends = Trace(tuple(self.steps)), tuple(end for _, _, end in finished)
         yield Done(audio, codes, snapshot, trace, attention, self.stopped, self.truncated, tuple(self.notes), ends)

@@ -41,7 +41,7 @@ def test_defaults_come_first_and_every_dial_has_one_row() -> None:
 def test_rows_of_secondary_interest_speak_fewer_texts() -> None:
     counts = {row.label: row.texts for row in rows.everything()}
     assert all(counts[row.label] is None for row in rows.defaults())
-    assert set(counts.values()) == {None, rows.OTHER_TEXTS, rows.VARIANT_TEXTS}
+    assert set(counts.values()) == {None, rows.OTHER_TEXTS}
 
 
 def test_a_sixth_method_has_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:

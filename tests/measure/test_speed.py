@@ -18,6 +18,7 @@ from tts_demo.measure.peer import Peer
 from tts_demo.measure.records import Records
 from tts_demo.measure.rows import Row, chosen
 from tts_demo.methods import METHODS
+from tts_demo.methods.tldr.local import PatchEncoder
 from tts_demo.metrics import Meter
 from tts_demo.stacks import random as bench_stack
 from tts_demo.stacks.random import SHAPES, ShapeStack
@@ -90,9 +91,19 @@ def test_kv_bytes_are_exact(measured):
     base, tldr = (bench._kv[row.label] for row in ROWS)
     assert base["kv_prefix"] == (63 + 150) * token
     assert (base["kv_12s"], base["kv_20s"]) == (599 * token, 999 * token)
-    assert tldr["kv_20s"] < 0.27 * base["kv_20s"]
+    assert tldr["kv_20s"] - tldr["kv_small_20s"] == 249 * token < 0.25 * base["kv_20s"]
     # the last patch is not fed back
     assert base["kv_small_12s"] == 0 and tldr["kv_12s"] - tldr["kv_small_12s"] == 149 * token
+    # the extractor keeps the patch at hand; the compressor its window at least, and the prompt no longer
+    small = bench.begin(ROWS[1])[1].caches
+    kept = [
+        (tldr[f"kv_small_{s}s"] - 4 * small["extractor"].slot_bytes) / small["compressor"].slot_bytes for s in (12, 20)
+    ]
+    window, most = 16, 16 + PatchEncoder.SPARE
+    assert (
+        all(window - 1 <= slots <= most and slots == int(slots) for slots in kept)
+        and small["compressor"].length <= most
+    )
     assert table.loc[ROWS[1].label, "kv_big_12s_share"] == pytest.approx(149 / 599, rel=1e-3)
     batch = bench.batch(2)
     assert batch["kv_bytes_live"] == 2 * (63 + 150 + 24) * token and batch["size"] == 2

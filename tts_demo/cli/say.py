@@ -53,7 +53,8 @@ def run(args: argparse.Namespace) -> None:
         source, prompt_text = str(example.path), prompt_text or example.words
     recording = audio.read(source, target=None)
     heard = voice.prompt(recording)  # complains about the recording before the models are loaded
-    recording = heard if heard.cut else recording  # of a long one, where most is spoken
+    if heard.cut:  # of a long one, where most is spoken: the words of all of it no longer fit
+        recording, prompt_text = heard, None
     stack = load_stack(args.stack, args.device, args.dtype, args.adapters)
     segments = stack.split(args.text)
     sampling = dataclasses.replace(stack.sampling, **drawn)  # where nothing was set, the stack's own

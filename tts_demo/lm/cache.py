@@ -49,6 +49,10 @@ class KVCache:
         """Bytes of live K and V slots."""
         return self.length * self.slot_bytes
 
+    def bytes_from(self, position: int) -> int:
+        """Bytes of live slots of tokens at this logical position or behind it."""
+        return int((self.positions[: self.length] >= position).sum()) * self.slot_bytes
+
     @property
     def allocated_nbytes(self) -> int:
         return self.capacity * self.slot_bytes

@@ -7,6 +7,7 @@ import copy
 from collections import Counter
 from typing import Any
 
+import pandas as pd
 from rapidfuzz.distance import Levenshtein
 
 from .. import engine
@@ -46,6 +47,12 @@ def paragraphs(voices: list[Voice]) -> tuple[list[Case], list[Case]]:
     return [Case(f"paragraph-{i + 1}", text, voices[i % len(voices)], LONG) for i, text in enumerate(texts)], whole
 
 
+def alignment(runs: pd.DataFrame) -> pd.DataFrame:
+    """Row -> the means of SCORES."""
+    found = runs[runs["kind"] == ALIGNMENT]
+    return found.groupby("row", sort=False)[list(SCORES)].mean() if len(found) else pd.DataFrame(columns=SCORES)
+
+
 class Aligned(Job):
     """Attention of the finished run, replayed and scored (lm/attention.py)."""
 
@@ -69,9 +76,8 @@ class Lasting(Job):
         done = engine.run(stack, request)
         judged = evaluation.judged(done.audio, self.case, evaluation.stack.sample_rate)
         parts = thirds(self.case.text, judged["heard"]) if judged["heard"] is not None else None
-        s = done.snapshot
-        more = {"seconds": s.audio_seconds, "cut": done.truncated, "kv_peak": s.kv_bytes_peak}
-        return {self.label: judged | {"thirds": parts} | more}
+        figures = {"seconds": done.snapshot.audio_seconds, "kv_peak": done.snapshot.kv_bytes_peak}
+        return {self.label: judged | figures | {"thirds": parts, "cut": done.truncated}}
 
 
 def thirds(text: str, heard: str) -> list[list[int]]:

@@ -41,14 +41,8 @@ class Where:
 
     @classmethod
     def of(cls, stack: Stack) -> Where:
-        return cls(
-            stack.name,
-            stack.checkpoint_hash,
-            processor(stack.device),
-            stack.decoder.precision,
-            torch.__version__,
-            _commit(),
-        )
+        how = processor(stack.device), stack.decoder.precision, torch.__version__, _commit()
+        return cls(stack.name, stack.checkpoint_hash, *how)
 
     def through(self, method: Method) -> Where:
         """Of what this method says."""

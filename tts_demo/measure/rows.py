@@ -13,7 +13,7 @@ from ..methods import METHODS, REGISTRY, find
 from ..methods.base import Method, Options
 
 BASELINE = next(iter(METHODS.values()))  # what the others are compared with stands first in the registry
-OTHER_TEXTS, VARIANT_TEXTS = 24, 16  # of settings beside the defaults; of comparison models
+OTHER_TEXTS = 24  # of settings beside the defaults and of comparison models
 OTHER_ROUNDS = 2  # of speed, of everything beside the defaults
 
 
@@ -39,7 +39,7 @@ class Row:
     @property
     def texts(self) -> int | None:
         """How many texts it speaks in ``evaluate --all``; None = every one."""
-        return None if self.main else VARIANT_TEXTS if self.method.variant_of else OTHER_TEXTS
+        return None if self.main else OTHER_TEXTS
 
     @classmethod
     def of(cls, method: type[Method], **options: Any) -> Row:

@@ -132,18 +132,20 @@ class Bench:
 
     @torch.inference_mode()
     def kv_bytes(self, row: Row) -> dict[str, float]:
-        """Live bytes of the prefix, and of the speech at two lengths: of all caches, and of the small models' alone."""
+        """Live bytes of the prefix, and of the speech at two lengths: of all caches, and of the small models' alone,
+        some of which forget the prompt."""
         method, state = self.begin(row)
-        start = {name: cache.nbytes for name, cache in state.caches.items()}
-        found, spoken, done = {"kv_prefix": sum(start.values())}, 0, False
+        start = state.caches["backbone"].nbytes
+        before = {name: cache.next_position for name, cache in state.caches.items() if name != "backbone"}
+        found, spoken, done = {"kv_prefix": sum(cache.nbytes for cache in state.caches.values())}, 0, False
         while not done:
             step = method.step(state)
             spoken, done = spoken + len(step.frames), step.done
-            live = {name: cache.nbytes - start[name] for name, cache in state.caches.items()}
             for seconds in self.kv_seconds:
-                if spoken >= self.frames(seconds):
-                    found.setdefault(f"kv_{seconds}s", sum(live.values()))
-                    found.setdefault(f"kv_small_{seconds}s", sum(live.values()) - live["backbone"])
+                if spoken >= self.frames(seconds) and f"kv_{seconds}s" not in found:
+                    small = sum(state.caches[name].bytes_from(position) for name, position in before.items())
+                    found[f"kv_{seconds}s"] = state.caches["backbone"].nbytes - start + small
+                    found[f"kv_small_{seconds}s"] = small
         return found
 
     def measure_peer(self, rounds: int) -> None:

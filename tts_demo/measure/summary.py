@@ -7,6 +7,7 @@ what a row adds to the baseline is resampled in pairs of the same texts, because
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,13 +95,21 @@ def quality_table(runs: pd.DataFrame) -> pd.DataFrame:
             row |= _rate("wer", heard["errors"], heard["words"])
             if len(pairs := pairs.dropna(subset=["errors", "errors_base"])):
                 row |= _rate("over", pairs["errors"] - pairs["errors_base"], pairs["words"])
-                row["times"] = pairs["errors"].sum() / max(pairs["errors_base"].sum(), 1e-9)
+                row |= _rate("times", pairs["errors"], pairs["errors_base"])
             if len(read := natural["errors"].dropna().index.intersection(heard.index)):
                 row["times_natural"] = heard.loc[read, "errors"].sum() / max(natural.loc[read, "errors"].sum(), 1e-9)
         if "sim" in columns and len(pairs):
             row["sim_over"] = (pairs["sim"] - pairs["sim_base"]).mean()
         table[label] = row
     return pd.DataFrame.from_dict(table, orient="index").drop(columns=["errors", "words"], errors="ignore")
+
+
+def on_shared_texts(results: Results, labels: Sequence[str]) -> pd.DataFrame:
+    """``quality_table`` of those of these rows that were spoken, in order, on the texts that all of them spoke."""
+    runs = results.runs[(results.runs["kind"] == quality.KIND) & results.runs["row"].isin(labels)]
+    spoken = runs.groupby("text")["row"].nunique()
+    table = quality_table(runs[runs["text"].isin(spoken.index[spoken == runs["row"].nunique()])])
+    return table.loc[[label for label in labels if label in table.index]]
 
 
 def _rate(name: str, errors: pd.Series, words: pd.Series) -> dict[str, float]:

@@ -251,12 +251,24 @@ class Method(abc.ABC):
     runs_untrained: ClassVar[bool] = False  # whether fresh modules are usable: an untrained draft is exact, only slower
     variant_of: ClassVar[str] = ""  # the method it is a comparison model of: measured like one, no choice on the page
     combines: ClassVar[tuple[str, ...]] = ()  # names of the methods it puts together; no row of the small table
-    warm: bool = False  # set by the engine once a run of this object has finished; the first run is marked cold
 
     def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:
         """modules: folder name -> trained module, for each of ``needs_weights``."""
         self.lm = lm
         self.modules = modules or {}
+        self._settled: set[tuple[Any, ...]] = set()
+
+    def warm(self, options: Options | None) -> bool:
+        """Whether a run with such options was heard: a first one also pays for what is built for it. Tolerances and the
+        like (floats) are all the same, nothing is built for them."""
+        return self._built_for(options) in self._settled
+
+    def has_run(self, options: Options | None) -> None:
+        """The engine says so."""
+        self._settled.add(self._built_for(options))
+
+    def _built_for(self, options: Options | None) -> tuple[Any, ...]:
+        return tuple(v for v in dataclasses.astuple(options or self.Options()) if not isinstance(v, float))
 
     @cached_property
     def decoder(self) -> Decoder:

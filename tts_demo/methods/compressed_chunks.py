@@ -32,7 +32,7 @@ class CompressedChunksOptions(WindowOptions, DcarOptions):
 
 class CompressedChunks(Dcar):
     name = "dcar-compressed"
-    title = "Chunks on a constant-size context"
+    title = "Chunks on a compressed context"
     paper = "DCAR and compressed-to-fine language modelling together (in neither paper)"
     idea = "A chunk of tokens a step, as with dynamic chunks, while older speech is kept as a few summary tokens."
     cached = "every text and prompt token, a summary of each older span, the last tokens, the small policy's slots"

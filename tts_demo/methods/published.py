@@ -38,7 +38,8 @@ class Paper:
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure of the method at its defaults (measure/summary.py), changed by ``options``."""
+    """A figure of the method at its defaults (measure/summary.py), changed by ``options``. ``against``: instead of the
+    baseline, of errors those of the method with these options are taken off; a gain is over its gain."""
 
     what: str
     figure: str
@@ -46,3 +47,4 @@ class Goal:
     higher: bool = False  # whether more than the bound is wanted, or at most the bound
     options: Mapping[str, Any] = field(default_factory=dict)
     scale: float = 1.0  # of the figure in the table: 100 for per cent and points
+    against: Mapping[str, Any] | None = None

@@ -33,7 +33,7 @@ SMALL = (
     Column("lm_gain", "LM speed-up, times, higher is better"),
     Column("rtf_gain", "speed-up of everything, times, higher is better"),
     Column("ttfa_share", "time to first audio, % of the baseline's, lower is better", 100, 0),
-    Column("kv_12s_share", "KV cache of 12 s, % of the baseline's, lower is better", 100, 0),
+    Column("kv_12s_share", "KV cache of 12 s of speech, % of the baseline's, lower is better", 100, 0),
 )
 QUALITY = (
     TEXTS,
@@ -60,7 +60,6 @@ SPEED = (
     Column("ms_per_step", "ms a step"),
     Column("frames_per_step", "frames a step"),
     Column("acceptance", "accepted"),
-    Column("ceiling_share", "share of ceiling"),
     Column("kv_12s", "KV of 12 s MB", 1e-6, 3),
     Column("kv_20s", "KV of 20 s MB", 1e-6, 3),
     Column("kv_small_12s", "of 12 s in small models MB", 1e-6, 3),
@@ -100,7 +99,9 @@ def small_table(results: Results) -> str:
     rows = [(label.capitalize(), both.loc[label]) for label in (NATURAL, TEACHER) if label in both.index]
     rows += [(f"{row.method.title} (`{row.method.name}`)", both.loc[row.label]) for row in defaults()]
     best = fastest_within(results)
-    rows.append((f"Fastest within {WITHIN:g} times the baseline's errors: {spoken(best)}", both.loc[best]))
+    times, low, high = both.loc[best, ["times", "times_low", "times_high"]]
+    told = f"within {WITHIN:g} times the baseline's errors (found {times:.2f}, 95 % from {low:.2f} to {high:.2f})"
+    rows.append((f"Fastest of {len(results.speed)} settings {told}: {spoken(best)}", both.loc[best]))
     return table("", SMALL, rows)
 
 
@@ -119,7 +120,9 @@ def conditions(results: Results) -> str:
         f"{ours['date'].max()[:10]} at commit {ours['commit'].iloc[-1]}. {texts} texts a row (natural recordings: "
         "those that have one) in natural and bundled voices, ± is half of a 95 % interval; words by Whisper tiny.en, "
         f"voices by Resemblyzer. Speeds: {_between(results.speed.loc[rows, 'rounds'])} rounds, medians, each row in "
-        f"turns with a run of the baseline, whose own RTF is {base['rtf']:.2f}{busy}."
+        f"turns with a run of the baseline, whose own RTF is {base['rtf']:.2f}{busy}. KV: live bytes "
+        f"of every model without prompt and text, which take {1e-6 * base['kv_prefix']:.1f} MB of the baseline's, its "
+        f"speech {1e-6 * base['kv_12s']:.1f} MB."
     )
 
 
@@ -177,6 +180,7 @@ def _speed(results: Results) -> str:
     if (costs := base.filter(like="pass_of_").dropna()).size:
         told = ", ".join(f"{name.rpartition('_')[2]} {times:.2f}" for name, times in costs.items())
         parts.append(
+            f"A step of the baseline takes {1 / base['ceiling_share']:.1f} times as long as reading weights and cache. "
             f"What a pass over several tokens takes here, in passes over a single one: {told}. So much is lost of what "
             "chunks and drafts gain where a pass is bound by reading weights, as on the papers' GPUs."
         )
@@ -241,12 +245,9 @@ def _together(results: Results) -> str:
 
 
 def _alignment(results: Results) -> str:
-    runs = of_kind(results, analyses.ALIGNMENT)
-    if not len(runs):
-        return ""
-    found = runs.groupby("row", sort=False)[list(analyses.SCORES)].mean()
-    rows = [[f"`{label}`", *map(float, row), len(runs[runs["row"] == label])] for label, row in found.iterrows()]
-    return "Replayed attention, higher is better.\n\n" + plain(["row", *analyses.SCORES, "runs"], rows)
+    rows = [[f"`{label}`", *map(float, row)] for label, row in analyses.alignment(results.runs).iterrows()]
+    said = f"Replayed attention on {analyses.ALIGNED_TEXTS} texts, higher is better.\n\n"
+    return said + plain(["row", *analyses.SCORES], rows) if rows else ""
 
 
 def _long(results: Results) -> str:

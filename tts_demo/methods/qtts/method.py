@@ -81,7 +81,11 @@ class QTTS(Method):
         Line("delay multihead, 120M", {"first": 4.0, "frame": 5.0}),
         Line("hierarchical, 200M", {"first": 7.0, "frame": 6.0}, {"strategy": "hierarchical"}),
     )
-    goals = (Goal("WER over the baseline's, points", "over", 2, scale=100),)
+    goals = (
+        Goal("WER over the baseline's, points", "over", 3, scale=100),
+        Goal("WER over the baseline's, points", "over", 3, options={"strategy": "hierarchical"}, scale=100),
+        Goal("LM gain over hierarchical's, times", "lm_gain", 1.4, True, against={"strategy": "hierarchical"}),
+    )
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:

@@ -32,8 +32,8 @@ class DraftConfig:
 
 
 class Draft(nn.Module):
-    """The trained parts of the draft: its first blocks and its head, initialised from the base's (section 2.3), and
-    ``listen``, the projection of its input features.
+    """The trained parts of the draft: its first blocks and its head, which begin as the base's (section 2.3; the blocks
+    as those right before the shared ones, not as the first), and ``listen``, the projection of its input features.
 
     Unlike the paper's, it reads features as in EAGLE (Li and others, 2024): to each token's embedding the projected
     hidden state of the base model at the position before is added; for tokens that the base has not read yet, the

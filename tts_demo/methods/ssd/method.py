@@ -80,9 +80,8 @@ class SSD(Method):
     title = "Draft and verify"
     paper = "Speech Speculative Decoding (SSD)"
     idea = (
-        "A draft model of a few blocks, which reads the base model's hidden states, proposes a few tokens; "
-        "one pass of the "
-        "base model verifies them all, as strictly as the tolerance says."
+        "A draft model of a few blocks, which reads the base model's hidden states, proposes a few tokens; one pass of "
+        "the base model verifies them all, as strictly as the tolerance says."
     )
     cached = "every text, prompt and speech token, in both models"
     emits = "the accepted tokens and 1 more"
@@ -99,7 +98,8 @@ class SSD(Method):
     )
 
     published = Paper(
-        "CosyVoice2 at 25 tokens a second, A100, draft of 3",
+        "CosyVoice2 at 25 tokens a second, A100, draft of 3; its draft has a third of the blocks and follows the text "
+        "by itself, ours a sixth and follows the base model's hidden states, so that alone it says nothing",
         Line("CosyVoice2", {"rtf": 0.504, "wer": 3.67, "sim": 0.62}),
         "A round takes {speed.ms_per_step[ssd tolerance=0.1 draft_length=3]:.2f} ms for "
         "{speed.frames_per_step[ssd tolerance=0.1 draft_length=3]:.2f} tokens, a step of the baseline "
@@ -119,7 +119,12 @@ class SSD(Method):
             (0.4, {"rtf": 0.360, "wer": 5.70, "sim": 0.63}),
         )
     )
-    goals = (Goal("LM gain", "lm_gain", 1.15, True), Goal("WER over the baseline's, points", "over", 2, scale=100))
+    goals = (
+        Goal("LM gain", "lm_gain", 1.15, True, {"tolerance": 0.0, "draft_length": "auto"}),
+        Goal("LM gain", "lm_gain", 1.4, True, {"tolerance": 0.4}),
+        Goal("WER over the baseline's, points", "over", 2, options={"tolerance": 0.4}, scale=100),
+        Goal("WER over the baseline's, points", "over", 2, scale=100),
+    )
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:

@@ -218,14 +218,14 @@ class PatchEncoder:
         pooled = unit_rms(embedded.mean(1), self.config.eps) * self.compressor.pool_norm.weight
         if self.pool_only or not len(embedded):
             return pooled
-        if cache.length > self.reach:
-            old = cache.length - (self.config.window - 1)
-            cache.keep(torch.arange(cache.length, device=cache.positions.device) >= old)
         live, count = cache.length, len(tokens)
         fits = live + count <= len(self.band)
         mask = self.band if fits else window_mask(live + count, self.config.window, tokens.device)
         x = (embedded + self.compressor.place[size - 1, :size]).view(1, count, -1)
         states = self.decoder.forward(x, cache, cache.next_position, mask[live : live + count, : live + count])
+        if cache.length > self.reach:
+            old = cache.length - (self.config.window - 1)
+            cache.keep(torch.arange(cache.length, device=cache.positions.device) >= old)
         return self._gather(pooled, states[0])
 
     def _gather(self, pooled: Tensor, states: Tensor) -> Tensor:

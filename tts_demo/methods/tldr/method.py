@@ -92,8 +92,9 @@ class TLDR(Method):
     )
     goals = (
         Goal("LM gain", "lm_gain", 1.8, True),
+        Goal("LM gain", "lm_gain", 2.4, True, {"patch_size": 8}),
         Goal("the big model's KV of 12 s over the baseline's", "kv_big_12s_share", 0.26),
-        Goal("WER over the baseline's, points", "over", 2, scale=100),
+        Goal("WER over the baseline's, points", "over", 1, scale=100),
         Goal("similarity over the baseline's", "sim_over", -0.01, True),
     )
     ablate: ClassVar[str] = "none"
@@ -234,4 +235,4 @@ class MeanPooled(Ablation):
 
 class Parallel(Ablation):
     name, title, ablate = "tldr-parallel", "TLDR, tokens of a patch at once", "parallel"
-    lines = (Line("parallel heads", {"wer": 4.85, "sim": 0.631}),)
+    lines = (Line("extractor not autoregressive", {"wer": 3.79, "sim": 0.573}),)

@@ -44,7 +44,7 @@ class Heard:
 
 @dataclass(frozen=True)
 class WarmingUp:
-    """This method has not run since the model was loaded: its beginning is spoken unheard first."""
+    """This method has not run so since the model was loaded: its beginning is spoken unheard first."""
 
     method: str
 
@@ -139,7 +139,7 @@ class Handlers:
         yield -1, Heard(round(float(prompt.seconds), 2), tuple(getattr(prompt, "notes", ())))
         spoken = [dataclasses.replace(request, prompt=prompt) for request in requests]
         for request in spoken:
-            if not stack.method(request.method).warm:
+            if not stack.method(request.method).warm(request.options):
                 yield -1, WarmingUp(request.method)
                 engine.warm_up(stack, request, stopping)
         for which, event in rounds(stack, spoken, stopping, most, quick):

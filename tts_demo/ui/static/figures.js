@@ -11,7 +11,7 @@
   };
   const growth = (lane, t) => {  // bytes that a second of audio adds, from the first pass that emits audio until ``t``
     const at = ends(lane), first = at.findIndex((e) => e > 0);
-    return first < 0 || t - at[first] < 0.05 ? null : Math.max(0, kvAt(lane, t) - lane.kv[first]) / (t - at[first]);
+    return first < 0 || t - at[first] < 0.05 ? null : (kvAt(lane, t) - lane.kv[first]) / (t - at[first]);
   };
   const done = (lane) => lane && lane.wav !== undefined;
   const reference = (lane) => { const id = `${lane.take}.0`; return id === lane.id ? null : TTSD.store.get(id) || null; };
