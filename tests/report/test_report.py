@@ -13,7 +13,6 @@ import pytest
 from measure.test_summary import BASE, OTHER, complete, record, spoken, timed
 
 from tts_demo.cli.main import main
-from tts_demo.config import UserError
 from tts_demo.measure import analyses, codec, quality, summary
 from tts_demo.measure.records import RECORDS, Records
 from tts_demo.measure.rows import Row, defaults

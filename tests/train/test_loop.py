@@ -18,9 +18,10 @@ from tts_demo import checkpoints, runtime
 from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.config import SpeakerConfig, UserError
 from tts_demo.lm.block import training_forward
-from tts_demo.train.loop import SPOILT, Task, TrainOptions, command_line, fit, learning_rate
+from tts_demo.train.loop import Task, TrainOptions, command_line, fit, learning_rate
 from tts_demo.train.optimiser import Muon, optimiser_of, orthogonal
 from tts_demo.train.state import Batches
+from tts_demo.train.updates import SPOILT
 
 
 class LineTask(Task):

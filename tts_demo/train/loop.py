@@ -27,13 +27,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
 from ..runtime import autocast, precision, processor
-from .optimiser import optimiser_of
 from .ranks import Ranks
 from .state import Average, Batches, Run, StopFlag
+from .updates import Updates
 
 SAVED_EVERY = 120  # seconds between saved states
-# so many steps in a row without a finite gradient, or such a share of all, are a fault, not a bad batch
-SPOILT, SPOILT_SHARE = 20, 0.05
 
 
 @dataclass(frozen=True)
@@ -127,23 +125,17 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dic
     ).to(options.device)
     parameters = [p for p in everything.parameters() if p.requires_grad]
     muon = options.settings.get("optimiser", task.optimiser) == "muon"
-    quick = [([p for p in task.helpers[n].parameters() if p.requires_grad], k) for n, k in task.quicker.items()]
-    optimiser = optimiser_of(parameters, task.matrices() if muon else [], peak, quick)
-    aside = {id(p) for weights, _ in quick for p in weights}
-    sides = [[p for p in parameters if id(p) not in aside], *(weights for weights, _ in quick)]
-    average_of = Average(everything, task.averaged)
-    run = Run(options.work / task.name, everything, optimiser, average_of, ranks.first)
+    updates, average_of = Updates(task, parameters, peak, muon, ranks), Average(everything, task.averaged)
+    run = Run(options.work / task.name, everything, updates.optimiser, average_of, ranks.first)
     step, log, spent = run.load() if options.resume else (0, [], 0.0)
     began = run.began = run.began or began
     ranks.share(everything)
-    started, started_at = time.monotonic(), step
-    saved = started
+    started = saved = time.monotonic()
     _train_mode(everything)
     bar = tqdm(
         total=steps, initial=step, desc=task.name, unit="step", smoothing=0.02, mininterval=2.0, disable=not ranks.first
     )
     average: dict[str, float] = {}
-    spoilt = left_out = 0  # steps without a finite gradient, in a row and in all
     kind, own = torch.device(options.device).type, (ranks.index,) if ranks.index else ()
     batches = Batches(
         lambda step: task.batch(np.random.default_rng((options.seed, step, *own)), step),
@@ -152,9 +144,7 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dic
     # share of the time
     used = lambda: (time.monotonic() - started) / (60 * options.minutes) if options.minutes else 0.0
     while step < steps and not ranks.any(stop.requested or used() > 1):
-        for group in optimiser.param_groups:
-            rate = learning_rate(max(step, int(used() * steps)), steps, peak, flat=task.flat)
-            group["lr"] = rate * group.get("times", 1.0)
+        updates.set_rate(learning_rate(max(step, int(used() * steps)), steps, peak, flat=task.flat))
         batch = batches.take(step)
         torch.manual_seed((ranks.index << 40) + options.seed * 1_000_003 + step)
         with autocast(kind):
@@ -163,20 +153,8 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dic
             raise RuntimeError(
                 f"{task.name}: loss is {loss.item()} at step {step}; resume from an earlier state or lower --lr."
             )
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        ranks.average(parameters)
-        norms = torch.stack([nn.utils.clip_grad_norm_(side, 1.0) for side in sides])
-        spoilt = 0 if torch.isfinite(norms).all() else spoilt + 1
-        left_out += spoilt > 0
-        if not spoilt:  # else a batch that would spoil every weight: left out
-            optimiser.step()
+        if updates.apply(loss):
             average_of.add(step)
-        elif spoilt == SPOILT or left_out > max(SPOILT, SPOILT_SHARE * (step - started_at)):
-            raise RuntimeError(
-                f"{task.name}: no finite gradient in {left_out} of {step - started_at + 1} steps, the last {spoilt} in "
-                "a row; resume from an earlier state, lower --lr, or mend the loss."
-            )
         step += 1
         for key, value in parts.items():
             average[key] = 0.95 * average.get(key, value) + 0.05 * value
@@ -200,13 +178,13 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dic
     with average_of.instead():
         scores = _scores(task, everything)
         log.append({"step": step, "held_out": scores})
+        facts = {
+            "steps": f"{step} of {steps}",
+            "wall-clock hours": f"{spent / 3600:.2f}",
+            "device": _device_name(options.device) + (f", {ranks.count} processes" if ranks.count > 1 else ""),
+            "seed": options.seed,
+        }
         if ranks.first:
-            facts = {
-                "steps": f"{step} of {steps}",
-                "wall-clock hours": f"{spent / 3600:.2f}",
-                "device": _device_name(options.device) + (f", {ranks.count} processes" if ranks.count > 1 else ""),
-                "seed": options.seed,
-            }
             publish(task, options, facts, scores, log, began)
     run.save(step, log, spent)
     return scores
