@@ -57,6 +57,18 @@ ABBREVIATIONS = {
     "5th Ave.": "fifth avenue",
     "Tues. and Thurs.": "tuesday and thursday",
 }
+APOSTROPHES = {
+    "im here, dont worry": "i'm here don't worry",
+    "I DONT KNOW": "i don't know",
+    "youre late and theyre not": "you're late and they're not",
+    "it wasnt, isnt and wouldnt": "it wasn't isn't and wouldn't",
+    "how're you": "how are you",
+    "thankyou": "thank you",
+    "we wont go": "we won't go",
+    "as is his wont": "as is his wont",
+    "they are wont to go": "they are wont to go",
+    "ill were its id": "ill were its id",
+}
 ROMAN = {
     "WWII": "world war two",
     "Rocky II and III": "rocky two and three",
@@ -99,7 +111,9 @@ SPELT = {
 }
 
 
-@pytest.mark.parametrize(("text", "said"), [*ABBREVIATIONS.items(), *ROMAN.items(), *SPELT.items()])
+@pytest.mark.parametrize(
+    ("text", "said"), [*ABBREVIATIONS.items(), *ROMAN.items(), *APOSTROPHES.items(), *SPELT.items()]
+)
 def test_read(text: str, said: str) -> None:
     assert words(text) == said
 

@@ -91,9 +91,9 @@ def unstretched(match: re.Match[str]) -> str:
 
 def short(match: re.Match[str]) -> str:
     word = match.group()
-    if word.isupper():
-        return word  # the G2P knows its letters
     said = _INFORMAL[word.lower()]
+    if word.isupper() and ("'" not in said or len(word) < 4):
+        return word  # the G2P knows its letters
     return said[0].upper() + said[1:] if word[0].isupper() else said
 
 

@@ -18,6 +18,10 @@ from .symbols import BOUNDARY, IDS, PUNCTUATION
 
 # What its network for unknown words may say outside the lexicon's alphabet.
 _FOLD = str.maketrans({"…": ".", "a": "ɑ", "y": "j", "ʀ": "ɹ", "ɾ": "T", "ʔ": "t", "(": "", ")": "", "-": "", "1": ""})
+# Compounds that do hold two R; elsewhere that network doubles the R of 'Katherine'.
+_TWO_RS = re.compile(r"(?:over|under|inter|super|hyper|ultra|counter|after|water|fore)-?[rw]", re.I)
+_NETWORK = 2  # the rating that its readings get
+_WORDS, _CASED = table("words")["words"], table("words")["cased"]
 _INTERJECTIONS = [(re.compile(spelt, re.I), phonemes) for spelt, phonemes in table("interjections")["sounds"]]
 _building = threading.Lock()
 
@@ -46,15 +50,24 @@ def tokens(text: str) -> list[Token]:
         g2p = _build()
     tagged = g2p.tokenize(text)
     decided = homographs.decide([token.text for token in tagged])
+    read = []
     for i, token in enumerate(tagged):
-        token.phonemes = decided.get(i) or _sound(token.text) or token.phonemes
+        token.phonemes = decided.get(i) or _sound(token.text) or _listed(token.text) or token.phonemes
+        if token.text.lower() == "'s" and read and read[-1].phonemes and not read[-1].whitespace:
+            read[-1].text += token.text
+            read[-1].phonemes += _ending(read[-1].phonemes)
+            read[-1].whitespace = token.whitespace
+        else:
+            read.append(token)
     found = []
-    for token in g2p.phonemize_tokens(tagged):
+    for token in g2p.phonemize_tokens(read):
         phonemes = token.phonemes or ""
         if phonemes and all(c in PUNCTUATION or c == "…" for c in phonemes):
             found.append(Token("", phonemes.replace("…", "."), bool(token.whitespace)))
             continue
         phonemes = "".join(c for c in phonemes.translate(_FOLD) if c in IDS).strip(BOUNDARY)
+        if token.rating == _NETWORK and not _TWO_RS.match(token.text):
+            phonemes = phonemes.replace("ɹɹ", "ɹ")
         if token.text.endswith(".'s") and phonemes.endswith("s") and phonemes[-2:-1] not in "ptkfθ":
             phonemes = phonemes[:-1] + "z"  # 'the U.K.'s', which the package takes for a letter S
         if not phonemes and (bare := _without_accents(token.text)) != token.text:  # 'xàÀ', which nobody can read
@@ -64,12 +77,35 @@ def tokens(text: str) -> list[Token]:
     return found
 
 
+def _listed(word: str) -> str | None:
+    """The sounds of a word of the table, or of its plural where that is no other word ('hives')."""
+    if word in _CASED:
+        return _CASED[word]
+    for form in (word.lower(), _without_accents(word.lower())):
+        if form in _WORDS:
+            return _WORDS[form]
+        for plural in ("s", "es"):
+            said = _WORDS.get(form.removesuffix(plural)) if form.endswith(plural) and not _is_known(form) else None
+            if said and (plural == "s" or _ending(said) == "ᵻz"):
+                return said + _ending(said)
+    return None
+
+
+def _ending(phonemes: str) -> str:
+    """Of a plural or a possessive."""
+    return "s" if phonemes[-1] in "ptkfθ" else "ᵻz" if phonemes[-1] in "szʃʒʧʤ" else "z"
+
+
 def _without_accents(word: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
 
 
 def knows(word: str) -> bool:
-    """Whether the lexicon has the word."""
+    """Whether the table of words or the lexicon has the word."""
+    return _is_known(word) or _listed(word) is not None
+
+
+def _is_known(word: str) -> bool:
     with _building:
         lexicon = _build().lexicon
     return word in lexicon.golds or word in lexicon.silvers

@@ -25,7 +25,7 @@ def decide(words: Sequence[str]) -> dict[int, str]:
     low = [word.lower() for word in words]
     found = {}
     for i, word in enumerate(low):
-        for before, after, said in _RULES.get(word, ()):
+        for before, after, said in (*_RULES.get(words[i], ()), *_RULES.get(word, ())):
             if before.search(" ".join(low[max(0, i - 4) : i])) and after.match(" ".join(low[i + 1 : i + 5])):
                 found[i] = said
                 break
