@@ -59,7 +59,7 @@
     const vote = (k) => {
       if (!order || voted || cast[k].disabled) return;
       voted = k;
-      const of = (id) => TTSD.board.get(id), name = (l) => `${l.title}${l.dials ? ` (${l.dials})` : ""}`, fact = (l) => { const quick = TTSD.count.faster(l.speed); return `${name(l)}${quick ? `, ${quick.words}` : ""}`; };
+      const of = (id) => TTSD.board.get(id), name = (l) => `${l.title}${l.dials ? ` (${l.dials})` : ""}`, fact = (l) => [name(l), TTSD.count.told(l)].filter(Boolean).join(", ");
       const a = of(order.A), b = of(order.B), better = k === "0" ? null : of(order[k]), worse = k === "0" ? null : of(order[k === "A" ? "B" : "A"]);
       keep([...votes(), { A: name(a), B: name(b), won: better ? name(better) : "same", lost: worse ? name(worse) : "same", text: a.made.text, at: new Date().toISOString() }]);
       reveal.textContent = `A was ${fact(a)}. B was ${fact(b)}.`;

@@ -9,8 +9,9 @@
     box.append(h("div", { class: "chart-head" }, title, hint, legend), svg, tip);
     root.append(box);
     let series = [], geometry = null;
+    const last = (r) => { const [at, v] = r.points[r.points.length - 1]; return `${(o.exact || o.format)(v)} at ${at.toFixed(1)} s`; };
     const draw = () => {
-      const w = box.clientWidth, height = 150, left = 46, right = 14, top = 8, bottom = 24;
+      const w = box.clientWidth, height = 150, left = 56, right = 14, top = 8, bottom = 24;
       if (!w) return;
       svg.setAttribute("viewBox", `0 0 ${w} ${height}`); svg.setAttribute("height", height);
       const all = series.flatMap((r) => r.points);
@@ -31,8 +32,8 @@
         parts.push(s("circle", { cx: x(lx), cy: y(ly), r: 3.5, class: `end slot-${r.slot}` }));
       }
       svg.replaceChildren(...parts);
-      svg.setAttribute("aria-label", `${o.title}. ` + series.map((r) => r.points.length ? `${r.name}: ${o.format(r.points[r.points.length - 1][1])} at ${r.points[r.points.length - 1][0].toFixed(1)} s` : "").join(". "));
-      legend.replaceChildren(...series.filter((r) => r.points.length).map((r) => h("span", { class: `slot-${r.slot}` }, h("i", {}), r.name, h("b", {}, (o.exact || o.format)(r.points[r.points.length - 1][1])))));
+      svg.setAttribute("aria-label", `${o.title}. ` + series.map((r) => r.points.length ? `${r.name}: ${r.words || last(r)}` : "").join(". "));
+      legend.replaceChildren(...series.filter((r) => r.points.length).map((r) => h("span", { class: `slot-${r.slot}` }, s("svg", { class: "key", width: 30, height: 8, "aria-hidden": "true" }, s("path", { d: "M0 4H30", class: `line slot-${r.slot}` })), `${r.name} `, h("b", {}, r.words || last(r)))));
       geometry = { left, right, w, xs };
     };
     svg.addEventListener("pointermove", (e) => {
@@ -55,35 +56,48 @@
     const kv = TTSD.lineChart(root, { title: "KV cache", hint: "live bytes by seconds of audio; lower is better", format: (v) => v ? TTSD.bytes(v) : "0" });
     const rtf = TTSD.lineChart(root, { title: "Real-time factor so far", hint: "seconds of computing per second of audio, first round; lower is better", settle: true, format: (v) => (+v.toFixed(2)).toString(), exact: (v) => v.toFixed(2), line: 1, lineWord: "real time" });
     return (lanes) => {
-      const of = (column) => lanes.filter((l) => l.curve && l.curve.length).map((l) => ({ slot: TTSD.board.slot(l.id), name: l.title, points: l.curve.map((p) => [p[0], p[column]]) }));
-      kv(of(2)); rtf(of(1));
+      const { common, kvAt, done } = TTSD.count, t = common(lanes), same = (l) => done(l) && t ? `${TTSD.bytes(kvAt(l, t))} at ${t.toFixed(1)} s` : null;   // as in the table
+      const of = (column, words) => lanes.filter((l) => l.curve && l.curve.length).map((l) => ({ slot: TTSD.board.slot(l.id), name: l.title, points: l.curve.map((p) => [p[0], p[column]]), words: words && words(l) }));
+      kv(of(2, same)); rtf(of(1));
     };
   };
 
+  const UNITS = { "Chunk sizes": ["tokens", "chunks"] };   // what a method counts comes without: of a bar's name, of its length
+  const of = (n, unit) => `${n} ${+n === 1 ? unit.replace(/(ss)es$|s$/, "$1") : unit}`.trim();
   const bars = (root, p, slot, name) => {
-    const row = 21, left = 70, top = Math.max(...p.y, 1e-9), svg = s("svg", { role: "img", height: row * p.x.length, "aria-label": `${p.title}: ` + p.x.map((x, i) => `${x} ${+p.y[i].toFixed(3)}`).join("; ") });
+    const [kind, unit] = UNITS[p.title] || ["", p.unit], names = p.x.map((x) => of(x, kind)), words = p.y.map((y) => of(+y.toFixed(3), unit)), row = 21, left = 70, top = Math.max(...p.y, 1e-9);
+    const svg = s("svg", { role: "img", height: row * p.x.length, "aria-label": `${p.title}: ${names.map((x, i) => `${x}, ${words[i]}`).join("; ")}` });
     const box = h("div", { class: "chart" }, h("div", { class: "chart-head" }, h("h4", {}, p.title), h("small", {}, name)), svg);
-    svg.append(...p.x.flatMap((x, i) => [s("text", { x: left - 8, y: row * i + 14, "text-anchor": "end" }, x), s("rect", { x: left, y: row * i + 2, height: 15, rx: 3, width: `${Math.max(0.5, 60 * p.y[i] / top).toFixed(1)}%`, class: `end slot-${slot}` }), s("text", { x: "100%", y: row * i + 14, "text-anchor": "end" }, `${+p.y[i].toFixed(3)} ${p.unit}`)]));
+    const draw = () => {         // each number right behind its bar
+      const room = box.clientWidth - left - 6 - 7 * Math.max(...words.map((w) => w.length));
+      svg.replaceChildren(...names.flatMap((x, i) => { const long = Math.max(2, room * p.y[i] / top); return [s("text", { x: left - 8, y: row * i + 14, "text-anchor": "end" }, x), s("rect", { x: left, y: row * i + 2, height: 15, rx: 3, width: long.toFixed(1), class: `end slot-${slot}` }), s("text", { x: left + long + 6, y: row * i + 14 }, words[i])]; }));
+    };
     root.append(box);
+    new ResizeObserver(draw).observe(box);
+  };
+  const named = (short) => {     // "tldr patch size 2" -> "Patches (TLDR), Patch size 2 tokens", as the form says it
+    const [name, ...rest] = short.split(" "), m = TTSD.form.method(name), dial = (words) => m.dials.find((d) => d.name.replaceAll("_", " ") === words);
+    return !m ? short : m.title + ` ${rest.join(" ")}`.trimEnd().replace(new RegExp(` (${m.dials.map((d) => d.name.replaceAll("_", " ")).join("|")}) (\\S+)`, "g"), (_, words, value) => `, ${[dial(words).label, value.replaceAll(",", ", "), dial(words).unit].filter(Boolean).join(" ")}`);
   };
   TTSD.scatter = (root, p) => {   // lower left is better: faster and better understood
     const box = h("div", { class: "chart" }, h("div", { class: "chart-head" }, h("h4", {}, p.title), h("small", {}, p.hint)));
-    const svg = s("svg", { role: "img", "aria-label": `${p.title}: ` + p.points.map(([x, y, name]) => `${name} ${x.toFixed(2)}, ${Math.round(100 * y)} %`).join("; ") });
-    box.append(svg, h("p", { class: "quiet" }, `Across: ${p.x_label}; upwards: ${p.y_label}; lower left is better. Filled: the baseline, and what no other setting beats in both.`)); root.append(box);
+    const svg = s("svg", { role: "img" });
+    box.append(svg, h("p", { class: "quiet" }, "Lower left is better. Filled: the baseline, and what no other setting beats in both.")); root.append(box);
     const draw = () => {
-      const w = box.clientWidth, height = 220, left = 46, right = 16, top = 14, bottom = 30;
+      const w = box.clientWidth, height = 250, left = 46, right = 16, top = 30, bottom = 44;
       if (!w) return;
+      svg.setAttribute("aria-label", `${p.title}: ` + p.points.map(([x, y, name]) => `${named(name)} ${x.toFixed(2)}, ${Math.round(100 * y)} %`).join("; "));
       svg.setAttribute("viewBox", `0 0 ${w} ${height}`); svg.setAttribute("height", height);
       const xs = Math.max(...p.points.map((q) => q[0])) * 1.15, ys = Math.max(...p.points.map((q) => q[1])) * 1.2 || 1;
       const x = (v) => left + (w - left - right) * v / xs, y = (v) => height - bottom - (height - top - bottom) * v / ys;
-      const parts = [];
+      const parts = [s("text", { x: 0, y: 11 }, `${p.y_label}, lower is better`), s("text", { x: w - right, y: height - 4, "text-anchor": "end" }, `${p.x_label}, lower is better`)];
       for (const t of ticks(ys, 3)) parts.push(s("line", { x1: left, x2: w - right, y1: y(t), y2: y(t), class: "grid" }), s("text", { x: left - 7, y: y(t) + 4, "text-anchor": "end" }, `${+(100 * t).toFixed(1)} %`));
-      for (const t of ticks(xs, 4)) parts.push(s("text", { x: x(t), y: height - 10, "text-anchor": "middle" }, `${+t.toFixed(2)}`));
+      for (const t of ticks(xs, 4)) parts.push(s("text", { x: x(t), y: height - bottom + 16, "text-anchor": "middle" }, `${+t.toFixed(2)}`));
       const best = (q) => !p.points.some((o) => o !== q && o[0] <= q[0] && o[1] <= q[1]);   // none beats it in both
       const taken = p.points.map(([px, py]) => [x(px) - 6, x(px) + 6, y(py)]);   // no label is put on a point or on another
       for (const q of [...p.points].sort((a, b) => best(b) - best(a))) {
-        const [px, py, name] = q, long = 6.2 * name.length, cx = x(px), cy = y(py);
-        const dot = s("circle", { cx, cy, r: 4.5, class: name === "baseline" ? "end slot-0" : best(q) ? "end slot-1" : "other" });
+        const [px, py, short] = q, name = named(short), long = 6.2 * name.length, cx = x(px), cy = y(py);
+        const dot = s("circle", { cx, cy, r: 4.5, class: short === "baseline" ? "end slot-0" : best(q) ? "end slot-1" : "other" });
         dot.append(s("title", {}, `${name}: ${px.toFixed(2)} of the baseline's time, ${(100 * py).toFixed(1)} %`)); parts.push(dot);
         const place = [[cx + 8, cy], [cx - 8 - long, cy], [cx - long / 2, cy - 13], [cx - long / 2, cy + 14]].find(([from, row]) =>
           from > left && from + long < w && row > 8 && row < height - bottom && !taken.some(([a, b, v]) => a < from + long && from < b && Math.abs(v - row) < 12));
@@ -94,6 +108,7 @@
       svg.replaceChildren(...parts);
     };
     new ResizeObserver(draw).observe(box);
+    TTSD.form.on(draw);          // whichever comes last
   };
   TTSD.plot = (root, p, slot, name) => {
     if (p.kind === "bars") { bars(root, p, slot, name); return; }

@@ -20,32 +20,37 @@
     return all.length ? Math.floor(10 * Math.min(...all.map((l) => Math.min(l.seconds, l.figures.first_segment_seconds || Infinity))) + 1e-6) / 10 : 0;
   };
   const share = (a, b) => a === null || b === null || !b ? null : a / b;
-  const times = (x) => `${x >= 10 ? x.toFixed(0) : x >= 1 ? x.toFixed(1) : x.toFixed(2)}`;
-  // 2.41 -> "2.4 times faster"; 0.8 -> "1.3 times slower"; a range that holds 1 says nothing
+  const percent = (v) => `${Math.round(100 * v)} %`, two = (v) => v.toFixed(2), three = (v) => v.toFixed(3);
+  // {times, low, high, rounds} -> "1.66 times faster", "1.63 to 1.71 times faster in 5 rounds": two decimals on both sides, so
+  // that the median lies in its range. As fast: a range that holds 1, or within 2 % of it; its range is the plain ratio.
   const faster = (s) => {
     if (!s || !s.times) return null;
-    if (s.rounds > 1 && s.low <= 1 && s.high >= 1 || Math.abs(s.times - 1) < 0.02) return { words: "as fast", range: s, kind: "same" };
-    const quick = s.times > 1;
-    return { words: `${times(quick ? s.times : 1 / s.times)} times ${quick ? "faster" : "slower"}`, range: s, kind: quick ? "good" : "bad" };
+    const many = s.rounds > 1, same = many && s.low <= 1 && s.high >= 1 || Math.abs(s.times - 1) < 0.02, quick = s.times > 1;
+    const end = same ? "as fast" : quick ? "faster" : "slower", [low, high] = same || quick ? [s.low, s.high] : [1 / s.high, 1 / s.low];
+    return {
+      words: same ? end : `${two(quick ? s.times : 1 / s.times)} times ${end}`, kind: same ? "same" : quick ? "good" : "bad", share: 1 / s.times,
+      range: many ? `${two(low)} to ${two(high)} times ${end} in ${s.rounds} rounds` : "one round: no range yet",
+    };
   };
-  const range = (s) => {
-    if (!s || !s.rounds) return "";
-    if (s.rounds < 2) return "one round: no range yet";
-    const [low, high] = s.times >= 1 ? [s.low, s.high] : [1 / s.high, 1 / s.low], two = (x) => x.toFixed(2);
-    return `${two(low)} to ${two(high)} in ${s.rounds} rounds`;
+  const model = (lane) => faster(lane.speed);
+  const whole = (lane) => {      // language model and acoustics; clocked in the first round alone
+    const base = reference(lane), timed = (l) => done(l) && l.speed && l.figures.rtf;
+    return timed(lane) && timed(base) ? faster({ times: base.figures.rtf / lane.figures.rtf, rounds: 1 }) : null;
   };
-  TTSD.count = { kvAt, growth, common, share, faster, range, reference, done, ends };
+  const told = (lane) => { const all = whole(lane); return model(lane) ? `language model ${model(lane).words}${all ? `, whole run ${all.words}` : ""}` : ""; };
+  const conditions = (lane) => lane.conditions.map((c) => c.replace(/\b1 threads/, "1 thread")).join(" · ");
+  TTSD.count = { kvAt, growth, common, model, whole, told, conditions, reference, done, ends };
 
-  const percent = (v) => `${Math.round(100 * v)} %`, whole = (v) => Math.round(v).toLocaleString("en"), two = (v) => v.toFixed(2);
-  // name, value of a lane at the common second, words, which way is better, what it means
+  // name, value of a lane at the common second, words, which way is better, what it means, and for times who is faster
   const ROWS = [
-    ["Passes of the model", (l) => l.figures.backbone_steps, whole, -1, "forward passes of the language model; counted, so no load moves it"],
+    ["Passes of the model", (l) => l.figures.backbone_steps, (v) => Math.round(v).toLocaleString("en"), -1, "forward passes of the language model; counted, so no load moves it"],
     ["Tokens a pass", (l) => l.figures.frames_per_step, two, 1, "codec frames that one pass yields on average"],
     ["KV bytes per second of audio", growth, (v) => `${TTSD.bytes(v)}/s`, -1, "what a second of speech adds to the cache"],
     ["KV cache", kvAt, TTSD.bytes, -1, "live keys and values of every autoregressive model of the lane, at that second"],
     ["Length of the speech", (l) => l.seconds, (v) => `${v.toFixed(1)} s`, 0, "the same text may be said faster or slower"],
-    ["Seconds of the language model per second of audio", (l) => l.speed && l.speed.lm_rtf, (v) => v.toFixed(3), -1, "median of the rounds; the ratio of two of them is the speed on the card"],
-    ["Time to first audio", (l) => l.figures.ttfa_seconds, TTSD.seconds, -1, "on the lane's own clock, voice already encoded"],
+    ["Seconds of the language model per second of audio", (l) => l.speed && l.speed.lm_rtf, three, -1, "median of the rounds; the share is the median of theirs, as on the card", model],
+    ["Seconds of the whole run per second of audio", (l) => l.speed && l.figures.rtf, three, -1, "language model and acoustics, first round", whole],
+    ["Time to first audio", (l) => l.figures.ttfa_seconds, TTSD.seconds, -1, "on the lane's own clock: voice already encoded, no turns of other lanes, no buffering"],
     ["Drafted tokens accepted", (l) => l.figures.acceptance, percent, 1, "speculative decoding only"],
     ["Text symbols that received clear attention", (l) => l.figures.coverage, percent, 1, "at least half of an even share"],
     ["Steps that read forward", (l) => l.figures.monotonicity, percent, 1, "attention does not move back"],
@@ -53,37 +58,40 @@
     ["Sounds misheard", (l) => l.figures.per, percent, -1, "by the bundled recogniser, which took part in training: a hint only"],
     ["Voice similarity", (l) => l.figures.similarity, two, 1, "cosine with the prompt, by a judge that conditioned nothing here"],
   ];
-  TTSD.rows = (lanes) => {       // the table as data: [{name, better, meaning, cells: [{value, words, share}]}]
-    const t = common(lanes);
-    return ROWS.map(([name, of, words, better, meaning]) => {
-      const value = (l) => { const v = l && done(l) ? of(l, t) : null; return v === undefined || v === null || Number.isNaN(v) ? null : v; };
-      const cells = lanes.map((l) => { const v = value(l), base = value(reference(l)); return { value: v, words: v === null ? "–" : words(v), share: share(v, base) }; });
-      return { name: of === kvAt ? `${name} at ${t.toFixed(1)} s` : name, better, meaning, cells };
-    }).filter((row) => row.cells.some((c) => c.value !== null));
+  const judge = (share, better, quick) => {
+    if (share === null || better === 0 && share === 1) return null;
+    const same = quick ? quick.kind === "same" : Math.abs(share - 1) < 0.005, good = (share > 1) === (better > 0);
+    if (same && !quick) return { words: "as the baseline", kind: "same" };
+    return { words: `${percent(share)} of its baseline${same ? ", as fast" : better ? good ? ", better" : ", worse" : ""}`, kind: same || !better ? "same" : good ? "good" : "bad" };
   };
-  const judged = (c, better) => {
-    if (c.share === null || better === 0 && c.share === 1) return null;
-    if (Math.abs(c.share - 1) < 0.005) return h("small", {}, "as the baseline");
-    const good = better && (c.share > 1) === (better > 0);
-    return h("small", { class: better ? good ? "good" : "bad" : "" }, `${percent(c.share)} of its baseline${better ? good ? ", better" : ", worse" : ""}`);
+  TTSD.rows = (lanes) => {       // the table as data: [{name, meaning, cells: [{value, words, verdict}]}]
+    const t = common(lanes);
+    return ROWS.map(([name, of, words, better, meaning, timed]) => {
+      const value = (l) => { const v = l && done(l) ? of(l, t) : null; return v === undefined || v === null || Number.isNaN(v) ? null : v; };
+      const cells = lanes.map((l) => { const v = value(l), quick = timed && timed(l); return { value: v, words: v === null ? "–" : words(v), verdict: judge(timed ? quick && quick.share : share(v, value(reference(l))), better, quick) }; });
+      return { name: of === kvAt ? `${name} at ${t.toFixed(1)} s` : name, meaning: `${meaning}${["; lower is better", "", "; higher is better"][better + 1]}`, cells };
+    }).filter((row) => row.cells.some((c) => c.value !== null));
   };
   TTSD.mounts.figures = (root) => {
     root.className = "figures-view";
-    const place = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Figures of all lanes" }), own = h("div", { class: "own" }), charts = h("div", { class: "card charts" });
+    const place = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Figures of all lanes" }), more = h("p", { class: "quiet", hidden: true }, "More lanes to the right: swipe the table sideways →"), own = h("div", { class: "own" }), charts = h("div", { class: "card charts" });
     const trade = h("div", { class: "own" });
-    root.append(place, charts, own, trade);
+    root.append(more, place, charts, own, trade);
     const draw = TTSD.charts(charts);
+    const wide = () => { more.hidden = place.scrollWidth <= place.clientWidth; };
+    new ResizeObserver(wide).observe(place);
     const fill = () => {
       const lanes = TTSD.board.lanes().filter(done);
       draw(TTSD.board.lanes());
       if (!lanes.length) { place.replaceChildren(h("p", { class: "quiet" }, "Nothing has been spoken yet.")); own.replaceChildren(); return; }
       const head = h("tr", {}, h("th", { scope: "col" }, "Measure"), ...lanes.map((l) => h("th", { scope: "col" }, h("i", { class: `dot slot-${TTSD.board.slot(l.id)}` }), ` ${l.title}`, h("small", {}, l.dials || "", l.made.seed !== undefined ? ` seed ${l.made.seed}` : ""))));
-      const body = TTSD.rows(lanes).map((row) => h("tr", {}, h("th", { scope: "row" }, row.name, h("small", {}, `${row.meaning}${{ "-1": "; lower is better", 1: "; higher is better", 0: "" }[row.better]}`)),
-        ...row.cells.map((c) => h("td", {}, c.words, judged(c, row.better)))));
+      const body = TTSD.rows(lanes).map((row) => h("tr", {}, h("th", { scope: "row" }, row.name, h("small", {}, row.meaning)),
+        ...row.cells.map((c) => h("td", {}, c.words, c.verdict && h("small", { class: c.verdict.kind }, c.verdict.words)))));
       const heard = lanes.filter((l) => l.figures.heard !== undefined).map((l) => h("li", {}, h("b", {}, l.title), `: ${l.figures.heard || "nothing"}`));
       place.replaceChildren(h("table", { class: "results" }, h("thead", {}, head), h("tbody", {}, ...body)),
         ...(heard.length ? [h("p", { class: "quiet" }, "A recogniser understood:"), h("ul", { class: "words" }, ...heard)] : []),
-        ...lanes.map((l) => h("p", { class: "quiet conditions" }, h("i", { class: `dot slot-${TTSD.board.slot(l.id)}` }), ` ${l.title}: ${l.conditions.join(" · ")}`)));
+        ...lanes.map((l) => h("p", { class: "quiet conditions" }, h("i", { class: `dot slot-${TTSD.board.slot(l.id)}` }), ` ${l.title}: ${conditions(l)}`)));
+      wide();
       own.replaceChildren();
       for (const l of lanes) for (const p of l.own || []) TTSD.plot(own, p, TTSD.board.slot(l.id), l.title);
     };

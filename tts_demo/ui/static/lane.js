@@ -24,7 +24,7 @@
       figure("passes", "Passes of the model", "Forward passes of the language model; counted, so no load moves it"),
       figure("tokens", "Tokens a pass", "Codec frames that one pass yields on average"),
       figure("kv", "KV bytes per second", "What a second of speech adds to the live keys and values"),
-      figure("speed", "Speed", "Seconds of the language model per second of audio: the baseline's over this lane's, median of the rounds of turns"));
+      figure("speed", "Language model", "Seconds of the language model per second of audio: the baseline's over this lane's, median of the rounds of turns. The whole run adds the acoustics, which make the sound, and was clocked in the first round."));
     const place = h("div", { class: "map-place" });
     const root = h("article", { class: "card lane", "data-id": id },
       h("header", {}, h("i", { class: "dot", "aria-hidden": "true" }), title, dials, state, h("span", { class: "grow" }), pin, remove), line, warn, wave,
@@ -64,7 +64,7 @@
       here.hidden = deck.lane === id || !deck.lane;
       root.classList.toggle("audible", mine);
       root.classList.toggle("chosen", deck.lane === id);
-      if (t && t.heard && t.started) health.textContent = [`heard after ${TTSD.seconds(t.heard - t.started)}`, t.gaps ? `${t.gaps} gap${t.gaps > 1 ? "s" : ""}` : "no gaps"].join(", ");
+      if (t && t.heard && t.started) health.textContent = [`heard after ${TTSD.seconds(t.heard - t.started)}, other lanes' turns and buffering included`, t.gaps ? `${t.gaps} gap${t.gaps > 1 ? "s" : ""}` : "no gaps"].join(", ");
     };
     const seek = (e) => { const box = wave.getBoundingClientRect(); if (track() && track().length) deck.seek(id, Math.min(track().seconds - 0.02, (e.clientX - box.left) / box.width * Math.max(deck.span, 0.5))); };
     wave.addEventListener("click", seek);
@@ -88,10 +88,10 @@
         const g = c.growth(lane, t), b = base && c.done(base) ? c.growth(base, t) : null;
         say("kv", g === null ? "–" : TTSD.bytes(g), [`up to ${t.toFixed(1)} s${b ? `, ${Math.round(100 * g / b)} % of baseline's` : ""}`]);
       } else say("kv", "–");
-      const quick = c.faster(lane.speed);
+      const quick = c.model(lane), all = c.whole(lane);
       cells.speed.className = first || !quick ? "word" : "";
       if (first) say("speed", "The baseline", [lane.speed && lane.speed.rounds > 1 ? `timed in ${lane.speed.rounds} rounds of turns` : "what the others are compared with"]);
-      else if (quick) say("speed", h("b", { class: quick.kind }, quick.words), [c.range(quick.range)]);
+      else if (quick) say("speed", h("b", { class: quick.kind }, quick.words), [quick.range], all ? [`whole run, acoustics included: ${all.words} (first round)`] : null);
       else say("speed", c.done(lane) ? "not timed" : "–", [c.done(lane) ? "stopped before a round ended" : "follows when all lanes have spoken"]);
     };
 
@@ -101,7 +101,7 @@
       show(now) {
         lane = now.lane; look = now.look;
         root.className = `card lane slot-${now.slot}${deck.playing && deck.lane === id ? " audible" : ""}`;
-        title.textContent = lane.title; dials.textContent = lane.dials || ""; state.textContent = now.note || "";
+        title.textContent = lane.title; dials.textContent = dials.title = lane.dials || ""; state.textContent = now.note || "";
         wave.setAttribute("aria-label", `Position in ${lane.title}`);
         pin.setAttribute("aria-pressed", String(now.pinned)); pin.textContent = now.pinned ? "Pinned" : "Pin";
         pin.setAttribute("aria-label", `${now.pinned ? "Unpin" : "Pin"} ${lane.title}: a pinned lane stays when you speak again`);

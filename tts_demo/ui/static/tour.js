@@ -12,10 +12,9 @@
     const passes = (l) => Math.round(l.figures.backbone_steps), t = count.common([base, ...others]);
     const fewest = others.reduce((a, b) => count.growth(b, t) < count.growth(a, t) ? b : a, others[0] || base);
     const grows = (l) => `${TTSD.bytes(count.growth(l, t) || 0)} a second`;
-    const told = (l) => { const quick = count.faster(l.speed); return quick && quick.kind !== "same" ? `, and was ${quick.words}` : ""; };
     return [
       { lane: base, mark: figure(1), words: `One pass is one run of the whole language model. The baseline gets one token from each, ${Math.round(1000 * base.frame)} ms of sound: ${passes(base)} passes for these ${base.seconds.toFixed(1)} s.` },
-      ...others.map((l) => ({ lane: l, mark: figure(2), words: `${l.title}: ${TTSD.form.method(l.method).idea} Here it took ${passes(l)} passes${told(l)}.` })),
+      ...others.map((l) => ({ lane: l, mark: figure(2), words: `${l.title}: ${TTSD.form.method(l.method).idea} Here it took ${[`${passes(l)} passes`, count.told(l)].filter(Boolean).join("; ")}.` })),
       { lane: base, mark: ".map", words: "The map: the text from top to bottom, time from left to right. Bright is what the model looks at while it says that moment; an even way down means that it reads every word once." },
       { lane: fewest, mark: figure(3), words: `The KV cache holds what was read and said, and every pass reads it again. The baseline's grows by ${grows(base)}${fewest === base ? "" : `, that of ${fewest.title} by ${grows(fewest)}`}.` },
       { mark: "#run", words: "Your turn: type a text, choose a voice and up to three settings, then press Speak." },
@@ -42,7 +41,10 @@
       if (lane) {
         const method = TTSD.form.method(lane.method);
         if (method && method.picture) picture.append(TTSD.picture(method).root);
-        if (card) card.scrollIntoView({ block: "nearest", inline: "center" });
+        if (card) {              // its title stays below the tour, also where the card is taller than what is left of the screen
+          card.style.scrollMarginTop = `${root.offsetHeight + 16}px`;
+          card.scrollIntoView({ block: card.offsetHeight > window.innerHeight - root.offsetHeight - 106 ? "start" : "nearest", inline: "center" });
+        }
         deck.play(lane.id, 0);
       }
       words.focus({ preventScroll: true });
