@@ -62,7 +62,7 @@
     };
   };
 
-  const UNITS = { "Chunk sizes": ["tokens", "chunks"] };   // what a method counts comes without: of a bar's name, of its length
+  const UNITS = { "Chunk sizes": ["tokens", "chunks"], "Frames emitted by one pass": ["frames", "passes"] };   // of a bar's name, of its length
   const of = (n, unit) => `${n} ${+n === 1 ? unit.replace(/(ss)es$|s$/, "$1") : unit}`.trim();
   const bars = (root, p, slot, name) => {
     const [kind, unit] = UNITS[p.title] || ["", p.unit], names = p.x.map((x) => of(x, kind)), words = p.y.map((y) => of(+y.toFixed(3), unit)), row = 21, left = 70, top = Math.max(...p.y, 1e-9);
@@ -77,12 +77,12 @@
   };
   const named = (short) => {     // "tldr patch size 2" -> "Patches (TLDR), Patch size 2 tokens", as the form says it
     const [name, ...rest] = short.split(" "), m = TTSD.form.method(name), dial = (words) => m.dials.find((d) => d.name.replaceAll("_", " ") === words);
-    return !m ? short : m.title + ` ${rest.join(" ")}`.trimEnd().replace(new RegExp(` (${m.dials.map((d) => d.name.replaceAll("_", " ")).join("|")}) (\\S+)`, "g"), (_, words, value) => `, ${[dial(words).label, value.replaceAll(",", ", "), dial(words).unit].filter(Boolean).join(" ")}`);
+    return !m ? short : m.title + ` ${rest.join(" ")}`.trimEnd().replace(new RegExp(` (${m.dials.map((d) => d.name.replaceAll("_", " ")).join("|")}) (\\S+)`, "g"), (_, words, value) => `, ${[dial(words).label, value.replace(":", " "), dial(words).unit].filter(Boolean).join(" ")}`);
   };
   TTSD.scatter = (root, p) => {   // lower left is better: faster and better understood
     const box = h("div", { class: "chart" }, h("div", { class: "chart-head" }, h("h4", {}, p.title), h("small", {}, p.hint)));
-    const svg = s("svg", { role: "img" });
-    box.append(svg, h("p", { class: "quiet" }, "Lower left is better. Filled: the baseline, and what no other setting beats in both.")); root.append(box);
+    const svg = s("svg", { role: "img" }), filled = h("p", { class: "quiet" });
+    box.append(svg, filled); root.append(box);
     const draw = () => {
       const w = box.clientWidth, height = 250, left = 46, right = 16, top = 30, bottom = 44;
       if (!w) return;
@@ -94,6 +94,7 @@
       for (const t of ticks(ys, 3)) parts.push(s("line", { x1: left, x2: w - right, y1: y(t), y2: y(t), class: "grid" }), s("text", { x: left - 7, y: y(t) + 4, "text-anchor": "end" }, `${+(100 * t).toFixed(1)} %`));
       for (const t of ticks(xs, 4)) parts.push(s("text", { x: x(t), y: height - bottom + 16, "text-anchor": "middle" }, `${+t.toFixed(2)}`));
       const best = (q) => !p.points.some((o) => o !== q && o[0] <= q[0] && o[1] <= q[1]);   // none beats it in both
+      filled.textContent = `Lower left is better. Filled: the baseline and, from left to right, what no other setting beats in both: ${p.points.filter((q) => q[2] !== "baseline" && best(q)).sort((a, b) => a[0] - b[0]).map((q) => named(q[2])).join("; ")}.`;
       const taken = p.points.map(([px, py]) => [x(px) - 6, x(px) + 6, y(py)]);   // no label is put on a point or on another
       for (const q of [...p.points].sort((a, b) => best(b) - best(a))) {
         const [px, py, short] = q, name = named(short), long = 6.2 * name.length, cx = x(px), cy = y(py);

@@ -10,16 +10,19 @@
     all.width = view.gutter.width + view.canvas.width; all.height = view.canvas.height + (lane.attention ? 24 * scale : 0);
     g.fillStyle = TTSD.colour("--card"); g.fillRect(0, 0, all.width, all.height);
     g.drawImage(view.gutter, 0, 0); g.drawImage(view.canvas, view.gutter.width, 0);
-    if (lane.attention) {        // a map that the board never asked for anew is that of the clearest heads
-      const seen = lane.attention.view ? [...document.querySelectorAll("#board .map-bar select:not([hidden])")].map((e) => e.selectedOptions[0].text) : ["Clearest heads"];
+    if (lane.attention) {
       const y = view.canvas.height / scale + 17, ramp = g.createLinearGradient(78, 0, 148, 0), colours = getComputedStyle(bar).backgroundImage.match(/rgb\([^)]*\)/g);
       colours.forEach((c, i) => ramp.addColorStop(i / (colours.length - 1), c));
       g.setTransform(scale, 0, 0, scale, 0, 0);
       g.fillStyle = ramp; g.fillRect(78, y - 9, 70, 9);
       g.fillStyle = TTSD.colour("--quiet"); g.font = `10.5px ${getComputedStyle(document.body).fontFamily}`;
-      g.textAlign = "right"; g.fillText("weight 0", 71, y); g.textAlign = "left"; g.fillText(`${bar.nextSibling.textContent} · ${seen.join(", ")}`, 155, y);
+      g.textAlign = "right"; g.fillText("weight 0", 71, y); g.textAlign = "left"; g.fillText(bar.nextSibling.textContent, 155, y);
     }
     return { canvas: all, scale, gutter: view.gutter.width / all.width, width: all.width / scale, height: all.height / scale };
+  };
+  const heads = (lane) => {      // whose attention a map shows; one that the board never asked for anew is of the clearest heads
+    const chosen = [...document.querySelectorAll("#board .map-bar select:not([hidden])")].map((e) => e.selectedOptions[0].text);
+    return lane.attention ? [`Attention map: ${(lane.attention.view ? chosen.join(", ") : "Clearest heads").toLowerCase()}`] : [];
   };
   const long = (text, size) => { const g = document.createElement("canvas").getContext("2d"); g.font = `${size}px sans-serif`; return g.measureText(text).width; };
   // A picture that can leave the page: lines of text above and beneath what is drawn, on this theme's card.
@@ -42,7 +45,7 @@
   };
   const map = (lane) => {
     const m = bare(lane), [title, made, conditions] = under(lane);
-    return m && sheet(m.width, m.height, [title, made], s("g", {}, s("image", { href: m.canvas.toDataURL(), width: m.width, height: m.height })), [conditions]);
+    return m && sheet(m.width, m.height, [title, made], s("g", {}, s("image", { href: m.canvas.toDataURL(), width: m.width, height: m.height })), [...heads(lane), conditions]);
   };
   const frozen = (drawn, at) => {  // a drawing that no longer needs the page's style
     const copy = drawn.cloneNode(true), parts = copy.querySelectorAll("*"), look = ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "opacity"];
@@ -65,7 +68,7 @@
       }
       all.append(frozen(inner, { x: 8, y, width, height }));
       y += height + 8; wide = Math.max(wide, width + 16);
-      for (const said of box.querySelectorAll(":scope > p")) line(8, y += 8, 11, said.textContent);
+      for (const said of box.querySelectorAll(":scope > p")) for (const part of said.textContent.split(/(?<=[.;]) /)) line(8, y += 15, 11, part);
       y += 18;
     }
     return y ? sheet(wide, y, [document.title], all, TTSD.board.lanes().filter(TTSD.count.done).flatMap((l) => { const [title, made, conditions] = under(l); return [`${title} · ${made}`, conditions]; })) : null;
@@ -78,7 +81,7 @@
       const map = bare(l), [title, made, conditions] = under(l), quick = TTSD.count.model(l), all = TTSD.count.whole(l);
       const left = map ? 100 * map.gutter : 0;
       return `<section data-track='${escape(JSON.stringify(l.track || []))}'><h2>${escape(title)}</h2><p>${escape(made)}</p>${quick ? `<p>Language model: <b>${escape(quick.words)}</b> (${escape(quick.range)})${all ? `; whole run, acoustics included: ${escape(all.words)} (first round)` : ""}</p>` : ""}
-        <audio controls src="data:audio/wav;base64,${l.wav}"></audio>${map ? `<div class="map" data-left="${left}" data-span="${span * map.width * (1 - map.gutter) / (map.width * (1 - map.gutter) - 12)}"><img alt="Attention, passes and spectrogram of ${escape(title)}" src="${map.canvas.toDataURL()}"><i></i></div>` : ""}<p class="quiet">${escape([...(l.warnings || []), conditions].join(" · "))}</p></section>`;
+        <audio controls src="data:audio/wav;base64,${l.wav}"></audio>${map ? `<div class="map" data-left="${left}" data-span="${span * map.width * (1 - map.gutter) / (map.width * (1 - map.gutter) - 12)}"><img alt="Attention, passes and spectrogram of ${escape(title)}" src="${map.canvas.toDataURL()}"><i></i></div>` : ""}<p class="quiet">${escape([...(l.warnings || []), ...(map ? heads(l) : []), conditions].join(" · "))}</p></section>`;
     });
     const script = `const all=[...document.querySelectorAll("section")].map(e=>({a:e.querySelector("audio"),m:e.querySelector(".map"),k:JSON.parse(e.dataset.track)}));
 const at=(p,f,t,x)=>{for(let i=1;i<p.length;i++)if(x<=p[i][f])return p[i-1][t]+(p[i][f]>p[i-1][f]?(x-p[i-1][f])/(p[i][f]-p[i-1][f]):0)*(p[i][t]-p[i-1][t]);return p.length?p[p.length-1][t]:x};

@@ -74,7 +74,7 @@
   };
   TTSD.mounts.figures = (root) => {
     root.className = "figures-view";
-    const place = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Figures of all lanes" }), more = h("p", { class: "quiet", hidden: true }, "More lanes to the right: swipe the table sideways →"), own = h("div", { class: "own" }), charts = h("div", { class: "card charts" });
+    const place = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Figures of all lanes" }), more = h("p", { class: "quiet", hidden: true }, "More lanes to the right: scroll the table sideways →"), own = h("div", { class: "own" }), charts = h("div", { class: "card charts" });
     const trade = h("div", { class: "own" });
     root.append(more, place, charts, own, trade);
     const draw = TTSD.charts(charts);
