@@ -5,6 +5,7 @@ voices and recorded runs that ship."""
 from __future__ import annotations
 
 import os
+import random
 import re
 from pathlib import Path
 
@@ -31,6 +32,11 @@ TYPES_MEANWHILE = """() => {
         field.dispatchEvent(new Event("input", { bubbles: true }));
     }).observe(says, { childList: true });
 }"""
+SPEED = r"as fast|\d+\.\d\d times (?:faster|slower)"
+VERDICTS = """all => all.map((speed) => {
+    const { words, range, kind } = TTSD.count.model({ speed });
+    return [words, range, kind];
+})"""
 SHOTS = os.environ.get("TTS_DEMO_SHOTS")  # a folder: pictures of every screen to look at
 
 
@@ -120,6 +126,8 @@ def test_8_a_first_visitor_is_led_through_the_recorded_run_and_may_skip_it(page)
         captions.append(page.inner_text(".tour .caption"))
         box = page.locator(".tour").bounding_box()
         assert 0 <= box["y"] < 300  # in sight whatever it points at
+        if card := page.query_selector(".lane:has(.toured)"):
+            assert card.query_selector("h3").bounding_box()["y"] >= box["y"] + box["height"]
     for word in ("One pass is", "The map", "KV cache", "Your turn"):
         assert sum(word in caption for caption in captions) == 1
     assert len(set(captions)) == len(captions)
@@ -152,13 +160,81 @@ def test_1_lanes_stand_side_by_side_and_can_be_pinned_removed_and_laid_beside(sp
 def test_2_what_no_load_moves_comes_first_then_speed_with_its_spread(spoken):
     for lane in lanes(spoken)[1:]:
         card = spoken.inner_text(f"[data-id='{lane['id']}'] .figures")
-        places = [card.index(w) for w in ("Passes of the model", "Tokens a pass", "KV bytes per second", "Speed")]
+        places = [
+            card.index(w) for w in ("Passes of the model", "Tokens a pass", "KV bytes per second", "Language model")
+        ]
         assert places == sorted(places)
-        assert re.search(r"(as fast|times (faster|slower))\n\d\.\d\d to \d+\.\d\d in [2-5] rounds", card), card
+        said = re.search(rf"({SPEED})\n\d\.\d\d to \d+\.\d\d times (as fast|faster|slower) in [2-5] rounds", card)
+        whole = re.search(rf"whole run, acoustics included: ({SPEED}) \(first round\)", card)
+        assert said and whole, card
+        told = spoken.evaluate("id => TTSD.count.told(TTSD.board.get(id))", lane["id"])  # in the tour and after a vote
+        assert told == f"language model {said[1]}, whole run {whole[1]}"
     seconds = spoken.evaluate(
         "[...document.querySelectorAll('.figures')].map(e => e.innerText.match(/up to ([\\d.]+) s/)[1])"
     )
     assert len(set(seconds)) == 1  # the cache is compared at one second of audio
+
+
+def test_2_speed_in_words_agrees_with_its_range(spoken):
+    draw = random.Random(0)
+    rounds = [sorted(draw.choice((0.5, 0.985, 1.0, 1.03, 1.66, 12)) * draw.uniform(0.96, 1.04) for _ in range(5))
+              for _ in range(300)]  # fmt: skip
+    all_ = [{"times": r[2], "low": r[0], "high": r[-1], "rounds": 5} for r in rounds]
+    for asked, (words, range_, kind) in zip(all_, spoken.evaluate(VERDICTS, all_), strict=True):
+        low, high, end = re.match(r"(\d+\.\d\d) to (\d+\.\d\d) times (as fast|faster|slower) in", range_).groups()
+        same = asked["low"] <= 1 <= asked["high"] or abs(asked["times"] - 1) < 0.02
+        assert end == ("as fast" if same else "faster" if asked["times"] > 1 else "slower")
+        assert kind == {"as fast": "same", "faster": "good", "slower": "bad"}[end]
+        assert words == end if same else float(low) <= float(words.split()[0]) <= float(high)
+        assert float(low) <= float(high) and (same or float(high) >= 1)
+    said = {"good": "better", "bad": "worse", "same": "as fast"}
+    table = spoken.evaluate(
+        "TTSD.rows(TTSD.board.lanes()).filter(r => r.name.startsWith('Seconds of the language')).flatMap(r => r.cells)"
+        ".map((c, i) => [c.verdict, TTSD.count.model(TTSD.board.lanes()[i])]).filter(([v]) => v)"
+    )
+    assert len(table) == 2
+    for verdict, quick in table:
+        assert verdict["kind"] == quick["kind"] and verdict["words"].endswith(said[quick["kind"]])
+
+
+def test_2_the_table_says_what_is_better_and_that_it_goes_on_to_the_right(spoken):
+    page = spoken
+    open_tab(page, "Figures")
+    for small in page.locator("table.results tbody th small").all():
+        assert small.is_visible()
+    assert "lower is better" in page.inner_text("table.results")
+    wider = page.evaluate("(e => e.scrollWidth > e.clientWidth)(document.querySelector('#figures .scroll'))")
+    assert page.get_by_text("More lanes to the right").is_visible() == wider
+    assert wider or page.wide > 390
+
+
+def test_2_charts_name_unit_and_second_and_nothing_runs_over_anything(spoken):
+    page = spoken
+    open_tab(page, "Figures")
+    page.wait_for_selector("#figures .chart svg")
+    legends = page.locator(".charts .chart:first-child .legend span").all_inner_texts()
+    seconds = [re.search(r"(MB|kB|B) at (\d+\.\d) s$", words)[2] for words in legends]
+    assert len(seconds) == 3 and len(set(seconds)) == 1
+    dashes = page.evaluate(
+        "[...document.querySelectorAll('.charts .chart')].map(c => ['.key path', ':scope > svg path.line'].map(which =>"
+        " [...c.querySelectorAll(which)].map(e => getComputedStyle(e).strokeDasharray)))"
+    )
+    assert all(key == line and len(set(key)) == 3 for key, line in dashes)
+    page.evaluate(
+        "() => { const place = document.createElement('div'); place.id = 'bars'; place.className = 'own';"
+        " place.style.width = '280px'; document.querySelector('#figures').append(place);"
+        " TTSD.plot(place, {kind: 'bars', title: 'Chunk sizes', x: ['2', '4'], y: [1, 5900], unit: ''}, 1, 'A'); }"
+    )
+    page.wait_for_selector("#bars rect")
+    assert page.locator("#bars text").all_text_contents() == ["2 tokens", "1 chunk", "4 tokens", "5900 chunks"]
+    apart = "(e => { const r = [...e.querySelectorAll('rect')].pop().getBoundingClientRect(),"
+    apart += " t = [...e.querySelectorAll('text')].pop().getBoundingClientRect(), s = e.getBoundingClientRect();"
+    apart += " return r.right <= t.left && t.right <= s.right; })(document.querySelector('#bars svg'))"
+    assert page.evaluate(apart)
+    page.evaluate("document.querySelector('#bars').remove()")
+    trade = page.locator("#figures .chart").last.inner_text()
+    assert METHODS["tldr"].title in trade and "over the baseline's, lower is better" in trade
+    assert not re.search(r"\b(tldr|dcar|qtts|chunk range)\b", trade)
 
 
 def test_3_a_lane_says_what_made_it_whatever_the_form_says_now_and_after_a_reload(spoken):
@@ -219,12 +295,15 @@ def test_7_maps_charts_and_the_comparison_are_saved_with_their_conditions(spoken
         drawn = saved(page, button).read_text(encoding="utf-8")
         for word in ("seed 1", FIRST, "toy stack", "checkpoint", "Seven jazzy"):
             assert word in drawn, (button, word)
+        assert "<path" in drawn if button.startswith("Charts") else "Attention map: clearest heads" in drawn
     for button in ("Charts (PNG)", "Map of Token by token (PNG)"):
         data = saved(page, button).read_bytes()
         assert data[:8] == b"\x89PNG\r\n\x1a\n" and int.from_bytes(data[16:20], "big") > 600
         if SHOTS:
             (Path(SHOTS) / f"{button.split()[0]}-{page.name}.png").write_bytes(data)
     whole = saved(page, "Save as one page (HTML)").read_text(encoding="utf-8")
+    for word in ("lower is better", "higher is better", "of its baseline, ", "Language model: <b>", "clearest heads"):
+        assert word in whole
     assert whole.count("<audio") == 3 and not re.search(r"https?:(?!//www\.w3\.org/)", whole)
 
 
