@@ -189,7 +189,10 @@ def test_words_that_attention_never_came_to_are_named():
     cut = whole.weights.copy()
     cut[:, :, :, 3:] = 0  # the second word is never looked at
     cut[:, :, 4:, 1] = 1
-    assert plots.unread(dataclasses.replace(whole, weights=cut)) == [1]
+    missing = dataclasses.replace(whole, weights=cut)
+    assert plots.unread(missing) == [1]
+    maps = [plots.lane_map(dataclasses.replace(make_lane(), attention=missing, stopped=s)) for s in (False, True)]
+    assert [m["unread"] for m in maps] == [[1], []]  # who stops a run wants it shorter
     assert plots.unread(dataclasses.replace(whole, weights=cut, words=())) == []
 
 
@@ -297,6 +300,7 @@ def test_a_form_is_checked_whole():
         ({"seed": "x"}, "seed"),
         ({"temperature": 9}, "^Temperature must lie"),
         ({"top_k": True}, "^Top k must be"),
+        ({"top_k": 0.333}, "^Top k must be a whole number"),
     ):
         with pytest.raises(UserError, match=word):
             controls.Form.parse({**FORM, **bad}, 5.0)

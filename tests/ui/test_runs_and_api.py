@@ -29,7 +29,8 @@ from tts_demo.methods import METHODS
 from tts_demo.methods.base import Options, dial
 from tts_demo.methods.baseline import Baseline
 from tts_demo.ui import build_app
-from tts_demo.ui.run import rounds
+from tts_demo.ui.page import views, voices
+from tts_demo.ui.run import rounds, session, words
 from tts_demo.ui.service import Limits
 
 
@@ -230,12 +231,43 @@ def test_judges_listen_when_asked_and_compare_only_the_same_voice(methods, tmp_p
     voice, other = voice_file(tmp_path), voice_file(tmp_path, 4.0)
     _, takes = drain(act, "ann", form(voice))
     ids = [takes[0].lane_id(i) for i in range(2)]
-    told = board(act, [act.views.listen(takes, ids, form(voice))], numbered=False)
+    begun, done = act.views.listen(takes, ids, form(voice, voice="Maya"))  # whatever voice is chosen by now
+    told = board(act, [done], numbered=False)
+    assert "Listening to 2 lanes" in status(act, begun) and "Checked 2 lanes.<" in status(act, done)
     assert [one["id"] for one in told] == ids
     assert told[1]["figures"] == {"heard": "hello their", "wer": 0.5, "similarity": 1.0}
-    told = board(act, [act.views.listen(takes, ids, form(other))], numbered=False)
-    assert "similarity" not in told[1]["figures"]
-    assert "no longer has" in status(act, act.views.listen(takes, ["gone.0"], form(voice)))
+    for gone in (form(other), None):
+        *_, done = act.views.listen(takes, ids, gone)
+        (_, figures) = board(act, [done], numbered=False)
+        assert "similarity" not in figures["figures"] and "not here any more" in status(act, done)
+    (refused,) = act.views.listen(takes, ["gone.0"], form(voice))
+    assert "no longer has" in status(act, refused)
+
+
+def test_a_recorded_run_is_compared_with_its_bundled_voice(methods):
+    known = voices.at_hand(None)
+    for stem in views.recorded().values():
+        made = [lane.made for lane in session.load(voices.ASSETS / "runs" / stem).lanes]
+        assert all(known[m.voice_hash] == voices.example(m.voice).path for m in made)
+
+
+def test_an_example_voice_brings_its_transcript_to_the_page_as_to_programs(methods, monkeypatch):
+    stack, heard = ToyStack(), []
+    encode = stack.encode_prompt
+    monkeypatch.setattr(stack, "encode_prompt", lambda *a: (heard.append(a[2]), encode(*a))[1])
+    _, act = page(stack)
+    example = voices.examples()[0]
+    drain(act, "ann", form("", voice=example.name, prompt_text="Not this."))
+    assert example.text and heard == [example.text]
+
+
+def test_a_lane_says_what_was_changed(methods, tmp_path):
+    _, act = page(ToyStack(), max_seconds=4)
+    _, (usual,) = drain(act, "ann", form(voice_file(tmp_path), max_seconds=4))
+    _, (other,) = drain(act, "ann", form(voice_file(tmp_path), temperature=0.5, top_k=7))
+    changed = ["temperature 0.5 (default 0.7)", "top k 7 (default 50)", "longest speech (s) 1 (default 4)"]
+    assert words.conditions(other.lanes[1], False)[-3:] == changed
+    assert not any("default" in fact for fact in words.conditions(usual.lanes[1], False))
 
 
 def test_another_layer_and_the_zip_are_of_the_lanes_asked_for(methods, tmp_path):

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...config import Sampling, UserError
 from ...methods import METHODS
+from . import voices
 
 PRESET_NAMES = ("Saves most", "Balanced", "Closest to the baseline")  # of passes or of cache, whichever a method saves
 MOST_LANES = 3  # beside the baseline
@@ -80,18 +81,26 @@ class Form:
         if len(lanes) > MOST_LANES:
             raise UserError(f"At most {MOST_LANES} settings can be compared with the baseline in one run.")
         seed, seconds = limits(raw.get("seed"), raw.get("max_seconds"), longest)
+        known = voices.example(word("voice"))
         return cls(
             word("text").strip(),
             word("voice"),
             word("own"),
             raw.get("consent") is True,
-            "" if word("voice") else word("prompt_text").strip(),  # of the visitor's own recording
+            known.text if known else "" if word("voice") else word("prompt_text").strip(),
             tuple(setting(lane, number) for number, lane in enumerate(lanes)),
             seed,
             seconds,
             raw.get("attention") is not False,
             sampling(raw),
         )
+
+    def changed(self, own: Sampling, longest: float) -> list[str]:
+        """What differs from ``own``, the stack's sampling, and from the ``longest`` speech, in the words of the
+        labels."""
+        now = [(label.lower(), getattr(self.sampling, name), getattr(own, name)) for name, label, *_ in SAMPLING]
+        now.append(("longest speech (s)", self.max_seconds, longest))
+        return [f"{label} {value:g} (default {usual:g})" for label, value, usual in now if value != usual]
 
 
 def setting(raw: Any, lane: int | None = None) -> Setting:
@@ -112,6 +121,8 @@ def sampling(raw: Mapping[str, Any]) -> Sampling:
             value = raw.get(f.name, f.default)
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise UserError(f"{f.name} must be a number, not {value!r}.")
+            if isinstance(f.default, int) and value != int(value):
+                raise UserError(f"{f.name} must be a whole number, not {value!r}.")
             values[f.name] = type(f.default)(value)
         return Sampling(**values)
 

@@ -158,7 +158,7 @@ class Handlers:
             path = voices.path_of(raw)
             self.check(form.text, path, form.consent)
             job = self.gate.join(visitor, listened_to(), self._size(form))
-            yield {ui.status: texts.status("Waiting for the device", "busy"), ui.stop: gr.Button(interactive=True)}
+            yield {**self.buttons(True), ui.status: texts.status("Waiting for the device", "busy")}
             for sentence in job.waiting(self.handle):
                 yield {ui.status: texts.status(sentence, "busy")}
             voice = voices.read(path, self.limits, None)
@@ -169,18 +169,16 @@ class Handlers:
             outcome = "stopped" if job.stop.is_set() else "done"
             yield {
                 ui.takes: remember(takes, take),
-                ui.stop: gr.Button(interactive=False),
                 ui.status: texts.status(texts.escape(words.done(take, count)), outcome),
             }
         except (UserError, OSError) as error:
             outcome, said, field = "refused", in_words(error), getattr(error, "field", "")
-            if form and form.prompt_text and "transcript" in said:
+            if form and not form.voice and form.prompt_text and "transcript" in said:
                 field = "prompt-text"
             there = {"kind": "refused", "field": field, "words": said, "lane": getattr(error, "lane", None)}
             yield {  # the time tells a mistake made again from the message before
                 ui.board: message({"messages": [there], "at": time.monotonic()}),
                 ui.status: texts.status(texts.escape(said), "error"),
-                ui.stop: gr.Button(interactive=False),
             }
         finally:
             if job:
@@ -192,6 +190,11 @@ class Handlers:
                 characters=len(form.text) if form else 0,
                 seconds=round(time.monotonic() - started, 2),
             )
+
+    def buttons(self, running: bool = False) -> dict[Any, Any]:
+        """Speak and Stop as they are pressed in turn: the one waits until the run has ended, the other is for it."""
+        speak = gr.Button("Running…" if running else "Speak", interactive=not running)
+        return {self.ui.run: speak, self.ui.stop: gr.Button(interactive=running)}
 
     @staticmethod
     def _size(form: Form) -> float:
@@ -233,7 +236,8 @@ class Handlers:
             live = lives[which]
             if isinstance(event, Heard):
                 notes = list(dict.fromkeys((*voice.notes, *event.notes)))
-                facts = {"prompt_seconds": event.seconds, "notes": notes}
+                changed = form.changed(self.handle.get().sampling, self.limits.max_seconds)
+                facts = {"prompt_seconds": event.seconds, "notes": notes, "changed": changed}
             elif isinstance(event, WarmingUp):
                 yield {ui.status: texts.status(f"Warming up {METHODS[event.method].title}, unheard", "busy")}
             elif isinstance(event, engine.Started):

@@ -96,12 +96,15 @@ def _stage(ui: SimpleNamespace) -> None:
 def _bind(ui: SimpleNamespace, act: Handlers, fill: Inputs, demo: gr.Blocks) -> None:
     shown = [ui.board, ui.takes, ui.status]
     ui.run.click(None, js="() => { TTSD.deck.arm(); TTSD.look(); }", **QUIET)
-    ui.run.click(act.speak, [ui.takes, ui.json], [*shown, ui.mast, ui.stop], js=FORM, show_progress="hidden", **LINE)
+    pressed = [*shown, ui.mast, ui.run, ui.stop]
+    speaking = ui.run.click(act.speak, [ui.takes, ui.json], pressed, js=FORM, show_progress="hidden", **LINE)
+    speaking.then(act.buttons, None, [ui.run, ui.stop], **QUIET)  # however it ended
     ui.stop.click(None, js="() => { TTSD.deck.halt(); }", **QUIET)
     ui.stop.click(act.stop, None, None, **QUIET)
     ui.link.click(None, None, None, js="() => { TTSD.link(); }", **QUIET)
     ui.board.select(act.views.attention_view, ui.takes, ui.board, **QUIET)
-    ui.recorded.input(act.views.open_recorded, ui.recorded, shown, **QUIET)
+    opened = ui.recorded.input(act.views.open_recorded, ui.recorded, shown, **QUIET)
+    opened.then(None, None, ui.recorded, js="() => null", **QUIET)  # so that the same one can be opened again
     ui.listen.click(
         act.views.listen,
         [ui.takes, ui.json, ui.json],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import time
 from typing import Any
 
 from ...runtime import processor
@@ -65,9 +66,11 @@ def facts(stack: Any, state: str) -> list[str]:
 
 
 def status(words: str, kind: str = "idle") -> str:
-    """The one live line of the page. ``kind``: idle, busy, done, stopped, error."""
+    """The one live line of the page. ``kind``: idle, busy, done, stopped, error. The time makes the same words news:
+    meanwhile the browser may have written others."""
     return (
-        f"<p class='status {kind}' role='status' aria-live='polite'><i aria-hidden='true'></i><span>{words}</span></p>"
+        f"<p class='status {kind}' role='status' aria-live='polite' data-at='{time.monotonic()}'>"
+        f"<i aria-hidden='true'></i><span>{words}</span></p>"
     )
 
 

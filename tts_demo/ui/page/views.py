@@ -4,6 +4,8 @@ synthesis."""
 from __future__ import annotations
 
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,9 +34,8 @@ class Views:
         """Maps of another layer or head, for the lanes that are still here."""
         data, messages = event._data or {}, []
         for lane_id, lane in kept(takes, data.get("ids")):
-            if lane.attention:
-                layer, head = str(data.get("layer", plots.CLEAR)), str(data.get("head", "mean"))
-                shown = plots.attention_payload(lane.attention, layer, head)
+            shown = plots.lane_map(lane, str(data.get("layer", plots.CLEAR)), str(data.get("head", "mean")))
+            if shown:
                 messages.append({"kind": "map", "id": lane_id, "attention": shown})
         return {self.ui.board: message({"messages": messages})}
 
@@ -48,24 +49,28 @@ class Views:
             take = load(voices.ASSETS / "runs" / stem)
         except UserError as error:
             return {self.ui.status: texts.status(texts.escape(str(error)), "error")}
-        return {
-            self.ui.board: message({"messages": [{"kind": "show", "lanes": plots.payload(take), "first": first}]}),
-            self.ui.takes: [take],
-            self.ui.status: texts.status(f"Recorded, not run here: {texts.escape(take.recorded)}.", "done"),
-        }
+        # the time tells an opening from the one before; the board says in the status line what it shows
+        shown = {"kind": "show", "lanes": plots.payload(take), "first": first}
+        return {self.ui.board: message({"messages": [shown], "at": time.monotonic()}), self.ui.takes: [take]}
 
-    def listen(self, takes: list[Take], ids: Any, form: Any) -> dict[Any, Any]:
-        """Let the recognisers and the voice judge listen to the lanes on the board."""
+    def listen(self, takes: list[Take], ids: Any, form: Any) -> Iterator[dict[Any, Any]]:
+        """Let the recognisers and the voice judge listen to the lanes on the board, each beside its own voice."""
         found = kept(takes, ids)
         if not found:
-            return {self.ui.status: texts.status(GONE, "error")}
-        path = voices.path_of(form)
-        messages = []
+            yield {self.ui.status: texts.status(GONE, "error")}
+            return
+        count = f"{len(found)} lane{'s' * (len(found) > 1)}"
+        yield {self.ui.status: texts.status(f"Listening to {count}", "busy")}
+        known, heard = voices.at_hand(form), {}
         for lane_id, lane in found:
-            same = bool(path and lane.made.voice_hash and voices.fingerprint(path) == lane.made.voice_hash)
-            heard = self.ears.score(lane, voices.read(path, self.limits) if same else None)
-            messages.append({"kind": "figures", "id": lane_id, "figures": heard})
-        return {self.ui.board: message({"messages": messages})}
+            path = known.get(lane.made.voice_hash)
+            heard[lane_id] = self.ears.score(lane, voices.read(path, self.limits) if path else None)
+        said = unheard(list(heard.values()), all(lane.made.voice_hash in known for _, lane in found))
+        messages = [{"kind": "figures", "id": i, "figures": figures} for i, figures in heard.items()]
+        yield {
+            self.ui.board: message({"messages": messages, "at": time.monotonic()}),
+            self.ui.status: texts.status(" ".join((f"Checked {count}.", *said)), "done"),
+        }
 
     def wav(self, lane: Lane) -> str:
         """The lane as a WAV file in Gradio's cache."""
@@ -79,6 +84,18 @@ class Views:
         with tempfile.TemporaryDirectory() as folder:
             path = export([lane for _, lane in found], Path(folder) / "lanes.zip")
             return save_bytes_to_cache(path.read_bytes(), path.name, self.ui.file.GRADIO_CACHE)
+
+
+def unheard(heard: list[dict[str, Any]], voices_there: bool) -> list[str]:
+    """Why figures are missing among ``heard``, a sentence each."""
+    said = []
+    if any("wer" not in figures for figures in heard):
+        said.append("Words were not checked: this machine has no recogniser.")
+    if not voices_there:
+        said.append("Where the voice has no figure, its recording is not here any more.")
+    elif any(figures.get("similarity") is None for figures in heard):
+        said.append("Voices were not compared where the speech is too short, or no judge is installed.")
+    return said
 
 
 def kept(takes: list[Take], ids: Any) -> list[tuple[str, Lane]]:

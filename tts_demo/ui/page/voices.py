@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from dataclasses import dataclass
@@ -37,6 +38,10 @@ def examples() -> list[Example]:
         return []
     rows = json.loads(listing.read_text(encoding="utf-8"))
     return [Example(r["name"], folder / r["file"], r["text"], r.get("licence", ""), r.get("about", "")) for r in rows]
+
+
+def example(name: str) -> Example | None:
+    return next((e for e in examples() if e.name == name), None)
 
 
 def texts() -> list[str]:
@@ -100,6 +105,14 @@ def uploaded(path: str) -> Path:
     return place
 
 
+def at_hand(form: Any) -> dict[str, Path]:
+    """Fingerprint -> file of every voice that a lane can be compared with: the bundled ones, and the visitor's own."""
+    found = [e.path for e in examples()]
+    with contextlib.suppress(UserError):
+        found.append(uploaded((form or {}).get("own")))
+    return {fingerprint(path): path for path in found}
+
+
 def words(recording: audio.Recording) -> str:
     """What was done to a voice, for the page."""
     return " ".join((f"{recording.seconds:.1f} s of speech, silence at the ends taken off.", *recording.notes))
@@ -111,7 +124,6 @@ def path_of(form: Any) -> str | None:
     name, own = (form.get(k) if isinstance(form, dict) else None for k in ("voice", "own"))
     if not name:
         return str(uploaded(own)) if own else None
-    example = next((e for e in examples() if e.name == name), None)
-    if example is None:
-        raise UserError(f"There is no example voice called {name!r} here; pick another.")
-    return str(example.path)
+    if known := example(name):
+        return str(known.path)
+    raise UserError(f"There is no example voice called {name!r} here; pick another.")

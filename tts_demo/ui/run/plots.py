@@ -84,6 +84,13 @@ def attention_payload(attention: Attention, layer: str = CLEAR, head: str = "mea
     }
 
 
+def lane_map(lane: Lane, layer: str = CLEAR, head: str = "mean") -> dict[str, Any] | None:
+    """The map of a finished lane; None without attention. Of one stopped on purpose no word counts as missing."""
+    if not lane.attention:
+        return None
+    return attention_payload(lane.attention, layer, head) | ({"unread": []} if lane.stopped else {})
+
+
 def word_spans(words: tuple[str, ...]) -> list[list[Any]]:
     """[first token, last token, word] of every written word, in order."""
     spans: list[list[Any]] = []
@@ -159,7 +166,7 @@ def lane_payload(lane: Lane, lane_id: str, take_id: str, recorded: str = "") -> 
         "figures": {k: v for k, v in lane.metrics.items() if isinstance(v, (int, float, str)) and k != "method_stats"},
         "gain": round(blind.gain(lane.audio, lane.sample_rate), 4),
         "track": track(lane),
-        "attention": attention_payload(lane.attention) if lane.attention else None,
+        "attention": lane_map(lane),
         "own": own_plots(lane),
     }
 

@@ -37,7 +37,7 @@ TRIES = 4  # of an example voice
 SENTENCE = "The river was calm that evening, and the light on the water turned slowly from gold to grey."
 
 
-def made_of(stack: Any, request: Request, voice: str, prompt: Any) -> session.Made:
+def made_of(stack: Any, request: Request, voice: str, prompt: Any, voice_hash: str) -> session.Made:
     """What a recorded lane was made of, the machine included."""
     facts = {
         "device": str(stack.device),
@@ -50,10 +50,12 @@ def made_of(stack: Any, request: Request, voice: str, prompt: Any) -> session.Ma
         "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__.split('+')[0]}",
     }
     plain = dataclasses.asdict(request.sampling)
-    return session.Made(request.text, voice, request.seed, plain, request.max_seconds, facts)
+    return session.Made(request.text, voice, request.seed, plain, request.max_seconds, facts, voice_hash)
 
 
-def spoken(stack: Any, requests: list[Request], voice: str, most: int = MOST) -> tuple[session.Lane, ...]:
+def spoken(
+    stack: Any, requests: list[Request], voice: str, most: int = MOST, voice_hash: str = ""
+) -> tuple[session.Lane, ...]:
     """The requests in rounds of turns, each as the lane that the page would have made. Everything speaks once before,
     so that nothing recorded is cold."""
     for request in requests:
@@ -65,7 +67,7 @@ def spoken(stack: Any, requests: list[Request], voice: str, most: int = MOST) ->
             s = event.snapshot
             curves[which].append((s.audio_seconds, s.rtf, s.kv_bytes_total))
         elif isinstance(event, engine.Done):
-            made = made_of(stack, request, voice, request.prompt)
+            made = made_of(stack, request, voice, request.prompt, voice_hash)
             title = METHODS[request.method].title
             lanes[which] = session.lane_from(event, title, request, made, stack.sample_rate, curves[which])
         elif isinstance(event, Round) and event.number > 1:
@@ -93,7 +95,7 @@ def record_runs(
     for number, (title, methods) in enumerate(listed, 1):
         base = Request(text, prompt, "baseline", METHODS["baseline"].Options(), Sampling(), seed, max_seconds, True)
         asked = [base, *(dataclasses.replace(base, method=m, options=METHODS[m].Options()) for m in methods)]
-        lanes = spoken(stack, asked, voice.name)
+        lanes = spoken(stack, asked, voice.name, voice_hash=voices.fingerprint(voice.path))
         stem = out / f"{number}-{'-'.join(methods)}"
         lanes = tuple(slim(lane) for lane in lanes)
         session.save(session.Take(stem.name, lanes, title), stem)

@@ -30,6 +30,7 @@ def conditions(lane: Lane, recorded: bool) -> list[str]:
         f"{c.get('processor') or c.get('device', '?')}, {c.get('dtype', '?')}",
         f"checkpoint {str(c.get('checkpoint_hash', '?'))[:10]}",
         f"prompt {c.get('prompt_seconds', 0):.1f} s",
+        *c.get("changed", ()),  # of sampling and length
     ]
     if c.get("cold"):
         facts.append("first run after loading: do not quote its times")
