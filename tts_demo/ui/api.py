@@ -61,7 +61,7 @@ class Endpoints:
 
         Args:
             text: English text to speak.
-            voice: recording of the voice to copy, one to eight seconds are used.
+            voice: recording of the voice to copy, at least a second; of a long one ten seconds are used.
             consent: true when it is your own voice or you have the speaker's permission; required.
             method: baseline, tldr, dcar, qtts, compressed or ssd; see /methods.
             options: the method's options, for example {"patch_size": 4}; empty for its defaults.
@@ -95,7 +95,7 @@ class Endpoints:
 
         Args:
             text: English text to speak.
-            voice: recording of the voice to copy, one to eight seconds are used.
+            voice: recording of the voice to copy, at least a second; of a long one ten seconds are used.
             consent: true when it is your own voice or you have the speaker's permission; required.
             method: tldr, dcar, qtts, compressed or ssd; see /methods.
             options: the method's options, for example {"tolerance": 0.4}; empty for its defaults.

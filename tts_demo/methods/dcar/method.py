@@ -28,8 +28,8 @@ class DcarOptions(Options):
     chunk_range: str = dial(
         "2,3,4",
         "Chunk sizes",
-        "How many tokens a step may emit: 2,3,4 (a trained policy chooses), free (1 to 7), 3 (always 3), or "
-        "random:2,3,4 (chosen at random).",
+        "How many tokens a step may emit. 3: always three; 3,4: three or four, as a trained policy chooses; free: any "
+        "from 1 to 7, as it chooses; random:3,4: three or four, by chance.",
     )
 
     def __post_init__(self) -> None:

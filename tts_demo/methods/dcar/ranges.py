@@ -25,8 +25,8 @@ class ChunkRange:
         parts = [str(size) for size in range(1, LONGEST + 1)] if sizes == "free" else sizes.split(",")
         if not all(part in "1234567" and len(part) == 1 for part in parts):
             raise UserError(
-                f"chunk_range must be a chunk size from 1 to {LONGEST} (3), several (2,3,4), free, "
-                f"or random:2,3,4, not {word!r}."
+                f"chunk_range must be a number from 1 to {LONGEST} such as 3, several such as 2,3,4, the word free, "
+                f"or random: and several such as random:2,3,4, not {word!r}."
             )
         chosen = tuple(sorted({int(part) for part in parts}))
         return cls(chosen, "fixed" if len(chosen) == 1 else "random" if random else "policy")
