@@ -337,16 +337,16 @@ def test_10_speak_is_in_the_first_screen_and_a_mistake_is_told_in_its_place(spok
     box = page.locator("#run").bounding_box()
     assert 0 <= box["y"] and box["y"] + box["height"] <= page.viewport_size["height"]
 
-    def half_a_token():
+    def nine_tokens():
         page.check("#consent")
-        page.click(".lane-tab .pick[data-lane='0']")
-        page.fill("#dial-patch_size", "4.5")
+        choose(page, "dcar")
+        page.fill("#dial-chunk_range", "9")
 
     for fill, field, words in (
         (lambda: page.fill("#text", "  "), "text", "There is no text yet"),
         (lambda: page.fill("#text", "   "), "text", "There is no text yet"),  # once more
         (lambda: page.fill("#text", "Words."), "consent", "your own voice"),
-        (half_a_token, "dial-patch_size", "Patch size must be a whole number"),
+        (nine_tokens, "dial-chunk_range", "Chunk sizes must be a number from 1 to 7"),
     ):
         fill()
         page.click("#run")
@@ -356,5 +356,5 @@ def test_10_speak_is_in_the_first_screen_and_a_mistake_is_told_in_its_place(spok
         below = page.locator("#refused").bounding_box()["y"] - page.locator(f"#{field}").bounding_box()["y"]
         assert 0 < below < 130, field
         shot(page, f"refused-{field}")
-    page.fill("#dial-patch_size", "4")
+    page.fill("#dial-chunk_range", "3,4")
     assert not page.query_selector("#refused")  # gone once something is changed

@@ -10,6 +10,15 @@ window.TTSD = window.TTSD || {};
   TTSD.s = (tag, attrs, ...kids) => put(document.createElementNS("http://www.w3.org/2000/svg", tag), attrs, kids);
   TTSD.button = (words, attrs, act) => { const b = TTSD.h("button", { type: "button", ...attrs }, words); b.onclick = act; return b; };
 
+  TTSD.refocus = (box, build) => {               // what is built anew keeps the focus: on the same ``data-key``, or on what stood next to one that is gone
+    const keys = () => [...box.querySelectorAll("[data-key]")], old = keys().map((e) => e.dataset.key), at = old.indexOf(document.activeElement.dataset.key);
+    build();
+    if (at < 0) return;
+    const now = new Map(keys().map((e) => [e.dataset.key, e])), next = [...old.slice(at), ...old.slice(0, at).reverse()].find((k) => now.has(k));
+    if (!next) box.tabIndex = -1;
+    (next ? now.get(next) : box).focus();
+  };
+
   TTSD.raw = (b64) => { const text = atob(b64 || ""), out = new Uint8Array(text.length); for (let i = 0; i < text.length; i++) out[i] = text.charCodeAt(i); return out; };
   TTSD.floats = (bytes) => {     // 16-bit PCM -> -1..1
     const ints = new Int16Array(bytes.buffer, bytes.byteOffset, bytes.length >> 1), out = new Float32Array(ints.length);

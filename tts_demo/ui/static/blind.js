@@ -11,7 +11,7 @@
     let order = null, heard = { A: 0, B: 0 }, voted = null, last = null, round = 0;
     root.className = "card blind";
     const words = h("p", { class: "lead" }), votesRow = h("div", { class: "votes" }), reveal = h("p", { class: "reveal", role: "status" }), tally = h("div", { class: "tally" });
-    const start = TTSD.button("Start a blind test", { class: "start" }, () => begin()), leave = TTSD.button("End the test", { class: "small" }, () => finish());
+    const start = TTSD.button("Start a blind test", { class: "start" }, () => { begin(); buttons.A.focus(); }), leave = TTSD.button("End the test", { class: "small" }, () => { finish(); start.focus(); });
     const buttons = {}, bars = {}, row = h("div", { class: "ab" });
     for (const k of ["A", "B"]) {
       bars[k] = h("i", { class: "bar" });
@@ -58,12 +58,14 @@
     const finish = () => { order = null; voted = null; reveal.textContent = ""; deck.matched = false; deck.quiet(); refresh(); };
     const vote = (k) => {
       if (!order || voted || cast[k].disabled) return;
+      const at = root.contains(document.activeElement);
       voted = k;
       const of = (id) => TTSD.board.get(id), name = (l) => `${l.title}${l.dials ? ` (${l.dials})` : ""}`, fact = (l) => [name(l), TTSD.count.told(l)].filter(Boolean).join(", ");
       const a = of(order.A), b = of(order.B), better = k === "0" ? null : of(order[k]), worse = k === "0" ? null : of(order[k === "A" ? "B" : "A"]);
       keep([...votes(), { A: name(a), B: name(b), won: better ? name(better) : "same", lost: worse ? name(worse) : "same", text: a.made.text, at: new Date().toISOString() }]);
       reveal.textContent = `A was ${fact(a)}. B was ${fact(b)}.`;
       deck.matched = false; deck.quiet(); count(); refresh();
+      if (at) start.focus();     // what had the focus is gone
     };
     const count = () => {
       const all = votes(), by = new Map();
@@ -90,6 +92,9 @@
       return false;
     };
     TTSD.board.on(() => { if (order && !(TTSD.board.get(order.A) && TTSD.board.get(order.B))) finish(); else refresh(); });
+    new ResizeObserver(() => {   // who goes to another tab sees names there: that round is no longer blind
+      if (order && !voted && !root.offsetParent) setTimeout(() => { finish(); reveal.textContent = "The round ended when you left this tab."; });
+    }).observe(root);
     count(); refresh();
   };
 })();

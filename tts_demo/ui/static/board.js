@@ -2,7 +2,7 @@
 (() => {
   const { h, deck, store } = TTSD;
   const MOST = 6, listeners = [], pending = new Map(), slots = new Map();
-  let shown = [], before = [], pinned = new Set(), current = null, seq = 0, lost = 0;
+  let shown = [], before = [], pinned = new Set(), current = null, seq = 0, lost = 0, crowded = 0;
   const get = (id) => pending.get(id) || store.get(id);
   const tell = () => listeners.forEach((f) => f());
   const slot = (id) => {         // a colour that no other lane on the board has; the baseline's is 0
@@ -16,17 +16,23 @@
   const keep = () => store.note("board", { shown: shown.filter((id) => store.get(id)), pinned: [...pinned] });
   const stand = (ids) => {
     for (const id of [...slots.keys()]) if (!ids.includes(id)) slots.delete(id);
-    shown = ids.slice(0, MOST);
+    shown = ids.slice(0, MOST); crowded = ids.length - shown.length;
     shown.forEach(slot);
     deck.stand(shown);
     for (const id of shown) { const lane = store.get(id); if (lane && !pending.has(id) && (!deck.tracks[id] || !deck.tracks[id].complete)) deck.load(id, lane); }
     keep(); tell();
   };
+  const describe = () => {       // the status line says what stands here, unless a run is saying how it goes on
+    const line = document.querySelector("#status .status"), [first] = board.lanes();
+    if (!line || line.classList.contains("busy")) return;
+    line.className = `status ${first ? "done" : "idle"}`;
+    line.querySelector("span").textContent = !first ? "The board is empty. Press Speak, or open an earlier run." : first.recorded ? `Recorded, not run here: ${first.recorded}.` : "An earlier run, kept in this browser.";
+  };
   const board = TTSD.board = {
     on: (f) => listeners.push(f), get, slot,
     ids: () => [...shown], lanes: () => shown.map(get).filter(Boolean),
     pinned: (id) => pinned.has(id), older: (id) => !!current && get(id) && get(id).take !== current,
-    remove(id) { pinned.delete(id); pending.delete(id); stand(shown.filter((k) => k !== id)); },
+    remove(id) { pinned.delete(id); pending.delete(id); stand(shown.filter((k) => k !== id)); if (!shown.length) describe(); },
     pin(id) { if (pinned.has(id)) pinned.delete(id); else pinned.add(id); keep(); tell(); },
     lay(ids) {                   // earlier lanes beside what stands there
       const more = ids.filter((id) => store.get(id) && !shown.includes(id));
@@ -35,7 +41,7 @@
       stand([...shown, ...more]);
       return "";
     },
-    replace(ids) { pinned = new Set(); stand(ids.filter((id) => store.get(id))); },
+    replace(ids) { pinned = new Set(); stand(ids.filter((id) => store.get(id))); describe(); },
     lost: () => lost, view: () => null,
   };
 
@@ -45,8 +51,7 @@
       before = shown.filter((id) => store.get(id));
       pending.clear();
       m.lanes.forEach((l) => pending.set(l.id, { ...l, figures: {}, curve: [], note: "waiting" }));
-      const stay = shown.filter((id) => pinned.has(id) && store.get(id));
-      stand([...m.lanes.map((l) => l.id), ...stay.slice(0, MOST - m.lanes.length)]);
+      stand([...m.lanes.map((l) => l.id), ...shown.filter((id) => pinned.has(id) && store.get(id))]);
     },
     start(m) { const l = pending.get(m.id); if (!l) return; l.note = "speaking"; l.expected = m.length; deck.open(m.id, m.sr, m.length); tell(); },
     chunk(m) {
@@ -76,9 +81,10 @@
     map(m) { const l = store.get(m.id); if (l) { l.attention = { ...m.attention, view: Date.now() }; tell(); } },
     show(m) {                    // a recorded take; on arrival what this browser keeps goes before it
       m.lanes.forEach((l) => { if (!store.get(l.id) || store.get(l.id).wav !== l.wav) store.put(l); });
-      if (m.first && shown.length) { tell(); return; }
+      if (m.first && shown.length) { describe(); tell(); return; }
       pinned = new Set([...pinned].filter((id) => shown.includes(id)));
       stand([...m.lanes.map((l) => l.id), ...shown.filter((id) => pinned.has(id) && !m.lanes.some((l) => l.id === id))]);
+      describe();
     },
   };
   board.receive = (m) => {
@@ -103,13 +109,21 @@
     const bar = h("div", { class: "map-bar" }, h("b", {}, "Attention and passes"), scale, legend, h("span", { class: "grow" }), layers, heads, sounds, zoom);
     const empty = h("p", { class: "quiet empty card" }, "Lanes appear here: each with its sound, its figures, and which part of the text it looked at while it spoke.");
     const options = (select, rows, value) => { const now = JSON.stringify(rows); if (select.dataset.rows !== now) { select.dataset.rows = now; select.replaceChildren(...rows.map(([v, w]) => h("option", { value: v }, w))); } select.value = value; };
+    const room = h("p", { class: "quiet", role: "status" });
+    const remove = (id) => {       // the focus goes to the lane that comes up in its place
+      const at = shown.indexOf(id);
+      board.remove(id);
+      const card = cards.get(shown[Math.min(at, shown.length - 1)]), next = card ? card.root.querySelector("[aria-label^=Remove]") : document.getElementById("run");
+      if (next) next.focus({ preventScroll: true });
+    };
     const draw = () => {
+      room.textContent = crowded ? `${crowded} pinned ${crowded > 1 ? "lanes have" : "lane has"} made room: at most ${MOST} stand side by side. Earlier runs has ${crowded > 1 ? "them" : "it"}.` : "";
       const all = board.lanes(), done = all.filter(TTSD.count.done), maps = all.filter((l) => l.attention);
       look.span = Math.max(0.5, ...done.map((l) => l.seconds), ...maps.map((l) => Math.max(l.seconds, TTSD.count.done(l) ? 0 : l.expected))); look.peak = Math.max(1e-6, ...maps.map((l) => l.attention.peak));
       const second = TTSD.count.common(all);
       for (const [id, card] of cards) if (!shown.includes(id)) { card.close(); card.root.remove(); cards.delete(id); }
       for (const l of all) {
-        if (!cards.has(l.id)) cards.set(l.id, TTSD.laneCard(l.id, { pin: board.pin, remove: board.remove, scrolled: (id, px) => { for (const [k, c] of cards) if (k !== id) c.scrollTo(px); } }));
+        if (!cards.has(l.id)) cards.set(l.id, TTSD.laneCard(l.id, { pin: board.pin, remove, scrolled: (id, px) => { for (const [k, c] of cards) if (k !== id) c.scrollTo(px); } }));
         cards.get(l.id).show({ lane: l, look: { ...look }, slot: slot(l.id), pinned: board.pinned(l.id), older: board.older(l.id), second, note: l.note || "" });
       }
       all.forEach((l, i) => { const e = cards.get(l.id).root; if (lanes.children[i] !== e) lanes.insertBefore(e, lanes.children[i] || null); });
@@ -122,7 +136,7 @@
       options(heads, [["mean", "Mean of all heads"], ...count(wide, "Head")], head);
       layers.hidden = deep < 2; heads.hidden = wide < 2 || layer === "clear";
     };
-    root.append(bar, empty, lanes);
+    root.append(room, bar, empty, lanes);
     board.view = (id) => cards.has(id) ? cards.get(id).view() : null;
     board.on(draw);
     deck.on((kind, m) => { for (const card of cards.values()) card.tell(kind, m); });
@@ -144,19 +158,19 @@
     const said = h("p", { class: "quiet", role: "status" });
     const list = h("div", {});
     root.append(h("p", { class: "quiet" }, "Runs are kept in this browser only. Lay lanes of an earlier run beside what is on the board: each keeps its own conditions."), said, list);
-    const fill = () => {
+    const fill = () => TTSD.refocus(list, () => {
       const takes = new Map();
       for (const l of store.lanes()) takes.set(l.take, [...(takes.get(l.take) || []), l]);
       const rows = [...takes.values()].reverse().map((lanes) => {
         const ids = lanes.map((l) => l.id), first = lanes[0];
         return h("section", { class: "take" }, h("h4", {}, first.recorded ? `Recorded: ${first.recorded}` : new Date(first.when).toLocaleString()), h("p", { class: "quiet" }, TTSD.madeWords(first).join(" · ")),
           h("ul", {}, ...lanes.map((l) => h("li", {}, h("span", {}, `${l.title}${l.dials ? ` (${l.dials})` : ""}, ${l.seconds.toFixed(1)} s`),
-            shown.includes(l.id) ? h("span", { class: "tag" }, "on the board") : TTSD.button("Lay beside", { class: "small", "aria-label": `Lay ${l.title} beside the board` }, () => { said.textContent = board.lay([l.id]); })))),
-          h("div", { class: "row" }, TTSD.button("Show this run", { class: "small" }, () => board.replace(ids)), TTSD.button("Use its settings", { class: "small" }, () => TTSD.form.use(lanes)),
-            TTSD.button("Forget", { class: "small" }, () => { ids.forEach((id) => { if (shown.includes(id)) board.remove(id); store.drop(id); }); })));
+            shown.includes(l.id) ? h("span", { class: "tag" }, "on the board") : TTSD.button("Lay beside", { class: "small", "data-key": `lay ${l.id}`, "aria-label": `Lay ${l.title} beside the board` }, () => { said.textContent = board.lay([l.id]); })))),
+          h("div", { class: "row" }, TTSD.button("Show this run", { class: "small", "data-key": `show ${first.take}` }, () => board.replace(ids)), TTSD.button("Use its settings", { class: "small", "data-key": `use ${first.take}` }, () => TTSD.form.use(lanes)),
+            TTSD.button("Forget", { class: "small", "data-key": `forget ${first.take}` }, () => { ids.forEach((id) => { if (shown.includes(id)) board.remove(id); store.drop(id); }); })));
       });
       list.replaceChildren(...(rows.length ? rows : [h("p", { class: "quiet" }, "Runs you make appear here.")]));
-    };
+    });
     board.on(fill); store.on(fill); store.ready.then(fill);
   };
 })();

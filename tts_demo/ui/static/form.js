@@ -1,7 +1,8 @@
 // The form: voice, text, the lanes to compare, seed and sampling. Kept in this browser; a link sets it.
 (() => {
   const { h, store } = TTSD;
-  let ask = null, state = null, chosen = 0, drawn = () => {};
+  let ask = null, state = null, chosen = 0, drawn = () => {}, picker = null;
+  let typed = "", given = "";    // the text that the visitor wrote, and the one that a button put in its place
   const listeners = [];          // called once the form is there
   const equal = (a, b) => JSON.stringify(Object.entries(a).sort()) === JSON.stringify(Object.entries(b).sort());
   const method = (name) => ask.methods.find((m) => m.name === name);
@@ -16,13 +17,24 @@
     ...Object.fromEntries(ask.sampling.map((s) => [s.name, s.default])),
   });
   const valid = (s) => {         // what was kept by an older page may name what no longer is
-    const good = { ...initial(), ...s, own: "", consent: false };
+    const good = { ...initial(), ...s };
     good.lanes = (good.lanes || []).filter((l) => l && method(l.method)).slice(0, ask.most).map((l) => ({ method: l.method, options: { ...defaults(l.method), ...Object.fromEntries(Object.entries(l.options || {}).filter(([k]) => k in defaults(l.method))) } }));
-    if (!ask.voices.some((v) => v.name === good.voice)) good.voice = initial().voice;
+    if (!ask.voices.some((v) => v.name === good.voice) && !(good.own && !good.voice)) good.voice = initial().voice;
     good.max_seconds = Math.min(good.max_seconds, ask.seconds);
     return good;
   };
   const keep = () => { const { own, consent, ...rest } = state; store.note("form", rest); };
+  const edited = () => {         // from now on the form is this browser's: what a link said must not come back with the next load
+    keep();
+    const q = new URLSearchParams(location.search), linked = ["text", "voice", "lane", "seed", "max_seconds", ...ask.sampling.map((s) => s.name)].filter((k) => q.has(k));
+    if (!linked.length) return;
+    linked.forEach((k) => q.delete(k));
+    history.replaceState(null, "", `${location.pathname}${`?${q}`.replace(/^\?$/, "")}`);
+  };
+  const put = (text) => {        // another text in place of what stands there
+    if (state.text.trim() && state.text !== given && !ask.texts.includes(state.text)) typed = state.text;
+    state.text = given = text;
+  };
 
   TTSD.form = {
     on(f) { listeners.push(f); },
@@ -45,13 +57,14 @@
     },
     use(lanes) {                 // settings of an earlier run
       const first = lanes[0], others = lanes.filter((l) => l.id !== `${l.take}.0`);
-      const { voice, ...made } = first.made;
+      const { voice, text, ...made } = first.made;
+      put(text);
       state = valid({ ...state, ...made, voice: ask.voices.some((v) => v.name === voice) ? voice : state.voice, lanes: others.map((l) => ({ method: l.method, options: l.options })) });
-      chosen = 0; keep(); drawn();
+      chosen = 0; edited(); drawn();
     },
     address() {
       const q = new URLSearchParams();
-      q.set("text", state.text); if (state.voice) q.set("voice", state.voice);
+      q.set("text", state.text); q.set("voice", state.voice);      // "" is a voice of one's own, which no link carries
       for (const l of state.lanes) q.append("lane", [l.method, ...Object.entries(l.options).map(([k, v]) => `${k}:${String(v).replaceAll(",", "+")}`)].join(","));
       q.set("seed", state.seed); q.set("max_seconds", state.max_seconds);
       for (const s of ask.sampling) if (state[s.name] !== s.default) q.set(s.name, state[s.name]);
@@ -70,10 +83,16 @@
     if (d.kind === "tick") { const t = h("input", { type: "checkbox", id, checked: value, "aria-describedby": described }); t.onchange = () => set(t.checked); return h("div", { class: "dial" }, h("label", { class: "tick", for: id }, t, label), help); }
     if (d.kind === "text") { const t = h("input", { type: "text", id, value, "aria-describedby": described }); t.onchange = () => set(t.value); return h("div", { class: "dial" }, h("label", { for: id }, label), t, help); }
     const number = h("input", { type: "number", id, min: d.min, max: d.max, step: d.step, value, "aria-describedby": described });
-    const give = (v) => { const n = Number(v); if (Number.isFinite(n)) set(d.min === null || d.min === undefined ? n : Math.min(d.max, Math.max(d.min, n))); };
-    number.onchange = () => { give(number.value); if (slider) slider.value = number.value; };
+    let used = value;
+    const give = (v) => {        // the box says what is used: whole where the dial is, within its range, as before where nothing is typed
+      const n = v === "" || !Number.isFinite(Number(v)) ? used : Number.isInteger(d.step) ? Math.round(v) : Number(v);
+      const now = n === used ? n : Math.min(d.max ?? Infinity, Math.max(d.min ?? -Infinity, n));
+      number.value = now; if (slider) slider.value = now;
+      if (now !== used) set(used = now);
+    };
+    number.onchange = number.onblur = () => give(number.value);
     const slider = d.kind === "slider" ? h("input", { type: "range", min: d.min, max: d.max, step: d.step, value, "aria-label": label, "aria-describedby": described }) : null;
-    if (slider) slider.oninput = () => { number.value = slider.value; give(slider.value); };
+    if (slider) slider.oninput = () => give(slider.value);
     return h("div", { class: "dial" }, h("div", { class: "row" }, h("label", { for: id }, label), h("span", { class: "grow" }), number), slider, help);
   };
 
@@ -82,12 +101,12 @@
     root.addEventListener("input", () => TTSD.form.accept());
     const build = () => {
       const panel = (n, name, ...kids) => h("section", { class: "card panel", "aria-labelledby": `step-${n}` }, h("h2", { id: `step-${n}` }, h("b", { "aria-hidden": "true" }, n), name), ...kids);
-      const picker = TTSD.voicePicker(ask, {
-        pick: (name) => { state.voice = name; keep(); picker.show(name); },
+      picker = TTSD.voicePicker(ask, {
+        pick: (name) => { state.voice = name; edited(); picker.show(name); },
         async own(file) {
           const sent = await upload(file), answer = await server.take_voice(sent.path);
           if (answer.error) return answer;
-          state.voice = ""; state.own = answer.path; state.consent = false; state.prompt_text = ""; keep();
+          state.voice = ""; state.own = answer.path; state.consent = false; state.prompt_text = ""; edited();
           return { ...answer, url: `gradio_api/file=${answer.path}` };
         },
         consent: (on) => { state.consent = on; },
@@ -99,9 +118,10 @@
       const count = h("p", { class: "quiet", id: "count" }), over = h("p", { class: "quiet bad", id: "over", role: "status" }), said = h("div", { class: "said-list quiet", id: "preview" });
       let timer = 0, asked = 0;
       const preview = () => {
-        const n = text.value.trim().length, most = ask.characters;
+        const letters = [...text.value.trim()], n = letters.length, most = ask.characters;      // as the server counts: an emoji is one
+        back.hidden = !typed || typed === text.value;
         count.textContent = `${n} of ${most} characters, about ${(n / 15).toFixed(0)} s of speech`;
-        over.textContent = n > most ? `${n - most} characters too many; what is behind “${text.value.trim().slice(Math.max(0, most - 24), most).trim()}” would not fit. Nothing was cut: shorten it, then press Speak.` : "";
+        over.textContent = n > most ? `${n - most} characters too many; what is behind “${letters.slice(Math.max(0, most - 24), most).join("").trim()}” would not fit. Nothing was cut: shorten it, then press Speak.` : "";
         text.setAttribute("aria-invalid", String(n > most));
         text.style.height = "auto"; text.style.height = `${Math.min(260, text.scrollHeight + 2)}px`;
         clearTimeout(timer);
@@ -114,49 +134,53 @@
           if (fold) fold.ontoggle = () => store.note("preview", fold.open);
         }, 350);
       };
-      text.oninput = () => { state.text = text.value; keep(); preview(); };
-      const examples = h("div", { class: "chips examples", role: "group", "aria-label": "Example texts" }, ...ask.texts.map((t) => TTSD.button(TTSD.cut(t, 19), { class: "small", title: t }, () => { before = state.text; state.text = text.value = t; keep(); preview(); back.hidden = !before || ask.texts.includes(before); })));
-      let before = "";
-      const back = TTSD.button("Bring back what I typed", { class: "small", hidden: true }, () => { state.text = text.value = before; back.hidden = true; keep(); preview(); });
+      text.oninput = () => { state.text = text.value; edited(); preview(); };
+      const write = (words) => { put(words); text.value = words; edited(); preview(); };
+      const examples = h("div", { class: "chips examples", role: "group", "aria-label": "Example texts" }, ...ask.texts.map((t) => TTSD.button(TTSD.cut(t, 19), { class: "small", title: t }, () => write(t))));
+      const back = TTSD.button("Bring back what I typed", { class: "small", hidden: true }, () => { write(typed); text.focus(); });
 
       const tabs = h("div", { class: "lane-tabs" }), editor = h("div", { class: "editor" });
-      const lanes = () => {
+      const lanes = () => TTSD.refocus(tabs, () => {
         chosen = Math.max(0, Math.min(chosen, state.lanes.length - 1));
         tabs.replaceChildren(h("div", { class: "lane-tab fixed" }, h("i", { class: "dot slot-0" }), h("span", {}, method("baseline").title, h("small", {}, "the baseline, always spoken"))),
           ...state.lanes.map((l, i) => h("div", { class: `lane-tab${i === chosen ? " chosen" : ""}` },
-            h("button", { type: "button", class: "pick", "aria-pressed": String(i === chosen), "data-lane": i }, h("i", { class: `dot slot-${i + 1}` }), h("span", {}, method(l.method).title, h("small", {}, words(l) || "no dials"))),
-            TTSD.button("✕", { class: "tiny", "aria-label": `Remove setting ${i + 1}, ${method(l.method).title}` }, () => { state.lanes.splice(i, 1); keep(); lanes(); edit(); }))),
-          ...(state.lanes.length < ask.most ? [TTSD.button("+ Add a setting", { class: "add", id: "add-lane" }, () => {
+            h("button", { type: "button", class: "pick", "aria-pressed": String(i === chosen), "data-lane": i, "data-key": `pick ${i}` }, h("i", { class: `dot slot-${i + 1}` }), h("span", {}, method(l.method).title, h("small", {}, words(l) || "no dials"))),
+            TTSD.button("✕", { class: "tiny", "data-key": `remove ${i}`, "aria-label": `Remove setting ${i + 1}, ${method(l.method).title}` }, () => { state.lanes.splice(i, 1); edited(); lanes(); edit(); }))),
+          ...(state.lanes.length < ask.most ? [TTSD.button("+ Add a setting", { class: "add", id: "add-lane", "data-key": "add" }, () => {
             const used = new Set(state.lanes.map((l) => l.method)), next = ask.methods.find((m) => m.name !== "baseline" && !used.has(m.name)) || ask.methods[0];
-            state.lanes.push(fresh(next.name)); chosen = state.lanes.length - 1; keep(); lanes(); edit();
+            state.lanes.push(fresh(next.name)); chosen = state.lanes.length - 1; edited(); lanes(); edit();
           })] : []));
-        tabs.querySelectorAll(".pick").forEach((b) => { b.onclick = () => { chosen = Number(b.dataset.lane); lanes(); edit(); tabs.querySelectorAll(".pick")[chosen].focus(); }; });
-      };
-      const edit = () => {
+        tabs.querySelectorAll(".pick").forEach((b) => { b.onclick = () => { chosen = Number(b.dataset.lane); lanes(); edit(); }; });
+      });
+      const edit = () => TTSD.refocus(editor, () => {
         const lane = state.lanes[chosen];
         if (!lane) { editor.replaceChildren(h("p", { class: "quiet" }, "Only the baseline will speak. Add a setting to compare it with.")); return; }
         const m = method(lane.method), presets = h("div", { class: "chips presets", role: "group", "aria-label": "Preset" });
         const mark = () => {
           const now = preset(lane);
-          presets.replaceChildren(...m.presets.map((p) => TTSD.button(p.name, { class: "small", "aria-pressed": String(p.name === now) }, () => { lane.options = { ...p.options }; keep(); lanes(); edit(); })), ...(now === "Custom" ? [h("span", { class: "tag" }, "Custom")] : []));
+          presets.replaceChildren(...m.presets.map((p) => TTSD.button(p.name, { class: "small", "data-key": p.name, "aria-pressed": String(p.name === now) }, () => { lane.options = { ...p.options }; edited(); lanes(); edit(); })), ...(now === "Custom" ? [h("span", { class: "tag" }, "Custom")] : []));
         };
         mark();
         editor.replaceChildren(
           h("fieldset", { class: "methods" }, h("legend", { class: "only-read" }, `Method of setting ${chosen + 1}`), h("div", { class: "chips" }, ...ask.methods.map((k) => {
-            const r = h("input", { type: "radio", name: "method", id: `method-${k.name}`, value: k.name, checked: k.name === lane.method });
-            r.onchange = () => { state.lanes[chosen] = fresh(k.name); keep(); lanes(); edit(); document.getElementById(`method-${k.name}`).focus(); };
+            const r = h("input", { type: "radio", name: "method", id: `method-${k.name}`, "data-key": `method-${k.name}`, value: k.name, checked: k.name === lane.method });
+            r.onchange = () => { state.lanes[chosen] = fresh(k.name); edited(); lanes(); edit(); };
             return h("span", { class: "chip" }, r, h("label", { for: r.id }, k.title));
           }))), ...(m.presets.length ? [presets] : []),
-          ...m.dials.map((d) => dialOf(d, lane.options[d.name], (v) => { lane.options[d.name] = v; keep(); mark(); lanes(); }, `dial-${d.name}`)),
+          ...m.dials.map((d) => dialOf(d, lane.options[d.name], (v) => { lane.options[d.name] = v; edited(); mark(); lanes(); }, `dial-${d.name}`)),
           h("details", { class: "about-method", open: store.noted("about-method", false) }, h("summary", {}, "What this method does"), TTSD.methodCard(m)));
         editor.querySelector(".about-method").ontoggle = (e) => store.note("about-method", e.target.open);
-      };
+      });
 
       const seed = h("input", { type: "number", id: "seed", min: "0", step: "1" });
-      seed.onchange = () => { state.seed = Math.max(0, Math.floor(Number(seed.value) || 0)); seed.value = state.seed; keep(); };
-      const dice = TTSD.button("New seed", { class: "small", id: "dice" }, () => { state.seed = Math.floor(Math.random() * 2147483647); seed.value = state.seed; keep(); });
+      seed.onchange = seed.onblur = () => {
+        const n = Math.max(0, Math.floor(Number(seed.value)));
+        if (seed.value !== "" && Number.isFinite(n) && n !== state.seed) { state.seed = n; edited(); }
+        seed.value = state.seed;
+      };
+      const dice = TTSD.button("New seed", { class: "small", id: "dice" }, () => { state.seed = Math.floor(Math.random() * 2147483647); seed.value = state.seed; edited(); });
       const watch = h("input", { type: "checkbox", id: "attention" });
-      watch.onchange = () => { state.attention = watch.checked; keep(); };
+      watch.onchange = () => { state.attention = watch.checked; edited(); };
       const sampling = h("div", {});
       const more = h("details", { id: "more" }, h("summary", {}, "Seed and sampling"),
         h("div", { class: "row" }, h("label", { for: "seed" }, "Seed"), seed, dice),
@@ -165,7 +189,7 @@
       drawn = () => {
         text.value = state.text; seed.value = state.seed; watch.checked = state.attention;
         picker.show(state.voice, !!state.own); lanes(); edit(); preview();
-        sampling.replaceChildren(...[{ name: "max_seconds", label: "Longest speech", unit: "s", help: "Speech is cut here; the lane says so.", min: Math.min(2, ask.seconds / 2), max: ask.seconds, step: 1 }, ...ask.sampling].map((s) => dialOf({ ...s, kind: "slider" }, state[s.name], (v) => { state[s.name] = v; keep(); }, s.name)));
+        sampling.replaceChildren(...[{ name: "max_seconds", label: "Longest speech", unit: "s", help: "Speech is cut here; the lane says so.", min: Math.min(2, ask.seconds / 2), max: ask.seconds, step: 1 }, ...ask.sampling].map((s) => dialOf({ ...s, kind: "slider" }, state[s.name], (v) => { state[s.name] = v; edited(); }, s.name)));
       };
       root.replaceChildren(panel(1, "Voice", picker.root), panel(2, "Text", text, count, over, said, back, examples), panel(3, "Settings to compare", tabs, editor, more));
       drawn();
@@ -174,7 +198,12 @@
       const first = !ask;
       ask = { ...m, set: null };
       if (first) { state = valid(store.noted("form", {})); build(); }
-      if (m.set && Object.keys(m.set).length) { state = valid({ ...state, ...m.set }); chosen = 0; keep(); drawn(); }
+      if (m.set && Object.keys(m.set).length) {
+        const { text = state.text, voice, ...set } = m.set;
+        put(text);
+        state = valid({ ...state, ...set, voice: voice === undefined ? state.voice : voice }); chosen = 0; keep(); drawn();
+        if (voice !== undefined && voice !== state.voice) picker.missing(voice, state.voice);
+      }
       if (first) listeners.forEach((f) => f());
     };
   };

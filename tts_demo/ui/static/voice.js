@@ -41,7 +41,8 @@
     mine.hidden = true;
 
     const file = h("input", { type: "file", accept: "audio/*,video/*,.amr,.3gp,.caf", id: "voice-file", class: "hidden-input", tabindex: "-1", "aria-label": "Recording to upload" });
-    const note = h("p", { class: "quiet", id: "voice-note", role: "status" }, "Three to six seconds of clear speech work best.");
+    let ownNote = "Three to six seconds of clear speech work best.";
+    const note = h("p", { class: "quiet", id: "voice-note", role: "status" }, ownNote);
     const upload = TTSD.button("Upload a recording", { class: "small" }, () => file.click());
     const record = TTSD.button("Record", { class: "small" }, () => { if (taking) stop(); else start(); });
     const tick = h("input", { type: "checkbox", id: "consent" }), consent = h("label", { class: "tick", for: "consent", hidden: true }, tick, ask.consent);
@@ -72,7 +73,7 @@
       note.className = answer.error ? "quiet bad" : "quiet";
       note.textContent = answer.error || answer.words;
       if (answer.error) return;
-      ownUrl = answer.url; said.value = hint.textContent = ""; tick.checked = false; transcript.open = true;
+      ownUrl = answer.url; ownNote = answer.words; said.value = hint.textContent = ""; tick.checked = false; transcript.open = true;
       picker.show("", true);
       if (ask.hears) write(false);
     };
@@ -108,7 +109,12 @@
         row.radio.checked = true;
         const theirs = name === "";
         consent.hidden = transcript.hidden = !theirs;
-        if (!theirs && ask.voices.length) { const v = ask.voices.find((k) => k.name === name); note.className = "quiet"; note.textContent = v && v.note ? v.note : ""; }
+        const v = ask.voices.find((k) => k.name === name);
+        note.className = "quiet"; note.textContent = theirs ? ownNote : v && v.note || "";
+      },
+      missing(asked, now) {      // what a link wanted and cannot have
+        note.className = "quiet bad";
+        note.textContent = `${asked ? `The link asks for the voice “${asked}”, which is not here` : "The link was made with somebody's own voice, which a link cannot carry"}: ${now ? `${now} is chosen instead.` : "upload or record one."}`;
       },
       consent: (on2) => { tick.checked = on2; },
     };
