@@ -148,7 +148,7 @@
             TTSD.button("✕", { class: "tiny", "data-key": `remove ${i}`, "aria-label": `Remove setting ${i + 1}, ${method(l.method).title}` }, () => { state.lanes.splice(i, 1); edited(); lanes(); edit(); }))),
           ...(state.lanes.length < ask.most ? [TTSD.button("+ Add a setting", { class: "add", id: "add-lane", "data-key": "add" }, () => {
             const used = new Set(state.lanes.map((l) => l.method)), next = ask.methods.find((m) => m.name !== "baseline" && !used.has(m.name)) || ask.methods[0];
-            state.lanes.push(fresh(next.name)); chosen = state.lanes.length - 1; edited(); lanes(); edit();
+            state.lanes.push(fresh(next.name)); chosen = state.lanes.length - 1; edited(); lanes(); edit(); tabs.querySelectorAll(".pick")[chosen].focus();
           })] : []));
         tabs.querySelectorAll(".pick").forEach((b) => { b.onclick = () => { chosen = Number(b.dataset.lane); lanes(); edit(); }; });
       });
