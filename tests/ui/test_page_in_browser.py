@@ -22,6 +22,7 @@ from tts_demo.ui.run.ears import Ears
 pytestmark = needs_chromium
 
 TEXT = "Seven jazzy words."
+KEY = "document.activeElement.dataset.key"
 
 
 @pytest.fixture(scope="module")
@@ -85,12 +86,35 @@ def test_lanes_can_be_pinned_removed_and_laid_beside_new_ones(visit, tmp_path):
     open_tab(page, "Earlier runs")
     page.click(".take:last-child button:has-text('Lay beside')")
     assert [lane["id"] for lane in lanes(page)][-1] == first[0]["id"]
+    assert page.evaluate(KEY) == f"show {first[0]['take']}"  # the focus goes to what stood next
     page.reload()
     arrived(page)
     assert [lane["id"] for lane in lanes(page)] == [*(lane["id"] for lane in shown), first[0]["id"]]
     assert page.input_value("#text") == "Other words now."  # the form is kept as well
     page.click(f"[data-id='{first[1]['id']}'] .play")  # and they can be heard
     page.wait_for_function("TTSD.deck.playing")
+    open_tab(page, "Earlier runs")
+    page.click("button:has-text('Use its settings') >> nth=1")
+    assert page.input_value("#text") == TEXT
+    page.click("text=Bring back what I typed")
+    assert page.input_value("#text") == "Other words now."
+    for button in ("Show this run", "Forget"):
+        page.click(f"button:has-text('{button}') >> nth=0")
+        assert page.evaluate(KEY)
+        said = page.inner_text("#status")
+        assert ("kept in this browser" if lanes(page) else "The board is empty") in said
+
+
+def test_pinned_lanes_that_find_no_room_are_told(visit, tmp_path):
+    page = visit("?max_seconds=1")
+    ready(page, tmp_path)
+    page.click("#add-lane")
+    page.click("#add-lane")
+    for word in ("4 lanes", "2 pinned lanes have made room"):
+        speak(page)
+        for i in range(4):
+            page.click(f".lane >> nth={i} >> button[aria-label^='Pin']") if word == "4 lanes" else None
+    assert word in page.inner_text("#board") and len(lanes(page)) == 6
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -187,10 +211,15 @@ def test_stop_and_bad_voices(visit, tmp_path):
     page.click("#run")  # the consent tick is missing
     page.wait_for_selector("#status .status.error:has-text('your own voice')")
     page.check("#consent")
-    page.click("#run")
+    page.focus("#run")
+    page.keyboard.press("Enter")
     page.wait_for_function("Object.values(TTSD.deck.tracks).some(t => t.length && !t.complete)")
+    assert page.is_disabled("#run") and page.inner_text("#run") == "Running…"
+    assert page.evaluate("document.activeElement.id") == "stop"
     page.keyboard.press("Escape")
     page.wait_for_selector("#status .status.stopped")
+    page.wait_for_selector("#run:enabled:has-text('Speak')")
+    assert page.is_disabled("#stop") and page.evaluate("document.activeElement.id") == "run"
     first = lanes(page)[0]
     assert 0 < first["seconds"] < 30 and not page.evaluate("TTSD.deck.playing")
     assert "Stopped before the end" in page.inner_text(f"[data-id='{first['id']}'] .warnings")
@@ -216,6 +245,7 @@ def test_text_is_never_lost(visit):
         page.keyboard.press("Tab")
     assert page.input_value("#text") == mine  # tabbing past the examples takes nothing
     page.click(".examples button >> nth=0")
+    page.click(".examples button >> nth=0")
     assert page.input_value("#text") != mine
     page.click("text=Bring back what I typed")
     assert page.input_value("#text") == mine
@@ -225,6 +255,8 @@ def test_text_is_never_lost(visit):
     page.click("#run")
     page.wait_for_selector("#status .status.error:has-text('shorten')")
     assert page.input_value("#text") == long
+    page.fill("#text", "\N{GRINNING FACE}" * 3)
+    assert page.inner_text("#count").startswith("3 of")  # as the server counts
     page.fill("#text", "One here. Two there.")
     page.wait_for_selector("#preview summary:has-text('2 sentences')")
 
@@ -243,6 +275,18 @@ def test_presets_follow_the_dials_and_arrows_move_the_focused_slider(visit):
     page.fill("#dial-patch_size", "4")
     page.locator("#dial-patch_size").blur()
     assert page.evaluate(on) == ["Balanced"]
+    page.focus(".presets button >> nth=0")
+    page.keyboard.press("Enter")
+    assert page.evaluate(KEY) == "Saves most"
+    for typed, used in (("99", 8), ("", 8), ("3.6", 4), ("0", 1)):  # the box says what is used
+        page.fill("#dial-patch_size", typed)
+        page.locator("#dial-patch_size").blur()
+        assert page.input_value("#dial-patch_size") == str(used) == slider.input_value()
+        assert page.evaluate("TTSD.form.value().lanes[0].options.patch_size") == used
+    for press, then in (("#add-lane", "pick 1"), ("[data-key='remove 1']", "add"), ("[data-key='remove 0']", "add")):
+        page.focus(press)
+        page.keyboard.press("Enter")
+        assert page.evaluate(KEY) == then
 
 
 def test_keyboard_alone_runs_a_blind_test(visit, tmp_path):
@@ -269,6 +313,13 @@ def test_keyboard_alone_runs_a_blind_test(visit, tmp_path):
         if round_number == 1:
             page.click("text=Next round")
     assert "95 % interval" in page.inner_text(".tally") and page.is_visible("#board")
+    page.get_by_role("button", name="Next round").press("Enter")
+    assert not page.is_visible("#board") and page.evaluate("document.activeElement.textContent").startswith("A")
+    open_tab(page, "Figures")
+    page.wait_for_selector("#board", state="visible")
+    assert page.is_visible("#status")
+    open_tab(page, "Blind test")
+    assert "ended when you left" in page.inner_text(".reveal") and page.is_visible("#board")
 
 
 def test_a_link_brings_the_settings_back(visit):
@@ -284,6 +335,12 @@ def test_a_link_brings_the_settings_back(visit):
     other.wait_for_function("document.querySelector('#text').value === 'Linked words & more?'")
     assert other.evaluate("TTSD.form.value().lanes") == page.evaluate("TTSD.form.value().lanes")
     assert other.evaluate("TTSD.form.value().seed") == 77
+    other.fill("#text", "Typed later.")
+    other.reload()
+    arrived(other)
+    assert other.input_value("#text") == "Typed later." and other.evaluate("TTSD.form.value().seed") == 77
+    for link, words in (("?voice=Zed", "“Zed”, which is not here"), ("?voice=", "own voice, which a link cannot")):
+        visit(link).wait_for_selector(f"#voice-note.bad:has-text('{words}')")
     bad = visit("?lane=nope")
     bad.wait_for_selector("#status .status.error:has-text('nope')")
 

@@ -16,7 +16,7 @@ window.TTSD = window.TTSD || {};
     if (at < 0) return;
     const now = new Map(keys().map((e) => [e.dataset.key, e])), next = [...old.slice(at), ...old.slice(0, at).reverse()].find((k) => now.has(k));
     if (!next) box.tabIndex = -1;
-    (next ? now.get(next) : box).focus();
+    (next ? now.get(next) : box).focus({ preventScroll: true });
   };
 
   TTSD.raw = (b64) => { const text = atob(b64 || ""), out = new Uint8Array(text.length); for (let i = 0; i < text.length; i++) out[i] = text.charCodeAt(i); return out; };

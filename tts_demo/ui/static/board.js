@@ -117,7 +117,7 @@
       if (next) next.focus({ preventScroll: true });
     };
     const draw = () => {
-      room.textContent = crowded ? `${crowded} pinned ${crowded > 1 ? "lanes have" : "lane has"} made room: at most ${MOST} stand side by side. Earlier runs has ${crowded > 1 ? "them" : "it"}.` : "";
+      room.textContent = crowded ? `${crowded} pinned ${crowded > 1 ? "lanes have" : "lane has"} made room: at most ${MOST} stand side by side. ${crowded > 1 ? "They are" : "It is"} under Earlier runs.` : "";
       const all = board.lanes(), done = all.filter(TTSD.count.done), maps = all.filter((l) => l.attention);
       look.span = Math.max(0.5, ...done.map((l) => l.seconds), ...maps.map((l) => Math.max(l.seconds, TTSD.count.done(l) ? 0 : l.expected))); look.peak = Math.max(1e-6, ...maps.map((l) => l.attention.peak));
       const second = TTSD.count.common(all);

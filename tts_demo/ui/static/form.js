@@ -202,7 +202,7 @@
         const { text = state.text, voice, ...set } = m.set;
         put(text);
         state = valid({ ...state, ...set, voice: voice === undefined ? state.voice : voice }); chosen = 0; keep(); drawn();
-        if (voice !== undefined && voice !== state.voice) picker.missing(voice, state.voice);
+        if (voice !== undefined && !ask.voices.some((v) => v.name === voice)) picker.missing(voice, state.voice);
       }
       if (first) listeners.forEach((f) => f());
     };

@@ -21,7 +21,7 @@
   TTSD.look = () => { if (window.innerWidth <= 900) document.getElementById("board").scrollIntoView({ behavior: "smooth" }); };   // where the form stands above the lanes
 
   new MutationObserver((changes) => {            // Speak and Stop take turns: the focus goes to the one that can be pressed
-    for (const { target: e } of changes) if (e.disabled && e === document.activeElement && ["run", "stop"].includes(e.id)) document.getElementById(e.id === "run" ? "stop" : "run").focus();
+    for (const { target: e } of changes) if (e.disabled && e === document.activeElement && ["run", "stop"].includes(e.id)) document.getElementById(e.id === "run" ? "stop" : "run").focus({ preventScroll: true });
   }).observe(document, { subtree: true, attributeFilter: ["disabled"] });
 
   const own = (e) => e.target.closest && e.target.closest("input, textarea, select, [contenteditable], [role=listbox], [role=slider], [role=tab], [role=radiogroup]");
