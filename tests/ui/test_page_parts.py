@@ -301,6 +301,7 @@ def test_a_form_is_checked_whole():
         ({"temperature": 9}, "^Temperature must lie"),
         ({"top_k": True}, "^Top k must be"),
         ({"top_k": 0.333}, "^Top k must be a whole number"),
+        ({"top_k": float("nan")}, "^Top k must be a whole number"),
     ):
         with pytest.raises(UserError, match=word):
             controls.Form.parse({**FORM, **bad}, 5.0)

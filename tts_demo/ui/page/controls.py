@@ -121,7 +121,7 @@ def sampling(raw: Mapping[str, Any]) -> Sampling:
             value = raw.get(f.name, f.default)
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise UserError(f"{f.name} must be a number, not {value!r}.")
-            if isinstance(f.default, int) and value != int(value):
+            if isinstance(f.default, int) and not float(value).is_integer():
                 raise UserError(f"{f.name} must be a whole number, not {value!r}.")
             values[f.name] = type(f.default)(value)
         return Sampling(**values)
