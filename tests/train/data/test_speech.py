@@ -91,6 +91,28 @@ def test_ears_tell_the_times_of_natural_speech(tmp_path: Path) -> None:
     assert speech.places(1) is None and speech.labels(1) is None  # more phonemes than frames
 
 
+def test_times_follow_a_front_end_that_reads_a_text_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was kept of the earlier reading would lie on other symbols, or behind the last."""
+    folder = tmp_path / "natural" / "own"
+    folder.mkdir(parents=True)
+    for name in ("a", "b"):
+        soundfile.write(folder / f"{name}.wav", 0.5 * np.sin(np.arange(20_100) * 0.05), SAMPLE_RATE)
+    (folder / "metadata.csv").write_text("a|one|1\nb|two|1\n")
+    aligned = []
+
+    class Ears(_Ears):
+        def align(self, samples: torch.Tensor, sounds: torch.Tensor) -> torch.Tensor:
+            aligned.append(len(sounds))
+            return super().align(samples, sounds)
+
+    for said, places in (("ˈO ˈO.", [1, 4]), ("ˈO, ˈO.", [1, 5])):
+        monkeypatch.setattr("tts_demo.train.data.speech.phonemes_of", lambda text: said if text == "one" else "ˈI ˈI.")
+        speech = Speech(tmp_path / "natural", [], tmp_path / "cache", Ears())
+        found = [n for n in dict.fromkeys(speech.places(0).tolist()) if speech.texts[0][n] == "O"]
+        assert found == places and speech.texts[1] == "ˈI ˈI."
+    assert len(aligned) == 3, "the text that is read as before is not aligned again"
+
+
 def test_the_teachers_voices_are_held_out_by_both_lists(tmp_path: Path) -> None:
     folder = teach(tmp_path / "t", {"a": 1, "b": 5, "c": 24, "d": 97})
     (folder / "held_out_voices.json").write_text("[5]")

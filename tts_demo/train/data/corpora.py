@@ -8,8 +8,9 @@ released (``<subset>/<speaker>/<chapter>/<id>.wav`` with ``<id>.normalized.txt``
 from __future__ import annotations
 
 import csv
+import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -134,11 +135,20 @@ class Corpus:
         """int64 [F]: the index into ``ids`` of what each frame says, -1 = unknown. None: it is not to be used."""
         raise NotImplementedError
 
-    def kept(self, name: str, make: Callable[[int], np.ndarray], chosen: Iterable[int] | None = None) -> Kept:
-        """What ``make`` makes of each utterance (or of those ``chosen``), made once and kept under ``name``."""
-        numbers = {key: i for i, key in enumerate(self.keys)}
-        keys = self.keys if chosen is None else [self.keys[i] for i in chosen]
-        return Kept(Rows(self.cache / name).fill(keys, lambda key: make(numbers[key]), name), self.keys)
+    def kept(
+        self,
+        name: str,
+        make: Callable[[int], np.ndarray],
+        chosen: Iterable[int] | None = None,
+        texts: Sequence[str] | None = None,
+    ) -> Kept:
+        """What ``make`` makes of each utterance (or of those ``chosen``), made once and kept under ``name``. ``texts``:
+        what else it is made of; a front end that reads one of them otherwise has that row made anew."""
+        digest = lambda text: hashlib.sha256(text.encode()).hexdigest()[:12]
+        keys = self.keys if texts is None else [f"{key}#{digest(text)}" for key, text in zip(self.keys, texts)]
+        numbers = {key: i for i, key in enumerate(keys)}
+        wanted = keys if chosen is None else [keys[i] for i in chosen]
+        return Kept(Rows(self.cache / name).fill(wanted, lambda key: make(numbers[key]), name), keys)
 
     def indices(self, held_out: bool) -> list[int]:
         return [i for i, utterance in enumerate(self.utterances) if utterance.held_out == held_out]

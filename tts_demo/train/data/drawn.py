@@ -90,7 +90,8 @@ class Drawn:
         seed: int = 0,
     ) -> None:
         rows = Rows(data.speech.cache / f"drawn-{made_by}-{hours:g}")
-        self.kept = Kept(rows, data.speech.keys)
+        keys = data.codes.codes.keys  # of the first book, which stays
+        self.kept = Kept(rows, keys)
         frames = np.asarray([len(data.codes.get(i)) for i in data.train])
         wanted = min(len(frames), max(1, round(len(frames) * hours * 3600 * FRAME_RATE / frames.sum())))
         train = [data.train[n * len(frames) // wanted] for n in range(wanted)]  # sorted by length, so of every length
@@ -104,7 +105,7 @@ class Drawn:
             batch = data.batch_of(rng, chosen)
             made = torch.stack([batch.codes] + [draws[source](batch, generator) for source in self.SOURCES[1:]], 2)
             arrays = [row[:count] for row, count in zip(made.cpu().numpy().astype(np.uint16), batch.frames.tolist())]
-            rows.add([data.speech.keys[i] for i in chosen], arrays)
+            rows.add([keys[i] for i in chosen], arrays)
 
     def get(self, index: int) -> np.ndarray | None:
         """int64 [sources, F, K], or None for an utterance that is not among them."""

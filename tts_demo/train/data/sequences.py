@@ -65,7 +65,7 @@ class Codes:
             return voice(whole(index)).cpu().numpy()
 
         made_by = tag_of(codec.encoder, codec.phonetic, codec.semantic, codec.quantizer)
-        self.codes = speech.kept(f"codes-{made_by}", codes)
+        self.codes = speech.kept(f"codes-{made_by}", codes, texts=speech.texts)  # known words tell the first book
         vectors = speech.kept(f"voice-{tag_of(voice)}", speaker)
         self.speakers = np.concatenate([vectors.get(i) for i in range(len(speech))])
 

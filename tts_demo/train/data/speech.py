@@ -80,7 +80,7 @@ class Speech(Corpus):
                 return np.empty(0, dtype=np.int16)
             return silences(np.asarray([*heard, -1])[path], self.texts[index])
 
-        return self.kept(f"places-{tag_of(ears)}", places, natural)
+        return self.kept(f"places-{tag_of(ears)}", places, natural, list(self.texts))
 
     def _mark(self) -> dict[int, np.ndarray]:
         """Give transcripts without punctuation marks where the voice pauses; their places [F] in what is then read."""
