@@ -37,6 +37,12 @@ from tts_demo.text.sentences import preview
         "What?!| No.",
         "(He left.)| She stayed.",
         "Version 2.0 is out.| Get it.",
+        "Team A beat Team B.| Type A blood.",
+        "Plan B.| Nobody knew.",
+        "John B. Smith came.",
+        "Order no. A-1023-B is late.",
+        "She said no.| A man came.",
+        "John Smith, Esq. Partner",
     ],
 )
 def test_ends(text: str) -> None:

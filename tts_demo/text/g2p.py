@@ -132,3 +132,10 @@ def is_interjection(word: str) -> bool:
 
 def _sound(word: str) -> str | None:
     return next((phonemes for pattern, phonemes in _INTERJECTIONS if pattern.fullmatch(word)), None)
+
+
+def is_name(word: str) -> bool:
+    """Whether the lexicon has it with a capital only: 'London', 'Monday'."""
+    with _building:
+        golds = _build().lexicon.golds.d
+    return word.capitalize() in golds and word.lower() not in golds

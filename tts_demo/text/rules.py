@@ -59,9 +59,10 @@ def apply(rules: Rules, text: str) -> str:
 
 
 def letters(word: str) -> str:
-    """'html' -> 'H.T.M.L.': dots make the G2P say the letters. A single letter stays bare."""
+    """'html' -> 'H.T.M.L.': dots make the G2P say the letters. A single letter stays bare, but the A would be
+    the article."""
     found = [c.upper() for c in word if c.isalpha()]
-    return found[0] if len(found) == 1 else "".join(f"{c}." for c in found)
+    return found[0] if len(found) == 1 and found != ["A"] else "".join(f"{c}." for c in found)
 
 
 def _replacement(said: str, names: Mapping[str, Any]) -> Replacement:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from ..config import UserError
-from .rules import table
+from .letters import LABELS
+from .rules import filled, table
 
 _END = re.compile(r"[.!?…]+[\"')\]]*\s+(?=[\"'(\[]*[A-Z0-9$€£#@+-])")
 _FORGOTTEN = re.compile(r"(?<=[a-z]{2})([.!?])(?=[A-Z][a-z]+\s)")
@@ -16,6 +17,8 @@ _NEVER, _COUNTING, _SOMETIMES, _AFTER_HALF_DAY, _STARTERS = (
     frozenset(_TABLE[name].split()) for name in ("never", "counting", "sometimes", "after_half_day", "starters")
 )
 _LOOK = 40  # characters around a full stop that tell what it is
+_LABELLED = re.compile(filled(rf"\b(?:{LABELS})\s[A-Z]\.$", {}))  # 'Team B.'
+_CODE = re.compile(r"[A-Z]{1,4}-?\d")  # behind 'no.'
 _CLAUSE_END = re.compile(r"(?<=[;:—])\s+|(?<=,)\s+")
 
 
@@ -49,6 +52,10 @@ def _is_end(before: str, after: str) -> bool:
         return False  # '5 ft. 6 in.'
     if not following[:1].isalpha() or (re.fullmatch("[IVXLC]+", following) and short in _COUNTING):
         return short not in _COUNTING and short not in _NEVER
+    if _LABELLED.search(before):
+        return True
+    if short in _COUNTING and _CODE.match(after):
+        return False  # 'no. A-1023'
     if len(short) == 1 and re.match(r"[A-Z]\.", after):
         return False  # initials
     if short in ("a.m", "p.m"):

@@ -9,7 +9,21 @@ import functools
 import re
 
 from ..config import UserError
-from . import abbreviations, characters, codes, dates, electronic, g2p, markup, maths, money, segments, units
+from . import (
+    abbreviations,
+    capitals,
+    characters,
+    codes,
+    dates,
+    electronic,
+    g2p,
+    letters,
+    markup,
+    maths,
+    money,
+    segments,
+    units,
+)
 from .rules import apply, compiled, table
 
 _CHAINED = re.compile(r"(?<=\d-)[A-Za-z]{2,}(?:-[A-Za-z]+)+")
@@ -18,6 +32,7 @@ _KINDS = tuple(
     (re.compile(sign), write_out)
     for sign, write_out in (
         (r"[^\w\s]", characters.without_smileys),
+        (r"[A-Z]\W.*[A-Z]{2}|[A-Z]{2}.*\W[A-Z]", capitals.lowered),
         (r"\d-[A-Za-z]+-", lambda text: _CHAINED.sub(lambda m: m.group().replace("-", " "), text)),
         (r"[@/\\_#♯♭+~-]|\.\w", electronic.write_out),
         (r"[^\w\s.,;!?'\"]", maths.signs),
@@ -29,8 +44,10 @@ _KINDS = tuple(
         (r"\d", money.write_out),
         (r"\d", units.write_out),
         ("", abbreviations.write_out),
-        (r"\d|[+#~^§¶–-]", maths.write_out),
+        (r"[Aa][\s\d^+–-]|\d-?[Aa]", letters.beside_figures),
+        (r"\d|[+#~^§¶–-]|[A-Z][a-z][A-Z]|[A-Z]{2}[a-z]", maths.write_out),
         ("", abbreviations.words_only),
+        (r"\b[Aa]\b", letters.alone),
     )
 )
 _TABLE = table("spelling")
