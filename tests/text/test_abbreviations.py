@@ -8,6 +8,10 @@ from reading import words
 from tts_demo.text import preview
 
 ABBREVIATIONS = {
+    "see Eq. (2) and Fig. (4)": "see equation two and figure four",
+    "John Smith, Esq. came": "john smith esquire came",
+    "Order no. A-1023-B": "order number a ten twenty three b",
+    "no. A man": "no a man",
     "Op. 27, No. 2": "opus twenty seven number two",
     "Ep. 5": "episode five",
     "Pt. II": "part two",
@@ -70,6 +74,10 @@ APOSTROPHES = {
     "ill were its id": "ill were its id",
 }
 ROMAN = {
+    "WW2": "world war two",
+    "WW3": "world war three",
+    "WWIII": "world war three",
+    "WWI": "world war one",
     "WWII": "world war two",
     "Rocky II and III": "rocky two and three",
     "the XXI century": "the twenty first century",
@@ -96,6 +104,20 @@ ROMAN = {
     "vitamin C": "vitamin c",
 }
 SPELT = {
+    "IEEE 1394": "ieee thirteen ninety four",
+    "NOOOO!": "no",
+    "AAA batteries": "triple a batteries",
+    "AA batteries": "double a batteries",
+    "an AA meeting": "an a a meeting",
+    "YoY growth": "year over year growth",
+    "TL;DR: it works": "t l d r it works",
+    "tl;dr": "t l d r",
+    "AC/DC": "ac dc",
+    "TCP/IP": "tcp ip",
+    "CI/CD": "ci cd",
+    "an A/B test": "an a b test",
+    "Dear Sir/Madam,": "dear sir or madam",
+    "parent/guardian": "parent or guardian",
     "Noooo!": "no",
     "sooo good": "so good",
     "Yesss": "yes",

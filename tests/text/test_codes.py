@@ -6,6 +6,7 @@ import pytest
 from reading import words
 
 TELEPHONES = {
+    "Dial 911 or 988": "dial nine one one or nine eight eight",
     "Call me at 2125550100": "call me at two one two five five five zero one zero zero",
     "call 1-888-GO-FEDEX": "call one eight eight eight go fedex",
     "Tel. +30 210-9549332": "telephone plus three zero two one zero nine five four nine three three two",
@@ -57,6 +58,26 @@ MACHINES = {
     "Figure 2.10": "figure two point ten",
 }
 PLACES = {
+    "Tulsa, OK": "tulsa oklahoma",
+    "Portland, OR 97201": "portland oregon nine seven two zero one",
+    "Baltimore, MD": "baltimore maryland",
+    "TULSA, OK 74101": "tulsa oklahoma seven four one zero one",
+    "in Reading, PA.": "in reading pennsylvania",
+    "Mobile, AL": "mobile alabama",
+    "New York, NY?": "new york new york",
+    "in Normal, OK": "in normal oklahoma",
+    "Sure, OK.": "sure ok",
+    "Yeah, OK, fine.": "yeah ok fine",
+    "Great, OK?": "great ok",
+    "Alright, OR else": "alright or else",
+    "NYC, LA, and SF": "nyc la and sf",
+    "John Smith, MD, works": "john smith md works",
+    "Dr. Lee, MD.": "doctor lee md",
+    "MBA, MD, RN": "mba md rn",
+    "MRI, CT scan": "mri ct scan",
+    "VR, AR, XR": "vr ar xr",
+    "PA, CO.": "pa co",
+    "Rt. 9": "route nine",
     "100 W. 57th St.": "one hundred west fifty seventh street",
     "Hwy. 101": "highway one oh one",
     "error 404": "error four oh four",

@@ -35,6 +35,8 @@ DATES = {
     "Nov. 28, he left": "november twenty eighth he left",
 }
 YEARS = {
+    "the 1999/2000 season": "the nineteen ninety nine to two thousand season",
+    "3...2...1... Go!": "three two one go",
     "The 1920s-1930s": "the nineteen twenties to nineteen thirties",
     "The roaring '20s ended in '29.": "the roaring twenties ended in twenty nine",
     "upper 60s to lower 70s": "upper sixties to lower seventies",
@@ -65,6 +67,9 @@ YEARS = {
     "2024 was good": "twenty twenty four was good",
 }
 TIMES = {
+    "We are closed Sun.": "we are closed sunday",
+    "Look at the Sun.": "look at the sun",
+    "1h30": "one hour thirty minutes",
     "9.30 am": "nine thirty a m",
     "at 0800": "at oh eight hundred",
     "1h 30m": "one hour thirty minutes",

@@ -6,6 +6,7 @@ import pytest
 from reading import words
 
 READ = {
+    "IMG_2034.JPG": "i m g underscore two zero three four dot j p g",
     "in 911 calls": "in nine one one calls",
     "a.b@c.io": "a dot b at c dot i o",
     "git checkout -b main": "git checkout dash b main",

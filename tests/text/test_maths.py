@@ -8,6 +8,7 @@ from reading import words
 from tts_demo.text import numbers
 
 NUMBERS = {
+    "1.2bn people": "one point two billion people",
     "I have 21 of 1,234.5": "i have twenty one of one thousand two hundred thirty four point five",
     "0.5 and .5": "zero point five and point five",
     "3.14159": "three point one four one five nine",
@@ -30,6 +31,11 @@ NUMBERS = {
     "5th-grade": "fifth grade",
 }
 FRACTIONS = {
+    "3/4 mile": "three quarters of a mile",
+    "He ran 1/2 mile.": "he ran half a mile",
+    "a 3/4 mile run": "a three quarters mile run",
+    "2/3 hour later": "two thirds of an hour later",
+    "BP: 130/85": "bp one hundred thirty over eighty five",
     "3/16": "three sixteenths",
     "1/100": "one one hundredth",
     "7/8ths": "seven eighths",
@@ -85,6 +91,17 @@ RANGES = {
     "0.5-1.5": "zero point five to one point five",
 }
 MATHS = {
+    "y = 2x": "y equals two x",
+    "z = 3x.": "z equals three x",
+    "1/3 + 1/6 = 1/2": "one third plus one sixth equals one half",
+    "1 + 8/2 = 5": "one plus eight divided by two equals five",
+    "(a+b)(a-b)": "a plus b times a minus b",
+    "6.02 x 10^23": "six point zero two times ten to the power of twenty three",
+    "Is 5 > 3?": "is five greater than three",
+    "Is x <= 3?": "is x less than or equal to three",
+    "If 5 > 3": "if five is greater than three",
+    "NaCl and HCl": "n a c l and h c l",
+    "NaN": "nan",
     "10**6": "ten to the power of six",
     "³√8": "the cube root of eight",
     "~50% of it": "about fifty percent of it",

@@ -6,6 +6,16 @@ import pytest
 from reading import words
 
 UNITS = {
+    "It's 72F outside": "it's seventy two degrees fahrenheit outside",
+    "98.6 F": "ninety eight point six degrees fahrenheit",
+    "32 C inside": "thirty two degrees celsius inside",
+    "seat 12F": "seat twelve f",
+    "2 C flour": "two cups flour",
+    "1 pt": "one pint",
+    "2 pt milk": "two pints milk",
+    "a 12 pt font": "a twelve point font",
+    "5 L/100km": "five liters per one hundred kilometers",
+    "120/80 mmHg": "one hundred twenty over eighty millimeters of mercury",
     "at 5 C": "at five degrees celsius",
     "10 deg. C": "ten degrees celsius",
     "100s of people": "hundreds of people",

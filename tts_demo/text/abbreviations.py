@@ -14,7 +14,7 @@ _CAPITAL, _BEFORE_FIGURE, _ALSO_WORDS, _PEOPLE, _STRETCHED = (
     frozenset(_TABLE[name].split()) for name in ("capital", "before_figure", "also_words", "people", "stretched")
 )
 _FIGURE = re.compile(
-    r"\s?(?:[\d#]|[IVXLC]+\b|(?:one|two|three|four|five|six|seven|eight|nine|ten|\w+teen|\w+ty|minus)\b)"
+    r"\s?(?:[\d#]|[A-Z]{1,4}-\d|[A-Z]{1,4}\d{2}|[IVXLC]+\b|(?:one|two|three|four|five|six|seven|eight|nine|ten|\w+teen|\w+ty|minus)\b)"
 )
 SLASHED = "|".join(re.escape(word) for word in _INFORMAL if "/" in word)
 CHAT = "|".join(sorted((word for word in _INFORMAL if "/" not in word), key=len, reverse=True))
@@ -36,7 +36,7 @@ def abbreviation(match: re.Match[str]) -> str:
     figure = _FIGURE.match(after)
     if full is None or (low in _BEFORE_FIGURE and not figure) or (low in _CAPITAL and word.islower() and not figure):
         return match.group()
-    if low in _ALSO_WORDS and ends and word.islower():
+    if low in _ALSO_WORDS and ends and (word.islower() or word == "CO"):
         return match.group()
     if word[0].isupper() and full.islower():
         full = full[0].upper() + full[1:]
@@ -86,7 +86,7 @@ def unstretched(match: re.Match[str]) -> str:
     low = once.lower()
     if g2p.knows(low) and (low in _STRETCHED or not g2p.knows(twice.lower())):
         return once
-    return twice if g2p.knows(twice.lower()) else once
+    return twice if g2p.knows(twice.lower()) else word if word.isupper() and len(word) < 6 else once  # 'IEEE'
 
 
 def short(match: re.Match[str]) -> str:
@@ -103,6 +103,11 @@ def unspeakable(match: re.Match[str]) -> str:
     if word[1:] != word[1:].lower() or g2p.knows(word) or g2p.knows(word.lower()) or g2p.is_interjection(word):
         return word
     return letters(word)
+
+
+def world_war(match: re.Match[str]) -> str:
+    number = match[1] if match[1].isdigit() else str(numbers.roman(match[1]))
+    return f"World War {numbers.cardinal(number)}"
 
 
 def roman_of_person(match: re.Match[str]) -> str:

@@ -29,6 +29,7 @@ def fold(text: str) -> str:
     text = "".join(c for c in unicodedata.normalize("NFC", text) if not _is_invisible(c))
     text = text.replace("³√", "∛")
     text = re.sub(r"\blog([₀-₉]+)\s?", lambda m: f"log base {unicodedata.normalize('NFKC', m[1])} of ", text)
+    text = re.sub(r"(?<=\d)(?:\.{2,}|…)(?=\d)", ", ", text)
     text = _SUPERSCRIPT.sub(_power, text.translate(_FOLD))
     text = re.sub(r"(?<=\d)['\u00a0\u2009\u202f](?=\d{3}(?!\d))", ",", text)
     text = re.sub(r"(?<![\d.])\d{1,3}(?:\.\d{3}){2,}(?![\d.])", lambda m: m.group().replace(".", ","), text)

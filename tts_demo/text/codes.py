@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 
-from . import numbers
-from .rules import apply, compiled, table
+from . import g2p, numbers
+from .rules import apply, compiled, letters, table
 
 _TABLE = table("codes")
 STATE = "|".join(_TABLE["states"])
+_WORDS, _DEGREES = (frozenset(_TABLE[name].split()) for name in ("words", "degrees"))
 STATE_NAMES = "|".join(name for name in _TABLE["states"].values() if name != "D.C.")
 
 
@@ -65,7 +66,7 @@ def address(match: re.Match[str]) -> str:
 
 def spelt(text: str) -> str:
     """'1F' -> 'one F': figures and letters one by one."""
-    return " ".join(numbers.digits(c) if c.isdigit() else c.upper() for c in text)
+    return " ".join(numbers.digits(c) if c.isdigit() else letters(c) for c in text)
 
 
 def port(text: str) -> str:
@@ -89,11 +90,22 @@ def bare_version(match: re.Match[str]) -> str:
 
 
 def house(match: re.Match[str]) -> str:
-    return numbers.pairs(match["n"]) + (f" {match['letter'].upper()}" if match["letter"] else "")
+    return numbers.pairs(match["n"]) + (f" {letters(match['letter'])}" if match["letter"] else "")
 
 
 def house_number(match: re.Match[str]) -> str:
-    return numbers.pairs(match[3]) + (f" {match[4].upper()}" if match[4] else "")
+    return numbers.pairs(match[3]) + (f" {letters(match[4])}" if match[4] else "")
+
+
+def state(match: re.Match[str]) -> str:
+    """'Tulsa, OK' is a place; 'Sure, OK', 'NYC, LA' and 'John Smith, MD' are none."""
+    place, code, text = match["place"], match["state"], match.string
+    if re.match(r"\s(?:zero|one|two|three|four|five|six|seven|eight|nine)\s", text[match.end() :]):  # a zip code
+        return f"{place}, {_TABLE['states'][code]}"
+    before = text[: match.start()]
+    titled = code in _DEGREES and re.search(rf"\b(?:{_TABLE['NAMES']})\.?\s(?:[A-Z]\w*\.?\s)?$", before)
+    common = code in _WORDS and not g2p.is_name(place) and not re.search(r"\b(?:in|from|to|near|of)\s$", before)
+    return match.group() if place.isupper() or titled or common else f"{place}, {_TABLE['states'][code]}"
 
 
 def commas(match: re.Match[str]) -> str:

@@ -142,7 +142,10 @@ def seconds(match: re.Match[str]) -> str:
 def weekday(match: re.Match[str]) -> str:
     """'Sat.' and 'Sun.' that end a sentence are a verb and a star, unless a day is spoken of."""
     ends = not match.string[match.end() :].strip("\"')] ")
-    spoken_of = re.search(r"(?:on|&|and|,|every|next|last|to) $", match.string[: match.start()])
+    spoken_of = re.search(
+        r"(?:on|&|and|,|every|next|last|to|until|till|through|(?i:closed|open|opens|closes)) $",
+        match.string[: match.start()],
+    )
     if match[1] in ("Sat", "Sun") and ends and not spoken_of:
         return match.group()
     return _TABLE["weekdays"][match[1]] + stop(match)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 from . import numbers
-from .rules import apply, compiled, filled, table
+from .quantities import describes
+from .rules import apply, compiled, filled, letters, table
 
 _TABLE = table("maths")
 _NO_PLURALS = frozenset(_TABLE["no_plurals"].split())
 _MATHS = re.compile(
     r"[=≤≥≠≈×÷√∑∫∞±∈∀∃^]|(?<![A-Za-z])[a-z]\s[-+<>]\s|[-+<>]\s[a-z](?![A-Za-z'])|\d\s?[+*]\s?\d|\s[<>]\s\d"
+    r"|\([a-z]\s?[-+]\s?[a-z\d]\)"
 )
 _SCORED = re.compile(rf"\b(?:{filled(_TABLE['SCORED'], {})})\b", re.I)
 _DENOMINATED = {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 24, 25, 32, 50, 60, 64, 100, 1000}
@@ -52,6 +54,20 @@ def _said_fraction(match: re.Match[str]) -> str:
 
 def fraction(match: re.Match[str]) -> str:
     return _said_fraction(match) + " " * bool(match["joint"])
+
+
+def shares(match: re.Match[str]) -> str:
+    """'1/3 + 1/6' before an '=' is a sum of fractions; '5 - 8/2' holds a division."""
+    said = re.sub(r"(\d+)/(\d+)", lambda m: numbers.fraction(*m.groups()) if int(m[1]) < int(m[2]) else m[0], match[0])
+    return said.replace("-", " minus ") if "/" not in said else said
+
+
+def part_of(match: re.Match[str]) -> str:
+    """'3/4 mile' -> 'three quarters of a mile', not 'a 3/4 mile run'"""
+    if describes(match):
+        return match.group()
+    part = "half" if match["bottom"] == "2" else f"{numbers.fraction(match['top'], match['bottom'])} of"
+    return f"{part} {'a' if match['unit'] == 'mile' else 'an'} {match['unit']}"
 
 
 def _rated(match: re.Match[str]) -> bool:
@@ -103,7 +119,7 @@ def times(match: re.Match[str]) -> str:
 def formula(match: re.Match[str]) -> str:
     """'H2SO4' -> 'H two S O four'"""
     parts = re.findall(r"[A-Z]|[a-z]|\d+", match.group())
-    return " ".join(numbers.cardinal(p) if p.isdigit() else p.upper() for p in parts)
+    return " ".join(numbers.cardinal(p) if p.isdigit() else letters(p) for p in parts)
 
 
 def named_function(match: re.Match[str]) -> str:

@@ -67,6 +67,11 @@ def measure(match: re.Match[str]) -> str:
     return f"{_minus(match)}{low}{words} {name}" + ("." if ends else "")
 
 
+def degrees(match: re.Match[str]) -> str:
+    """'72F' -> '72°F'; 'seat 12F' stays."""
+    return match.group() if match["placed"] else f"{match['n']}°{match['kind']}"
+
+
 def stop(match: re.Match[str]) -> str:
     return "." * (match.end() == len(match.string) and match.group().endswith("."))
 
