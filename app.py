@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before gradio is imported
@@ -11,8 +12,10 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before gradio is i
 
 def arguments() -> argparse.Namespace:
     """Command-line arguments; each falls back to an environment variable so that a Space needs none."""
+    from tts_demo.cli.main import Parser
+
     env = os.environ.get
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Parser(description=__doc__)
     parser.add_argument(
         "--stack", default=env("TTS_DEMO_STACK", "nano"), help="nano, or a CosyVoice repository or folder"
     )
@@ -31,25 +34,27 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> int:
+def serve() -> None:
     args = arguments()
     from tts_demo.ui.zerogpu import zero_gpu
 
     zero_gpu()  # before anything touches CUDA
-    from tts_demo.config import UserError
     from tts_demo.stacks import load_stack
     from tts_demo.ui import build_app, launch
     from tts_demo.ui.faults import check_address
 
-    try:
-        check_address(args.host, args.port)  # before anything is loaded
-        # The page opens at once, with its recorded runs; the model is loaded behind it.
-        demo = build_app(lambda: load_stack(args.stack, args.device, args.dtype, args.adapters))
-        launch(demo, args.host, args.port, args.share)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    check_address(args.host, args.port)  # before anything is loaded
+    # The page opens at once, with its recorded runs; the model is loaded behind it.
+    demo = build_app(lambda: load_stack(args.stack, args.device, args.dtype, args.adapters))
+    launch(demo, args.host, args.port, args.share)
+
+
+def main() -> int:
+    """Exit code: 0, 2 for a mistake in the request, 130 when interrupted."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the page is there, which then ends in its own way
+    from tts_demo.cli.settings import exit_code
+
+    return exit_code(serve)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from ..config import UserError
-from .settings import add_measure, add_stack, pairs, records_of
+from .settings import add_measure, add_stack, check_least, methods_of, records_of, split
 
 HELP = "speed and memory per method"
 
@@ -36,8 +36,9 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("--runtime graph needs a CUDA device; use --runtime eager here.")
     if args.batch < 1 or not 0.5 <= args.seconds <= 120:
         raise UserError("--batch must be 1 or more and --seconds between 0.5 and 120.")
-    settings, records = pairs(args.set), Records(None if args.shape else records_of(args))
-    names = args.methods.split(",") if args.methods else rows.METHODS
+    check_least(args, minutes=0, rounds=0)
+    settings, _ = split(args.set)
+    names, records = methods_of(args, settings), Records(None if args.shape else records_of(args))
     others = rows.everything() if args.all else []
     wanted = list(dict.fromkeys([rows.Row.of(rows.BASELINE), *rows.chosen(names, settings), *others]))
     stack, prompt = _stack(args, device)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import UserError
-from .settings import check_writable
+from .settings import check_wav
 
 HELP = "codec codes back to a recording"
 
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> None:
 
     from .. import audio, checkpoints
 
-    check_writable(args.output)
+    check_wav(args.output)
     codes, count, gain = _read_codes(args.codes)
     root = checkpoints.resolve(args.stack)
     codec = checkpoints.load_module(root, "codec")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import UserError
-from .settings import add_measure, add_stack, records_of, split
+from .settings import add_measure, add_stack, check_least, methods_of, records_of, split
 
 HELP = "error rates, sound and voice similarity per method"
 
@@ -30,10 +30,9 @@ def run(args: argparse.Namespace) -> None:
     from ..measure import analyses, codec, quality, rows, summary, texts
     from ..measure.judges import missing
 
-    for name in ("processes", "takes"):
-        if getattr(args, name) < 1:
-            raise UserError(f"--{name} must be 1 or more, not {getattr(args, name)}.")
+    check_least(args, processes=1, takes=1, limit=1, minutes=0)
     settings, sampling = split(args.set)
+    names = methods_of(args, settings)
     records = records_of(args)
     if args.processes > 1 and records is None:
         raise UserError("Several processes need a file to write to: give --records FILE.")
@@ -41,9 +40,7 @@ def run(args: argparse.Namespace) -> None:
     others = texts.natural(args.list, args.data, args.limit) if args.data else []
     others += texts.teacher(args.teacher, args.limit or len(cases)) if args.teacher else []
     setup = quality.Setup(args.stack, args.device, args.dtype, args.adapters, records, sampling)
-    wanted = rows.chosen(args.methods.split(","), settings) if args.methods else rows.everything()
-    if not (args.all or args.methods):
-        wanted = rows.chosen(rows.METHODS, settings)
+    wanted = rows.everything() if args.all and not args.methods else rows.chosen(names, settings)
     evaluation = setup.build()
     wanted, skipped = rows.runnable(evaluation.stack, wanted, bool(args.methods))
     todo = quality.jobs(wanted, cases, others, args.takes, every=not args.all)

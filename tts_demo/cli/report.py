@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from ..config import UserError
+from .settings import check_writable
 
 HELP = "write RESULTS.md, the README's table and its plot from what was measured"
 
@@ -17,10 +18,15 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from ..measure.records import RECORDS
+    from ..measure.records import RECORDS, check
     from ..report import results
 
     records = args.records or RECORDS
     if not records.is_file():
         raise UserError(f"There is no {records}: measure with 'python -m tts_demo evaluate' and 'bench' first.")
-    print(results.write(records, args.output or results.RESULTS, args.readme or results.README))
+    check(records)
+    output, readme = args.output or results.RESULTS, args.readme or results.README
+    check_writable(output)
+    if not readme.is_file():
+        raise UserError(f"There is no {readme}: give the page that holds the marks of the table with --readme.")
+    print(results.write(records, output, readme))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import UserError
-from .settings import SAMPLING_KEYS, add_set, add_stack, check_writable, split
+from .settings import SAMPLING_KEYS, add_set, add_stack, check_wav, check_writable, split
 
 HELP = "speak a text in the voice of a prompt"
 LONGEST_SECONDS = 600.0
@@ -44,7 +44,8 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--max-seconds must lie above 0 and at most at {LONGEST_SECONDS:g}, not {seconds:g}.")
     if not 0 <= args.seed < 2**63:
         raise UserError(f"--seed must be 0 or more and below 2^63, not {args.seed}.")
-    for path in filter(None, (args.output, args.json, args.attention)):
+    check_wav(args.output)
+    for path in filter(None, (args.json, args.attention)):
         check_writable(path)
     options = find(args.method).Options.parse(words)
     source, prompt_text = args.prompt, args.prompt_text

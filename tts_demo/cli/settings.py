@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ..config import Sampling, UserError
@@ -82,13 +82,48 @@ def add_measure(parser: argparse.ArgumentParser, everything: str) -> None:
 
 def records_of(args: argparse.Namespace) -> Path | None:
     """The file that a command measures into; None = nowhere: runs with another sampling are no rows of the table."""
-    from ..measure.records import RECORDS
+    from ..measure.records import RECORDS, check
 
+    if args.records:
+        check_writable(args.records)
+        check(args.records)
     usual = args.stack == "nano" and not set(pairs(args.set)) & set(SAMPLING_KEYS)
     return args.records or (RECORDS if usual else None)
 
 
-def check_writable(path: str) -> None:
+def methods_of(args: argparse.Namespace, settings: Mapping[str, str]) -> list[str]:
+    """The methods asked for, or all. UserError for what there is none of, and for a setting that none of them has."""
+    from ..methods import METHODS, find
+
+    if args.methods is not None and not args.methods.strip():
+        raise UserError(f"--methods is empty: name some of {', '.join(METHODS)}, or leave it out.")
+    names = list(METHODS) if args.methods is None else args.methods.split(",")
+    known = {field.name for name in names for field in dataclasses.fields(find(name).Options)}
+    for key in settings:
+        if key not in known:
+            raise UserError(
+                f"--set {key}: neither a method asked for nor sampling has this; they have {', '.join(sorted(known))}, "
+                f"{', '.join(SAMPLING_KEYS)}."
+            )
+    return names
+
+
+def check_least(args: argparse.Namespace, **least: float) -> None:
+    """UserError where an option is smaller than that. None: it was left out."""
+    for name, number in least.items():
+        value = getattr(args, name)
+        if value is not None and not value >= number:  # not a number too
+            raise UserError(f"--{name} must be {number} or more, not {value:g}.")
+
+
+def check_wav(path: str) -> None:
+    """UserError where sound cannot be written to this file, or would not be what its name says."""
+    if Path(path).suffix.lower() not in ("", ".wav"):
+        raise UserError(f"Only WAV is written here: end the name in .wav, not {Path(path).suffix}.")
+    check_writable(path)
+
+
+def check_writable(path: str | Path) -> None:
     target = Path(path).absolute()
     if target.is_dir():
         raise UserError(f"{path} is a folder: give the name of a file to write.")

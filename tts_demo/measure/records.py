@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from ..config import UserError
 from ..engine import Stack
 from ..methods.base import Method
 from ..runtime import processor
@@ -72,10 +73,8 @@ class Records:
             return list(self._own)
         found = []
         for line in self.path.read_text(encoding="utf-8").splitlines():
-            try:
-                found.append(json.loads(line))
-            except ValueError:
-                continue
+            if record := parsed(line):
+                found.append(record)
         return found
 
     def keys(self) -> set[tuple[Any, ...]]:
@@ -101,6 +100,25 @@ class Records:
                 line = line if file.read(1) == b"\n" else b"\n" + line  # behind one that was cut short
             os.write(file.fileno(), line)
         return record
+
+
+def parsed(line: str) -> dict[str, Any] | None:
+    """None for what is no record, or half of one."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and "kind" in record and "figures" in record else None
+
+
+def check(path: Path) -> None:
+    """UserError where a file holds something, but no record. One that is empty or not there is to be written."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    except (OSError, UnicodeDecodeError):
+        lines = [""]
+    if lines and not any(map(parsed, lines)):
+        raise UserError(f"{path} holds no records: give a file that 'evaluate' or 'bench' wrote, or a new one.")
 
 
 def key_of(record: dict[str, Any]) -> tuple[Any, ...]:

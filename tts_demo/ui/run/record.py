@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import http.client
 import json
 import platform
 import shutil
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from ...measure.judges import Judges, word_errors
 from ...methods import METHODS
 from ...runtime import processor
 from ...stacks import load_stack
+from ...text import preview
 from ...voice import voices_differ
 from ..page import voices
 from ..service import Limits
@@ -153,7 +156,14 @@ SHOTS = (("page-light", 1440, 1000, "light"), ("page-dark", 1440, 1000, "dark"),
 
 def screenshots(url: str, out: Path) -> None:
     """The page as a visitor first sees it, with a recorded take opened: wide in both themes, and on a phone."""
-    from playwright.sync_api import sync_playwright
+    try:
+        urllib.request.urlopen(url, timeout=10).close()
+    except (OSError, ValueError, http.client.HTTPException):
+        raise UserError(f"There is no page at {url}: start it with 'python app.py' and give its address.") from None
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        raise UserError("Screenshots need Playwright: install it with 'pip install playwright'.") from None
 
     path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if path is None:
@@ -175,37 +185,35 @@ def screenshots(url: str, out: Path) -> None:
 
 
 def _samples(path: Path) -> tuple[Any, int]:
+    if not path.is_file():
+        raise UserError(f"There is no file {path}: check the path of the recording.")
     recording = voices.read(path, Limits())
     return recording.samples, recording.rate
 
 
 def record(args: argparse.Namespace) -> None:
-    """What the command line asked for."""
+    """What the command line asked for, looked through before a model is loaded."""
     if args.what == "screenshots":
         screenshots(args.sources[0] if args.sources else "http://127.0.0.1:7860", args.out or voices.ASSETS)
         return
-    stack = load_stack(args.stack, device=args.device)
+    if args.text is not None:
+        preview(args.text)  # says what cannot be spoken
+    for source in args.sources:
+        _samples(Path(source.partition("=")[0]))
     if args.what == "voices":
         if not args.sources:
             raise UserError("Give at least one recording to take a voice from.")
         names = [name.strip() for name in (args.names or "").split(";") if name.strip()]
         if names and len(names) != len(args.sources):
             raise UserError(f"--names has {len(names)} names for {len(args.sources)} voices.")
-        out = args.out or voices.ASSETS / "prompts"
+        stack, out = load_stack(args.stack, device=args.device), args.out or voices.ASSETS / "prompts"
         record_voices(stack, out, args.sources, names, args.text or SENTENCE, args.seed)
         return
-    known = voices.examples()
+    known, listed, out = voices.examples(), takes(args.methods), args.out or voices.ASSETS / "runs"
     if args.sources:
         path, _, words = args.sources[0].partition("=")
         known = [voices.Example("given", Path(path), words)]
     if not known:
         raise UserError("There is no example voice yet: give a recording, or run 'record voices' first.")
-    record_runs(
-        stack,
-        args.out or voices.ASSETS / "runs",
-        known[0],
-        args.text or voices.texts()[1],
-        args.seed,
-        args.max_seconds,
-        takes(args.methods),
-    )
+    stack, text = load_stack(args.stack, device=args.device), args.text or voices.texts()[1]
+    record_runs(stack, out, known[0], text, args.seed, args.max_seconds, listed)
