@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import re
+import socket
 import threading
 import time
 from pathlib import Path
@@ -20,6 +21,7 @@ from toy import ToyStack, served, speech, voice_file
 
 from tts_demo import audio
 from tts_demo.methods.baseline import Baseline
+from tts_demo.text.spelling import normalise
 from tts_demo.ui.page import voices
 
 VOICE = voices.examples()[0].name
@@ -115,16 +117,26 @@ def test_a_stream_begins_before_the_speech_ends_and_events_hold_the_same(place, 
         ({"stream_format": "ndjson"}, "stream_format", "audio or sse"),
         ({"seed": 1.5}, "seed", "whole number"),
         ({"options": [1]}, "options", "must be an object"),
-        ({"method": "magic"}, None, "Unknown method"),
+        ({"method": "magic"}, "method", "Unknown method"),
+        ({"method": "tldr", "options": {"patch_size": 99}}, "options", "patch_size"),
+        ({"options": {"patch_size": None}}, "options", "patch_size must be a number"),
+        ({"options": {"wings": 2}}, "options", "wings"),
+        ({"temperature": 9}, "temperature", "between 0"),
+        ({"input": "unspeakable"}, "input", "Nothing in this text"),
+        ({"ref_text": "So it goes."}, "ref_text", "ref_audio, which is missing"),
         ({"ref_audio": "!", "consent": True}, "ref_audio", "base64"),
         ({"ref_audio": "https://example.org/a.wav", "consent": True}, "ref_audio", "not fetched"),
         ({"ref_audio": "AAAA"}, "consent", "must be true"),
         ({"ref_audio": "AAAA", "consent": "true"}, "consent", "must be true, not 'true'"),
-        ({"ref_audio": base64.b64encode(b"no audio at all").decode(), "consent": True}, None, "not audio"),
+        ({"ref_audio": base64.b64encode(b"no audio at all").decode(), "consent": True}, "ref_audio", "not audio"),
         ({"langauge": "en"}, "langauge", "is not known here"),
     ],
 )
-def test_what_is_wrong_is_refused_with_its_field(place, changes, field, words):
+def test_what_is_wrong_is_refused_with_its_field(place, changes, field, words, monkeypatch):
+    split = ToyStack.split
+    monkeypatch.setattr(
+        ToyStack, "split", lambda self, text: normalise("?!") if text == "unspeakable" else split(self, text)
+    )
     answer = post(place, {"model": "toy", "voice": VOICE, "input": "Hello"} | changes)
     error = answer.json()["error"]
     assert answer.status_code == 400 and error["type"] == "invalid_request_error" and error["param"] == field
@@ -145,10 +157,44 @@ def test_notes_come_in_a_header_and_in_the_last_event(place):
     assert json.loads(post(place, order | {"voice": VOICE}).headers["x-notes"]) == [cut]
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'"text"', b"\xff\xfe", b"null"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'"text"', b"\xff\xfe", b"null", b"[" * 100_000])
 def test_a_body_that_is_no_object_is_refused(place, content):
     answer = httpx.post(f"{place.url}v1/audio/speech", content=content)
     assert answer.status_code == 400 and "body" in answer.json()["error"]["message"]
+
+
+def test_who_hangs_up_in_the_middle_of_a_body_leaves_no_traceback(place, caplog):
+    url = httpx.URL(place.url)
+    with caplog.at_level("DEBUG"), socket.create_connection((url.host, url.port)) as line:
+        line.sendall(b"POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+        time.sleep(0.3)
+    time.sleep(0.5)
+    assert httpx.get(f"{place.url}health").status_code == 200 and place.gate.jobs() == 0
+    assert not any(record.exc_info for record in caplog.records)
+
+
+def test_a_field_that_is_null_is_one_that_was_left_out(place):
+    assert post(place, {"model": "toy", "voice": VOICE, "input": "Hi", "speed": None, "max_seconds": 0.2}).is_success
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "words"),
+    [
+        ("GET", "v1/audio/speech", 405, "takes POST only"),
+        ("DELETE", "v1/models/toy", 405, "takes GET only"),
+        ("POST", "v1/models", 405, "takes GET only"),
+        ("POST", "v1/chat/completions", 404, "no /v1/chat/completions here"),
+        ("GET", "v1", 404, "no /v1 here"),
+        ("GET", "v1/models/tts-1", 404, "choose toy"),
+    ],
+)
+def test_other_addresses_are_refused_as_openai_does(place, method, path, status, words):
+    answer = httpx.request(method, f"{place.url}{path}")
+    assert answer.status_code == status and words in answer.json()["error"]["message"]
+
+
+def test_a_model_is_found_by_its_name(place):
+    assert place.client.models.retrieve("toy").id == "toy"
 
 
 def test_another_model_is_not_found(place):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..config import Request, Sampling, UserError
 from ..methods import METHODS
-from .service import Limits
+from .service import Limits, Unavailable
 
 
 class BadField(UserError):
@@ -18,6 +19,17 @@ class BadField(UserError):
     def __init__(self, field: str, words: str) -> None:
         super().__init__(f"{field} {words}")
         self.field, self.words = field, words
+
+
+@contextlib.contextmanager
+def about(field: str) -> Iterator[None]:
+    """What is wrong with what was asked, within, is wrong with this field."""
+    try:
+        yield
+    except UserError as error:
+        if not isinstance(error, Unavailable):
+            error.field = field
+        raise
 
 
 @dataclass(frozen=True)
@@ -41,11 +53,13 @@ class Asked:
         if len(words) > limits.max_characters:
             raise BadField("text", f"has {len(words)} characters; the limit here is {limits.max_characters}.")
         method = string(fields, "method", "baseline")
-        if method not in METHODS:
-            raise UserError(f"Unknown method {method!r}; choose one of {', '.join(METHODS)}.")
+        with about("method"):
+            if method not in METHODS:
+                raise UserError(f"Unknown method {method!r}; choose one of {', '.join(METHODS)}.")
         temperature = number(fields, "temperature", None)
         if temperature is not None:
-            Sampling(temperature=temperature)  # says its range
+            with about("temperature"):
+                Sampling(temperature=temperature)  # says its range
         longest = number(fields, "max_seconds", float(limits.max_seconds))
         if not longest > 0:
             raise BadField("max_seconds", f"must be above 0, not {longest:g}.")
@@ -97,10 +111,11 @@ def options(fields: Mapping[str, Any], kind: Any) -> Any:
     value = {} if fields.get("options") is None else fields["options"]
     if not isinstance(value, Mapping):
         raise BadField("options", f'must be an object such as {{"patch_size": 4}}, not {_shown(value)}.')
-    for key, one in value.items():
-        if not isinstance(one, (int, float, str)):
-            raise BadField(f"options: {key}", f"must be a number or a word, not {_shown(one)}.")
-    return kind.parse({key: str(one) for key, one in value.items()})
+    with about("options"):
+        for key, one in value.items():
+            if not isinstance(one, (int, float, str)):
+                raise BadField(f"options: {key}", f"must be a number or a word, not {_shown(one)}.")
+        return kind.parse({key: str(one) for key, one in value.items()})
 
 
 def consent(fields: Mapping[str, Any]) -> bool:

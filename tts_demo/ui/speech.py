@@ -8,6 +8,7 @@ import base64
 import binascii
 import dataclasses
 import json
+import re
 import threading
 import time
 import uuid
@@ -15,29 +16,28 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HTTPRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from .. import engine
 from ..config import UserError
-from .asked import Asked, BadField, consent, string
+from .asked import Asked, BadField, about, consent, string
 from .formats import TYPES, Encoder
 from .page import voices
 from .page.handlers import Handlers, Heard, expected
+from .refusals import NotServed, error_body, no_model, refusal
 from .run.session import to_int16
-from .service import Unavailable, log, log_line
+from .service import log, log_line
 
 MARK = {"X-Synthetic-Speech": "tts_demo"}
 IGNORED = ("instructions",)  # of OpenAI's fields: styles that our models do not know
+SERVED = "POST /v1/audio/speech, GET /v1/models and GET /v1/models/{id} are served"
 FIELDS = {
     *("model", "input", "voice", "response_format", "speed", "stream", "stream_format", *IGNORED),
     *("method", "options", "seed", "temperature", "max_seconds", "ref_audio", "ref_text", "consent"),
 }
-
-
-class NoSuchModel(BadField):
-    """Another status than for a wrong value."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,9 @@ class Order:
                 raise BadField(name, f"is not known here; known are {', '.join(sorted(FIELDS))}.")
         stack = act.handle.get(timeout=0)
         if string(fields, "model") != stack.name:
-            raise NoSuchModel("model", f"{fields['model']!r} is not served here; choose {stack.name}.")
-        if fields.get("speed", 1) != 1 or isinstance(fields.get("speed"), bool):
+            raise no_model(fields["model"], stack.name)
+        speed = fields.get("speed")
+        if speed is not None and (speed != 1 or isinstance(speed, bool)):
             raise BadField("speed", "must be 1: these models speak at the pace of the voice.")
         form = string(fields, "response_format", "mp3")
         if form not in TYPES:
@@ -79,7 +80,11 @@ class Order:
             asked = Asked.of(act.limits, own | {"text": string(fields, "input"), "prompt_text": words})
         except BadField as error:
             renamed = {"text": "input", "prompt_text": "ref_text"}
-            raise BadField(renamed.get(error.field, error.field), error.words) from None
+            if error.field not in renamed:
+                raise
+            raise BadField(renamed[error.field], error.words) from None
+        with about("input"):
+            stack.split(asked.text)  # says what cannot be spoken
         return cls(asked, recording, "ref_audio" in fields, form, stream or kind == "sse", kind == "sse")
 
 
@@ -96,6 +101,8 @@ def spoken_by(fields: Mapping[str, Any], most_mb: int) -> tuple[bytes, str]:
             return base64.b64decode(sent, validate=True), string(fields, "ref_text", "")
         except (binascii.Error, ValueError):
             raise BadField("ref_audio", "must be a recording in base64; addresses are not fetched.") from None
+    if string(fields, "ref_text", ""):
+        raise BadField("ref_text", "is the transcript of ref_audio, which is missing: send both, or neither.")
     name, known = string(fields, "voice"), voices.examples()
     for example in known:
         if example.name.lower() == name.lower():
@@ -156,7 +163,8 @@ class Speaking:
         """Encoded pieces, the last of them the end of the file."""
         order, act = self.order, self.act
         stack = act.handle.get()
-        recording = voices.prompt(order.voice, act.limits, None, stack if order.own else None)
+        with about("ref_audio" if order.own else "voice"):
+            recording = voices.prompt(order.voice, act.limits, None, stack if order.own else None)
         self._note(recording.notes)
         request = order.asked.request(stack.sampling)
         facts = {"method": request.method, "options": dataclasses.asdict(request.options), "seed": request.seed}
@@ -176,9 +184,12 @@ class Speaking:
 async def answer(http: HTTPRequest, act: Handlers) -> Response:
     """One ``POST /v1/audio/speech``."""
     try:
-        order = Order.of(await body(http, act.limits.max_upload_mb), act)
+        fields = await body(http, act.limits.max_upload_mb)
+        order = await asyncio.to_thread(Order.of, fields, act)
     except UserError as error:
         return refusal(error)
+    except ClientDisconnect:
+        return Response(status_code=400)  # nobody reads it
     speaking = Speaking(order, act)
     gone = asyncio.create_task(hung_up(http, speaking))
     first = await speaking.next()
@@ -235,31 +246,12 @@ async def body(http: HTTPRequest, most_mb: int) -> Any:
             raise BadField("The body", f"is too big; the limit of a recording is {most_mb} MB.")
     try:
         return json.loads(data)
-    except ValueError:  # of bad UTF-8 too
+    except (ValueError, RecursionError):  # of bad UTF-8 too
         raise BadField("The body", "is not JSON.") from None
 
 
 def event(content: dict[str, Any]) -> bytes:
     return f"data: {json.dumps(content)}\n\n".encode()
-
-
-def error_body(error: Exception) -> dict[str, Any]:
-    """In OpenAI's form."""
-    known, later = isinstance(error, UserError), isinstance(error, Unavailable)
-    return {
-        "message": str(error) if known else "The model failed on this request; the server's log says why.",
-        "type": "invalid_request_error" if known and not later else "server_error",
-        "param": getattr(error, "field", None),
-        "code": "model_not_found" if isinstance(error, NoSuchModel) else None,
-    }
-
-
-def refusal(error: Exception) -> Response:
-    """400 for what the client got wrong, 503 for what it may send again later, 500 for what is ours."""
-    kinds = {NoSuchModel: 404, Unavailable: 503, UserError: 400, Exception: 500}
-    status = next(code for kind, code in kinds.items() if isinstance(error, kind))
-    again = {"Retry-After": str(error.seconds)} if isinstance(error, Unavailable) else None
-    return JSONResponse({"error": error_body(error)}, status, headers=again)
 
 
 def routes(act: Handlers) -> list[Route]:
@@ -269,4 +261,24 @@ def routes(act: Handlers) -> list[Route]:
     async def models(_: HTTPRequest) -> Response:
         return JSONResponse({"object": "list", "data": listed(act)})
 
-    return [Route("/v1/audio/speech", speech, methods=["POST"]), Route("/v1/models", models)]
+    async def model(http: HTTPRequest) -> Response:
+        try:
+            act.handle.get(timeout=0)
+        except UserError as error:
+            return refusal(error)
+        asked, known = http.path_params["id"], listed(act)
+        found = next((one for one in known if one["id"] == asked), None)
+        return JSONResponse(found) if found else refusal(no_model(asked, known[0]["id"]))
+
+    async def nothing(http: HTTPRequest) -> Response:
+        path = http.url.path.rstrip("/")
+        takes = "POST" if path == "/v1/audio/speech" else "GET" if re.match(r"/v1/models(?:/|$)", path) else ""
+        words = f"{path} takes {takes} only." if takes else f"There is no {path} here; {SERVED}."
+        return refusal(NotServed(words, 405 if takes else 404))
+
+    return [
+        Route("/v1/audio/speech", speech, methods=["POST"]),
+        Route("/v1/models", models),
+        Route("/v1/models/{id:path}", model),
+        Route("/v1{rest:path}", nothing, methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]),
+    ]
