@@ -105,9 +105,10 @@ def test_times_follow_a_front_end_that_reads_a_text_otherwise(tmp_path: Path, mo
             aligned.append(len(sounds))
             return super().align(samples, sounds)
 
+    ears = Ears()
     for said, places in (("ˈO ˈO.", [1, 4]), ("ˈO, ˈO.", [1, 5])):
         monkeypatch.setattr("tts_demo.train.data.speech.phonemes_of", lambda text: said if text == "one" else "ˈI ˈI.")
-        speech = Speech(tmp_path / "natural", [], tmp_path / "cache", Ears())
+        speech = Speech(tmp_path / "natural", [], tmp_path / "cache", ears)
         found = [n for n in dict.fromkeys(speech.places(0).tolist()) if speech.texts[0][n] == "O"]
         assert found == places and speech.texts[1] == "ˈI ˈI."
     assert len(aligned) == 3, "the text that is read as before is not aligned again"
