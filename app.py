@@ -6,6 +6,7 @@ import argparse
 import os
 import signal
 import sys
+import threading
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before gradio is imported
 
@@ -51,10 +52,14 @@ def serve() -> None:
 
 def main() -> int:
     """Exit code: 0, 2 for a mistake in the request, 130 when interrupted."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the page is there, which then ends in its own way
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # until the page is there, which then ends in its own way
     from tts_demo.cli.settings import exit_code
 
-    return exit_code(serve)
+    code = exit_code(serve)
+    if any(thread.name == "load-stack" for thread in threading.enumerate()):
+        sys.stderr.flush()
+        os._exit(code)  # Python's own end would tear down what it still loads with, and abort
+    return code
 
 
 if __name__ == "__main__":

@@ -9,13 +9,14 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import gradio as gr
 import httpx
 import pytest
 from test_runs_and_api import form, page, status, visitor
-from toy import ToyStack, served, voice_file
+from toy import ToyStack, free_port, served, voice_file
 
 from tts_demo.config import UserError
 from tts_demo.ui import service
@@ -57,6 +58,21 @@ def test_a_folder_that_cannot_be_written_is_one_sentence_and_exit_code_2(tmp_pat
 def test_a_port_that_is_no_number_is_told():
     code, said = started(GRADIO_SERVER_PORT="many")
     assert code == 2 and "--port" in said[-1] and len(said) == 1
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_who_ends_it_before_the_model_is_there_gets_exit_code_0(tmp_path, shown):
+    port, end = free_port(), time.monotonic() + 120
+    command = [sys.executable, "app.py", "--port", str(port), "--device", "cpu"]
+    with subprocess.Popen(command, cwd=ROOT, env={**os.environ, "GRADIO_TEMP_DIR": str(tmp_path)}) as app:
+        time.sleep(2)
+        while shown and time.monotonic() < end:
+            with contextlib.suppress(httpx.HTTPError):
+                httpx.get(f"http://127.0.0.1:{port}/health")
+                break
+            time.sleep(0.02)
+        app.terminate()
+        assert app.wait(60) == 0
 
 
 @pytest.mark.parametrize(
