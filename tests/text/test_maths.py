@@ -100,8 +100,6 @@ MATHS = {
     "Is 5 > 3?": "is five greater than three",
     "Is x <= 3?": "is x less than or equal to three",
     "If 5 > 3": "if five is greater than three",
-    "NaCl and HCl": "n a c l and h c l",
-    "NaN": "nan",
     "10**6": "ten to the power of six",
     "³√8": "the cube root of eight",
     "~50% of it": "about fifty percent of it",

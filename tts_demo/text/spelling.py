@@ -45,7 +45,7 @@ _KINDS = tuple(
         (r"\d", units.write_out),
         ("", abbreviations.write_out),
         (r"[Aa][\s\d^+–-]|\d-?[Aa]", letters.beside_figures),
-        (r"\d|[+#~^§¶–-]|[A-Z][a-z][A-Z]|[A-Z]{2}[a-z]", maths.write_out),
+        (r"\d|[+#~^§¶–-]", maths.write_out),
         ("", abbreviations.words_only),
         (r"\b[Aa]\b", letters.alone),
     )
