@@ -42,6 +42,7 @@ SENTENCE = "The river was calm that evening, and the light on the water turned s
 
 def made_of(stack: Any, request: Request, voice: str, prompt: Any, voice_hash: str) -> session.Made:
     """What a recorded lane was made of, the machine included."""
+    threads = f"{torch.get_num_threads()} thread{'s' * (torch.get_num_threads() != 1)}"
     facts = {
         "device": str(stack.device),
         "processor": processor(stack.device),
@@ -50,7 +51,7 @@ def made_of(stack: Any, request: Request, voice: str, prompt: Any, voice_hash: s
         "cold": False,
         "checkpoint_hash": stack.checkpoint_hash,
         "prompt_seconds": round(float(prompt.seconds), 2),
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__.split('+')[0]}",
+        "machine": f"{platform.machine()}, {threads}, torch {torch.__version__.split('+')[0]}",
     }
     plain = dataclasses.asdict(request.sampling)
     return session.Made(request.text, voice, request.seed, plain, request.max_seconds, facts, voice_hash)
