@@ -44,7 +44,6 @@ QUALITY = (
     Column("dnsmos", "DNSMOS"),
     Column("sim", "SIM"),
     Column("frames_per_step", "frames a step"),
-    Column("kv_peak", "KV peak MB", 1e-6),
     Column("cut", "cut %", 100, 0),
 )
 SPEED = (
