@@ -148,7 +148,7 @@ def test_why_ours_goes_another_way_is_told_with_figures_that_are_measured() -> N
     found = summary.newest(Records(RECORDS).read())
     columns = {name: found.quality for name in ("quality", "points", "shared")} | {"speed": found.speed}
     kinds = [kind for kind in METHODS.values() if vars(kind).get("published")]
-    spoken = {Row.of(kind, **o).label for kind in METHODS.values() for o in ({}, *kind.bench_options)}
+    spoken = {Row.of(kind, **o).label for kind in REGISTRY.values() for o in ({}, *kind.bench_options)}
     asked = [figure for kind in kinds for _, figure, _, _ in Formatter().parse(kind.published.why) if figure]
     assert len(asked) > 10
     for figure in asked:
