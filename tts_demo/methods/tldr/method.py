@@ -86,8 +86,8 @@ class TLDR(Method):
         "{points.over[tldr patch_size=6]:+.1f} of 6, {points.over[tldr patch_size=8]:+.1f} of 8. The comparison "
         "models learnt patches of 4 from nothing in 900 steps each and are not shipped. The whole method errs in "
         "{shared.wer[tldr-short patch_size=4]:.0f} % of words then ({shared.wer_low[tldr-short patch_size=4]:.0f} to "
-        "{shared.wer_high[tldr-short patch_size=4]:.0f}), so that no part left out is told apart from chance, unlike in "
-        "the paper.",
+        "{shared.wer_high[tldr-short patch_size=4]:.0f}), so that no part left out is told apart from chance, unlike "
+        "in the paper.",
     )
     lines = (
         Line("patch 4", {"rtf": 0.336, "wer": 2.03, "sim": 0.684, "kv": 0.26}),
