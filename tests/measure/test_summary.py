@@ -10,7 +10,8 @@ import pytest
 
 from tts_demo.config import UserError
 from tts_demo.measure import quality, speed, summary
-from tts_demo.measure.rows import defaults
+from tts_demo.measure.rows import Row, defaults
+from tts_demo.methods import find
 
 BASE, OTHER = (row.label for row in defaults()[:2])
 
@@ -137,3 +138,11 @@ def test_the_page_has_the_points_of_the_file_and_none_without_one(tmp_path: Any)
     assert summary.published(path) == []
     path.write_text("".join(json.dumps(r) + "\n" for r in complete()))
     assert {point.label for point in summary.published(path)} == {row.label for row in defaults()}
+
+
+def test_comparison_models_are_no_choice() -> None:
+    """However fast and right: nobody can pick them on the page, so neither plot nor table offers them."""
+    label = Row.of(find("tldr-parallel")).label
+    found = summary.newest([*complete(), *spoken(label, [0, 0, 0]), *timed(label, 9.0)])
+    assert label in found.quality.index and label not in summary.choices(found).index
+    assert label not in {point.label for point in summary.trade_off(found)} and summary.fastest_within(found) != label

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ..config import UserError
-from ..methods import REGISTRY, find
+from ..methods import METHODS, find
 from . import quality, speed
 from .records import RECORDS, Records
 from .rows import BASELINE, Row, defaults
@@ -179,17 +179,23 @@ def changed(label: str) -> list[str]:
 def trade_off(results: Results) -> list[Point]:
     """Every setting that was both spoken and timed, but for those that err more than twice as often as the baseline."""
     base = results.quality.loc[Row.of(BASELINE).label, "wer"]
-    both = results.quality.join(results.speed[["lm_gain"]], how="inner").dropna(subset=["over", "lm_gain"])
+    both = choices(results).dropna(subset=["over", "lm_gain"])
     return [
         Point(str(label), 1 / row["lm_gain"], 100 * (base + row["over"]), int(row["texts"]))
         for label, row in both[both["times"] <= TOO_MANY].iterrows()
-        if str(label).split()[0] in REGISTRY  # records outlive methods
     ]
+
+
+def choices(results: Results) -> pd.DataFrame:
+    """What was both spoken and timed of the methods that people choose from: comparison models are none of them, and
+    records outlive methods."""
+    both = results.quality.join(results.speed[["lm_gain"]], how="inner")
+    return both[[str(label).split()[0] in METHODS for label in both.index]]
 
 
 def fastest_within(results: Results) -> str:
     """The label of the fastest setting that errs at most ``WITHIN`` times as often as the baseline."""
-    both = results.quality.join(results.speed[["lm_gain"]], how="inner")
+    both = choices(results)
     return str(both.loc[both["times"] <= WITHIN, "lm_gain"].idxmax())
 
 

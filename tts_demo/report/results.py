@@ -14,7 +14,7 @@ from ..measure import analyses, codec, speed
 from ..measure.quality import NATURAL, TEACHER
 from ..measure.records import RECORDS, ROOT, Records
 from ..measure.rows import BASELINE, Row, defaults
-from ..measure.summary import WITHIN, Results, changed, fastest_within, newest, speed_table, trade_off
+from ..measure.summary import WITHIN, Results, changed, choices, fastest_within, newest, speed_table, trade_off
 from ..methods import METHODS
 from . import goals, papers, plot
 from .markdown import Column, plain, table
@@ -100,7 +100,7 @@ def small_table(results: Results) -> str:
     best = fastest_within(results)
     times, low, high = both.loc[best, ["times", "times_low", "times_high"]]
     told = f"within {WITHIN:g} times the baseline's errors (found {times:.2f}, 95 % from {low:.2f} to {high:.2f})"
-    rows.append((f"Fastest of {len(results.speed)} settings {told}: {spoken(best)}", both.loc[best]))
+    rows.append((f"Fastest of {len(choices(results))} settings {told}: {spoken(best)}", both.loc[best]))
     return table("", SMALL, rows)
 
 
