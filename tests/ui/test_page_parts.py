@@ -237,7 +237,11 @@ def test_measured_settings_become_one_picture():
         plots.summary.Point("ssd tolerance=0.4 draft_length=3", 0.75, 11.0, 20),
     ]
     plot = plots.tradeoff(points)
-    assert plot["points"] == [[1.0, 0.1, "baseline"], [0.75, 0.11, "ssd tolerance 0.4"]] and "20 texts" in plot["hint"]
+    assert plot["points"] == [
+        [1.0, 0.1, "Token by token", True],
+        [0.75, 0.11, "Draft and verify, Tolerance 0.4", False],
+    ]
+    assert "20 texts" in plot["hint"]
     assert plots.tradeoff(points[:1]) is None
 
 

@@ -223,10 +223,11 @@ def test_2_charts_name_unit_and_second_and_nothing_runs_over_anything(spoken):
     page.evaluate(
         "() => { const place = document.createElement('div'); place.id = 'bars'; place.className = 'own';"
         " place.style.width = '280px'; document.querySelector('#figures').append(place);"
-        " TTSD.plot(place, {kind: 'bars', title: 'Chunk sizes', x: ['2', '4'], y: [1, 5900], unit: ''}, 1, 'A'); }"
+        " TTSD.plot(place, {kind: 'bars', title: 'Chunk sizes', x: ['2', '4'], y: [1, 5900], unit: 'passes',"
+        " each: 'tokens'}, 1, 'A'); }"
     )
     page.wait_for_selector("#bars rect")
-    assert page.locator("#bars text").all_text_contents() == ["2 tokens", "1 chunk", "4 tokens", "5900 chunks"]
+    assert page.locator("#bars text").all_text_contents() == ["2 tokens", "1 pass", "4 tokens", "5900 passes"]
     apart = "(e => { const r = [...e.querySelectorAll('rect')].pop().getBoundingClientRect(),"
     apart += " t = [...e.querySelectorAll('text')].pop().getBoundingClientRect(), s = e.getBoundingClientRect();"
     apart += " return r.right <= t.left && t.right <= s.right; })(document.querySelector('#bars svg'))"

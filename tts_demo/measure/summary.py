@@ -168,12 +168,16 @@ class Point:
         return " ".join([self.method, *changed(self.label)])
 
 
-def changed(label: str) -> list[str]:
-    """'tldr patch_size=2' -> ['patch size 2']: the dials of a row's label that are not the defaults."""
+def dials(label: str) -> dict[str, str]:
+    """'tldr patch_size=2' -> {'patch_size': '2'}: those of a row's label that are not the defaults."""
     name, *words = label.split()
     usual = find(name).Options()
-    pairs = [word.split("=", 1) for word in words]
-    return [f"{dial} {value}".replace("_", " ") for dial, value in pairs if str(getattr(usual, dial, None)) != value]
+    return {dial: value for dial, value in (w.split("=", 1) for w in words) if str(getattr(usual, dial, None)) != value}
+
+
+def changed(label: str) -> list[str]:
+    """'tldr patch_size=2' -> ['patch size 2']"""
+    return [f"{dial} {value}".replace("_", " ") for dial, value in dials(label).items()]
 
 
 def trade_off(results: Results) -> list[Point]:

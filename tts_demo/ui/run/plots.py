@@ -15,6 +15,8 @@ import numpy as np
 
 from ...lm.attention import clearest
 from ...measure import summary
+from ...measure.rows import BASELINE
+from ...methods import METHODS
 from . import blind, words
 from .session import Attention, Lane, Made, Take, speed, wav
 
@@ -222,19 +224,22 @@ def own_plots(lane: Lane) -> list[dict[str, Any]]:
     counts = np.bincount([s["frames"] for s in lane.steps])
     if counts[2:].any():
         shown = [i for i in range(len(counts)) if counts[i]]
-        plots.append(bars("Frames emitted by one pass", shown, [counts[i] for i in shown], "passes"))
+        plots.append(bars("Frames emitted by one pass", shown, [counts[i] for i in shown], "passes", "frames"))
     if any(s.get("proposed") for s in lane.steps):
         plots.append(acceptance_plot(lane, frame))
     for key, value in (lane.metrics.get("method_stats") or {}).items():
         if isinstance(value, (list, tuple)):
             value = dict(enumerate(value, 1))
         if isinstance(value, dict) and value and all(isinstance(v, (int, float)) for v in value.values()):
-            plots.append(bars(key.replace("_", " ").capitalize(), list(value), list(value.values()), ""))
+            kinds = ("passes", "tokens") if key.endswith("sizes") else ("", "")
+            plots.append(bars(key.replace("_", " ").capitalize(), list(value), list(value.values()), *kinds))
     return plots
 
 
-def bars(title: str, x: Sequence[Any], y: Sequence[float], unit: str) -> dict[str, Any]:
-    return {"kind": "bars", "title": title, "x": [str(v) for v in x], "y": [float(v) for v in y], "unit": unit}
+def bars(title: str, x: Sequence[Any], y: Sequence[float], unit: str, each: str) -> dict[str, Any]:
+    """unit: of ``y``; each: of ``x``."""
+    found = {"kind": "bars", "title": title, "x": [str(v) for v in x], "y": [float(v) for v in y]}
+    return found | {"unit": unit, "each": each}
 
 
 def tradeoff(measured: list[summary.Point]) -> dict[str, Any] | None:
@@ -246,7 +251,12 @@ def tradeoff(measured: list[summary.Point]) -> dict[str, Any] | None:
         "x_label": "time of the language model over the baseline's",
         "y_label": "words misheard",
         "hint": f"measured by evaluate and bench, {max(p.texts for p in measured)} texts at most",
-        "points": [[point.time, point.errors / 100, point.short] for point in measured],
+        # in the words of the lanes; the last: whether it is what the others are compared with
+        "points": [
+            [p.time, p.errors / 100, ", ".join(filter(None, spoken)), p.method == BASELINE.name]
+            for p in measured
+            for spoken in [(METHODS[p.method].title, words.dials(p.method, summary.dials(p.label)))]
+        ],
     }
 
 

@@ -62,10 +62,9 @@
     };
   };
 
-  const UNITS = { "Chunk sizes": ["tokens", "chunks"], "Frames emitted by one pass": ["frames", "passes"] };   // of a bar's name, of its length
   const of = (n, unit) => `${n} ${+n === 1 ? unit.replace(/(ss)es$|s$/, "$1") : unit}`.trim();
   const bars = (root, p, slot, name) => {
-    const [kind, unit] = UNITS[p.title] || ["", p.unit], names = p.x.map((x) => of(x, kind)), words = p.y.map((y) => of(+y.toFixed(3), unit)), row = 21, left = 70, top = Math.max(...p.y, 1e-9);
+    const names = p.x.map((x) => of(x, p.each)), words = p.y.map((y) => of(+y.toFixed(3), p.unit)), row = 21, left = 70, top = Math.max(...p.y, 1e-9);
     const svg = s("svg", { role: "img", height: row * p.x.length, "aria-label": `${p.title}: ${names.map((x, i) => `${x}, ${words[i]}`).join("; ")}` });
     const box = h("div", { class: "chart" }, h("div", { class: "chart-head" }, h("h4", {}, p.title), h("small", {}, name)), svg);
     const draw = () => {         // each number right behind its bar
@@ -75,10 +74,6 @@
     root.append(box);
     new ResizeObserver(draw).observe(box);
   };
-  const named = (short) => {     // "tldr patch size 2" -> "Patches (TLDR), Patch size 2 tokens", as the form says it
-    const [name, ...rest] = short.split(" "), m = TTSD.form.method(name), dial = (words) => m.dials.find((d) => d.name.replaceAll("_", " ") === words);
-    return !m ? short : m.title + ` ${rest.join(" ")}`.trimEnd().replace(new RegExp(` (${m.dials.map((d) => d.name.replaceAll("_", " ")).join("|")}) (\\S+)`, "g"), (_, words, value) => `, ${[dial(words).label, value.replace(":", " "), dial(words).unit].filter(Boolean).join(" ")}`);
-  };
   TTSD.scatter = (root, p) => {   // lower left is better: faster and better understood
     const box = h("div", { class: "chart" }, h("div", { class: "chart-head" }, h("h4", {}, p.title), h("small", {}, p.hint)));
     const svg = s("svg", { role: "img" }), filled = h("p", { class: "quiet" });
@@ -86,7 +81,7 @@
     const draw = () => {
       const w = box.clientWidth, height = 250, left = 46, right = 16, top = 30, bottom = 44;
       if (!w) return;
-      svg.setAttribute("aria-label", `${p.title}: ` + p.points.map(([x, y, name]) => `${named(name)} ${x.toFixed(2)}, ${Math.round(100 * y)} %`).join("; "));
+      svg.setAttribute("aria-label", `${p.title}: ` + p.points.map(([x, y, name]) => `${name} ${x.toFixed(2)}, ${Math.round(100 * y)} %`).join("; "));
       svg.setAttribute("viewBox", `0 0 ${w} ${height}`); svg.setAttribute("height", height);
       const xs = Math.max(...p.points.map((q) => q[0])) * 1.15, ys = Math.max(...p.points.map((q) => q[1])) * 1.2 || 1;
       const x = (v) => left + (w - left - right) * v / xs, y = (v) => height - bottom - (height - top - bottom) * v / ys;
@@ -94,11 +89,11 @@
       for (const t of ticks(ys, 3)) parts.push(s("line", { x1: left, x2: w - right, y1: y(t), y2: y(t), class: "grid" }), s("text", { x: left - 7, y: y(t) + 4, "text-anchor": "end" }, `${+(100 * t).toFixed(1)} %`));
       for (const t of ticks(xs, 4)) parts.push(s("text", { x: x(t), y: height - bottom + 16, "text-anchor": "middle" }, `${+t.toFixed(2)}`));
       const best = (q) => !p.points.some((o) => o !== q && o[0] <= q[0] && o[1] <= q[1]);   // none beats it in both
-      filled.textContent = `Lower left is better. Filled: the baseline and, from left to right, what no other setting beats in both: ${p.points.filter((q) => q[2] !== "baseline" && best(q)).sort((a, b) => a[0] - b[0]).map((q) => named(q[2])).join("; ")}.`;
+      filled.textContent = `Lower left is better. Filled: the baseline and, from left to right, what no other setting beats in both: ${p.points.filter((q) => !q[3] && best(q)).sort((a, b) => a[0] - b[0]).map((q) => q[2]).join("; ")}.`;
       const taken = p.points.map(([px, py]) => [x(px) - 6, x(px) + 6, y(py)]);   // no label is put on a point or on another
       for (const q of [...p.points].sort((a, b) => best(b) - best(a))) {
-        const [px, py, short] = q, name = named(short), long = 6.2 * name.length, cx = x(px), cy = y(py);
-        const dot = s("circle", { cx, cy, r: 4.5, class: short === "baseline" ? "end slot-0" : best(q) ? "end slot-1" : "other" });
+        const [px, py, name, base] = q, long = 6.2 * name.length, cx = x(px), cy = y(py);
+        const dot = s("circle", { cx, cy, r: 4.5, class: base ? "end slot-0" : best(q) ? "end slot-1" : "other" });
         dot.append(s("title", {}, `${name}: ${px.toFixed(2)} of the baseline's time, ${(100 * py).toFixed(1)} %`)); parts.push(dot);
         const place = [[cx + 8, cy], [cx - 8 - long, cy], [cx - long / 2, cy - 13], [cx - long / 2, cy + 14]].find(([from, row]) =>
           from > left && from + long < w && row > 8 && row < height - bottom && !taken.some(([a, b, v]) => a < from + long && from < b && Math.abs(v - row) < 12));
@@ -109,7 +104,6 @@
       svg.replaceChildren(...parts);
     };
     new ResizeObserver(draw).observe(box);
-    TTSD.form.on(draw);          // whichever comes last
   };
   TTSD.plot = (root, p, slot, name) => {
     if (p.kind === "bars") { bars(root, p, slot, name); return; }
