@@ -78,9 +78,9 @@
     const lanes = TTSD.board.lanes().filter(TTSD.count.done), span = Math.max(...lanes.map((l) => l.seconds));
     const rows = TTSD.rows(lanes), cell = (c) => `<td>${escape(c.words)}${c.verdict ? `<small class="${c.verdict.kind}">${escape(c.verdict.words)}</small>` : ""}</td>`;
     const parts = lanes.map((l) => {
-      const map = bare(l), [title, made, conditions] = under(l), quick = TTSD.count.model(l), all = TTSD.count.whole(l);
+      const map = bare(l), [title, made, conditions] = under(l), quick = TTSD.count.model(l);
       const left = map ? 100 * map.gutter : 0;
-      return `<section data-track='${escape(JSON.stringify(l.track || []))}'><h2>${escape(title)}</h2><p>${escape(made)}</p>${quick ? `<p>Language model: <b>${escape(quick.words)}</b> (${escape(quick.range)})${all ? `; whole run, acoustics included: ${escape(all.words)} (first round)` : ""}</p>` : ""}
+      return `<section data-track='${escape(JSON.stringify(l.track || []))}'><h2>${escape(title)}</h2><p>${escape(made)}</p>${quick ? `<p>Language model: <b>${escape(quick.words)}</b> (${escape(quick.range)})</p>` : ""}
         <audio controls src="data:audio/wav;base64,${l.wav}"></audio>${map ? `<div class="map" data-left="${left}" data-span="${span * map.width * (1 - map.gutter) / (map.width * (1 - map.gutter) - 12)}"><img alt="Attention, passes and spectrogram of ${escape(title)}" src="${map.canvas.toDataURL()}"><i></i></div>` : ""}<p class="quiet">${escape([...(l.warnings || []), ...(map ? heads(l) : []), conditions].join(" · "))}</p></section>`;
     });
     const script = `const all=[...document.querySelectorAll("section")].map(e=>({a:e.querySelector("audio"),m:e.querySelector(".map"),k:JSON.parse(e.dataset.track)}));

@@ -33,13 +33,9 @@
     };
   };
   const model = (lane) => faster(lane.speed);
-  const whole = (lane) => {      // language model and acoustics; clocked in the first round alone
-    const base = reference(lane), timed = (l) => done(l) && l.speed && l.figures.rtf;
-    return timed(lane) && timed(base) ? faster({ times: base.figures.rtf / lane.figures.rtf, rounds: 1 }) : null;
-  };
-  const told = (lane) => { const all = whole(lane); return model(lane) ? `language model ${model(lane).words}${all ? `, whole run ${all.words}` : ""}` : ""; };
+  const told = (lane) => model(lane) ? `language model ${model(lane).words}` : "";
   const conditions = (lane) => lane.conditions.map((c) => c.replace(/\b1 threads/, "1 thread")).join(" · ");
-  TTSD.count = { kvAt, growth, common, model, whole, told, conditions, reference, done, ends };
+  TTSD.count = { kvAt, growth, common, model, told, conditions, reference, done, ends };
 
   // name, value of a lane at the common second, words, which way is better, what it means, and for times who is faster
   const ROWS = [
@@ -49,7 +45,6 @@
     ["KV cache", kvAt, TTSD.bytes, -1, "live keys and values of every autoregressive model of the lane, at that second"],
     ["Length of the speech", (l) => l.seconds, (v) => `${v.toFixed(1)} s`, 0, "the same text may be said faster or slower"],
     ["Seconds of the language model per second of audio", (l) => l.speed && l.speed.lm_rtf, three, -1, "median of the rounds; the share is the median of theirs, as on the card", model],
-    ["Seconds of the whole run per second of audio", (l) => l.speed && l.figures.rtf, three, -1, "language model and acoustics, first round", whole],
     ["Time to first audio", (l) => l.figures.ttfa_seconds, TTSD.seconds, -1, "on the lane's own clock: voice already encoded, no turns of other lanes, no buffering"],
     ["Drafted tokens accepted", (l) => l.figures.acceptance, percent, 1, "speculative decoding only"],
     ["Text symbols that received clear attention", (l) => l.figures.coverage, percent, 1, "at least half of an even share"],

@@ -24,7 +24,7 @@
       figure("passes", "Passes of the model", "Forward passes of the language model; counted, so no load moves it"),
       figure("tokens", "Tokens a pass", "Codec frames that one pass yields on average"),
       figure("kv", "KV bytes per second", "What a second of speech adds to the live keys and values"),
-      figure("speed", "Language model", "Seconds of the language model per second of audio: the baseline's over this lane's, median of the rounds of turns. The whole run adds the acoustics, which make the sound, and was clocked in the first round."));
+      figure("speed", "Language model", "Seconds of the language model per second of audio: the baseline's over this lane's, median of the rounds of turns. The acoustics, which make the sound, are not in it."));
     const place = h("div", { class: "map-place" });
     const root = h("article", { class: "card lane", "data-id": id },
       h("header", {}, h("i", { class: "dot", "aria-hidden": "true" }), title, dials, state, h("span", { class: "grow" }), pin, remove), line, warn, wave,
@@ -88,10 +88,10 @@
         const g = c.growth(lane, t), b = base && c.done(base) ? c.growth(base, t) : null;
         say("kv", g === null ? "–" : TTSD.bytes(g), [`up to ${t.toFixed(1)} s${b ? `, ${Math.round(100 * g / b)} % of baseline's` : ""}`]);
       } else say("kv", "–");
-      const quick = c.model(lane), all = c.whole(lane);
+      const quick = c.model(lane);
       cells.speed.className = first || !quick ? "word" : "";
       if (first) say("speed", "The baseline", [lane.speed && lane.speed.rounds > 1 ? `timed in ${lane.speed.rounds} rounds of turns` : "what the others are compared with"]);
-      else if (quick) say("speed", h("b", { class: quick.kind }, quick.words), [quick.range], all ? [`whole run, acoustics included: ${all.words} (first round)`] : null);
+      else if (quick) say("speed", h("b", { class: quick.kind }, quick.words), [quick.range]);
       else say("speed", c.done(lane) ? "not timed" : "–", [c.done(lane) ? "stopped before a round ended" : "follows when all lanes have spoken"]);
     };
 
