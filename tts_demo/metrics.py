@@ -1,18 +1,25 @@
-"""Metrics of a run, defined once: a pausable clock, sums over steps, and the snapshot that everything prints.
+"""Metrics, defined once: a pausable clock, sums over steps, the snapshot that everything prints, and word errors.
 
 RTF = compute seconds / audio seconds (lower is better), by a clock that stands still while a consumer holds an event.
 LM-RTF counts the autoregressive part only (prefill and steps, a method's own modules included), as all parts do by the
 work clock: on a CPU the time that the processor gave this thread, so that other programs do not count, on a GPU the
-clock. TTFA = request to first audio.
+clock. TTFA = request to first audio. Word errors compare a text with a transcript of its speech.
 """
 
 from __future__ import annotations
 
+import itertools
+import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from importlib import resources
+from typing import Any, NamedTuple
+
+from .config import UserError
+from .text.spelling import normalise
 
 
 @dataclass(frozen=True)
@@ -124,3 +131,75 @@ class Meter:
             acceptance=self._accepted / self._proposed if self._proposed else None,
             method_stats=dict(self._stats),
         )
+
+
+class WordErrors(NamedTuple):
+    """Substitutions + insertions + deletions, and the number of words of the text."""
+
+    errors: int
+    words: int
+
+    @property
+    def rate(self) -> float:
+        """Word error rate; 1 is one error a word."""
+        return self.errors / max(1, self.words)
+
+
+def word_errors(text: str, transcript: str) -> WordErrors:
+    """Word errors of a transcript, in the nearest spelling of both (``nearest_words``). The number of words is that of
+    the text as spoken, whatever the transcript, so that errors of several runs of a text can be added and compared."""
+    from rapidfuzz.distance import Levenshtein
+
+    words = len(_spellings(text)[-1])
+    reference, recognised = nearest_words(text, transcript)
+    return WordErrors(Levenshtein.distance(reference, recognised) if recognised else words, words)
+
+
+def nearest_words(text: str, transcript: str) -> tuple[list[str], list[str]]:
+    """The words of a text and of a transcript, each as written or as spoken, whichever two are nearest: '7:45 p.m.',
+    '7.45 PM' and 'seven forty-five p.m.' are the same. Compounds are joined: so are 'sea shells' and 'seashells'."""
+    from rapidfuzz.distance import Levenshtein
+
+    pairs = itertools.product(_spellings(text), _spellings(transcript))
+    return min((_joined(*pair) for pair in pairs), key=lambda pair: Levenshtein.distance(*pair))
+
+
+def _spellings(text: str) -> list[tuple[str, ...]]:
+    """Words of a text by Whisper's English normaliser: as written, then as spoken where that can be told."""
+    try:
+        return [plain_words(text), plain_words(normalise(text))]
+    except UserError:  # another script, or nothing to speak
+        return [plain_words(text)]
+
+
+@lru_cache(maxsize=1024)
+def plain_words(text: str) -> tuple[str, ...]:
+    """Lower case, American spelling, no punctuation, numbers as digits, contractions and titles written out."""
+    words = (word.strip(".") for word in _normaliser()(text).split())  # it leaves the dots of '...'
+    return tuple(word for word in words if any(map(str.isalnum, word)))
+
+
+@lru_cache(maxsize=1)
+def _normaliser() -> Callable[[str], str]:
+    """Whisper's English normaliser; transformers ships it without its table of British spellings."""
+    from transformers.models.whisper.english_normalizer import EnglishTextNormalizer
+
+    table = resources.files("whisper_normalizer") / "normalizers" / "english.json"
+    return EnglishTextNormalizer(json.loads(table.read_text(encoding="utf-8")))
+
+
+def _joined(reference: Sequence[str], recognised: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Both with neighbouring words joined, alike on both sides, where the compound is a word of either. Digits
+    alone are left to the normaliser."""
+    known = {word for word in (*reference, *recognised) if any(map(str.isalpha, word))}
+    return _with_compounds(reference, known), _with_compounds(recognised, known)
+
+
+def _with_compounds(words: Sequence[str], known: set[str], longest: int = 3) -> list[str]:
+    found, at = [], 0
+    while at < len(words):
+        sizes = range(min(longest, len(words) - at), 1, -1)
+        size = next((n for n in sizes if "".join(words[at : at + n]) in known), 1)
+        found.append("".join(words[at : at + size]))
+        at += size
+    return found

@@ -10,16 +10,7 @@ import pytest
 from tts_demo import audio
 from tts_demo.config import SAMPLE_RATE
 from tts_demo.measure import judges
-from tts_demo.measure.judges import Judges, missing, plain, similarity, word_errors
-
-
-def test_error_rates_count_words_and_not_how_they_are_written() -> None:
-    assert word_errors("It costs twenty-four dollars, doesn't it?", "it costs $24 does not it") == (0, 6)
-    assert word_errors("The cat sat down.", "the cat sat") == (1, 4)
-    assert word_errors("The cat sat down.", "the big cat sat up") == (2, 4)
-    assert word_errors("The cat sat down.", "") == (4, 4)
-    assert word_errors("Hello.", "hello hello") == (1, 1)
-    assert plain("Mr. Smith's") == plain("mister smith's")
+from tts_demo.measure.judges import Judges, missing, similarity
 
 
 def test_similarity_is_a_cosine_and_absent_where_a_voice_is() -> None:

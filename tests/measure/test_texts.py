@@ -9,7 +9,7 @@ import pytest
 
 from tts_demo.config import UserError
 from tts_demo.measure import texts
-from tts_demo.measure.judges import plain
+from tts_demo.metrics import plain_words
 
 
 def test_the_set_is_what_it_says() -> None:
@@ -27,7 +27,7 @@ def test_the_set_is_what_it_says() -> None:
 
 def test_no_text_stands_twice_and_both_lists_hold_every_kind() -> None:
     rows = texts.table("evaluation.tsv")
-    assert len({plain(row["text"]) for row in rows}) == len({row["id"] for row in rows}) == len(rows)
+    assert len({plain_words(row["text"]) for row in rows}) == len({row["id"] for row in rows}) == len(rows)
     kinds = {which: {row["kind"] for row in rows if row["list"] == which} for which in texts.LISTS}
     assert kinds["report"] == kinds["development"]
     assert len({case.kind for case in texts.cases("report", limit=10)}) >= 4, "the first few are a mixture"

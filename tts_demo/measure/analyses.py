@@ -10,9 +10,8 @@ from typing import Any
 import pandas as pd
 from rapidfuzz.distance import Levenshtein
 
-from .. import engine
+from .. import engine, metrics
 from ..methods import METHODS
-from . import judges
 from .quality import Evaluation, Job
 from .rows import BASELINE, Row
 from .texts import ASSETS, Case, Voice
@@ -82,9 +81,9 @@ class Lasting(Job):
 
 def thirds(text: str, heard: str) -> list[list[int]]:
     """[errors, words] of each third of the text's words, of a long text of each fifth, aligned as a whole."""
-    truth = judges.plain(text).split()
+    truth, words = metrics.nearest_words(text, heard)
     count = 5 if len(truth) > LONG_TEXT else 3
-    edits = Levenshtein.editops(truth, judges.plain(heard).split())
+    edits = Levenshtein.editops(truth, words)
     errors = Counter(min(count - 1, count * edit.src_pos // len(truth)) for edit in edits)
     edges = [-(-len(truth) * i // count) for i in range(count + 1)]
     return [[errors[i], edges[i + 1] - edges[i]] for i in range(count)]

@@ -16,8 +16,9 @@ import torch
 from .. import audio
 from ..config import SAMPLE_RATE
 from ..engine import Stack
+from ..metrics import word_errors
 from ..stacks.nano import NanoStack
-from .judges import missing, similarity, word_errors
+from .judges import missing, similarity
 from .quality import Evaluation, Job
 from .records import Where
 from .texts import Case

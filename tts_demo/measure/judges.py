@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -122,30 +122,6 @@ class Judges:
 
         speech = preprocess_wav(samples.astype(np.float32), source_sr=SAMPLE_RATE)
         return self._voices.embed_utterance(speech) if len(speech) > SHORTEST else None
-
-
-@lru_cache(1)
-def _normaliser() -> Any:
-    from transformers.models.whisper.english_normalizer import EnglishTextNormalizer
-
-    return EnglishTextNormalizer({})
-
-
-def plain(text: str) -> str:
-    """The text as error rates are counted on it: Whisper's own English normaliser (lower case, no punctuation,
-    numbers as digits, contractions and titles written out)."""
-    return _normaliser()(text)
-
-
-def word_errors(text: str, heard: str) -> tuple[int, int]:
-    """Substitutions + insertions + deletions, and the number of words of the text."""
-    import jiwer
-
-    truth = plain(text)
-    if not truth:
-        return len(plain(heard).split()), 0
-    found = jiwer.process_words(truth, plain(heard))
-    return found.substitutions + found.insertions + found.deletions, len(truth.split())
 
 
 def similarity(a: np.ndarray | None, b: np.ndarray | None) -> float | None:

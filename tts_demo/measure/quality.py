@@ -22,8 +22,9 @@ from tqdm import tqdm
 
 from .. import audio, engine
 from ..config import SAMPLE_RATE, Request, Sampling
+from ..metrics import word_errors
 from ..stacks import load_stack
-from .judges import Judges, similarity, word_errors
+from .judges import Judges, similarity
 from .records import Records, Where, key
 from .rows import Row
 from .texts import Case, Voice

@@ -14,7 +14,8 @@ import numpy as np
 
 from ... import audio
 from ...config import SAMPLE_RATE
-from ...measure.judges import Judges, missing, similarity, whisper_folder, word_errors
+from ...measure.judges import Judges, missing, similarity, whisper_folder
+from ...metrics import word_errors
 from .session import Lane
 
 
@@ -42,6 +43,5 @@ class Ears:
             if voice is not None:
                 found["similarity"] = similarity(self._judges.voice(voice.samples), self._judges.voice(samples))
             if heard is not None:
-                wrong, count = word_errors(lane.made.text, heard)
-                found |= {"heard": heard, "wer": wrong / max(1, count)}
+                found |= {"heard": heard, "wer": word_errors(lane.made.text, heard).rate}
             return found

@@ -24,8 +24,9 @@ import torch
 from ... import audio, engine
 from ...config import SAMPLE_RATE, Request, Sampling, UserError
 from ...lm.attention import clearest
-from ...measure.judges import Judges, word_errors
+from ...measure.judges import Judges
 from ...methods import METHODS
+from ...metrics import word_errors
 from ...runtime import processor
 from ...stacks import load_stack
 from ...text import preview
@@ -136,7 +137,7 @@ def record_voices(stack: Any, out: Path, sources: list[str], names: list[str], t
             except UserError:  # no second of speech in it
                 continue
             heard = judge.words(take.samples)
-            flaw = wanders, word_errors(text, heard)[0] if heard is not None else 0
+            flaw = wanders, word_errors(text, heard).errors if heard is not None else 0
             if kept is None or flaw < kept[0]:
                 kept = flaw, lane, heard
             if kept[0] == (False, 0):
