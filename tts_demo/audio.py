@@ -1,5 +1,5 @@
-"""Recordings in and out: decoding, checking, resampling and levelling of a voice prompt; WAV files that say they are
-synthetic. Knows nothing of models."""
+"""Recordings in and out: decoding, checking, resampling and levelling of a voice prompt; WAV files marked
+as synthetic. Knows nothing of models."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ MIN_SECONDS, KEEP_SECONDS, MAX_SECONDS = 1.0, 15.0, 300.0  # a prompt: refused b
 MIN_RATE, MAX_RATE, MAX_CHANNELS = 8_000, 192_000, 2
 MAX_BYTES = 200_000_000
 CONTAINERS = "mov,matroska,webm,ogg,wav,w64,aac,amr,asf,aiff,caf,flac,mp3,mpegts"  # FFmpeg's names of its readers
-UNKNOWN = 2**40  # samples; libsndfile gives a huge number where a header tells none
+UNKNOWN = 2**40  # samples; libsndfile's length of a file whose header has none is larger
 SYNTHETIC = "Synthetic speech"  # title of every file that is
 MOST_PHASES = 640  # either term of a resampling ratio: 11,025 Hz to 16 kHz is 441 to 640, every usual rate is exact
-SILENT_PEAK = 1e-3  # of full scale: below this nobody spoke
-LEVEL_RMS, LEVEL_PEAK = 0.07, 0.95  # the loudness that everything is trained on
+SILENT_PEAK = 1e-3  # of full scale: a recording below it has no speech
+LEVEL_RMS, LEVEL_PEAK = 0.07, 0.95  # of the training data
 
 Source = str | Path | bytes | tuple[int, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Recording:
-    """samples: float32 [N], mono. notes: what a person should know about it, one sentence each."""
+    """samples: float32 [N], mono. notes: warnings for its owner, a sentence each."""
 
     samples: np.ndarray
     notes: tuple[str, ...] = ()
-    cut: bool = False  # speech was left out, so a transcript of the whole no longer fits
-    gain: float = 1.0  # what ``level`` multiplied by
+    cut: bool = False  # speech was removed, so a transcript of the whole no longer fits
+    gain: float = 1.0  # factor that ``level`` applied
     rate: int = SAMPLE_RATE
 
     @property
@@ -73,7 +73,7 @@ def read(source: Source, max_seconds: float = MAX_SECONDS, target: int | None = 
 
 
 def prompt(recording: Recording, keep_seconds: float = KEEP_SECONDS) -> Recording:
-    """A voice prompt: silence at the ends taken off, at most ``keep_seconds`` kept, at the level of the training
+    """A voice prompt: silence at the ends removed, at most ``keep_seconds`` kept, at the level of the training
     data."""
     rate = recording.rate
     refuse_short(recording)
@@ -91,7 +91,7 @@ def prompt(recording: Recording, keep_seconds: float = KEEP_SECONDS) -> Recordin
 
 
 def refuse_short(recording: Recording) -> None:
-    """UserError for what is too short to copy a voice from."""
+    """Raise UserError for a recording too short to be a voice prompt."""
     if recording.seconds < MIN_SECONDS:
         raise UserError(
             f"The voice prompt is {recording.seconds:.1f} s long: record at least {MIN_SECONDS:g} s, best 3 to 10 s."
@@ -107,7 +107,7 @@ def level(samples: np.ndarray) -> Recording:
 
 
 def trim(samples: np.ndarray, rate: int = SAMPLE_RATE) -> np.ndarray:
-    """Silence at both ends taken off, 0.1 s of it left. samples [N]."""
+    """Silence at both ends removed, 0.1 s of it kept. samples [N]."""
     frames = _loudness(samples, rate)
     loud = np.flatnonzero(frames > _speech_floor(frames))
     if len(loud) == 0:
@@ -132,7 +132,7 @@ def speech_end(samples: np.ndarray, rate: int = SAMPLE_RATE) -> int:
 
 def resample(samples: np.ndarray, rate: int, target: int) -> np.ndarray:
     """samples [N] at ``rate`` -> float32 [N'] at ``target``. The filter grows with both terms of the ratio: odd rates,
-    which a damaged header makes up, are taken for the nearest ratio that costs no gigabytes."""
+    which a damaged header makes up, become the nearest ratio that fits in memory."""
     wave = torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32))
     ratio = Fraction(rate, target).limit_denominator(MOST_PHASES * target // max(rate, target))
     return (
@@ -143,8 +143,8 @@ def resample(samples: np.ndarray, rate: int, target: int) -> np.ndarray:
 def write_wav(
     target: str | Path | BinaryIO, samples: np.ndarray, rate: int, provenance: Mapping[str, Any] | None = None
 ) -> None:
-    """16-bit WAV of samples [N] in -1..1. ``provenance`` goes into the file's RIFF INFO chunk: that the speech is
-    synthetic, and what made it."""
+    """16-bit WAV of samples [N] in -1..1. ``provenance`` is written to the RIFF INFO chunk: the mark
+    of synthetic speech and the run's settings."""
     if isinstance(target, (str, Path)) and not Path(target).absolute().parent.is_dir():
         raise UserError(f"There is no folder {Path(target).absolute().parent}: make it first, or write elsewhere.")
     pcm = np.round(np.clip(samples, -1.0, 1.0) * 32767).astype(np.int16)
@@ -163,7 +163,7 @@ def mark(facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_provenance(source: str | Path | BinaryIO) -> dict[str, Any]:
-    """What was noted in a file of synthetic speech of any format; empty where there is no such note."""
+    """The provenance in a file of synthetic speech of any format; empty without a mark."""
     import av
 
     with av.open(str(source) if isinstance(source, Path) else source) as file:
@@ -192,8 +192,8 @@ def _decode(source: str | Path | bytes, max_seconds: float) -> tuple[int, np.nda
 
 
 def _decode_container(file: str | BinaryIO, name: str, max_seconds: float) -> tuple[int, np.ndarray]:
-    """What telephones and browsers record (m4a, aac, 3gp, amr, mov, webm), by FFmpeg -> rate, float32 [N, channels].
-    Only formats that hold their own sound: a playlist could make the server open other files and addresses."""
+    """FFmpeg's formats (m4a, aac, 3gp, amr, mov, webm and more) -> rate, float32 [N, channels].
+    Only self-contained ones: a playlist could make the server open other files and addresses."""
     import av
 
     pieces, count = [], 0
@@ -275,7 +275,7 @@ def _loudness(samples: np.ndarray, rate: int) -> np.ndarray:
 
 
 def quietest(samples: np.ndarray, rate: int = SAMPLE_RATE) -> int:
-    """Which 20 ms of samples [N] are the quietest."""
+    """Index of the quietest 20 ms frame of samples [N]."""
     return int(_loudness(samples, rate).argmin())
 
 
@@ -285,6 +285,6 @@ def _speech_floor(frames: np.ndarray) -> float:
 
 
 def _pause_before(samples: np.ndarray, end: int, rate: int) -> int:
-    """The quietest place in the two seconds before ``end``, to cut there and not within a word."""
+    """Sample index of the quietest frame in the two seconds before ``end``: a cut there splits no word."""
     start = max(0, end - 2 * rate) // (rate // 50)
     return (start + int(_loudness(samples[:end], rate)[start:].argmin())) * (rate // 50)

@@ -1,3 +1,3 @@
-from .sentences import Spoken, preview
+from .sentences import Sentence, preview
 
-__all__ = ["Spoken", "preview"]
+__all__ = ["Sentence", "preview"]

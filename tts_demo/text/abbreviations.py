@@ -23,8 +23,8 @@ PER = "|".join(unit for unit in ONE_OF if len(unit) > 1)
 
 def long(word: str) -> str:
     """'Capt' -> 'Captain', 'max' -> 'maximum'"""
-    said = _LONG.get(word.lower(), word)
-    return said.capitalize() if word[0].isupper() else said
+    spoken = _LONG.get(word.lower(), word)
+    return spoken.capitalize() if word[0].isupper() else spoken
 
 
 def abbreviation(match: re.Match[str]) -> str:
@@ -91,10 +91,10 @@ def unstretched(match: re.Match[str]) -> str:
 
 def short(match: re.Match[str]) -> str:
     word = match.group()
-    said = _INFORMAL[word.lower()]
-    if word.isupper() and ("'" not in said or len(word) < 4):
+    spoken = _INFORMAL[word.lower()]
+    if word.isupper() and ("'" not in spoken or len(word) < 4):
         return word  # the G2P knows its letters
-    return said[0].upper() + said[1:] if word[0].isupper() else said
+    return spoken[0].upper() + spoken[1:] if word[0].isupper() else spoken
 
 
 def unspeakable(match: re.Match[str]) -> str:

@@ -1,5 +1,5 @@
-"""Shouting: sentences, or three words and more in a row, that are written in capitals are written small, so that they
-are tagged and said as words. What is no word, and what is known as an acronym, keeps its capitals."""
+"""Text in capitals: sentences, or rows of three and more words, are lower-cased so that the G2P tags and reads them as
+words. Unknown words and known acronyms keep their capitals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ACRONYMS, _EITHER = (frozenset(_TABLE[name].split()) for name in ("acronyms", "
 _ANY, _WORD = (re.compile(rf"(?<![\w./@-])[{kind}]['{kind}]*(?![\w@]|[./]\w)") for kind in ("A-Za-z", "A-Z"))
 _ROW = re.compile(rf"{_WORD.pattern}(?:\s{_WORD.pattern}){{2,}}")
 _MOSTLY = 0.7  # of the words of a sentence
-_LONG = 5  # letters of an unknown name that is said as a word
+_LONG = 5  # letters of an unknown name that is read as a word
 
 
 def lowered(text: str) -> str:

@@ -15,25 +15,25 @@ STATE_NAMES = "|".join(name for name in _TABLE["states"].values() if name != "D.
 
 
 def grouped(text: str) -> str:
-    """'555-0142' -> 'five five five, zero one four two'; '800' is said 'eight hundred', letters stay words."""
-    said = []
+    """'555-0142' -> 'five five five, zero one four two'; '800' is 'eight hundred', words stay."""
+    spoken = []
     for group in re.findall(r"\d+|[A-Za-z]+", text):
         if group.isalpha():
             word = len(group) > 3 or group == "GO"
-            said.append(group.capitalize() if word else "".join(f"{c.upper()}." for c in group))
+            spoken.append(group.capitalize() if word else "".join(f"{c.upper()}." for c in group))
         else:
-            said.append(numbers.cardinal(group) if group in ("800", "900") else numbers.digits(group))
-    return ", ".join(said)
+            spoken.append(numbers.cardinal(group) if group in ("800", "900") else numbers.digits(group))
+    return ", ".join(spoken)
 
 
 def telephone(match: re.Match[str]) -> str:
     text = match.group()
-    said = grouped(re.sub(r"(?i)^\+1(?=\D)|^1(?=[-. ])", "", text))
+    spoken = grouped(re.sub(r"(?i)^\+1(?=\D)|^1(?=[-. ])", "", text))
     head = "plus one, " if text.startswith("+1") and not text[2].isdigit() else "plus " if text[0] == "+" else ""
     head = "one, " if re.match(r"1[-. ]", text) else head
     if re.match(r"1[-. ]800", text):
         head = "one "
-    return head + said
+    return head + spoken
 
 
 def unspaced(match: re.Match[str]) -> str:
@@ -58,10 +58,10 @@ def address(match: re.Match[str]) -> str:
     parts = match["ip"].split(".")
     if any(int(p) > 255 for p in parts):
         return match.group()
-    said = " dot ".join(numbers.digits(p) for p in parts)
+    spoken = " dot ".join(numbers.digits(p) for p in parts)
     if match["mask"]:
-        said += f" slash {numbers.cardinal(match['mask'])}"
-    return said + (f" colon {port(match['port'])}" if match["port"] else "")
+        spoken += f" slash {numbers.cardinal(match['mask'])}"
+    return spoken + (f" colon {port(match['port'])}" if match["port"] else "")
 
 
 def spelt(text: str) -> str:
@@ -77,12 +77,14 @@ def version(match: re.Match[str]) -> str:
     before = match["before"].rstrip()
     name = "version" if before in ("v", "V", "ver.", "Ver.") else before
     tail = match["tail"] or ""
-    said = (f"{numbers.sections(match['low'])} to " if match["low"] else "") + numbers.sections(match["n"])
+    spoken = (f"{numbers.sections(match['low'])} to " if match["low"] else "") + numbers.sections(match["n"])
     if tail.startswith(("-", "rc", "a", "b")) and tail.strip("-."):
         word = re.match(r"-?([a-z]+)\.?(\d*)", tail)
         names = {"rc": "release candidate", "a": "alpha", "b": "beta"}
-        said += f" {names.get(word[1], word[1])}" + (f" {numbers.cardinal(word[2])}" if word[2] else "") if word else ""
-    return f"{name.rstrip('-')} {said}"
+        spoken += (
+            f" {names.get(word[1], word[1])}" + (f" {numbers.cardinal(word[2])}" if word[2] else "") if word else ""
+        )
+    return f"{name.rstrip('-')} {spoken}"
 
 
 def bare_version(match: re.Match[str]) -> str:

@@ -33,8 +33,8 @@ def _date(month: str, day: str, year: str | None = None) -> str | None:
         m, d = d, m
     if not (1 <= m <= 12 and 1 <= d <= 31):
         return None
-    said = f"{MONTHS[m - 1]} {numbers.ordinal(str(d))}"
-    return f"{said}, {numbers.year(full_year(year))}" if year else said
+    spoken = f"{MONTHS[m - 1]} {numbers.ordinal(str(d))}"
+    return f"{spoken}, {numbers.year(full_year(year))}" if year else spoken
 
 
 def numeric(match: re.Match[str]) -> str:
@@ -44,8 +44,8 @@ def numeric(match: re.Match[str]) -> str:
         return match.group()
     if sign == "." and len(match[1]) < 4 and int(day) <= 12:
         month, day = day, month
-    said = _date(month, day, match["y"])
-    return said + ", " * match.group().endswith("T") if said else match.group()
+    spoken = _date(month, day, match["y"])
+    return spoken + ", " * match.group().endswith("T") if spoken else match.group()
 
 
 def cued(match: re.Match[str]) -> str:
@@ -91,8 +91,8 @@ def years(match: re.Match[str]) -> str:
 
 def verse(match: re.Match[str]) -> str:
     """'John 3:16-17' -> 'John three sixteen to seventeen'"""
-    said = " ".join([match[1], *map(numbers.cardinal, match.group(2, 3))])
-    return said + (f" to {numbers.cardinal(match[4])}" if match[4] else "")
+    spoken = " ".join([match[1], *map(numbers.cardinal, match.group(2, 3))])
+    return spoken + (f" to {numbers.cardinal(match[4])}" if match[4] else "")
 
 
 def _half(text: str | None) -> str:
@@ -104,12 +104,12 @@ def _clock(hour: str, minute: str | None, half: str | None) -> str | None:
     h, m = int(hour), int(minute or 0)
     if h > 24 or m > 59:
         return None
-    said = numbers.cardinal(str(h))
+    spoken = numbers.cardinal(str(h))
     if minute is None:
-        return said + _half(half)
+        return spoken + _half(half)
     if m == 0:
-        return said + (_half(half) if half else " hundred" if h > 12 or h == 0 else " o'clock")
-    return f"{said} {'oh ' if m < 10 else ''}{numbers.cardinal(str(m))}{_half(half)}"
+        return spoken + (_half(half) if half else " hundred" if h > 12 or h == 0 else " o'clock")
+    return f"{spoken} {'oh ' if m < 10 else ''}{numbers.cardinal(str(m))}{_half(half)}"
 
 
 def time(match: re.Match[str]) -> str:
@@ -119,9 +119,9 @@ def time(match: re.Match[str]) -> str:
         parts.append(_clock(match["h2"], match["m2"], match["half2"]))
     if None in parts:
         return match.group()
-    said = " to ".join(parts)
+    spoken = " to ".join(parts)
     dotted = (match["half2"] or match["half"] or "").endswith(".")
-    return said + ("." if dotted and re.match(r"\s*$|[\"')\]]*$", match.string[match.end() :]) else "")
+    return spoken + ("." if dotted and re.match(r"\s*$|[\"')\]]*$", match.string[match.end() :]) else "")
 
 
 def seconds(match: re.Match[str]) -> str:
@@ -140,13 +140,13 @@ def seconds(match: re.Match[str]) -> str:
 
 
 def weekday(match: re.Match[str]) -> str:
-    """'Sat.' and 'Sun.' that end a sentence are a verb and a star, unless a day is spoken of."""
+    """'Sat.' and 'Sun.' that end a sentence are a verb and a star, unless the context names a day."""
     ends = not match.string[match.end() :].strip("\"')] ")
-    spoken_of = re.search(
+    names_day = re.search(
         r"(?:on|&|and|,|every|next|last|to|until|till|through|(?i:closed|open|opens|closes)) $",
         match.string[: match.start()],
     )
-    if match[1] in ("Sat", "Sun") and ends and not spoken_of:
+    if match[1] in ("Sat", "Sun") and ends and not names_day:
         return match.group()
     return _TABLE["weekdays"][match[1]] + stop(match)
 

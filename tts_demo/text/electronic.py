@@ -13,16 +13,16 @@ _PIECE = re.compile(r"\d+|[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[A-Z]|[^\w\s]|_")
 
 
 def named(text: str) -> str:
-    """An address as it is read out: words, letters of what is no word, digits one by one, signs by name."""
-    said = []
+    """An address in spoken form: words, letters of unknown words, single digits, signs by name."""
+    spoken = []
     for piece in _PIECE.findall(text):
         if piece.isdigit():
-            said.append(numbers.digits(piece) if len(piece) != 2 or piece[0] == "0" else numbers.cardinal(piece))
+            spoken.append(numbers.digits(piece) if len(piece) != 2 or piece[0] == "0" else numbers.cardinal(piece))
         elif piece[0].isalpha():
-            said.append(_word(piece))
+            spoken.append(_word(piece))
         else:
-            said.append(_TABLE["signs"].get(piece, " "))
-    return " " + re.sub(r"\s+", " ", " ".join(said)).strip() + " "
+            spoken.append(_TABLE["signs"].get(piece, " "))
+    return " " + re.sub(r"\s+", " ", " ".join(spoken)).strip() + " "
 
 
 def _word(piece: str) -> str:

@@ -16,7 +16,7 @@ from . import homographs
 from .rules import table
 from .symbols import BOUNDARY, IDS, PUNCTUATION
 
-# What its network for unknown words may say outside the lexicon's alphabet.
+# Symbols of its network for unknown words that the lexicon's alphabet lacks.
 _FOLD = str.maketrans({"…": ".", "a": "ɑ", "y": "j", "ʀ": "ɹ", "ɾ": "T", "ʔ": "t", "(": "", ")": "", "-": "", "1": ""})
 # Compounds that do hold two R; elsewhere that network doubles the R of 'Katherine'.
 _TWO_RS = re.compile(r"(?:over|under|inter|super|hyper|ultra|counter|after|water|fore)-?[rw]", re.I)
@@ -85,9 +85,9 @@ def _listed(word: str) -> str | None:
         if form in _WORDS:
             return _WORDS[form]
         for plural in ("s", "es"):
-            said = _WORDS.get(form.removesuffix(plural)) if form.endswith(plural) and not _is_known(form) else None
-            if said and (plural == "s" or _ending(said) == "ᵻz"):
-                return said + _ending(said)
+            phonemes = _WORDS.get(form.removesuffix(plural)) if form.endswith(plural) and not _is_known(form) else None
+            if phonemes and (plural == "s" or _ending(phonemes) == "ᵻz"):
+                return phonemes + _ending(phonemes)
     return None
 
 

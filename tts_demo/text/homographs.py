@@ -1,4 +1,4 @@
-"""Words written alike and said differently where the G2P's tags do not tell: the words around them decide."""
+"""Homographs that the G2P's part-of-speech tags do not resolve: rules on the neighbouring words choose the phonemes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ def _before(pattern: str) -> re.Pattern[str]:
 
 
 _RULES = {
-    word: [(_before(before), re.compile(rf"\s*(?:{filled(after, _TABLE)})"), said) for before, after, said in cases]
+    word: [
+        (_before(before), re.compile(rf"\s*(?:{filled(after, _TABLE)})"), phonemes) for before, after, phonemes in cases
+    ]
     for word, cases in _TABLE["cases"].items()
 }
 
@@ -25,8 +27,8 @@ def decide(words: Sequence[str]) -> dict[int, str]:
     low = [word.lower() for word in words]
     found = {}
     for i, word in enumerate(low):
-        for before, after, said in (*_RULES.get(words[i], ()), *_RULES.get(word, ())):
+        for before, after, phonemes in (*_RULES.get(words[i], ()), *_RULES.get(word, ())):
             if before.search(" ".join(low[max(0, i - 4) : i])) and after.match(" ".join(low[i + 1 : i + 5])):
-                found[i] = said
+                found[i] = phonemes
                 break
     return found

@@ -1,4 +1,4 @@
-"""The letter A. With a full stop behind it, which is not heard, the G2P says the letter; without, the article."""
+"""The letter A. With a full stop behind it, which is silent, the G2P gives the letter; without, the article."""
 
 from __future__ import annotations
 

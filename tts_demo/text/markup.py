@@ -1,4 +1,4 @@
-"""Markdown, HTML, SSML-like tags and LaTeX taken off: what is left are lines of plain text, each said by itself.
+"""Markdown, HTML, SSML-like tags and LaTeX removed: lines of plain text remain, each read as a sentence.
 
 A list item, a heading, a row of a table is a line. Lines of a paragraph that was wrapped are joined."""
 

@@ -23,12 +23,12 @@ def power(match: re.Match[str]) -> str:
     minus = exponent[0] in "-–"
     exponent = exponent.lstrip("+-–")
     if exponent in ("2", "3") and not minus:
-        said = "squared" if exponent == "2" else "cubed"
+        spoken = "squared" if exponent == "2" else "cubed"
     elif exponent.isdigit():
-        said = f"to the power of {'minus ' if minus else ''}{numbers.cardinal(exponent)}"
+        spoken = f"to the power of {'minus ' if minus else ''}{numbers.cardinal(exponent)}"
     else:
-        said = f"to the power of {'minus ' if minus else ''}{exponent}"
-    return f" {said}"
+        spoken = f"to the power of {'minus ' if minus else ''}{exponent}"
+    return f" {spoken}"
 
 
 def scientific(match: re.Match[str]) -> str:
@@ -37,7 +37,7 @@ def scientific(match: re.Match[str]) -> str:
     return f"{numbers.cardinal(match['n'])} times ten to the power of {sign}{exponent}"
 
 
-def _said_fraction(match: re.Match[str]) -> str:
+def _spoken_fraction(match: re.Match[str]) -> str:
     top, bottom, whole = match["top"], match["bottom"], match["whole"]
     after = match.string[match.end() :]
     if whole:
@@ -53,13 +53,15 @@ def _said_fraction(match: re.Match[str]) -> str:
 
 
 def fraction(match: re.Match[str]) -> str:
-    return _said_fraction(match) + " " * bool(match["joint"])
+    return _spoken_fraction(match) + " " * bool(match["joint"])
 
 
 def shares(match: re.Match[str]) -> str:
     """'1/3 + 1/6' before an '=' is a sum of fractions; '5 - 8/2' holds a division."""
-    said = re.sub(r"(\d+)/(\d+)", lambda m: numbers.fraction(*m.groups()) if int(m[1]) < int(m[2]) else m[0], match[0])
-    return said.replace("-", " minus ") if "/" not in said else said
+    spoken = re.sub(
+        r"(\d+)/(\d+)", lambda m: numbers.fraction(*m.groups()) if int(m[1]) < int(m[2]) else m[0], match[0]
+    )
+    return spoken.replace("-", " minus ") if "/" not in spoken else spoken
 
 
 def part_of(match: re.Match[str]) -> str:

@@ -39,15 +39,15 @@ def money(match: re.Match[str]) -> str:
     single = describes(match)
     unit = _CURRENCIES[sign][0 if single else 1]
     if scale:
-        said = f"{numbers.cardinal(amount)} {scale} {unit}"
+        spoken = f"{numbers.cardinal(amount)} {scale} {unit}"
     elif low and "." not in low + amount:
-        said = f"{numbers.cardinal(amount)} {unit}"
+        spoken = f"{numbers.cardinal(amount)} {unit}"
     else:
-        said = _coins(amount, sign, single)
+        spoken = _coins(amount, sign, single)
         low = low and _coins(low, sign, single)
     if low:
-        said = f"{low if low[0].isalpha() else numbers.cardinal(low)} to {said}"
-    return f"{minus}{said}{joint}"
+        spoken = f"{low if low[0].isalpha() else numbers.cardinal(low)} to {spoken}"
+    return f"{minus}{spoken}{joint}"
 
 
 _RULES = compiled(_TABLE, globals() | {"per": per, "tens": tens})

@@ -1,4 +1,4 @@
-"""Numbers in English words, as an American says them: no 'and' in cardinals, decimals digit by digit.
+"""Numbers in English words, as Americans read them: no 'and' in cardinals, decimals digit by digit.
 
 Functions take digits as they are written (commas allowed) and give lower-case words without hyphens."""
 
@@ -16,7 +16,7 @@ _ORDINALS = dict(
     zip("one two three five eight nine twelve".split(), "first second third fifth eighth ninth twelfth".split())
 )
 _DENOMINATORS = {2: ("half", "halves"), 4: ("quarter", "quarters")}
-_LONGEST = 18  # digits of a number that is said as one
+_LONGEST = 18  # digits of a number that is read as one cardinal
 _ROMAN = re.compile(r"M{0,3}(CM|CD|D?C{0,3})(XC|XL|L?X{0,3})(IX|IV|V?I{0,3})")
 _ROMAN_VALUES = dict(zip("IVXLCDM", (1, 5, 10, 50, 100, 500, 1000)))
 

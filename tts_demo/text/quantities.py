@@ -1,4 +1,4 @@
-"""Whether a quantity describes the noun behind it, and is thus said in the singular."""
+"""Whether a quantity describes the noun behind it, which puts its unit in the singular."""
 
 from __future__ import annotations
 

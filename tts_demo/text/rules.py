@@ -1,9 +1,9 @@
-r"""Rules of one kind, applied in their order: a pattern, and what is said for what it finds. They stand in ``tables/``,
-with the words they are about.
+r"""Rewrite rules of one semiotic class, applied in order: a pattern and the template of its spoken form. They stand in
+``tables/``, with their word lists.
 
-In a pattern ``{NAME}`` stands for a text of the same table. In what is said ``\1`` is a group, ``{1|cardinal|plural}``
-a group through functions or lists of words, ``{1 or 2|year}`` the first of two that is there, ``{name}`` a function of
-the match.
+In a pattern ``{NAME}`` stands for a text of the same table. In a template ``\1`` is a group, ``{1|cardinal|plural}``
+a group passed through functions or mappings, ``{1 or 2|year}`` the first of two groups that matched, ``{name}`` a
+function of the match.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def compiled(table: Mapping[str, Any], names: Mapping[str, Any], which: str = "r
         **table,
         **names,
     }
-    return tuple((re.compile(filled(pattern, known)), _replacement(said, known)) for pattern, said in table[which])
+    return tuple(
+        (re.compile(filled(pattern, known)), _replacement(template, known)) for pattern, template in table[which]
+    )
 
 
 def filled(pattern: str, texts: Mapping[str, str]) -> str:
@@ -59,20 +61,20 @@ def apply(rules: Rules, text: str) -> str:
 
 
 def letters(word: str) -> str:
-    """'html' -> 'H.T.M.L.': dots make the G2P say the letters. A single letter stays bare, but the A would be
-    the article."""
+    """'html' -> 'H.T.M.L.': the full stops make the G2P spell. A single letter stays bare except A, which
+    would be the article."""
     found = [c.upper() for c in word if c.isalpha()]
     return found[0] if len(found) == 1 and found != ["A"] else "".join(f"{c}." for c in found)
 
 
-def _replacement(said: str, names: Mapping[str, Any]) -> Replacement:
-    if not _CALL.search(said):
-        return said
+def _replacement(template: str, names: Mapping[str, Any]) -> Replacement:
+    if not _CALL.search(template):
+        return template
     pieces, end = [], 0
-    for call in _CALL.finditer(said):
-        pieces += [functools.partial(re.Match.expand, template=said[end : call.start()]), _called(call, names)]
+    for call in _CALL.finditer(template):
+        pieces += [functools.partial(re.Match.expand, template=template[end : call.start()]), _called(call, names)]
         end = call.end()
-    pieces.append(functools.partial(re.Match.expand, template=said[end:]))
+    pieces.append(functools.partial(re.Match.expand, template=template[end:]))
     return lambda match: "".join(piece(match) for piece in pieces)
 
 
@@ -82,10 +84,10 @@ def _called(call: re.Match[str], names: Mapping[str, Any]) -> Callable[[re.Match
         return names[call[1]]
     groups = [int(group) if group.isdigit() else group for group in groups]
 
-    def said(match: re.Match[str]) -> str:
+    def spoken(match: re.Match[str]) -> str:
         text = next(filter(None, map(match.__getitem__, groups)), "")
         for step in steps:
             text = step(text) if callable(step) else step[text]
         return text
 
-    return said
+    return spoken

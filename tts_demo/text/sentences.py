@@ -29,8 +29,8 @@ class Label(str):
 
 
 @dataclass(frozen=True)
-class Spoken:
-    """One sentence: its words, numbers and signs written out, and tokens, each a word (or a mark) with its phonemes."""
+class Sentence:
+    """words: the spoken form, numbers and signs written out. tokens: words and punctuation marks with phonemes."""
 
     words: str
     tokens: tuple[g2p.Token, ...]
@@ -41,24 +41,24 @@ class Spoken:
         return "".join(token.phonemes + BOUNDARY * token.blank for token in self.tokens).strip()
 
 
-def preview(text: str) -> list[Spoken]:
-    """What will be said, sentence by sentence. Raises UserError where nothing can be spoken."""
-    return [_spoken(words) for words in split_sentences(text)]
+def preview(text: str) -> list[Sentence]:
+    """The sentences that a text becomes. Raises UserError where nothing of it can be read."""
+    return [_sentence(words) for words in split_sentences(text)]
 
 
-def _spoken(words: str) -> Spoken:
+def _sentence(words: str) -> Sentence:
     """A full stop that is also an abbreviation's ('in the U.S.') is a mark of its own behind it."""
     tokens = g2p.tokens(words)
     if tokens and words[-1] in ".?!" and tokens[-1].word:
         tokens.append(g2p.Token("", words[-1], False))
-    return Spoken(words, tuple(tokens))
+    return Sentence(words, tuple(tokens))
 
 
 def _labelled(text: str) -> list[tuple[str, str]]:
     """(symbol, written word) pairs."""
     pairs: list[tuple[str, str]] = []
     for words in sentences(text):
-        for token in _spoken(words).tokens:
+        for token in _sentence(words).tokens:
             pairs.extend((symbol, "" if symbol == BOUNDARY else token.word) for symbol in token.phonemes)
             if token.blank:
                 pairs.append((BOUNDARY, ""))
@@ -77,13 +77,13 @@ def encode(text: str) -> tuple[list[int], tuple[Label, ...]]:
 
 
 def sounds() -> frozenset[int]:
-    """ids of the phonemes: what ears can hear, without stress, punctuation and boundaries."""
+    """ids of the phonemes proper, without stress, punctuation and boundaries: what a phoneme recogniser emits."""
     return frozenset(IDS[symbol] for symbol in VOWELS + CONSONANTS)
 
 
 def split_sentences(text: str, max_chars: int = 220) -> list[str]:
-    """Sentences to speak in turn, written out, each at most ``max_chars``: cut at clause borders, then at words. Raises
-    UserError where nothing can be spoken, so that a long text fails before its first word is heard."""
+    """Sentences to synthesise one after another, in spoken form, each at most ``max_chars``: cut at clause borders,
+    then at words. Raises UserError where nothing can be read, so that a long text fails before its first word plays."""
     if not text.strip():
         raise UserError("There is no text to say: type at least one word.")
     if len(text) > MAX_CHARACTERS:

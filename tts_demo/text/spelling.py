@@ -1,4 +1,4 @@
-"""Written text to the words that are said: sentences of English words and punctuation, no figure, no sign.
+"""Text normalisation, written form to spoken form: sentences of English words and punctuation, no figures or signs.
 
 The order matters: markup, then characters, then sentences; in each of these the kinds from the most particular (an
 address, a date) to the plainest (a number). Knows nothing of phonemes."""
@@ -100,9 +100,9 @@ def is_speakable(words: str) -> bool:
 
 
 def sentences(text: str) -> list[str]:
-    """What is said of ``text``, a sentence each: words, apostrophes, hyphens and the punctuation `, . ? ! ; : —`. A
-    sentence of several without a mark at its end gets a full stop. Empty where nothing can be spoken; raises UserError
-    for letters of another script."""
+    """The spoken form of ``text``, one string a sentence: words, apostrophes, hyphens, punctuation `, . ? ! ; : —`. Of
+    several sentences, one without a mark at its end gets a full stop. Empty where nothing can be read; raises
+    UserError for letters of another script."""
     if endless := _ENDLESS.search(text):
         raise UserError(f"A word in this text is too long to speak: put spaces into {endless.group()[:24]!r}...")
     text = _REPEATED.sub(lambda m: m[1] * _REPEATS, text)
@@ -114,8 +114,8 @@ def sentences(text: str) -> list[str]:
 
 
 def normalise(text: str) -> str:
-    """All of it in one line. Raises UserError where no word or number is left to speak, or where letters of another
-    script stand."""
+    """The spoken form in one line. Raises UserError where no word or number is left to read, or for letters of another
+    script."""
     words = " ".join(sentences(text))
     if not words:
         raise UserError("Nothing in this text can be spoken: type some English words or numbers.")

@@ -1,4 +1,4 @@
-"""The symbols that trained modules read and hear: hibari's phonemes, one character each, with stress and punctuation.
+"""The symbols of text encoder and phoneme recogniser: hibari's phonemes, one character each, stress and punctuation.
 
 The table is part of every checkpoint: append to its end if you must, never reorder it. Index 0 is also the CTC blank.
 """
