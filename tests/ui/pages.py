@@ -10,6 +10,7 @@ import pytest
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine; CI installs it")
+SCRIPTS = "async () => { window.TTSD = await import(document.querySelector('script[src$=\"main.js\"]').src); }"
 KNOWN = ("Method not implemented.",)  # Gradio's own EventSource stub says so on every page load
 
 
@@ -60,6 +61,7 @@ def newcomer(browser, address, **options):
 def arrived(page):
     """The form is drawn and the link's settings and the recorded take, if any, have come."""
     page.wait_for_selector("#count:has-text('characters')")
+    page.evaluate(SCRIPTS)
     page.wait_for_function("TTSD.form.value() && document.querySelector('#board .board')")
     page.wait_for_selector("#status .status.done, #status .status.error, #status .status.idle")
     page.wait_for_timeout(600)

@@ -187,7 +187,7 @@ def test_playing_waits_as_long_as_it_must_and_no_longer(visit):
     page = visit()
     for pace in (0.1, 0.5, 0.8, 1.2, 3.0):
         have, last, left = 0.24, 0.24, 6.0
-        wait = max(0.0, page.evaluate("a => TTSD.wait(...a)", [have, last, pace, left]))
+        wait = max(0.0, page.evaluate("a => TTSD.bufferWait(...a)", [have, last, pace, left]))
         arrives, played, size, late = 0.0, have, last, []
         while left > 1e-6:
             size = min(2.5, 2 * size, left)
@@ -362,7 +362,7 @@ def test_the_page_fits_every_screen(visit, tmp_path, width, height, scheme):
     for tab in ("Figures", "Blind test", "Earlier runs", "How it works"):
         open_tab(page, tab)
         assert page.evaluate("document.documentElement.scrollWidth") == width, tab
-    ink = page.evaluate("TTSD.colour('--ink')")
+    ink = page.evaluate("TTSD.cssColour('--ink')")
     assert ink == {"light": "#1c2430", "dark": "#e8ebf0"}[scheme]
 
 

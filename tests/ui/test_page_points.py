@@ -188,8 +188,8 @@ def test_2_speed_in_words_agrees_with_its_range(spoken):
         assert float(low) <= float(high) and (same or float(high) >= 1)
     said = {"good": "better", "bad": "worse", "same": "as fast"}
     table = spoken.evaluate(
-        "TTSD.rows(TTSD.board.lanes()).filter(r => r.name.startsWith('Seconds of the language')).flatMap(r => r.cells)"
-        ".map((c, i) => [c.verdict, TTSD.count.model(TTSD.board.lanes()[i])]).filter(([v]) => v)"
+        "TTSD.tableRows(TTSD.board.lanes()).filter(r => r.name.startsWith('Seconds of the language'))"
+        ".flatMap(r => r.cells).map((c, i) => [c.verdict, TTSD.count.model(TTSD.board.lanes()[i])]).filter(([v]) => v)"
     )
     assert len(table) == 2
     for verdict, quick in table:
@@ -222,7 +222,7 @@ def test_2_charts_name_unit_and_second_and_nothing_runs_over_anything(spoken):
     page.evaluate(
         "() => { const place = document.createElement('div'); place.id = 'bars'; place.className = 'own';"
         " place.style.width = '280px'; document.querySelector('#figures').append(place);"
-        " TTSD.plot(place, {kind: 'bars', title: 'Chunk sizes', x: ['2', '4'], y: [1, 5900], unit: 'passes',"
+        " TTSD.ownPlot(place, {kind: 'bars', title: 'Chunk sizes', x: ['2', '4'], y: [1, 5900], unit: 'passes',"
         " each: 'tokens'}, 1, 'A'); }"
     )
     page.wait_for_selector("#bars rect")

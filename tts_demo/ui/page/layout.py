@@ -18,14 +18,14 @@ from ..zerogpu import zero_gpu
 from . import controls, texts, views, voices
 from .handlers import Handlers
 from .inputs import Inputs
-from .widgets import widget
+from .widgets import from_page, widget
 
 QUIET: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 DEVICE: dict[str, Any] = {"concurrency_id": "device", "concurrency_limit": 1, "api_visibility": "private"}
 # Runs of the page stand in the gate's own line, which tells how many are before; Gradio's queue tells a page nothing.
 LINE: dict[str, Any] = {**DEVICE, "concurrency_id": "line", "concurrency_limit": None}
-FORM = "(...a) => [...a.slice(0, -1), TTSD.form.value()]"  # the last input is what the form holds
-IDS = "(...a) => [...a.slice(0, -1), TTSD.board.ids()]"  # the last input is the list of lanes on the board
+FORM = from_page("[...a.slice(0, -1), page.form.value()]")  # the last input is what the form holds
+IDS = from_page("[...a.slice(0, -1), page.board.ids()]")  # the last input is the list of lanes on the board
 
 
 def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
@@ -95,13 +95,10 @@ def _stage(ui: SimpleNamespace) -> None:
 
 def _bind(ui: SimpleNamespace, act: Handlers, fill: Inputs, demo: gr.Blocks) -> None:
     shown = [ui.board, ui.takes, ui.status]
-    ui.run.click(None, js="() => { TTSD.deck.arm(); TTSD.look(); }", **QUIET)
     pressed = [*shown, ui.mast, ui.run, ui.stop]
     speaking = ui.run.click(act.speak, [ui.takes, ui.json], pressed, js=FORM, show_progress="hidden", **LINE)
     speaking.then(act.buttons, None, [ui.run, ui.stop], **QUIET)  # however it ended
-    ui.stop.click(None, js="() => { TTSD.deck.halt(); }", **QUIET)
     ui.stop.click(act.stop, None, None, **QUIET)
-    ui.link.click(None, None, None, js="() => { TTSD.link(); }", **QUIET)
     ui.board.select(act.views.attention_view, ui.takes, ui.board, **QUIET)
     opened = ui.recorded.input(act.views.open_recorded, ui.recorded, shown, **QUIET)
     opened.then(None, None, ui.recorded, js="() => null", **QUIET)  # so that the same one can be opened again
@@ -109,12 +106,12 @@ def _bind(ui: SimpleNamespace, act: Handlers, fill: Inputs, demo: gr.Blocks) -> 
         act.views.listen,
         [ui.takes, ui.json, ui.json],
         [ui.board, ui.status],
-        js="(t) => [t, TTSD.board.ids(), TTSD.form.value()]",
+        js=from_page("[a[0], page.board.ids(), page.form.value()]"),
         show_progress_on=ui.figures,
         **DEVICE,
     )
     ui.zip.click(act.views.export, [ui.takes, ui.json], ui.file, js=IDS, **QUIET).success(
-        None, js="() => TTSD.press('zip-file')", **QUIET
+        None, js=from_page("page.clickOn('zip-file')"), **QUIET
     )
     demo.load(fill.arrive, None, [ui.mast, ui.clock, ui.form, *shown], **QUIET)
     ui.clock.tick(fill.loaded, None, [ui.mast, ui.clock, ui.status], **QUIET)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -15,30 +16,40 @@ from typing import Any
 
 import gradio as gr
 import numpy as np
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
 
 STATIC = Path(__file__).parents[1] / "static"
-SCRIPTS = (
-    "base.js",
-    "store.js",
-    "deck.js",
-    "figures.js",
-    "charts.js",
-    "picture.js",
-    "map.js",
-    "lane.js",
-    "board.js",
-    "voice.js",
-    "form.js",
-    "tour.js",
-    "blind.js",
-    "export.js",
-    "page.js",
-)
+
+
+@functools.cache
+def address() -> str:
+    """Where the page's scripts are served; another one when any of them changes, so that no browser mixes two pages."""
+    scripts = b"".join(path.read_bytes() for path in sorted(STATIC.glob("*.js")))
+    return f"page-{hashlib.sha256(scripts).hexdigest()[:12]}"
+
+
+def routes() -> list[Mount]:
+    """The scripts of the page: nothing is fetched from elsewhere."""
+    return [Mount(f"/{address()}", StaticFiles(directory=STATIC))]
 
 
 def head() -> str:
-    """Every script of the page, inline: nothing is fetched from elsewhere."""
-    return "".join(f"<script>{(STATIC / name).read_text(encoding='utf-8')}</script>" for name in SCRIPTS)
+    """Every script at once; without the list a browser would find out about them one after the other."""
+    early = "".join(
+        f"<link rel='modulepreload' href='{address()}/{path.name}'>" for path in sorted(STATIC.glob("*.js"))
+    )
+    return f"{early}<script type='module' src='{address()}/main.js'></script>"
+
+
+def from_page(expression: str) -> str:
+    """A Gradio event's ``js``: ``expression`` of what the page's scripts export (``page``) and the event's inputs
+    (``a``)."""
+    return f"async (...a) => {{ const page = await {_module()}; return {expression}; }}"
+
+
+def _module() -> str:
+    return f"import(new URL('{address()}/main.js', document.baseURI).href)"
 
 
 def css() -> str:
@@ -46,12 +57,12 @@ def css() -> str:
 
 
 def widget(mount: str, functions: list[Callable] | None = None, value: Any = None) -> gr.HTML:
-    """A component drawn by ``TTSD.mounts[mount]`` in the browser, which may call ``functions`` on the server."""
+    """A component drawn by the scripts in ``static/`` (``main.js``), which may call ``functions`` on the server."""
     return gr.HTML(
         value=message(value) if value else None,
         html_template=f"<div class='widget' data-mount='{mount}'></div>",
-        js_on_load=f"TTSD.mount('{mount}', element, props, watch, trigger, "
-        f"{'server' if functions else 'null'}, {'upload' if functions else 'null'})",
+        js_on_load=f"{_module()}.then((page) => page.mount('{mount}', element, props, watch, trigger, "
+        f"{'server' if functions else 'null'}, {'upload' if functions else 'null'}))",
         container=False,
         apply_default_css=False,
         elem_id=mount,

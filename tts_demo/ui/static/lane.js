@@ -1,137 +1,304 @@
 // One lane on the board: what made it, its sound, its figures, its map.
-(() => {
-  const { h, deck } = TTSD;
+import {
+  button,
+  cssColour,
+  decodeBase64,
+  download,
+  h,
+  inBytes,
+  inSeconds,
+  onTheme,
+  shorten,
+  sizeCanvas,
+} from "./base.js";
+import { deck } from "./deck.js";
+import { count } from "./count.js";
+import { attentionMap, unreadWords } from "./map.js";
 
-  const made = (lane) => {
-    const m = lane.made || {};
-    return [`“${TTSD.cut(m.text || "", 90)}”`, m.voice, `seed ${m.seed}`].filter(Boolean);
-  };
-  TTSD.madeWords = made;
-  TTSD.laneCard = (id, act) => {
-    let lane = null, look = null, view = null, key = "";
-    const title = h("h3", {}), dials = h("span", { class: "dials-line" }), state = h("span", { class: "state" });
-    const pin = TTSD.button("Pin", { class: "small", "aria-pressed": "false" }, () => act.pin(id));
-    const remove = TTSD.button("✕", { class: "small" }, () => act.remove(id));
-    const line = h("p", { class: "made" }), warn = h("ul", { class: "warnings" });
-    const canvas = h("canvas", { "aria-hidden": "true" }), head = h("i", { class: "playhead" });
-    const wave = h("div", { class: "wave", role: "slider", tabindex: "0", "aria-valuemin": "0", "aria-valuemax": "0", "aria-valuenow": "0" }, canvas, head);
-    const play = TTSD.button("▶", { class: "play", disabled: true }, () => deck.toggle(id));
-    const time = h("span", { class: "time" }, "0.0 / 0.0 s"), health = h("span", { class: "health" });
-    const here = TTSD.button("Switch here", { class: "small swap", title: "Go on in this lane at the same moment of the text (X)", disabled: true }, () => deck.swap(id));
-    const save = TTSD.button("Download audio", { class: "small", disabled: true }, () => TTSD.save(`${lane.method}-seed${lane.made.seed}.wav`, new Blob([TTSD.raw(lane.wav)], { type: "audio/wav" })));
-    const cells = {}, figure = (name, label, hint) => { cells[name] = h("dd", {}, "–"); return h("div", { title: hint }, h("dt", {}, label), cells[name]); };
-    const figures = h("dl", { class: "figures" },
-      figure("passes", "Passes of the model", "Forward passes of the language model; counted, so no load moves it"),
-      figure("tokens", "Tokens a pass", "Codec frames that one pass yields on average"),
-      figure("kv", "KV bytes per second", "What a second of speech adds to the live keys and values"),
-      figure("speed", "Language model", "Seconds of the language model per second of audio: the baseline's over this lane's, median of the rounds of turns. The acoustics, which make the sound, are not in it."));
-    const place = h("div", { class: "map-place" });
-    const root = h("article", { class: "card lane", "data-id": id },
-      h("header", {}, h("i", { class: "dot", "aria-hidden": "true" }), title, dials, state, h("span", { class: "grow" }), pin, remove), line, warn, wave,
-      h("div", { class: "transport" }, play, time, here, h("span", { class: "grow" }), health, save), figures, place);
+const made = (lane) => {
+  const m = lane.made || {};
+  return [`“${shorten(m.text || "", 90)}”`, m.voice, `seed ${m.seed}`].filter(Boolean);
+};
+export const madeWords = made;
+export const laneCard = (id, act) => {
+  let lane = null,
+    look = null,
+    view = null,
+    key = "";
+  const title = h("h3", {}),
+    dials = h("span", { class: "dials-line" }),
+    state = h("span", { class: "state" });
+  const pin = button("Pin", { class: "small", "aria-pressed": "false" }, () => act.pin(id));
+  const remove = button("✕", { class: "small" }, () => act.remove(id));
+  const line = h("p", { class: "made" }),
+    warn = h("ul", { class: "warnings" });
+  const canvas = h("canvas", { "aria-hidden": "true" }),
+    head = h("i", { class: "playhead" });
+  const wave = h(
+    "div",
+    {
+      class: "wave",
+      role: "slider",
+      tabindex: "0",
+      "aria-valuemin": "0",
+      "aria-valuemax": "0",
+      "aria-valuenow": "0",
+    },
+    canvas,
+    head,
+  );
+  const play = button("▶", { class: "play", disabled: true }, () => deck.toggle(id));
+  const time = h("span", { class: "time" }, "0.0 / 0.0 s"),
+    health = h("span", { class: "health" });
+  const here = button(
+    "Switch here",
+    { class: "small swap", title: "Go on in this lane at the same moment of the text (X)", disabled: true },
+    () => deck.swap(id),
+  );
+  const save = button("Download audio", { class: "small", disabled: true }, () =>
+    download(`${lane.method}-seed${lane.made.seed}.wav`, new Blob([decodeBase64(lane.wav)], { type: "audio/wav" })),
+  );
+  const cells = {},
+    figure = (name, label, hint) => {
+      cells[name] = h("dd", {}, "–");
+      return h("div", { title: hint }, h("dt", {}, label), cells[name]);
+    };
+  const figures = h(
+    "dl",
+    { class: "figures" },
+    figure("passes", "Passes of the model", "Forward passes of the language model; counted, so no load moves it"),
+    figure("tokens", "Tokens a pass", "Codec frames that one pass yields on average"),
+    figure("kv", "KV bytes per second", "What a second of speech adds to the live keys and values"),
+    figure(
+      "speed",
+      "Language model",
+      "Seconds of the language model per second of audio: the baseline's over this lane's, median of the rounds " +
+        "of turns. The acoustics, which make the sound, are not in it.",
+    ),
+  );
+  const place = h("div", { class: "map-place" });
+  const root = h(
+    "article",
+    { class: "card lane", "data-id": id },
+    h(
+      "header",
+      {},
+      h("i", { class: "dot", "aria-hidden": "true" }),
+      title,
+      dials,
+      state,
+      h("span", { class: "grow" }),
+      pin,
+      remove,
+    ),
+    line,
+    warn,
+    wave,
+    h("div", { class: "transport" }, play, time, here, h("span", { class: "grow" }), health, save),
+    figures,
+    place,
+  );
 
-    const track = () => deck.tracks[id];
-    const draw = () => {
-      const w = wave.clientWidth, height = 52, t = track();
-      if (!w) return;
-      const g = TTSD.canvas(canvas, w, height), span = Math.max(deck.span, 0.5);
-      g.clearRect(0, 0, w, height);
-      g.fillStyle = TTSD.colour("--side", root);
-      const columns = Math.floor(w / 3), per = span / columns * (t ? t.rate : 16000);
-      for (let i = 0; i < columns; i++) {
-        const a = Math.floor(i * per), b = t ? Math.min(Math.floor((i + 1) * per), t.length) : 0;
-        if (!t || a >= t.length) { g.globalAlpha = 0.2; g.fillRect(i * 3, height / 2 - 0.5, 2, 1); continue; }
-        let peak = 0;
-        for (let j = a; j < b; j += 4) { const v = Math.abs(t.data[j]); if (v > peak) peak = v; }
-        const tall = Math.max(2, Math.min(1, peak * 1.4) * (height - 6));
-        g.globalAlpha = 0.9;
-        g.fillRect(i * 3, (height - tall) / 2, 2, tall);
+  const track = () => deck.tracks[id];
+  const draw = () => {
+    const w = wave.clientWidth,
+      height = 52,
+      t = track();
+    if (!w) return;
+    const g = sizeCanvas(canvas, w, height),
+      span = Math.max(deck.span, 0.5);
+    g.clearRect(0, 0, w, height);
+    g.fillStyle = cssColour("--side", root);
+    const columns = Math.floor(w / 3),
+      per = (span / columns) * (t ? t.rate : 16000);
+    for (let i = 0; i < columns; i++) {
+      const a = Math.floor(i * per),
+        b = t ? Math.min(Math.floor((i + 1) * per), t.length) : 0;
+      if (!t || a >= t.length) {
+        g.globalAlpha = 0.2;
+        g.fillRect(i * 3, height / 2 - 0.5, 2, 1);
+        continue;
       }
-    };
-    const move = (t) => {
-      const all = track() ? track().seconds : 0;
-      head.style.left = `${100 * t / Math.max(deck.span, 0.5)}%`;
-      time.textContent = `${t.toFixed(1)} / ${all.toFixed(1)} s`;
-      wave.setAttribute("aria-valuemax", all.toFixed(1)); wave.setAttribute("aria-valuenow", t.toFixed(1));
-      wave.setAttribute("aria-valuetext", `${t.toFixed(1)} of ${all.toFixed(1)} seconds`);
-    };
-    const refresh = () => {
-      const mine = deck.playing && deck.lane === id, t = track(), name = lane ? lane.title : "lane";
-      play.textContent = mine ? "❚❚" : "▶";
-      play.setAttribute("aria-label", `${mine ? "Pause" : "Play"} ${name}`);
-      play.disabled = !t || !t.length;
-      here.disabled = !t || !t.length || !deck.lane || deck.lane === id;
-      here.hidden = deck.lane === id || !deck.lane;
-      root.classList.toggle("audible", mine);
-      root.classList.toggle("chosen", deck.lane === id);
-      if (t && t.heard && t.started) health.textContent = [`heard after ${TTSD.seconds(t.heard - t.started)}, other lanes' turns and buffering included`, t.gaps ? `${t.gaps} gap${t.gaps > 1 ? "s" : ""}` : "no gaps"].join(", ");
-    };
-    const seek = (e) => { const box = wave.getBoundingClientRect(); if (track() && track().length) deck.seek(id, Math.min(track().seconds - 0.02, (e.clientX - box.left) / box.width * Math.max(deck.span, 0.5))); };
-    wave.addEventListener("click", seek);
-    wave.addEventListener("keydown", (e) => {
-      const by = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -5, PageUp: 5 }[e.key];
-      if (!by && e.key !== "Home" && e.key !== "Enter") return;
-      e.preventDefault(); e.stopPropagation();
-      if (e.key === "Enter") deck.toggle(id);
-      else deck.seek(id, Math.max(0, by ? Math.min((deck.lane === id ? deck.position() : 0) + by, track().seconds - 0.02) : 0));
-    });
-    const off = TTSD.onTheme(draw), watcher = new ResizeObserver(draw);
-    watcher.observe(wave);
-
-    const say = (cell, words, ...small) => cells[cell].replaceChildren(words, ...small.filter(Boolean).map(([text, kind]) => h("small", { class: kind || "" }, text)));
-    const numbers = (t) => {
-      const f = lane.figures || {}, base = TTSD.count.reference(lane), c = TTSD.count, first = lane.id === `${lane.take}.0`;
-      const beside = (a, b) => base && c.done(lane) && b ? [`${Math.round(100 * a / b)} % of baseline's`] : null;
-      say("passes", f.backbone_steps ? f.backbone_steps.toLocaleString("en") : "–", base && base.figures ? beside(f.backbone_steps, base.figures.backbone_steps) : null);
-      say("tokens", f.frames_per_step ? f.frames_per_step.toFixed(2) : "–", f.acceptance !== undefined && f.acceptance !== null ? [`${Math.round(100 * f.acceptance)} % of drafts accepted`] : null);
-      if (c.done(lane)) {
-        const g = c.growth(lane, t), b = base && c.done(base) ? c.growth(base, t) : null;
-        say("kv", g === null ? "–" : TTSD.bytes(g), [`up to ${t.toFixed(1)} s${b ? `, ${Math.round(100 * g / b)} % of baseline's` : ""}`]);
-      } else say("kv", "–");
-      const quick = c.model(lane);
-      cells.speed.className = first || !quick ? "word" : "";
-      if (first) say("speed", "The baseline", [lane.speed && lane.speed.rounds > 1 ? `timed in ${lane.speed.rounds} rounds of turns` : "what the others are compared with"]);
-      else if (quick) say("speed", h("b", { class: quick.kind }, quick.words), [quick.range]);
-      else say("speed", c.done(lane) ? "not timed" : "–", [c.done(lane) ? "stopped before a round ended" : "follows when all lanes have spoken"]);
-    };
-
-    return {
-      root, id,
-      // now: { lane, look, pinned, slot, note }: everything the card shows; the map is built again only if it changed
-      show(now) {
-        lane = now.lane; look = now.look;
-        root.className = `card lane slot-${now.slot}${deck.playing && deck.lane === id ? " audible" : ""}`;
-        title.textContent = lane.title; dials.textContent = dials.title = lane.dials || ""; state.textContent = now.note || "";
-        wave.setAttribute("aria-label", `Position in ${lane.title}`);
-        pin.setAttribute("aria-pressed", String(now.pinned)); pin.textContent = now.pinned ? "Pinned" : "Pin";
-        pin.setAttribute("aria-label", `${now.pinned ? "Unpin" : "Pin"} ${lane.title}: a pinned lane stays when you speak again`);
-        remove.setAttribute("aria-label", `Remove ${lane.title} from the board`);
-        line.replaceChildren(...made(lane).map((w, i) => h("span", i ? {} : { class: "said", title: lane.made.text }, w)), ...(lane.recorded ? [h("span", { class: "tag" }, "recorded, not run here")] : now.pinned && now.older ? [h("span", { class: "tag" }, "earlier run")] : []));
-        const missing = TTSD.unread(lane);
-        const sentences = [...(lane.warnings || []), ...(missing.length ? [`Words may be missing here: ${TTSD.cut(missing.join(" "), 60)}`] : [])];
-        warn.replaceChildren(...sentences.map((w) => h("li", {}, w)));
-        save.disabled = !TTSD.count.done(lane);
-        numbers(now.second);
-        const map = lane.attention, want = TTSD.count.done(lane) || map ? JSON.stringify([look, map && map.map.length, map && map.view, !!lane.wav]) : "";
-        if (want !== key) {
-          key = want;
-          if (view) view.close();
-          view = want ? TTSD.map(lane, look) : null;
-          place.replaceChildren(...(view ? [view.root] : []));
-          if (view) { view.draw(); view.scroller.addEventListener("scroll", () => act.scrolled(id, view.scroller.scrollLeft)); }
-        }
-        refresh(); draw();
-        move(deck.lane === id ? deck.position() : 0);
-      },
-      tell(kind, m) {
-        if (kind === "time") { const t = m.id === id ? m.t : deck.map(m.id, id, m.t); if (m.id === id) move(t); if (view) view.move(t); }
-        if (kind === "data") { draw(); refresh(); if (deck.lane !== id) move(0); }
-        if (kind === "state") { refresh(); if (deck.playing && deck.lane === id && state.textContent.startsWith("buffering")) state.textContent = "speaking"; }
-        if (kind === "buffer" && m.id === id) state.textContent = `buffering: sound in about ${Math.ceil(m.wait)} s`;
-      },
-      scrollTo(px) { if (view && Math.abs(view.scroller.scrollLeft - px) > 1) view.scroller.scrollLeft = px; },
-      view: () => view,
-      close() { off(); watcher.disconnect(); if (view) view.close(); },
-    };
+      let peak = 0;
+      for (let j = a; j < b; j += 4) {
+        const v = Math.abs(t.data[j]);
+        if (v > peak) peak = v;
+      }
+      const tall = Math.max(2, Math.min(1, peak * 1.4) * (height - 6));
+      g.globalAlpha = 0.9;
+      g.fillRect(i * 3, (height - tall) / 2, 2, tall);
+    }
   };
-})();
+  const move = (t) => {
+    const all = track() ? track().seconds : 0;
+    head.style.left = `${(100 * t) / Math.max(deck.span, 0.5)}%`;
+    time.textContent = `${t.toFixed(1)} / ${all.toFixed(1)} s`;
+    wave.setAttribute("aria-valuemax", all.toFixed(1));
+    wave.setAttribute("aria-valuenow", t.toFixed(1));
+    wave.setAttribute("aria-valuetext", `${t.toFixed(1)} of ${all.toFixed(1)} seconds`);
+  };
+  const refresh = () => {
+    const mine = deck.playing && deck.lane === id,
+      t = track(),
+      name = lane ? lane.title : "lane";
+    play.textContent = mine ? "❚❚" : "▶";
+    play.setAttribute("aria-label", `${mine ? "Pause" : "Play"} ${name}`);
+    play.disabled = !t || !t.length;
+    here.disabled = !t || !t.length || !deck.lane || deck.lane === id;
+    here.hidden = deck.lane === id || !deck.lane;
+    root.classList.toggle("audible", mine);
+    root.classList.toggle("chosen", deck.lane === id);
+    if (t && t.heard && t.started)
+      health.textContent = [
+        `heard after ${inSeconds(t.heard - t.started)}, other lanes' turns and buffering included`,
+        t.gaps ? `${t.gaps} gap${t.gaps > 1 ? "s" : ""}` : "no gaps",
+      ].join(", ");
+  };
+  const seek = (e) => {
+    const box = wave.getBoundingClientRect();
+    if (track() && track().length)
+      deck.seek(id, Math.min(track().seconds - 0.02, ((e.clientX - box.left) / box.width) * Math.max(deck.span, 0.5)));
+  };
+  wave.addEventListener("click", seek);
+  wave.addEventListener("keydown", (e) => {
+    const by = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -5, PageUp: 5 }[e.key];
+    if (!by && e.key !== "Home" && e.key !== "Enter") return;
+    e.preventDefault();
+    e.stopPropagation();
+    if (e.key === "Enter") deck.toggle(id);
+    else
+      deck.seek(
+        id,
+        Math.max(0, by ? Math.min((deck.lane === id ? deck.position() : 0) + by, track().seconds - 0.02) : 0),
+      );
+  });
+  const off = onTheme(draw),
+    watcher = new ResizeObserver(draw);
+  watcher.observe(wave);
+
+  const say = (cell, words, ...small) =>
+    cells[cell].replaceChildren(
+      words,
+      ...small.filter(Boolean).map(([text, kind]) => h("small", { class: kind || "" }, text)),
+    );
+  const numbers = (t) => {
+    const f = lane.figures || {},
+      base = count.reference(lane),
+      c = count,
+      first = lane.id === `${lane.take}.0`;
+    const beside = (a, b) => (base && c.done(lane) && b ? [`${Math.round((100 * a) / b)} % of baseline's`] : null);
+    say(
+      "passes",
+      f.backbone_steps ? f.backbone_steps.toLocaleString("en") : "–",
+      base && base.figures ? beside(f.backbone_steps, base.figures.backbone_steps) : null,
+    );
+    say(
+      "tokens",
+      f.frames_per_step ? f.frames_per_step.toFixed(2) : "–",
+      f.acceptance !== undefined && f.acceptance !== null
+        ? [`${Math.round(100 * f.acceptance)} % of drafts accepted`]
+        : null,
+    );
+    if (c.done(lane)) {
+      const g = c.growth(lane, t),
+        b = base && c.done(base) ? c.growth(base, t) : null;
+      say("kv", g === null ? "–" : inBytes(g), [
+        `up to ${t.toFixed(1)} s${b ? `, ${Math.round((100 * g) / b)} % of baseline's` : ""}`,
+      ]);
+    } else say("kv", "–");
+    const quick = c.model(lane);
+    cells.speed.className = first || !quick ? "word" : "";
+    if (first)
+      say("speed", "The baseline", [
+        lane.speed && lane.speed.rounds > 1
+          ? `timed in ${lane.speed.rounds} rounds of turns`
+          : "what the others are compared with",
+      ]);
+    else if (quick) say("speed", h("b", { class: quick.kind }, quick.words), [quick.range]);
+    else
+      say("speed", c.done(lane) ? "not timed" : "–", [
+        c.done(lane) ? "stopped before a round ended" : "follows when all lanes have spoken",
+      ]);
+  };
+
+  return {
+    root,
+    id,
+    // now: { lane, look, pinned, slot, note }: everything the card shows; the map is built again only if it changed
+    show(now) {
+      lane = now.lane;
+      look = now.look;
+      root.className = `card lane slot-${now.slot}${deck.playing && deck.lane === id ? " audible" : ""}`;
+      title.textContent = lane.title;
+      dials.textContent = dials.title = lane.dials || "";
+      state.textContent = now.note || "";
+      wave.setAttribute("aria-label", `Position in ${lane.title}`);
+      pin.setAttribute("aria-pressed", String(now.pinned));
+      pin.textContent = now.pinned ? "Pinned" : "Pin";
+      pin.setAttribute(
+        "aria-label",
+        `${now.pinned ? "Unpin" : "Pin"} ${lane.title}: a pinned lane stays when you speak again`,
+      );
+      remove.setAttribute("aria-label", `Remove ${lane.title} from the board`);
+      line.replaceChildren(
+        ...made(lane).map((w, i) => h("span", i ? {} : { class: "said", title: lane.made.text }, w)),
+        ...(lane.recorded
+          ? [h("span", { class: "tag" }, "recorded, not run here")]
+          : now.pinned && now.older
+            ? [h("span", { class: "tag" }, "earlier run")]
+            : []),
+      );
+      const missing = unreadWords(lane);
+      const sentences = [
+        ...(lane.warnings || []),
+        ...(missing.length ? [`Words may be missing here: ${shorten(missing.join(" "), 60)}`] : []),
+      ];
+      warn.replaceChildren(...sentences.map((w) => h("li", {}, w)));
+      save.disabled = !count.done(lane);
+      numbers(now.second);
+      const map = lane.attention,
+        want =
+          count.done(lane) || map ? JSON.stringify([look, map && map.map.length, map && map.view, !!lane.wav]) : "";
+      if (want !== key) {
+        key = want;
+        if (view) view.close();
+        view = want ? attentionMap(lane, look) : null;
+        place.replaceChildren(...(view ? [view.root] : []));
+        if (view) {
+          view.draw();
+          view.scroller.addEventListener("scroll", () => act.scrolled(id, view.scroller.scrollLeft));
+        }
+      }
+      refresh();
+      draw();
+      move(deck.lane === id ? deck.position() : 0);
+    },
+    tell(kind, m) {
+      if (kind === "time") {
+        const t = m.id === id ? m.t : deck.map(m.id, id, m.t);
+        if (m.id === id) move(t);
+        if (view) view.move(t);
+      }
+      if (kind === "data") {
+        draw();
+        refresh();
+        if (deck.lane !== id) move(0);
+      }
+      if (kind === "state") {
+        refresh();
+        if (deck.playing && deck.lane === id && state.textContent.startsWith("buffering"))
+          state.textContent = "speaking";
+      }
+      if (kind === "buffer" && m.id === id) state.textContent = `buffering: sound in about ${Math.ceil(m.wait)} s`;
+    },
+    scrollTo(px) {
+      if (view && Math.abs(view.scroller.scrollLeft - px) > 1) view.scroller.scrollLeft = px;
+    },
+    view: () => view,
+    close() {
+      off();
+      watcher.disconnect();
+      if (view) view.close();
+    },
+  };
+};

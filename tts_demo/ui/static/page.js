@@ -1,39 +1,93 @@
-// Keys, and the link that carries the settings. No drawing, no sound of its own.
-(() => {
-  const { deck } = TTSD;
-  TTSD.press = (id) => {
-    const e = document.getElementById(id), target = e && (e.matches("button,a") ? e : e.querySelector("a,button"));
-    if (target) target.click();
+import { deck } from "./deck.js";
+import { blindKey } from "./blind.js";
+import { form } from "./form.js";
+
+export const clickOn = (id) => {
+  const e = document.getElementById(id),
+    target = e && (e.matches("button,a") ? e : e.querySelector("a,button"));
+  if (target) target.click();
+};
+const copyLink = () => {
+  const url = form.address();
+  history.replaceState(null, "", url);
+  const done = (word) => {
+    const e = document.getElementById("link"),
+      b = e && (e.matches("button") ? e : e.querySelector("button"));
+    if (!b) return;
+    b.textContent = word;
+    setTimeout(() => {
+      b.textContent = "Copy link";
+    }, 1600);
   };
-  TTSD.link = () => {
-    const url = TTSD.form.address();
-    history.replaceState(null, "", url);
-    const done = (word) => {
-      const e = document.getElementById("link"), b = e && (e.matches("button") ? e : e.querySelector("button"));
-      if (!b) return;
-      b.textContent = word;
-      setTimeout(() => { b.textContent = "Copy link"; }, 1600);
-    };
-    if (navigator.clipboard && window.isSecureContext) navigator.clipboard.writeText(url).then(() => done("Copied"), () => done("In the address"));
-    else done("In the address");
+  if (navigator.clipboard && window.isSecureContext)
+    navigator.clipboard.writeText(url).then(
+      () => done("Copied"),
+      () => done("In the address"),
+    );
+  else done("In the address");
+};
+
+const scrollToBoard = () => {
+  if (window.innerWidth <= 900) document.getElementById("board").scrollIntoView({ behavior: "smooth" });
+}; // where the form stands above the lanes
+
+document.addEventListener(
+  "click",
+  (e) => {
+    const pressed = e.target.closest ? e.target.closest("button") : null;
+    if (!pressed || pressed.disabled) return;
+    if (pressed.id === "run") {
+      deck.arm();
+      scrollToBoard();
+    } else if (pressed.id === "stop") deck.halt();
+    else if (pressed.id === "link") copyLink();
+  },
+  true,
+);
+
+new MutationObserver((changes) => {
+  // Speak and Stop take turns: the focus goes to the one that can be pressed
+  for (const { target: e } of changes)
+    if (e.disabled && e === document.activeElement && ["run", "stop"].includes(e.id))
+      document.getElementById(e.id === "run" ? "stop" : "run").focus({ preventScroll: true });
+}).observe(document, { subtree: true, attributeFilter: ["disabled"] });
+
+const own = (e) =>
+  e.target.closest &&
+  e.target.closest(
+    "input, textarea, select, [contenteditable], [role=listbox], [role=slider], [role=tab], [role=radiogroup]",
+  );
+document.addEventListener("keydown", (e) => {
+  if ((e.ctrlKey || e.metaKey) && e.key === "Enter") {
+    e.preventDefault();
+    clickOn("run");
+    return;
+  }
+  if (e.key === "Escape") {
+    const b = document.querySelector("button#stop, #stop button");
+    if (b && !b.disabled) b.click();
+    else deck.pause();
+    return;
+  }
+  if (e.ctrlKey || e.metaKey || e.altKey || own(e)) return; // a focused control keeps its own keys
+  if (blindKey(e.key.toLowerCase())) {
+    e.preventDefault();
+    return;
+  }
+  if (e.key === " " && e.target.closest && e.target.closest("button, a, summary")) return;
+  const nth = Number(e.key),
+    lane = nth >= 1 && nth <= 6 ? deck.order[nth - 1] : null;
+  const acts = {
+    " ": () => deck.toggle(),
+    x: () => deck.swap(),
+    ArrowLeft: () => deck.nudge(-1),
+    ArrowRight: () => deck.nudge(1),
   };
-
-  TTSD.look = () => { if (window.innerWidth <= 900) document.getElementById("board").scrollIntoView({ behavior: "smooth" }); };   // where the form stands above the lanes
-
-  new MutationObserver((changes) => {            // Speak and Stop take turns: the focus goes to the one that can be pressed
-    for (const { target: e } of changes) if (e.disabled && e === document.activeElement && ["run", "stop"].includes(e.id)) document.getElementById(e.id === "run" ? "stop" : "run").focus({ preventScroll: true });
-  }).observe(document, { subtree: true, attributeFilter: ["disabled"] });
-
-  const own = (e) => e.target.closest && e.target.closest("input, textarea, select, [contenteditable], [role=listbox], [role=slider], [role=tab], [role=radiogroup]");
-  document.addEventListener("keydown", (e) => {
-    if ((e.ctrlKey || e.metaKey) && e.key === "Enter") { e.preventDefault(); TTSD.press("run"); return; }
-    if (e.key === "Escape") { const b = document.querySelector("button#stop, #stop button"); if (b && !b.disabled) b.click(); else deck.pause(); return; }
-    if (e.ctrlKey || e.metaKey || e.altKey || own(e)) return;   // a focused control keeps its own keys
-    if (TTSD.blindKey && TTSD.blindKey(e.key.toLowerCase())) { e.preventDefault(); return; }
-    if (e.key === " " && e.target.closest && e.target.closest("button, a, summary")) return;
-    const nth = Number(e.key), lane = nth >= 1 && nth <= 6 ? deck.order[nth - 1] : null;
-    const acts = { " ": () => deck.toggle(), x: () => deck.swap(), ArrowLeft: () => deck.nudge(-1), ArrowRight: () => deck.nudge(1) };
-    const act = lane ? () => deck.lane && deck.lane !== lane && deck.playing ? deck.swap(lane) : deck.seek(lane, 0) : acts[e.key] || acts[e.key.toLowerCase()];
-    if (act && !(e.key.startsWith("Arrow") && e.target.closest && e.target.closest(".scroller, .scroll"))) { e.preventDefault(); act(); }
-  });
-})();
+  const act = lane
+    ? () => (deck.lane && deck.lane !== lane && deck.playing ? deck.swap(lane) : deck.seek(lane, 0))
+    : acts[e.key] || acts[e.key.toLowerCase()];
+  if (act && !(e.key.startsWith("Arrow") && e.target.closest && e.target.closest(".scroller, .scroll"))) {
+    e.preventDefault();
+    act();
+  }
+});

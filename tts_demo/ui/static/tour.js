@@ -1,85 +1,193 @@
-// The guided tour: the recorded run, played lane by lane with one caption a step. Offered to who comes for the first time,
-// until it is skipped or heard.
-(() => {
-  const { h, deck, store, count } = TTSD;
-  const MEANWHILE = 1500;        // ms between the end of a step's sound and the next step
-  const lanes = () => {          // of the recorded run on the board, the baseline first
-    const all = TTSD.board.lanes(), base = all.find((l) => l.recorded && l.id === `${l.take}.0`);
-    return base ? [base, ...all.filter((l) => l.take === base.take && l !== base)] : [];
-  };
-  const figure = (n) => `.figures > div:nth-child(${n})`;
-  const steps = ([base, ...others]) => {
-    const passes = (l) => Math.round(l.figures.backbone_steps), t = count.common([base, ...others]);
-    const fewest = others.reduce((a, b) => count.growth(b, t) < count.growth(a, t) ? b : a, others[0] || base);
-    const grows = (l) => `${TTSD.bytes(count.growth(l, t) || 0)} a second`;
-    return [
-      { lane: base, mark: figure(1), words: `One pass is one run of the whole language model. The baseline gets one token from each, ${Math.round(1000 * base.frame)} ms of sound: ${passes(base)} passes for these ${base.seconds.toFixed(1)} s.` },
-      ...others.map((l) => ({ lane: l, mark: figure(2), words: `${l.title}: ${TTSD.form.method(l.method).idea} Here it took ${[`${passes(l)} passes`, count.told(l)].filter(Boolean).join("; ")}.` })),
-      { lane: base, mark: ".map", words: "The map: the text from top to bottom, time from left to right. Bright is what the model looks at while it says that moment; an even way down means that it reads every word once." },
-      { lane: fewest, mark: figure(3), words: `The KV cache holds what was read and said, and every pass reads it again. The baseline's grows by ${grows(base)}${fewest === base ? "" : `, that of ${fewest.title} by ${grows(fewest)}`}.` },
-      { mark: "#run", words: "Your turn: type a text, choose a voice and up to three settings, then press Speak." },
-    ];
-  };
+// The guided tour: the recorded run, played lane by lane with one caption a step. Offered to who comes for the first
+// time, until it is skipped or heard.
+import { button, h, inBytes } from "./base.js";
+import { board } from "./board.js";
+import { deck } from "./deck.js";
+import { count } from "./count.js";
+import { form } from "./form.js";
+import { methodPicture } from "./picture.js";
+import { store } from "./store.js";
 
-  TTSD.mounts.tour = (root) => {
-    let list = [], at = -1, timer = 0, wanted = false;
-    const place = h("span", { class: "quiet" }), words = h("p", { class: "caption", tabindex: "-1", role: "status" }), picture = h("div", { class: "tour-picture" });
-    const next = TTSD.button("", { class: "small", id: "tour-next" }, () => go(at + 1)), back = TTSD.button("Back", { class: "small" }, () => go(at - 1)), skip = TTSD.button("", { class: "small", id: "tour-skip" }, () => end());
-    root.className = "card tour"; root.hidden = true;
-    root.setAttribute("role", "region"); root.setAttribute("aria-label", "Guided tour");
-    root.append(picture, h("div", { class: "grow" }, words, h("div", { class: "row" }, next, back, skip, place)));
-    const unmark = () => document.querySelectorAll(".toured").forEach((e) => e.classList.remove("toured"));
-    const say = (text) => { words.textContent = text; back.hidden = at < 1; place.hidden = at < 0; next.textContent = at < 0 ? "Play the tour" : at < list.length - 1 ? "Next" : "Done"; skip.hidden = at >= 0 && at === list.length - 1; skip.textContent = at < 0 ? "Skip" : "Skip the rest"; place.textContent = `${at + 1} of ${list.length}`; };
-    const go = (to) => {
-      clearTimeout(timer); unmark(); deck.quiet(); picture.replaceChildren();
-      if (at < 0) list = steps(lanes());
-      if (to >= list.length) { end(); return; }
-      at = to; root.hidden = false; root.classList.add("playing");
-      const { lane, mark, words: text } = list[at], card = lane ? document.querySelector(`[data-id="${CSS.escape(lane.id)}"]`) : document, target = card && card.querySelector(mark);
-      say(text);
-      if (target) target.classList.add("toured");
-      if (lane) {
-        const method = TTSD.form.method(lane.method);
-        if (method && method.picture) picture.append(TTSD.picture(method).root);
-        if (card) {              // its title stays below the tour, also where the card is taller than what is left of the screen
-          card.style.scrollMarginTop = `${root.offsetHeight + 16}px`;
-          card.scrollIntoView({ block: card.offsetHeight > window.innerHeight - root.offsetHeight - 106 ? "start" : "nearest", inline: "center" });
-        }
-        deck.play(lane.id, 0);
-      }
-      words.focus({ preventScroll: true });
-    };
-    const end = () => {
-      clearTimeout(timer); unmark();
-      if (at >= 0) { deck.quiet(); const run = document.getElementById("run"); if (run) run.focus({ preventScroll: true }); }
-      at = -1; root.hidden = true; root.classList.remove("playing"); store.note("toured", true);
-    };
-    const offer = () => {
-      const there = lanes().length > 0 && !!TTSD.form.value();
-      if (at >= 0 && !there) end();                   // the run has left the board
-      if (at >= 0) return;
-      if (wanted && there) { wanted = false; setTimeout(() => go(0)); return; }   // once the lanes are drawn
-      root.hidden = !there || store.noted("toured", false);
-      say("New here? Hear one recorded sentence by each method, and what its passes, its cache and its map show: about half a minute.");
-    };
-    TTSD.tour = () => {            // once more; the recorded run comes back to the board, from this browser or else from the server
-      const kept = store.lanes().find((l) => l.recorded), first = document.querySelector("#recorded input");
-      wanted = true;
-      if (lanes().length) offer();
-      else if (kept) TTSD.board.replace(store.lanes().filter((l) => l.take === kept.take).map((l) => l.id));
-      else if (first) first.click();
-    };
-    root.addEventListener("keydown", (e) => {
-      const act = { Escape: end, ArrowRight: () => go(at + 1), ArrowLeft: () => go(Math.max(0, at - 1)) }[e.key];
-      if (act && (at >= 0 || e.key === "Escape")) { e.preventDefault(); e.stopPropagation(); act(); }
-    });
-    deck.on((kind) => {
-      const step = list[at];
-      if (kind !== "state" || deck.playing || !step || !step.lane || deck.lane !== step.lane.id || deck.at < step.lane.seconds - 0.05) return;
-      clearTimeout(timer);
-      timer = setTimeout(() => { if (list[at] === step && !deck.playing) go(at + 1); }, MEANWHILE);
-    });
-    TTSD.board.on(offer); TTSD.form.on(offer);   // whichever comes last
-    offer();
+const MEANWHILE = 1500; // ms between the end of a step's sound and the next step
+const lanes = () => {
+  // of the recorded run on the board, the baseline first
+  const all = board.lanes(),
+    base = all.find((l) => l.recorded && l.id === `${l.take}.0`);
+  return base ? [base, ...all.filter((l) => l.take === base.take && l !== base)] : [];
+};
+const figure = (n) => `.figures > div:nth-child(${n})`;
+const steps = ([base, ...others]) => {
+  const passes = (l) => Math.round(l.figures.backbone_steps),
+    t = count.common([base, ...others]);
+  const fewest = others.reduce((a, b) => (count.growth(b, t) < count.growth(a, t) ? b : a), others[0] || base);
+  const grows = (l) => `${inBytes(count.growth(l, t) || 0)} a second`;
+  return [
+    {
+      lane: base,
+      mark: figure(1),
+      words:
+        "One pass is one run of the whole language model. The baseline gets one token from each, " +
+        `${Math.round(1000 * base.frame)} ms of sound: ${passes(base)} passes for these ${base.seconds.toFixed(1)} s.`,
+    },
+    ...others.map((l) => ({
+      lane: l,
+      mark: figure(2),
+      words:
+        `${l.title}: ${form.method(l.method).idea} ` +
+        `Here it took ${[`${passes(l)} passes`, count.told(l)].filter(Boolean).join("; ")}.`,
+    })),
+    {
+      lane: base,
+      mark: ".map",
+      words:
+        "The map: the text from top to bottom, time from left to right. Bright is what the model looks at while it " +
+        "says that moment; an even way down means that it reads every word once.",
+    },
+    {
+      lane: fewest,
+      mark: figure(3),
+      words:
+        "The KV cache holds what was read and said, and every pass reads it again. " +
+        [
+          `The baseline's grows by ${grows(base)}`,
+          ...(fewest === base ? [] : [`that of ${fewest.title} by ${grows(fewest)}`]),
+        ].join(", ") +
+        ".",
+    },
+    { mark: "#run", words: "Your turn: type a text, choose a voice and up to three settings, then press Speak." },
+  ];
+};
+
+let again = () => {};
+export const startTour = () => again();
+
+export const mountTour = (root) => {
+  let list = [],
+    at = -1,
+    timer = 0,
+    wanted = false;
+  const place = h("span", { class: "quiet" }),
+    words = h("p", { class: "caption", tabindex: "-1", role: "status" }),
+    picture = h("div", { class: "tour-picture" });
+  const next = button("", { class: "small", id: "tour-next" }, () => go(at + 1)),
+    back = button("Back", { class: "small" }, () => go(at - 1)),
+    skip = button("", { class: "small", id: "tour-skip" }, () => end());
+  root.className = "card tour";
+  root.hidden = true;
+  root.setAttribute("role", "region");
+  root.setAttribute("aria-label", "Guided tour");
+  root.append(picture, h("div", { class: "grow" }, words, h("div", { class: "row" }, next, back, skip, place)));
+  const unmark = () => document.querySelectorAll(".toured").forEach((e) => e.classList.remove("toured"));
+  const say = (text) => {
+    words.textContent = text;
+    back.hidden = at < 1;
+    place.hidden = at < 0;
+    next.textContent = at < 0 ? "Play the tour" : at < list.length - 1 ? "Next" : "Done";
+    skip.hidden = at >= 0 && at === list.length - 1;
+    skip.textContent = at < 0 ? "Skip" : "Skip the rest";
+    place.textContent = `${at + 1} of ${list.length}`;
   };
-})();
+  const go = (to) => {
+    clearTimeout(timer);
+    unmark();
+    deck.quiet();
+    picture.replaceChildren();
+    if (at < 0) list = steps(lanes());
+    if (to >= list.length) {
+      end();
+      return;
+    }
+    at = to;
+    root.hidden = false;
+    root.classList.add("playing");
+    const { lane, mark, words: text } = list[at],
+      card = lane ? document.querySelector(`[data-id="${CSS.escape(lane.id)}"]`) : document,
+      target = card && card.querySelector(mark);
+    say(text);
+    if (target) target.classList.add("toured");
+    if (lane) {
+      const method = form.method(lane.method);
+      if (method && method.picture) picture.append(methodPicture(method).root);
+      if (card) {
+        // its title stays below the tour, also where the card is taller than what is left of the screen
+        card.style.scrollMarginTop = `${root.offsetHeight + 16}px`;
+        card.scrollIntoView({
+          block: card.offsetHeight > window.innerHeight - root.offsetHeight - 106 ? "start" : "nearest",
+          inline: "center",
+        });
+      }
+      deck.play(lane.id, 0);
+    }
+    words.focus({ preventScroll: true });
+  };
+  const end = () => {
+    clearTimeout(timer);
+    unmark();
+    if (at >= 0) {
+      deck.quiet();
+      const run = document.getElementById("run");
+      if (run) run.focus({ preventScroll: true });
+    }
+    at = -1;
+    root.hidden = true;
+    root.classList.remove("playing");
+    store.note("toured", true);
+  };
+  const offer = () => {
+    const there = lanes().length > 0 && !!form.value();
+    if (at >= 0 && !there) end(); // the run has left the board
+    if (at >= 0) return;
+    if (wanted && there) {
+      wanted = false;
+      setTimeout(() => go(0));
+      return;
+    } // once the lanes are drawn
+    root.hidden = !there || store.noted("toured", false);
+    say(
+      "New here? Hear one recorded sentence by each method, and what its passes, its cache and its map show: " +
+        "about half a minute.",
+    );
+  };
+  again = () => {
+    // once more; the recorded run comes back to the board, from this browser or else from the server
+    const kept = store.lanes().find((l) => l.recorded),
+      first = document.querySelector("#recorded input");
+    wanted = true;
+    if (lanes().length) offer();
+    else if (kept)
+      board.replace(
+        store
+          .lanes()
+          .filter((l) => l.take === kept.take)
+          .map((l) => l.id),
+      );
+    else if (first) first.click();
+  };
+  root.addEventListener("keydown", (e) => {
+    const act = { Escape: end, ArrowRight: () => go(at + 1), ArrowLeft: () => go(Math.max(0, at - 1)) }[e.key];
+    if (act && (at >= 0 || e.key === "Escape")) {
+      e.preventDefault();
+      e.stopPropagation();
+      act();
+    }
+  });
+  deck.on((kind) => {
+    const step = list[at];
+    if (
+      kind !== "state" ||
+      deck.playing ||
+      !step ||
+      !step.lane ||
+      deck.lane !== step.lane.id ||
+      deck.at < step.lane.seconds - 0.05
+    )
+      return;
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      if (list[at] === step && !deck.playing) go(at + 1);
+    }, MEANWHILE);
+  });
+  board.on(offer);
+  form.on(offer); // whichever comes last
+  offer();
+};
