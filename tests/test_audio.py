@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +65,7 @@ def test_notes() -> None:
         ((16000, np.full(32000, np.nan, np.float32)), "NaN"),
         ((16000, np.append(voice(), np.inf)), "infinity"),
         ((7000, voice(2, 7000)), "too little for a voice"),
-        ((16000, np.zeros((16000, 8), np.float32)), "8 channels"),
+        ((48000, np.zeros((48000 * 20, 126), np.int8)), "126 channels"),
         ((16000, np.zeros(16000 * 301, np.int16)), "5.0 minutes"),
         ((16000, np.zeros((2, 2, 2))), "array of numbers"),
         ((16000, np.array(["a", "b"])), "array of numbers"),
@@ -122,6 +123,13 @@ def wav_with_sizes(riff: int, data: int, seconds: float = 2.0, codec: int = 1) -
     return bytes(raw)
 
 
+def written(container: str, codec: str, rate: int = 16000) -> bytes:
+    """A recording in one of libsndfile's formats, some of which it writes to files only."""
+    with tempfile.NamedTemporaryFile() as file:
+        soundfile.write(file.name, voice(2, rate), rate, format=container, subtype=codec)
+        return Path(file.name).read_bytes()
+
+
 RECORDINGS = {  # what arrives: its bytes, and None where it is accepted, or words of the refusal
     "m4a": (lambda: recorded("ipod", "aac"), None),
     "m4a, stereo": (lambda: recorded("ipod", "aac", 48000, 2), None),
@@ -148,6 +156,23 @@ RECORDINGS = {  # what arrives: its bytes, and None where it is accepted, or wor
     "m4a, too long": (lambda: recorded("ipod", "aac", 16000, seconds=5), "0.1 minutes"),
     "webm, too long": (lambda: recorded("webm", "libopus", 48000, seconds=5), "0.1 minutes"),
     "wav, unknown codec": (lambda: wav_with_sizes(64036, 64000, codec=0x1234), "not audio"),
+    "wav, GSM 6.10": (lambda: written("WAV", "GSM610", 8000), None),
+    "wav, GSM 6.10, cut": (lambda: written("WAV", "GSM610", 8000)[:-300], None),
+    "wav, G.721": (lambda: written("WAV", "G721_32", 8000), None),
+    "wav, NMS ADPCM 16": (lambda: written("WAV", "NMS_ADPCM_16", 8000), None),
+    "wav, NMS ADPCM 24": (lambda: written("WAV", "NMS_ADPCM_24", 8000), None),
+    "wav, NMS ADPCM 32": (lambda: written("WAV", "NMS_ADPCM_32", 8000), None),
+    "wav, A-law": (lambda: written("WAV", "ALAW", 8000), None),
+    "wav, mu-law": (lambda: written("WAV", "ULAW", 8000), None),
+    "wav, IMA ADPCM": (lambda: written("WAV", "IMA_ADPCM"), None),
+    "wav, MS ADPCM": (lambda: written("WAV", "MS_ADPCM"), None),
+    "w64, GSM 6.10": (lambda: written("W64", "GSM610", 8000), None),
+    "aiff, GSM 6.10": (lambda: written("AIFF", "GSM610", 8000), None),
+    "au, G.723": (lambda: written("AU", "G723_24", 8000), None),
+    "aiff, DWVW": (lambda: written("AIFF", "DWVW_16"), "not audio"),
+    "avi": (lambda: recorded("avi", "pcm_s16le", 16000), None),
+    "ac3": (lambda: recorded("ac3", "ac3", 48000), None),
+    "wv": (lambda: recorded("wv", "wavpack"), None),
     "a page": (lambda: b"<!doctype html><title>Not here</title>" * 9, "not audio"),
 }
 
@@ -164,6 +189,34 @@ def test_every_common_recording_is_read_or_refused_in_a_sentence(name: str) -> N
     assert abs(got.seconds - 2) < 0.3
     spectrum = np.abs(np.fft.rfft(got.samples[1000:30000]))
     assert abs(np.argmax(spectrum) * 16000 / 29000 - 140) < 5
+
+
+@pytest.mark.parametrize("name", [name for name, (_, words) in RECORDINGS.items() if not words])
+def test_no_exception_of_a_decoder_gets_out(name: str) -> None:
+    """Bytes flipped, left out and repeated, in the header most of all."""
+    sound, rng = RECORDINGS[name][0](), np.random.default_rng(len(name))
+    for n in range(15):
+        raw = bytearray(sound)
+        for at in rng.integers(0, 200 if n % 2 else len(raw), rng.integers(1, 6)):
+            raw[min(at, len(raw) - 1)] = int(rng.integers(256))
+        raw = raw[: int(rng.integers(1, len(raw)))] if n % 5 == 0 else raw
+        try:
+            assert np.isfinite(audio.read(bytes(raw), max_seconds=10).samples).all()
+        except UserError as error:
+            assert str(error).endswith((".", ")."))
+
+
+def test_whatever_a_decoder_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def __init__(self, *_: object) -> None:
+            raise ZeroDivisionError("the file's own")
+
+    sound = wav_with_sizes(64036, 64000)
+    monkeypatch.setattr(audio.soundfile, "SoundFile", Broken)
+    assert abs(audio.read(sound).seconds - 2) < 0.1  # by FFmpeg
+    monkeypatch.setattr("av.open", Broken)
+    with pytest.raises(UserError, match="not audio"):
+        audio.read(sound)
 
 
 @pytest.mark.parametrize("scheme", ["file://", ""])
@@ -212,12 +265,32 @@ def test_a_pause_at_the_end_is_no_speech_whatever_the_room_sounds_like() -> None
     assert audio.speech_end(np.zeros(16000, np.float32)) <= 16000
 
 
-def test_levelling_never_clips() -> None:
-    spiky = voice(2, level=0.01)
-    spiky[100] = 0.9
+def test_levelling_never_clips_speech() -> None:
+    spiky = voice(2, level=0.01) * np.where(np.arange(32000) % 4000 < 40, 4, 1).astype(np.float32)
     got = audio.level(spiky)
     assert np.abs(got.samples).max() <= 0.951
     assert np.allclose(got.samples / got.gain, spiky - spiky.mean(), atol=1e-6)
+
+
+@pytest.mark.parametrize("length", [1, 8, 80])
+def test_a_click_does_not_set_the_level(length: int) -> None:
+    """Five milliseconds at full scale leave the speech around them as loud as it is without them."""
+    quiet = voice(3, level=10 ** (-30 / 20))
+    clicked = quiet.copy()
+    clicked[20000 : 20000 + length] = 1.0
+    plain, got = audio.level(quiet), audio.level(clicked)
+    assert abs(20 * np.log10(got.gain / plain.gain)) < 0.5 and np.abs(got.samples).max() <= 0.951
+    assert np.abs(got.samples[:19000] - plain.samples[:19000]).max() < 0.02
+
+
+@pytest.mark.parametrize("channels", [3, 4, 6, 8, 32])
+def test_many_channels_are_mixed_down(tmp_path: Path, channels: int) -> None:
+    one_of_many = np.zeros((32000, channels), np.float32)
+    one_of_many[:, channels - 1] = voice()
+    for samples in (np.tile(voice()[:, None], (1, channels)), one_of_many):
+        for source in ((16000, samples), saved(tmp_path / "a.wav", samples)):
+            got = audio.read(source).samples
+            assert np.corrcoef(got, voice())[0, 1] > 0.999
 
 
 @pytest.mark.parametrize("samples", [voice(0.2), np.concatenate([np.zeros(30000, np.float32), voice(0.3)])])

@@ -19,12 +19,16 @@ import torchaudio
 from .config import SAMPLE_RATE, UserError
 
 MIN_SECONDS, KEEP_SECONDS, MAX_SECONDS = 1.0, 15.0, 300.0  # a prompt: refused below, cut to, refused above
-MIN_RATE, MAX_RATE, MAX_CHANNELS = 8_000, 192_000, 2
+MIN_RATE, MAX_RATE = 8_000, 192_000
+MAX_VALUES = 120_000_000  # samples of all channels: five minutes of stereo at 192 kHz
 MAX_BYTES = 200_000_000
-CONTAINERS = "mov,matroska,webm,ogg,wav,w64,aac,amr,asf,aiff,caf,flac,mp3,mpegts"  # FFmpeg's names of its readers
+CONTAINERS = (  # FFmpeg's names of its demuxers
+    "mov,matroska,webm,ogg,wav,w64,aac,amr,asf,aiff,au,caf,flac,mp3,mpegts,avi,flv,ac3,ape,tta,wv"
+)
 UNKNOWN = 2**40  # samples; libsndfile's length of a file whose header has none is larger
 SYNTHETIC = "Synthetic speech"  # title of every file that is
 MOST_PHASES = 640  # either term of a resampling ratio: 11,025 Hz to 16 kHz is 441 to 640, every usual rate is exact
+SPEECH_PEAK, CLICK = 3.3, 5.0  # times the 99.5th percentile of magnitudes: the peaks of speech; above it are clicks
 SILENT_PEAK = 1e-3  # of full scale: a recording below it has no speech
 LEVEL_RMS, LEVEL_PEAK = 0.07, 0.95  # of the training data
 
@@ -50,8 +54,9 @@ def read(source: Source, max_seconds: float = MAX_SECONDS, target: int | None = 
     """Decode a file, its bytes, or (rate, array [N] or [N, channels]) to ``target`` Hz, None: the rate it has. Raises
     UserError for what is no usable recording."""
     if isinstance(source, tuple):
-        rate, samples = int(source[0]), _as_float(np.asarray(source[1]))
-        _check_shape(rate, samples.shape[1], len(samples), max_seconds)
+        rate, samples = int(source[0]), np.asarray(source[1])
+        _check_shape(rate, samples.shape[1] if samples.ndim == 2 else 1, len(np.atleast_1d(samples)), max_seconds)
+        samples = _as_float(samples)
     else:
         rate, samples = _decode(source, max_seconds)
     if len(samples) == 0:
@@ -61,7 +66,7 @@ def read(source: Source, max_seconds: float = MAX_SECONDS, target: int | None = 
             "The recording holds values that are not numbers (NaN or infinity): export it again from its source."
         )
     notes = []
-    if float(np.mean(np.abs(samples).max(axis=1) >= 0.999)) > 0.001:
+    if float(np.mean(np.maximum(samples.max(axis=1), -samples.min(axis=1)) >= 0.999)) > 0.001:
         notes.append("The recording is clipped in places; a quieter one copies better.")
     mono = _mono(samples)
     if np.abs(mono).max() < SILENT_PEAK:
@@ -99,8 +104,11 @@ def refuse_short(recording: Recording) -> None:
 
 
 def level(samples: np.ndarray) -> Recording:
-    """Constant offset removed, at the loudness of the training data, never clipped. samples [N]."""
+    """Constant offset removed, at the loudness of the training data, never clipped but for clicks. samples [N]."""
     samples = samples - samples.mean()
+    usual = float(np.percentile(np.abs(samples), 99.5)) if len(samples) else 0.0
+    if float(np.abs(samples).max(initial=0.0)) > CLICK * usual > 0:
+        samples = np.clip(samples, -SPEECH_PEAK * usual, SPEECH_PEAK * usual)
     rms = float(np.sqrt(np.mean(np.square(samples, dtype=np.float64)))) + 1e-6
     gain = min(LEVEL_RMS / rms, LEVEL_PEAK / max(float(np.abs(samples).max()), 1e-4))
     return Recording((samples * gain).astype(np.float32), gain=gain)
@@ -173,53 +181,73 @@ def read_provenance(source: str | Path | BinaryIO) -> dict[str, Any]:
 
 
 def _decode(source: str | Path | bytes, max_seconds: float) -> tuple[int, np.ndarray]:
-    """-> rate, float32 [N, channels]. The header is checked before anything is decoded."""
+    """-> rate, float32 [N, channels]. The header is checked before anything is decoded. Whatever a decoder raises on a
+    damaged or hostile file, what leaves here is a UserError."""
     name = "The recording" if isinstance(source, bytes) else str(source)
     size = len(source) if isinstance(source, bytes) else _file_size(Path(source))
     if size == 0:
         raise UserError(f"{name} is empty: record it again.")
     if size > MAX_BYTES:
         raise UserError(f"{name} has {size / 1e6:.0f} MB: give a recording of at most {MAX_BYTES / 1e6:.0f} MB.")
-    opened = lambda: io.BytesIO(source) if isinstance(source, bytes) else str(source)
-    try:
-        with soundfile.SoundFile(opened()) as file:
-            if 0 < file.frames < UNKNOWN:  # the header of a streamed WAV or FLAC does not know
-                _check_shape(file.samplerate, file.channels, file.frames, max_seconds)
-                return file.samplerate, file.read(dtype="float32", always_2d=True)
-    except (soundfile.LibsndfileError, RuntimeError, TypeError):
-        pass  # not one of its formats, or damaged
-    return _decode_container(opened(), name, max_seconds)
+    for decode in (_decode_plain, _decode_container):
+        try:
+            decoded = decode(_Bytes(source) if isinstance(source, bytes) else str(source), name, max_seconds)
+        except UserError:
+            raise
+        except Exception:  # of a decoder: each has its own, and some raise what the file makes them
+            continue
+        if decoded is not None:
+            return decoded
+    raise UserError(f"{name} is not audio that can be read: give a WAV, MP3, M4A, FLAC, OGG, WEBM, AMR or MOV file.")
+
+
+class _Bytes(io.BytesIO):
+    """A file in memory. A damaged header makes libsndfile seek before its beginning, from a callback that may not
+    raise."""
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        try:
+            return super().seek(offset, whence)
+        except (ValueError, OverflowError):
+            return self.tell()
+
+
+def _decode_plain(file: str | BinaryIO, name: str, max_seconds: float) -> tuple[int, np.ndarray] | None:
+    """libsndfile's formats -> rate, float32 [N, channels]; None where the header of a streamed file has no length."""
+    with soundfile.SoundFile(file) as opened:
+        if not 0 < opened.frames < UNKNOWN:
+            return None
+        _check_shape(opened.samplerate, opened.channels, opened.frames, max_seconds)
+        return opened.samplerate, opened.read(
+            opened.frames, dtype="float32", always_2d=True
+        )  # not -1: GSM 6.10 cannot seek
 
 
 def _decode_container(file: str | BinaryIO, name: str, max_seconds: float) -> tuple[int, np.ndarray]:
-    """FFmpeg's formats (m4a, aac, 3gp, amr, mov, webm and more) -> rate, float32 [N, channels].
-    Only self-contained ones: a playlist could make the server open other files and addresses."""
+    """FFmpeg's formats (m4a, aac, 3gp, amr, mov, webm and more) -> rate, float32 [N, channels]; of a damaged file what
+    precedes the damage. Only self-contained formats: a playlist could make the server open other files."""
     import av
 
     pieces, count = [], 0
-    try:
-        with av.open(file, options={"format_whitelist": CONTAINERS, "protocol_whitelist": "file"}) as container:
-            if not container.streams.audio:
-                raise UserError(f"{name} has no sound in it: give a recording of a voice.")
-            stream = container.streams.audio[0]
-            if stream.codec_context is None:
-                raise ValueError("a codec that FFmpeg does not know")
-            rate, channels = stream.rate, stream.channels
-            known = float(stream.duration * stream.time_base) if stream.duration else 0.0
-            _check_shape(rate, channels, round(known * rate), max_seconds)
-            plain = av.AudioResampler(format="fltp", layout=stream.layout, rate=rate)
+    with av.open(file, options={"format_whitelist": CONTAINERS, "protocol_whitelist": "file"}) as container:
+        if not container.streams.audio:
+            raise UserError(f"{name} has no sound in it: give a recording of a voice.")
+        stream = container.streams.audio[0]
+        rate, channels = stream.rate, stream.channels
+        known = float(stream.duration * stream.time_base) if stream.duration else 0.0
+        _check_shape(rate, channels, round(known * rate), max_seconds)
+        plain = av.AudioResampler(format="fltp", layout=stream.layout, rate=rate)
+        try:
             for frame in container.decode(stream):
                 for part in plain.resample(frame):
                     pieces.append(part.to_ndarray())
                     count += part.samples
                 _check_shape(rate, channels, count, max_seconds)
-    except UserError:
-        raise
-    except (av.FFmpegError, ValueError):
-        if not count:  # else: what could be read before the damage
-            raise UserError(
-                f"{name} is not audio that can be read: give a WAV, MP3, M4A, FLAC, OGG, WEBM, AMR or MOV file."
-            ) from None
+        except UserError:
+            raise
+        except Exception:  # whatever the damage makes of it
+            if not count:
+                raise
     return rate, np.concatenate(pieces, axis=1).T if pieces else np.zeros((0, channels), np.float32)
 
 
@@ -241,12 +269,14 @@ def _check_shape(rate: int, channels: int, count: int, max_seconds: float) -> No
         raise UserError(
             f"The recording has {rate / 1000:g} kHz, too little for a voice: give one recorded at 16 kHz or more."
         )
-    if channels > MAX_CHANNELS:
-        raise UserError(f"The recording has {channels} channels: mix it down to mono or stereo first.")
     if count > max_seconds * rate:
         raise UserError(
             f"The recording is {count / rate / 60:.1f} minutes long: cut it to at most {max_seconds / 60:g} minutes "
             f"(a voice needs 3 to 10 s)."
+        )
+    if count * channels > MAX_VALUES:
+        raise UserError(
+            f"The recording has {channels} channels of {count / rate:.0f} s: mix it down to mono or stereo."
         )
 
 
@@ -263,8 +293,8 @@ def _as_float(samples: np.ndarray) -> np.ndarray:
 
 def _mono(samples: np.ndarray) -> np.ndarray:
     """[N, channels] -> [N]: the mean, or the louder channel where the mean cancels out (inverted phase)."""
-    mean, power = samples.mean(axis=1), np.square(samples).mean(axis=0)
-    return mean if np.square(mean).mean() > 0.05 * power.max() else samples[:, int(power.argmax())]
+    mean, power = samples.mean(axis=1), [float(np.square(channel).mean()) for channel in samples.T]
+    return mean if np.square(mean).mean() > 0.05 * max(power) else samples[:, int(np.argmax(power))]
 
 
 def _loudness(samples: np.ndarray, rate: int) -> np.ndarray:
