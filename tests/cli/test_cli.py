@@ -49,7 +49,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     save("blip.wav", voice(0.2))
     save("mostly_silent.wav", np.concatenate([np.zeros(40000, np.float32), voice(0.3)]))
     save("ten_minutes.flac", np.zeros(16000 * 600, np.int16))
-    save("eight_channels.wav", np.stack([voice()] * 8, 1))
+    save("eight_channels.wav", np.stack([real_voice()] * 8, 1))
+    save("telephone_codec.wav", real_voice()[::2], 8000, subtype="GSM610")
+    save("unknown_codec.aiff", voice(), format="AIFF", subtype="DWVW_16")
     save("telephone.wav", voice(2, 6000), 6000)
     for name, value in (("nan.wav", np.nan), ("infinite.wav", np.inf)):
         save(name, np.append(voice(), value).astype(np.float32), subtype="FLOAT")
@@ -100,7 +102,7 @@ BAD = {
     "0.2 seconds": (lambda p: say(p, prompt=p["blip.wav"]), "at least 1 s"),
     "mostly silent": (lambda p: say(p, prompt=p["mostly_silent.wav"]), "at least 1 s"),
     "ten minutes": (lambda p: say(p, prompt=p["ten_minutes.flac"]), "at most 5 minutes"),
-    "8 channels": (lambda p: say(p, prompt=p["eight_channels.wav"]), "mono or stereo"),
+    "unknown codec": (lambda p: say(p, prompt=p["unknown_codec.aiff"]), "WAV, MP3, M4A"),
     "6 kHz": (lambda p: say(p, prompt=p["telephone.wav"]), "16 kHz"),
     "NaN samples": (lambda p: say(p, prompt=p["nan.wav"]), "NaN"),
     "infinite samples": (lambda p: say(p, prompt=p["infinite.wav"]), "infinity"),
@@ -272,6 +274,12 @@ def test_encode_and_decode(place: Place, capsys: pytest.CaptureFixture[str]) -> 
     assert soundfile.info(place["decoded.wav"]).frames == 32000
     assert audio.read_provenance(place["decoded.wav"])["synthetic"]
     assert "100 frames of 8 codebooks" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["telephone_codec.wav", "eight_channels.wav"])
+def test_rare_recordings_are_encoded_and_copied(place: Place, name: str) -> None:
+    assert run("encode", place[name], "-o", place["rare.npz"], "--stack", place.stack) == 0
+    assert run(*say(place, "Hello.", prompt=place[name])) == 0
 
 
 def test_methods_are_listed_with_their_ranges(capsys: pytest.CaptureFixture[str]) -> None:
