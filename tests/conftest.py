@@ -40,7 +40,7 @@ def tiny_prefix(tiny_lm: LanguageModel) -> Prefix:
 def guided(monkeypatch: pytest.MonkeyPatch) -> None:
     """The position in the text is tracked by a layer that the tiny model has."""
     for module in (text_position, compressed):
-        monkeypatch.setattr(module, "GUIDED", (1,))
+        monkeypatch.setattr(module, "ALIGNMENT_LAYERS", (1,))
 
 
 def real_voice(seconds: float = 2.0, rate: int = 16000) -> np.ndarray:

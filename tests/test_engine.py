@@ -119,7 +119,7 @@ def test_sentences_are_spoken_as_one(tiny_stack, tiny_prompt):
     a = done.attention
     assert a.labels == tuple("first onesecond") and a.weights.shape[:2] == (2, 4)
     assert a.weights.shape[2] == len(done.trace.steps) == len(done.codes) + 2  # each sentence ends by itself
-    (first, end), times = done.ends, a.step_end_seconds
+    (first, end), times = done.segment_ends, a.step_end_seconds
     assert 0 < first < end == len(done.codes) and a.weights[:, :, times <= first / 50, 9:].sum() == 0
     own = a.weights[:, :, 0, :9].sum(), a.weights[:, :, 0, 9:].sum()
     assert own[0] > 0 and own[1] == 0

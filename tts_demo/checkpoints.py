@@ -57,6 +57,19 @@ BUILDERS: dict[str, tuple[str, str]] = {
 }
 
 
+# Names of weights in published files, by class of the module: old prefix -> today's.
+RENAMED_WEIGHTS: dict[str, dict[str, str]] = {
+    "DelayAdapter": {"books.": "codebooks."},
+    "HierarchicalAdapter": {"books.": "codebooks.", "depth.places": "depth.positions"},
+    "Draft": {"listen.": "feature_projection."},
+    "TLDRAdapter": {
+        "compressor.place": "compressor.position",
+        "extractor.place": "extractor.position",
+        "extractor.voice.": "extractor.speaker_projection.",
+    },
+}
+
+
 def resolve(root: str | Path) -> Path:
     """The folder of a checkpoint: a path, a bundled name (``nano``), or a Hub repository
     (``owner/name[@revision]``)."""
@@ -190,13 +203,22 @@ def load_module(root: str | Path, name: str, module: nn.Module | None = None) ->
     for file in _weights(folder, name):
         state |= load_file(_verified(folder, name, file))
     try:
-        module.load_state_dict(state)
+        module.load_state_dict(_renamed(state, type(module).__name__))
     except RuntimeError as error:
         detail = " ".join(str(error).split())[:160]
         raise UserError(
             f"{folder / name} does not fit this version of the code; fetch or train it again ({detail})."
         ) from None
     return module.float().eval().requires_grad_(False)
+
+
+def _renamed(state: dict[str, torch.Tensor], kind: str) -> dict[str, torch.Tensor]:
+    """The weights under today's names (``RENAMED_WEIGHTS``)."""
+    found = {}
+    for key, value in state.items():
+        old = next((prefix for prefix in RENAMED_WEIGHTS.get(kind, {}) if key.startswith(prefix)), "")
+        found[RENAMED_WEIGHTS[kind][old] + key.removeprefix(old) if old else key] = value
+    return found
 
 
 def _build(name: str, config: dict[str, Any]) -> nn.Module:

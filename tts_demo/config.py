@@ -138,7 +138,7 @@ class Sampling:
             raise UserError("repeat_window must be 0 or more and repeat_ratio above 0 and at most 1.")
 
     @property
-    def often(self) -> float:
+    def repeat_threshold(self) -> float:
         """As many times among the last ``repeat_window`` tokens, and a token is drawn again."""
         return self.repeat_ratio * self.repeat_window
 

@@ -139,17 +139,17 @@ class Done:
     stopped: bool  # a person stopped it
     truncated: bool  # the length limit, a segment's cap or the loop guard ended it
     notes: tuple[str, ...] = ()  # what a person should know about the run, one sentence each
-    ends: tuple[int, ...] = ()  # frame at which each segment ended: the cache begins anew there
+    segment_ends: tuple[int, ...] = ()  # frame at which each segment ended: the cache begins anew there
 
 
 @dataclass(frozen=True)
-class Looked:
+class AttentionUpdate:
     """Attention of all that was spoken so far, while the run goes on."""
 
     attention: AttentionMap
 
 
-Event = Started | Audio | Stats | Trace | Looked | Done
+Event = Started | Audio | Stats | Trace | AttentionUpdate | Done
 
 
 def generate(
@@ -158,13 +158,15 @@ def generate(
     should_stop: Callable[[], bool] = lambda: False,
     meter: Meter | None = None,
     every: float = STATS_EVERY,
-    watch: Callable[[], bool] = lambda: False,
+    wants_attention: Callable[[], bool] = lambda: False,
 ) -> Iterator[Event]:
-    """Speak ``request`` on ``stack``. Closing the iterator ends the run; nothing outlives it. ``every``: seconds of
-    compute between two Stats where no audio came. ``watch``: asked after every chunk of audio; where it says so and
-    attention is captured, what was spoken so far is replayed outside the clock (``Looked``)."""
+    """Generate the speech of ``request`` on ``stack``. Closing the iterator ends the run and frees everything.
+
+    every: seconds of compute between two ``Stats`` without audio. wants_attention: asked after every chunk of audio;
+    when it returns True and the request captures attention, the tokens so far are replayed outside the clock and an
+    ``AttentionUpdate`` is yielded."""
     meter = meter or Meter(stack.frame_rate, work=work_clock(stack.device))
-    for event in _Run(stack, request, should_stop, meter, every, watch).events():
+    for event in _Run(stack, request, should_stop, meter, every, wants_attention).events():
         with meter.held():
             yield event
 
@@ -175,9 +177,9 @@ def warm_up(stack: Stack, request: Request, should_stop: Callable[[], bool] = la
     if stack.method(request.method).warm(request.options):
         return
     unseen = replace(request, capture_attention=False)
-    enough, spoken = WARM_UP_SECONDS * stack.sample_rate, 0
-    for event in generate(stack, unseen, lambda: spoken >= enough or should_stop()):
-        spoken += len(event.samples) if isinstance(event, Audio) else 0
+    enough, samples = WARM_UP_SECONDS * stack.sample_rate, 0
+    for event in generate(stack, unseen, lambda: samples >= enough or should_stop()):
+        samples += len(event.samples) if isinstance(event, Audio) else 0
 
 
 def run(stack: Stack, request: Request) -> Done:
@@ -198,7 +200,7 @@ class _Run:
     should_stop: Callable[[], bool]
     meter: Meter
     every: float
-    watch: Callable[[], bool]
+    wants_attention: Callable[[], bool]
     pending: list[Tensor] = field(default_factory=list)  # frames not yet vocoded, each [n, K]
     codes: list[np.ndarray] = field(default_factory=list)
     audio: list[np.ndarray] = field(default_factory=list)
@@ -244,18 +246,18 @@ class _Run:
                 done = self._step(method, state, first + room)
                 self.stopped = not done and self.should_stop()
                 if self.waiting >= max(1, round(self.chunk * stack.frame_rate)):
-                    yield from self._speak(vocoder, guard)
-                    if request.capture_attention and not done and self.watch():
+                    yield from self._vocode(vocoder, guard)
+                    if request.capture_attention and not done and self.wants_attention():
                         with self.meter.held():
                             so_far = self._attention(method, [*finished, (state, first, self.frames)])
-                        yield Looked(so_far)
+                        yield AttentionUpdate(so_far)
                     if guard.tripped and not request.forced_frames:
                         done = True
                         self._cut("it repeated itself or fell silent", index, segments)
                 elif self.meter.now() - self.last_stats >= self.every:
                     yield from self._report()
             finished.append((state, first, self.frames))
-            yield from self._speak(vocoder, guard, vocoder.end_segment)
+            yield from self._vocode(vocoder, guard, vocoder.end_segment)
             if self.stopped:
                 break
             if request.forced_frames:
@@ -265,7 +267,7 @@ class _Run:
                 break
             if self.frames - first >= room:
                 self._cut(f"nobody needs more than {room / stack.frame_rate:.1f} s for these words", index, segments)
-        yield from self._speak(vocoder, guard, vocoder.finish)
+        yield from self._vocode(vocoder, guard, vocoder.finish)
         snapshot = self.meter.snapshot()
         with self.meter.held():
             attention = self._attention(method, finished) if request.capture_attention else None
@@ -273,8 +275,10 @@ class _Run:
         if not self.stopped or len(audio) >= WARM_UP_SECONDS * stack.sample_rate:
             method.has_run(options)
         codes = np.concatenate(self.codes) if self.codes else np.zeros((0, 1), np.int64)
-        trace, ends = Trace(tuple(self.steps)), tuple(end for _, _, end in finished)
-        yield Done(audio, codes, snapshot, trace, attention, self.stopped, self.truncated, tuple(self.notes), ends)
+        trace, segment_ends = Trace(tuple(self.steps)), tuple(end for _, _, end in finished)
+        yield Done(
+            audio, codes, snapshot, trace, attention, self.stopped, self.truncated, tuple(self.notes), segment_ends
+        )
 
     def _cut(self, why: str, index: int, segments: list[str]) -> None:
         """Note that segment ``index`` did not end by itself."""
@@ -295,7 +299,7 @@ class _Run:
             self.waiting += count
         return step.done or self.frames >= limit
 
-    def _speak(
+    def _vocode(
         self, vocoder: Vocoder, guard: LoopGuard, owed: Callable[[], np.ndarray] | None = None
     ) -> Iterator[Event]:
         """Vocode what waits, then what is ``owed`` (a method of the vocoder). Then report."""
@@ -333,7 +337,7 @@ class _Run:
             with torch.inference_mode():
                 replay = method.replay(state)
             weights = capture(
-                replay.decoder, replay.x, replay.positions, replay.mask, replay.rows, state.prefix.text, replay.moved
+                replay.decoder, replay.x, replay.positions, replay.mask, replay.rows, state.prefix.text, replay.shifts
             )
             start = np.minimum(first + np.asarray(replay.first_frame), end)
             stop = np.minimum(start + np.asarray(replay.frames_of), end)

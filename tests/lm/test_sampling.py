@@ -45,7 +45,7 @@ def test_a_draw_tells_its_law(sampling, repeated):
     n, forbid = 20_000, torch.tensor([False, True, False, False, False])
     history = None if repeated is None else torch.full((n, 10), -1).index_fill_(1, torch.arange(4), repeated)
     found = distribution(LOGITS.expand(n, -1), sampling, forbid, history)
-    token = found.draw(torch.Generator().manual_seed(1))
+    token = found.sample(torch.Generator().manual_seed(1))
     expected = probabilities(LOGITS, sampling, forbid, None if history is None else history[:1])[0]
     torch.testing.assert_close(found.full(5)[0], expected)
     torch.testing.assert_close(torch.bincount(token, minlength=5) / n, expected, atol=0.018, rtol=0)
@@ -53,9 +53,9 @@ def test_a_draw_tells_its_law(sampling, repeated):
 
 def test_laws_of_some_ids_and_of_all_go_together():
     few, full = distribution(LOGITS, Sampling(1.0, 2, 1.0)), Distribution(LOGITS.softmax(-1), torch.arange(5)[None])
-    for laws in ((few, few), (few, full)):
-        both = Distribution.concat(laws, 5)
-        torch.testing.assert_close(both.full(5), torch.cat([each.full(5) for each in laws]))
+    for distributions in ((few, few), (few, full)):
+        both = Distribution.concat(distributions, 5)
+        torch.testing.assert_close(both.full(5), torch.cat([each.full(5) for each in distributions]))
 
 
 def test_truncation_rules():
@@ -124,7 +124,7 @@ def test_a_greedy_token_that_is_repeated_gives_way_to_the_next_one():
     greedy = Sampling(temperature=0, repeat_window=4, repeat_ratio=0.5)
     history = torch.tensor([[0, 0, 1, -1], [0, 0, 2, -1]])
     assert sample(logits, greedy, history=history).tolist() == [1, 2]
-    assert distribution(logits, greedy, history=history).draw().tolist() == [1, 2]
+    assert distribution(logits, greedy, history=history).sample().tolist() == [1, 2]
     assert sample(logits, greedy).tolist() == [0, 2]
     forbidden = torch.tensor([False, True, False])
     assert sample(logits, greedy, history=history, forbid=forbidden).tolist() == [2, 2]
@@ -143,13 +143,16 @@ def test_a_sampler_on_graphs_draws_the_same(sampling, forbidden, monkeypatch):
         often = logits.argmax(-1, keepdim=True).expand(-1, 9)
         for history in (None, torch.cat([often, torch.randint(-1, 30, (3, 11))], 1)):
             one, two = (
-                each.token(logits, sampling, torch.Generator().manual_seed(seed), history, forbid)
+                each.sample(logits, sampling, torch.Generator().manual_seed(seed), history, forbid)
                 for each in (sampler, plain)
             )
             assert one.tolist() == two.tolist()
-            laws = [each.law(logits, sampling, forbid, history) for each in (sampler, plain)]
-            assert torch.allclose(*(law.full(30) for law in laws), atol=1e-6)
-            drawn = [each.draw(laws[1], torch.Generator().manual_seed(seed)).tolist() for each in (sampler, plain)]
+            distributions = [each.distribution(logits, sampling, forbid, history) for each in (sampler, plain)]
+            assert torch.allclose(*(law.full(30) for law in distributions), atol=1e-6)
+            drawn = [
+                each.sample_from(distributions[1], torch.Generator().manual_seed(seed)).tolist()
+                for each in (sampler, plain)
+            ]
             assert drawn[0] == drawn[1]
     assert len(sampler.graphs.keys) in (5, 6)  # a draw's shapes are those of the law
 
@@ -159,7 +162,7 @@ def test_more_settings_than_are_worth_a_graph_run_as_plain_code():
     for step in range(20):
         sampling = Sampling(0.1 + 0.05 * step)
         drawn = [
-            each.token(logits, sampling, torch.Generator().manual_seed(step)).tolist()
+            each.sample(logits, sampling, torch.Generator().manual_seed(step)).tolist()
             for each in (sampler, Sampler(None))
         ]
         assert drawn[0] == drawn[1]

@@ -7,7 +7,7 @@ import torch
 
 from tts_demo.lm import text_position
 from tts_demo.lm.masks import prefix_mask
-from tts_demo.lm.text_position import BEHIND, DISTANCE, GUIDED, TextPosition, displaced
+from tts_demo.lm.text_position import ALIGNMENT_LAYERS, BEHIND, DISTANCE, TextPosition, prefix_shifts
 
 
 def looks(place: TextPosition, symbol: int, sharp: float = 6.0) -> None:
@@ -16,7 +16,7 @@ def looks(place: TextPosition, symbol: int, sharp: float = 6.0) -> None:
     keys = torch.zeros(place.text.stop, 2)
     keys[place.text.start + symbol, 0] = sharp * 2**0.5
     keys[place.text.start : place.text.start + seen.stop - seen.start] = keys[seen].clone()
-    place.observe(GUIDED[0], torch.tensor([1.0, 0.0]).view(1, 1, 1, 2), keys[None, None])
+    place.observe(ALIGNMENT_LAYERS[0], torch.tensor([1.0, 0.0]).view(1, 1, 1, 2), keys[None, None])
     assert len(place._attention) == seen.stop - seen.start
     place.advance()
 
@@ -73,7 +73,7 @@ def test_heads_that_never_looked_are_a_mistake_of_the_program():
 
 
 def test_what_is_looked_at_is_the_attention_of_the_first_head(tiny_lm, tiny_prefix, monkeypatch):
-    monkeypatch.setattr(text_position, "GUIDED", (1,))
+    monkeypatch.setattr(text_position, "ALIGNMENT_LAYERS", (1,))
     decoder, n = tiny_lm.decoder, len(tiny_prefix.x)
     x = torch.cat([tiny_prefix.x, torch.randn(1, 64)])
     mask = prefix_mask(n, n + 1, True)
@@ -84,7 +84,7 @@ def test_what_is_looked_at_is_the_attention_of_the_first_head(tiny_lm, tiny_pref
     whole, cache = decoder.new_cache(n), decoder.new_ring(n, 30, 0, 10)
     decoder.forward(x[None, :n], whole, 0, mask[:n, :n])
     parts, still = (slice(0, place.text.start), place.window(3), slice(place.text.stop, n)), torch.zeros(3).long()
-    cache.show(whole, parts, decoder.turn(still))
+    cache.show_prefix(whole, parts, decoder.rotation_by(still))
     decoder.forward(x[None, n:], cache, n, cache.mask(), place.observe)
     _, weights = decoder.full(x[None], torch.arange(n + 1), mask, place.window(3))
     expected = weights[1, 0, n] / weights[1, 0, n].sum()
@@ -97,7 +97,7 @@ def test_what_stands_before_speech_is_always_as_far_away():
     start, symbols, prompt, reach = 2, 900, 7, 30
     fixed = start + symbols + 1 + prompt
     for spoken, place in ((0, 0), (40, 10), (400, 130), (30_000, 899)):
-        by = [int(b) for b in displaced(start, fixed, prompt, reach, torch.tensor(place), torch.tensor(spoken))]
+        by = [int(b) for b in prefix_shifts(start, fixed, prompt, reach, torch.tensor(place), torch.tensor(spoken))]
         here = fixed + spoken
         assert here - (start + place + by[1]) == DISTANCE + prompt
         assert here - (start - 1 + by[0]) == DISTANCE + prompt + min(place, reach) + 1
@@ -114,11 +114,11 @@ def test_a_prefix_that_moved_is_one_that_was_put_there(tiny_lm, tiny_prefix):
     decoder.forward(x, whole, 0)
     decoder.forward(x, put, torch.arange(count) + 5)
     for by, parts in ((300, (slice(0, 2),)), (-2, (slice(0, 3), slice(4, count))), (5, (slice(0, 2), slice(3, 6)))):
-        ring.show(whole, parts, decoder.turn(torch.full((len(parts),), by)))
+        ring.show_prefix(whole, parts, decoder.rotation_by(torch.full((len(parts),), by)))
     shown = [0, 1, 3, 4, 5]
     torch.testing.assert_close(ring.k[:, :, :, :5], put.k[:, :, :, shown], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(ring.v[:, :, :, :5], put.v[:, :, :, shown], atol=1e-5, rtol=1e-5)
-    assert ring.masked and ring.mask().tolist() == [[True] * 5 + [False] * (count - 6) + [True]]
+    assert ring.has_empty_slots and ring.mask().tolist() == [[True] * 5 + [False] * (count - 6) + [True]]
     assert ring.nbytes == whole.nbytes + (count - 1) * ring.slot_bytes
     with pytest.raises(AssertionError):
-        ring.show(whole, (slice(0, count),), decoder.turn(torch.zeros(1).long()))
+        ring.show_prefix(whole, (slice(0, count),), decoder.rotation_by(torch.zeros(1).long()))

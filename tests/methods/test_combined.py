@@ -69,8 +69,8 @@ def test_a_cache_of_chunks_does_not_grow_but_for_summaries(tiny_lm, chunks):
             method, make_prefix(tiny_lm), HOT, 3, 150, True, chunk_range=chunks, window=30, group=group
         )
         cache = state.caches["backbone"]
-        made = cache.spoken // (30 - 6) * ((30 - 6) // group) if group else 0
-        assert len(tokens) == 150 and cache.length <= cache.fixed + 30 + (cache.spoken // group if group else 0)
+        made = cache.generated // (30 - 6) * ((30 - 6) // group) if group else 0
+        assert len(tokens) == 150 and cache.length <= cache.fixed + 30 + (cache.generated // group if group else 0)
         assert not group or cache.summaries >= made > 0
 
 
@@ -79,16 +79,16 @@ def test_the_window_is_that_of_the_chunk(tiny_lm):
     cache = RingCache(1, 1, 1, 4, fixed=2, window=10, group=3, tokens=60, most=4)
     cache.claim(torch.arange(2))
     for count in (4, 1, 3, 4, 2, 4, 4):  # two spans, six tokens, are summarised together
-        ends, before = list(cache.ends(count)) if cache.due(count) else [], cache.spoken
+        ends, before = list(cache.span_ends(count)) if cache.summaries_due(count) else [], cache.generated
         mask, places = cache.mask(count), [*range(2 + before, 2 + before + count), *(2 + end for end in ends)]
         slots = torch.arange(cache.capacity)[cache.claim(torch.tensor(places))]
         assert cache.positions[slots].tolist() == places and mask.shape == (len(places), cache.attended)
-        assert (cache.spoken // 6 > before // 6) == bool(ends)
+        assert (cache.generated // 6 > before // 6) == bool(ends)
         for row, place in zip(mask[:count], places):
             seen = cache.positions[: len(row)][row]
             of_ring = seen[(torch.arange(len(row))[row] >= 2) & (torch.arange(len(row))[row] < 12)].tolist()
-            assert sorted(of_ring) == [p for p in range(max(2, 2 + cache.spoken - 10), place + 1)]
+            assert sorted(of_ring) == [p for p in range(max(2, 2 + cache.generated - 10), place + 1)]
         for row, end in zip(mask[count:], ends):
             in_ring = row[2:12].nonzero()[:, 0] + 2
             assert sorted(cache.positions[in_ring].tolist()) == [end, end + 1, end + 2]  # the prefix counts two
-    assert cache.summaries == 2 * (cache.spoken // 6)
+    assert cache.summaries == 2 * (cache.generated // 6)

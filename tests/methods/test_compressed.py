@@ -111,7 +111,7 @@ def test_evicting_equals_masking_over_400_steps(method, tiny_lm, tiny_prefix, wi
     logits = method.decoder.logits
     assert (logits(masked) - logits(evicted)).abs().max() < 1e-4
     assert (logits(at_once) - logits(evicted)).abs().max() < 1e-4
-    assert state.caches["backbone"].spoken == 399
+    assert state.caches["backbone"].generated == 399
 
 
 def test_summaries_matter_and_are_never_emitted(method, tiny_lm, tiny_prefix):
@@ -147,10 +147,10 @@ def test_a_cache_that_is_too_small_says_so():
     cache = RingCache(1, 1, 1, 4, fixed=2, window=4, group=2, tokens=4)
     cache.claim(torch.arange(2))
     for position in range(2, 6):
-        cache.claim(torch.arange(position, position + 1 + cache.due()))
+        cache.claim(torch.arange(position, position + 1 + cache.summaries_due()))
     with pytest.raises(ValueError, match="allocate"):
         for position in range(6, 10):
-            cache.claim(torch.arange(position, position + 1 + cache.due()))
+            cache.claim(torch.arange(position, position + 1 + cache.summaries_due()))
 
 
 def test_window_0_is_the_baseline(method, tiny_lm, tiny_prefix):
@@ -224,7 +224,7 @@ def test_text_through_a_window_evicting_equals_masking(windowed, tiny_lm, group)
     state = start(windowed, prefix, max_frames=150, window=30, group=group, text=4)
     tokens, hidden = finish(windowed, state)
     replay = windowed.replay(state)
-    full = replay.decoder.full(replay.x[None], replay.positions, replay.mask, moved=replay.moved)[0][0, replay.rows]
+    full = replay.decoder.full(replay.x[None], replay.positions, replay.mask, shifts=replay.shifts)[0][0, replay.rows]
     torch.testing.assert_close(full, hidden, atol=1e-4, rtol=1e-4)
     text = prefix.text
     assert len(state.indices) == 149 and sorted(set(state.indices))[0] == 0 and len(set(state.indices)) > 1
@@ -250,7 +250,7 @@ def test_what_is_cached_before_speech_counts_from_the_first_step_on(windowed, ti
     state = start(windowed, long_prefix(tiny_lm, 60), max_frames=60, window=30, group=0, text=4)
     cache, slot = state.caches["backbone"], 2 * 2 * 2 * 16 * 4
     before = cache.nbytes
-    assert before == (state.whole.length + cache.fixed) * slot
+    assert before == (state.full_prefix.length + cache.fixed) * slot
     windowed.step(state)
     assert cache.nbytes == before, "the first token is decided by the first pass"
     for _ in range(40):
@@ -270,7 +270,7 @@ def test_a_text_that_moves_stands_behind_no_transcript(windowed, tiny_lm):
     assert run(behind, 4)[0] == run(alone, 4)[0] and run(behind, 40)[0] != run(alone, 40)[0]
     state = start(windowed, behind, window=30, text=4)
     hidden, replay = finish(windowed, state)[1], windowed.replay(state)
-    full = replay.decoder.full(replay.x[None], replay.positions, replay.mask, moved=replay.moved)[0][0, replay.rows]
+    full = replay.decoder.full(replay.x[None], replay.positions, replay.mask, shifts=replay.shifts)[0][0, replay.rows]
     torch.testing.assert_close(full, hidden, atol=1e-4, rtol=1e-4)
 
 

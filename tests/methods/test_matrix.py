@@ -12,7 +12,7 @@ import torch
 
 from conftest import TinyStack, make_prefix
 from tts_demo.config import Request, Sampling
-from tts_demo.engine import Done, Looked, generate, run
+from tts_demo.engine import AttentionUpdate, Done, generate, run
 from tts_demo.lm.decoder import Decoder
 from tts_demo.methods import METHODS
 from tts_demo.methods.base import Method
@@ -73,8 +73,8 @@ def test_looking_while_it_speaks_changes_nothing_and_sees_what_is_seen_at_the_en
     stack = TinyStack(tiny_lm)
     prompt = stack.encode_prompt(torch.zeros(100).numpy(), stack.sample_rate)
     asked = Request("first one. second", prompt, name, options, HOT, max_seconds=1.6, capture_attention=True)
-    events = list(generate(stack, asked, watch=lambda: True))
-    done, looks = events[-1], [e.attention for e in events if isinstance(e, Looked)]
+    events = list(generate(stack, asked, wants_attention=lambda: True))
+    done, looks = events[-1], [e.attention for e in events if isinstance(e, AttentionUpdate)]
     unseen = run(stack, asked)
     assert isinstance(done, Done) and np.array_equal(done.codes, unseen.codes)
     np.testing.assert_array_equal(done.attention.weights, unseen.attention.weights)
@@ -119,8 +119,11 @@ def test_the_replay_is_what_was_decoded(tiny_lm, guided, monkeypatch, name, opti
         state, codes = speak(method, make_prefix(tiny_lm, text=40, prompt=9), options, HOT, seed, frames, forced)
         replay = method.replay(state)
         assert sum(replay.frames_of) == len(codes) and len(replay.rows) == len(replay.frames_of)
-        hidden, _ = replay.decoder.full(replay.x[None], replay.positions, replay.mask, moved=replay.moved)
-        caches = (getattr(state, "whole", None), state.caches["backbone"])  # where a window of the text moves, two
+        hidden, _ = replay.decoder.full(replay.x[None], replay.positions, replay.mask, shifts=replay.shifts)
+        caches = (
+            getattr(state, "full_prefix", None),
+            state.caches["backbone"],
+        )  # where a window of the text moves, two
         rows = {place: row for cache in caches for place, row in decoded.get(cache, {}).items()}
         stepwise = [rows[place] for place in replay.positions[replay.rows].tolist()]
         torch.testing.assert_close(hidden[0, replay.rows], torch.stack(stepwise), atol=2e-4, rtol=2e-4)

@@ -15,7 +15,7 @@ from tts_demo.lm.sampling import sample
 from tts_demo.methods import METHODS
 from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.qtts import QTTS
-from tts_demo.methods.qtts.books import FINER
+from tts_demo.methods.qtts.codebooks import HIGHER_TEMPERATURE
 from tts_demo.methods.qtts.depth import StackedDepth
 from tts_demo.methods.qtts.pattern import delay
 
@@ -79,13 +79,13 @@ def test_higher_books_are_drawn_at_a_lower_temperature(strategy, method, tiny_pr
     """Of one frame's scores: the first book's law is the caller's, the others' are sharper."""
     drawn = []
     watch = lambda logits, law, *rest: drawn.append((law, *logits.shape)) or sample(logits, law, *rest)
-    monkeypatch.setattr(method.lm.sampler, "token", watch)
+    monkeypatch.setattr(method.lm.sampler, "sample", watch)
     finish(method, start(method, tiny_prefix, strategy, 4, max_frames=3))
     first, others = [law for law, *_, size in drawn if size > 32], [law for law, *_, size in drawn if size == 32]
     assert (
         set(first) == {LIVELY}
-        and set(others) == {replace(LIVELY, temperature=FINER * LIVELY.temperature)}
-        and 0 < FINER < 1
+        and set(others) == {replace(LIVELY, temperature=HIGHER_TEMPERATURE * LIVELY.temperature)}
+        and 0 < HIGHER_TEMPERATURE < 1
     )
 
 
@@ -170,7 +170,7 @@ def test_tail_after_the_end_hears_that_the_first_book_is_silent(method, tiny_lm,
     state = start(method, tiny_prefix, "delay", 4, 2, max_frames=6)
     finish(method, state)
     pad = tiny_lm.config.speech_codes
-    real = state.spoken[: 6 + 6] != pad
+    real = state.generated[: 6 + 6] != pad
     steps, lag = torch.arange(12)[:, None], torch.arange(4) * 2
     prompt = (steps - lag < 0) & (steps - lag >= -5)  # the five prompt frames reach into the lead of the later books
     assert torch.equal(real, ((steps - lag >= 0) & (steps - lag < 6)) | prompt)
@@ -184,7 +184,7 @@ def test_no_book_knows_a_later_one_of_its_frame(strategy, books, d, method, tiny
     for book in {1, books - 1}:
         state = start(method, tiny_prefix, strategy, books, d, GREEDY, max_frames=10)
         if strategy == "delay":
-            draw, step = runner._draw, 4 + book * d
+            draw, step = runner._sample, 4 + book * d
 
             def other(s, draw=draw, step=step, book=book):
                 codes = draw(s)
@@ -192,13 +192,13 @@ def test_no_book_knows_a_later_one_of_its_frame(strategy, books, d, method, tiny
                     codes[book] = (codes[book] + 7) % 32
                 return codes
 
-            monkeypatch.setattr(runner, "_draw", other)
+            monkeypatch.setattr(runner, "_sample", other)
         else:
             frame = runner._frame
 
             def other(s, frame=frame, book=book):
                 codes = frame(s)
-                if len(s.spoken) == 4:
+                if len(s.generated) == 4:
                     codes[book] = (codes[book] + 7) % 32
                 return codes
 
@@ -215,14 +215,14 @@ def test_each_head_is_told_the_lower_books_of_its_own_frame(method, tiny_prefix)
     strategy = next(s for k, s in method.strategies.items() if k.__name__ == "DelayState")
     state = start(method, tiny_prefix, "delay", books, d, max_frames=9)
     told = []
-    draw = strategy._draw
-    strategy._draw = lambda s: told.append(s.known[s.steps % d][:-1]) or draw(s)
+    draw = strategy._sample
+    strategy._sample = lambda s: told.append(s.known[s.steps % d][:-1]) or draw(s)
     try:
         frames = finish(method, state)[1]
     finally:
-        del strategy._draw
+        del strategy._sample
     everything = torch.cat([tiny_prefix.prompt_codes[:, :books], frames])
-    _, contexts = strategy.adapter.books.look_up(state.table, everything[None])
+    _, contexts = strategy.adapter.codebooks.look_up(state.table, everything[None])
     expected = strategy.adapter.below(contexts, d)[0, 5:]  # from the first step behind the prompt
     steps, lag = torch.arange(len(told))[:, None], torch.arange(1, books) * d
     inside = (steps - lag >= -5) & (steps - lag < 9)  # a frame that exists
@@ -232,7 +232,7 @@ def test_each_head_is_told_the_lower_books_of_its_own_frame(method, tiny_prefix)
 def test_unrolled_depth_decoder_equals_the_parallel_one(method, tiny_lm):
     """The static unrolled computation over its fixed block, against the training forward and a growing one."""
     adapter = method.modules["qtts-hierarchical"]
-    table = adapter.books.table(tiny_lm.decoder.embedding, 8)
+    table = adapter.codebooks.table(tiny_lm.decoder.embedding, 8)
     stacked = StackedDepth(adapter.depth, table[..., adapter.config.hidden :])
     block = stacked.new_block(8, rows=3)
     assert block.length == 8 and block.nbytes == 8 * block.slot_bytes
@@ -242,7 +242,7 @@ def test_unrolled_depth_decoder_equals_the_parallel_one(method, tiny_lm):
         codes = torch.randint(32, (3, 8), generator=generator)
         rows = []
         assert torch.equal(stacked.unroll(hidden, block, lambda k, row: rows.append(row) or codes[:, k]), codes)
-        contexts = adapter.books.look_up(table, codes)[1]
+        contexts = adapter.codebooks.look_up(table, codes)[1]
         torch.testing.assert_close(torch.stack(rows, 1), adapter.depth(hidden, contexts), atol=1e-5, rtol=1e-5)
         for k in range(1, 8):  # step by step: a shorter sequence gives the same last row
             part = adapter.depth(hidden, contexts[:, :k])[:, -1]
@@ -362,7 +362,7 @@ def test_adapters_stay_small_at_the_bundled_size():
 
 def test_a_fresh_model_at_the_paper_size_can_be_shaped():
     from tts_demo.config import LMConfig
-    from tts_demo.methods.qtts.books import QTTSConfig
+    from tts_demo.methods.qtts.codebooks import QTTSConfig
 
     c = QTTSConfig.of(LMConfig(hidden=896, heads=14, kv_heads=2, layers=24, ffn=4864, speech_codes=6561))
     assert c.rank == 64 and c.entries == 6561 and c.depth_width <= 256 and c.depth_width % c.depth_heads == 0
@@ -376,4 +376,4 @@ def test_adapters_come_back_from_a_checkpoint(method, tiny_lm, tmp_path):
         checkpoints.save_module(tmp_path, name, module, dtype=torch.float32)
         loaded = checkpoints.load_module(tmp_path, name, fresh[name])
         assert all(torch.equal(v, module.state_dict()[k]) for k, v in loaded.state_dict().items())
-        assert checkpoints.read_config(tmp_path, name)["config"]["books"] == 8
+        assert checkpoints.read_config(tmp_path, name)["config"]["codebooks"] == 8

@@ -15,7 +15,7 @@ from tts_demo.methods import METHODS
 from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.ssd import SSD, preceding
 from tts_demo.methods.ssd.length import DraftLength
-from tts_demo.methods.ssd.verify import Verdict, verify
+from tts_demo.methods.ssd.verify import Verifier, verify
 
 GREEDY = Sampling(temperature=0)
 PLAIN = Sampling(1.0, 0, 1.0, repeat_window=0)
@@ -88,7 +88,7 @@ def test_emitted_tokens_follow_the_target_exactly(shuffled):
     p = rows_of(torch.tensor([[0.50, 0.30, 0.10, 0.05, 0.05, 0.0], [0.1, 0.1, 0.1, 0.1, 0.3, 0.3]]), shuffled)
     q = torch.tensor([[0.20, 0.30, 0.05, 0.25, 0.10, 0.1], [0.3, 0.3, 0.1, 0.1, 0.1, 0.1], [1, 0, 0, 0, 0, 0.0]])
     judging = rows_of(q, shuffled)
-    said = [verify(p.draw(generator), p, judging, 0.0, generator) for _ in range(rounds)]
+    said = [verify(p.sample(generator), p, judging, 0.0, generator) for _ in range(rounds)]
     first, second = (
         torch.bincount(torch.tensor([s[i] for s in said if len(s) > i]), minlength=6).float() for i in (0, 1)
     )
@@ -129,7 +129,7 @@ def test_where_draft_and_base_agree_but_for_rounding_something_is_said():
 @pytest.mark.parametrize("ids", ["all", "some"])
 def test_a_verdict_in_operators_of_fixed_shapes_is_the_same(ids):
     """As a graph would make it: laws of all ids, and of candidates of their own in any order, some of no weight."""
-    on_device, generator = Verdict(40, SharedGraphs(enabled=False)), torch.Generator().manual_seed(7)
+    on_device, generator = Verifier(40, SharedGraphs(enabled=False)), torch.Generator().manual_seed(7)
     found = []
     for seed in range(300):
         torch.manual_seed(seed)
@@ -137,7 +137,7 @@ def test_a_verdict_in_operators_of_fixed_shapes_is_the_same(ids):
         laws = [rows_of(p, True), rows_of(q, True)]
         if ids == "some":
             laws = [Distribution(law.weights.topk(12)[0], law.ids.gather(-1, law.weights.topk(12)[1])) for law in laws]
-        drafted, tolerance = laws[0].draw(generator), (0.0, 0.1, 0.4)[seed % 3]
+        drafted, tolerance = laws[0].sample(generator), (0.0, 0.1, 0.4)[seed % 3]
         same = [torch.Generator().manual_seed(seed) for _ in range(2)]
         found.append(verify(drafted, *laws, tolerance, same[0]))
         assert on_device(drafted, *laws, tolerance, same[1]) == found[-1], seed
@@ -352,7 +352,7 @@ def test_draft_shares_memory_and_stores_only_what_is_trained(tiny_lm):
     assert draft.layers[-1] is base.layers[-1] and draft.embedding is base.embedding and draft.norm is base.norm
     assert draft.layers[0].qkv is not base.layers[0].qkv
     stored = method.modules["ssd-draft"].state_dict()
-    assert {key.split(".")[0] for key in stored} == {"layers", "head", "listen"}
+    assert {key.split(".")[0] for key in stored} == {"layers", "head", "feature_projection"}
     assert {key.split(".")[1] for key in stored if key.startswith("layers")} == {"0"}
 
 

@@ -72,7 +72,7 @@ def test_at_tolerance_0_the_tokens_of_real_sentences_are_the_baselines(stack, mo
     monkeypatch.setattr(
         "tts_demo.methods.ssd.verify.verify",
         lambda drafted, p, q, tolerance, generator: (
-            drafted.tolist() + Distribution(q.weights[-1:], q.ids[-1:]).draw(generator).tolist()
+            drafted.tolist() + Distribution(q.weights[-1:], q.ids[-1:]).sample(generator).tolist()
         ),
     )
     believed = spoken(stack, prompt, "ssd", 2000, tolerance=0.0, draft_length="3")

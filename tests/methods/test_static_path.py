@@ -71,7 +71,7 @@ def test_every_method_says_the_same(tiny_lm, tiny_prompt, guided, name, options,
         gc.collect()
     assert stack.method(name).decoder.pool is not None and stack.lm.sampler.graphs.keys
     drafts = "ssd" in name and options["draft_length"] != "auto"  # which may draft nothing where all is rejected
-    assert drafts <= any(key[0] == "draw" for key in stack.lm.sampler.graphs.keys)
+    assert drafts <= any(key[0] == "sample_from" for key in stack.lm.sampler.graphs.keys)
 
 
 def test_the_table_is_what_ran(tiny_lm, tiny_prompt, guided, monkeypatch):

@@ -166,7 +166,7 @@ def test_end_of_speech_at_every_place_of_a_patch(tiny_lm, tiny_prefix, method, m
         place = 0
     state, steps = start(method, tiny_prefix, size, forced=False, max_frames=40), []
     script = [7] * (2 * size + place) + [TINY.eos] + [9] * size
-    monkeypatch.setattr(method.lm.sampler, "token", lambda *_: torch.tensor([script.pop(0)]))
+    monkeypatch.setattr(method.lm.sampler, "sample", lambda *_: torch.tensor([script.pop(0)]))
     steps = finish(method, state)
     assert codes_of(steps).tolist() == [7] * (2 * size + place)  # nothing behind the end is spoken
     assert len(steps) == 3 and len(steps[-1].frames) == len(steps[-1].marks) == place and state.done

@@ -32,7 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from .. import audio, engine, voice
+    from .. import audio, engine, prompts
     from ..config import Request
     from ..measure.texts import bundled_voices
     from ..methods import find
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
         example = bundled_voices()[0]
         source, prompt_text = str(example.path), prompt_text or example.words
     recording = audio.read(source, target=None)
-    heard = voice.prompt(recording)  # complains about the recording before the models are loaded
+    heard = prompts.prepare(recording)  # complains about the recording before the models are loaded
     if heard.cut:  # of a long one, where most is spoken: the words of all of it no longer fit
         recording, prompt_text = heard, None
     stack = load_stack(args.stack, args.device, args.dtype, args.adapters)

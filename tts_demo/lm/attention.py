@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .decoder import Decoder, Moved
+from .decoder import Decoder, Shifts
 
 BAND = 0.1  # half width of the diagonal band, as a share of the text
 HEADS = 4  # heads that the scores are averaged over
@@ -69,18 +69,18 @@ def clearest(weights: np.ndarray) -> np.ndarray:
         return w.mean(0)
     centre = w @ np.arange(text) / (text - 1)  # [heads, steps]
     time = np.linspace(-1, 1, steps)
-    moved = centre - centre.mean(1, keepdims=True)
-    follows = moved @ time / np.maximum(np.linalg.norm(moved, axis=1) * np.linalg.norm(time), 1e-9)
+    away = centre - centre.mean(1, keepdims=True)
+    follows = away @ time / np.maximum(np.linalg.norm(away, axis=1) * np.linalg.norm(time), 1e-9)
     return w[np.argsort(-follows, kind="stable")[:HEADS]].mean(0)
 
 
 def capture(
-    decoder: Decoder, x: Tensor, positions: Tensor, mask: Tensor, rows: Tensor, text: slice, moved: Moved = ()
+    decoder: Decoder, x: Tensor, positions: Tensor, mask: Tensor, rows: Tensor, text: slice, shifts: Shifts = ()
 ) -> np.ndarray:
-    """x [T, H], positions [T], mask [T, T], rows [R], moved as for ``Decoder.full`` -> weights [layers, heads, R,
+    """x [T, H], positions [T], mask [T, T], rows [R], shifts as for ``Decoder.full`` -> weights [layers, heads, R,
     text]."""
     with torch.inference_mode():
-        _, weights = decoder.full(x[None].to(decoder.dtype), positions, mask, text, moved)
+        _, weights = decoder.full(x[None].to(decoder.dtype), positions, mask, text, shifts)
         return weights[:, :, rows].float().cpu().numpy()
 
 

@@ -18,7 +18,7 @@ from ..config import LMConfig
 
 # (query [B, A, T, D] scaled, key and value [B, A, T, D]) -> [B, A, T, D]
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
-Rotation = tuple[Tensor, Tensor]  # cos and sin, each [B, 1, T, D]
+RotaryFactors = tuple[Tensor, Tensor]  # cos and sin, each [B, 1, T, D]
 
 
 class Backbone(Protocol):
@@ -35,7 +35,7 @@ class BlockModel(Protocol):
     backbone: Backbone
 
 
-def rotation(config: LMConfig, positions: Tensor, dtype: torch.dtype) -> Rotation:
+def rotary_factors(config: LMConfig, positions: Tensor, dtype: torch.dtype) -> RotaryFactors:
     """cos and sin [B, 1, T, D] of positions [B, T], in the half-split layout of Qwen2."""
     frequencies = config.rope_theta ** -(torch.arange(0, config.head_dim, 2, device=positions.device) / config.head_dim)
     angles = positions[:, None, :, None] * frequencies
@@ -63,26 +63,26 @@ def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, float("-inf"))[:, None]
 
 
-def attend_under(bias: Tensor, moved: Sequence[tuple[int, Rotation]] = ()) -> Attend:
+def attend_under(bias: Tensor, shifts: Sequence[tuple[int, RotaryFactors]] = ()) -> Attend:
     """Attention with ``bias`` added to the scores, written out: with a mask, the CPU's fused attention takes twice the
-    time in training. moved: see ``scores``."""
-    return lambda q, k, v: torch.softmax(scores(q, k, moved) + bias, -1).to(v.dtype) @ v
+    time in training. shifts: see ``scores``."""
+    return lambda q, k, v: torch.softmax(scores(q, k, shifts) + bias, -1).to(v.dtype) @ v
 
 
-def scores(q: Tensor, k: Tensor, moved: Sequence[tuple[int, Rotation]] = ()) -> Tensor:
-    """q [B, A, T, D], k [B, A, S, D] -> [B, A, T, S]. moved: of the first columns, how many and the rotation of the
+def scores(q: Tensor, k: Tensor, shifts: Sequence[tuple[int, RotaryFactors]] = ()) -> Tensor:
+    """q [B, A, T, D], k [B, A, S, D] -> [B, A, T, S]. shifts: of the first columns, how many and the rotation of the
     queries that makes each row see them elsewhere than they stand, then of the next ones, and so on."""
-    if not moved:
+    if not shifts:
         return q @ k.transpose(-1, -2)
     parts, start = [], 0
-    for count, turn in moved:
-        parts.append(rotate(q, *turn) @ k[:, :, start : start + count].transpose(-1, -2))
+    for count, factors in shifts:
+        parts.append(rotate(q, *factors) @ k[:, :, start : start + count].transpose(-1, -2))
         start += count
     return torch.cat([*parts, q @ k[:, :, start:].transpose(-1, -2)], -1)
 
 
 def block(
-    module: nn.Module, config: LMConfig, x: Tensor, rotation: Rotation, attend: Attend, dropout: float = 0.0
+    module: nn.Module, config: LMConfig, x: Tensor, factors: RotaryFactors, attend: Attend, dropout: float = 0.0
 ) -> Tensor:
     """One block: x [B, T, H] -> [B, T, H]. ``attend`` is given the rotated queries, keys and values, those of grouped
     heads repeated. dropout: share of what each half of the block adds that is left out."""
@@ -92,7 +92,7 @@ def block(
         project(h).unflatten(-1, (-1, c.head_dim)).transpose(1, 2)
         for project in (attention.q_proj, attention.k_proj, attention.v_proj)
     )
-    q, k = rotate(q, *rotation) * c.head_dim**-0.5, rotate(k, *rotation)
+    q, k = rotate(q, *factors) * c.head_dim**-0.5, rotate(k, *factors)
     k, v = (t.repeat_interleave(c.heads // c.kv_heads, 1) for t in (k, v))
     x = x + F.dropout(attention.o_proj(attend(q, k, v).transpose(1, 2).flatten(2)), dropout)
     h = rms_norm(x, module.post_attention_layernorm, c.rms_eps)
@@ -104,27 +104,26 @@ def training_forward(
     x: Tensor,
     positions: Tensor,
     mask: Tensor,
-    guided: Sequence[int] = (),
+    alignment_layers: Sequence[int] = (),
     rows: slice = slice(0),
     columns: slice = slice(0),
     dropout: float = 0.0,
-    moved: Sequence[tuple[int, Tensor]] = (),
+    shifts: Sequence[tuple[int, Tensor]] = (),
 ) -> tuple[Tensor, list[Tensor]]:
     """x [B, T, H], positions [B, T], mask [B, T, T] (True = attend) -> hidden [B, T, H] after the final norm, and for
-    each layer in ``guided`` the log attention weights [B, R, C] of head 0 from ``rows`` to ``columns``. moved: of the
-    first columns, how many and how many positions later than they stand each row sees them [B, T], then of the next
-    ones, and so on."""
+    each layer in ``alignment_layers`` the log attention weights [B, R, C] of head 0 from ``rows`` to ``columns``.
+    shifts: as ``Shifts`` of decoder.py, with offsets [B, T]."""
     dtype, config = compute_dtype(x), lm.config
-    turn, bias, weights = rotation(config, positions, dtype), additive(mask, dtype), []
-    turns = [(count, rotation(config, -by, dtype)) for count, by in moved]
-    attend = attend_under(bias, turns)
+    factors, bias, weights = rotary_factors(config, positions, dtype), additive(mask, dtype), []
+    shift_factors = [(count, rotary_factors(config, -by, dtype)) for count, by in shifts]
+    attend = attend_under(bias, shift_factors)
 
     def observed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        of_rows = [(count, (cos[:, :, rows], sin[:, :, rows])) for count, (cos, sin) in turns]
+        of_rows = [(count, (cos[:, :, rows], sin[:, :, rows])) for count, (cos, sin) in shift_factors]
         found = scores(q[:, :1, rows].float(), k[:, :1].float(), of_rows)[:, 0]
         weights.append((found + bias[:, 0, rows].float()).log_softmax(-1)[..., columns])
         return attend(q, k, v)
 
     for index, module in enumerate(lm.backbone.layers):
-        x = block(module, config, x, turn, observed if index in guided else attend, dropout)
+        x = block(module, config, x, factors, observed if index in alignment_layers else attend, dropout)
     return rms_norm(x, lm.backbone.norm, config.rms_eps), weights

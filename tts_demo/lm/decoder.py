@@ -21,7 +21,7 @@ from .cache import KVCache
 from .graphs import buffer_pool
 from .linear import Projection, direction, direction_scale, unit_rms
 from .ring import RingCache
-from .rotary import turned
+from .rotary import rotated
 from .workspace import Workspace
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 Observe = Callable[[int, Tensor, Tensor], None]  # layer, its query [B, T, A, D] and key [B, kv, S, D], both rotated
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]  # as ``Decoder._attend``
-Moved = Sequence[tuple[int, Tensor]]  # of the first columns, how many, and how much later each row sees them [T]; ...
+# Prefix columns that rows see at other positions than their own: for consecutive groups of columns from the first, the
+# number of columns and the positions [T] by which each row sees them later.
+Shifts = Sequence[tuple[int, Tensor]]
 FEW = 16  # new tokens up to which a pass is a step: its causal bias is kept, and on CUDA it is a graph
 CAPACITY_STEP = 256  # pooled capacities are multiples of this, so that runs of about one length share buffers
 
@@ -76,7 +78,7 @@ def fuse(
     def bias(module: torch.nn.Module) -> Tensor:
         return getattr(module, "base_layer", module).bias.detach()
 
-    def keep(weight: Tensor, bias: Tensor | None = None) -> Projection:
+    def project(weight: Tensor, bias: Tensor | None = None) -> Projection:
         return Projection(weight.to(dtype), None if bias is None else bias.to(dtype), exact)
 
     q, k, v = (weight(getattr(attention, n), n) for n in ("q_proj", "k_proj", "v_proj"))
@@ -88,10 +90,10 @@ def fuse(
     qkv = torch.cat([_pair_up(q, head_dim), _pair_up(k, head_dim), v]) * norm1
     gate_up = torch.cat([weight(mlp.gate_proj, "gate_proj"), weight(mlp.up_proj, "up_proj")]) * norm2
     return Layer(
-        qkv=keep(qkv, torch.cat([_pair_up(qb, head_dim), _pair_up(kb, head_dim), vb])),
-        out=keep(weight(attention.o_proj, "o_proj")),
-        gate_up=keep(gate_up),
-        down=keep(weight(mlp.down_proj, "down_proj")),
+        qkv=project(qkv, torch.cat([_pair_up(qb, head_dim), _pair_up(kb, head_dim), vb])),
+        out=project(weight(attention.o_proj, "o_proj")),
+        gate_up=project(gate_up),
+        down=project(weight(mlp.down_proj, "down_proj")),
     )
 
 
@@ -121,7 +123,7 @@ class Decoder:
         self.counter = torch.arange(config.max_positions, device=self.device)
         self.pool = buffer_pool(self.device, graphed)
         self._triangles: dict[int, Tensor] = {}  # causal bias of so many new tokens, the last columns of a wide one
-        self._still = self.rotation.new_ones(1, config.kv_heads, config.head_dim // 2)  # values are not rotated
+        self._no_rotation = self.rotation.new_ones(1, config.kv_heads, config.head_dim // 2)  # values are not rotated
 
     @cached_property
     @torch.inference_mode(False)  # first asked for inside a run, and outlives it
@@ -229,8 +231,8 @@ class Decoder:
             return hidden[:, -1:] if last else hidden
         if self.lean and n <= FEW and len(x) == 1 and positions.dim() == 1 and observe is None:
             bias = None if mask is None and n == 1 else self._bias(mask, n, cache.attended, x)
-            place = cache.scratch.get(n) or cache.scratch.setdefault(n, Workspace(self.config, cache.capacity, n))
-            hidden = place.run(self.layers, x[0], cache, slots, cache.attended, rotation, bias)
+            workspace = cache.scratch.get(n) or cache.scratch.setdefault(n, Workspace(self.config, cache.capacity, n))
+            hidden = workspace.run(self.layers, x[0], cache, slots, cache.attended, rotation, bias)
             return self._final_norm(hidden[-1:] if last else hidden)[None]
         live = cache.kv.narrow(3, 0, cache.attended)
         if isinstance(slots, Tensor):  # apart from each other
@@ -277,7 +279,8 @@ class Decoder:
         heads = c.heads + c.kv_heads
         rotation = rotation.unsqueeze(-2)
         rotation = torch.cat(
-            [rotation.expand(*rotation.shape[:-2], heads, -1), self._still.expand(*rotation.shape[:-2], -1, -1)], -2
+            [rotation.expand(*rotation.shape[:-2], heads, -1), self._no_rotation.expand(*rotation.shape[:-2], -1, -1)],
+            -2,
         )  # [(B,) T, A + 2 kv, D/2]
         rotation = rotation.expand(batch, n, -1, -1).reshape(batch * n, -1)  # a row for each row of x
         split = c.heads * c.head_dim, 2 * c.kv_heads * c.head_dim
@@ -355,19 +358,19 @@ class Decoder:
 
     @torch.no_grad()
     def full(
-        self, x: Tensor, positions: Tensor, mask: Tensor, capture: slice | None = None, moved: Moved = ()
+        self, x: Tensor, positions: Tensor, mask: Tensor, capture: slice | None = None, shifts: Shifts = ()
     ) -> tuple[Tensor, Tensor | None]:
         """Teacher-forced pass without a cache: x [1, T, H], positions [T], mask [T, T] -> hidden [1, T, H], and with
-        ``capture`` the attention weights of those columns, float32 [layers, A, T, columns]. moved: of the first
-        columns, how many and how many positions later than they stand each row sees them [T], then of the next ones."""
+        ``capture`` the attention weights of those columns, float32 [layers, A, T, columns]. shifts: see
+        ``Shifts``."""
         c, bias, captured = self.config, self._additive(mask, torch.float32), []
-        turns = [(count, self.turn(-by)[:, None]) for count, by in moved]
+        rotations = [(count, self.rotation_by(-by)[:, None]) for count, by in shifts]
 
         def scores(query: Tensor, key: Tensor) -> Tensor:
             """query [1, T, A, D], key [1, kv, T, D] -> float32 [A, T, T]."""
             key, parts, start = key[0].repeat_interleave(c.heads // c.kv_heads, 0).transpose(1, 2), [], 0
-            for count, turn in turns:
-                parts.append(turned(query, turn)[0].transpose(0, 1) @ key[:, :, start : start + count])
+            for count, rotation in rotations:
+                parts.append(rotated(query, rotation)[0].transpose(0, 1) @ key[:, :, start : start + count])
                 start += count
             parts.append(query[0].transpose(0, 1) @ key[:, :, start:])
             return torch.cat(parts, -1).float() * c.head_dim**-0.5 + bias
@@ -380,10 +383,10 @@ class Decoder:
             return (scores(query, key).softmax(-1).to(values.dtype) @ values).transpose(0, 1).flatten(1)
 
         kv = x.new_empty(c.layers, 1, 2 * c.kv_heads, x.shape[1], c.head_dim)
-        watch, instead = observe if capture is not None else None, attend if turns else None
+        watch, instead = observe if capture is not None else None, attend if rotations else None
         hidden = self._blocks(x, self.rotation[positions], kv, None, kv, mask, watch, attend=instead)
         return hidden, torch.stack(captured) if captured else None
 
-    def turn(self, by: Tensor) -> Tensor:
+    def rotation_by(self, by: Tensor) -> Tensor:
         """by [...] positions, of either sign -> the rotation [..., D/2] that moves a key or a query so far on."""
         return torch.where(by[..., None] < 0, self.rotation[by.abs()].conj(), self.rotation[by.abs()])

@@ -39,8 +39,10 @@ class Lockstep:
         (rows, count, _), start = x.shape, self.cache.length
         taken = self.live.new_ones(rows, count) if taken is None else taken
         offsets = torch.arange(count, device=x.device)
-        own = (offsets[:, None] >= offsets) & taken[:, None] | torch.eye(count, dtype=torch.bool, device=x.device)
-        mask = torch.cat([self.live[:, None, :start].expand(-1, count, -1), own], 2)
+        new_columns = (offsets[:, None] >= offsets) & taken[:, None] | torch.eye(
+            count, dtype=torch.bool, device=x.device
+        )
+        mask = torch.cat([self.live[:, None, :start].expand(-1, count, -1), new_columns], 2)
         positions = self.next[:, None] + offsets
         self.live[:, start : start + count] = taken
         self.next = self.next + taken.sum(1)
@@ -79,19 +81,21 @@ class TokenRows:
         rows, config = len(self.hidden), self.lockstep.decoder.config
         self.history = History(self.sampling.repeat_window, rows, self.hidden.device)
         self.alive = torch.zeros_like(self.longest) < self.longest
-        self._ends = special_ids(config.speech_codes, config.vocab, self.hidden.device)
+        self._special_ids = special_ids(config.speech_codes, config.vocab, self.hidden.device)
 
-    def draw(self) -> Tensor:
+    def sample_tokens(self) -> Tensor:
         """One token of every row [B]; -1 for rows that have ended."""
         decoder = self.lockstep.decoder
-        forbid = self._ends & torch.as_tensor(self.frames < self.shortest, device=self._ends.device).view(-1, 1)
+        forbid = self._special_ids & torch.as_tensor(self.frames < self.shortest, device=self._special_ids.device).view(
+            -1, 1
+        )
         token = sample(decoder.logits(self.hidden), self.sampling, self.generator, self.history.tokens, forbid)
         self.alive = self.alive & (token < decoder.config.speech_codes)
-        spoken, self.token = self.alive, token.where(self.alive, 0)
+        emitted, self.token = self.alive, token.where(self.alive, 0)
         self.history.push(self.token)
         self.frames += 1
         self.alive = self.alive & (self.frames < self.longest)
-        return token.where(spoken, -1)
+        return token.where(emitted, -1)
 
     def feed(self) -> None:
         """Feed the drawn tokens back. Rows that have ended are fed on, and not listened to."""

@@ -2,7 +2,7 @@
 
     slots: [ prefix | ring of ``window`` tokens | summary 0, summary 1, ... ]
 
-The prefix is put there by the first pass, or (``show``) is what a step is to see of a longer one kept elsewhere.
+The prefix is put there by the first pass, or (``show_prefix``) is what a step is to see of a longer one kept elsewhere.
 
 Attention does not depend on the order of slots (rotary positions are inside the keys), so a token takes the slot of the
 one that has just left the window: no token is moved or masked, and a token attends to one run of slots from the first
@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 
 from .cache import KVCache
-from .rotary import turned
+from .rotary import rotated
 
 
 class RingCache(KVCache):
-    """The first pass appends the prefix of ``fixed`` tokens, unless it is shown; each later one up to ``most`` tokens
-    and, after them, ``due`` summaries. Tokens of one pass see the window of the last of them. Summary j stands for
-    tokens j * group .. (j + 1) * group - 1. ``group`` 0: no summaries."""
+    """The first pass appends the prefix of ``fixed`` tokens, unless ``show_prefix`` supplies it. Each later pass
+    appends up to ``most`` tokens, then ``summaries_due`` summaries. All tokens of a pass attend to the window of its
+    last token. Summary j stands for tokens j * group .. (j + 1) * group - 1. ``group`` 0: no summaries."""
 
     def __init__(
         self,
@@ -47,13 +47,13 @@ class RingCache(KVCache):
         capacity = max(capacity, self.slots(fixed, window, group, tokens))
         super().__init__(layers, batch, kv_heads, capacity, head_dim, dtype, device, kv)
         self.fixed, self.window, self.group = fixed, window, group
-        self.spoken = self.summaries = 0  # tokens behind the prefix, and summaries made
+        self.generated = self.summaries = 0  # tokens behind the prefix, and summaries made
         self._attended = 0
-        self._whole: KVCache | None = None  # the longer prefix of which parts are shown,
+        self._full_prefix: KVCache | None = None  # the longer prefix of which parts are shown,
         self._parts: list[slice] = []  # which,
-        self._shown = fixed  # and on how many slots
+        self._visible = fixed  # and on how many slots
         # summaries made in one pass, all spans still in the ring
-        self._together = (window - most + 1) // group if group else 0
+        self._summaries_per_pass = (window - most + 1) // group if group else 0
 
     @staticmethod
     def slots(fixed: int, window: int, group: int, tokens: int) -> int:
@@ -67,49 +67,49 @@ class RingCache(KVCache):
     @property
     def nbytes(self) -> int:
         """Bytes of live K and V slots, those of a prefix kept elsewhere included."""
-        return super().nbytes + (self._whole.nbytes if self._whole is not None else 0)
+        return super().nbytes + (self._full_prefix.nbytes if self._full_prefix is not None else 0)
 
     @property
-    def masked(self) -> bool:
+    def has_empty_slots(self) -> bool:
         """Whether slots among those attended to hold nothing."""
-        return self._shown < self.fixed
+        return self._visible < self.fixed
 
-    def show(self, whole: KVCache, parts: Sequence[slice], turns: Tensor) -> None:
+    def show_prefix(self, full_prefix: KVCache, parts: Sequence[slice], rotations: Tensor) -> None:
         """The next passes see these parts of a prefix that lies in a cache of its own, one behind the other, their keys
         turned by complex rotations [parts, D/2] from where they were put: a step costs the same however long it is."""
-        if self._whole is None:
-            self._whole, self.length, self.next_position = whole, self.fixed, whole.next_position
+        if self._full_prefix is None:
+            self._full_prefix, self.length, self.next_position = full_prefix, self.fixed, full_prefix.next_position
         changed, start = list(parts) != self._parts, 0
-        for slots, turn in zip(parts, turns):
+        for slots, rotation in zip(parts, rotations):
             end = start + slots.stop - slots.start
-            self.k[:, :, :, start:end] = turned(whole.k[:, :, :, slots], turn)
+            self.k[:, :, :, start:end] = rotated(full_prefix.k[:, :, :, slots], rotation)
             if changed:
-                self.v[:, :, :, start:end] = whole.v[:, :, :, slots]
+                self.v[:, :, :, start:end] = full_prefix.v[:, :, :, slots]
             start = end
         assert start <= self.fixed, (start, self.fixed)
-        self._parts, self._shown = list(parts), start
+        self._parts, self._visible = list(parts), start
 
-    def due(self, tokens: int = 1) -> int:
+    def summaries_due(self, tokens: int = 1) -> int:
         """How many summaries the pass of the next ``tokens`` must include: several at once, because a pass over a few
         tokens costs little more than a pass over one, and before their spans leave the ring."""
-        return self._together if self.told(tokens) > self.told(0) else 0
+        return self._summaries_per_pass if self.summarised(tokens) > self.summarised(0) else 0
 
-    def told(self, tokens: int) -> int:
+    def summarised(self, tokens: int) -> int:
         """Of what has been spoken after ``tokens`` more: how many of the first have summaries then."""
-        batch = self._together * self.group
-        return (self.spoken + tokens) // batch * batch if batch else 0
+        batch = self._summaries_per_pass * self.group
+        return (self.generated + tokens) // batch * batch if batch else 0
 
-    def ends(self, tokens: int) -> range:
+    def span_ends(self, tokens: int) -> range:
         """The last token of each span whose summary is due with the next ``tokens``."""
-        last = self.told(tokens) - 1
-        return range(last - (self.due(tokens) - 1) * self.group, last + 1, self.group or 1)
+        last = self.summarised(tokens) - 1
+        return range(last - (self.summaries_due(tokens) - 1) * self.group, last + 1, self.group or 1)
 
-    def visible(self, spoken: int) -> int:
-        """Slots, from the first, that the last of ``spoken`` tokens may attend to: the prefix, the window, and the
+    def visible(self, generated: int) -> int:
+        """Slots, from the first, that the last of ``generated`` tokens may attend to: the prefix, the window, and the
         summaries of spans wholly before it."""
-        if spoken <= self.window:
-            return self.fixed + spoken
-        return self.fixed + self.window + ((spoken - self.window) // self.group if self.group else 0)
+        if generated <= self.window:
+            return self.fixed + generated
+        return self.fixed + self.window + ((generated - self.window) // self.group if self.group else 0)
 
     def claim(self, positions: Tensor) -> slice | Tensor:
         """Slots for the prefix, or for n tokens and the summaries due with them at ``positions`` [n + due]."""
@@ -117,7 +117,9 @@ class RingCache(KVCache):
             slots = super().claim(positions)
             self._attended = self.length
             return slots
-        count = self.due(len(positions))  # those of so many tokens are those of fewer that come with summaries
+        count = self.summaries_due(
+            len(positions)
+        )  # those of so many tokens are those of fewer that come with summaries
         tokens = len(positions) - count
         first = self.fixed + self.window + self.summaries
         if first + count > self.capacity:
@@ -125,11 +127,11 @@ class RingCache(KVCache):
                 f"the KV cache holds {self.capacity} slots, {first + count} are needed: allocate a larger one"
             )
         ring = self._ring(tokens)
-        self.spoken += tokens
+        self.generated += tokens
         self.summaries += count
         self.next_position += tokens
-        self.length = self.fixed + min(self.spoken, self.window) + self.summaries
-        self._attended = first + count if count else self.visible(self.spoken)
+        self.length = self.fixed + min(self.generated, self.window) + self.summaries
+        self._attended = first + count if count else self.visible(self.generated)
         if len(positions) == 1:
             slot = int(ring[0])
             self.positions[slot : slot + 1] = positions
@@ -140,20 +142,20 @@ class RingCache(KVCache):
 
     def _ring(self, tokens: int) -> Tensor:
         """The slots of the next ``tokens``."""
-        return torch.arange(self.spoken, self.spoken + tokens) % self.window + self.fixed
+        return torch.arange(self.generated, self.generated + tokens) % self.window + self.fixed
 
     def mask(self, tokens: int = 1) -> Tensor:
         """[n + due, slots] for a pass of n tokens and the summaries due with them: a token attends to what it would
         without the summaries but not to those after it, each summary to the tokens of its span and itself."""
-        count, told = self.due(tokens), self.told(tokens)
-        visible, first = self.visible(self.spoken + tokens), self.fixed + self.window + self.summaries
+        count, summarised = self.summaries_due(tokens), self.summarised(tokens)
+        visible, first = self.visible(self.generated + tokens), self.fixed + self.window + self.summaries
         mask = torch.zeros(tokens + count, first + count if count else visible, dtype=torch.bool)
         mask[:tokens, :visible] = True
-        mask[:, self._shown : self.fixed] = False
+        mask[:, self._visible : self.fixed] = False
         later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
         mask[:tokens, self._ring(tokens)] &= ~later
         if count:
-            spans = torch.arange(told - count * self.group, told) % self.window + self.fixed
+            spans = torch.arange(summarised - count * self.group, summarised) % self.window + self.fixed
             mask[tokens:].scatter_(1, spans.view(count, self.group), True)
             mask[tokens:, first:].fill_diagonal_(True)
         return mask.to(self.k.device)

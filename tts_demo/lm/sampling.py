@@ -23,7 +23,7 @@ class Distribution:
     weights: Tensor
     ids: Tensor
 
-    def draw(self, generator: torch.Generator | None = None) -> Tensor:
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
         """One token a row [...]."""
         return self.ids.gather(-1, race(self.weights, generator)[..., None])[..., 0]
 
@@ -92,7 +92,7 @@ def _likeliest(logits: Tensor, sampling: Sampling, history: Tensor | None) -> Te
     best = logits.argmax(-1, keepdim=True)
     if history is None or not sampling.repeat_window:
         return best[:, 0]
-    repeated = (history == best).sum(-1, keepdim=True) >= sampling.often
+    repeated = (history == best).sum(-1, keepdim=True) >= sampling.repeat_threshold
     return torch.where(repeated, logits.scatter(-1, best, float("-inf")).argmax(-1, keepdim=True), best)[:, 0]
 
 
@@ -101,7 +101,8 @@ def _never_redrawn(ids: Tensor, sampling: Sampling, history: Tensor | None) -> b
     the question itself would be a host sync, so the answer is False there; on a CPU redraws are rare and cost more."""
     if history is None or not sampling.repeat_window:
         return True
-    return free_to_ask(ids.device) and not ((history[:, :, None] == ids[:, None]).sum(1) >= sampling.often).any()
+    times = (history[:, :, None] == ids[:, None]).sum(1)
+    return free_to_ask(ids.device) and not (times >= sampling.repeat_threshold).any()
 
 
 def _with_redraws(probs: Tensor, logits: Tensor, sampling: Sampling, history: Tensor) -> Tensor:
@@ -109,7 +110,7 @@ def _with_redraws(probs: Tensor, logits: Tensor, sampling: Sampling, history: Te
     size = logits.shape[-1]
     counts = logits.new_zeros(len(logits), size + 1)  # one column more, where -1 (none) falls
     counts.scatter_add_(-1, history.remainder(size + 1), counts.new_ones(1).expand(history.shape))
-    repeated = probs * (counts[:, :size] >= sampling.often)
+    repeated = probs * (counts[:, :size] >= sampling.repeat_threshold)
     scaled = logits / sampling.temperature
     again, top = scaled.softmax(-1), scaled.argmax(-1, keepdim=True)
     # A redraw of token r comes from again / (1 - again_r). The likeliest token is handled separately: there 1 - again_r
@@ -143,7 +144,7 @@ def sample(
     token = ids.gather(-1, race(probs, generator)[:, None])
     if history is None or not sampling.repeat_window:
         return token[:, 0]
-    if free_to_ask(token.device) and max((history == token).sum(-1).tolist()) < sampling.often:
+    if free_to_ask(token.device) and max((history == token).sum(-1).tolist()) < sampling.repeat_threshold:
         return token[:, 0]
     return _unless_repeated(token, logits, sampling, history, exponential(logits, generator))
 
@@ -172,7 +173,7 @@ def noise_for(
 
 def _unless_repeated(token: Tensor, logits: Tensor, sampling: Sampling, history: Tensor, noise: Tensor) -> Tensor:
     """token [B, 1], or where it fills too much of its history, one of the others: [B]."""
-    repeats = (history == token).sum(-1) >= sampling.often
+    repeats = (history == token).sum(-1) >= sampling.repeat_threshold
     others = (logits / sampling.temperature).scatter(-1, token, float("-inf")).softmax(-1)
     return torch.where(repeats, (others / noise).argmax(-1), token[:, 0])
 
@@ -189,7 +190,7 @@ class Sampler:
     def __init__(self, graphs: SharedGraphs | None) -> None:
         self.graphs = graphs
 
-    def token(
+    def sample(
         self,
         logits: Tensor,
         sampling: Sampling,
@@ -201,10 +202,10 @@ class Sampler:
         if self.graphs is None:
             return sample(logits, sampling, generator, history, forbid)
         noise = noise_for(logits, sampling, history, generator)
-        draw = lambda logits, history, forbid, *noise: chosen(logits, sampling, noise, history, forbid)
-        return self._run(("token", sampling), draw, logits, history, forbid, *noise)
+        given_noise = lambda logits, history, forbid, *noise: chosen(logits, sampling, noise, history, forbid)
+        return self._run(("sample", sampling), given_noise, logits, history, forbid, *noise)
 
-    def law(
+    def distribution(
         self, logits: Tensor, sampling: Sampling, forbid: Tensor | None = None, history: Tensor | None = None
     ) -> Distribution:
         """As ``distribution``."""
@@ -215,15 +216,15 @@ class Sampler:
             found = distribution(logits, sampling, forbid, history)
             return torch.stack([found.weights, found.ids.to(found.weights.dtype)])  # ids are small whole numbers
 
-        weights, ids = self._run(("law", sampling), both, logits, history, forbid)
+        weights, ids = self._run(("distribution", sampling), both, logits, history, forbid)
         return Distribution(weights, ids.long())
 
-    def draw(self, law: Distribution, generator: torch.Generator | None = None) -> Tensor:
-        """As ``Distribution.draw``: [...]."""
+    def sample_from(self, given: Distribution, generator: torch.Generator | None = None) -> Tensor:
+        """As ``Distribution.sample``: [...]."""
         if self.graphs is None:
-            return law.draw(generator)
+            return given.sample(generator)
         pick = lambda weights, ids, noise: ids.gather(-1, (weights / noise).argmax(-1, keepdim=True))[..., 0]
-        return self._run(("draw",), pick, law.weights, law.ids, exponential(law.weights, generator))
+        return self._run(("sample_from",), pick, given.weights, given.ids, exponential(given.weights, generator))
 
     def _run(self, name: tuple[Hashable, ...], function: Callable[..., Tensor], *given: Tensor | None) -> Tensor:
         shapes = tuple(None if t is None else tuple(t.shape) for t in given)
@@ -270,14 +271,14 @@ class Ending:
         shortest = max_frames if forced else prefix.shortest
         return cls(config.speech_codes, config.vocab, shortest, max_frames, prefix.x.device)
 
-    def forbid(self, frames: int, draws: int = 1) -> Tensor | None:
-        """What the next ``draws`` tokens after ``frames`` frames must not be: [V] or [draws, V] bool, or None."""
+    def forbid(self, frames: int, count: int = 1) -> Tensor | None:
+        """What the next ``count`` tokens after ``frames`` frames must not be: [V] or [count, V] bool, or None."""
         early = self.shortest - frames
         if early <= 0:
             return None
-        if early >= draws:
+        if early >= count:
             return self.ids
-        return self.ids & (torch.arange(draws, device=self.ids.device) < early)[:, None]
+        return self.ids & (torch.arange(count, device=self.ids.device) < early)[:, None]
 
 
 class History:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-GUIDED = (4, 5, 6, 7)  # layers of the language model whose first head is guided
+ALIGNMENT_LAYERS = (4, 5, 6, 7)  # layers of the language model whose first head is guided
 MOVES = (0.68, 0.27, 0.05)  # probability of staying, and of moving one or two symbols on, in a frame of 20 ms
 LINGER = 30  # frames at the last symbol after which the text has been spoken
 DISTANCE = 128  # positions from the symbol being spoken to the speech, not counting the prompt's: as in a long sentence
@@ -23,14 +23,17 @@ BACK = 3  # symbols that the estimate may go back by: speech does not, and would
 FLOOR = 0.002  # attention may be elsewhere for a frame: it makes no symbol impossible
 
 
-def displaced(
-    start: int, fixed: Tensor | int, prompt: int, reach: int, place: Tensor, spoken: Tensor
+def prefix_shifts(
+    start: int, fixed: Tensor | int, prompt: int, reach: int, symbol: Tensor, generated: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """How many positions later than they stand the tokens number ``spoken`` [...] behind a prefix of ``fixed`` columns
-    see what stands before the text, the text, which begins at column ``start`` and of which symbol number ``place``
-    [...] is being spoken, and what stands behind it (TASK and ``prompt`` columns of reference speech): each [...]."""
-    of_text = spoken + (fixed - DISTANCE - prompt - start) - place
-    return of_text + (place - reach).clamp(min=0), of_text, (spoken - BEHIND).clamp(min=0)
+    """By how many positions each part of the prefix is shifted towards speech: what stands before the text, the text,
+    and what stands behind it (TASK and the prompt's speech), each [...].
+
+    start: first column of the text. fixed: columns of the prefix, ``prompt`` of them the prompt's speech. reach:
+    symbols visible on either side. symbol [...]: index of the symbol being spoken. generated [...]: tokens generated
+    so far."""
+    of_text = generated + (fixed - DISTANCE - prompt - start) - symbol
+    return of_text + (symbol - reach).clamp(min=0), of_text, (generated - BEHIND).clamp(min=0)
 
 
 class TextPosition:
@@ -69,7 +72,7 @@ class TextPosition:
     def observe(self, layer: int, query: Tensor, key: Tensor) -> None:
         """query [1, T, A, D] and key [1, kv, S, D] of a layer: adds up the attention of guided heads, from the first
         token of the pass to the visible symbols."""
-        if layer not in GUIDED:
+        if layer not in ALIGNMENT_LAYERS:
             return
         query, key, visible = query[0, 0, 0], key[0, 0], self.window(self.index)
         key = key[self.text.start :][: visible.stop - visible.start]
@@ -79,13 +82,13 @@ class TextPosition:
     def advance(self) -> None:
         """One frame on, by the attention observed since the last."""
         assert self._attention is not None, "no guided head was observed"
-        moved = MOVES[0] * self.posterior
+        predicted = MOVES[0] * self.posterior
         for symbols, probability in enumerate(MOVES[1:], 1):
-            moved[symbols:] += probability * self.posterior[:-symbols]
+            predicted[symbols:] += probability * self.posterior[:-symbols]
         first = self.window(self.index).start - self.text.start
-        moved[first : first + len(self._attention)] *= 1 + self._attention.cpu() / (len(GUIDED) * FLOOR)
-        moved[: max(0, self.furthest - BACK)] = 0
-        self.posterior, self._attention = moved / moved.sum(), None
+        predicted[first : first + len(self._attention)] *= 1 + self._attention.cpu() / (len(ALIGNMENT_LAYERS) * FLOOR)
+        predicted[: max(0, self.furthest - BACK)] = 0
+        self.posterior, self._attention = predicted / predicted.sum(), None
         self.index = round(float(self.posterior @ self._symbols))
         self.furthest = max(self.furthest, self.index)
         self._frames_at_end = self._frames_at_end + 1 if self.index == len(self.posterior) - 1 else 0

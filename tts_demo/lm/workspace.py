@@ -33,17 +33,17 @@ class Workspace:
 
     def __init__(self, config: LMConfig, capacity: int, n: int) -> None:
         c, groups, pairs = config, config.heads // config.kv_heads, config.head_dim // 2
-        turned = c.heads + c.kv_heads
+        rotated = c.heads + c.kv_heads
         self.config, self.n, self.groups = c, n, groups
         self.direction, self.added = torch.empty(2, n, c.hidden).unbind(0)
         self.longer, self.norm = torch.empty(n, c.hidden + 1), torch.empty(n, 1)
         self.x, eps = self.longer.split((c.hidden, 1), -1)
         eps.copy_(root_of_eps(c.hidden, c.rms_eps))  # within the length of ``longer``
-        turn = torch.ones(n, turned + c.kv_heads, pairs, dtype=torch.complex64)  # values are not rotated
-        self.turn, self.turned = turn.view(n, -1), turn[:, :turned]
-        self.scale = torch.ones(turned, 1)
+        factors = torch.ones(n, rotated + c.kv_heads, pairs, dtype=torch.complex64)  # values are not rotated
+        self.factors, self.rotated_factors = factors.view(n, -1), factors[:, :rotated]
+        self.scale = torch.ones(rotated, 1)
         self.scale[: c.heads] = c.head_dim**-0.5
-        self.qkv = torch.empty(n, (turned + c.kv_heads) * c.head_dim)
+        self.qkv = torch.empty(n, (rotated + c.kv_heads) * c.head_dim)
         self.pairs = self.qkv.view(torch.complex64)
         query, new = self.qkv.split_with_sizes((c.heads * c.head_dim, 2 * c.kv_heads * c.head_dim), -1)
         self.query = query.view(n, c.kv_heads, groups, -1).transpose(0, 1)
@@ -71,12 +71,12 @@ class Workspace:
         may change ``self.x`` -> what the final norm takes [T, H], to be used before the next pass."""
         kv, n = self.config.kv_heads, self.n
         self.x.copy_(x)
-        torch.mul(rotation[:, None], self.scale, out=self.turned)
+        torch.mul(rotation[:, None], self.scale, out=self.rotated_factors)
         buffer = cache.kv.select(1, 0)  # [layers, 2 kv, S, D]
-        apart = isinstance(slots, Tensor)
-        targets = (buffer if apart else buffer.narrow(2, slots.start, n)).unbind(0)
-        seen = buffer.narrow(2, 0, live)
-        keys, values = seen.narrow(1, 0, kv).transpose(2, 3).unbind(0), seen.narrow(1, kv, kv).unbind(0)
+        scattered = isinstance(slots, Tensor)
+        targets = (buffer if scattered else buffer.narrow(2, slots.start, n)).unbind(0)
+        visible = buffer.narrow(2, 0, live)
+        keys, values = visible.narrow(1, 0, kv).transpose(2, 3).unbind(0), visible.narrow(1, kv, kv).unbind(0)
         scores, weights = (
             t.narrow(0, 0, kv * n * self.groups * live).view(kv, n * self.groups, -1)
             for t in (self.scores, self.weights)
@@ -85,8 +85,8 @@ class Workspace:
             if before is not None:
                 before(index)
             layer.qkv.into(self.normal(), self.qkv)
-            self.pairs.mul_(self.turn)
-            target.index_copy_(1, slots, self.new) if apart else target.copy_(self.new)
+            self.pairs.mul_(self.factors)
+            target.index_copy_(1, slots, self.new) if scattered else target.copy_(self.new)
             self._attend(key, value, bias, scores, weights)
             self.x.add_(layer.out.into(self.joined, self.added))
             layer.gate_up.into(self.normal(), self.wide)

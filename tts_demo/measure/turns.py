@@ -17,13 +17,16 @@ def turns(
     requests: Sequence[Request],
     around: AbstractContextManager[Any] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
-    watch: Callable[[], bool] = lambda: False,
+    wants_attention: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[int, engine.Event]]:
     """All of ``requests`` at once: (which one, its next event). Whichever has spoken least goes on, until its next
     event (a chunk of audio, or ``TURN`` seconds of compute). A run's clock stands still meanwhile, as it does while
     a page shows an event, so its figures are its own; but a machine that is slow for a second is slow for every run.
-    ``around``: entered while the first one goes on. ``watch``: see ``engine.generate``."""
-    runs = [engine.generate(stack, request, should_stop, every=TURN, watch=watch) for request in requests]
+    ``around``: entered while the first one goes on. ``wants_attention``: see ``engine.generate``."""
+    runs = [
+        engine.generate(stack, request, should_stop, every=TURN, wants_attention=wants_attention)
+        for request in requests
+    ]
     spoken = dict.fromkeys(range(len(runs)), 0)  # frames of those that go on
     while spoken:
         which = min(spoken, key=spoken.__getitem__)

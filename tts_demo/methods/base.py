@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from ..config import Sampling, UserError
 from ..lm.cache import KVCache
-from ..lm.decoder import Decoder, Moved
+from ..lm.decoder import Decoder, Shifts
 from ..lm.graphs import BufferPool, SharedGraphs
 from ..lm.masks import prefix_mask
 from ..lm.model import LanguageModel
@@ -119,10 +119,10 @@ class State:
     def done(self) -> bool:
         return self.ended or self.emitted >= self.max_frames
 
-    def forbidden(self, draws: int = 1) -> Tensor | None:
-        """What the next ``draws`` tokens must not be while speech is too short to end: [V] or [draws, V] bool, True =
+    def forbidden(self, count: int = 1) -> Tensor | None:
+        """What the next ``count`` tokens must not be while speech is too short to end: [V] or [count, V] bool, True =
         not allowed; or None."""
-        return self.start.ending.forbid(self.emitted, draws)
+        return self.start.ending.forbid(self.emitted, count)
 
     def accept(self, tokens: list[int]) -> int:
         """How many of the drawn tokens are frames: those before end of speech, up to the longest length. Counts them as
@@ -160,8 +160,7 @@ class Replay:
 
     x: [T, H] inputs of the backbone; positions: [T] logical; mask: [T, T] bool, True = may attend. rows: [R] the row of
     x whose output decided step r; frames_of: how many frames each step emitted (0 allowed). decoder: the backbone of
-    this run. moved: of the first columns, how many and how many positions later than they stand each row sees them [T],
-    then of the next ones.
+    this run. shifts: see ``Shifts``.
     """
 
     x: Tensor
@@ -170,7 +169,7 @@ class Replay:
     rows: Tensor
     frames_of: tuple[int, ...]
     decoder: Decoder
-    moved: Moved = ()
+    shifts: Shifts = ()
 
     @property
     def first_frame(self) -> tuple[int, ...]:

@@ -54,12 +54,12 @@ class Baseline(Method):
         if state.tokens:  # the first token is decided by the first pass
             decoder, cache = self.decoder, state.caches["backbone"]
             state.hidden = decoder.forward(decoder.embed(state.tokens[-1])[:, None], cache, cache.next_position)
-        return self.draw(state)
+        return self.sample_token(state)
 
-    def draw(self, state: BaselineState) -> Step:
+    def sample_token(self, state: BaselineState) -> Step:
         """Draw the token that ``state.hidden`` decides."""
         logits = self.decoder.logits(state.hidden[:, -1])
-        token = self.lm.sampler.token(
+        token = self.lm.sampler.sample(
             logits, state.sampling, state.generator, state.history.tokens, self.forbidden(state)
         )
         if not state.accept(token.tolist()):

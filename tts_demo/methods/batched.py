@@ -51,7 +51,7 @@ class BatchedBaseline:
         """One token of every row [B]; -1 for rows that have ended."""
         if rows.frames:  # the first pass decides the first token
             rows.feed()
-        return rows.draw()
+        return rows.sample_tokens()
 
     def run(self, prefixes: Sequence[Prefix], max_frames: int) -> tuple[list[Tensor], TokenRows]:
         """Until every row has ended: the codes of each row [F], and the rows as they were left."""

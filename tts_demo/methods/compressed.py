@@ -24,14 +24,14 @@ from torch import Tensor, nn
 
 from ..config import LMConfig, UserError
 from ..lm.cache import KVCache
-from ..lm.decoder import Decoder, Moved, Observe
+from ..lm.decoder import Decoder, Observe, Shifts
 from ..lm.graphs import BufferPool, SharedGraphs
 from ..lm.lora import LoraDelta, LoraFactors, LoraSpec
 from ..lm.masks import prefix_mask
 from ..lm.model import LanguageModel
 from ..lm.ring import RingCache
 from ..lm.sampling import special_ids
-from ..lm.text_position import GUIDED, TextPosition, displaced
+from ..lm.text_position import ALIGNMENT_LAYERS, TextPosition, prefix_shifts
 from .base import Options, Picture, Replay, Start, Step, dial, first_pass, token_inputs
 from .baseline import Baseline, BaselineState
 from .published import Goal, Line, Paper
@@ -42,7 +42,7 @@ TEXTS = (0, 20, 30, 40, 60)
 # Columns before speech that are further apart do not see each other where a text is seen through a window: how a symbol
 # sounds depends on a few words, and speaker, SOS and TASK have never lain a thousand symbols away.
 NEIGHBOURS = 60
-WHOLE, WINDOWED = "compressed", "compressed-text"  # adapters: for the whole text, for a window of it
+FULL_TEXT, TEXT_WINDOW = "compressed", "compressed-text"  # adapters: for the whole text, for a window of it
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class CompressedConfig:
         return cls(config.hidden, rank, float(rank))
 
 
-class Compressor(nn.Module):
+class SummaryAdapter(nn.Module):
     """What is trained: LoRA on the frozen backbone and the embedding of W. A fresh one changes no weight, and its W is
     the mean of the speech embeddings."""
 
@@ -80,11 +80,11 @@ class Layout:
     @classmethod
     def of(cls, prompt: int, tokens: int, group: int, device: torch.device | str | None = None) -> Layout:
         """``prompt`` tokens of reference speech, then ``tokens``, with a summary after every full span."""
-        spoken = torch.arange(-prompt, tokens, device=device)
-        ends = spoken[prompt + group - 1 :: group] if group else spoken[:0]
-        order = torch.argsort(torch.cat([2 * spoken, 2 * ends + 1]))
-        kind = torch.cat([torch.zeros_like(spoken), torch.ones_like(ends)]).bool()
-        return cls(torch.cat([spoken, ends])[order], kind[order])
+        generated = torch.arange(-prompt, tokens, device=device)
+        span_ends = generated[prompt + group - 1 :: group] if group else generated[:0]
+        order = torch.argsort(torch.cat([2 * generated, 2 * span_ends + 1]))
+        kind = torch.cat([torch.zeros_like(generated), torch.ones_like(span_ends)]).bool()
+        return cls(torch.cat([generated, span_ends])[order], kind[order])
 
     def mask(self, window: int, group: int, last: Tensor | None = None) -> Tensor:
         """[S, S]: who may attend to whom. The row of token s decides token s + 1. last: [S] the number of the last
@@ -119,14 +119,14 @@ def masks(
 def feed(decoder: Decoder, cache: RingCache, tokens: Tensor, summary: Tensor, observe: Observe | None = None) -> Tensor:
     """Feed tokens [N] and, in the same pass, the summaries due with them -> hidden [1, N, H] of the tokens. summary:
     [1, H] the embedding of W."""
-    count, position, ends = len(tokens), cache.next_position, cache.ends(len(tokens))
-    due = cache.due(count)
+    count, position, span_ends = len(tokens), cache.next_position, cache.span_ends(len(tokens))
+    due = cache.summaries_due(count)
     # a graph has fixed shapes, so it must be told which slots are attended to
-    mask = cache.mask(count) if due or count > 1 or cache.masked or decoder.graphed else None
+    mask = cache.mask(count) if due or count > 1 or cache.has_empty_slots or decoder.graphed else None
     x = decoder.embed(tokens)
     if not due:
         return decoder.forward(x[None], cache, position, mask, observe)
-    places = [*range(position, position + count), *(position - cache.spoken + end for end in ends)]
+    places = [*range(position, position + count), *(position - cache.generated + end for end in span_ends)]
     x = torch.cat([x, summary.expand(due, -1)])
     return decoder.forward(x[None], cache, torch.tensor(places, device=x.device), mask, observe)[:, :count]
 
@@ -167,7 +167,7 @@ class CompressedOptions(WindowOptions):
 @dataclass(kw_only=True)
 class CompressedState(BaselineState):
     position: TextPosition | None = None  # with a window on the text
-    whole: KVCache | None = None  # everything before speech, where only a window of it is in the ring
+    full_prefix: KVCache | None = None  # everything before speech, where only a window of it is in the ring
     indices: list[int] = field(default_factory=list)  # of the symbol being spoken, when each token was fed
 
 
@@ -185,7 +185,7 @@ class Compressed(Baseline):
     presets = ({"window": 30, "group": 15}, {"window": 50, "group": 10}, {"window": 100, "group": 5})
     Options = CompressedOptions
     neutral = {"window": 0}
-    needs_weights = (WHOLE,)  # a window on the text needs the other adapter as well
+    needs_weights = (FULL_TEXT,)  # a window on the text needs the other adapter as well
     bench_options = tuple(
         {"window": window, "group": group}
         for window, group in ((50, 0), (50, 5), (50, 10), (50, 15), (30, 10), (120, 10))
@@ -221,19 +221,19 @@ class Compressed(Baseline):
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
-        return {WHOLE: Compressor(lm), WINDOWED: Compressor(lm)}
+        return {FULL_TEXT: SummaryAdapter(lm), TEXT_WINDOW: SummaryAdapter(lm)}
 
     def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
         return {**super().parts(), "backbone with a window on the text": None}
 
     @cached_property
     def decoder(self) -> Decoder:
-        return self._merged(WHOLE)
+        return self._merged(FULL_TEXT)
 
     @cached_property
     def windowed(self) -> Decoder:
         """With the adapter for a window on the text."""
-        return self._merged(WINDOWED)
+        return self._merged(TEXT_WINDOW)
 
     def _merged(self, name: str) -> Decoder:
         adapter = self.modules[name]
@@ -241,18 +241,18 @@ class Compressed(Baseline):
 
     def _summary(self, decoder: Decoder) -> Tensor:
         """[1, H] the embedding of W."""
-        adapter = self.modules[WHOLE if decoder is self.decoder else WINDOWED]
+        adapter = self.modules[FULL_TEXT if decoder is self.decoder else TEXT_WINDOW]
         return adapter.summary.detach()[None].to(decoder.device, decoder.dtype)
 
     def check(self, options: CompressedOptions) -> None:
         if not (options.window and options.text):
             return
-        if self.lm.config.layers <= max(GUIDED):
+        if self.lm.config.layers <= max(ALIGNMENT_LAYERS):
             raise UserError("This language model has no layers that follow the text: set text to 0.")
-        if WINDOWED not in self.modules:
+        if TEXT_WINDOW not in self.modules:
             raise UserError(
-                f"A window on the text has no trained weights ({WINDOWED}) here: make them with "
-                f"'python -m tts_demo train {WINDOWED}', or set text to 0."
+                f"A window on the text has no trained weights ({TEXT_WINDOW}) here: make them with "
+                f"'python -m tts_demo train {TEXT_WINDOW}', or set text to 0."
             )
 
     def begin(self, start: Start) -> BaselineState:
@@ -266,21 +266,23 @@ class Compressed(Baseline):
             start = replace(start, prefix=start.prefix.without_prompt())
             position = TextPosition(start.prefix.text, options.text)
         x, text = token_inputs(decoder, start.prefix), start.prefix.text
-        whole, slots = None, len(x)
+        full_prefix, slots = None, len(x)
         if position and position.moves:
-            whole, symbols = decoder.new_cache(len(x)), text.stop - text.start
+            full_prefix, symbols = decoder.new_cache(len(x)), text.stop - text.start
             slots += min(symbols, 2 * options.text + 1) - symbols
         cache = decoder.new_ring(slots, options.window, options.group, start.ending.longest)
         state = CompressedState(
             start=start,
             caches={"backbone": cache},
             history=start.history(),
-            hidden=first_pass(decoder, start.prefix, x, whole or cache, neighbours=NEIGHBOURS if whole else 0),
+            hidden=first_pass(
+                decoder, start.prefix, x, full_prefix or cache, neighbours=NEIGHBOURS if full_prefix else 0
+            ),
             position=position,
-            whole=whole,
+            full_prefix=full_prefix,
         )
-        if whole is not None:
-            self._show(state)  # what is cached is counted from the first step on
+        if full_prefix is not None:
+            self._show_prefix(state)  # what is cached is counted from the first step on
         return state
 
     def step(self, state: BaselineState) -> Step:
@@ -292,23 +294,25 @@ class Compressed(Baseline):
             if state.position is not None:
                 state.indices.append(state.position.index)
                 state.position.advance()
-        return replace(self.draw(state), stats={"summaries": cache.summaries, "slots": cache.length})
+        return replace(self.sample_token(state), stats={"summaries": cache.summaries, "slots": cache.length})
 
     def feed(self, state: CompressedState, token: Tensor) -> Tensor:
         """Feed the drawn token [1] and, when summaries are due, those in the same pass -> hidden [1, 1, H]."""
-        if state.whole is not None:
-            self._show(state)
+        if state.full_prefix is not None:
+            self._show_prefix(state)
         decoder, observe = (self.windowed, state.position.observe) if state.position else (self.decoder, None)
         return feed(decoder, state.caches["backbone"], token, self._summary(decoder), observe)
 
-    def _show(self, state: CompressedState) -> None:
+    def _show_prefix(self, state: CompressedState) -> None:
         """What the next token is to see of everything before speech, where it is to see it."""
-        text, whole, cache = state.position, state.whole, state.caches["backbone"]
+        text, full_prefix, cache = state.position, state.full_prefix, state.caches["backbone"]
         start, end, prompt = text.text.start, text.text.stop, len(state.prefix.prompt_codes)
-        place, spoken = torch.tensor(text.index), torch.tensor(cache.spoken)
-        by = displaced(start, whole.length, prompt, text.reach, place, spoken)
-        turns = self.windowed.turn(torch.stack(by).to(self.windowed.device))
-        cache.show(whole, (slice(0, start), text.window(text.index), slice(end, whole.length)), turns)
+        symbol, generated = torch.tensor(text.index), torch.tensor(cache.generated)
+        by = prefix_shifts(start, full_prefix.length, prompt, text.reach, symbol, generated)
+        rotations = self.windowed.rotation_by(torch.stack(by).to(self.windowed.device))
+        cache.show_prefix(
+            full_prefix, (slice(0, start), text.window(text.index), slice(end, full_prefix.length)), rotations
+        )
 
     def forbidden(self, state: BaselineState) -> Tensor | None:
         """With a window on the text, speech does not end before the end of the text is visible, and ends when the text
@@ -325,8 +329,8 @@ class Compressed(Baseline):
             return self.plain.replay(state)
         decoder, prefix = self.windowed if state.position else self.decoder, state.prefix
         prompt = len(prefix.prompt_codes)
-        layout = Layout.of(prompt, cache.spoken, cache.group, prefix.x.device)
-        codes = torch.cat([prefix.prompt_codes[:, 0], *state.tokens[: cache.spoken]])
+        layout = Layout.of(prompt, cache.generated, cache.group, prefix.x.device)
+        codes = torch.cat([prefix.prompt_codes[:, 0], *state.tokens[: cache.generated]])
         speech = torch.where(
             layout.summary[:, None], self._summary(decoder), decoder.embed(codes)[layout.index + prompt]
         )
@@ -341,18 +345,18 @@ class Compressed(Baseline):
             rows=deciding[: len(state.frames_of)],
             frames_of=tuple(state.frames_of),
             decoder=decoder,
-            moved=self._moved(state, layout),
+            shifts=self._shifts(state, layout),
         )
 
-    def _moved(self, state: CompressedState, layout: Layout) -> Moved:
-        """Where ``_show`` put what it showed before each token was fed."""
-        if state.whole is None:
+    def _shifts(self, state: CompressedState, layout: Layout) -> Shifts:
+        """Where ``_show_prefix`` put what it showed before each token was fed."""
+        if state.full_prefix is None:
             return ()
         text, prompt, first = state.position.text, len(state.prefix.prompt_codes), len(state.prefix.x)
         fixed, rows = first + prompt, _fed(layout) + first
         places = torch.tensor(state.indices, device=rows.device)
-        spoken = torch.arange(len(places), device=rows.device)
-        by = displaced(text.start, fixed, prompt, state.position.reach, places, spoken)
+        generated = torch.arange(len(places), device=rows.device)
+        by = prefix_shifts(text.start, fixed, prompt, state.position.reach, places, generated)
         offsets = rows.new_zeros(len(by), first + len(layout.index))
         offsets[:, rows] = torch.stack(by)
         return tuple(zip((text.start, text.stop - text.start, fixed - text.stop), offsets))
@@ -360,7 +364,7 @@ class Compressed(Baseline):
     def _mask(self, state: CompressedState, layout: Layout) -> Tensor:
         """[T, T] of a finished run."""
         cache, first, text = state.caches["backbone"], len(state.prefix.x), state.position
-        neighbours, bidirectional = NEIGHBOURS if state.whole else 0, self.lm.config.bidirectional_text
+        neighbours, bidirectional = NEIGHBOURS if state.full_prefix else 0, self.lm.config.bidirectional_text
         mask = masks(first, layout, cache.window, cache.group, bidirectional, neighbours=neighbours)
         if text is not None:
             for row, index in zip((_fed(layout) + first).tolist(), state.indices):

@@ -19,7 +19,7 @@ from ..lm.lora import LoraDelta, LoraSum
 from ..lm.model import LanguageModel
 from ..lm.ring import RingCache
 from .base import Picture, Replay, Start, Step
-from .compressed import WHOLE, Compressed, Compressor, Layout, WindowOptions, feed, masks
+from .compressed import FULL_TEXT, Compressed, Layout, SummaryAdapter, WindowOptions, feed, masks
 from .dcar import Dcar
 from .dcar.method import DcarOptions, DcarState
 from .dcar.ranges import LONGEST
@@ -44,7 +44,7 @@ class CompressedChunks(Dcar):
     )
     Options = CompressedChunksOptions
     neutral = {"chunk_range": "1", "window": 0}
-    needs_weights = ("dcar-heads", WHOLE)
+    needs_weights = ("dcar-heads", FULL_TEXT)
     combines = (Dcar.name, Compressed.name)
     bench_options = ({},)
     published, lines, goals = None, (), ()
@@ -56,11 +56,11 @@ class CompressedChunks(Dcar):
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
-        return Dcar.build_modules(lm) | {WHOLE: Compressor(lm)}
+        return Dcar.build_modules(lm) | {FULL_TEXT: SummaryAdapter(lm)}
 
     @cached_property
     def decoder(self) -> Decoder:
-        heads, compressor = self.heads, self.modules[WHOLE]
+        heads, compressor = self.heads, self.modules[FULL_TEXT]
         both = (
             LoraDelta(heads.lora.state_dict(), heads.config.lora),
             LoraDelta(compressor.lora.state_dict(), compressor.spec),
@@ -70,7 +70,7 @@ class CompressedChunks(Dcar):
     @cached_property
     def summary(self) -> Tensor:
         """[1, H] the embedding of the summary token."""
-        return self.modules[WHOLE].summary.detach()[None].to(self.decoder.device, self.decoder.dtype)
+        return self.modules[FULL_TEXT].summary.detach()[None].to(self.decoder.device, self.decoder.dtype)
 
     def begin(self, start: Start) -> DcarState:
         return super().begin(start) if start.options.window else self.plain.begin(start)
@@ -91,7 +91,7 @@ class CompressedChunks(Dcar):
             return plain
         prefix, counts = state.prefix, [len(tokens) for tokens in state.taken[:-1]]
         first, prompt, device = len(prefix.x), len(prefix.prompt_codes), prefix.x.device
-        layout = Layout.of(prompt, cache.spoken, cache.group, device)
+        layout = Layout.of(prompt, cache.generated, cache.group, device)
         ends = torch.tensor(counts, dtype=torch.long, device=device).cumsum(0) - 1  # of each chunk that was fed
         last = torch.cat([torch.arange(-prompt, 0, device=device), ends.repeat_interleave(ends.new_tensor(counts))])
         last, speech = (of_tokens[layout.index + prompt] for of_tokens in (last, plain.x[first:]))

@@ -59,7 +59,7 @@ class DraftAlone(Baseline):
             cache = state.caches["backbone"]
             state.fed.append(self.project(state.hidden[0], self.decoder.embed(state.tokens[-1])))
             state.hidden = self.decoder.forward(state.fed[-1][None], cache, cache.next_position)
-        return self.draw(state)
+        return self.sample_token(state)
 
     def replay(self, state: AloneState) -> Replay:
         return plain_replay(self.decoder, state.prefix, torch.cat(state.fed), state.frames_of)

@@ -62,7 +62,7 @@ class VerifiedChunks(SSD):
         return {"dcar-heads": Dcar.build_modules(lm)["dcar-heads"]}
 
     def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
-        return {**Method.parts(self), "heads": self.extra.graphs, "verdict": self.verdict.graphs}
+        return {**Method.parts(self), "heads": self.extra.graphs, "verdict": self.verifier.graphs}
 
     @cached_property
     def decoder(self) -> Decoder:
@@ -92,8 +92,8 @@ class VerifiedChunks(SSD):
     def draft_tokens(self, state: SSDState, length: int) -> tuple[Tensor, Distribution, Tensor | None]:
         """The heads do not know each other's tokens, nor how often those were said: they draw all at once."""
         logits = torch.cat(self.extra(state.features[-1][-1:], length)).float()
-        p = self.lm.sampler.law(logits, state.sampling, state.forbidden(length))
-        drafted = self.lm.sampler.draw(p, state.generator)
+        p = self.lm.sampler.distribution(logits, state.sampling, state.forbidden(length))
+        drafted = self.lm.sampler.sample_from(p, state.generator)
         recent = torch.cat([self._recent(state), drafted]) if self._may_repeat(state, length) else None
         return drafted, p, recent
 

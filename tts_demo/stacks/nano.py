@@ -132,19 +132,19 @@ class NanoStack:
         """A voice from samples [N]. With its transcript, a short prompt is also given to the language model as
         context."""
         recording = audio.prompt(audio.read((sample_rate, samples)))
-        words = text.strip() if text and text.strip() and not recording.cut else None
+        transcript = text.strip() if text and text.strip() and not recording.cut else None
         # Right behind the last sound the language model would say the rest of it first, behind a pause words of the
         # transcript.
         frames = -(-audio.speech_end(recording.samples) // HOP)
-        words, notes = self._checked(words, frames, recording.seconds)
+        transcript, notes = self._checked(transcript, frames, recording.seconds)
         wave = torch.from_numpy(recording.samples).to(self.device)[None]
-        codes = self.codes(wave, words)
+        codes = self.codes(wave, transcript)
         pause = codes[0, [audio.quietest(recording.samples)]]
-        key = hashlib.sha256(recording.samples.tobytes() + (words or "").encode()).hexdigest()[:16]
+        key = hashlib.sha256(recording.samples.tobytes() + (transcript or "").encode()).hexdigest()[:16]
         return Prompt(
             codes=codes[0, :frames],
             speaker=self.speaker(wave)[0],
-            text=words,
+            text=transcript,
             seconds=recording.seconds,
             key=key,
             extra={"latent": self.codec.quantizer.decode(codes), "pause": pause},
@@ -152,20 +152,21 @@ class NanoStack:
         )
 
     @torch.no_grad()
-    def codes(self, wave: Tensor, words: str | None = None) -> Tensor:
-        """Codes [1, F, K] of samples [1, N]. Where the words are known, they tell the first book what is spoken."""
-        heard, told = self.codec.phonetic(self.codec.pad(wave)), None
-        if words and self.codec.config.first_by_sound:
+    def codes(self, wave: Tensor, transcript: str | None = None) -> Tensor:
+        """Codes [1, F, K] of samples [1, N]. With a ``transcript``, the first codebook follows its
+        phonemes."""
+        phonetic, labels = self.codec.phonetic(self.codec.pad(wave)), None
+        if transcript and self.codec.config.first_by_sound:
             sounds = sentences.sounds()
-            told = self.codec.align(heard, [n for n in self.tokenize(words)[0].tolist() if n in sounds])
-        return self.codec.encode(wave, heard, told)
+            labels = self.codec.align(phonetic, [n for n in self.tokenize(transcript)[0].tolist() if n in sounds])
+        return self.codec.encode(wave, phonetic, labels)
 
-    def _checked(self, words: str | None, frames: int, seconds: float) -> tuple[str | None, tuple[str, ...]]:
+    def _checked(self, transcript: str | None, frames: int, seconds: float) -> tuple[str | None, tuple[str, ...]]:
         """The transcript of ``frames`` of speech, None where it cannot be that, and a note on why it is not used."""
-        if not words:
+        if not transcript:
             return None, ()
         try:
-            symbols = len(self.tokenize(words)[1])
+            symbols = len(self.tokenize(transcript)[1])
         except UserError as error:  # refused here, not in the middle of a run
             raise UserError(f"The voice's transcript: {error}") from None
         shortest, longest = frames_of(symbols)
@@ -175,8 +176,8 @@ class NanoStack:
             note = (
                 f"The prompt is longer than {CONTEXT_SECONDS:g} s, so its transcript is not used; a shorter one copies"
             )
-            return words, (f"{note} the way of speaking too.",)
-        return words, ()
+            return transcript, (f"{note} the way of speaking too.",)
+        return transcript, ()
 
     def prefix(self, prompt: Prompt, segment: str) -> Prefix:
         """[speaker, SOS, prompt's text, text, TASK] with the prompt's speech behind it; without a transcript, or with a
@@ -184,19 +185,19 @@ class NanoStack:
         ids, own = self.tokenize(segment)
         codes = prompt.codes[:0]
         if prompt.text and prompt.seconds <= CONTEXT_SECONDS:
-            before, said = self.tokenize(prompt.text)
+            before, labels = self.tokenize(prompt.text)
             # Its final mark stands for a pause, which is not in the codes: the text to say would be taken for it. With
             # both, a short text is said twice.
-            words = max((i + 1 for i, label in enumerate(said) if label.word), default=0)
-            ids = torch.cat([before[:words], torch.tensor([symbols.IDS[symbols.BOUNDARY]], device=self.device), ids])
+            end = max((i + 1 for i, label in enumerate(labels) if label.word), default=0)
+            ids = torch.cat([before[:end], torch.tensor([symbols.IDS[symbols.BOUNDARY]], device=self.device), ids])
             codes = prompt.codes
         prefix = self.lm.prefix(ids, (), prompt.speaker.to(self.dtype), codes)
         # Attention maps show the text being spoken, not the transcript of the prompt in front of it.
-        spoken = slice(prefix.text.stop - len(own), prefix.text.stop)
+        shown_text = slice(prefix.text.stop - len(own), prefix.text.stop)
         shortest, longest = frames_of(len(own))
         transcript = len(ids) - len(own)
         return dataclasses.replace(
-            prefix, text=spoken, labels=own, shortest=shortest, longest=longest, transcript=transcript
+            prefix, text=shown_text, labels=own, shortest=shortest, longest=longest, transcript=transcript
         )
 
     def method(self, name: str) -> Method:
@@ -232,8 +233,8 @@ class NanoStack:
         if codebooks == 1:
             refine = lambda codes: self.refiner(codes[..., 0], speaker, latents)
         elif self.books is not None:
-            said = torch.tensor([codebooks], device=self.device)
-            refine = lambda codes: self.books.hear(codes[..., 0], quantizer.finer(codes), said, speaker, latents)[0]
+            count = torch.tensor([codebooks], device=self.device)
+            refine = lambda codes: self.books.hear(codes[..., 0], quantizer.finer(codes), count, speaker, latents)[0]
         else:
             return NanoVocoder(speech_stages(decoder, quantizer.decode), self.device, around)
         refined = Windowed(refine, self.refiner.left, self.refiner.right)

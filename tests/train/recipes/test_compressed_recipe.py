@@ -14,7 +14,7 @@ from tts_demo.config import Sampling
 from tts_demo.lm.lora import attach
 from tts_demo.lm.text_position import TextPosition
 from tts_demo.methods import compressed
-from tts_demo.methods.compressed import Compressed, Compressor
+from tts_demo.methods.compressed import Compressed, SummaryAdapter
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch
 from tts_demo.train.recipes import compressed as recipe
@@ -64,7 +64,7 @@ def task(tiny_lm):
     task.base, task.lm, task.only = tiny_lm, copy.deepcopy(tiny_lm), {}
     task.guide = task.distil = task.text = task.drawn = 0.0
     task.lm.__dict__.pop("decoder", None)
-    task.adapter = Compressor(task.lm).requires_grad_(True)
+    task.adapter = SummaryAdapter(task.lm).requires_grad_(True)
     with torch.no_grad():
         for weight in task.adapter.parameters():
             weight.add_(torch.randn_like(weight) * 0.05)
@@ -129,7 +129,7 @@ def test_only_the_adapter_learns_and_it_does(task):
 
 def test_guiding_pulls_the_attention_of_speech_rows_to_the_spoken_phoneme(task, monkeypatch):
     """What the guide loss sees are the rows that say speech, summaries left out; without it nothing is looked at."""
-    monkeypatch.setattr(recipe, "GUIDED", (1,))
+    monkeypatch.setattr(recipe, "ALIGNMENT_LAYERS", (1,))
     batch, setting = task.data.batch(np.random.default_rng(3)), Setting(30, 5, 4)
     place = (
         torch.arange(FRAMES)

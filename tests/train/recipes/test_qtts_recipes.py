@@ -248,7 +248,7 @@ def test_an_adapter_that_adds_nothing_has_nothing_to_learn_from_the_base(strateg
 @pytest.mark.parametrize("strategy", TASKS)
 def test_looks_are_those_of_the_rows_that_decide_the_first_book(strategy, tiny_lm, monkeypatch):
     """Of an untrained adapter they are the base's; a loss on them moves LoRA."""
-    monkeypatch.setattr(recipe, "GUIDED", (1,))
+    monkeypatch.setattr(recipe, "ALIGNMENT_LAYERS", (1,))
     task = make_task(strategy, tiny_lm)
     batch, _ = task.batch(np.random.default_rng(0), 0)
     prefix, text = prefix_batch(tiny_lm, batch), batch.text.shape[1]

@@ -150,7 +150,7 @@ def listening(task: DraftTask) -> Draft:
     """The task's draft, changed so that it listens and hears itself otherwise than the base."""
     draft = task.draft
     with torch.no_grad():
-        torch.nn.init.normal_(draft.listen.weight, std=0.2)
+        torch.nn.init.normal_(draft.feature_projection.weight, std=0.2)
         draft.layers[0].mlp.down_proj.weight.add_(torch.randn_like(draft.layers[0].mlp.down_proj.weight))
     return draft
 

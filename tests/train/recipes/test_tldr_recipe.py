@@ -142,7 +142,7 @@ def test_decoding_an_utterance_gives_the_logits_of_training(monkeypatch, ablate,
         seen.append(logits[0])
         return torch.tensor([next(rest)])
 
-    monkeypatch.setattr(plain.sampler, "token", told)
+    monkeypatch.setattr(plain.sampler, "sample", told)
     state = method.prefill(prefix, method.Options(patch_size=size), Sampling(), torch.Generator(), 50)
     while not method.step(state).done:
         pass
@@ -165,7 +165,7 @@ def test_decoding_patches_that_end_early_gives_the_logits_of_training(monkeypatc
         seen.append(logits[0])
         return torch.tensor([next(rest)])
 
-    monkeypatch.setattr(plain.sampler, "token", told)
+    monkeypatch.setattr(plain.sampler, "sample", told)
     options = method.Options(patch_size=size, confidence=0.8)
     state = method.prefill(prefix, options, Sampling(), torch.Generator(), 50)
     while not method.step(state).done:
@@ -293,7 +293,7 @@ def test_patches_learn_from_what_they_said_themselves(make_task):
 
 def test_guided_heads_look_where_those_of_the_base_do(make_task, monkeypatch):
     """At the symbols of any token of a patch, of recordings and of what patches said themselves."""
-    monkeypatch.setattr(tldr, "GUIDED", (1,))
+    monkeypatch.setattr(tldr, "ALIGNMENT_LAYERS", (1,))
     monkeypatch.setattr("tts_demo.train.recipes.lm.SURE", 0.0)  # a random model looks nowhere for sure
     with pytest.raises(UserError, match="distil"):
         make_task(guide="1")

@@ -20,7 +20,7 @@ from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, f
 from ..published import Goal, Line, Paper
 from .heads import Heads, HeadsRunner
 from .policy import Policy, PolicyRunner
-from .ranges import LONGEST, ChunkRange, confident_size
+from .ranges import LONGEST, ChunkRange
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,7 @@ class DcarOptions(Options):
         "2,3,4",
         "Chunk sizes",
         "How many tokens a step may emit. 3: always three; 3,4: three or four, as a trained policy chooses; free: any "
-        "from 1 to 7, as it chooses; sure:3,4: three, or four where the head for the fourth is sure; random:3,4: three "
-        "or four, by chance.",
+        "from 1 to 7, as it chooses; random:3,4: three or four, by chance.",
     )
 
     def __post_init__(self) -> None:
@@ -70,8 +69,7 @@ class Dcar(Method):
     neutral = {"chunk_range": "1"}
     needs_weights = ("dcar-heads",)  # a learned range needs dcar-policy as well
     bench_options = tuple(
-        {"chunk_range": word}
-        for word in ("2,3,4", "2,3", "3,4", "2,3,4,5", "free", "2", "3", "4", "random:2,3,4", "sure:2,3,4")
+        {"chunk_range": word} for word in ("2,3,4", "2,3", "3,4", "2,3,4,5", "free", "2", "3", "4", "random:2,3,4")
     )
 
     published = Paper(
@@ -135,7 +133,7 @@ class Dcar(Method):
             raise UserError(
                 "A range of chunk sizes needs the trained policy (dcar-policy), which this checkpoint lacks: "
                 "make it with 'python -m tts_demo train dcar-policy', or set chunk_range to one size (3) or "
-                "to sure:2,3,4 or random:2,3,4."
+                "to random:2,3,4."
             )
 
     def begin(self, start: Start) -> DcarState:
@@ -164,9 +162,13 @@ class Dcar(Method):
         started = time.perf_counter()
         if state.taken:  # the first chunk is decided by the first pass
             state.hidden = self.feed(state, state.taken[-1])
-        size, logits = self._choose(state)
+        size = self._choose(state)
         state.chosen[size] += 1
-        tokens = self.lm.sampler.token(logits, state.sampling, state.generator, state.recent, state.forbidden(size))
+        hidden = state.hidden[:, 0]
+        logits = self.decoder.logits(hidden)
+        if size > 1:
+            logits = torch.cat([logits, *self.extra(hidden, size - 1)]).float()
+        tokens = self.lm.sampler.sample(logits, state.sampling, state.generator, state.recent, state.forbidden(size))
         tokens = tokens[: state.accept(tokens.tolist())]
         state.taken.append(tokens)
         if state.sampling.repeat_window:
@@ -180,23 +182,8 @@ class Dcar(Method):
         decoder, cache = self.decoder, state.caches["backbone"]
         return decoder.forward(decoder.embed(tokens)[None], cache, cache.next_position, last=True)
 
-    def _choose(self, state: DcarState) -> tuple[int, Tensor]:
-        """The size of the next chunk, always one of the range's, and the logits [size, V] of its tokens."""
-        if state.chunks.chooser == "sure":
-            logits = self._logits(state, state.chunks.sizes[-1])
-            size = confident_size(state.chunks.sizes, logits)
-            return size, logits[:size]
-        size = self._size(state)
-        return size, self._logits(state, size)
-
-    def _logits(self, state: DcarState, count: int) -> Tensor:
-        """Of the next ``count`` tokens: those of the base head and the extra heads [count, V]."""
-        hidden = state.hidden[:, 0]
-        logits = self.decoder.logits(hidden)
-        return torch.cat([logits, *self.extra(hidden, count - 1)]).float() if count > 1 else logits
-
-    def _size(self, state: DcarState) -> int:
-        """The size of the next chunk, chosen before its tokens are known."""
+    def _choose(self, state: DcarState) -> int:
+        """The size of the next chunk, always one of the range's."""
         sizes, chooser = state.chunks.sizes, state.chunks.chooser
         if chooser == "fixed":
             return sizes[0]

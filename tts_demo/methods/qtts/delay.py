@@ -20,7 +20,7 @@ from ...lm.lora import LoraDelta, LoraFactors
 from ...lm.model import LanguageModel
 from ...lm.sampling import History
 from ..base import Replay, Start, State, Step, first_pass, plain_replay
-from .books import Books, QTTSConfig, finer
+from .codebooks import CodebookEmbeddings, QTTSConfig, higher_sampling
 from .pattern import delay
 
 
@@ -32,21 +32,21 @@ class DelayAdapter(nn.Module):
         super().__init__()
         self.config = c = QTTSConfig.of(lm.config)
         self.lora = LoraFactors(lm.backbone, c.lora)
-        self.books = Books(c, c.hidden)
-        self.pads = nn.Parameter(torch.zeros(c.books, c.hidden))  # input where the pattern has no frame
+        self.codebooks = CodebookEmbeddings(c, c.hidden)
+        self.pads = nn.Parameter(torch.zeros(c.codebooks, c.hidden))  # input where the pattern has no frame
         self.delay_tag = nn.Parameter(torch.zeros(c.max_delay, c.hidden))
-        heads = c.books - 1
+        heads = c.codebooks - 1
         self.inner = nn.Parameter(torch.randn(heads, c.hidden, c.head_width) * c.hidden**-0.5)
         self.inner_bias = nn.Parameter(torch.zeros(heads, 1, c.head_width))
         self.outer = nn.Parameter(torch.zeros(heads, c.hidden + c.head_width, c.code_width))
         self.bias = nn.Parameter(torch.zeros(heads, 1, c.entries))
 
-    def table(self, base: Tensor, books: int) -> Tensor:
-        return self.books.table(base, books, self.pads)
+    def table(self, base: Tensor, codebooks: int) -> Tensor:
+        return self.codebooks.table(base, codebooks, self.pads)
 
-    def tag(self, books: int, d: int) -> Tensor:
+    def tag(self, codebooks: int, d: int) -> Tensor:
         """[H], added to every speech input of a run."""
-        return self.books.count_tag[books - 1] + self.delay_tag[d - 1]
+        return self.codebooks.count_tag[codebooks - 1] + self.delay_tag[d - 1]
 
     def below(self, contexts: Tensor, d: int) -> Tensor:
         """contexts [B, F, K, H] of single codes -> [B, F + (K - 1) d, K - 1, H]: the context of head k at step s, of
@@ -62,20 +62,20 @@ class DelayAdapter(nn.Module):
         normed = F.rms_norm(known, known.shape[-1:])
         inner = F.silu(torch.baddbmm(self.inner_bias[:heads], normed, self.inner[:heads]))
         vectors = torch.bmm(torch.cat([known, inner], -1), self.outer[:heads])
-        return torch.baddbmm(self.bias[:heads], vectors, self.books.codes[1 : heads + 1].transpose(1, 2))
+        return torch.baddbmm(self.bias[:heads], vectors, self.codebooks.codes[1 : heads + 1].transpose(1, 2))
 
 
 @dataclass(kw_only=True)
 class DelayState(State):
     history: History  # of the first book
-    finer: Sampling  # of the others
+    higher_sampling: Sampling  # of the others
     table: Tensor  # [K, entries + 1, 2 H]
     tag: Tensor  # [H]
     d: int
     prompt: Tensor  # [F', K] delayed codes fed before the first step
     lead: Tensor  # [(K - 1) d, K] prompt codes that the delay moves past the prompt, or padding; -1 = to be drawn
     known: list[Tensor]  # per step modulo d, [K, H]: summed contexts of books 0 to k, of the frame that book k was at
-    spoken: Tensor  # [max_frames + (K - 1) d, K] codes as emitted, delayed
+    generated: Tensor  # [max_frames + (K - 1) d, K] codes as emitted, delayed
     hidden: Tensor  # [1, H] backbone output that decides the next step
     end: int  # frames in all: the limit until end of speech is drawn
     steps: int = 0
@@ -85,18 +85,18 @@ class DelayState(State):
         return self.steps >= self.end + self.tail or not self.end
 
     @property
-    def books(self) -> int:
-        return self.spoken.shape[1]
+    def codebooks(self) -> int:
+        return self.generated.shape[1]
 
     @property
     def tail(self) -> int:
         """Steps by which the last book is delayed against the first."""
-        return (self.books - 1) * self.d
+        return (self.codebooks - 1) * self.d
 
     @property
     def diagonal(self) -> Tensor:
-        """[K]: the indices of the codes of frame 0 in ``spoken`` flattened."""
-        return torch.arange(self.books, device=self.spoken.device) * (self.d * self.books + 1)
+        """[K]: the indices of the codes of frame 0 in ``generated`` flattened."""
+        return torch.arange(self.codebooks, device=self.generated.device) * (self.d * self.codebooks + 1)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class DelayStrategy:
     def heads(self) -> list[LeanHead]:
         """Of books 2 to K."""
         a, dtype = self.adapter, self.decoder.dtype
-        parts = zip(a.inner, a.inner_bias[:, 0], a.outer, a.books.codes[1:], a.bias[:, 0])
+        parts = zip(a.inner, a.inner_bias[:, 0], a.outer, a.codebooks.codes[1:], a.bias[:, 0])
         return [
             LeanHead(
                 Projection(inner.t().to(dtype), bias.to(dtype), self.lm.exact),
@@ -144,47 +144,47 @@ class DelayStrategy:
     @torch.no_grad()
     def table(self) -> Tensor:
         """[books, entries + 1, 2 H], of which a run reads its first K books."""
-        return self.adapter.table(self.decoder.embedding, self.adapter.config.books).to(self.decoder.dtype)
+        return self.adapter.table(self.decoder.embedding, self.adapter.config.codebooks).to(self.decoder.dtype)
 
     @torch.no_grad()
     def begin(self, start: Start) -> DelayState:
         decoder, adapter, options, longest = self.decoder, self.adapter, start.options, start.ending.longest
-        books, d, pad, device = options.codebooks, options.delay, adapter.config.pad, decoder.device
-        prompt, table, tail = start.prefix.prompt_codes[:, :books], self.table[:books], (books - 1) * d
-        tag, count = adapter.tag(books, d).to(decoder.dtype), len(prompt)
+        codebooks, d, pad, device = options.codebooks, options.delay, adapter.config.pad, decoder.device
+        prompt, table, tail = start.prefix.prompt_codes[:, :codebooks], self.table[:codebooks], (codebooks - 1) * d
+        tag, count = adapter.tag(codebooks, d).to(decoder.dtype), len(prompt)
         grid = delay(prompt, d, pad)  # [F' + tail, K]
-        open_ = torch.arange(tail, device=device)[:, None] >= torch.arange(books, device=device) * d
-        x = start.prefix.followed_by(adapter.books.look_up(table, grid[:count])[0] + tag)
+        open_ = torch.arange(tail, device=device)[:, None] >= torch.arange(codebooks, device=device) * d
+        x = start.prefix.followed_by(adapter.codebooks.look_up(table, grid[:count])[0] + tag)
         cache = decoder.new_cache(len(x) + longest + tail)
         return DelayState(
             start=start,
             caches={"backbone": cache},
             history=start.history(),
-            finer=finer(start.sampling),
+            higher_sampling=higher_sampling(start.sampling),
             table=table,
             tag=tag,
             d=d,
             prompt=grid[:count],
             lead=torch.where(open_, -1, grid[count:]),
-            known=self._known(adapter.books.look_up(table, prompt)[1], books, d),
-            spoken=torch.full((longest + tail, books), pad, device=device),
+            known=self._known(adapter.codebooks.look_up(table, prompt)[1], codebooks, d),
+            generated=torch.full((longest + tail, codebooks), pad, device=device),
             hidden=first_pass(decoder, start.prefix, x, cache)[0],
             end=longest,
         )
 
-    def _known(self, contexts: Tensor, books: int, d: int) -> list[Tensor]:
+    def _known(self, contexts: Tensor, codebooks: int, d: int) -> list[Tensor]:
         """contexts [F', K, H] of the prompt's codes -> what ``DelayState.known`` holds before the first step: row k of
         step s, s = -d .. -1, sums books up to and with k of frame F' + s - k d."""
-        sums = F.pad(contexts.cumsum(1), (0, 0, 0, 0, books * d, 0))  # frames before the prompt: nothing known
+        sums = F.pad(contexts.cumsum(1), (0, 0, 0, 0, codebooks * d, 0))  # frames before the prompt: nothing known
         last = len(sums)
-        return [torch.stack([sums[last - d + s - k * d, k] for k in range(books)]) for s in range(d)]
+        return [torch.stack([sums[last - d + s - k * d, k] for k in range(codebooks)]) for s in range(d)]
 
     @torch.no_grad()
     def step(self, state: DelayState) -> Step:
         s, tail = state.steps, state.tail
         if s:
-            state.hidden = self._feed(state, state.spoken[s - 1])
-        codes = self._draw(state)
+            state.hidden = self._feed(state, state.generated[s - 1])
+        codes = self._sample(state)
         if s < tail:
             codes = torch.where(state.lead[s] < 0, codes, state.lead[s])
         if s < state.end and int(codes[0]) >= self.adapter.config.entries:
@@ -193,23 +193,23 @@ class DelayStrategy:
             codes[: (s - state.end) // state.d + 1] = self.adapter.config.pad
         else:
             state.history.push(codes[:1])
-        state.spoken[s] = codes
+        state.generated[s] = codes
         state.steps += 1
-        whole = tail <= s < state.end + tail
-        frames = codes.new_empty(0, state.books)
-        if whole:
+        complete = tail <= s < state.end + tail
+        frames = codes.new_empty(0, state.codebooks)
+        if complete:
             state.emitted += 1
-            frames = state.spoken.view(-1)[state.diagonal + (s - tail) * state.books][None]
+            frames = state.generated.view(-1)[state.diagonal + (s - tail) * state.codebooks][None]
         return Step(
             frames=frames,
             done=state.done,
-            marks=("delay",) * whole,
-            stats={"codebooks": state.books, "frames_held_back": tail},
+            marks=("delay",) * complete,
+            stats={"codebooks": state.codebooks, "frames_held_back": tail},
         )
 
     def _feed(self, state: DelayState, codes: Tensor) -> Tensor:
         """codes [K] of the step before -> hidden [1, H]."""
-        x, contexts = self.adapter.books.look_up(state.table, codes)
+        x, contexts = self.adapter.codebooks.look_up(state.table, codes)
         before = state.known[(state.steps - 1) % state.d]
         state.known[(state.steps - 1) % state.d] = contexts + F.pad(before[:-1], (0, 0, 1, 0))
         cache = state.caches["backbone"]
@@ -221,24 +221,24 @@ class DelayStrategy:
             return torch.cat([head(known) for head, known in zip(self.heads, (hidden + below).split(1))]).float()
         return self.adapter.scores(hidden, below[None])[:, 0].float()
 
-    def _draw(self, state: DelayState) -> Tensor:
+    def _sample(self, state: DelayState) -> Tensor:
         """Codes [K] of this step, all heads at once."""
         below = state.known[state.steps % state.d][:-1]
         if self.graphs is None:
             rest = self._scores(state.hidden, below)
         else:
             rest = self.graphs.run(len(below), self._scores, state.hidden, below)
-        first = self.lm.sampler.token(
+        first = self.lm.sampler.sample(
             self.decoder.logits(state.hidden),
             state.sampling,
             state.generator,
             state.history.tokens,
             state.start.ending.forbid(state.steps),
         )
-        return torch.cat([first, self.lm.sampler.token(rest, state.finer, state.generator)])
+        return torch.cat([first, self.lm.sampler.sample(rest, state.higher_sampling, state.generator)])
 
     def replay(self, state: DelayState) -> Replay:
-        fed = torch.cat([state.prompt, state.spoken[: max(0, state.steps - 1)]])
-        x = state.prefix.followed_by(self.adapter.books.look_up(state.table, fed)[0] + state.tag)
+        fed = torch.cat([state.prompt, state.generated[: max(0, state.steps - 1)]])
+        x = state.prefix.followed_by(self.adapter.codebooks.look_up(state.table, fed)[0] + state.tag)
         frames = range(-state.tail, state.steps - state.tail)  # what each step completed, if there is such a frame
         return plain_replay(self.decoder, state.prefix, x, [int(0 <= frame < state.end) for frame in frames])

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ...lm.cache import KVCache
 from ...lm.graphs import buffer_pool
 from ...lm.linear import Projection, unit_rms
-from .books import QTTSConfig
+from .codebooks import QTTSConfig
 
 EPS = 1e-6
 
@@ -53,14 +53,14 @@ class DepthDecoder(nn.Module):
         super().__init__()
         self.heads = c.depth_heads
         self.project = nn.Linear(c.hidden, c.depth_width, bias=False)
-        self.places = nn.Parameter(torch.randn(c.books, c.depth_width) * 0.3)
+        self.positions = nn.Parameter(torch.randn(c.codebooks, c.depth_width) * 0.3)
         self.blocks = nn.ModuleList(DepthBlock(c.depth_width) for _ in range(c.depth_layers))
         self.norm = nn.Parameter(torch.ones(c.depth_width))
 
     def forward(self, hidden: Tensor, contexts: Tensor) -> Tensor:
         """contexts [R, K, W] of the single codes, teacher-forced; the last book's is not used."""
         below = F.pad(contexts.cumsum(1)[:, :-1], (0, 0, 1, 0))
-        x = self.project(hidden)[:, None] + self.places[: contexts.shape[1]] + below
+        x = self.project(hidden)[:, None] + self.positions[: contexts.shape[1]] + below
         for block in self.blocks:
             x = block(x, self.heads)
         return F.rms_norm(x, self.norm.shape, self.norm, EPS)
@@ -98,24 +98,24 @@ class StackedDepth:
         self.blocks = [StackedBlock.of(block, exact) for block in module.blocks]
         self.project = Projection(module.project.weight.detach(), exact=exact)
 
-    def new_block(self, books: int, rows: int = 1) -> KVCache:
+    def new_block(self, codebooks: int, rows: int = 1) -> KVCache:
         """K slots that every frame fills anew: claimed once, as static memory is."""
         width, heads = self.contexts.shape[-1], self.module.heads
-        sizes = len(self.blocks), rows, heads, books, width // heads, self.contexts.dtype, self.contexts.device
+        sizes = len(self.blocks), rows, heads, codebooks, width // heads, self.contexts.dtype, self.contexts.device
         make = lambda kv: KVCache(*sizes, kv=kv)
-        block = make(None) if self.pool is None else self.pool.lease(make, (books, rows))
-        block.claim(torch.arange(books, device=self.contexts.device))
+        block = make(None) if self.pool is None else self.pool.lease(make, (codebooks, rows))
+        block.claim(torch.arange(codebooks, device=self.contexts.device))
         return block
 
-    def unroll(self, hidden: Tensor, block: KVCache, draw: Callable[[int, Tensor], Tensor]) -> Tensor:
-        """hidden [R, H] -> codes [R, K]. ``draw(k, y [R, W])`` picks book k's codes [R]; ids past the entries count as
-        padding."""
-        books = block.length
-        start = self.module.places[:books, None] + self.project(hidden)
+    def unroll(self, hidden: Tensor, block: KVCache, sample: Callable[[int, Tensor], Tensor]) -> Tensor:
+        """hidden [R, H] -> codes [R, K]. ``sample(k, y [R, W])`` samples codebook k's codes [R]; ids past the entries
+        count as padding."""
+        codebooks = block.length
+        start = self.module.positions[:codebooks, None] + self.project(hidden)
         pad, below, codes = self.contexts.shape[1] - 1, None, []
-        for k in range(books):
-            codes.append(draw(k, self._pass(block, k, start[k] if below is None else start[k] + below)))
-            if k + 1 < books:
+        for k in range(codebooks):
+            codes.append(sample(k, self._pass(block, k, start[k] if below is None else start[k] + below)))
+            if k + 1 < codebooks:
                 context = F.embedding(codes[-1].clamp(max=pad), self.contexts[k])
                 below = context if below is None else below + context
         return torch.stack(codes, -1)

@@ -17,7 +17,7 @@ from ...lm.lora import LoraDelta, LoraFactors
 from ...lm.model import LanguageModel
 from ...lm.sampling import History
 from ..base import Replay, Start, State, Step, first_pass, plain_replay
-from .books import Books, QTTSConfig, finer
+from .codebooks import CodebookEmbeddings, QTTSConfig, higher_sampling
 from .depth import DepthDecoder, StackedDepth
 
 
@@ -29,33 +29,33 @@ class HierarchicalAdapter(nn.Module):
         super().__init__()
         self.config = c = QTTSConfig.of(lm.config)
         self.lora = LoraFactors(lm.backbone, c.lora)
-        self.books = Books(c, c.depth_width)
+        self.codebooks = CodebookEmbeddings(c, c.depth_width)
         self.depth = DepthDecoder(c)
         self.correct = nn.Linear(c.depth_width, c.hidden, bias=False)
         nn.init.zeros_(self.correct.weight)
-        self.outer = nn.Parameter(torch.zeros(c.books - 1, c.depth_width, c.code_width))
-        self.bias = nn.Parameter(torch.zeros(c.books - 1, 1, c.entries))
+        self.outer = nn.Parameter(torch.zeros(c.codebooks - 1, c.depth_width, c.code_width))
+        self.bias = nn.Parameter(torch.zeros(c.codebooks - 1, 1, c.entries))
 
-    def tag(self, books: int) -> Tensor:
+    def tag(self, codebooks: int) -> Tensor:
         """[H], added to every speech input of a run."""
-        return self.books.count_tag[books - 1]
+        return self.codebooks.count_tag[codebooks - 1]
 
     def scores(self, rows: Tensor) -> Tensor:
         """Depth decoder outputs [R, k, W] of books 2 to k + 1 -> logits [k, R, entries]."""
         heads = rows.shape[1]
         vectors = torch.bmm(rows.transpose(0, 1), self.outer[:heads])
-        return torch.baddbmm(self.bias[:heads], vectors, self.books.codes[1 : heads + 1].transpose(1, 2))
+        return torch.baddbmm(self.bias[:heads], vectors, self.codebooks.codes[1 : heads + 1].transpose(1, 2))
 
 
 @dataclass(kw_only=True)
 class HierarchicalState(State):
     history: History  # of the first book
-    finer: Sampling  # of the others
+    higher_sampling: Sampling  # of the others
     table: Tensor  # [K, entries + 1, H + W]
     tag: Tensor  # [H]
     prompt: Tensor  # [F', K]
     hidden: Tensor  # [1, H] backbone output that decides the next frame
-    spoken: list[Tensor] = field(default_factory=list)  # each [K]
+    generated: list[Tensor] = field(default_factory=list)  # each [K]
 
 
 class HierarchicalStrategy:
@@ -73,7 +73,7 @@ class HierarchicalStrategy:
         """Per book from the second, W -> entries: the two factors of a head multiplied out, because for one row the
         number of operators matters, not the number of multiplications."""
         a, dtype = self.adapter, self.decoder.dtype
-        weights = torch.bmm(a.books.codes[1:], a.outer.transpose(1, 2)).to(dtype)
+        weights = torch.bmm(a.codebooks.codes[1:], a.outer.transpose(1, 2)).to(dtype)
         return [Projection(w, b, self.lm.exact) for w, b in zip(weights, a.bias[:, 0].to(dtype))]
 
     @cached_property
@@ -81,7 +81,9 @@ class HierarchicalStrategy:
     @torch.no_grad()
     def table(self) -> Tensor:
         """[books, entries + 1, H + W], of which a run reads its first K books."""
-        return self.adapter.books.table(self.decoder.embedding, self.adapter.config.books).to(self.decoder.dtype)
+        return self.adapter.codebooks.table(self.decoder.embedding, self.adapter.config.codebooks).to(
+            self.decoder.dtype
+        )
 
     @cached_property
     def stacked(self) -> StackedDepth:
@@ -91,16 +93,16 @@ class HierarchicalStrategy:
 
     @torch.no_grad()
     def begin(self, start: Start) -> HierarchicalState:
-        decoder, adapter, books = self.decoder, self.adapter, start.options.codebooks
-        table, prompt = self.table[:books], start.prefix.prompt_codes[:, :books]
-        tag = adapter.tag(books).to(decoder.dtype)
-        x = start.prefix.followed_by(adapter.books.look_up(table, prompt)[0] + tag)
+        decoder, adapter, codebooks = self.decoder, self.adapter, start.options.codebooks
+        table, prompt = self.table[:codebooks], start.prefix.prompt_codes[:, :codebooks]
+        tag = adapter.tag(codebooks).to(decoder.dtype)
+        x = start.prefix.followed_by(adapter.codebooks.look_up(table, prompt)[0] + tag)
         cache = decoder.new_cache(len(x) + start.ending.longest)
         return HierarchicalState(
             start=start,
-            caches={"backbone": cache, "depth": self.stacked.new_block(books)},
+            caches={"backbone": cache, "depth": self.stacked.new_block(codebooks)},
             history=start.history(),
-            finer=finer(start.sampling),
+            higher_sampling=higher_sampling(start.sampling),
             table=table,
             tag=tag,
             prompt=prompt,
@@ -109,33 +111,33 @@ class HierarchicalStrategy:
 
     @torch.no_grad()
     def step(self, state: HierarchicalState) -> Step:
-        if state.spoken:
-            x = self.adapter.books.look_up(state.table, state.spoken[-1])[0] + state.tag
+        if state.generated:
+            x = self.adapter.codebooks.look_up(state.table, state.generated[-1])[0] + state.tag
             cache = state.caches["backbone"]
             state.hidden = self.decoder.forward(x[None, None], cache, cache.next_position)[0]
         codes = self._frame(state)
         stats = {"codebooks": len(codes), "depth_passes": len(codes)}
         if not state.accept(codes[:1].tolist()):
             return Step(frames=codes.new_empty(0, len(codes)), done=True, stats=stats)
-        state.spoken.append(codes)
+        state.generated.append(codes)
         state.history.push(codes[:1])
         return Step(frames=codes[None], done=state.done, marks=("frame",), stats=stats)
 
     def _frame(self, state: HierarchicalState) -> Tensor:
         """Codes [K] of the frame that ``state.hidden`` decides. The first may be end of speech."""
 
-        def draw(k: int, row: Tensor) -> Tensor:
+        def sample(k: int, row: Tensor) -> Tensor:
             if k == 0:
                 logits = self.decoder.logits(state.hidden + self.adapter.correct(row))
-                return self.lm.sampler.token(
+                return self.lm.sampler.sample(
                     logits, state.sampling, state.generator, state.history.tokens, state.forbidden()
                 )
-            return self.lm.sampler.token(self.heads[k - 1](row).float(), state.finer, state.generator)
+            return self.lm.sampler.sample(self.heads[k - 1](row).float(), state.higher_sampling, state.generator)
 
-        return self.stacked.unroll(state.hidden, state.caches["depth"], draw)[0]
+        return self.stacked.unroll(state.hidden, state.caches["depth"], sample)[0]
 
     def replay(self, state: HierarchicalState) -> Replay:
-        steps = len(state.spoken) + state.ended
-        fed = torch.cat([state.prompt, *(codes[None] for codes in state.spoken[: max(0, steps - 1)])])
-        x = state.prefix.followed_by(self.adapter.books.look_up(state.table, fed)[0] + state.tag)
-        return plain_replay(self.decoder, state.prefix, x, [1] * len(state.spoken) + [0] * state.ended)
+        steps = len(state.generated) + state.ended
+        fed = torch.cat([state.prompt, *(codes[None] for codes in state.generated[: max(0, steps - 1)])])
+        x = state.prefix.followed_by(self.adapter.codebooks.look_up(state.table, fed)[0] + state.tag)
+        return plain_replay(self.decoder, state.prefix, x, [1] * len(state.generated) + [0] * state.ended)

@@ -120,9 +120,9 @@ class QTTS(Method):
             )
 
     def begin(self, start: Start) -> State:
-        strategy, books, has = start.options.strategy, start.options.codebooks, start.prefix.prompt_codes.shape[1]
-        if strategy != "single" and has < books:
-            raise UserError(f"This stack's codec has {has} codebooks, not {books}: use strategy=single.")
+        strategy, codebooks, has = start.options.strategy, start.options.codebooks, start.prefix.prompt_codes.shape[1]
+        if strategy != "single" and has < codebooks:
+            raise UserError(f"This stack's codec has {has} codebooks, not {codebooks}: use strategy=single.")
         made = {"single": BaselineState, "delay": DelayState, "hierarchical": HierarchicalState}[strategy]
         return self.strategies[made].begin(start)
 

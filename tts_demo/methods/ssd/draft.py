@@ -33,7 +33,7 @@ class DraftConfig:
 
 class Draft(nn.Module):
     """The trained parts of the draft: its first blocks and its head, which begin as the base's (section 2.3; the blocks
-    as those right before the shared ones, not as the first), and ``listen``, the projection of its input features.
+    as those right before the shared ones, not as the first), and ``feature_projection`` of its input features.
 
     Unlike the paper's, it reads features as in EAGLE (Li and others, 2024): to each token's embedding the projected
     hidden state of the base model at the position before is added; for tokens that the base has not read yet, the
@@ -45,9 +45,9 @@ class Draft(nn.Module):
         self.config = c = DraftConfig.of(lm.config)
         first = c.layers - c.shared - c.trained
         self.layers = nn.ModuleList(copy.deepcopy(block) for block in lm.backbone.layers[first : first + c.trained])
-        self.listen = nn.Linear(lm.config.hidden, lm.config.hidden, bias=False)
+        self.feature_projection = nn.Linear(lm.config.hidden, lm.config.hidden, bias=False)
         self.head = copy.deepcopy(lm.head)
-        nn.init.zeros_(self.listen.weight)
+        nn.init.zeros_(self.feature_projection.weight)
 
     def blocks(self, lm: LanguageModel) -> list[nn.Module]:
         """All blocks of the draft in order; the last ones are the base's own."""
@@ -79,7 +79,7 @@ def draft_decoder(lm: LanguageModel, draft: Draft) -> Decoder:
 def feature_projection(draft: Draft, decoder: Decoder) -> Projection:
     """``projection(features, x)``: hidden states [N, H] of the positions before, and embeddings x [N, H] -> the draft's
     inputs [N, H]."""
-    return Projection(draft.listen.weight.detach().to(decoder.dtype), exact=decoder.exact)
+    return Projection(draft.feature_projection.weight.detach().to(decoder.dtype), exact=decoder.exact)
 
 
 def preceding(hidden: Tensor, start: int) -> Tensor:

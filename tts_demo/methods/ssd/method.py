@@ -28,7 +28,7 @@ from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, f
 from ..published import Goal, Line, Paper
 from .draft import Draft, draft_decoder, feature_projection, preceding
 from .length import LONGEST, DraftLength
-from .verify import Verdict
+from .verify import Verifier
 
 
 @dataclass(frozen=True)
@@ -131,11 +131,11 @@ class SSD(Method):
         return {"ssd-draft": Draft(lm)}
 
     def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
-        return {**super().parts(), "draft": self.draft.pool, "verdict": self.verdict.graphs}
+        return {**super().parts(), "draft": self.draft.pool, "verdict": self.verifier.graphs}
 
     @cached_property
-    def verdict(self) -> Verdict:
-        return Verdict(self.lm.config.vocab, shared_graphs(self.lm.device, self.lm.graphed))
+    def verifier(self) -> Verifier:
+        return Verifier(self.lm.config.vocab, shared_graphs(self.lm.device, self.lm.graphed))
 
     @cached_property
     def draft(self) -> Decoder:
@@ -165,7 +165,7 @@ class SSD(Method):
 
     def step(self, state: SSDState) -> Step:
         length = self.length(state)
-        drafted, rows, new = self._speculate(state, length) if length else self._draw_one(state)
+        drafted, rows, new = self._speculate(state, length) if length else self._sample_one(state)
         accepted, last = len(new) - 1, drafted.new_tensor(new[-1:])
         marks = ["accepted"] * accepted + ["bonus" if accepted == length else "resampled"]
         count = state.accept(new)
@@ -200,12 +200,12 @@ class SSD(Method):
         drafted, p, recent = self.draft_tokens(state, length)
         rows = self._base_states(state, drafted)
         q = self._base_distributions(state, rows, recent)
-        return drafted, rows, self.verdict(drafted, p, q, state.options.tolerance, state.generator)
+        return drafted, rows, self.verifier(drafted, p, q, state.options.tolerance, state.generator)
 
-    def _draw_one(self, state: SSDState) -> tuple[Tensor, Tensor, list[int]]:
+    def _sample_one(self, state: SSDState) -> tuple[Tensor, Tensor, list[int]]:
         """The same for a draft of no tokens, at the baseline's cost: one token, drawn from the base model."""
         rows = self._base_states(state, state.last[:0])
-        token = self.lm.sampler.token(
+        token = self.lm.sampler.sample(
             self.decoder.logits(rows), state.sampling, state.generator, self._recent(state)[None], state.forbidden()
         )
         return state.last[:0], rows, token.tolist()
@@ -217,7 +217,7 @@ class SSD(Method):
         recent = self._recent(state) if self._may_repeat(state, length) else None
         feed = torch.cat([state.last[:0], *state.unread])
         features = torch.cat([state.draft_hidden[0, :0], *state.features])
-        drafted, drawn_from = [], []
+        drafted, draft_distributions = [], []
         for i in range(length):
             hidden = state.draft_hidden
             if len(feed):
@@ -226,13 +226,15 @@ class SSD(Method):
             features = hidden[0]
             history = recent[None, i:] if recent is not None else None
             forbid = state.start.ending.forbid(state.emitted + i)
-            drawn_from.append(self.lm.sampler.law(draft.logits(features), state.sampling, forbid, history))
-            feed = self.lm.sampler.draw(drawn_from[-1], state.generator)
+            draft_distributions.append(
+                self.lm.sampler.distribution(draft.logits(features), state.sampling, forbid, history)
+            )
+            feed = self.lm.sampler.sample_from(draft_distributions[-1], state.generator)
             drafted.append(feed)
             if recent is not None:
                 recent = torch.cat([recent, feed])
         state.unread, state.features = [], []
-        return torch.cat(drafted), Distribution.concat(drawn_from, self.lm.config.vocab), recent
+        return torch.cat(drafted), Distribution.concat(draft_distributions, self.lm.config.vocab), recent
 
     def _may_repeat(self, state: SSDState, length: int) -> bool:
         """Whether any token could reach the redraw threshold within this pass: known on the host, and rarely true, so
@@ -241,7 +243,7 @@ class SSD(Method):
         if not window:
             return False
         recent = state.tokens[-window:]
-        return max(map(recent.count, recent), default=0) + length >= state.sampling.often
+        return max(map(recent.count, recent), default=0) + length >= state.sampling.repeat_threshold
 
     def _recent(self, state: SSDState) -> Tensor:
         """The last tokens [W], -1 = none."""
@@ -261,7 +263,9 @@ class SSD(Method):
     def _base_distributions(self, state: SSDState, rows: Tensor, recent: Tensor | None) -> Distribution:
         """The base model's distributions [L + 1, M] of every drafted token and of the one after them."""
         history = recent.unfold(0, state.sampling.repeat_window, 1) if recent is not None else None
-        return self.lm.sampler.law(self.decoder.logits(rows), state.sampling, state.forbidden(len(rows)), history)
+        return self.lm.sampler.distribution(
+            self.decoder.logits(rows), state.sampling, state.forbidden(len(rows)), history
+        )
 
     def roll_back(self, state: SSDState, drafted: Tensor, token: Tensor, accepted: int, rows: Tensor) -> None:
         """Roll the base's cache back to the accepted tokens, and the draft's to those it has the base's features of;

@@ -13,7 +13,7 @@ from ...lm.sampling import Distribution
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verifier:
     """``verify``, as it is or, where steps run as graphs, as one graph and one copy to the host."""
 
     vocab: int
@@ -26,8 +26,8 @@ class Verdict:
             return verify(drafted, p, q, tolerance, generator)
         r = torch.rand(len(drafted) + 1, generator=generator, device=drafted.device)
         key = (tuple(p.ids.shape), tuple(q.ids.shape), tolerance)
-        judge = lambda *given: judged(*given, tolerance, self.vocab)
-        accepted, token, *tokens = self.graphs.run(key, judge, r, drafted, p.weights, p.ids, q.weights, q.ids).tolist()
+        decide = lambda *given: verify_on_device(*given, tolerance, self.vocab)
+        accepted, token, *tokens = self.graphs.run(key, decide, r, drafted, p.weights, p.ids, q.weights, q.ids).tolist()
         return [*tokens[:accepted], token]
 
 
@@ -55,7 +55,7 @@ def verify(
     return tokens + [_pick(q_probs[-1], q_ids[-1], r[-1])]
 
 
-def judged(
+def verify_on_device(
     r: Tensor,
     drafted: Tensor,
     p_weights: Tensor,
@@ -76,9 +76,9 @@ def judged(
     left = torch.cat([torch.where(residual.any(-1, keepdim=True), residual, q_full[:-1]), q_full[-1:]])
     weights, ids = left.gather(-1, q_ids)[accepted[None]], q_ids[accepted[None]]  # [1, M]
     cumulative = weights.cumsum(-1)
-    place = torch.searchsorted(cumulative, r[-1] * cumulative[:, -1:], right=True)
-    place = torch.where(place < ids.shape[-1], place, weights.argmax(-1, keepdim=True))  # rounding left nothing
-    return torch.cat([accepted[None], ids.gather(-1, place)[0], drafted])
+    index = torch.searchsorted(cumulative, r[-1] * cumulative[:, -1:], right=True)
+    index = torch.where(index < ids.shape[-1], index, weights.argmax(-1, keepdim=True))  # rounding left nothing
+    return torch.cat([accepted[None], ids.gather(-1, index)[0], drafted])
 
 
 def _probability(token: int, probs: np.ndarray, ids: np.ndarray) -> float:
@@ -90,5 +90,5 @@ def _probability(token: int, probs: np.ndarray, ids: np.ndarray) -> float:
 def _pick(weights: np.ndarray, ids: np.ndarray, r: float) -> int:
     """The id drawn by r, uniform in [0, 1), from weights [M] of ids [M], which need not sum to 1."""
     cumulative = weights.cumsum()
-    place = int(cumulative.searchsorted(r * cumulative[-1], side="right"))
-    return int(ids[place if place < len(ids) else weights.argmax()])  # rounding left nothing
+    index = int(cumulative.searchsorted(r * cumulative[-1], side="right"))
+    return int(ids[index if index < len(ids) else weights.argmax()])  # rounding left nothing

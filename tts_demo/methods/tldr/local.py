@@ -24,7 +24,7 @@ from ...lm.linear import Projection, direction, direction_scale, unit_rms
 from ...lm.workspace import Workspace
 from .modules import LARGEST, Compressor, Extractor, ExtractorLayer, window_mask
 
-Draw = Callable[[Tensor], Tensor]  # logits [1, V] float32 -> token [1]
+SampleToken = Callable[[Tensor], Tensor]  # logits [1, V] float32 -> token [1]
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class LocalLayer:
     down: Projection
 
     @classmethod
-    def of(cls, layer: ExtractorLayer, keep: Callable[..., Projection], root: float) -> LocalLayer:
+    def of(cls, layer: ExtractorLayer, project: Callable[..., Projection], root: float) -> LocalLayer:
         """root: ``direction_scale``."""
         return cls(
-            keep(layer.qkv.weight * layer.self_norm.weight * root, layer.qkv.bias),
-            keep(layer.self_out.weight),
-            keep(layer.gate_up.weight * layer.ffn_norm.weight * root),
-            keep(layer.down.weight),
+            project(layer.qkv.weight * layer.self_norm.weight * root, layer.qkv.bias),
+            project(layer.self_out.weight),
+            project(layer.gate_up.weight * layer.ffn_norm.weight * root),
+            project(layer.down.weight),
         )
 
 
@@ -61,24 +61,28 @@ class PatchDecoder:
         layers, head = extractor.layers, extractor.head
         self.root = direction_scale(extractor.norm.weight.to(self.device), self.dtype)
         cast = lambda t: t.detach().to(self.device, self.dtype)
-        keep = lambda w, b=None: Projection(cast(w), None if b is None else cast(b), base.exact)
+        project = lambda w, b=None: Projection(cast(w), None if b is None else cast(b), base.exact)
         self.parallel = self.config.ablate == "parallel"
         self.table = F.linear(base.embedding, cast(extractor.enter.weight))  # [V, H]: token -> input row
-        self.place, self.base = cast(extractor.place), cast(extractor.base)
-        self.fuse = keep(extractor.fuse.weight)
+        self.position, self.base = cast(extractor.position), cast(extractor.base)
+        self.fuse = project(extractor.fuse.weight)
         self.fuse_bias = cast(extractor.fuse.bias)
-        self.voice = None if extractor.voice is None else cast(extractor.voice.weight)
-        self.slots = keep(
+        self.speaker_projection = (
+            None if extractor.speaker_projection is None else cast(extractor.speaker_projection.weight)
+        )
+        self.slots = project(
             torch.cat([layer.slots.weight for layer in layers]), torch.cat([layer.slots.bias for layer in layers])
         )
-        self.cross = [keep(self._fold_cross(layer)) for layer in layers]
-        self.layers = [LocalLayer.of(layer, keep, self.root) for layer in layers]
-        self.head = keep(head.weight, head.bias)
-        self.out_head = keep(head.weight.float() @ (extractor.out.weight * extractor.norm.weight).float() * self.root)
+        self.cross = [project(self._fold_cross(layer)) for layer in layers]
+        self.layers = [LocalLayer.of(layer, project, self.root) for layer in layers]
+        self.head = project(head.weight, head.bias)
+        self.out_head = project(
+            head.weight.float() @ (extractor.out.weight * extractor.norm.weight).float() * self.root
+        )
         self.counter = torch.arange(LARGEST, device=self.device)
         self.pool = buffer_pool(self.device, base.graphed and not self.parallel)
         width = self.config.hidden // self.config.heads
-        self.still = torch.ones(1, width // 2, dtype=torch.complex64)  # places are not rotated
+        self.no_rotation = torch.ones(1, width // 2, dtype=torch.complex64)  # places are not rotated
         own = dict(layers=len(layers), heads=self.config.heads, kv_heads=self.config.heads, ffn=self.config.ffn)
         self.shape = replace(base.config, **own) if base.lean else None
 
@@ -107,13 +111,13 @@ class PatchDecoder:
     @torch.no_grad()
     def speaker_term(self, speaker: Tensor | None) -> Tensor:
         """speaker [E] -> the constant part of every patch context of a run [1, H]. None: a vector of zeros."""
-        if self.voice is None or speaker is None:
+        if self.speaker_projection is None or speaker is None:
             return self.fuse_bias[None]
-        return F.linear(speaker.to(self.device, self.dtype)[None], self.voice, self.fuse_bias)
+        return F.linear(speaker.to(self.device, self.dtype)[None], self.speaker_projection, self.fuse_bias)
 
     @torch.no_grad()
     def decode(
-        self, g: Tensor, speaker_term: Tensor, size: int, cache: KVCache, draw: Draw, confidence: float = 0.0
+        self, g: Tensor, speaker_term: Tensor, size: int, cache: KVCache, sample: SampleToken, confidence: float = 0.0
     ) -> Tensor:
         """Decode one patch: g [1, H], ``speaker_term`` [1, H] -> tokens [P]. Always draws ``size`` tokens, whether or
         not speech ends among them, so that nothing waits for the device before the patch is whole; with a
@@ -127,29 +131,33 @@ class PatchDecoder:
         )
         cross = cross.transpose(1, 2).reshape(c.layers, 2, -1, c.hidden)  # of each layer [2, J A, H]
         base = self.head(self.base[size - 1, :size] * g)  # [P, V]
-        places = self.place[size - 1, :size]
+        positions = self.position[size - 1, :size]
         cache.rollback(cache.length)
         cache.claim(self.counter[:size])
         if self.parallel:
-            logits = self._places(context + places, cross, base, cache.kv, 0)
-            return torch.cat([draw(row) for row in logits.split(1)])
+            logits = self._logits_at(context + positions, cross, base, cache.kv, 0)
+            return torch.cat([sample(row) for row in logits.split(1)])
         tokens: list[Tensor] = []
-        for i, (place, start) in enumerate(zip(places, base.split(1))):
-            x = (F.embedding(tokens[-1], self.table) if tokens else context) + place
-            logits = self._place(cache, i, x, cross, start)
+        for i, (position, start) in enumerate(zip(positions, base.split(1))):
+            x = (F.embedding(tokens[-1], self.table) if tokens else context) + position
+            logits = self._token_logits(cache, i, x, cross, start)
             if tokens and confidence and (logits.max() - logits.logsumexp(-1)).exp() < confidence:
                 break
-            tokens.append(draw(logits))
+            tokens.append(sample(logits))
         return torch.cat(tokens)
 
-    def _place(self, cache: KVCache, i: int, *inputs: Tensor) -> Tensor:
-        """Logits [1, V] at place i of the patch, as a graph where there are graphs; ``inputs``: of ``_places``."""
+    def _token_logits(self, cache: KVCache, i: int, *inputs: Tensor) -> Tensor:
+        """Logits [1, V] at place i of the patch, as a graph where there are graphs; ``inputs``: of ``_logits_at``."""
         if self.pool is None:
-            return self._places(*inputs, cache.kv, i) if self.shape is None else self._lean_place(cache, i, *inputs)
+            return (
+                self._logits_at(*inputs, cache.kv, i)
+                if self.shape is None
+                else self._workspace_logits(cache, i, *inputs)
+            )
         extractor = weakref.proxy(self)  # graphs live in buffers of this extractor's own pool
-        return self.pool.run(cache, i, lambda buffer, *tensors: extractor._places(*tensors, buffer.kv, i), *inputs)
+        return self.pool.run(cache, i, lambda buffer, *tensors: extractor._logits_at(*tensors, buffer.kv, i), *inputs)
 
-    def _places(self, x: Tensor, cross: Tensor, base: Tensor, kv: Tensor, start: int) -> Tensor:
+    def _logits_at(self, x: Tensor, cross: Tensor, base: Tensor, kv: Tensor, start: int) -> Tensor:
         """Logits [n, V] at places ``start`` on, from input rows x [n, H]: they see every earlier place and each other
         (n is 1 unless parallel). base [n, V]: the base model's share. Leaves the rows' keys and values in kv."""
         c, n = self.config, x.shape[0]
@@ -166,8 +174,8 @@ class PatchDecoder:
             x = layer.down(F.silu(gate) * up, x)
         return self.out_head(direction(x, c.eps), base).float()
 
-    def _lean_place(self, cache: KVCache, i: int, x: Tensor, cross: Tensor, base: Tensor) -> Tensor:
-        """``_places`` for one place, on the CPU in float32."""
+    def _workspace_logits(self, cache: KVCache, i: int, x: Tensor, cross: Tensor, base: Tensor) -> Tensor:
+        """``_logits_at`` for one place, on the CPU in float32."""
         c = self.config
         space = cache.scratch.get(1) or cache.scratch.setdefault(1, Workspace(self.shape, LARGEST, 1))
 
@@ -176,7 +184,7 @@ class PatchDecoder:
             weights = torch.mm(space.normal(), score.t()).view(c.slots, c.cross_heads).softmax(0)
             space.x.addmm_(weights.view(1, -1), add)
 
-        hidden = space.run(self.layers, x, cache, slice(i, i + 1), i + 1, self.still, before=attend_to_slots)
+        hidden = space.run(self.layers, x, cache, slice(i, i + 1), i + 1, self.no_rotation, before=attend_to_slots)
         return self.out_head(direction(hidden, c.eps), base)
 
 
@@ -196,9 +204,9 @@ class PatchEncoder:
         self.pool_only = self.config.ablate == "mean-pool"
         if self.pool_only:
             return
-        keep = lambda weight: Projection(weight.detach(), exact=base.exact)
-        self.query = keep(compressor.query.weight * compressor.query_norm.weight)
-        self.key_value, self.out = keep(compressor.key_value.weight), keep(compressor.out.weight)
+        project = lambda weight: Projection(weight.detach(), exact=base.exact)
+        self.query = project(compressor.query.weight * compressor.query_norm.weight)
+        self.key_value, self.out = project(compressor.key_value.weight), project(compressor.out.weight)
         local, shape = compressor.local, compressor.local_config
         layer = fuse(local.layers[0], 0, None, shape.head_dim, embedding.dtype, base.exact)
         norm = local.norm.weight.detach().to(embedding.dtype)
@@ -221,7 +229,7 @@ class PatchEncoder:
         live, count = cache.length, len(tokens)
         fits = live + count <= len(self.band)
         mask = self.band if fits else window_mask(live + count, self.config.window, tokens.device)
-        x = (embedded + self.compressor.place[size - 1, :size]).view(1, count, -1)
+        x = (embedded + self.compressor.position[size - 1, :size]).view(1, count, -1)
         states = self.decoder.forward(x, cache, cache.next_position, mask[live : live + count, : live + count])
         if cache.length > self.reach:
             old = cache.length - (self.config.window - 1)

@@ -53,7 +53,7 @@ class TLDRState(State):
     speaker_term: Tensor  # [1, H] the speaker's part of every patch context
     hidden: Tensor  # [1, H] g_k, backbone output that decides the next patch
     patches: list[Tensor] = field(default_factory=list)  # each [n] as drawn; the last is not fed back yet
-    drawn: int = 0  # tokens in them
+    sampled: int = 0  # tokens in them
 
     @property
     def size(self) -> int:
@@ -156,21 +156,21 @@ class TLDR(Method):
         if state.patches:  # the first patch is decided by the first pass
             fed = state.patches[-1]
             z = self.encoder.encode(fed, len(fed), caches.get("compressor"))
-            position = patch_position(len(state.prefix.x), len(state.prompt) + state.drawn)
+            position = patch_position(len(state.prefix.x), len(state.prompt) + state.sampled)
             state.hidden = self.decoder.forward(z[None], caches["backbone"], position)[:, -1]
 
         frames = itertools.count(state.emitted)
 
-        def draw(logits: Tensor) -> Tensor:
+        def sample(logits: Tensor) -> Tensor:
             forbid = state.start.ending.forbid(next(frames))
-            token = self.lm.sampler.token(logits, state.sampling, state.generator, state.history.tokens, forbid)
+            token = self.lm.sampler.sample(logits, state.sampling, state.generator, state.history.tokens, forbid)
             state.history.push(token)
             return token
 
         sure = state.start.options.confidence
-        patch = self.extractor.decode(state.hidden, state.speaker_term, size, caches["extractor"], draw, sure)
+        patch = self.extractor.decode(state.hidden, state.speaker_term, size, caches["extractor"], sample, sure)
         state.patches.append(patch)
-        state.drawn += len(patch)
+        state.sampled += len(patch)
         count = state.accept(patch.tolist())  # end of speech anywhere in the patch ends the run
         return Step(
             frames=patch[:count, None],
@@ -180,22 +180,22 @@ class TLDR(Method):
                 "patch_size": size,
                 "patches": len(state.patches),
                 "prompt_patches": len(state.prompt) // size,
-                "local_steps": state.drawn,
+                "local_steps": state.sampled,
             },
         )
 
     def replay(self, state: TLDRState) -> Replay:
         """Rows are patches: each decided one patch. Latents are computed again from the tokens, all in one pass."""
         sizes = [len(patch) for patch in state.patches]
-        spoken = torch.cat([state.prompt, *state.patches[:-1]])
-        cache, prompt = self.encoder.new_cache(len(spoken)), len(state.prompt)
+        tokens = torch.cat([state.prompt, *state.patches[:-1]])
+        cache, prompt = self.encoder.new_cache(len(tokens)), len(state.prompt)
         z = [self.encoder.encode(state.prompt, state.size, cache)]
         for size, alike in itertools.groupby(zip(sizes[:-1], state.patches), key=lambda pair: pair[0]):
             z.append(self.encoder.encode(torch.cat([patch for _, patch in alike]), size, cache))
         fed = [state.size] * (prompt // state.size) + sizes[:-1]
         x, positions = self._inputs(state.prefix, torch.cat(z), fed)
         before = itertools.accumulate(sizes[:-1], initial=0)
-        frames_of = [max(0, min(size, state.emitted - spoken)) for size, spoken in zip(sizes, before)]
+        frames_of = [max(0, min(size, state.emitted - earlier)) for size, earlier in zip(sizes, before)]
         return plain_replay(self.decoder, state.prefix, x, frames_of, positions)
 
     def _inputs(self, prefix: Prefix, z: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:

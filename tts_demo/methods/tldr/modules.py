@@ -90,7 +90,7 @@ class Compressor(nn.Module):
         )
         self.local = new_backbone(self.local_config)
         del self.local.embed_tokens  # only embeddings are fed; a stub table would be stored for nothing
-        self.place = nn.Parameter(torch.randn(LARGEST, LARGEST, width) * 0.1 * embedding_rms)  # [P - 1, place]
+        self.position = nn.Parameter(torch.randn(LARGEST, LARGEST, width) * 0.1 * embedding_rms)  # [P - 1, place]
         self.query_norm = RMSNorm(width, config.eps)
         self.query, self.key_value = nn.Linear(width, width, bias=False), nn.Linear(width, 2 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
@@ -119,11 +119,11 @@ class Compressor(nn.Module):
 
     def _states(self, embedded: Tensor, sizes: Sequence[int]) -> Tensor:
         """What the local block makes of the tokens [B, L, H], each seeing those of its window."""
-        places = torch.cat([self.place[size - 1, :size] for size in sizes])
-        mask = window_mask(len(places), self.config.window, embedded.device)
+        positions = torch.cat([self.position[size - 1, :size] for size in sizes])
+        mask = window_mask(len(positions), self.config.window, embedded.device)
         return self.local(
-            inputs_embeds=embedded + places,
-            position_ids=torch.arange(len(places), device=embedded.device)[None],
+            inputs_embeds=embedded + positions,
+            position_ids=torch.arange(len(positions), device=embedded.device)[None],
             use_cache=False,
             attention_mask={"full_attention": mask[None, None]},
         ).last_hidden_state
@@ -177,11 +177,13 @@ class Extractor(nn.Module):
     def __init__(self, config: TLDRConfig, head: nn.Linear, embedding_rms: float) -> None:
         super().__init__()
         self.config, width = config, config.hidden
-        self.fuse = nn.Linear(width, width)  # with ``voice``: one linear layer over [g_k ; speaker]
-        self.voice = nn.Linear(config.speaker, width, bias=False) if config.ablate != "no-speaker" else None
+        self.fuse = nn.Linear(width, width)  # with ``speaker_projection``: one linear layer over [g_k ; speaker]
+        self.speaker_projection = (
+            nn.Linear(config.speaker, width, bias=False) if config.ablate != "no-speaker" else None
+        )
         self.enter = nn.Linear(width, width, bias=False)
         nn.init.normal_(self.enter.weight, std=width**-0.5 / embedding_rms)  # rows of unit size, as c_k's
-        self.place = nn.Parameter(torch.randn(LARGEST, LARGEST, width) * 0.1)  # [P - 1, place]
+        self.position = nn.Parameter(torch.randn(LARGEST, LARGEST, width) * 0.1)  # [P - 1, place]
         self.layers = nn.ModuleList(ExtractorLayer(config) for _ in range(config.layers))
         self.norm, self.out = RMSNorm(width, config.eps), nn.Linear(width, width, bias=False)
         nn.init.zeros_(self.out.weight)
@@ -195,7 +197,7 @@ class Extractor(nn.Module):
     def context(self, g: Tensor, speaker: Tensor) -> Tensor:
         """g [M, H], speaker [M, E] -> c [M, H]."""
         fused = self.fuse(g)
-        return fused if self.voice is None else fused + self.voice(speaker)
+        return fused if self.speaker_projection is None else fused + self.speaker_projection(speaker)
 
     def forward(self, g: Tensor, speaker: Tensor, embedded: Tensor) -> Tensor:
         """g [M, H], speaker [M, E], embedded [M, P, H] target tokens -> logits [M, P, V]; row i saw tokens < i."""
@@ -205,7 +207,7 @@ class Extractor(nn.Module):
             x = context[:, None].expand(-1, size, -1)
         else:
             x = torch.cat([context[:, None], self.enter(embedded[:, :-1])], 1)
-        x = x + self.place[size - 1, :size]
+        x = x + self.position[size - 1, :size]
         for layer in self.layers:
             x = layer(x, context)
         return self.head(self.base[size - 1, :size] * g[:, None] + self.out(self.norm(x)))
@@ -223,7 +225,7 @@ class TLDRAdapter(nn.Module):
         self.extractor = Extractor(config, lm.head, rms)
 
 
-def patch_position(start: int | Tensor, heard: int | Tensor) -> int | Tensor:
-    """Logical position of a patch behind which ``heard`` tokens have been spoken: that of its last token, so that
+def patch_position(start: int | Tensor, tokens: int | Tensor) -> int | Tensor:
+    """Logical position of a patch behind which ``tokens`` tokens have been spoken: that of its last token, so that
     positions advance with time at every P and are the base model's at P = 1."""
-    return start + heard - 1
+    return start + tokens - 1

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from ...config import FRAME_RATE, Sampling
 from ...lm.sampling import sample
-from ...methods.qtts.books import finer
+from ...methods.qtts.codebooks import higher_sampling
 from ...methods.qtts.delay import DelayStrategy
 from ...methods.qtts.hierarchical import HierarchicalStrategy
 from .corpora import Kept
@@ -26,7 +26,7 @@ def draw_hierarchical(
     strategy: HierarchicalStrategy, sampling: Sampling, batch: SpeechBatch, generator: torch.Generator
 ) -> Tensor:
     """The codes [B, F, K] of a batch, books 2 to K drawn. Behind an item's end they mean nothing."""
-    books, law = batch.codes.shape[2], finer(sampling)
+    books, law = batch.codes.shape[2], higher_sampling(sampling)
     tag, block = strategy.adapter.tag(books), strategy.stacked.new_block(books, len(batch.codes))
 
     def frame(hidden: Tensor, first: Tensor) -> Tensor:
@@ -37,14 +37,14 @@ def draw_hierarchical(
     said = []
     for t in range(batch.codes.shape[1]):
         said.append(frame(hidden, batch.codes[:, t, 0]))
-        hidden = feed(strategy.adapter.books.look_up(strategy.table[:books], said[-1])[0] + tag)
+        hidden = feed(strategy.adapter.codebooks.look_up(strategy.table[:books], said[-1])[0] + tag)
     return torch.stack(said, 1)
 
 
 @torch.no_grad()
 def draw_delay(strategy: DelayStrategy, sampling: Sampling, batch: SpeechBatch, generator: torch.Generator) -> Tensor:
     """The same, each book a step behind the one below."""
-    adapter, (rows, frames, books), law = strategy.adapter, batch.codes.shape, finer(sampling)
+    adapter, (rows, frames, books), law = strategy.adapter, batch.codes.shape, higher_sampling(sampling)
     table, tag, pad = strategy.table[:books], adapter.tag(books, 1), adapter.config.pad
     places = torch.arange(books, device=batch.codes.device)
     said = F.pad(batch.codes.where(places == 0, pad), (0, 0, 0, books - 1), value=pad)  # [B, S, K] as spoken, delayed
@@ -57,7 +57,7 @@ def draw_delay(strategy: DelayStrategy, sampling: Sampling, batch: SpeechBatch, 
         there = (frame >= 0) & (frame < batch.frames[:, None])
         said[:, s, 1:] = drawn
         said[:, s] = said[:, s].where(there, pad)
-        x, contexts = adapter.books.look_up(table, said[:, s])
+        x, contexts = adapter.codebooks.look_up(table, said[:, s])
         known = contexts + F.pad(known[:, :-1], (0, 0, 1, 0))  # of each book's frame: the books up to it
         hidden = feed(x + tag)
     return torch.stack([said[:, k : k + frames, k] for k in range(books)], -1).clamp(max=pad - 1)

@@ -56,7 +56,7 @@ def speak(
     rows = TokenRows(lockstep, hidden[:, -1], sampling, generator, longest=limits - kept)
     states, tokens, frames = [hidden], [codes], torch.full_like(limits, kept)
     while bool(rows.alive.any()):
-        frames += rows.draw() >= 0
+        frames += rows.sample_tokens() >= 0
         tokens.append(rows.token[:, None])
         rows.feed()
         states.append(rows.hidden[:, None])

@@ -26,11 +26,11 @@ from torch import Tensor, nn
 
 from ...config import UserError
 from ...lm.block import training_forward
-from ...lm.decoder import Moved
+from ...lm.decoder import Shifts
 from ...lm.lora import attach
 from ...lm.masks import nearby
-from ...lm.text_position import GUIDED, displaced
-from ...methods.compressed import GROUPS, NEIGHBOURS, WHOLE, WINDOWED, Compressor, Layout
+from ...lm.text_position import ALIGNMENT_LAYERS, prefix_shifts
+from ...methods.compressed import FULL_TEXT, GROUPS, NEIGHBOURS, TEXT_WINDOW, Layout, SummaryAdapter
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
@@ -64,7 +64,7 @@ class CompressedTask(Task):
         self.lm = load_lm(options).requires_grad_(False)
         self.steps, self.lr, frames = scale(self, self.lm, 3000)
         self.data = sequences(options, frames=options.batch or frames)
-        self.adapter = Compressor(self.lm).requires_grad_(True)
+        self.adapter = SummaryAdapter(self.lm).requires_grad_(True)
         attach(self.lm.backbone, self.adapter.spec, self.adapter.lora)
         self.only = {key: int(options.settings[key]) for key in ("window", "group") if key in options.settings}
         given = dict.fromkeys(("guide", "distil", "text", "drawn"), 0.0) | self.settings | options.settings
@@ -91,7 +91,7 @@ class CompressedTask(Task):
     def loss(self, batch: tuple[SpeechBatch, Setting], step: int) -> tuple[Tensor, dict[str, float]]:
         speech, setting = batch
         codes = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, NOISE)
-        logits, targets, guided = self.logits(speech, setting, codes, GUIDED if self.guide else (), ASTRAY)
+        logits, targets, guided = self.logits(speech, setting, codes, ALIGNMENT_LAYERS if self.guide else (), ASTRAY)
         loss = entropy = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
         parts = {"ce": entropy.item()}
         if self.distil:
@@ -116,16 +116,16 @@ class CompressedTask(Task):
         speech = torch.where(layout.summary[:, None], self.adapter.summary, heard)
         start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
         x, positions, mask = inputs(prefix, speech, layout, setting, lm.config.bidirectional_text)
-        moved: Moved = ()
+        shifts: Shifts = ()
         if setting.text:
             places = text_places(batch, astray)[:, layout.index]
             symbols = torch.arange(text, device=mask.device)
             mask[:, start + 1 :, start - text : start] &= (symbols - places[..., None]).abs() <= setting.text
             long = batch.text_lengths > setting.text + 1  # as ``TextPosition.moves``
             mask[:, : start + 1, : start + 1] &= nearby(prefix.positions, NEIGHBOURS) | ~long[:, None, None]
-            moved = text_moved(prefix, places, layout.index, setting.text, long, text)
+            shifts = text_moved(prefix, places, layout.index, setting.text, long, text)
         hidden, weights = training_forward(
-            lm, x, positions, mask, guided, slice(start, None), slice(start - text, start), moved=moved
+            lm, x, positions, mask, guided, slice(start, None), slice(start - text, start), shifts=shifts
         )
         speaks = F.pad(~layout.summary, (1, 0), value=True)
         targets = speech_targets(batch, lm.config.eos)
@@ -158,9 +158,9 @@ class CompressedTask(Task):
 
 
 class TextWindowTask(CompressedTask):
-    name = WINDOWED
+    name = TEXT_WINDOW
     settings = {"guide": 0.3, "distil": 0.5, "text": 0.8}
-    follows = {WINDOWED: WHOLE}
+    follows = {TEXT_WINDOW: FULL_TEXT}
 
 
 def text_places(batch: SpeechBatch, astray: int) -> Tensor:
@@ -175,13 +175,13 @@ def text_places(batch: SpeechBatch, astray: int) -> Tensor:
     return (place + off).clamp(min=0).minimum(batch.text_lengths[:, None] - 1)
 
 
-def text_moved(prefix: PrefixBatch, places: Tensor, index: Tensor, reach: int, long: Tensor, text: int) -> Moved:
+def text_moved(prefix: PrefixBatch, places: Tensor, index: Tensor, reach: int, long: Tensor, text: int) -> Shifts:
     """Where each row [B, C + S] sees the columns before speech: the speech of places [B, S] and numbers ``index`` [S]
     as decoding moves them, for items whose text is ``long`` [B]."""
     start, columns = prefix.x.shape[1] - 1 - text, prefix.x.shape[1]
-    by = displaced(start, prefix.next[:, None], 0, reach, places, index.expand_as(places))
-    moved = (F.pad(torch.where(long[:, None], further, 0), (columns, 0)) for further in by)
-    return tuple(zip((start, text, 1), moved))
+    by = prefix_shifts(start, prefix.next[:, None], 0, reach, places, index.expand_as(places))
+    shifts = (F.pad(torch.where(long[:, None], further, 0), (columns, 0)) for further in by)
+    return tuple(zip((start, text, 1), shifts))
 
 
 def inputs(

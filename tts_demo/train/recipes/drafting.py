@@ -16,7 +16,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...lm.block import Attend, BlockModel, Rotation, additive, attend_under, block, compute_dtype, rms_norm, rotation
+from ...lm.block import (
+    Attend,
+    BlockModel,
+    RotaryFactors,
+    additive,
+    attend_under,
+    block,
+    compute_dtype,
+    rms_norm,
+    rotary_factors,
+)
 from ...lm.masks import causal_mask
 from ..data.sequences import PrefixBatch
 
@@ -70,26 +80,26 @@ def at_every_depth(
     """
     (x, positions, mask), task = inputs, prefix.x.shape[1] - 1
     dtype = compute_dtype(x)
-    turn = rotation(draft.config, positions, dtype)
+    factors = rotary_factors(draft.config, positions, dtype)
     memories = [_Memory() for _ in draft.backbone.layers]
-    hidden = _through(draft, memories, x + project(features), turn, additive(mask, dtype), False)[:, task:]
+    hidden = _through(draft, memories, x + project(features), factors, additive(mask, dtype), False)[:, task:]
     found, count = [hidden], hidden.shape[1] - 1
-    fed, turn = x[:, task + 1 :], tuple(t[:, :, task + 1 :] for t in turn)
+    fed, factors = x[:, task + 1 :], tuple(t[:, :, task + 1 :] for t in factors)
     for depth in range(1, deepest + 1):
         known = causal_mask(count, count, x.device).tril(-depth).expand(len(x), -1, -1)
         seen = torch.cat([prefix.valid[:, None].expand(-1, count, -1), known], 2)
-        hidden = _through(draft, memories, fed + project(hidden[:, :-1]), turn, additive(seen, dtype), True)
+        hidden = _through(draft, memories, fed + project(hidden[:, :-1]), factors, additive(seen, dtype), True)
         hidden = F.pad(hidden, (0, 0, 1, 0))
         found.append(hidden)
     return found
 
 
 def _through(
-    draft: BlockModel, memories: Sequence[_Memory], x: Tensor, turn: Rotation, bias: Tensor, deep: bool
+    draft: BlockModel, memories: Sequence[_Memory], x: Tensor, factors: RotaryFactors, bias: Tensor, deep: bool
 ) -> Tensor:
     """x [B, T, H] through all blocks and the final norm."""
     for module, memory in zip(draft.backbone.layers, memories, strict=True):
-        x = block(module, draft.config, x, turn, memory.attend(bias, deep))
+        x = block(module, draft.config, x, factors, memory.attend(bias, deep))
     return rms_norm(x, draft.backbone.norm, draft.config.rms_eps)
 
 

@@ -22,7 +22,7 @@ from ...config import CodecConfig, LMConfig, Sampling, UserError
 from ...lm.block import training_forward
 from ...lm.model import LanguageModel
 from ...lm.sampling import probabilities
-from ...lm.text_position import GUIDED
+from ...lm.text_position import ALIGNMENT_LAYERS
 from ...text.symbols import SYMBOLS
 from ..data.corpora import describe
 from ..data.load import load_lm, sequences
@@ -67,7 +67,7 @@ class LMTask(Task):
     def loss(self, batch: SpeechBatch, step: int) -> tuple[Tensor, dict[str, float]]:
         if self.settled:
             self.lm.backbone.requires_grad_(step >= self.settled)
-        hidden, targets, guided = self._forward(batch, self.noise, GUIDED, self.dropout)
+        hidden, targets, guided = self._forward(batch, self.noise, ALIGNMENT_LAYERS, self.dropout)
         entropy = F.cross_entropy(self.lm.head(hidden).float().flatten(0, 1), targets.flatten(), ignore_index=-100)
         guide, probe = (
             guided_loss(guided, batch),
@@ -89,7 +89,7 @@ class LMTask(Task):
     def evaluate(self) -> dict[str, float]:
         entropy = hits = near = count = aligned = 0.0
         for batch in self.sequences.held_out():
-            hidden, targets, guided = self._forward(batch, 0.0, GUIDED)
+            hidden, targets, guided = self._forward(batch, 0.0, ALIGNMENT_LAYERS)
             logits = self.lm.head(hidden).float()
             valid = targets != -100
             entropy += F.cross_entropy(

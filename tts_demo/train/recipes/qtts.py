@@ -28,8 +28,8 @@ from ...config import Sampling, UserError
 from ...lm import lora
 from ...lm.model import LanguageModel
 from ...lm.sampling import sample
-from ...lm.text_position import GUIDED
-from ...methods.qtts.books import finer
+from ...lm.text_position import ALIGNMENT_LAYERS
+from ...methods.qtts.codebooks import higher_sampling
 from ..data.corpora import describe
 from ..data.load import load_lm, sequences
 from ..data.sequences import SpeechBatch
@@ -96,13 +96,13 @@ class QTTSTask(Task):
     def adapt(self, entries: Tensor) -> None:
         """Make the adapter, begin with the codec's ``entries`` [K, N, width], and put its LoRA into the base."""
         self.adapter: Any = self.build(self.lm)
-        self.adapter.books.start_from(entries)
+        self.adapter.codebooks.start_from(entries)
         lora.attach(self.lm.backbone, self.adapter.config.lora, self.adapter.lora)
         self.modules, self.helpers = {self.name: self.adapter}, {}
 
     def matrices(self) -> list[nn.Parameter]:
         adapter = self.adapter
-        return [adapter.books.into, adapter.books.context, adapter.outer, *inner_matrices(adapter.lora)]
+        return [adapter.codebooks.into, adapter.codebooks.context, adapter.outer, *inner_matrices(adapter.lora)]
 
     def build(self, lm: LanguageModel) -> nn.Module:
         raise NotImplementedError
@@ -119,7 +119,7 @@ class QTTSTask(Task):
         own = bool(torch.rand(()) < self.own)
         heard = self.own_draws(speech, dials) if own else speech.codes[..., : dials.books]
         heard = add_noise(heard, self.adapter.config.entries, NOISE)
-        said = self.predict(speech, dials, heard, GUIDED if self.guide else ())
+        said = self.predict(speech, dials, heard, ALIGNMENT_LAYERS if self.guide else ())
         first, rest = said.entropies()
         parts = {"book 1": first.item()} | ({} if own else {"others": rest.item()})
         if self.distil:
@@ -141,7 +141,7 @@ class QTTSTask(Task):
         after the other, as ``drawn.py`` does once for all, but at once, from what stood there in the pass before: at
         first the
         recording's."""
-        law, codes = finer(Sampling()), batch.codes[..., : dials.books].clone()
+        law, codes = higher_sampling(Sampling()), batch.codes[..., : dials.books].clone()
         spoken = torch.arange(codes.shape[1], device=codes.device) < batch.frames[:, None]
         for _ in range(PASSES):
             said = self.predict(batch, dials, codes)

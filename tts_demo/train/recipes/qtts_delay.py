@@ -56,10 +56,10 @@ def delay_rows(
     targets[..., 0] = torch.where(ends, lm.config.eos, targets[..., 0])
     table = adapter.table(lm.speech_embedding.weight, dials.books)
     prefix = prefix_batch(lm, batch)
-    inputs = adapter.books.look_up(table, steps[:, :-1])[0] + adapter.tag(dials.books, dials.d)
+    inputs = adapter.codebooks.look_up(table, steps[:, :-1])[0] + adapter.tag(dials.books, dials.d)
     fed = speech_inputs(prefix, inputs, lm.config.bidirectional_text)
     start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
     rows = slice(start, start + codes.shape[1] + 1)
     hidden, looks = training_forward(lm, *fed, guided, rows, slice(start - text, start))
-    below = adapter.below(adapter.books.look_up(table, codes)[1], dials.d)
+    below = adapter.below(adapter.codebooks.look_up(table, codes)[1], dials.d)
     return hidden[:, start:], below, targets, looks

@@ -41,8 +41,8 @@ def frame_rows(
     [B, F + 1, K, W], targets [B, F + 1, K], and their looks at the text. LoRA must be attached to ``lm.backbone``."""
     books = heard.shape[-1]
     codes, targets = padded_codes(batch, heard, adapter.config.pad)
-    table = adapter.books.table(lm.speech_embedding.weight, books)
-    inputs, contexts = adapter.books.look_up(table, codes)
+    table = adapter.codebooks.table(lm.speech_embedding.weight, books)
+    inputs, contexts = adapter.codebooks.look_up(table, codes)
     prefix = prefix_batch(lm, batch)
     fed = speech_inputs(prefix, inputs + adapter.tag(books), lm.config.bidirectional_text)
     start, text = prefix.x.shape[1] - 1, batch.text.shape[1]

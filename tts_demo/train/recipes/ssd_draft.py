@@ -102,7 +102,7 @@ class DraftTask(Task):
         self.data_summary = describe(self.data.speech, self.data.train)
 
     def matrices(self) -> list[nn.Parameter]:
-        return [self.draft.listen.weight, *inner_matrices(self.draft.layers)]
+        return [self.draft.feature_projection.weight, *inner_matrices(self.draft.layers)]
 
     def batch(self, rng: np.random.Generator, step: int) -> Speech:
         return self.own.batch(step, self.process) or Speech(self.data.batch(rng))
@@ -138,7 +138,9 @@ class DraftTask(Task):
             teacher = lm.head(said)
         heard = F.pad(said[:, :-1], (0, 0, task + 1, 0))
         # [D + 1, B, F + 1, H]
-        hidden = torch.stack(at_every_depth(self.shallow, self.draft.listen, prefix, inputs, heard, DEEPEST))
+        hidden = torch.stack(
+            at_every_depth(self.shallow, self.draft.feature_projection, prefix, inputs, heard, DEEPEST)
+        )
         row = torch.arange(teacher.shape[1], device=teacher.device)
         meant = row <= batch.frames[:, None]  # [B, F + 1]
         deep = torch.arange(DEEPEST + 1, device=row.device)[:, None, None]

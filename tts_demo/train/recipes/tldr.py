@@ -35,7 +35,7 @@ from ...lm import lora
 from ...lm.block import training_forward
 from ...lm.masks import causal_mask
 from ...lm.model import LanguageModel
-from ...lm.text_position import GUIDED
+from ...lm.text_position import ALIGNMENT_LAYERS
 from ...methods.tldr import TLDR
 from ...methods.tldr.modules import ABLATIONS, LARGEST, TLDRAdapter, TLDRConfig, patch_position
 from ..data.corpora import describe
@@ -118,7 +118,7 @@ class TLDRTask(Task):
         return said
 
     def loss(self, batch: Patches, step: int) -> tuple[Tensor, dict[str, float]]:
-        speech, size, guided = batch.speech, batch.size, GUIDED if self.guide else ()
+        speech, size, guided = batch.speech, batch.size, ALIGNMENT_LAYERS if self.guide else ()
         spoken = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, 0.0 if batch.own else NOISE)
         logits, targets, looks = uneven_logits(self.lm, self.adapter, speech, size, batch.sizes, spoken, guided)
         valid = targets != IGNORE

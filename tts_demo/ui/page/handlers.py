@@ -254,7 +254,7 @@ class Handlers:
                     yield box.update()
             elif isinstance(event, engine.Trace):
                 live.steps += map(plain, event.steps)
-            elif isinstance(event, engine.Looked):
+            elif isinstance(event, engine.AttentionUpdate):
                 shown = plots.so_far(attention_from(event.attention), live.steps, 1 / self.handle.get().frame_rate)
                 box.add({"kind": "looked", "id": live.id, **shown})
                 yield box.update()

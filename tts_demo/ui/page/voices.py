@@ -13,7 +13,7 @@ import numpy as np
 from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 
-from ... import audio, voice
+from ... import audio, prompts
 from ...config import SAMPLE_RATE, UserError
 from ..run.session import to_int16, wav_bytes
 from ..service import Limits
@@ -74,10 +74,10 @@ def prompt(data: bytes, limits: Limits, rate: int | None, stack: Any) -> audio.R
     the accepted length. With a ``stack``, a second voice in the recording is noticed too."""
     recording = audio.read(data, target=rate)
     apart = stack is not None and stack.device.type == "cpu"  # elsewhere the device belongs to the runs
-    return voice.prompt(recording, limits.max_prompt_seconds, embedding(stack, recording.rate) if apart else None)
+    return prompts.prepare(recording, limits.max_prompt_seconds, embedding(stack, recording.rate) if apart else None)
 
 
-def embedding(stack: Any, rate: int) -> voice.Embed:
+def embedding(stack: Any, rate: int) -> prompts.Embed:
     """The stack's speaker encoder on samples at ``rate``."""
 
     def embed(samples: np.ndarray) -> np.ndarray | None:

@@ -27,10 +27,10 @@ from ...lm.attention import clearest
 from ...measure.judges import Judges
 from ...methods import METHODS
 from ...metrics import word_errors
+from ...prompts import voices_differ
 from ...runtime import processor
 from ...stacks import load_stack
 from ...text import preview
-from ...voice import voices_differ
 from ..page import voices
 from ..service import Limits
 from . import session

@@ -36,11 +36,11 @@ def rounds(
 ) -> Iterator[tuple[int, engine.Event | Round]]:
     """(which lane, its next event) of a first round, then ``(-1, Round)`` at the end of every round. ``most``: 1 for
     the first alone, untold. A round that was stopped is not counted. ``quick``: while the RTF of all lanes together is
-    below it, the first round also yields ``Looked`` events."""
+    below it, the first round also yields ``AttentionUpdate`` events."""
     done: dict[int, engine.Done] = {}
     pace: dict[int, float] = {}
-    watch = lambda: len(pace) == len(requests) and sum(pace.values()) < quick
-    for which, event in turns(stack, requests, should_stop=should_stop, watch=watch):
+    wants_attention = lambda: len(pace) == len(requests) and sum(pace.values()) < quick
+    for which, event in turns(stack, requests, should_stop=should_stop, wants_attention=wants_attention):
         if isinstance(event, engine.Stats) and event.snapshot.audio_seconds > 0:
             pace[which] = event.snapshot.rtf
         if isinstance(event, engine.Done):

@@ -244,8 +244,10 @@ def lane_from(
 ) -> Lane:
     """The engine's ``Done`` event as a ``Lane`` of one round so far."""
     metrics = dataclasses.asdict(done.snapshot)
-    if len(done.ends) > 1:  # the cache is compared within the first segment, for it begins anew with each
-        metrics["first_segment_seconds"] = done.ends[0] * done.snapshot.audio_seconds / max(1, done.ends[-1])
+    if len(done.segment_ends) > 1:  # the cache is compared within the first segment, for it begins anew with each
+        metrics["first_segment_seconds"] = (
+            done.segment_ends[0] * done.snapshot.audio_seconds / max(1, done.segment_ends[-1])
+        )
     attention = None
     if done.attention is not None:
         attention, a = attention_from(done.attention), done.attention

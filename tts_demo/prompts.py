@@ -16,7 +16,7 @@ from .audio import KEEP_SECONDS, Recording
 from .config import UserError
 
 MODEL_RATE, MODEL_HOP = 16_000, 512  # of the voice activity model
-SPOKEN, UNSPOKEN = 0.5, 0.1  # probabilities of speech above and below which a frame counts as with and without it
+SPEECH, NO_SPEECH = 0.5, 0.1  # probabilities of speech above and below which a frame counts as with and without it
 LEAST_SPEECH = 0.5  # seconds; a hum reaches 0.2
 NOISE_DB = 24.0  # speech over noise, below which a listener hears the noise in the copy
 WINDOW_SECONDS, MOST_WINDOWS = 2.0, 6  # in which voices are compared
@@ -29,49 +29,49 @@ Embed = Callable[[np.ndarray], np.ndarray | None]  # samples [N] -> a vector of 
 
 @dataclass(frozen=True)
 class Activity:
-    """Frames of 32 ms. spoken: probability of speech [M]; power: mean square [M]; clipped: any sample at full scale
+    """Frames of 32 ms. speech: probability of speech [M]; power: mean square [M]; clipped: any sample at full scale
     [M]."""
 
-    spoken: np.ndarray
+    speech: np.ndarray
     power: np.ndarray
     clipped: np.ndarray
 
     @property
     def seconds(self) -> float:
         """Of speech."""
-        return float((self.spoken > SPOKEN).sum()) * MODEL_HOP / MODEL_RATE
+        return float((self.speech > SPEECH).sum()) * MODEL_HOP / MODEL_RATE
 
     @property
     def noise_db(self) -> float:
         """Level of the speech over what is heard where nobody speaks, or over its quietest frames where there is no
         pause."""
-        quiet = np.convolve(self.spoken < UNSPOKEN, np.ones(3), "same") > 2.5  # pauses, less their edges
+        quiet = np.convolve(self.speech < NO_SPEECH, np.ones(3), "same") > 2.5  # pauses, less their edges
         noise = self.power[quiet]
         if len(noise) < 3:
             noise = np.sort(self.power)[: max(3, len(self.power) // 20)]
-        speech = self.power[self.spoken > SPOKEN].mean()
-        return float(10 * np.log10(speech / max(float(np.median(noise)), 1e-12)))
+        level = self.power[self.speech > SPEECH].mean()
+        return float(10 * np.log10(level / max(float(np.median(noise)), 1e-12)))
 
 
-def prompt(recording: Recording, keep_seconds: float = KEEP_SECONDS, embed: Embed | None = None) -> Recording:
+def prepare(recording: Recording, keep_seconds: float = KEEP_SECONDS, embed: Embed | None = None) -> Recording:
     """A voice prompt out of a person's recording, as ``audio.prompt``; of a long one the stretch with most speech is
     kept. UserError where nobody speaks; a note where noise or a second voice would be copied too. ``embed``: the
     speaker encoder that tells voices apart."""
     audio.refuse_short(recording)
-    heard = listen(recording)
-    if heard.seconds < LEAST_SPEECH:
+    activity = detect_speech(recording)
+    if activity.seconds < LEAST_SPEECH:
         raise UserError("Nobody speaks in the recording (noise, music or silence): record at least 1 s of a voice.")
     notes = list(recording.notes)
     trimmed = replace(recording, samples=audio.trim(recording.samples, rate=recording.rate), notes=())
     if trimmed.seconds > keep_seconds:
-        first, end = best_stretch(heard, keep_seconds)
+        first, end = best_stretch(activity, keep_seconds)
         samples = recording.samples[round(first * recording.rate) : round(end * recording.rate)]
         recording = Recording(samples, cut=True, rate=recording.rate)
         notes.append(f"Kept {end - first:.1f} s of {trimmed.seconds:.1f} s, from {first:.1f} s on: the most speech.")
-        heard = listen(recording)
-    if heard.noise_db < NOISE_DB:
+        activity = detect_speech(recording)
+    if activity.noise_db < NOISE_DB:
         notes.append(
-            f"There is noise behind the voice, {max(0, heard.noise_db):.0f} dB below it: the copy will sound rough."
+            f"There is noise behind the voice, {max(0, activity.noise_db):.0f} dB below it: the copy will sound rough."
         )
     made = audio.prompt(replace(recording, notes=tuple(notes)), keep_seconds)
     if embed and voices_differ(made, embed):
@@ -80,22 +80,22 @@ def prompt(recording: Recording, keep_seconds: float = KEEP_SECONDS, embed: Embe
     return made
 
 
-def listen(recording: Recording) -> Activity:
+def detect_speech(recording: Recording) -> Activity:
     """Where somebody speaks."""
     samples = audio.resample(recording.samples, recording.rate, MODEL_RATE)
-    spoken = _model().audio_forward(samples)
-    frames = np.zeros(len(spoken) * MODEL_HOP, np.float32)
+    speech = _model().audio_forward(samples)
+    frames = np.zeros(len(speech) * MODEL_HOP, np.float32)
     frames[: len(samples)] = samples
     frames = frames.reshape(-1, MODEL_HOP)
-    return Activity(spoken, np.square(frames).mean(axis=1), np.abs(frames).max(axis=1) >= 0.999)
+    return Activity(speech, np.square(frames).mean(axis=1), np.abs(frames).max(axis=1) >= 0.999)
 
 
-def best_stretch(heard: Activity, seconds: float) -> tuple[float, float]:
+def best_stretch(activity: Activity, seconds: float) -> tuple[float, float]:
     """(start, end) in seconds of the stretch of at most ``seconds`` with most unclipped speech, ended at the
     quietest place of its last two seconds."""
     frame = MODEL_HOP / MODEL_RATE
-    length, pause = int(seconds / frame), heard.spoken < SPOKEN
-    worth = np.concatenate([[0], np.cumsum((heard.spoken > SPOKEN) & ~heard.clipped)])
+    length, pause = int(seconds / frame), activity.speech < SPEECH
+    worth = np.concatenate([[0], np.cumsum((activity.speech > SPEECH) & ~activity.clipped)])
     begins = np.flatnonzero(pause[:-1] & ~pause[1:])  # the frame before somebody begins
     begins = np.unique(np.concatenate([[0], begins, np.arange(0, max(1, len(pause) - length), 31)]))
     ends = np.minimum(begins + length, len(pause))
@@ -103,7 +103,7 @@ def best_stretch(heard: Activity, seconds: float) -> tuple[float, float]:
     first, end = int(begins[best]), int(ends[best])
     if end < len(pause):
         last = max(first + length // 2, end - int(2 / frame))
-        end = last + int(heard.power[last:end].argmin())
+        end = last + int(activity.power[last:end].argmin())
     return first * frame, end * frame
 
 

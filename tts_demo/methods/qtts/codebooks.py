@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from ...config import CodecConfig, LMConfig, Sampling
 from ...lm.lora import LoraSpec
 
-FINER = 0.57  # temperature of the higher books, as a share of the first's
+HIGHER_TEMPERATURE = 0.57  # temperature of the higher books, as a share of the first's
 
 
-def finer(sampling: Sampling) -> Sampling:
+def higher_sampling(sampling: Sampling) -> Sampling:
     """The sampling of books 2 to K, at a lower temperature: they carry mostly fine texture, which at the first book's
     temperature sounds like noise."""
-    return replace(sampling, temperature=FINER * sampling.temperature)
+    return replace(sampling, temperature=HIGHER_TEMPERATURE * sampling.temperature)
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class QTTSConfig:
 
     hidden: int = 256
     entries: int = 1024
-    books: int = 8
+    codebooks: int = 8
     code_width: int = 64
     head_width: int = 256  # inner width of a delay head
     max_delay: int = 4
@@ -45,7 +45,7 @@ class QTTSConfig:
         return cls(
             hidden=lm.hidden,
             entries=lm.speech_codes,
-            books=CodecConfig.codebooks,
+            codebooks=CodecConfig.codebooks,
             code_width=lm.hidden // 4,
             head_width=lm.hidden,
             depth_width=min(192, 3 * lm.hidden // 4),
@@ -63,7 +63,7 @@ class QTTSConfig:
         return self.entries
 
 
-class Books(nn.Module):
+class CodebookEmbeddings(nn.Module):
     """Vectors of codes [K, entries, E], and their projections as input and as context.
 
     The input of a backbone step is the sum of its codes' embeddings. The first book's is the language model's own; the
@@ -74,10 +74,10 @@ class Books(nn.Module):
     def __init__(self, c: QTTSConfig, context: int) -> None:
         super().__init__()
         self.config = c
-        self.codes = nn.Parameter(torch.randn(c.books, c.entries, c.code_width))
-        self.into = nn.Parameter(torch.zeros(c.books - 1, c.code_width, c.hidden))
-        self.context = nn.Parameter(torch.randn(c.books, c.code_width, context) * (0.3 * c.code_width**-0.5))
-        self.count_tag = nn.Parameter(torch.zeros(c.books, c.hidden))  # row K - 1: K books are in use
+        self.codes = nn.Parameter(torch.randn(c.codebooks, c.entries, c.code_width))
+        self.into = nn.Parameter(torch.zeros(c.codebooks - 1, c.code_width, c.hidden))
+        self.context = nn.Parameter(torch.randn(c.codebooks, c.code_width, context) * (0.3 * c.code_width**-0.5))
+        self.count_tag = nn.Parameter(torch.zeros(c.codebooks, c.hidden))  # row K - 1: K books are in use
 
     @torch.no_grad()
     def start_from(self, entries: Tensor) -> None:
@@ -86,17 +86,17 @@ class Books(nn.Module):
         width = min(entries.shape[-1], self.codes.shape[-1])
         self.codes[..., :width] = F.normalize(entries[..., :width], dim=-1) * width**0.5
 
-    def table(self, base: Tensor, books: int, pads: Tensor | None = None) -> Tensor:
+    def table(self, base: Tensor, codebooks: int, pads: Tensor | None = None) -> Tensor:
         """base [V, H], the language model's speech embedding -> [books, entries + 1, H + C]: per code its input
         embedding and its context. The last row is padding: input ``pads`` [K, H] or zero, context zero."""
         into = torch.cat(
             [
                 base[: self.config.entries].to(self.codes.dtype)[None],
-                torch.bmm(self.codes[1:books], self.into[: books - 1]).to(self.codes.dtype),
+                torch.bmm(self.codes[1:codebooks], self.into[: codebooks - 1]).to(self.codes.dtype),
             ]
         )
-        context = torch.bmm(self.codes[:books], self.context[:books]).to(self.codes.dtype)
-        into = F.pad(into, (0, 0, 0, 1)) if pads is None else torch.cat([into, pads[:books, None]], 1)
+        context = torch.bmm(self.codes[:codebooks], self.context[:codebooks]).to(self.codes.dtype)
+        into = F.pad(into, (0, 0, 0, 1)) if pads is None else torch.cat([into, pads[:codebooks, None]], 1)
         return torch.cat([into, F.pad(context, (0, 0, 0, 1))], -1)
 
     def look_up(self, table: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
