@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Collection
 from pathlib import Path
@@ -121,14 +122,30 @@ def _sha256(path: str, size: int, modified: int) -> str:
 
 def read_manifest(root: Path) -> dict[str, str]:
     """Relative path -> SHA-256."""
+    try:
+        return dict(_manifest(root)["files"])
+    except (KeyError, TypeError, ValueError):
+        raise UserError(f"{root / MANIFEST} is damaged: fetch the checkpoint again.") from None
+
+
+def read_extra(root: Path) -> dict[str, Any]:
+    """What the manifest holds beside the files (lineage.py)."""
+    return {key: value for key, value in _manifest(root).items() if key != "files"}
+
+
+def write_extra(root: Path, extra: dict[str, Any]) -> None:
+    _write_manifest(root, read_manifest(root), extra)
+
+
+def _manifest(root: Path) -> dict[str, Any]:
     path = root / MANIFEST
     if not path.is_file():
         raise UserError(
             f"{path} is missing: fetch the checkpoint again, or train one with 'python -m tts_demo train lm'."
         )
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8"))["files"])
-    except (ValueError, KeyError, TypeError):
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError):
         raise UserError(f"{path} is damaged: fetch the checkpoint again.") from None
 
 
@@ -299,14 +316,32 @@ def how_it_was_made(root: str | Path, name: str) -> str:
     return "; ".join(filter(None, (facts.get("begun with", ""), last)))
 
 
+def copy_module(source: Path, root: Path, name: str) -> None:
+    """Copy a module from one checkpoint to another, instead of the one of this name there."""
+    listed = [Path(key).name for key in read_manifest(source) if key.startswith(f"{name}/")]
+    verified = [_verified(source, name, file) for file in listed]
+    folder = root / name
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    for path in verified:
+        shutil.copyfile(path, folder / path.name)
+    _update_manifest(root, name)
+
+
 def _update_manifest(root: Path, name: str) -> None:
-    path = root / MANIFEST
-    files = read_manifest(root) if path.exists() else {}
+    exists = (root / MANIFEST).exists()
+    files, extra = (read_manifest(root), read_extra(root)) if exists else ({}, {})
     files = {key: value for key, value in files.items() if not key.startswith(f"{name}/")}
     written = (path for path in (root / name).iterdir() if path.name in (CONFIG, CARD) or path.match(f"{WEIGHTS}*"))
     files |= {f"{name}/{path.name}": sha256(path) for path in written}
+    _write_manifest(root, files, extra)
+
+
+def _write_manifest(root: Path, files: dict[str, str], extra: dict[str, Any]) -> None:
+    path, content = root / MANIFEST, {"files": dict(sorted(files.items())), **extra}
     temporary = path.with_suffix(".part")
-    temporary.write_text(json.dumps({"files": dict(sorted(files.items()))}, indent=1) + "\n", encoding="utf-8")
+    temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     os.replace(temporary, path)
 
 

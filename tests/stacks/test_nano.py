@@ -9,7 +9,7 @@ import pytest
 import torch
 from nano_tiny import ENTRIES, SPEAKER, make_checkpoint, voice
 
-from tts_demo import audio, checkpoints, engine
+from tts_demo import audio, checkpoints, engine, lineage
 from tts_demo.config import HOP, Request, UserError
 from tts_demo.methods import METHODS, find
 from tts_demo.stacks import load_stack, pick_dtype
@@ -216,3 +216,15 @@ def test_precisions() -> None:
     assert pick_dtype(None, cpu) == torch.float32 and pick_dtype("bfloat16", cpu) == torch.bfloat16
     with pytest.raises(UserError, match="float16"):
         pick_dtype("float16", cpu)
+
+
+def test_the_bundled_stack_refuses_to_load_with_a_stale_module(tmp_path):
+    root = make_checkpoint(tmp_path)
+    lineage.record(root, ["lm", "refiner"], root)
+    load_stack(str(root))
+    speaker = checkpoints.load_module(root, "speaker")
+    torch.nn.init.constant_(next(speaker.parameters()), 0.5)
+    checkpoints.save_module(root, "speaker", speaker)
+    with pytest.raises(UserError, match="was trained through another 'speaker'"):
+        load_stack(str(root))
+    load_stack(str(root), allow_stale=True)

@@ -74,7 +74,7 @@ def _stack(args: argparse.Namespace, device: Any) -> tuple[Any, Any]:
         dtype = pick_dtype(args.dtype, device) if args.dtype else None
         stack = shape_stack(args.shape or "nano", device, dtype, graphs)
         return stack, stack.prompt
-    stack = load_stack(args.stack, args.device, args.dtype, args.adapters, graphs)
+    stack = load_stack(args.stack, args.device, args.dtype, args.adapters, graphs, args.allow_stale)
     voice = bundled_voices()[0]
     recording = audio.read(str(voice.path), target=None)
     return stack, stack.encode_prompt(recording.samples, recording.rate, voice.words or None)

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
     cases = texts.cases(args.list, args.data, args.limit)
     others = texts.natural(args.list, args.data, args.limit) if args.data else []
     others += texts.teacher(args.teacher, args.limit or len(cases)) if args.teacher else []
-    setup = quality.Setup(args.stack, args.device, args.dtype, args.adapters, records, sampling)
+    setup = quality.Setup(args.stack, args.device, args.dtype, args.adapters, records, sampling, args.allow_stale)
     wanted = rows.everything() if args.all and not args.methods else rows.chosen(names, settings)
     evaluation = setup.build()
     wanted, skipped = rows.runnable(evaluation.stack, wanted, bool(args.methods))

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
     heard = prompts.prepare(recording)  # complains about the recording before the models are loaded
     if heard.cut:  # of a long one, where most is spoken: the words of all of it no longer fit
         recording, prompt_text = heard, None
-    stack = load_stack(args.stack, args.device, args.dtype, args.adapters)
+    stack = load_stack(args.stack, args.device, args.dtype, args.adapters, allow_stale=args.allow_stale)
     segments = stack.split(args.text)
     sampling = dataclasses.replace(stack.sampling, **drawn)  # where nothing was set, the stack's own
     prompt = stack.encode_prompt(recording.samples, recording.rate, prompt_text)

@@ -59,6 +59,11 @@ def add_stack(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--adapters", metavar="A", help="trained methods that the stack lacks: a folder or a repository"
     )
+    parser.add_argument(
+        "--allow-stale",
+        action="store_true",
+        help="also use modules that were trained through others than are there now",
+    )
     parser.add_argument("--device", metavar="D", help="cpu, cuda; default: what is there")
     parser.add_argument("--dtype", metavar="T", help="float32, bfloat16; default: what suits the device")
 

@@ -157,9 +157,10 @@ class Setup:
     adapters: str | None = None
     records: Path | None = None
     sampling: dict[str, float] = dataclasses.field(default_factory=dict)
+    allow_stale: bool = False
 
     def build(self) -> Evaluation:
-        stack = load_stack(self.stack, self.device, self.dtype, self.adapters)
+        stack = load_stack(self.stack, self.device, self.dtype, self.adapters, allow_stale=self.allow_stale)
         sampling = dataclasses.replace(stack.sampling, **self.sampling)
         return Evaluation(stack, Judges(), Records(self.records), sampling)
 

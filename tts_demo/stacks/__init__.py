@@ -19,6 +19,7 @@ def load_stack(
     dtype: str | torch.dtype | None = None,
     adapters: str | None = None,
     graphs: bool = True,
+    allow_stale: bool = False,
 ) -> Stack:
     """The stack ``name``: ``nano``, a folder, or a Hugging Face repository (``owner/name[@revision]``). A folder or a
     repository with a ``cosyvoice*.yaml`` or named FunAudioLLM/... is CosyVoice (``#rl`` behind its name: with the
@@ -26,7 +27,8 @@ def load_stack(
     None = what this machine does best; ``float32`` on a CPU keeps every matrix in float32. ``adapters``: a folder or a
     repository of trained methods, of a released model all (None: the folder ``adapters`` inside the model's), of
     another stack those that it does not hold itself.
-    ``graphs``: on CUDA, decoding steps run as CUDA graphs (False: eagerly). On a CPU a small model sets torch to one
+    ``graphs``: on CUDA, decoding steps run as CUDA graphs (False: eagerly). ``allow_stale``: also use modules of a
+    checkpoint that were trained through others than it holds now. On a CPU a small model sets torch to one
     thread (``runtime.few_threads``)."""
     if not name.strip():
         raise UserError("The stack needs a name: nano, a folder, or a Hugging Face repository (owner/name).")
@@ -38,7 +40,7 @@ def load_stack(
         return CosyVoiceStack.load(name, where, precision, adapters=adapters, graphs=graphs, exact=exact)
     from .nano import NanoStack
 
-    stack = NanoStack.load(name, where, precision, graphs, exact, adapters)
+    stack = NanoStack.load(name, where, precision, graphs, exact, adapters, allow_stale)
     few_threads(where, stack.lm.config.hidden)
     return stack
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import audio, checkpoints
+from .. import audio, checkpoints, lineage
 from ..codec.model import Codec
 from ..codec.model import Decoder as SpeechDecoder
 from ..codec.refiner import BooksRefiner, Refiner
@@ -85,6 +85,7 @@ class NanoStack:
         graphs: bool = True,
         exact: bool = False,
         adapters: str | None = None,
+        allow_stale: bool = False,
     ) -> NanoStack:
         folder, beside = checkpoints.resolve(root), checkpoints.resolve(adapters) if adapters else None
         if beside is not None and (both := checkpoints.modules(beside) & checkpoints.modules(folder)):
@@ -92,6 +93,7 @@ class NanoStack:
                 f"Both {folder.name} and the adapters hold {min(both)!r}: --adapters adds what a stack lacks, and "
                 "replaces nothing."
             )
+        lineage.check(folder, checkpoints.modules(folder), allow_stale)
         parts = {name: checkpoints.load_module(folder, name) for name in PARTS}
         books = checkpoints.load_module(folder, BOOKS) if checkpoints.available(folder, BOOKS) else None
         return cls(

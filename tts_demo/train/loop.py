@@ -241,12 +241,14 @@ def publish(
     task: Task, options: TrainOptions, facts: dict[str, Any], scores: dict[str, float], log: list, began: dict[str, str]
 ) -> None:
     """Write every module of the task with its card, and bring the manifest up to date."""
-    from .. import checkpoints
+    from .. import checkpoints, lineage
 
     facts = {"recipe": task.name} | facts | {"data": task.data_summary, "command": command_line(task.name, options)}
     for folder, module in task.modules.items():
         before = {"begun with": began[folder]} if began.get(folder) else {}
         checkpoints.save_module(options.out, folder, module, facts=facts | before, scores=scores, log=log)
+    if not options.stack:
+        lineage.record(options.out, list(task.modules), options.checkpoint)
     for name, module in task.helpers.items() if options.settings.get("helpers") else ():
         checkpoints.save_module(options.settings["helpers"], f"{task.name}-{name}", module, facts=facts)
 
