@@ -122,10 +122,10 @@ def _sha256(path: str, size: int, modified: int) -> str:
 
 def read_manifest(root: Path) -> dict[str, str]:
     """Relative path -> SHA-256."""
-    try:
-        return dict(_manifest(root)["files"])
-    except (KeyError, TypeError, ValueError):
-        raise UserError(f"{root / MANIFEST} is damaged: fetch the checkpoint again.") from None
+    files = _manifest(root).get("files")
+    if not isinstance(files, dict):
+        raise UserError(f"{root / MANIFEST} is damaged: fetch the checkpoint again.")
+    return files
 
 
 def read_extra(root: Path) -> dict[str, Any]:
