@@ -17,6 +17,7 @@ from tts_demo.measure.records import Records
 from tts_demo.measure.rows import Row, chosen
 from tts_demo.measure.texts import Case, Voice
 from tts_demo.methods import METHODS
+from tts_demo.report import papers
 
 
 class Judge:
@@ -152,7 +153,7 @@ def test_two_processes_share_the_texts(cases: list[Case], tmp_path: Path, monkey
     evaluation = setup.build()
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     rows = chosen(["baseline", "tldr"], {})
-    todo = [*jobs(rows, cases), *analyses.jobs(rows[:1], cases[:1], [])]
+    todo = [*jobs(rows, cases), *analyses.jobs(rows[:1], cases[:1], [], [])]
     quality.run(setup, evaluation, todo, processes=2)
     assert len(evaluation.records.read()) == len(evaluation.records.keys()) == 7 and not evaluation.missing(todo)
 
@@ -167,7 +168,7 @@ def test_thirds_of_a_text_are_aligned_as_a_whole() -> None:
 
 def test_analyses_are_records_like_any_other(evaluation: Evaluation, cases: list[Case]) -> None:
     baseline = chosen(["baseline"], {})
-    todo = analyses.jobs(baseline, cases[:2], baseline)
+    todo = analyses.jobs(baseline, cases[:2], baseline, [])
     assert [job.case.id for job in todo][:4] == ["text-0", "text-1", "paragraph-1", "paragraph-2"]
     todo = [*todo[:2], dataclasses.replace(todo[2], case=dataclasses.replace(cases[0], id="paragraph-1"))]
     assert "long: baseline" in quality.plan(evaluation, todo, 1)
@@ -178,7 +179,7 @@ def test_analyses_are_records_like_any_other(evaluation: Evaluation, cases: list
     aligned, long = evaluation.records.read()[0]["figures"], evaluation.records.read()[-1]["figures"]
     assert set(aligned) == {*analyses.SCORES, "cpu_seconds"}
     assert long["thirds"] == [[0, 2], [0, 1], [1, 1]] and long["kv_peak"] > 0
-    lasting = analyses.lasting()
-    assert lasting[0].method.name == "baseline" and len(lasting) > 1
-    whole = [job.case for job in analyses.jobs([], cases, lasting) if job.case.id.startswith("all")]
+    long, endless = papers.long_rows(), papers.long_rows("endless")
+    assert long[0].method.name == "baseline" and len(long) > 1 and endless and set(endless) < set(long)
+    whole = [job.case for job in analyses.jobs([], cases, long, endless[:1]) if job.case.id.startswith("all")]
     assert len(whole) == analyses.VOICES and len(whole[0].text) > 4 * len(todo[2].case.text)

@@ -1,4 +1,4 @@
-"""Rows follow from the classes of the methods: a sixth method has its rows without a line outside its file."""
+"""Rows are defaults and what the papers' files name: a sixth method has its rows without a line outside its file."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tts_demo.measure import rows
 from tts_demo.methods import METHODS, REGISTRY
 from tts_demo.methods.base import Options, dial
 from tts_demo.methods.baseline import Baseline
+from tts_demo.report import papers
 
 PACKAGE = Path(rows.__file__).parents[1]
 
@@ -25,21 +26,21 @@ class ToyOptions(Options):
 class Toy(Baseline):
     name = "toy"
     Options = ToyOptions
-    bench_options = ({"size": 5}, {"size": 3})
+    presets = ({"size": 5}, {"size": 3})
 
 
 def test_defaults_come_first_and_every_dial_has_one_row() -> None:
-    found = rows.everything()
-    papers = [method for method in METHODS.values() if not method.combines]
-    assert [row.method for row in rows.defaults()] == papers
-    assert found[: len(papers)] == rows.defaults() and len(set(found)) == len(found)
+    found = papers.measured_rows()
+    usual = [method for method in METHODS.values() if not method.combines]
+    assert [row.method for row in rows.defaults()] == usual
+    assert found[: len(usual)] == rows.defaults() and len(set(found)) == len(found)
     assert {row.method for row in found} == {*REGISTRY.values()}
     assert rows.BASELINE.name == "baseline"
-    assert [row.main for row in found].count(True) == len(papers)
+    assert [row.main for row in found].count(True) == len(usual)
 
 
 def test_rows_of_secondary_interest_speak_fewer_texts() -> None:
-    counts = {row.label: row.texts for row in rows.everything()}
+    counts = {row.label: row.texts for row in papers.measured_rows()}
     assert all(counts[row.label] is None for row in rows.defaults())
     assert set(counts.values()) == {None, rows.OTHER_TEXTS}
 
@@ -47,7 +48,7 @@ def test_rows_of_secondary_interest_speak_fewer_texts() -> None:
 def test_a_sixth_method_has_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     for registry in (METHODS, REGISTRY):
         monkeypatch.setitem(registry, "toy", Toy)
-    mine = [row for row in rows.everything() if row.method is Toy]
+    mine = [row for row in papers.measured_rows() if row.method is Toy]
     assert [row.label for row in mine] == ["toy size=3", "toy size=5"]
     assert [row.main for row in mine] == [True, False]
     assert rows.chosen(["toy"], {"size": "4", "patch_size": "2"})[0].label == "toy size=4"
@@ -75,6 +76,6 @@ def test_a_row_without_weights_is_left_out_with_a_reason_or_refused() -> None:
 
 def test_no_method_is_named_in_what_measures_and_reports() -> None:
     names = [name for name in REGISTRY if name not in ("baseline", "compressed")]
-    for path in [*(PACKAGE / "measure").glob("*.py"), *(PACKAGE / "report").glob("*.py")]:
+    for path in [*(PACKAGE / "measure").glob("*.py"), *(PACKAGE / "report").rglob("*.py")]:
         code = re.sub(r'""".*?"""|#.*', "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         assert not [name for name in names if re.search(rf"\b{name}\b", code)], path

@@ -46,7 +46,6 @@ class Sixth(Method):
     picture = Picture("pppp ssss", "ss")
     Options = SixthOptions
     presets = ({"count": 4}, {"count": 2}, {"count": 1})
-    bench_options = ({"count": 2}, {"count": 3})
     neutral = {"count": 1}
 
     def begin(self, start: Start) -> SixthState:

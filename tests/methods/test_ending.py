@@ -14,21 +14,18 @@ from tts_demo import engine
 from tts_demo.config import Request, Sampling
 from tts_demo.methods import METHODS
 from tts_demo.methods.batched import BatchedBaseline
+from tts_demo.report import papers
 
-ROWS = [(name, options) for name, method in METHODS.items() for options in (method.bench_options or ({},))]
+ROWS = [row for row in papers.measured_rows() if row.method.name in METHODS]
 
 
-@pytest.mark.parametrize(
-    "name, options", ROWS, ids=lambda v: v if isinstance(v, str) else ",".join(f"{k}={x}" for k, x in v.items())
-)
-def test_a_method_speaks_at_least_the_shortest_length(tiny_lm, guided, name, options):
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.label)
+def test_a_method_speaks_at_least_the_shortest_length(tiny_lm, guided, row):
     """Hot sampling over 33 ids ends a tiny model's speech within a few dozen frames, often at once."""
-    method = METHODS[name](tiny_lm, METHODS[name].build_modules(tiny_lm))
+    method = row.method(tiny_lm, row.method.build_modules(tiny_lm))
     prefix = dataclasses.replace(make_prefix(tiny_lm), shortest=41)
     for seed in range(3):
-        state = method.prefill(
-            prefix, method.Options(**options), Sampling(2.0, 0, 1.0), torch.Generator().manual_seed(seed), 60
-        )
+        state = method.prefill(prefix, row.options, Sampling(2.0, 0, 1.0), torch.Generator().manual_seed(seed), 60)
         frames, done = 0, False
         while not done:
             step = method.step(state)
@@ -43,13 +40,11 @@ class Endless(TinyStack):
         return dataclasses.replace(super().prefix(prompt, text), shortest=10_000, longest=20 + len(text))
 
 
-@pytest.mark.parametrize(
-    "name, options", ROWS, ids=lambda v: v if isinstance(v, str) else ",".join(f"{k}={x}" for k, x in v.items())
-)
-def test_a_sentence_without_an_end_leaves_the_next_its_own_time(tiny_lm, guided, name, options):
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.label)
+def test_a_sentence_without_an_end_leaves_the_next_its_own_time(tiny_lm, guided, row):
     stack = Endless(tiny_lm)
     prompt = stack.encode_prompt(np.zeros(100, np.float32), stack.sample_rate)
-    ask = Request("first one. second.", prompt, name, METHODS[name].Options(**options), Sampling(2.0, 0, 1.0), seed=1)
+    ask = Request("first one. second.", prompt, row.method.name, row.options, Sampling(2.0, 0, 1.0), seed=1)
     done = engine.run(stack, dataclasses.replace(ask, capture_attention=True))
     assert len(done.codes) == (20 + len("first one")) + (20 + len("second"))
     assert done.attention.labels == tuple("first onesecond") and not done.stopped and done.truncated

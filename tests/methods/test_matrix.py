@@ -16,6 +16,7 @@ from tts_demo.engine import AttentionUpdate, Done, generate, run
 from tts_demo.lm.decoder import Decoder
 from tts_demo.methods import METHODS
 from tts_demo.methods.base import Method
+from tts_demo.report import papers
 
 HOT, GREEDY = Sampling(2.0, 0, 1.0), Sampling(temperature=0)
 
@@ -23,8 +24,8 @@ HOT, GREEDY = Sampling(2.0, 0, 1.0), Sampling(temperature=0)
 def settings() -> Iterator[Any]:
     """Defaults, rows of the tables and presets of every method, each once."""
     for name, kind in METHODS.items():
-        found = dict.fromkeys(kind.Options(**o) for o in ({}, *kind.bench_options, *kind.presets))
-        for options in found:
+        rows = [row.options for row in papers.paper(name).rows if row.method is kind]
+        for options in dict.fromkeys([kind.Options(), *rows, *(kind.Options(**o) for o in kind.presets)]):
             yield pytest.param(name, options, id=f"{name}-{'-'.join(str(v) for v in vars(options).values())}")
 
 

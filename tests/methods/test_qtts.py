@@ -333,8 +333,6 @@ def test_options_are_checked(method, tiny_lm):
         with pytest.raises(UserError):
             QTTS.Options(**bad)
     assert QTTS.Options.parse({"strategy": "hierarchical", "codebooks": "4"}).codebooks == 4
-    for row in QTTS.bench_options:
-        QTTS.Options(**row)
     with pytest.raises(UserError, match="strategy=single"):
         start(method, make_prefix(tiny_lm, codebooks=1), "delay", 8)
 

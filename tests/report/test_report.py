@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 from string import Formatter
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -18,9 +19,11 @@ from tts_demo.measure.records import RECORDS, Records
 from tts_demo.measure.rows import Row, defaults
 from tts_demo.methods import METHODS, REGISTRY
 from tts_demo.methods.baseline import Baseline
-from tts_demo.methods.published import Goal, Line, Paper
 from tts_demo.report import goals, papers, plot, results
 from tts_demo.report.markdown import Column, table
+from tts_demo.report.papers import data as papers_data
+from tts_demo.report.papers import sentences as said
+from tts_demo.report.papers import table as papers_table
 
 FIGURES = {
     "lm_gain": 2.0,
@@ -87,15 +90,27 @@ def test_it_says_what_to_measure_where_a_row_is_missing(tmp_path: Path, capsys: 
     assert main(["report", "--records", str(tmp_path / "none")]) == 2
 
 
-def test_a_goal_is_judged_by_its_figure_and_a_missing_row_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def goal(figure: str, bound: float, higher: bool = False, row: Row | None = None, **more: Any) -> papers.Goal:
+    row = row or Row.of(METHODS["tldr"])
+    return papers.Goal(row.label, row, "what", figure, bound, higher, **more)
+
+
+def test_a_goal_is_judged_by_its_figure_and_what_was_not_measured_is_named() -> None:
     found = summary.newest(everything())
-    rows = [row for row, _ in goals.wanted()]
-    assert {row.method for row in rows} <= set(METHODS.values()) and all(isinstance(row, Row) for row in rows)
     shown = goals.render(found, results.codec_table(found)).splitlines()
     assert any("`baseline`" in line and "| met |" in line for line in shown)
-    assert any("LM gain" in line and "≥ 2.4 | 2 | **missed**" in line for line in shown)
-    monkeypatch.setattr(METHODS["tldr"], "goals", (Goal("LM gain", "lm_gain", 2.4, True, {"patch_size": 8}),))
-    assert "| `tldr patch_size=8` | LM gain | ≥ 2.4 |  | not measured |" in goals.render(found, pd.DataFrame())
+    assert any("`tldr patch_size=4` | LM gain | ≥ 1.8 | 2 | met |" in line for line in shown)
+    assert any("`tldr patch_size=8` | LM gain | ≥ 2.4 |  | not measured |" in line for line in shown)
+    assert any("codec, 8 books" in line and "not measured" in line for line in shown)
+
+
+def test_a_goal_whose_interval_holds_the_bound_is_open() -> None:
+    """Neither met nor missed is said of a difference that its 95 % interval does not decide."""
+    line = lambda bound, higher=False: goals._line(goal("over", bound, higher, scale=100.0), interval)
+    interval = {"over": 0.01, "over_low": -0.005, "over_high": 0.025}
+    assert line(1)[-1] == "open" and line(1)[3] == "1 (-0.5 to 2.5)"
+    assert line(3)[-1] == "met" and line(-1)[-1] == "**missed**"
+    assert line(-1, True)[-1] == "met" and line(3, True)[-1] == "**missed**" and line(2, True)[-1] == "open"
 
 
 def test_every_goal_is_one_that_the_bundled_records_can_judge() -> None:
@@ -107,9 +122,9 @@ def test_a_goal_against_another_row_compares_the_texts_of_both() -> None:
     mine, other = (Row.of(METHODS["dcar"], chunk_range=word) for word in ("2,3,4", "random:2,3,4"))
     more = [*spoken(other.label, [3, 3]), *timed(other.label, 4.0)]
     found = summary.newest([*everything(), *more])  # the method errs 1, 2 and 3 times
-    asked = lambda figure: goals.against(found, mine, other, Goal("", figure, 0))[figure]
+    asked = lambda figure: goals.against(found, mine, other, figure)[figure]
     assert asked("over") == pytest.approx((1 + 2 - 6) / 20) and asked("lm_gain") == pytest.approx(2.0 / 4.0)
-    assert goals.against(found, mine, Row.of(METHODS["dcar"], chunk_range="5"), Goal("", "over", 0)) == {}
+    assert goals.against(found, mine, Row.of(METHODS["dcar"], chunk_range="5"), "over") == {}
 
 
 def test_the_codec_is_judged_against_its_recordings() -> None:
@@ -130,41 +145,89 @@ def test_the_codec_is_judged_against_its_recordings() -> None:
 
 def test_a_papers_figures_stand_beside_ours_and_the_sentence_follows_from_both() -> None:
     found = summary.newest(everything())
-    shown = papers.render(found, results.codec_table(found))
+    shown = papers_table.render(found, results.codec_table(found))
     assert "| CosyVoice3 | `baseline` | 0.605 | 0.05 |" in shown and "no LoRA" in shown
+    assert not [line for line in shown.splitlines() if line.startswith("|") and not line.endswith("|")]
     theirs, tldr = {"gain": 2.1, "wer": 3.0}, Row.of(METHODS["tldr"])
-    said = papers.sentence({"wer": 2.0}, theirs, found, tldr)
-    assert "speed-up 2.10 in the paper, 2.00 here, which agrees" in said
-    assert "WER changes by +1.00 points in the paper, by +0.00 here, which agrees" in said
-    said = papers.sentence({"wer": 9.0}, {"gain": 4.0, "wer": 3.0}, found, tldr)
-    assert "is 50% lower" in said and "is 6.0 points worse" in said
-    paper = Paper("", Line("", {}), "{points.over[" + tldr.label + "]:+.1f} points")
-    assert paper.reason({"points": 100 * found.quality}) == "+0.0 points"
-    assert paper.reason({"points": found.quality.iloc[:0]}) == paper.reason({}) == ""
+    text = papers_table.sentence({"wer": 3.0}, theirs, found, tldr)
+    assert "speed-up 2.10 in the paper, 2.00 here, which agrees" in text
+    assert "WER changes by +0.00 points in the paper, by +0.00 here (+0.0 to +0.0), which cannot be told apart" in text
+    text = papers_table.sentence({"wer": 9.0}, {"gain": 4.0, "wer": 3.0}, found, tldr)
+    assert "is 50% lower" in text and "which is higher" in text
 
 
-def test_why_ours_goes_another_way_is_told_with_figures_that_are_measured() -> None:
-    """Every figure that a method's class asks for is one that some command measures."""
+@pytest.mark.parametrize(
+    ("errors", "verdict"), [([3, 4, 5, 3], "worse"), ([0, 0, 1, 0], "better"), ([1, 3, 2, 2], "equal")]
+)
+def test_which_row_is_better_is_said_only_where_the_interval_excludes_zero(errors: list[int], verdict: str) -> None:
+    base, row = Row.of(Baseline), Row.of(METHODS["tldr"])
+    words = {name: name + " {points:+.1f} of {pairs} pairs" for name in ("better", "worse", "equal")}
+    sentence = papers.Sentence(row, base, **words)
+    others = [r for r in everything() if r["row"] not in (base.label, row.label) or r["kind"] != quality.KIND]
+    found = summary.newest([*others, *spoken(base.label, [1, 2, 3, 2]), *spoken(row.label, errors)])
+    points = 100 * (sum(errors) - 8) / 40
+    paper = papers.Paper(METHODS["tldr"], sentences=(sentence,))
+    assert said.sentences(paper, found, pd.DataFrame()) == [f"{verdict} {points:+.1f} of 4 pairs"]
+
+
+def test_a_speed_up_is_a_verdict_too_and_a_sentence_without_its_figures_is_left_out() -> None:
+    row, found = Row.of(METHODS["tldr"]), summary.newest(everything())
+    words = {name: name + " {gain:.1f} times" for name in ("better", "worse", "equal")}
+    sentence = papers.Sentence(row, Row.of(Baseline), figure="lm_gain", readme=True, **words)
+    missing = papers.Sentence(row, Row.of(Baseline), text="{quality.wer[nothing]:.1f}")
+    paper = papers.Paper(METHODS["tldr"], sentences=(missing, sentence, papers.Sentence(row, row, text="Plain.")))
+    assert said.sentences(paper, found, pd.DataFrame()) == ["better 2.0 times", "Plain."]
+    assert said.sentences(paper, found, pd.DataFrame(), readme=True) == ["better 2.0 times"]
+
+
+def test_the_papers_files_name_methods_options_and_figures_that_exist() -> None:
+    """A misspelt key, option or figure in a file is an error here and not a gap in a table."""
+    known = {
+        "": {"setting", "baseline", "rows", "goals", "sentences"},
+        "rows": {"method", "options", "paper", "long"},
+        "goals": {"codec", "options", "what", "figure", "at_least", "at_most", "scale", "against"},
+        "sentences": {"method", "options", "against", "against_method", "figure", "readme"}
+        | {"text", "better", "worse", "equal"},
+    }
+    files = sorted(papers_data.FOLDER.glob("*.toml"))
+    assert {file.stem for file in files} <= {*METHODS, papers_data.CODEC} and len(files) >= 8
+    for file in files:
+        tables = papers_data._tables(file)
+        assert set(tables) <= known[""], file
+        for name in ("rows", "goals", "sentences"):
+            for entry in tables.get(name, ()):
+                assert set(entry) <= known[name], (file, entry)
+                assert set(entry.get("paper", {})) - {"name"} <= set(papers_table.FIGURES)
+                assert entry.get("long", "minute") in papers_data.LONG
+                if name == "goals":
+                    assert ("at_least" in entry) != ("at_most" in entry)
+                if name == "sentences":
+                    assert ("text" in entry) != ({"better", "worse", "equal"} <= set(entry)), entry
+        papers.paper(file.stem)  # raises for options that a method has not
+
+
+def test_figures_in_sentences_are_figures_that_are_measured() -> None:
+    """Every figure that a sentence asks for is one that some command measures."""
     found = summary.newest(Records(RECORDS).read())
-    columns = {name: found.quality for name in ("quality", "points", "shared")} | {"speed": found.speed}
-    kinds = [kind for kind in METHODS.values() if vars(kind).get("published")]
-    spoken = {Row.of(kind, **o).label for kind in REGISTRY.values() for o in ({}, *kind.bench_options)}
-    asked = [figure for kind in kinds for _, figure, _, _ in Formatter().parse(kind.published.why) if figure]
+    columns = {"quality": found.quality, "points": found.quality, "speed": found.speed}
+    rows = {row.label for row in papers.measured_rows()}
+    texts = [
+        text for paper in papers.papers() for s in paper.sentences for text in (s.text, s.better, s.worse, s.equal)
+    ]
+    asked = [figure for text in texts for _, figure, _, _ in Formatter().parse(text) if figure]
     assert len(asked) > 10
-    for figure in asked:
+    own = {"points", "low", "high", "gain", "pairs", "texts", "cost"}
+    for figure in set(asked) - own:
         table, column, row = re.fullmatch(r"(\w+)\.(\w+)\[(.+)\]", figure).groups()
-        if table == "codec":
-            assert column == "times" and row == "first book of the known words, refined"
-        else:
-            assert column in columns[table] and row in spoken, figure
+        assert column in columns[table] and row in rows, figure
+    assert {s.row for paper in papers.papers() for s in paper.sentences} <= {row for row in papers.measured_rows()}, (
+        "a verdict on a row that is not measured"
+    )
 
 
-def test_a_sixth_method_brings_its_own_paper_and_goals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sixth_method_brings_its_own_paper_and_goals(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Toy(Baseline):
         name, title, paper = "toy", "A toy", "On Toys"
-        published = Paper("a shelf", Line("no toy", {"wer": 1.0}))
-        lines = (Line("a toy", {"wer": 2.0}),)
-        goals = (Goal("LM gain", "lm_gain", 1.5, True),)
 
     class Plain(Baseline):
         name, title, paper = "plain", "Plain", "Nowhere"
@@ -172,13 +235,21 @@ def test_a_sixth_method_brings_its_own_paper_and_goals(monkeypatch: pytest.Monke
     for kind in (Toy, Plain):
         for registry in (METHODS, REGISTRY):
             monkeypatch.setitem(registry, kind.name, kind)
+    for file in papers_data.FOLDER.glob("*.toml"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "toy.toml").write_text(
+        'setting = "a shelf"\nbaseline = { name = "no toy", wer = 1.0 }\n'
+        '[[rows]]\npaper = { name = "a toy", wer = 2.0 }\n'
+        '[[goals]]\nwhat = "LM gain"\nfigure = "lm_gain"\nat_least = 1.5\n'
+    )
+    monkeypatch.setattr(papers_data.paper, "__defaults__", (tmp_path,))
     more = [r for name in ("toy", "plain") for r in [*spoken(name, [1, 2, 3]), *timed(name, 2.0)]]
     found = summary.newest(everything() + more)
     sound = results.codec_table(found)
-    assert "*A toy*: On Toys (a shelf)" in papers.render(found, sound)
+    assert "*A toy*: On Toys (a shelf)" in papers_table.render(found, sound)
     assert "| `toy` | LM gain | ≥ 1.5 | 2 | met |" in goals.render(found, sound)
     assert "A toy (`toy`)" in results.small_table(found)
-    assert not [goal for row, goal in goals.wanted() if row.method is Plain], "the baseline's goals are its own"
+    assert not papers.paper("plain").goals and papers.paper("toy").rows == (Row.of(Toy),)
 
 
 def test_long_form_alignment_and_choices_have_their_tables() -> None:

@@ -27,8 +27,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """A table for people, then one JSON object as the last line."""
-    from ..measure import analyses, rows, speed
+    from ..measure import rows, speed
     from ..measure.records import Records
+    from ..report import papers
     from ..runtime import pick_device
 
     device = pick_device(args.device)
@@ -39,18 +40,18 @@ def run(args: argparse.Namespace) -> None:
     check_least(args, minutes=0, rounds=0)
     settings, _ = split(args.set)
     names, records = methods_of(args, settings), Records(None if args.shape else records_of(args))
-    others = rows.everything() if args.all else []
+    others = papers.measured_rows() if args.all else []
     wanted = list(dict.fromkeys([rows.Row.of(rows.BASELINE), *rows.chosen(names, settings), *others]))
     stack, prompt = _stack(args, device)
     wanted, skipped = rows.runnable(stack, wanted, bool(args.methods))
-    lasting = rows.runnable(stack, analyses.lasting())[0] if args.all else []
+    long = rows.runnable(stack, papers.long_rows())[0] if args.all else []
     bench = speed.Bench(stack, prompt, records, args.seconds, args.seed, args.runtime)
     minute = speed.Bench(stack, prompt, records, 60.0, args.seed, args.runtime)
     if args.plan:
-        print("\n".join([speed.plan(bench, wanted, args.rounds), speed.plan(minute, lasting, args.rounds or 1)]))
+        print("\n".join([speed.plan(bench, wanted, args.rounds), speed.plan(minute, long, args.rounds or 1)]))
         return
     bench.run(wanted, args.rounds, args.minutes, args.peer or args.all)
-    minute.run(lasting, args.rounds or 1, args.minutes)
+    minute.run(long, args.rounds or 1, args.minutes)
     report = {"conditions": dataclasses.asdict(bench.where) | {"setting": bench.setting}, "rows": _rows(bench)}
     if args.parts:
         report["operators"] = {row.label: _operators(bench, row) for row in wanted}

@@ -29,6 +29,7 @@ def run(args: argparse.Namespace) -> None:
     """A table for people, then one JSON object as the last line."""
     from ..measure import analyses, codec, quality, rows, summary, texts
     from ..measure.judges import missing
+    from ..report import papers
 
     check_least(args, processes=1, takes=1, limit=1, minutes=0)
     settings, sampling = split(args.set)
@@ -40,14 +41,14 @@ def run(args: argparse.Namespace) -> None:
     others = texts.natural(args.list, args.data, args.limit) if args.data else []
     others += texts.teacher(args.teacher, args.limit or len(cases)) if args.teacher else []
     setup = quality.Setup(args.stack, args.device, args.dtype, args.adapters, records, sampling, args.allow_stale)
-    wanted = rows.everything() if args.all and not args.methods else rows.chosen(names, settings)
+    wanted = papers.measured_rows() if args.all and not args.methods else rows.chosen(names, settings)
     evaluation = setup.build()
     wanted, skipped = rows.runnable(evaluation.stack, wanted, bool(args.methods))
     todo = quality.jobs(wanted, cases, others, args.takes, every=not args.all)
     if args.all:
         main, recordings = [row for row in wanted if row.main], [case for case in others if case.kind == "arctic"]
-        long = rows.runnable(evaluation.stack, analyses.lasting())[0]
-        todo += [*codec.jobs(evaluation.stack, recordings), *analyses.jobs(main, cases, long)]
+        long, endless = (rows.runnable(evaluation.stack, papers.long_rows(which))[0] for which in ("", "endless"))
+        todo += [*codec.jobs(evaluation.stack, recordings), *analyses.jobs(main, cases, long, endless)]
     if args.plan:
         print(quality.plan(evaluation, todo, args.processes))
         return

@@ -11,9 +11,8 @@ import pandas as pd
 from rapidfuzz.distance import Levenshtein
 
 from .. import engine, metrics
-from ..methods import METHODS
 from .quality import Evaluation, Job
-from .rows import BASELINE, Row
+from .rows import Row
 from .texts import ASSETS, Case, Voice
 
 ALIGNMENT, LONG = "alignment", "long"
@@ -23,19 +22,13 @@ LONG_SECONDS = 600.0  # of one run at most
 LONG_TEXT, MINUTES, VOICES = 500, 3, 2  # words; paragraphs that are said alone, voices that say all of them
 
 
-def jobs(rows: list[Row], cases: list[Case], lasting: list[Row]) -> list[Job]:
-    """Attention of ``rows`` on the first texts, then in one run each the first bundled paragraphs by the rows that are
-    for long speech, and all of them by those that are for speech of any length."""
+def jobs(rows: list[Row], cases: list[Case], long: list[Row], endless: list[Row]) -> list[Job]:
+    """Attention of ``rows`` on the first texts, then in one run each the first bundled paragraphs by the rows ``long``,
+    and all paragraphs by those that are for speech of any length (``endless``)."""
     said, whole = paragraphs([case.voice for case in cases])
     aligned = [Aligned(case, row) for case in cases[:ALIGNED_TEXTS] for row in rows]
-    endless = [Row.of(kind, **kind.endless) for kind in METHODS.values() if kind.endless]
-    minutes = [Lasting(case, row) for case in said[:MINUTES] for row in lasting]
-    return [*aligned, *minutes, *(Lasting(case, row) for case in whole for row in lasting if row in endless)]
-
-
-def lasting() -> list[Row]:
-    """The baseline, and the dials that their classes say are for long speech."""
-    return [Row.of(BASELINE), *(Row.of(kind, **dials) for kind in METHODS.values() for dials in kind.lasting)]
+    minutes = [Long(case, row) for case in said[:MINUTES] for row in long]
+    return [*aligned, *minutes, *(Long(case, row) for case in whole for row in endless)]
 
 
 def paragraphs(voices: list[Voice]) -> tuple[list[Case], list[Case]]:
@@ -63,7 +56,7 @@ class Aligned(Job):
         return {self.label: {name: float(getattr(found, name)) for name in SCORES}} if found else {}
 
 
-class Lasting(Job):
+class Long(Job):
     """A paragraph in one run, without splitting: does the last third hold what the first promised?"""
 
     kind, usual = LONG, 40.0

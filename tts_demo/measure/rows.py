@@ -1,4 +1,5 @@
-"""Which settings are measured: they follow from the classes of the methods. ``evaluate`` and ``bench`` share them."""
+"""Settings that are measured: a method with its options. ``evaluate`` and ``bench`` share them; which there are beside
+the defaults stands with the papers (``report/papers``)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 
 from ..config import UserError
 from ..engine import Stack
-from ..methods import METHODS, REGISTRY, find
+from ..methods import METHODS, find
 from ..methods.base import Method, Options
 
 BASELINE = next(iter(METHODS.values()))  # what the others are compared with stands first in the registry
@@ -49,12 +50,6 @@ class Row:
 def defaults() -> list[Row]:
     """The baseline and every method of a paper at its defaults."""
     return [row for row in map(Row.of, METHODS.values()) if row.main]
-
-
-def everything() -> list[Row]:
-    """The defaults, then all other dials that the classes name, then comparison models."""
-    dials = (Row.of(kind, **options) for kind in REGISTRY.values() for options in kind.bench_options)
-    return list(dict.fromkeys([*defaults(), *dials]))
 
 
 def chosen(names: Iterable[str], settings: dict[str, str]) -> list[Row]:

@@ -79,8 +79,8 @@ def frame(records: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def quality_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Row -> texts, runs, wer with its interval, over (WER above the baseline's on the same texts, with its interval),
-    times (the ratio of the two), sim_over, and the means of MEANS."""
+    """Row -> texts, runs, wer with its interval, over (WER above the baseline's on the same texts and seeds, with its
+    interval), times (the ratio of the two), sim_over, and the means of MEANS."""
     columns = [c for c in (*MEANS, "errors", "words") if c in runs]
     by_text = runs.astype(dict.fromkeys(columns, float)).groupby(["row", "text"], sort=False)[columns].mean()
     of = lambda label: by_text.loc[label] if label in by_text.index else by_text.iloc[:0].droplevel("row")
@@ -93,8 +93,10 @@ def quality_table(runs: pd.DataFrame) -> pd.DataFrame:
         if "errors" in columns:
             heard = texts.dropna(subset=["errors"])
             row |= _rate("wer", heard["errors"], heard["words"])
+            if over := paired(runs, label, Row.of(BASELINE).label):
+                row |= {"over": over.value / 100, "over_low": over.low / 100, "over_high": over.high / 100}
+                row["pairs"] = over.pairs
             if len(pairs := pairs.dropna(subset=["errors", "errors_base"])):
-                row |= _rate("over", pairs["errors"] - pairs["errors_base"], pairs["words"])
                 row |= _rate("times", pairs["errors"], pairs["errors_base"])
             if len(read := natural["errors"].dropna().index.intersection(heard.index)):
                 row["times_natural"] = heard.loc[read, "errors"].sum() / max(natural.loc[read, "errors"].sum(), 1e-9)
@@ -110,6 +112,54 @@ def on_shared_texts(results: Results, labels: Sequence[str]) -> pd.DataFrame:
     spoken = runs.groupby("text")["row"].nunique()
     table = quality_table(runs[runs["text"].isin(spoken.index[spoken == runs["row"].nunique()])])
     return table.loc[[label for label in labels if label in table.index]]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a row has more than another one, with its 95 % interval, on ``pairs`` of a text and a seed."""
+
+    value: float
+    low: float
+    high: float
+    pairs: int
+    texts: int
+
+
+def difference(results: Results, label: str, other: str) -> Difference | None:
+    """Word errors of a row over those of another one on the same texts and seeds, in points; None where they share
+    none. Texts are resampled, each with all its seeds: runs of one text are alike."""
+    runs = results.runs[results.runs["kind"] == quality.KIND]
+    return paired(runs, label, other)
+
+
+def paired(runs: pd.DataFrame, label: str, other: str) -> Difference | None:
+    if "errors" not in runs:
+        return None
+    keys, counts = ["text", "seed"], ["errors", "words"]
+    mine, its = (runs.loc[runs["row"] == name, keys + counts].dropna() for name in (label, other))
+    both = mine.merge(its.drop_duplicates(keys, keep="last"), on=keys, suffixes=("", "_other"))
+    if not len(both):
+        return None
+    more = both["errors"] - both["errors_other"]
+    by_text = pd.DataFrame({"more": more, "words": both["words"], "text": both["text"]}).groupby("text").sum()
+    low, high = bootstrap(by_text["more"].to_numpy(float), by_text["words"].to_numpy(float))
+    value = by_text["more"].sum() / max(by_text["words"].sum(), 1)
+    return Difference(100 * value, 100 * low, 100 * high, len(both), len(by_text))
+
+
+def gain_of(results: Results, row: Row) -> Difference | None:
+    """The language model's speed-up over the baseline beside it: the median of the rounds, and the 95 % interval of
+    their mean."""
+    runs = results.runs
+    if "lm_gain" not in runs or row.label not in results.speed.index:
+        return None
+    shortest = runs[(runs["kind"] == speed.KIND) & (runs["row"] == row.label)].dropna(subset=["lm_gain"])
+    seconds = shortest["text"].str.extract(r"^([\d.]+) s", expand=False).astype(float)
+    gains = shortest.loc[seconds == seconds.min(), "lm_gain"].to_numpy(float)
+    if not len(gains):
+        return None
+    low, high = bootstrap(gains, np.ones(len(gains)))
+    return Difference(float(np.median(gains)), low, high, len(gains), 1)
 
 
 def _rate(name: str, errors: pd.Series, words: pd.Series) -> dict[str, float]:

@@ -30,7 +30,6 @@ from ..lm.masks import prefix_mask
 from ..lm.model import LanguageModel
 from ..lm.prefix import Prefix
 from ..lm.sampling import Ending, History
-from .published import Goal, Line, Paper
 
 
 def dial(default: Any, label: str, help: str, *, min=None, max=None, step=None, choices=None, unit: str = "") -> Any:
@@ -237,13 +236,7 @@ class Method(abc.ABC):
     emits: ClassVar[str]  # what one step emits, in a few words
     picture: ClassVar[Picture | None] = None
     Options: ClassVar[type[Options]] = Options
-    lasting: ClassVar[tuple[dict[str, Any], ...]] = ()  # dials for speech of a minute and more in one run
-    endless: ClassVar[dict[str, Any] | None] = None  # those of them for speech of any length
-    published: ClassVar[Paper | None] = None  # the paper's main table, its rows in ``lines``
-    lines: ClassVar[tuple[Line, ...]] = ()
-    goals: ClassVar[tuple[Goal, ...]] = ()
     presets: ClassVar[tuple[dict[str, Any], ...]] = ()  # the page's three: saves most, balanced, closest to baseline
-    bench_options: ClassVar[tuple[dict[str, Any], ...]] = ({},)  # options of its rows in bench and evaluate
     neutral: ClassVar[dict[str, Any] | None] = None  # options under which it equals the baseline token for token
     needs_weights: ClassVar[tuple[str, ...]] = ()  # folders of the checkpoint without which it cannot run
     weights_hash: str = ""  # of its modules that are not in the stack's own checkpoint, but in a folder of adapters

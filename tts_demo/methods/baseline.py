@@ -10,7 +10,6 @@ from torch import Tensor
 
 from ..lm.sampling import History
 from .base import Method, Picture, Replay, Start, State, Step, first_pass, plain_replay, token_inputs
-from .published import Goal
 
 
 @dataclass(kw_only=True)
@@ -34,14 +33,6 @@ class Baseline(Method):
     emits = "1 token"
     picture = Picture("pppp ssssssssssss", "s")
     neutral = {}
-    goals = (
-        Goal("WER over natural recordings of the same texts, times", "times_natural", 1.5),
-        Goal("share of runs cut at a limit, %", "cut", 0, scale=100),
-        Goal("similarity to the prompt", "sim", 0.80, True),
-        Goal("LM-RTF", "lm_rtf", 0.12),
-        Goal("RTF", "rtf", 0.5),
-        Goal("time to first audio, s", "ttfa", 0.6),
-    )
 
     def begin(self, start: Start) -> BaselineState:
         decoder = self.decoder

@@ -34,7 +34,6 @@ from ..lm.sampling import special_ids
 from ..lm.text_position import ALIGNMENT_LAYERS, TextPosition, prefix_shifts
 from .base import Options, Picture, Replay, Start, Step, dial, first_pass, token_inputs
 from .baseline import Baseline, BaselineState
-from .published import Goal, Line, Paper
 
 WINDOWS = (30, 200)  # shortest and longest
 GROUPS = (0, 5, 10, 15)
@@ -186,34 +185,6 @@ class Compressed(Baseline):
     Options = CompressedOptions
     neutral = {"window": 0}
     needs_weights = (FULL_TEXT,)  # a window on the text needs the other adapter as well
-    bench_options = tuple(
-        {"window": window, "group": group}
-        for window, group in ((50, 0), (50, 5), (50, 10), (50, 15), (30, 10), (120, 10))
-    ) + ({"window": 100, "group": 0, "text": 30},)
-    endless = bench_options[-1]
-    lasting = ({}, endless)
-    published = Paper(
-        "VALL-E on EnCodec at 50 frames a second, LibriSpeech; no window in the refiner",
-        Line("VALL-E", {"wer": 5.23, "sim": 0.5664}),
-    )
-    lines = tuple(
-        Line(name, {"wer": wer, "sim": sim}, {"window": window, "group": group})
-        for name, window, group, wer, sim in (
-            ("window 50, G 10", 50, 10, 2.87, 0.5776),
-            ("window 50 alone", 50, 0, 4.07, 0.5742),
-            ("window 50, G 5", 50, 5, 3.30, 0.5798),
-            ("window 50, G 15", 50, 15, 3.84, 0.5662),
-            ("window 30, G 10", 30, 10, 2.95, 0.5741),
-            ("window 120, G 10", 120, 10, 4.66, 0.5727),
-        )
-    )
-    goals = (
-        Goal("KV of 20 s over the baseline's", "kv_20s_share", 0.35),
-        Goal("growth of KV over the baseline's", "kv_growth", 0.12),
-        Goal("WER over the baseline's, points", "over", 0, scale=100),
-        Goal("LM gain", "lm_gain", 1, True),
-        Goal("attention's monotonicity over the baseline's", "monotonicity_over", 0, True),
-    )
 
     def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:
         super().__init__(lm, modules)

@@ -46,9 +46,6 @@ class CompressedChunks(Dcar):
     neutral = {"chunk_range": "1", "window": 0}
     needs_weights = ("dcar-heads", FULL_TEXT)
     combines = (Dcar.name, Compressed.name)
-    bench_options = ({},)
-    published, lines, goals = None, (), ()
-    lasting = ({},)
 
     def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:
         super().__init__(lm, modules)

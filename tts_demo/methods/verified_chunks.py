@@ -50,8 +50,6 @@ class VerifiedChunks(SSD):
     Options = VerifiedChunksOptions
     needs_weights = ("dcar-heads",)
     combines = (Dcar.name, SSD.name)
-    bench_options = ({"tolerance": 0.0}, {})
-    published, lines, goals = None, (), ()
 
     def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:
         super().__init__(lm, modules)

@@ -1,31 +1,18 @@
-"""The goals that methods name for themselves, and those of the codec, judged by the measured figures alone."""
+"""Our goals for methods and codec (``papers/data.py``), judged by the measured figures alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pandas as pd
 
 from ..measure.analyses import alignment
 from ..measure.rows import BASELINE, Row
-from ..measure.summary import Results, on_shared_texts
-from ..methods import METHODS
-from ..methods.published import Goal
+from ..measure.summary import Results, difference
 from .markdown import plain
+from .papers import Goal, papers
 
-CODEC_GOALS = {
-    "8 books": (
-        Goal("STOI", "stoi", 0.94, True),
-        Goal("PESQ wide band", "pesq", 2.6, True),
-        Goal("DistilMOS", "distilmos", 3.8, True),
-        Goal("WER over the recordings', times", "times", 1.05),
-        Goal("SIM to the recording", "sim", 0.95, True),
-    ),
-    "first book, refined": (
-        Goal("DistilMOS", "distilmos", 3.7, True),
-        Goal("WER over the recordings', times", "times", 1.3),
-    ),
-}
+ENDS = (("", "value"), ("_low", "low"), ("_high", "high"))
 
 
 def figures(results: Results, row: Row) -> dict[str, float]:
@@ -39,35 +26,36 @@ def figures(results: Results, row: Row) -> dict[str, float]:
     return {name: value for table in tables for name, value in table.loc[row.label].dropna().items()}
 
 
-def against(results: Results, row: Row, other: Row, goal: Goal) -> dict[str, float]:
-    """The goal's figure set against that of another row: errors on the texts that both spoke, gains as their ratio."""
-    both = on_shared_texts(results, [row.label, other.label])
-    mine, its = (figures(results, each).get(goal.figure) for each in (row, other))
-    if goal.figure != "over":
-        return {goal.figure: mine / its} if mine and its else {}
-    return {"over": both["wer"].iloc[0] - both["wer"].iloc[1]} if len(both) == 2 else {}
-
-
-def wanted() -> Iterator[tuple[Row, Goal]]:
-    """Every method's own goals (a class does not inherit another's)."""
-    for kind in METHODS.values():
-        for goal in vars(kind).get("goals", ()):
-            yield Row.of(kind, **goal.options), goal
+def against(results: Results, row: Row, other: Row, figure: str) -> dict[str, float]:
+    """A figure set against that of another row: errors on the texts and seeds of both, gains as their ratio."""
+    if figure == "over":
+        found = difference(results, row.label, other.label)
+        return {f"over{end}": getattr(found, name) / 100 for end, name in ENDS} if found else {}
+    mine, its = (figures(results, each).get(figure) for each in (row, other))
+    return {figure: mine / its} if mine and its else {}
 
 
 def render(results: Results, codec: pd.DataFrame) -> str:
-    lines = []
-    for row, goal in wanted():
-        other = Row.of(row.method, **goal.against) if goal.against else None
-        lines.append(_line(row.label, goal, against(results, row, other, goal) if other else figures(results, row)))
-    for name, goals in CODEC_GOALS.items():
-        lines += [_line(f"codec, {name}", goal, codec.loc[name]) for goal in goals if name in codec.index]
-    return plain(["row", "goal", "wanted", "measured", ""], lines)
+    lines = [_line(goal, _found(results, goal, codec)) for paper in papers() for goal in paper.goals]
+    return plain(["row", "goal", "wanted", "measured", ""], [line for line in lines if line])
 
 
-def _line(label: str, goal: Goal, found: Mapping[str, float]) -> list[str]:
-    wanted, value = f"{'≥' if goal.higher else '≤'} {goal.bound:g}", found.get(goal.figure, float("nan")) * goal.scale
+def _found(results: Results, goal: Goal, codec: pd.DataFrame) -> Mapping[str, float]:
+    if goal.row is None:
+        name = goal.label.removeprefix("codec, ")
+        return codec.loc[name] if name in codec.index else {}
+    return against(results, goal.row, goal.against, goal.figure) if goal.against else figures(results, goal.row)
+
+
+def _line(goal: Goal, found: Mapping[str, float]) -> list[str]:
+    """Met or missed; where the figure has a 95 % interval, only if the bound lies outside it."""
+    wanted, scale = f"{'≥' if goal.higher else '≤'} {goal.bound:g}", goal.scale
+    value, low, high = (found.get(f"{goal.figure}{end}", float("nan")) * scale for end in ("", "_low", "_high"))
     if value != value:
-        return [f"`{label}`", goal.what, wanted, "", "not measured"]
-    met = value >= goal.bound if goal.higher else value <= goal.bound
-    return [f"`{label}`", goal.what, wanted, f"{value:.3g}", "met" if met else "**missed**"]
+        return [f"`{goal.label}`", goal.what, wanted, "", "not measured"]
+    if low != low:
+        low = high = value
+    sure = (low >= goal.bound, high < goal.bound) if goal.higher else (high <= goal.bound, low > goal.bound)
+    verdict = "met" if sure[0] else "**missed**" if sure[1] else "open"
+    measured = f"{value:.3g}" if low == high else f"{value:.3g} ({low:.3g} to {high:.3g})"
+    return [f"`{goal.label}`", goal.what, wanted, measured, verdict]

@@ -16,8 +16,9 @@ from ..measure.records import RECORDS, ROOT, Records
 from ..measure.rows import BASELINE, Row, defaults
 from ..measure.summary import WITHIN, Results, changed, choices, fastest_within, newest, speed_table, trade_off
 from ..methods import METHODS
-from . import goals, papers, plot
+from . import goals, plot
 from .markdown import Column, plain, table
+from .papers.table import render as papers_tables
 
 README, RESULTS = ROOT / "README.md", ROOT / "checkpoints" / "nano" / "RESULTS.md"
 PLOT = "assets/quality-speed.svg"
@@ -159,7 +160,7 @@ def render(results: Results, before: str = "") -> str:
         "Methods together": _together(results),
         "Codec": table("", CODEC, codec_rows.iterrows()) if len(codec_rows) else "",
         "The papers' tables": "Models, data, judges and machines differ: compare what a method changes, not the "
-        "figures themselves.\n\n" + papers.render(results, codec_rows),
+        "figures themselves.\n\n" + papers_tables(results, codec_rows),
         "Chunks and drafts": _choices(results),
         "Where the models look": _alignment(results),
         "A minute and more in one run": _long(results),

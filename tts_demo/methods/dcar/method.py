@@ -17,7 +17,6 @@ from ...lm.cache import KVCache
 from ...lm.graphs import BufferPool, SharedGraphs
 from ...lm.sampling import race
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
-from ..published import Goal, Line, Paper
 from .heads import Heads, HeadsRunner
 from .policy import Policy, PolicyRunner
 from .ranges import LONGEST, ChunkRange
@@ -68,41 +67,6 @@ class Dcar(Method):
     Options = DcarOptions
     neutral = {"chunk_range": "1"}
     needs_weights = ("dcar-heads",)  # a learned range needs dcar-policy as well
-    bench_options = tuple(
-        {"chunk_range": word} for word in ("2,3,4", "2,3", "3,4", "2,3,4,5", "free", "2", "3", "4", "random:2,3,4")
-    )
-
-    published = Paper(
-        "HuBERT tokens at 50 a second",
-        Line("FAR", {"gain": 1.0, "step": 1.0, "wer": 9.99, "sim": 0.885}),
-        "A step takes {speed.ms_per_step[dcar chunk_range=2,3,4]:.2f} ms, one of the baseline "
-        "{speed.ms_per_step[baseline]:.2f} ms: here a pass over 4 tokens takes {speed.pass_of_4[baseline]:.2f} times a "
-        "pass over one. The paper's baseline errs in 10 % of words, its chunks in 3; ours makes "
-        "{quality.times_natural[baseline]:.1f} times the errors of natural recordings, and those recordings through "
-        "the first book and the refiner {codec.times[first book of the known words, refined]:.1f} times. The policy "
-        "was rewarded for phonemes, and paid a price for steps, which the paper has not; on the texts that all these "
-        "rows spoke it adds {shared.over[dcar chunk_range=2,3,4]:+.1f} points to the baseline's errors, sizes drawn at "
-        "random {shared.over[dcar chunk_range=random:2,3,4]:+.1f}, a fixed 4 "
-        "{shared.over[dcar chunk_range=4]:+.1f}: its choice is worth nothing here.",
-    )
-    lines = tuple(
-        Line(name, figures, {"chunk_range": word})
-        for name, word, figures in (
-            ("[2,3,4]", "2,3,4", {"gain": 2.61, "step": 3.08, "wer": 2.77, "sim": 0.885}),
-            ("fixed 2", "2", {"gain": 1.89, "step": 2.0, "wer": 3.04, "sim": 0.886}),
-            ("fixed 3", "3", {"gain": 2.83, "step": 3.0, "wer": 2.99, "sim": 0.885}),
-            ("fixed 4", "4", {"gain": 3.60, "step": 4.0, "wer": 3.09, "sim": 0.885}),
-            ("[2,3]", "2,3", {"gain": 2.39, "step": 2.78, "wer": 2.82, "sim": 0.885}),
-            ("[3,4]", "3,4", {"wer": 2.84}),
-            ("[2,3,4,5]", "2,3,4,5", {"wer": 3.04}),
-            ("free", "free", {"wer": 3.30}),
-        )
-    )
-    goals = (
-        Goal("LM gain", "lm_gain", 2.4, True),
-        Goal("WER over the baseline's, points", "over", 0, scale=100),
-        Goal("WER over that of random sizes, points", "over", 0, scale=100, against={"chunk_range": "random:2,3,4"}),
-    )
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:

@@ -13,7 +13,6 @@ from ...lm.graphs import BufferPool, SharedGraphs
 from ...lm.model import LanguageModel
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial
 from ..baseline import Baseline, BaselineState
-from ..published import Goal, Line, Paper
 from .delay import DelayAdapter, DelayState, DelayStrategy
 from .hierarchical import HierarchicalAdapter, HierarchicalState, HierarchicalStrategy
 
@@ -62,30 +61,6 @@ class QTTS(Method):
     Options = QTTSOptions
     neutral = {"strategy": "single"}
     needs_weights = (DELAY,)  # of the default strategy; ``check`` asks for the other's
-    bench_options = (
-        {"strategy": "single"},
-        {"strategy": "delay"},
-        {"strategy": "delay", "delay": 2},
-        {"strategy": "delay", "codebooks": 4},
-        {"strategy": "delay", "codebooks": 2},
-        {"strategy": "hierarchical"},
-        {"strategy": "hierarchical", "codebooks": 4},
-        {"strategy": "hierarchical", "codebooks": 2},
-    )
-
-    published = Paper(
-        "8 codebooks at 25 frames a second, H20, input of 64; the paper times its two strategies against each other",
-        Line("one codebook", {}),
-    )
-    lines = (
-        Line("delay multihead, 120M", {"first": 4.0, "frame": 5.0}),
-        Line("hierarchical, 200M", {"first": 7.0, "frame": 6.0}, {"strategy": "hierarchical"}),
-    )
-    goals = (
-        Goal("WER over the baseline's, points", "over", 3, scale=100),
-        Goal("WER over the baseline's, points", "over", 3, options={"strategy": "hierarchical"}, scale=100),
-        Goal("LM gain over hierarchical's, times", "lm_gain", 1.4, True, against={"strategy": "hierarchical"}),
-    )
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:

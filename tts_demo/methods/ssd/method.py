@@ -25,7 +25,6 @@ from ...lm.linear import Projection
 from ...lm.model import LanguageModel
 from ...lm.sampling import Distribution
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
-from ..published import Goal, Line, Paper
 from .draft import Draft, draft_decoder, feature_projection, preceding
 from .length import LONGEST, DraftLength
 from .verify import Verifier
@@ -91,40 +90,6 @@ class SSD(Method):
     Options = SSDOptions
     neutral = {"tolerance": 0.0}
     needs_weights = ("ssd-draft",)
-    bench_options = (
-        *({"tolerance": t, "draft_length": "3"} for t in (0.0, 0.1, 0.2, 0.3, 0.4)),
-        {"tolerance": 0.0, "draft_length": "auto"},
-        {"tolerance": 0.4, "draft_length": "auto"},
-    )
-
-    published = Paper(
-        "CosyVoice2 at 25 tokens a second, A100, draft of 3; its draft has a third of the blocks and follows the text "
-        "by itself, ours a sixth and follows the base model's hidden states, so that alone it says nothing",
-        Line("CosyVoice2", {"rtf": 0.504, "wer": 3.67, "sim": 0.62}),
-        "A round takes {speed.ms_per_step[ssd tolerance=0.1 draft_length=3]:.2f} ms for "
-        "{speed.frames_per_step[ssd tolerance=0.1 draft_length=3]:.2f} tokens, a step of the baseline "
-        "{speed.ms_per_step[baseline]:.2f} ms: here checking 4 tokens takes {speed.pass_of_4[baseline]:.2f} times a "
-        "pass over one, after 3 of the draft's. At tolerance 0, where the law is the baseline's own, "
-        "{points.over[ssd tolerance=0.0 draft_length=3]:+.1f} points "
-        "({points.over_low[ssd tolerance=0.0 draft_length=3]:+.1f} to "
-        "{points.over_high[ssd tolerance=0.0 draft_length=3]:+.1f}): the change is no larger than chance.",
-    )
-    lines = tuple(
-        Line(f"tolerance {tolerance:g}", figures, {"tolerance": tolerance})
-        for tolerance, figures in (
-            (0.1, {"rtf": 0.444, "wer": 5.71}),
-            (0.0, {"rtf": 0.509, "wer": 6.34}),
-            (0.2, {"rtf": 0.408, "wer": 6.08}),
-            (0.3, {"rtf": 0.386, "wer": 6.29}),
-            (0.4, {"rtf": 0.360, "wer": 5.70, "sim": 0.63}),
-        )
-    )
-    goals = (
-        Goal("LM gain", "lm_gain", 1.15, True, {"tolerance": 0.0, "draft_length": "auto"}),
-        Goal("LM gain", "lm_gain", 1.4, True, {"tolerance": 0.4}),
-        Goal("WER over the baseline's, points", "over", 2, options={"tolerance": 0.4}, scale=100),
-        Goal("WER over the baseline's, points", "over", 2, scale=100),
-    )
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:

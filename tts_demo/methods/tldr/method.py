@@ -18,7 +18,6 @@ from ...lm.model import LanguageModel
 from ...lm.prefix import Prefix
 from ...lm.sampling import History
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay
-from ..published import Goal, Line, Paper
 from .local import PatchDecoder, PatchEncoder
 from .modules import LARGEST, TLDRAdapter, TLDRConfig, patch_position
 
@@ -74,33 +73,6 @@ class TLDR(Method):
     presets = ({"patch_size": 8}, {"patch_size": 4}, {"patch_size": 2})
     Options = TLDROptions
     needs_weights = ("tldr",)
-    bench_options = (
-        *({"patch_size": size} for size in (2, 4, 6, 8)),
-        *({"patch_size": 8, "confidence": sure} for sure in (0.2, 0.4, 0.6)),
-    )
-    published = Paper(
-        "CosyVoice3 0.5B at 25 tokens a second, A100, SeedTTS-EN; the published text lost the two larger patch sizes, "
-        "which are read as 6 and 8",
-        Line("CosyVoice3", {"rtf": 0.605, "wer": 2.02, "sim": 0.691, "kv": 1.0}),
-        "Over the baseline on the same texts {points.over[tldr patch_size=2]:+.1f} points in patches of 2, "
-        "{points.over[tldr patch_size=6]:+.1f} of 6, {points.over[tldr patch_size=8]:+.1f} of 8. The comparison "
-        "models learnt patches of 4 from nothing in 900 steps each and are not shipped. The whole method errs in "
-        "{shared.wer[tldr-short patch_size=4]:.0f} % of words then ({shared.wer_low[tldr-short patch_size=4]:.0f} to "
-        "{shared.wer_high[tldr-short patch_size=4]:.0f}), so that no part left out is told apart from chance, unlike "
-        "in the paper.",
-    )
-    lines = (
-        Line("patch 4", {"rtf": 0.336, "wer": 2.03, "sim": 0.684, "kv": 0.26}),
-        Line("larger", {"rtf": 0.278, "wer": 2.10, "sim": 0.686}, {"patch_size": 6}),
-        Line("largest", {"rtf": 0.248, "wer": 2.49, "sim": 0.688}, {"patch_size": 8}),
-    )
-    goals = (
-        Goal("LM gain", "lm_gain", 1.8, True),
-        Goal("LM gain", "lm_gain", 2.4, True, {"patch_size": 8}),
-        Goal("the big model's KV of 12 s over the baseline's", "kv_big_12s_share", 0.26),
-        Goal("WER over the baseline's, points", "over", 1, scale=100),
-        Goal("similarity over the baseline's", "sim_over", -0.01, True),
-    )
     ablate: ClassVar[str] = "none"
 
     @classmethod
@@ -210,8 +182,6 @@ class Ablation(TLDR):
     trained more briefly than the method, so ``Short`` is what the others are compared with."""
 
     variant_of = TLDR.name
-    bench_options = ({"patch_size": 4},)
-    published, lines, goals = None, (), ()
 
     def __init_subclass__(cls) -> None:
         cls.needs_weights = (cls.name,)
@@ -219,24 +189,19 @@ class Ablation(TLDR):
 
 class Short(Ablation):
     name, title = "tldr-short", "TLDR, trained as briefly as its comparison models"
-    lines = (Line("patch 4, trained as briefly as the next four", {}),)
 
 
 class WithoutLora(Ablation):
     name, title, ablate = "tldr-no-lora", "TLDR without LoRA", "no-lora"
-    lines = (Line("no LoRA", {"wer": 7.66}),)
 
 
 class WithoutSpeaker(Ablation):
     name, title, ablate = "tldr-no-speaker", "TLDR without the speaker", "no-speaker"
-    lines = (Line("no speaker", {"wer": 1.77, "sim": 0.580}),)
 
 
 class MeanPooled(Ablation):
     name, title, ablate = "tldr-mean-pool", "TLDR with mean-pooled patches", "mean-pool"
-    lines = (Line("mean pool", {"wer": 2.66}),)
 
 
 class Parallel(Ablation):
     name, title, ablate = "tldr-parallel", "TLDR, tokens of a patch at once", "parallel"
-    lines = (Line("extractor not autoregressive", {"wer": 3.79, "sim": 0.573}),)

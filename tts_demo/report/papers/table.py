@@ -1,0 +1,95 @@
+"""Each paper's own main table beside our figures: theirs are data (``data.py``), ours come from the records; the
+sentence under a table is worked out from the two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from ...config import FRAME_RATE
+from ...measure.rows import BASELINE, Row
+from ...measure.summary import Results, on_shared_texts
+from ...methods import REGISTRY
+from ..markdown import plain
+from .data import Paper, papers
+from .sentences import sentences
+
+NEAR = 0.15  # speed-ups within this share of each other agree
+FIGURES = {  # key -> head of its columns, column of the summary, scale
+    "rtf": ("RTF (ours: LM-RTF)", "lm_rtf", 1),
+    "gain": ("speed-up", "lm_gain", 1),
+    "step": ("tokens a step", "frames_per_step", 1),
+    "kv": ("the big model's KV of 12 s over the baseline's", "kv_big_12s_share", 1),
+    "first": ("first frame, ms", "first_frame_ms", 1),
+    "frame": ("ms a frame", "lm_rtf", 1000 / FRAME_RATE),
+    "wer": ("WER %", "wer", 100),
+    "sim": ("SIM", "sim", 1),
+}
+
+
+def ours(quality: pd.DataFrame, speed: pd.DataFrame, row: Row) -> dict[str, float]:
+    """Those of FIGURES that were measured of a row."""
+    found = {}
+    for key, (_, column, scale) in FIGURES.items():
+        for table in (quality, speed):
+            value = table[column].get(row.label) if column in table else None
+            if value is not None and not pd.isna(value):
+                found[key] = scale * float(value)
+                break
+    return found
+
+
+def render(results: Results, codec: pd.DataFrame) -> str:
+    parts = []
+    for paper in papers():
+        if paper.baseline is not None:
+            together = shared(results, paper)
+            said = " ".join(filter(None, [_against_theirs(paper, results), *sentences(paper, results, codec)]))
+            parts += filter(None, [*_table(paper, results, together), said])
+    return "\n\n".join(parts)
+
+
+def shared(results: Results, paper: Paper) -> pd.DataFrame:
+    """The baseline and every row of the paper's method and its comparison models on the texts that all of them
+    spoke."""
+    names = {kind.name for kind in REGISTRY.values() if paper.method.name in (kind.name, kind.variant_of)}
+    mine = [label for label in results.quality.index if label.split()[0] in names]
+    return on_shared_texts(results, [Row.of(BASELINE).label, *mine])
+
+
+def _table(paper: Paper, results: Results, together: pd.DataFrame) -> list[str]:
+    """Title and table."""
+    lines, method = [paper.baseline, *paper.lines], paper.method
+    keys = [key for key in FIGURES if any(key in line.figures for line in lines)]
+    heads = ["paper", "ours", *(f"{FIGURES[key][0]}: {whose}" for key in keys for whose in ("paper", "ours"))]
+    rows = []
+    for line in lines:
+        sides = (line.figures, ours(together, results.speed, line.row))
+        rows.append([line.name, f"`{line.row.label}`", *(side.get(key) for key in keys for side in sides)])
+    title = f"*{method.title}*: {method.paper} ({paper.setting}); ours on {together['texts'].max()} texts of all rows"
+    return [title, plain(heads, rows)]
+
+
+def _against_theirs(paper: Paper, results: Results) -> str:
+    first = paper.lines[0] if paper.lines else None
+    return sentence(paper.baseline.figures, first.figures, results, first.row) if first else ""
+
+
+def sentence(base: Mapping[str, float], theirs: Mapping[str, float], results: Results, row: Row) -> str:
+    """What the method at its defaults changes against the baseline, in the paper and here, and whether they agree."""
+    parts, mine = [], ours(results.quality, results.speed, row)
+    gain = theirs.get("gain") or (base["rtf"] / theirs["rtf"] if {"rtf"} <= base.keys() & theirs.keys() else None)
+    if gain and "gain" in mine:
+        apart = mine["gain"] / gain - 1
+        verdict = "agrees" if abs(apart) <= NEAR else f"is {abs(apart):.0%} {'higher' if apart > 0 else 'lower'}"
+        parts.append(f"speed-up {gain:.2f} in the paper, {mine['gain']:.2f} here, which {verdict}")
+    if "wer" in theirs and "wer" in base and row.label in results.quality.index:
+        found, change = results.quality.loc[row.label], theirs["wer"] - base["wer"]
+        low, high = 100 * found["over_low"], 100 * found["over_high"]
+        verdict = "is higher" if low > change else "is lower" if high < change else "cannot be told apart from it"
+        parts.append(
+            f"WER changes by {change:+.2f} points in the paper, by {100 * found['over']:+.2f} here "
+            f"({low:+.1f} to {high:+.1f}), which {verdict}"
+        )
+    return f"`{row.label}` against the baseline: {'; '.join(parts)}." if parts else ""
