@@ -110,7 +110,7 @@ def test_two_voices_are_noticed_and_one_is_not() -> None:
 @pytest.mark.skipif(not checkpoints.available(checkpoints.resolve("nano"), "speaker"), reason="no bundled weights")
 def test_the_bundled_encoder_tells_the_bundled_voices_apart() -> None:
     from tts_demo.stacks import load_stack
-    from tts_demo.ui.page.voices import embedding
+    from tts_demo.ui.voices import embedding
 
     embed = embedding(load_stack("nano", "cpu"), SAMPLE_RATE)
     cut = lambda number: spoken(number)[: int(4.5 * SAMPLE_RATE)]

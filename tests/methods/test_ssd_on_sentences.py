@@ -10,7 +10,7 @@ from tts_demo import audio, checkpoints
 from tts_demo.config import Sampling
 from tts_demo.lm.sampling import Distribution
 from tts_demo.stacks import load_stack
-from tts_demo.ui.page import voices
+from tts_demo.ui import voices
 
 pytestmark = pytest.mark.skipif(
     not checkpoints.available(checkpoints.resolve("nano"), "ssd-draft"), reason="no bundled weights"

@@ -19,9 +19,8 @@ from test_runs_and_api import form, page, status, visitor
 from toy import ToyStack, free_port, served, voice_file
 
 from tts_demo.config import UserError
-from tts_demo.ui import service
+from tts_demo.ui import service, voices
 from tts_demo.ui.faults import Uploads, check_address
-from tts_demo.ui.page import voices
 
 ROOT = Path(__file__).parents[2]
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -144,8 +143,8 @@ def test_a_run_that_the_machine_refuses_is_told_and_logged(tmp_path, monkeypatch
 
 
 def test_endpoints_turn_both_kinds_of_error_into_a_sentence(caplog):
-    with pytest.raises(gr.Error, match="cannot keep the file"), service.told():
+    with pytest.raises(gr.Error, match="cannot keep the file"), service.gradio_errors():
         raise PermissionError(errno.EACCES, "Permission denied")
     assert "Permission denied" in caplog.text
-    with pytest.raises(gr.Error, match="no text"), service.told():
+    with pytest.raises(gr.Error, match="no text"), service.gradio_errors():
         raise UserError("There is no text.")

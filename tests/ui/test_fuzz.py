@@ -15,6 +15,7 @@ import gradio as gr
 import numpy as np
 import pytest
 import soundfile
+from gradio.utils import get_upload_folder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from toy import ToyStack, speech, tone
@@ -25,9 +26,9 @@ from tts_demo.config import UserError
 from tts_demo.methods import METHODS
 from tts_demo.ui import build_app
 from tts_demo.ui import speech as speech_api
+from tts_demo.ui import voices as known
 from tts_demo.ui.api import Endpoints
-from tts_demo.ui.page import voices as known
-from tts_demo.ui.service import Limits
+from tts_demo.ui.limits import Limits
 
 CASES = int(os.environ.get("TTS_DEMO_FUZZ_CASES", "60"))
 
@@ -77,7 +78,12 @@ keys = st.sampled_from(
 def ends():
     app = build_app(ToyStack(), Limits(max_seconds=1))
     found = SimpleNamespace(
-        act=app.tts.act, call=Endpoints(app.tts.act).synthesize, gate=app.tts.gate, spoken=0, refused=0, memory=[]
+        runner=app.tts.runner,
+        call=Endpoints(app.tts.runner).synthesize,
+        gate=app.tts.gate,
+        spoken=0,
+        refused=0,
+        memory=[],
     )
     yield found
     assert not found.memory or found.spoken and found.refused
@@ -90,6 +96,12 @@ def ends():
             f"{last:.0f} MB at the end"
         )
         assert last < 1.1 * settled
+
+
+def upload(name):
+    """Where a visitor's file of this name would lie."""
+    Path(get_upload_folder()).mkdir(parents=True, exist_ok=True)
+    return Path(get_upload_folder()) / name
 
 
 def megabytes():
@@ -108,14 +120,15 @@ def megabytes():
     seconds=mostly(0.4, st.just(0.2), st.floats(), junk),
 )
 def test_any_request_ends_in_speech_or_a_sentence(
-    ends, tmp_path_factory, text, voice, consent, method, options, seed, temperature, seconds
+    ends, text, voice, consent, method, options, seed, temperature, seconds
 ):
-    path = tmp_path_factory.getbasetemp() / "fuzz.wav"
+    path = upload("fuzz.wav")
     path.write_bytes(voice)
+    voice = {"path": str(path)}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            speech, record = ends.call(text, str(path), consent, method, options, "", seed, temperature, seconds)
+            speech, record = ends.call(text, voice, consent, method, options, "", seed, temperature, seconds)
         assert (
             consent is True
             and record["method"] == (method or "baseline")
@@ -151,14 +164,14 @@ ORDER = {"model": "toy", "voice": known.examples()[0].name, "input": "Hello ther
 @given(fields=bodies | st.lists(junk) | junk, good=st.booleans())
 def test_any_order_of_openais_is_taken_or_refused_with_its_field(ends, fields, good):
     try:
-        order = speech_api.Order.of(ORDER | fields if good and isinstance(fields, dict) else fields, ends.act)
+        order = speech_api.Order.of(ORDER | fields if good and isinstance(fields, dict) else fields, ends.runner)
         assert order.asked.text and order.voice and order.form in speech_api.TYPES
     except UserError as error:
         assert speech_api.refusal(error).status_code in (400, 404) and len(str(error)) < 400
 
 
-def test_it_still_answers_afterwards(ends, tmp_path):
-    path = tmp_path / "good.wav"
+def test_it_still_answers_afterwards(ends):
+    path = upload("good.wav")
     path.write_bytes(GOOD)
-    speech, record = ends.call("Hello there.", str(path), True, "baseline", {}, "", 1, 0.7, 0.4)
+    speech, record = ends.call("Hello there.", {"path": str(path)}, True, "baseline", {}, "", 1, 0.7, 0.4)
     assert record["text"] == "Hello there." and soundfile.info(speech).duration > 0

@@ -22,7 +22,7 @@ from toy import ToyStack, served, speech, voice_file
 from tts_demo import audio
 from tts_demo.methods.baseline import Baseline
 from tts_demo.text.spelling import normalise
-from tts_demo.ui.page import voices
+from tts_demo.ui import voices
 
 VOICE = voices.examples()[0].name
 README = Path(__file__).parents[2] / "tts_demo" / "ui" / "README.md"

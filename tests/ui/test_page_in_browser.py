@@ -16,8 +16,8 @@ from toy import ToyStack, served, voice_file
 from tts_demo.config import UserError
 from tts_demo.methods import METHODS
 from tts_demo.stacks import load_stack
-from tts_demo.ui.page import voices
-from tts_demo.ui.run.ears import Ears
+from tts_demo.ui import voices
+from tts_demo.ui.run.transcriber import Transcriber
 
 pytestmark = needs_chromium
 
@@ -35,7 +35,7 @@ def stack():
 def address(stack, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:  # a page that ships no voices and no runs: every test brings its own
         patch.setattr(voices, "ASSETS", tmp_path_factory.mktemp("assets"))
-        patch.setattr(Ears, "there", False)  # no recogniser beside the runs
+        patch.setattr(Transcriber, "available", False)  # no recogniser beside the runs
         with served(stack, max_seconds=30) as (url, _):
             yield url
 

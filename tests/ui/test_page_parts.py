@@ -20,9 +20,12 @@ from tts_demo import audio
 from tts_demo.config import UserError
 from tts_demo.methods import METHODS
 from tts_demo.methods.base import Options, dial
-from tts_demo.ui.page import controls, voices
+from tts_demo.ui import voices
+from tts_demo.ui.limits import Limits
+from tts_demo.ui.line import Gate
+from tts_demo.ui.page import controls
 from tts_demo.ui.run import blind, plots, rounds, session, words
-from tts_demo.ui.service import Gate, Handle, Limits, health
+from tts_demo.ui.service import Handle, health
 
 
 def make_lane(method: str = "tldr", frames: int = 50, size: int = 4, attention: bool = True, **rest) -> session.Lane:

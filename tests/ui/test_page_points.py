@@ -14,8 +14,9 @@ from pages import arrived, browser, choose, lanes, needs_chromium, newcomer, ope
 from toy import ToyStack, served, voice_file
 
 from tts_demo.methods import METHODS
-from tts_demo.ui.page import handlers, voices
-from tts_demo.ui.run.ears import Ears
+from tts_demo.ui import voices
+from tts_demo.ui.page import handlers
+from tts_demo.ui.run.transcriber import Transcriber
 
 pytestmark = needs_chromium
 SCREENS = [(w, h, scheme) for w, h in ((1440, 900), (1024, 768), (390, 844)) for scheme in ("light", "dark")]
@@ -45,8 +46,8 @@ def address():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(handlers, "QUICK", 1e9)  # maps grow, however slow this machine is
         patch.setattr(handlers, "MOST", 2)
-        patch.setattr(Ears, "there", True)
-        patch.setattr(Ears, "transcribe", lambda self, voice: HEARD)
+        patch.setattr(Transcriber, "available", True)
+        patch.setattr(Transcriber, "transcribe", lambda self, voice: HEARD)
         with served(ToyStack(), max_seconds=30) as (url, _):
             yield url
 

@@ -23,7 +23,7 @@ from tts_demo.measure.records import Records
 from tts_demo.measure.rows import Row
 from tts_demo.methods import METHODS
 from tts_demo.stacks import load_stack
-from tts_demo.ui.page import voices
+from tts_demo.ui import voices
 from tts_demo.ui.run import record, session
 
 pytestmark = pytest.mark.skipif(not os.environ.get("TTS_DEMO_SPEED"), reason="takes minutes: set TTS_DEMO_SPEED=1")

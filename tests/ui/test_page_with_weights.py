@@ -14,8 +14,8 @@ from tts_demo import checkpoints
 from tts_demo.methods import METHODS
 from tts_demo.stacks import load_stack
 from tts_demo.text import sentences as text
-from tts_demo.ui.page import voices
-from tts_demo.ui.run.ears import Ears
+from tts_demo.ui import voices
+from tts_demo.ui.run.transcriber import Transcriber
 
 pytestmark = [
     needs_chromium,
@@ -27,7 +27,7 @@ TEXT = "The old ship left the harbour."
 @pytest.fixture(scope="module")
 def address():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Ears, "there", False)  # no recogniser beside the runs
+        patch.setattr(Transcriber, "available", False)  # no recogniser beside the runs
         with served(load_stack("nano", "cpu", "float32"), max_seconds=30) as (url, _):
             yield url
 

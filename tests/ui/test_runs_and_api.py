@@ -28,10 +28,10 @@ from tts_demo.config import UserError
 from tts_demo.methods import METHODS
 from tts_demo.methods.base import Options, dial
 from tts_demo.methods.baseline import Baseline
-from tts_demo.ui import build_app
-from tts_demo.ui.page import views, voices
+from tts_demo.ui import build_app, voices
+from tts_demo.ui.limits import Limits
+from tts_demo.ui.page import views
 from tts_demo.ui.run import rounds, session, words
-from tts_demo.ui.service import Limits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,7 +227,7 @@ def test_judges_listen_when_asked_and_compare_only_the_same_voice(methods, tmp_p
             return np.array([1.0, 0.0])
 
     _, act = page(ToyStack())
-    act.ears._judges = Judge()
+    act.transcriber._judges = Judge()
     voice, other = voice_file(tmp_path), voice_file(tmp_path, 4.0)
     _, takes = drain(act, "ann", form(voice))
     ids = [takes[0].lane_id(i) for i in range(2)]
@@ -287,7 +287,7 @@ def _too_short(*_):
 
 
 def test_recorded_runs_and_example_voices_are_made_by_one_command(methods, tmp_path, monkeypatch, capsys):
-    from tts_demo.ui.page import voices
+    from tts_demo.ui import voices
     from tts_demo.ui.run import record, session
 
     monkeypatch.setattr(record, "load_stack", lambda *_, **__: ToyStack())
@@ -306,7 +306,7 @@ def test_recorded_runs_and_example_voices_are_made_by_one_command(methods, tmp_p
         assert main([*asked, "--names", "Maya, warm and low"]) == 0
         assert list(left) == [] and len(takes) == tries
         best = min((h for h in takes if h), key=lambda h: record.word_errors("Short.", h)[0], default=None)
-        assert f"heard {best!r}" in capsys.readouterr().out
+        assert f"transcript {best!r}" in capsys.readouterr().out
         (example,) = voices.examples()
         assert example.text == said and audio.read_provenance(example.path)["synthetic"]
         assert (example.name, example.about, example.path.name) == ("Maya", "warm and low", "maya.wav")

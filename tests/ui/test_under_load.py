@@ -31,7 +31,7 @@ from toy import free_port
 
 from tts_demo import checkpoints
 from tts_demo.methods import METHODS
-from tts_demo.ui.page import voices
+from tts_demo.ui import voices
 
 ROOT = Path(__file__).parents[2]
 SECONDS, VISITORS = (

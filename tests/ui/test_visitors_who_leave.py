@@ -14,8 +14,8 @@ import pytest
 from gradio_client import Client, handle_file
 from toy import ToyStack, served, voice_file
 
+from tts_demo import engine
 from tts_demo.methods.baseline import Baseline
-from tts_demo.ui.page import handlers
 
 STEP_SECONDS, MAX_SECONDS = 0.02, 20  # 1,000 steps if nobody ends it
 FEW = 40  # steps until a server on a busy machine has noticed
@@ -171,7 +171,7 @@ def test_who_hangs_up_while_the_model_loads_is_never_spoken_for(tmp_path, come, 
 
 @pytest.mark.parametrize("come", [caller, reader])
 def test_who_hangs_up_while_a_method_warms_up_ends_it(place, steps, come, monkeypatch):
-    monkeypatch.setattr(handlers.engine, "WARM_UP_SECONDS", 15.0)  # 750 steps
+    monkeypatch.setattr(engine, "WARM_UP_SECONDS", 15.0)  # 750 steps
     visitor = come(place)
     until(lambda: len(steps) > 10)
     left = visitor.hang_up()

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 import types
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,8 +17,10 @@ from ui.toy import ToyStack, tone
 
 from tts_demo import audio, engine
 from tts_demo.config import Request
-from tts_demo.ui.page.handlers import Handlers
-from tts_demo.ui.service import Gate, Handle, Limits
+from tts_demo.ui.limits import Limits
+from tts_demo.ui.line import Gate
+from tts_demo.ui.runs import Runner
+from tts_demo.ui.service import Handle
 from tts_demo.ui.zerogpu import Ticket, forks, gpu
 
 VOICE = audio.read((16_000, tone()))
@@ -76,7 +77,7 @@ def act(monkeypatch):
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
     monkeypatch.setitem(sys.modules, "spaces", types.SimpleNamespace(GPU=lambda duration: forking(duration)))
     gate = Gate(Limits())
-    act = Handlers(Handle(lambda: ToyStack()), gate, gate.limits, SimpleNamespace())
+    act = Runner(Handle(lambda: ToyStack()), gate, gate.limits)
     yield act
     for process in act._on_device.workers[1:]:
         process.terminate()

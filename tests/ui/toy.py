@@ -18,7 +18,7 @@ from tests.conftest import TinyPrompt, TinyStack, make_lm
 from tts_demo import audio
 from tts_demo.config import LMConfig
 from tts_demo.ui import build_app, launch
-from tts_demo.ui.service import Limits
+from tts_demo.ui.limits import Limits
 
 PROMPTS = Path(__file__).parents[2] / "assets" / "prompts"
 SHAPE = LMConfig(

@@ -7,20 +7,23 @@ from __future__ import annotations
 import dataclasses
 import time
 import uuid
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.processing_utils import save_bytes_to_cache
+from gradio.utils import get_upload_folder
 
-from .. import engine
 from ..config import Sampling, UserError
 from ..methods import METHODS
-from . import asked
-from .page import controls, voices
-from .page.handlers import Handlers, Heard, expected
-from .run.session import Lane, Made, describe, lane_from
-from .service import listened_to, log, log_line, told
+from . import asked, voices
+from .run.collect import Collector
+from .run.session import Lane, Made, describe, wav
+from .runs import Runner, expected
+from .service import gradio_errors, listened_to, log_line
 
 FIELDS = ("text", "voice", "consent", "method", "options", "prompt_text", "seed", "temperature", "max_seconds")
+NO_VOICE = "must be a recording that was uploaded here, for example by handle_file of gradio_client."
 
 
 def methods() -> list[dict[str, Any]]:
@@ -31,7 +34,7 @@ def methods() -> list[dict[str, Any]]:
             "title": m.title,
             "paper": m.paper,
             "idea": m.idea,
-            "options": [{"name": f.name, "default": f.default, **f.metadata} for f in controls.fields(m)],
+            "options": [{"name": f.name, "default": f.default, **f.metadata} for f in dataclasses.fields(m.Options)],
         }
         for m in METHODS.values()
     ]
@@ -40,14 +43,14 @@ def methods() -> list[dict[str, Any]]:
 class Endpoints:
     """The same gate, limits and engine as the page, without its components."""
 
-    def __init__(self, act: Handlers) -> None:
-        self.act = act
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
 
-    @told()
+    @gradio_errors()
     def synthesize(
         self,
         text: str,
-        voice: str,
+        voice: dict,
         consent: bool,
         method: str,
         options: dict | None,
@@ -75,13 +78,13 @@ class Endpoints:
         """
         values = (text, voice, consent, method, options, prompt_text, seed, temperature, max_seconds)
         lanes = self._run([method], values, progress)
-        return self.act.views.wav(lanes[0]), describe(lanes[0])
+        return kept_wav(lanes[0]), describe(lanes[0])
 
-    @told()
+    @gradio_errors()
     def compare(
         self,
         text: str,
-        voice: str,
+        voice: dict,
         consent: bool,
         method: str,
         options: dict | None,
@@ -110,44 +113,35 @@ class Endpoints:
         values = (text, voice, consent, method, options, prompt_text, seed, temperature, max_seconds)
         lanes = self._run(["baseline", method], values, progress)
         record = {name: describe(lane) for name, lane in zip(("baseline", "method"), lanes)}
-        return self.act.views.wav(lanes[0]), self.act.views.wav(lanes[1]), record
+        return kept_wav(lanes[0]), kept_wav(lanes[1]), record
 
-    def _run(self, names: list[str], values: tuple[Any, ...], progress: gr.Progress) -> list[Lane]:
+    def _run(self, names: list[str], values: tuple[Any, ...], progress: gr.Progress) -> tuple[Lane, ...]:
         """One lane for each method of ``names``, in turns. values: of ``FIELDS``."""
         fields = dict(zip(FIELDS, values, strict=True))
-        act, started, outcome = self.act, time.monotonic(), "refused"
+        runner, started, outcome = self.runner, time.monotonic(), "refused"
         visitor, job = f"api-{uuid.uuid4().hex}", None
         try:
-            wanted = asked.Asked.of(act.limits, fields)
+            wanted = asked.Asked.of(runner.limits, fields)
             asked.consent(fields)
-            if not fields["voice"]:
-                raise asked.BadField("voice", "is missing: upload a recording of the voice to copy.")
+            path = uploaded(fields["voice"])
             size = len(names) * expected(wanted.text, wanted.max_seconds)
-            job = act.gate.join(visitor, listened_to(), size)
+            job = runner.gate.join(visitor, listened_to(), size)
             outcome = "left"
-            for sentence in job.waiting(act.handle):
+            for sentence in job.waiting(runner.handle):
                 progress(None, desc=sentence)
             progress(None, desc="Speaking")
-            stack = act.handle.get()
-            rate, recording = stack.sample_rate, voices.read(fields["voice"], act.limits, None, stack)
+            stack = runner.handle.get()
+            recording = voices.read(path, runner.limits, None, stack)
             base = wanted.request(stack.sampling)
             requests = [wanted.request(stack.sampling, plain=n == "baseline") for n in names]
             made = Made(base.text, "given", base.seed, dataclasses.asdict(base.sampling), base.max_seconds, {})
-            lanes, facts = {}, {}
-            for place, event in act.events(recording, wanted.prompt_text, requests, visitor):
-                if isinstance(event, Heard):
-                    notes = list(dict.fromkeys((*recording.notes, *event.notes)))
-                    facts = {"prompt_seconds": event.seconds, "notes": notes, "consent": True}
-                elif isinstance(event, engine.Started):
-                    facts |= act.conditions(event, facts)
-                elif isinstance(event, engine.Done):
-                    spoken = requests[place]
-                    lanes[place] = lane_from(event, METHODS[spoken.method].title, spoken, made, rate, [])
-            if len(lanes) < len(names):
+            found = Collector(requests, made, stack.sample_rate, {"consent": True}, recording.notes)
+            for which, event in runner.events(recording, wanted.prompt_text, requests, visitor):
+                found.add(which, event)
+            if not found.complete:
                 raise UserError("The run was stopped before it ended.")
             outcome = "done"
-            made = dataclasses.replace(made, conditions=facts)
-            return [dataclasses.replace(lanes[i], made=made) for i in range(len(names))]
+            return found.lanes
         finally:
             if job:
                 job.leave()
@@ -162,64 +156,64 @@ class Endpoints:
             )
 
 
+def uploaded(voice: Any) -> Path:
+    """The recording that ``voice`` of an endpoint names, as Gradio's clients send it."""
+    if voice is None:
+        raise asked.BadField("voice", "is missing: upload a recording of the voice to copy.")
+    try:
+        return voices.uploaded(voice["path"])
+    except (UserError, TypeError, KeyError, ValueError):
+        raise asked.BadField("voice", NO_VOICE) from None
+
+
+def kept_wav(lane: Lane) -> str:
+    """The lane as a WAV file among Gradio's files."""
+    return save_bytes_to_cache(wav(lane), f"{lane.method}-seed{lane.made.seed}.wav", get_upload_folder())
+
+
 class Page(gr.Blocks):
-    """Blocks that refuse a wrong ``voice`` of an endpoint, the one field that Gradio itself looks into, by its name."""
+    """Blocks that take files by their upload alone: an address or another path is refused before Gradio looks at it."""
 
     async def preprocess_data(self, block_fn: Any, inputs: list[Any], *more: Any, **named: Any) -> list[Any]:
-        if block_fn.api_visibility != "public":
-            return await super().preprocess_data(block_fn, inputs, *more, **named)
-        self.validate_inputs(block_fn, inputs)
-        try:
-            return await super().preprocess_data(block_fn, inputs, *more, **named)
-        except Exception as error:
-            log.debug("a voice that is none", exc_info=error)
-            words = "voice must be a recording that was uploaded here, for example by handle_file of gradio_client."
-            raise gr.Error(words, print_exception=False, title="Not yet") from None
+        for block, value in zip(block_fn.inputs, inputs):
+            wrong = value is not None and not is_upload(value) if isinstance(block, gr.Audio) else names_file(value)
+            if wrong:
+                raise gr.Error(f"voice {NO_VOICE}", print_exception=False, title="Not yet")
+        return await super().preprocess_data(block_fn, inputs, *more, **named)
 
 
-class AsSent:
-    """A component that hands on the JSON value as it came, for ``asked`` to judge: Gradio's own would take 1.5 for a
-    seed of 2, the text "false" for true and a list for the text of a list."""
-
-    def preprocess(self, payload: Any) -> Any:
-        return payload
-
-    def get_block_name(self) -> str:
-        """The browser draws it as the component it derives from."""
-        return type(self).__bases__[-1].__name__.lower()
+def is_upload(value: Any) -> bool:
+    """Whether a client's JSON is a file that was uploaded here, in Gradio's form."""
+    try:
+        return value["meta"] == {"_type": "gradio.FileData"} and bool(voices.uploaded(value["path"]))
+    except (UserError, TypeError, KeyError, ValueError):
+        return False
 
 
-class SentText(AsSent, gr.Textbox):
-    pass
+def names_file(value: Any) -> bool:
+    """Whether a client's JSON holds, at any depth, what Gradio would take for a file and open or fetch."""
+    if isinstance(value, dict):
+        return "path" in value and "meta" in value or any(map(names_file, value.values()))
+    return isinstance(value, list) and any(map(names_file, value))
 
 
-class SentNumber(AsSent, gr.Number):
-    pass
-
-
-class SentTick(AsSent, gr.Checkbox):
-    pass
-
-
-class SentObject(AsSent, gr.JSON):
-    pass
-
-
-def register(act: Handlers) -> None:
-    """Hidden components that give the endpoints their types, and the endpoints themselves. Who waits does so in the
-    gate's line, as the page does, and is told how long through Gradio's progress messages."""
-    ends, line = Endpoints(act), {"concurrency_id": "line", "concurrency_limit": None}
+def register(runner: Runner) -> None:
+    """Hidden components that give the endpoints their types, and the endpoints themselves. JSON values come as they
+    were sent (``preprocess=False``), for ``asked`` to check: Gradio's components would take 1.5 for a seed of 2, the
+    text "false" for true and a list for the text of a list. Whoever waits does so in the gate's line, as the page does,
+    and sees how long through Gradio's progress messages."""
+    ends, line = Endpoints(runner), {"concurrency_id": "line", "concurrency_limit": None, "preprocess": False}
     with gr.Column(visible=False):
         inputs = [
-            SentText(label="text"),
+            gr.Textbox(label="text"),
             gr.Audio(label="voice", type="filepath", sources=["upload"]),
-            SentTick(False, label="consent"),
-            SentText("baseline", label="method"),
-            SentObject(value={}, label="options"),
-            SentText("", label="prompt_text"),
-            SentNumber(1, label="seed"),
-            SentNumber(Sampling().temperature, label="temperature"),
-            SentNumber(20, label="max_seconds"),
+            gr.Checkbox(False, label="consent"),
+            gr.Textbox("baseline", label="method"),
+            gr.JSON(value={}, label="options"),
+            gr.Textbox("", label="prompt_text"),
+            gr.Number(1, label="seed"),
+            gr.Number(Sampling().temperature, label="temperature"),
+            gr.Number(20, label="max_seconds"),
         ]
         first, second = gr.Audio(label="speech"), gr.Audio(label="method speech")
         record = gr.JSON(label="record")

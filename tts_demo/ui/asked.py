@@ -10,7 +10,7 @@ from typing import Any
 
 from ..config import Request, Sampling, UserError
 from ..methods import METHODS
-from .service import Limits, Unavailable
+from .limits import Limits, Unavailable
 
 
 class BadField(UserError):

@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 
 from ..config import UserError
 from .asked import BadField
-from .service import Unavailable
+from .limits import Unavailable
 
 
 class NoSuchModel(BadField):

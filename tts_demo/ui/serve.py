@@ -83,7 +83,7 @@ def launch(
         run_history=False,
         max_file_size=f"{place.limits.max_upload_mb}mb",
         app_kwargs={
-            "routes": [Route("/health", answer), *widgets.routes(), *speech.routes(place.act)],
+            "routes": [Route("/health", answer), *widgets.routes(), *speech.routes(place.runner)],
             "exception_handlers": {OSError: refused},
         },
         mcp_server=mcp,

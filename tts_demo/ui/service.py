@@ -1,22 +1,14 @@
-"""What keeps a public page upright: limits, the line before the device, health, log lines, an orderly end.
-
-Knows nothing of components. Limits come from environment variables so that a Space can set them without code.
-"""
+"""The stack behind the page, its health, log lines, and errors as sentences. Knows nothing of components."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import logging
-import math
-import os
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gradio as gr
@@ -24,183 +16,11 @@ from gradio.context import LocalContext
 
 from ..config import UserError
 from .faults import Uploads, sentence
+from .limits import Unavailable
+from .line import Gate
 from .zerogpu import forks
 
 log = logging.getLogger("tts_demo.ui")
-WAIT_SECONDS = 0.2  # how often someone who waits is looked after
-FIRST_GUESS = 10  # seconds that a run may take, before any has shown it
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Every limit, its environment variable being TTS_DEMO_ and the name in capitals."""
-
-    max_upload_mb: int = 20  # size of an uploaded voice
-    max_characters: int = 600  # of one text
-    max_seconds: int = 40  # of speech per side
-    max_queue: int = 16  # runs waiting; the next visitor is politely refused
-    per_visitor: int = 1  # runs one visitor may have running or waiting
-    shutdown_seconds: int = 20  # how long a running job may finish after SIGTERM
-    max_prompt_seconds: float = 10.0  # longer voices are cut to this
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Limits:
-        values = {}
-        for f in dataclasses.fields(cls):
-            name = f"TTS_DEMO_{f.name.upper()}"
-            if name not in environment:
-                continue
-            try:
-                values[f.name] = type(f.default)(environment[name])
-            except ValueError:
-                raise UserError(f"{name} must be a number, not {environment[name]!r}.") from None
-            if values[f.name] <= 0:
-                raise UserError(f"{name} must be above 0, not {values[f.name]}.")
-        return cls(**values)
-
-
-class Unavailable(UserError):
-    """Nothing is wrong with what was asked: the server cannot do it now. ``seconds``: when to ask again."""
-
-    def __init__(self, words: str, seconds: int = 60) -> None:
-        super().__init__(words)
-        self.seconds = seconds
-
-
-class Job:
-    """One visitor's place in the line: a stop flag, and the device while it is first. ``wanted`` is asked at every step
-    whether somebody still waits for the result. ``size``: seconds of speech it makes."""
-
-    def __init__(self, gate: Gate, visitor: str, wanted: Callable[[], bool], size: float) -> None:
-        self._gate, self.visitor, self._wanted, self.size = gate, visitor, wanted, size
-        self.stop = threading.Event()
-        self.began: float | None = None  # when it got the device
-
-    def stopping(self) -> bool:
-        return self.stop.is_set() or not self._wanted()
-
-    def acquire(self, timeout: float) -> bool:
-        """Try to take the device. Called again and again, so that a waiting visitor who leaves is let go."""
-        return self._gate.first(self, timeout)
-
-    def waiting(self, handle: Handle) -> Iterator[str]:
-        """Wait for the model, then for the device; meanwhile what is waited for, in words, five times a second."""
-        while not handle.wait(WAIT_SECONDS):
-            self._check()
-            yield "The model is still loading"
-        while not self.acquire(WAIT_SECONDS):
-            self._check()
-            yield self._gate.before(self)
-        self._check()
-
-    def _check(self) -> None:
-        if self.stopping():
-            reason = "The server is restarting; try again in a minute."
-            raise Unavailable(reason if self._gate.draining else "Stopped before the device was free.")
-
-    def leave(self) -> None:
-        """Flags and a release only: after a cancel this runs on the server's event loop."""
-        self.stop.set()
-        self._gate.forget(self)
-
-
-class Gate:
-    """The line before the device, first come first served, and who is in it. Jobs are let in and out by any thread:
-    a cancelled generator is closed on another thread than the one that ran it."""
-
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.draining = False
-        self._line: list[Job] = []
-        self._changed = threading.Condition()
-        self._lasted: deque[tuple[float, float]] = deque(maxlen=20)  # seconds and sizes of the last runs
-
-    def join(self, visitor: str, wanted: Callable[[], bool] = lambda: True, size: float = 1.0) -> Job:
-        """A place for one run at the end of the line, or a UserError that says why not."""
-        with self._changed:
-            if self.draining:
-                raise Unavailable("The server is restarting; try again in a minute.")
-            if len(self._of(visitor)) >= self.limits.per_visitor:
-                raise UserError("Your previous run has not ended yet; stop it or wait for it.")
-            if len(self._line) > self.limits.max_queue:
-                seconds = max(1, math.ceil(self.wait_seconds(1) or FIRST_GUESS))  # until the first in the line is done
-                raise Unavailable(
-                    f"{self.limits.max_queue} runs are waiting already; try again in about {seconds} s.", seconds
-                )
-            job = Job(self, visitor, wanted, size)
-            self._line.append(job)
-            return job
-
-    def first(self, job: Job, timeout: float) -> bool:
-        """Wait until ``job`` is first in the line, which is to have the device."""
-        with self._changed:
-            if self._changed.wait_for(lambda: self._line[:1] == [job], timeout):
-                job.began = job.began or time.monotonic()
-            return job.began is not None
-
-    def crowded(self) -> bool:
-        """Whether anybody waits behind whoever has the device."""
-        with self._changed:
-            return len(self._line) > 1
-
-    def before(self, job: Job) -> str:
-        """How many are before this job, and how long that may take going by the last runs."""
-        with self._changed:
-            count = self._line.index(job) if job in self._line else 0
-            seconds = self.wait_seconds(count)
-        words = "One run is before yours" if count == 1 else f"{count} runs are before yours"
-        return f"{words}, about {seconds:.0f} s" if seconds and seconds >= 1 else words
-
-    def wait_seconds(self, count: int | None = None) -> float | None:
-        """How long the first ``count`` in the line will take (all of them: a newcomer's wait), None until a run has
-        shown the pace."""
-        with self._changed:
-            before, lasted = self._line[:count], list(self._lasted)
-        if not lasted:
-            return None if before else 0.0
-        pace, now = sum(seconds for seconds, _ in lasted) / sum(size for _, size in lasted), time.monotonic()
-        return sum(max(0.0, job.size * pace - (now - job.began if job.began else 0.0)) for job in before)
-
-    def forget(self, job: Job) -> None:
-        with self._changed:
-            if job in self._line:
-                self._line.remove(job)
-                if job.began:
-                    self._lasted.append((time.monotonic() - job.began, job.size))
-                self._changed.notify_all()
-
-    def stop(self, visitor: str) -> int:
-        """Ask every run of this visitor to stop; how many were asked."""
-        with self._changed:
-            jobs = self._of(visitor)
-        for job in jobs:
-            job.stop.set()
-        return len(jobs)
-
-    def stopping(self, visitor: str) -> bool:
-        """True once this visitor's run was asked to stop, or nobody waits for it any more, or it has gone."""
-        jobs = self._of(visitor)
-        return not jobs or jobs[0].stopping()
-
-    def _of(self, visitor: str) -> list[Job]:
-        return [job for job in list(self._line) if job.visitor == visitor]
-
-    @property
-    def busy(self) -> bool:
-        """True while a job has the device."""
-        return any(job.began for job in list(self._line))
-
-    def jobs(self) -> int:
-        return len(self._line)
-
-    def drain(self) -> None:
-        """Refuse new runs, let the running one finish for a while, then stop it cleanly."""
-        with self._changed:
-            self.draining = True
-            self._changed.wait_for(lambda: not self._line, self.limits.shutdown_seconds)
-            for job in self._line:
-                job.stop.set()
-            self._changed.wait_for(lambda: not self.busy, 2)
 
 
 def listened_to() -> Callable[[], bool]:
@@ -295,8 +115,8 @@ def in_words(error: UserError | OSError) -> str:
 
 
 @contextlib.contextmanager
-def told() -> Iterator[None]:
-    """What goes wrong within reaches the visitor as one sentence."""
+def gradio_errors() -> Iterator[None]:
+    """Errors within reach the visitor as one sentence."""
     try:
         yield
     except (UserError, OSError) as error:

@@ -23,12 +23,13 @@ from starlette.routing import Route
 
 from .. import engine
 from ..config import UserError
+from . import voices
 from .asked import Asked, BadField, about, consent, string
 from .formats import TYPES, Encoder
-from .page import voices
-from .page.handlers import Handlers, Heard, expected
 from .refusals import NotServed, error_body, no_model, refusal
+from .run.collect import PromptEncoded
 from .run.session import to_int16
+from .runs import Runner, expected
 from .service import log, log_line
 
 MARK = {"X-Synthetic-Speech": "tts_demo"}
@@ -53,13 +54,13 @@ class Order:
     sse: bool
 
     @classmethod
-    def of(cls, fields: Any, act: Handlers) -> Order:
+    def of(cls, fields: Any, runner: Runner) -> Order:
         if not isinstance(fields, Mapping):
             raise BadField("The body", "must be a JSON object.")
         for name in fields:
             if name not in FIELDS:
                 raise BadField(name, f"is not known here; known are {', '.join(sorted(FIELDS))}.")
-        stack = act.handle.get(timeout=0)
+        stack = runner.handle.get(timeout=0)
         if string(fields, "model") != stack.name:
             raise no_model(fields["model"], stack.name)
         speed = fields.get("speed")
@@ -75,20 +76,20 @@ class Order:
         if not isinstance(stream, bool):
             raise BadField("stream", "must be true or false.")
         own = {k: fields[k] for k in ("method", "options", "seed", "temperature", "max_seconds") if k in fields}
-        recording, words = spoken_by(fields, act.limits.max_upload_mb)
+        recording, words = recording_of(fields, runner.limits.max_upload_mb)
         try:
-            asked = Asked.of(act.limits, own | {"text": string(fields, "input"), "prompt_text": words})
+            asked = Asked.of(runner.limits, own | {"text": string(fields, "input"), "prompt_text": words})
         except BadField as error:
             renamed = {"text": "input", "prompt_text": "ref_text"}
             if error.field not in renamed:
                 raise
             raise BadField(renamed[error.field], error.words) from None
         with about("input"):
-            stack.split(asked.text)  # says what cannot be spoken
+            stack.split(asked.text)  # raises where something cannot be spoken
         return cls(asked, recording, "ref_audio" in fields, form, stream or kind == "sse", kind == "sse")
 
 
-def spoken_by(fields: Mapping[str, Any], most_mb: int) -> tuple[bytes, str]:
+def recording_of(fields: Mapping[str, Any], most_mb: int) -> tuple[bytes, str]:
     """The recording to copy and its transcript: a bundled voice by its name, or ``ref_audio`` in base64, which needs
     consent."""
     if "ref_audio" in fields:
@@ -110,17 +111,17 @@ def spoken_by(fields: Mapping[str, Any], most_mb: int) -> tuple[bytes, str]:
     raise BadField("voice", f"{name!r} is not known; choose {', '.join(e.name for e in known)}, or send ref_audio.")
 
 
-def listed(act: Handlers) -> list[dict[str, Any]]:
+def listed(runner: Runner) -> list[dict[str, Any]]:
     """Models in OpenAI's form: the loaded stack."""
-    stack = act.handle.now
+    stack = runner.handle.now
     return [{"id": stack.name, "object": "model", "created": 0, "owned_by": "tts_demo"}] if stack else []
 
 
 class Speaking:
     """One order on a thread of its own, which outlives no client: ``left`` ends it at the next step."""
 
-    def __init__(self, order: Order, act: Handlers) -> None:
-        self.order, self.act = order, act
+    def __init__(self, order: Order, runner: Runner) -> None:
+        self.order, self.runner = order, runner
         self.left, self.notes = threading.Event(), []  # notes: what the run says about itself, one sentence each
         self._loop, self._pieces = asyncio.get_running_loop(), asyncio.Queue()
         threading.Thread(target=self._work, daemon=True, name="speech").start()
@@ -133,12 +134,12 @@ class Speaking:
         self._loop.call_soon_threadsafe(self._pieces.put_nowait, piece)
 
     def _work(self) -> None:
-        started, outcome, order, act = time.monotonic(), "refused", self.order, self.act
+        started, outcome, order, runner = time.monotonic(), "refused", self.order, self.runner
         visitor, job, last = f"v1-{uuid.uuid4().hex}", None, None
         try:
             size = expected(order.asked.text, order.asked.max_seconds)
-            job = act.gate.join(visitor, lambda: not self.left.is_set(), size)
-            for _ in job.waiting(act.handle):
+            job = runner.gate.join(visitor, lambda: not self.left.is_set(), size)
+            for _ in job.waiting(runner.handle):
                 pass
             outcome = "left"
             for samples in self._speech(visitor):
@@ -148,7 +149,7 @@ class Speaking:
                 raise UserError("The run was stopped before it ended.")
         except UserError as error:
             last = error
-        except Exception as error:  # nobody above: the client is told, the log has the traceback
+        except Exception as error:  # nobody above: the client gets a sentence, the log has the traceback
             outcome = "failed"
             log.exception("a run failed")
             last = error
@@ -161,19 +162,19 @@ class Speaking:
 
     def _speech(self, visitor: str) -> Any:
         """Encoded pieces, the last of them the end of the file."""
-        order, act = self.order, self.act
-        stack = act.handle.get()
+        order, runner = self.order, self.runner
+        stack = runner.handle.get()
         with about("ref_audio" if order.own else "voice"):
-            recording = voices.prompt(order.voice, act.limits, None, stack if order.own else None)
+            recording = voices.prompt(order.voice, runner.limits, None, stack if order.own else None)
         self._note(recording.notes)
         request = order.asked.request(stack.sampling)
         facts = {"method": request.method, "options": dataclasses.asdict(request.options), "seed": request.seed}
         facts |= {"stack": stack.name, "checkpoint_hash": stack.checkpoint_hash}
         encoder = Encoder(order.form, stack.sample_rate, facts, whole=not order.stream)
-        for _, event in act.events(recording, order.asked.prompt_text, [request], visitor):
+        for _, event in runner.events(recording, order.asked.prompt_text, [request], visitor):
             if isinstance(event, engine.Audio) and len(event.samples):
                 yield encoder.push(to_int16(event.samples))
-            elif isinstance(event, (Heard, engine.Done)):
+            elif isinstance(event, (PromptEncoded, engine.Done)):
                 self._note(event.notes)
         yield encoder.finish()
 
@@ -181,16 +182,16 @@ class Speaking:
         self.notes = list(dict.fromkeys((*self.notes, *sentences)))
 
 
-async def answer(http: HTTPRequest, act: Handlers) -> Response:
+async def answer(http: HTTPRequest, runner: Runner) -> Response:
     """One ``POST /v1/audio/speech``."""
     try:
-        fields = await body(http, act.limits.max_upload_mb)
-        order = await asyncio.to_thread(Order.of, fields, act)
+        fields = await body(http, runner.limits.max_upload_mb)
+        order = await asyncio.to_thread(Order.of, fields, runner)
     except UserError as error:
         return refusal(error)
     except ClientDisconnect:
         return Response(status_code=400)  # nobody reads it
-    speaking = Speaking(order, act)
+    speaking = Speaking(order, runner)
     gone = asyncio.create_task(hung_up(http, speaking))
     first = await speaking.next()
     while first == b"":
@@ -254,19 +255,19 @@ def event(content: dict[str, Any]) -> bytes:
     return f"data: {json.dumps(content)}\n\n".encode()
 
 
-def routes(act: Handlers) -> list[Route]:
+def routes(runner: Runner) -> list[Route]:
     async def speech(http: HTTPRequest) -> Response:
-        return await answer(http, act)
+        return await answer(http, runner)
 
     async def models(_: HTTPRequest) -> Response:
-        return JSONResponse({"object": "list", "data": listed(act)})
+        return JSONResponse({"object": "list", "data": listed(runner)})
 
     async def model(http: HTTPRequest) -> Response:
         try:
-            act.handle.get(timeout=0)
+            runner.handle.get(timeout=0)
         except UserError as error:
             return refusal(error)
-        asked, known = http.path_params["id"], listed(act)
+        asked, known = http.path_params["id"], listed(runner)
         found = next((one for one in known if one["id"] == asked), None)
         return JSONResponse(found) if found else refusal(no_model(asked, known[0]["id"]))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...config import Sampling, UserError
 from ...methods import METHODS
-from . import voices
+from .. import voices
 
 PRESET_NAMES = ("Saves most", "Balanced", "Closest to the baseline")  # of passes or of cache, whichever a method saves
 MOST_LANES = 3  # beside the baseline

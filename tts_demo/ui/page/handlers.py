@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -18,53 +18,33 @@ import numpy as np
 from ... import audio, engine
 from ...config import Request, UserError
 from ...methods import METHODS
+from .. import voices
 from ..run import plots, words
-from ..run.ears import Ears
-from ..run.rounds import FEWEST, MOST, Round, rounds
-from ..run.session import Lane, Made, Take, attention_from, lane_from, plain, remember, to_int16
-from ..service import Gate, Handle, Limits, in_words, listened_to, log_line
-from ..zerogpu import Ticket, forks, gpu
-from . import texts, voices
+from ..run.collect import Collector, WarmingUp
+from ..run.rounds import FEWEST, MOST, Round
+from ..run.session import Made, Take, attention_from, remember, to_int16
+from ..run.transcriber import Transcriber
+from ..runs import Runner, expected
+from ..service import in_words, listened_to, log_line
+from . import texts
 from .controls import Form, Misplaced
 from .views import Views
 from .widgets import message, pcm
 
-CHARACTERS_A_SECOND = 15  # of English speech
-QUICK = 0.7  # RTF of all lanes together below which maps grow while they speak
+QUICK = 0.7  # RTF of all lanes together below which maps grow during generation
 FLUSH_SECONDS = 0.12  # sound waits at most this long for company on its way to the browser
-
-
-@dataclass(frozen=True)
-class Heard:
-    """The first thing a run says: how much of the voice it uses, and what a person should know about it."""
-
-    seconds: float
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class WarmingUp:
-    """This method has not run so since the model was loaded: its beginning is spoken unheard first."""
-
-    method: str
 
 
 @dataclass
 class Live:
-    """One lane while it is being spoken: sound not yet sent, the curve so far."""
+    """One lane during generation: sound not yet sent. ``curve``: the collector's."""
 
     id: str
     title: str
+    curve: list[tuple[float, float, float]]
     pending: list[np.ndarray] = field(default_factory=list)
-    curve: list[tuple[float, float, float]] = field(default_factory=list)
-    steps: list[dict[str, Any]] = field(default_factory=list)
     snapshot: Any = None
     sent: bool = False
-
-    def note(self, snapshot: Any) -> None:
-        self.snapshot = snapshot
-        if snapshot.audio_seconds > 0:
-            self.curve.append((snapshot.audio_seconds, snapshot.rtf, snapshot.kv_bytes_total))
 
     def message(self) -> dict[str, Any]:
         """What came since the last message: sound, the curve's last point, counts."""
@@ -96,56 +76,13 @@ class Outbox:
 
 
 class Handlers:
-    """Bound to one stack handle, one gate and the page's components (``ui``)."""
+    """Bound to the runner and the page's components (``ui``)."""
 
-    def __init__(self, handle: Handle, gate: Gate, limits: Limits, ui: SimpleNamespace) -> None:
-        self.handle, self.gate, self.limits, self.ui = handle, gate, limits, ui
-        self.ears = Ears()
-        self.views = Views(ui, self.ears, limits)
-        self._on_device = gpu(self._events, lambda voice, transcript, requests, *_: 40 * len(requests))
-
-    def events(
-        self,
-        voice: audio.Recording,
-        transcript: str,
-        requests: Sequence[Request],
-        visitor: str,
-        most: int = 1,
-        quick: float = 0.0,
-    ) -> Iterator[tuple[int, Any]]:
-        """What all lanes say while they are spoken, ended when this visitor's run is: see ``_events``."""
-        stopping = lambda: self.gate.stopping(visitor)
-        if not forks():
-            yield from self._on_device(voice, transcript, requests, stopping, most, quick)
-            return
-        with Ticket(stopping) as ticket:
-            yield from self._on_device(voice, transcript, requests, ticket, most, quick)
-
-    def _events(
-        self,
-        voice: audio.Recording,
-        transcript: str,
-        requests: Sequence[Request],
-        stopping: Callable[[], bool],
-        most: int,
-        quick: float,
-    ) -> Iterator[tuple[int, Any]]:
-        """One device acquisition for all lanes: the voice is encoded once, then the lanes are spoken in turns, in up to
-        ``most`` rounds. (which lane, event), -1 for what concerns all. What is yielded holds plain numbers and arrays
-        only, for on ZeroGPU it comes from another process."""
-        stack, said = self.handle.get(), (transcript or "").strip()
-        # a transcript of a recording that was cut no longer fits it
-        prompt = stack.encode_prompt(voice.samples, voice.rate, None if voice.cut else said or None)
-        yield -1, Heard(round(float(prompt.seconds), 2), tuple(getattr(prompt, "notes", ())))
-        spoken = [dataclasses.replace(request, prompt=prompt) for request in requests]
-        for request in spoken:
-            if not stack.method(request.method).warm(request.options):
-                yield -1, WarmingUp(request.method)
-                engine.warm_up(stack, request, stopping)
-        for which, event in rounds(stack, spoken, stopping, most, quick):
-            if isinstance(event, engine.Started):  # on ZeroGPU a prompt does not leave the process
-                event = dataclasses.replace(event, request=requests[which])
-            yield which, event
+    def __init__(self, runner: Runner, ui: SimpleNamespace) -> None:
+        self.runner, self.ui = runner, ui
+        self.handle, self.gate, self.limits = runner.handle, runner.gate, runner.limits
+        self.transcriber = Transcriber()
+        self.views = Views(ui, self.transcriber, self.limits)
 
     # -- speaking ---------------------------------------------------------------------------------------------
 
@@ -221,84 +158,51 @@ class Handlers:
         return [base, *(dataclasses.replace(base, method=s.method, options=s.options) for s in form.lanes)]
 
     def _take(self, form: Form, voice: audio.Recording, visitor: str, voice_hash: str) -> Iterator[dict[Any, Any]]:
-        """Drive the engine for all lanes, passing on what it says; returns the finished Take and its rounds."""
+        """Drive the engine for all lanes and pass its events on; returns the finished Take and its rounds."""
         ui, rate, take = self.ui, self.handle.get().sample_rate, Take(secrets.token_hex(6), ())
         requests, box, name = self.requests(form), Outbox(ui.board), form.voice or "your own voice"
-        facts, count = {}, 0
-        lives = [Live(take.lane_id(i), METHODS[r.method].title) for i, r in enumerate(requests)]
         made = Made(form.text, name, form.seed, dataclasses.asdict(form.sampling), form.max_seconds, {}, voice_hash)
-        lanes: dict[int, Lane] = {}
+        changed = form.changed(self.handle.get().sampling, self.limits.max_seconds)
+        found = Collector(requests, made, rate, {"changed": changed}, voice.notes)
+        titles = [METHODS[r.method].title for r in requests]
+        lives = [Live(take.lane_id(i), title, found.curves[i]) for i, title in enumerate(titles)]
         box.add({"kind": "take", "lanes": [waiting(v, r, made, take) for v, r in zip(lives, requests)]})
         yield box.update()
         # further rounds are for the clock alone: who waits comes first
         most = 1 if len(requests) == 1 else FEWEST if self.gate.crowded() else MOST
-        for which, event in self.events(voice, form.prompt_text, requests, visitor, most, QUICK):
+        for which, event in self.runner.events(voice, form.prompt_text, requests, visitor, most, QUICK):
             live = lives[which]
-            if isinstance(event, Heard):
-                notes = list(dict.fromkeys((*voice.notes, *event.notes)))
-                changed = form.changed(self.handle.get().sampling, self.limits.max_seconds)
-                facts = {"prompt_seconds": event.seconds, "notes": notes, "changed": changed}
-            elif isinstance(event, WarmingUp):
+            found.add(which, event)
+            if isinstance(event, WarmingUp):
                 yield {ui.status: texts.status(f"Warming up {METHODS[event.method].title}, unheard", "busy")}
             elif isinstance(event, engine.Started):
-                facts |= self.conditions(event, facts)
                 box.add({"kind": "start", "id": live.id, "sr": rate, "length": expected(form.text, form.max_seconds)})
                 yield {ui.status: texts.status(speaking(len(requests)), "busy"), **box.update()}
             elif isinstance(event, engine.Audio):
                 live.pending.append(to_int16(event.samples))
                 continue  # its figures follow at once and go along
             elif isinstance(event, engine.Stats):
-                live.note(event.snapshot)
+                live.snapshot = event.snapshot
                 if live.pending and (box.due or not live.sent):
                     box.add(*(lane.message() for lane in lives if lane.pending))
                     yield box.update()
-            elif isinstance(event, engine.Trace):
-                live.steps += map(plain, event.steps)
             elif isinstance(event, engine.AttentionUpdate):
-                shown = plots.so_far(attention_from(event.attention), live.steps, 1 / self.handle.get().frame_rate)
-                box.add({"kind": "looked", "id": live.id, **shown})
+                attention, frame = attention_from(event.attention), 1 / self.handle.get().frame_rate
+                box.add({"kind": "looked", "id": live.id, **plots.so_far(attention, found.steps[which], frame)})
                 yield box.update()
             elif isinstance(event, engine.Done):
-                whole = dataclasses.replace(made, conditions=facts)
-                lanes[which] = lane_from(event, live.title, requests[which], whole, rate, live.curve)
                 live.pending.clear()
-                box.add({"kind": "lane", "lane": plots.lane_payload(lanes[which], live.id, take.id)})
+                box.add({"kind": "lane", "lane": plots.lane_payload(found.lane(which), live.id, take.id)})
                 yield box.update()
             elif isinstance(event, Round):
-                take, count = timed(dataclasses.replace(take, lanes=_in_order(lanes)), event), event.number
-                lanes = dict(enumerate(take.lanes))
-                box.add({"kind": "speeds", "lanes": plots.speeds(take)})
+                box.add({"kind": "speeds", "lanes": plots.speeds(dataclasses.replace(take, lanes=found.lanes))})
                 yield {ui.status: texts.status(timing(event), "busy"), **box.update()}
-        return dataclasses.replace(take, lanes=_in_order(lanes)), count
-
-    @staticmethod
-    def conditions(event: engine.Started, before: dict[str, Any]) -> dict[str, Any]:
-        """What a run's numbers depend on; cold when any lane was."""
-        return {
-            "device": event.device,
-            "processor": event.processor,
-            "dtype": event.dtype,
-            "stack": event.stack,
-            "checkpoint_hash": event.checkpoint_hash,
-            "cold": before.get("cold", False) or event.cold,
-        }
+        return dataclasses.replace(take, lanes=found.lanes), found.rounds
 
     def stop(self, request: gr.Request) -> None:
         """Ask this visitor's run to stop, because they said so or closed the page; others are untouched. The run alone
         says how it ended: a word of this one's own would now and then come behind it and stay."""
         self.gate.stop(request.session_hash or "api")
-
-
-def timed(take: Take, event: Round) -> Take:
-    """The take with one more round of turns in every lane; the first round is there already."""
-    if event.number == 1:
-        return take
-    lanes = (dataclasses.replace(lane, rounds=(*lane.rounds, r)) for lane, r in zip(take.lanes, event.lm_rtf))
-    return dataclasses.replace(take, lanes=tuple(lanes))
-
-
-def _in_order(lanes: dict[int, Lane]) -> tuple[Lane, ...]:
-    return tuple(lanes[i] for i in sorted(lanes))
 
 
 def waiting(live: Live, request: Request, made: Made, take: Take) -> dict[str, Any]:
@@ -313,12 +217,6 @@ def waiting(live: Live, request: Request, made: Made, take: Take) -> dict[str, A
         "dials": words.dials(request.method, options),
         "made": plots.made(made),
     }
-
-
-def expected(text: str, max_seconds: float) -> float:
-    """Seconds that the text will take to say, roughly: the player waits by it where speech is slower than real time,
-    and the line's estimate rests on it."""
-    return round(min(max_seconds, 0.5 + len(text) / CHARACTERS_A_SECOND), 1)
 
 
 def speaking(lanes: int) -> str:

@@ -9,9 +9,11 @@ import gradio as gr
 from starlette.datastructures import QueryParams
 
 from ...config import Sampling, UserError
+from .. import voices
+from ..limits import Limits
 from ..run.warm import Warmth
-from ..service import Handle, Limits, in_words
-from . import controls, texts, views, voices
+from ..service import Handle, in_words
+from . import controls, texts, views
 from .views import Views
 from .widgets import message
 
@@ -47,7 +49,7 @@ class Inputs:
             "seconds": self.limits.max_seconds,
             "most": controls.MOST_LANES,
             "consent": texts.CONSENT,
-            "hears": self.views.ears.there,
+            "hears": self.views.transcriber.available,
         }
 
     def take_voice(self, path: str) -> dict[str, Any]:
@@ -60,7 +62,7 @@ class Inputs:
     def transcribe(self, path: str) -> dict[str, Any]:
         """A machine's guess at what the visitor's voice says; empty where nothing was understood."""
         try:
-            return {"text": self.views.ears.transcribe(voices.read(voices.uploaded(path), self.limits))}
+            return {"text": self.views.transcriber.transcribe(voices.read(voices.uploaded(path), self.limits))}
         except (UserError, OSError) as error:
             return {"error": in_words(error)}
 

@@ -10,12 +10,17 @@ import gradio as gr
 from gradio.utils import get_upload_folder
 
 from ...measure import summary
+from .. import voices
+from ..api import Page, register
 from ..faults import Uploads
+from ..limits import Limits
+from ..line import Gate
 from ..run import plots
 from ..run.warm import Warmth
-from ..service import Gate, Handle, Limits
+from ..runs import Runner
+from ..service import Handle
 from ..zerogpu import zero_gpu
-from . import controls, texts, views, voices
+from . import controls, texts, views
 from .handlers import Handlers
 from .inputs import Inputs
 from .widgets import from_page, widget
@@ -30,8 +35,6 @@ IDS = from_page("[...a.slice(0, -1), page.board.ids()]")  # the last input is th
 
 def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
     """The whole page on one stack (or on a function that loads it, called in the background, on ZeroGPU here)."""
-    from ..api import Page, register
-
     zero_gpu()
     os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "50")  # Gradio makes a table of all of them after every event
     limits = limits or Limits.from_environment()
@@ -41,7 +44,8 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
     uploads.check()  # Gradio writes there at once
     handle, gate = Handle(warm.loader(stack) if callable(stack) else stack, uploads), Gate(limits)
     ui = SimpleNamespace()
-    act = Handlers(handle, gate, limits, ui)
+    runner = Runner(handle, gate, limits)
+    act = Handlers(runner, ui)
     fill = Inputs(handle, limits, ui, act.views, warm)
     with Page(title=texts.TITLE, analytics_enabled=False, delete_cache=(600, 3600), fill_width=True) as demo:
         ui.takes = gr.State([], time_to_live=3600)
@@ -55,9 +59,11 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
                 _stage(ui)
         ui.json = gr.JSON(visible=False)  # stands for what the browser's scripts send along
         _bind(ui, act, fill, demo)
-        register(act)
+        register(runner)
     demo.queue(max_size=limits.max_queue, default_concurrency_limit=4)
-    demo.tts = SimpleNamespace(handle=handle, gate=gate, limits=limits, act=act, fill=fill, uploads=uploads)
+    demo.tts = SimpleNamespace(
+        handle=handle, gate=gate, limits=limits, runner=runner, act=act, fill=fill, uploads=uploads
+    )
     return demo
 
 

@@ -14,11 +14,12 @@ import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
 
 from ...config import UserError
+from .. import voices
+from ..limits import Limits
 from ..run import plots, session
-from ..run.ears import Ears
-from ..run.session import Lane, Take, export, find, load, wav
-from ..service import Limits
-from . import texts, voices
+from ..run.session import Lane, Take, export, find, load
+from ..run.transcriber import Transcriber
+from . import texts
 from .widgets import message
 
 GONE = "The server no longer has these lanes: what the browser keeps can be heard and saved one by one; speak again."
@@ -27,8 +28,8 @@ GONE = "The server no longer has these lanes: what the browser keeps can be hear
 class Views:
     """Bound to the page's components."""
 
-    def __init__(self, ui: SimpleNamespace, ears: Ears, limits: Limits) -> None:
-        self.ui, self.ears, self.limits = ui, ears, limits
+    def __init__(self, ui: SimpleNamespace, transcriber: Transcriber, limits: Limits) -> None:
+        self.ui, self.transcriber, self.limits = ui, transcriber, limits
 
     def attention_view(self, takes: list[Take], event: gr.EventData) -> dict[Any, Any]:
         """Maps of another layer or head, for the lanes that are still here."""
@@ -64,17 +65,13 @@ class Views:
         known, heard = voices.at_hand(form), {}
         for lane_id, lane in found:
             path = known.get(lane.made.voice_hash)
-            heard[lane_id] = self.ears.score(lane, voices.read(path, self.limits) if path else None)
+            heard[lane_id] = self.transcriber.score(lane, voices.read(path, self.limits) if path else None)
         said = unheard(list(heard.values()), all(lane.made.voice_hash in known for _, lane in found))
         messages = [{"kind": "figures", "id": i, "figures": figures} for i, figures in heard.items()]
         yield {
             self.ui.board: message({"messages": messages, "at": time.monotonic()}),
             self.ui.status: texts.status(" ".join((f"Checked {count}.", *said)), "done"),
         }
-
-    def wav(self, lane: Lane) -> str:
-        """The lane as a WAV file in Gradio's cache."""
-        return save_bytes_to_cache(wav(lane), f"{lane.method}-seed{lane.made.seed}.wav", self.ui.file.GRADIO_CACHE)
 
     def export(self, takes: list[Take], ids: Any) -> Any:
         """The lanes on the board as one zip."""

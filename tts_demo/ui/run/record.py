@@ -1,6 +1,6 @@
 """``python -m tts_demo record``: what the page ships with.
 
-    record voices A.wav B.wav     # the stack re-speaks a sentence in each voice -> assets/prompts
+    record voices A.wav B.wav     # the stack says a sentence in each voice -> assets/prompts
     record runs                   # takes of several methods beside the baseline -> assets/runs
     record screenshots URL        # the page at URL, in three sizes -> assets (needs Chromium)
 
@@ -28,58 +28,40 @@ from ...measure.judges import Judges
 from ...methods import METHODS
 from ...metrics import word_errors
 from ...prompts import voices_differ
-from ...runtime import processor
 from ...stacks import load_stack
 from ...text import preview
-from ..page import voices
-from ..service import Limits
+from .. import voices
+from ..limits import Limits
 from . import session
-from .rounds import MOST, Round, rounds
+from .collect import Collector
+from .rounds import MOST, rounds
 
 BESIDE = 3  # lanes beside the baseline
 TRIES = 4  # of an example voice
 SENTENCE = "The river was calm that evening, and the light on the water turned slowly from gold to grey."
 
 
-def made_of(stack: Any, request: Request, voice: str, prompt: Any, voice_hash: str) -> session.Made:
-    """What a recorded lane was made of, the machine included."""
+def machine() -> str:
     threads = f"{torch.get_num_threads()} thread{'s' * (torch.get_num_threads() != 1)}"
-    facts = {
-        "device": str(stack.device),
-        "processor": processor(stack.device),
-        "dtype": stack.decoder.precision,
-        "stack": stack.name,
-        "cold": False,
-        "checkpoint_hash": stack.checkpoint_hash,
-        "prompt_seconds": round(float(prompt.seconds), 2),
-        "machine": f"{platform.machine()}, {threads}, torch {torch.__version__.split('+')[0]}",
-    }
-    plain = dataclasses.asdict(request.sampling)
-    return session.Made(request.text, voice, request.seed, plain, request.max_seconds, facts, voice_hash)
+    return f"{platform.machine()}, {threads}, torch {torch.__version__.split('+')[0]}"
 
 
-def spoken(
+def generate(
     stack: Any, requests: list[Request], voice: str, most: int = MOST, voice_hash: str = ""
 ) -> tuple[session.Lane, ...]:
-    """The requests in rounds of turns, each as the lane that the page would have made. Everything speaks once before,
-    so that nothing recorded is cold."""
+    """The requests in rounds of turns, each as the lane that the page would have made. All run once before, so that
+    nothing recorded is cold."""
     for request in requests:
         engine.warm_up(stack, request)
-    curves, lanes, later = [[] for _ in requests], {}, []
-    for which, event in rounds(stack, requests, most=most):
-        request = requests[which]
-        if isinstance(event, engine.Stats) and event.snapshot.audio_seconds > 0:
-            s = event.snapshot
-            curves[which].append((s.audio_seconds, s.rtf, s.kv_bytes_total))
-        elif isinstance(event, engine.Done):
-            made = made_of(stack, request, voice, request.prompt, voice_hash)
-            title = METHODS[request.method].title
-            lanes[which] = session.lane_from(event, title, request, made, stack.sample_rate, curves[which])
-        elif isinstance(event, Round) and event.number > 1:
-            later.append(event.lm_rtf)
-    return tuple(
-        dataclasses.replace(lanes[i], rounds=(*lanes[i].rounds, *(r[i] for r in later))) for i in range(len(requests))
+    first = requests[0]
+    facts = {"prompt_seconds": round(float(first.prompt.seconds), 2), "machine": machine()}
+    made = session.Made(
+        first.text, voice, first.seed, dataclasses.asdict(first.sampling), first.max_seconds, {}, voice_hash
     )
+    found = Collector(requests, made, stack.sample_rate, facts)
+    for which, event in rounds(stack, requests, most=most):
+        found.add(which, event)
+    return found.lanes
 
 
 def takes(methods: str | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -100,7 +82,7 @@ def record_runs(
     for number, (title, methods) in enumerate(listed, 1):
         base = Request(text, prompt, "baseline", METHODS["baseline"].Options(), Sampling(), seed, max_seconds, True)
         asked = [base, *(dataclasses.replace(base, method=m, options=METHODS[m].Options()) for m in methods)]
-        lanes = spoken(stack, asked, voice.name, voice_hash=voices.fingerprint(voice.path))
+        lanes = generate(stack, asked, voice.name, voice_hash=voices.fingerprint(voice.path))
         stem = out / f"{number}-{'-'.join(methods)}"
         lanes = tuple(slim(lane) for lane in lanes)
         session.save(session.Take(stem.name, lanes, title), stem)
@@ -117,10 +99,10 @@ def slim(lane: session.Lane) -> session.Lane:
 
 
 def record_voices(stack: Any, out: Path, sources: list[str], names: list[str], text: str, seed: int) -> None:
-    """The sentence spoken by the baseline in each source voice, listed in ``prompts.json``. names: "Maya, warm", one a
-    source. A voice comes with its transcript where the judges' recogniser hears it word for word: as context, any other
-    misleads. So a take that it hears otherwise, or whose voice wanders, is taken again, with the next seed, and the
-    best is kept. Raises UserError where no take of a source is speech."""
+    """The sentence, generated by the baseline in each source voice, listed in ``prompts.json``. names: "Maya, warm",
+    one a source. A voice comes with its text where the judges' recogniser transcribes it word for word: as context, any
+    other text misleads. So a take with another transcript, or whose voice wanders, is made again, with the next seed,
+    and the best is kept. Raises UserError where no take of a source is speech."""
     out.mkdir(parents=True, exist_ok=True)
     judge, embed, rows = Judges(), voices.embedding(stack, SAMPLE_RATE), []
     for number, source in enumerate(sources):
@@ -130,26 +112,28 @@ def record_voices(stack: Any, out: Path, sources: list[str], names: list[str], t
         target = out / f"{name.lower().replace(' ', '-')}.wav"
         kept: tuple[tuple[bool, int], session.Lane, str | None] | None = None
         for again in range(TRIES):
-            (lane,) = spoken(stack, [Request(text, prompt, seed=seed + again, max_seconds=12.0)], path, most=1)
+            (lane,) = generate(stack, [Request(text, prompt, seed=seed + again, max_seconds=12.0)], path, most=1)
             take = audio.read((stack.sample_rate, lane.audio), target=SAMPLE_RATE)
             try:
                 wanders = voices_differ(audio.prompt(take), embed)
             except UserError:  # no second of speech in it
                 continue
-            heard = judge.words(take.samples)
-            flaw = wanders, word_errors(text, heard).errors if heard is not None else 0
+            transcript = judge.words(take.samples)
+            flaw = wanders, word_errors(text, transcript).errors if transcript is not None else 0
             if kept is None or flaw < kept[0]:
-                kept = flaw, lane, heard
+                kept = flaw, lane, transcript
             if kept[0] == (False, 0):
                 break
         if kept is None:
             raise UserError(f"None of {TRIES} takes of {path} holds a second of speech: give another source.")
-        (wanders, errors), lane, heard = kept
+        (wanders, errors), lane, transcript = kept
         target.write_bytes(session.wav(lane))
-        said = text if heard is not None and not errors else ""
-        row = {"name": name, "about": about, "file": target.name, "text": said}
+        same = transcript is not None and not errors
+        row = {"name": name, "about": about, "file": target.name, "text": text if same else ""}
         rows.append(row | {"licence": "Synthetic: made by this project."})
-        print(f"{target.name}: {lane.seconds:.1f} s, heard {heard!r}{', the voice wanders' if wanders else ''}")
+        print(
+            f"{target.name}: {lane.seconds:.1f} s, transcript {transcript!r}{', the voice wanders' if wanders else ''}"
+        )
     (out / "prompts.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 

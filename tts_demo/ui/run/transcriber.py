@@ -1,7 +1,7 @@
-"""Listening by machine: how many words of a lane were heard right, and how close its voice is to the prompt.
+"""Recognition and voice similarity of finished lanes, and transcripts of prompts.
 
-Hints, not verdicts: one sentence proves nothing, and Whisper mishears people too. ``evaluate`` makes the tables that
-can be quoted. Nothing is downloaded here: a judge that is not on this machine has no figure.
+Hints, not verdicts: one sentence proves nothing, and Whisper makes errors on people too. ``evaluate`` makes the tables
+that can be quoted. Nothing is downloaded here: a judge that is not on this machine has no figure.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from ...metrics import word_errors
 from .session import Lane
 
 
-class Ears:
-    """Judges, loaded when first used; one listener at a time."""
+class Transcriber:
+    """The judges, loaded when first used; one call at a time."""
 
     def __init__(self) -> None:
         self._judges, self._guard = Judges(download=False), threading.Lock()
 
     @cached_property
-    def there(self) -> bool:
+    def available(self) -> bool:
         """Whether Whisper can be had without a download."""
         return "WER" not in missing() and whisper_folder(download=False) is not None
 
     def transcribe(self, voice: audio.Recording) -> str:
-        """What Whisper tiny.en hears; empty where it is not installed."""
+        """Whisper tiny.en's transcript; empty where it is not installed."""
         with self._guard:
             return self._judges.words(voice.samples) or ""
 
@@ -39,9 +39,9 @@ class Ears:
         """Word errors and, given its voice, similarity of a lane."""
         with self._guard:
             samples = audio.resample(lane.audio.astype(np.float32) / 32768, lane.sample_rate, SAMPLE_RATE)
-            heard, found = self._judges.words(samples), {}
+            transcript, found = self._judges.words(samples), {}
             if voice is not None:
                 found["similarity"] = similarity(self._judges.voice(voice.samples), self._judges.voice(samples))
-            if heard is not None:
-                found |= {"heard": heard, "wer": word_errors(lane.made.text, heard).rate}
+            if transcript is not None:
+                found |= {"heard": transcript, "wer": word_errors(lane.made.text, transcript).rate}
             return found

@@ -1,4 +1,4 @@
-"""Voices on the page: the bundled examples, and uploads checked and cut to the accepted length."""
+"""Voices: the bundled examples, and uploads checked and cut to the accepted length."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy as np
 from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 
-from ... import audio, prompts
-from ...config import SAMPLE_RATE, UserError
-from ..run.session import to_int16, wav_bytes
-from ..service import Limits
+from .. import audio, prompts
+from ..config import SAMPLE_RATE, UserError
+from .limits import Limits
+from .run.session import to_int16, wav_bytes
 
-ASSETS = Path(__file__).parents[3] / "assets"
+ASSETS = Path(__file__).parents[2] / "assets"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,75 @@
+"""A run on the device, for the page and every endpoint: encode the prompt, warm up, decode the lanes in turns."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .. import audio, engine
+from ..config import Request
+from .limits import Limits
+from .line import Gate
+from .run.collect import PromptEncoded, WarmingUp
+from .run.rounds import rounds
+from .service import Handle
+from .zerogpu import Ticket, forks, gpu
+
+CHARACTERS_A_SECOND = 15  # of English speech
+
+
+class Runner:
+    """Bound to one stack handle and the line before the device."""
+
+    def __init__(self, handle: Handle, gate: Gate, limits: Limits) -> None:
+        self.handle, self.gate, self.limits = handle, gate, limits
+        self._on_device = gpu(self._events, lambda voice, transcript, requests, *_: 40 * len(requests))
+
+    def events(
+        self,
+        voice: audio.Recording,
+        transcript: str,
+        requests: Sequence[Request],
+        visitor: str,
+        most: int = 1,
+        quick: float = 0.0,
+    ) -> Iterator[tuple[int, Any]]:
+        """Events of all lanes, ended when this visitor's run is: see ``_events``."""
+        stopping = lambda: self.gate.stopping(visitor)
+        if not forks():
+            yield from self._on_device(voice, transcript, requests, stopping, most, quick)
+            return
+        with Ticket(stopping) as ticket:
+            yield from self._on_device(voice, transcript, requests, ticket, most, quick)
+
+    def _events(
+        self,
+        voice: audio.Recording,
+        transcript: str,
+        requests: Sequence[Request],
+        stopping: Callable[[], bool],
+        most: int,
+        quick: float,
+    ) -> Iterator[tuple[int, Any]]:
+        """One device acquisition for all lanes: the voice is encoded once, then the lanes are generated in turns, in up
+        to ``most`` rounds. Yields (lane, event), lane -1 for what concerns all. Events hold plain numbers and arrays
+        only, for on ZeroGPU they come from another process."""
+        stack, transcript = self.handle.get(), (transcript or "").strip()
+        # a transcript of a recording that was cut no longer fits it
+        prompt = stack.encode_prompt(voice.samples, voice.rate, None if voice.cut else transcript or None)
+        yield -1, PromptEncoded(round(float(prompt.seconds), 2), tuple(getattr(prompt, "notes", ())))
+        ready = [dataclasses.replace(request, prompt=prompt) for request in requests]
+        for request in ready:
+            if not stack.method(request.method).warm(request.options):
+                yield -1, WarmingUp(request.method)
+                engine.warm_up(stack, request, stopping)
+        for which, event in rounds(stack, ready, stopping, most, quick):
+            if isinstance(event, engine.Started):  # on ZeroGPU a prompt does not leave the process
+                event = dataclasses.replace(event, request=requests[which])
+            yield which, event
+
+
+def expected(text: str, max_seconds: float) -> float:
+    """Rough length of the text's speech in seconds: the player waits by it where generation is slower than real time,
+    and the line's estimate rests on it."""
+    return round(min(max_seconds, 0.5 + len(text) / CHARACTERS_A_SECOND), 1)
