@@ -7,16 +7,19 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ..config import UserError
 from .limits import Limits, Unavailable
 
-if TYPE_CHECKING:
-    from .service import Handle
-
 WAIT_SECONDS = 0.2  # how often it is checked whether someone who waits has left
 FIRST_GUESS = 10  # seconds that a run may take, before any has shown it
+
+
+class Loading(Protocol):
+    """What may still be loading."""
+
+    def wait(self, timeout: float) -> bool: ...
 
 
 class Job:
@@ -35,9 +38,9 @@ class Job:
         """Try to take the device. Called again and again, so that a waiting visitor who leaves is let go."""
         return self._gate.first(self, timeout)
 
-    def waiting(self, handle: Handle) -> Iterator[str]:
+    def waiting(self, model: Loading) -> Iterator[str]:
         """Wait for the model, then for the device; meanwhile what is waited for, in words, five times a second."""
-        while not handle.wait(WAIT_SECONDS):
+        while not model.wait(WAIT_SECONDS):
             self._check()
             yield "The model is still loading"
         while not self.acquire(WAIT_SECONDS):
