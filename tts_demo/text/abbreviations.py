@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 
 from . import g2p, numbers
-from .rules import apply, compiled, letters, table
+from .rules import apply, compiled, filled, letters, table
 from .units import ONE_OF, per
 
 _TABLE = table("abbreviations")
 _LONG, _INFORMAL = _TABLE["dotted"], _TABLE["informal"]
-_CAPITAL, _BEFORE_FIGURE, _ALSO_WORDS, _PEOPLE, _STRETCHED = (
-    frozenset(_TABLE[name].split()) for name in ("capital", "before_figure", "also_words", "people", "stretched")
+_CAPITAL, _BEFORE_FIGURE, _BEFORE_NAME, _ALSO_WORDS, _ALSO_NAMES, _PEOPLE, _STRETCHED = (
+    frozenset(_TABLE[name].split())
+    for name in ("capital", "before_figure", "before_name", "also_words", "also_names", "people", "stretched")
 )
 _FIGURE = re.compile(
     r"\s?(?:[\d#]|[A-Z]{1,4}-\d|[A-Z]{1,4}\d{2}|[IVXLC]+\b|(?:one|two|three|four|five|six|seven|eight|nine|ten|\w+teen|\w+ty|minus)\b)"
 )
+# 'Boston, Mass.' and 'the Rev.', not 'Sunday Mass.' and 'call him Rev.'
+_FULL_FORM = re.compile(r"(?:,|\b(?:in|from|of|near|across|throughout|the|our|his|her|\w+ern)(?:\s[A-Z][a-z]+)?)\s$")
 SLASHED = "|".join(re.escape(word) for word in _INFORMAL if "/" in word)
 CHAT = "|".join(sorted((word for word in _INFORMAL if "/" not in word), key=len, reverse=True))
 PER = "|".join(unit for unit in ONE_OF if len(unit) > 1)
@@ -35,6 +38,10 @@ def abbreviation(match: re.Match[str]) -> str:
     ends = not after.strip("\"')]*_ ")
     figure = _FIGURE.match(after)
     if full is None or (low in _BEFORE_FIGURE and not figure) or (low in _CAPITAL and word.islower() and not figure):
+        return match.group()
+    if low in _BEFORE_NAME and not (word[0].isupper() and re.match(r"\s+[A-Z]", after)):
+        return match.group()
+    if low in _ALSO_NAMES and ends and word[0].isupper() and not _FULL_FORM.search(text[: match.start()]):
         return match.group()
     if low in _ALSO_WORDS and ends and (word.islower() or word == "CO"):
         return match.group()
@@ -63,6 +70,8 @@ def roman_number(match: re.Match[str]) -> str:
     if number is None:
         return match.group()
     text = match.string
+    if before[0].islower() and numeral == "I" and _PRONOUN.search(text[: match.start()]):
+        return match.group()
     person = before in _PEOPLE or re.search(rf"\b(?:{_TABLE['TITLED']})\s$", text[: match.start()])
     if numeral in ("I", "V", "X") and before in _PEOPLE:
         # 'Charles I think' is no king
@@ -73,6 +82,35 @@ def roman_number(match: re.Match[str]) -> str:
     if person:
         return f"{before} the {numbers.ordinal(str(number))}"
     return f"{before} {numbers.cardinal(str(number))}"
+
+
+# 'the part I like', 'every page I read'
+_PRONOUN = re.compile(
+    r"\b(?:the|this|that|every|each|a|an|my|your|his|her|our|their|which|what|no|any|one)\s(?:\w+\s)?$"
+)
+_LABELLED = re.compile(filled(rf"\b(?i:{_TABLE['PARTS']})s\.?\s$", {}))
+
+
+def roman_list(match: re.Match[str]) -> str:
+    """'I, II, and III', 'Parts I and V', 'II–IV': numerals in rising order, one of several letters or behind a label;
+    not 'X, Y, and Z', 'sizes L-XL'."""
+    numerals, before = re.findall(r"[IVXL]+", match.group()), match.string[: match.start()]
+    values = [numbers.roman(numeral) or 0 for numeral in numerals]
+    rising = values[0] and all(low < high for low, high in zip(values, values[1:]))
+    certain = max(map(len, numerals)) > 1 or _LABELLED.search(before)
+    person = re.search(r"(\w+)\s$", before)
+    if not (rising and certain) or (person and person[1] in _PEOPLE):
+        return match.group()
+    spoken = re.sub(r"[IVXL]+", lambda m: numbers.cardinal(str(numbers.roman(m.group()))), match.group())
+    return re.sub(r"\s?[-–]\s?", " to ", spoken)
+
+
+def small_roman(match: re.Match[str]) -> str:
+    """'page xii' -> 'page twelve', 'pages iv-x' -> 'pages four to ten'"""
+    values = [numbers.roman(n.upper()) for n in match.group("low", "high") if n]
+    if None in values:
+        return match.group()
+    return f"{match['before']} {' to '.join(numbers.cardinal(str(value)) for value in values)}"
 
 
 def unstretched(match: re.Match[str]) -> str:

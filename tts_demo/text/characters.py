@@ -8,6 +8,7 @@ import unicodedata
 
 from ..config import UserError
 from . import g2p
+from .numbers import roman
 from .rules import table
 
 _TABLE = table("characters")
@@ -17,6 +18,7 @@ _SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
 _POWER_BEFORE = re.compile(r"(?:\d|\)|(?<![A-Za-z])[A-Za-z]{1,2}|[Α-ω]|(?<![A-Za-z])(?:[cdkm]?m|ft|in|mi|yd))$")
 _GREEK = dict(zip("αβγδεζηθικλμνξοπρσςτυφχψω", _TABLE["greek"].split()))
 _SMILEY = re.compile(r"(?<![\w)\]])(?:[:;=][-']?[)(DPpOo|3*/\\]+|<3+|\^_+\^|-_+-|[xX]D|T_T|¯.{1,12}¯)(?![\w/])")
+_ROMAN = re.compile(r"[Ⅰ-ⅿ]+")
 _MICRO = re.compile(r"(?<=\d)(\s?)μ(?=(?:g|m|s|l|L|A|V|F|W|Sv)(?![A-Za-z]))")
 _OHM = re.compile(r"(?<=\d)(\s?[kM]?)Ω")
 _DIAERESIS = str.maketrans("ëïËÏ", "eiEI")
@@ -27,7 +29,7 @@ def fold(text: str) -> str:
     """What is left is ASCII, the signs the rules read out, and Latin letters whose accents matter. Raises UserError
     for letters of other scripts."""
     text = "".join(c for c in unicodedata.normalize("NFC", text) if not _is_invisible(c))
-    text = text.replace("³√", "∛")
+    text = _ROMAN.sub(_roman, text.replace("³√", "∛"))
     text = re.sub(r"\blog([₀-₉]+)\s?", lambda m: f"log base {unicodedata.normalize('NFKC', m[1])} of ", text)
     text = re.sub(r"(?<=\d)(?:\.{2,}|…)(?=\d)", ", ", text)
     text = _SUPERSCRIPT.sub(_power, text.translate(_FOLD))
@@ -74,6 +76,13 @@ def _power(match: re.Match[str]) -> str:
     """'x²' -> 'x^2', 'km²' -> 'km^2'; a raised number behind a word is a footnote."""
     before = match.string[max(0, match.start() - 4) : match.start()]
     return "^" + match.group().translate(_SUPERSCRIPTS) if _POWER_BEFORE.search(before) else ""
+
+
+def _roman(match: re.Match[str]) -> str:
+    """'Henry Ⅷ' -> 'Henry VIII', '(Ⅳ)' -> '(4)': behind a name the rules of numerals decide."""
+    numeral = unicodedata.normalize("NFKC", match.group())
+    named = re.search(r"[A-Z][a-z]+\s$", match.string[: match.start()])
+    return numeral if named or roman(numeral.upper()) is None else str(roman(numeral.upper()))
 
 
 def _named(text: str, i: int) -> str:

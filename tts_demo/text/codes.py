@@ -6,11 +6,15 @@ from __future__ import annotations
 import re
 
 from . import g2p, numbers
-from .rules import apply, compiled, letters, table
+from .rules import apply, compiled, filled, letters, table
 
 _TABLE = table("codes")
 STATE = "|".join(_TABLE["states"])
 _WORDS, _DEGREES = (frozenset(_TABLE[name].split()) for name in ("words", "degrees"))
+_TITLED = frozenset(_TABLE["titled"].split())
+_ROADS = table("abbreviations")["roads"]
+ROADS = "|".join(_ROADS)
+_GIVEN = re.compile(filled(rf"\b(?:{_TABLE['NAMES']})\.?\s(?:[A-Z]\w*\.?\s)?$", {}))
 STATE_NAMES = "|".join(name for name in _TABLE["states"].values() if name != "D.C.")
 
 
@@ -99,15 +103,26 @@ def house_number(match: re.Match[str]) -> str:
     return numbers.pairs(match[3]) + (f" {letters(match[4])}" if match[4] else "")
 
 
+def _named(before: str, surname: str) -> bool:
+    """Whether a person's name ends there: 'Ann Lee', not 'Ann Arbor', 'Silver Spring'"""
+    return bool(_GIVEN.search(before)) and surname not in _TABLE["TOWNS"].split()
+
+
 def state(match: re.Match[str]) -> str:
     """'Tulsa, OK' is a place; 'Sure, OK', 'NYC, LA' and 'John Smith, MD' are none."""
     place, code, text = match["place"], match["state"], match.string
     if re.match(r"\s(?:zero|one|two|three|four|five|six|seven|eight|nine)\s", text[match.end() :]):  # a zip code
         return f"{place}, {_TABLE['states'][code]}"
     before = text[: match.start()]
-    titled = code in _DEGREES and re.search(rf"\b(?:{_TABLE['NAMES']})\.?\s(?:[A-Z]\w*\.?\s)?$", before)
+    titled = code in _DEGREES and (place in _TITLED or _named(before, place))
     common = code in _WORDS and not g2p.is_name(place) and not re.search(r"\b(?:in|from|to|near|of)\s$", before)
     return match.group() if place.isupper() or titled or common else f"{place}, {_TABLE['states'][code]}"
+
+
+def road(match: re.Match[str]) -> str:
+    """'10 Downing St' -> '10 Downing Street'; the full stop stays where it also ends the sentence."""
+    ends = match["dot"] and not match.string[match.end() :].strip("\"')] ")
+    return f"{match['name']}{_ROADS[match['road']]}{'.' * bool(ends)}"
 
 
 def commas(match: re.Match[str]) -> str:

@@ -89,12 +89,6 @@ def years(match: re.Match[str]) -> str:
     return f"{numbers.year(first)} to {low}"
 
 
-def verse(match: re.Match[str]) -> str:
-    """'John 3:16-17' -> 'John three sixteen to seventeen'"""
-    spoken = " ".join([match[1], *map(numbers.cardinal, match.group(2, 3))])
-    return spoken + (f" to {numbers.cardinal(match[4])}" if match[4] else "")
-
-
 def _half(text: str | None) -> str:
     """'pm' -> 'P.M.'"""
     return f" {text[0].upper()}.M." if text else ""
@@ -124,12 +118,46 @@ def time(match: re.Match[str]) -> str:
     return spoken + ("." if dotted and re.match(r"\s*$|[\"')\]]*$", match.string[match.end() :]) else "")
 
 
+def offset(text: str) -> str:
+    """'-7' -> 'minus seven', '+05:30' -> 'plus five thirty', 'Z' -> 'Zulu'"""
+    if text == "Z":
+        return "Zulu"
+    hour, minute = re.fullmatch(r"[+–-]\s?(\d{1,2}):?(\d\d)?", text).groups()
+    late = f" {_minute(minute)}" if minute and int(minute) else ""
+    return f"{'plus' if text[0] == '+' else 'minus'} {numbers.cardinal(str(int(hour)))}{late}"
+
+
+def _minute(text: str) -> str:
+    """'05' -> 'oh five'"""
+    return ("oh " if text[0] == "0" else "") + numbers.cardinal(str(int(text)))
+
+
+def zoned(match: re.Match[str]) -> str:
+    """'17:30Z' -> 'seventeen thirty Zulu', '0600Z' -> 'oh six hundred Zulu'"""
+    hour, minute, second = match["h"], match["min"], match["s"]
+    early = "oh " if hour[0] == "0" and match["zone"] == "Z" else ""
+    spoken = early + numbers.cardinal(str(int(hour)))
+    spoken += f" {'hundred' if minute == '00' else _minute(minute)}"
+    spoken += f" and {numbers.cardinal(str(int(second)))} seconds" if second and int(second) else ""
+    return f"{spoken} {offset(match['zone'])}" if match["zone"] else spoken
+
+
+def stamp(match: re.Match[str]) -> str:
+    """'2024-03-05T17:30:00Z' -> 'March fifth, twenty twenty four, seventeen thirty Zulu'"""
+    date = _date(match["m"], match["d"], match["y"])
+    clock = zoned(match) if match["zone"] else _clock(match["h"], match["min"], None)
+    second = match["s"] if not match["zone"] else None
+    clock += f" and {numbers.cardinal(str(int(second)))} seconds" if second and int(second) else ""
+    return f"{date}, {clock}"
+
+
 def seconds(match: re.Match[str]) -> str:
     """A time of day behind 'at' and the like, else a duration."""
     h, m, s = (match[k].lstrip("0") or "0" for k in "hms")
     if int(m) > 59 or int(s) > 59:
         return match.group()
     clock = match["half"] or re.search(r"\b(?:at|by|until|since|from|to)\s$", match.string[: match.start()])
+    clock = clock or re.match(r"\s?(?:UTC|GMT|[ECMP][SD]?T)\b", match.string[match.end() :])
     named = [
         f"{numbers.cardinal(n)} {unit}{'s' * (n != '1')}" for n, unit in zip((h, m, s), ("hour", "minute", "second"))
     ]

@@ -7,8 +7,10 @@ from __future__ import annotations
 import html
 import re
 
+from . import g2p
 from .numbers import roman
-from .rules import apply, compiled, table
+from .rules import apply, compiled, filled, table
+from .segments import COUNTING
 
 _TABLE = table("markup")
 _BULLET = re.compile(
@@ -20,6 +22,7 @@ _NUMBERED = re.compile(
 )
 _INLINE = re.compile(r"(?:^|(?<=[.:;!?])\s+|\s+(?:/\s*)?)\(?(\d{1,2})[.)]\s+(?=\S)")
 _OPEN = re.compile(r"[.!?:;…\"”')\]]\s*$")
+_HYPHEN = re.compile(r"([^\W_]+)([-‐\u00ad])[ \t]*$")
 NARROW, WIDE = 45, 60  # characters of the longest line of a paragraph that may have been wrapped
 
 
@@ -29,11 +32,44 @@ def bare(match: re.Match[str]) -> str:
     return match.group() if before.isdigit() or (before.isalnum() and len(match[1]) == 1) else match[2]
 
 
+def unquoted(match: re.Match[str]) -> str:
+    """Several lines that begin with '>' are a quotation; a single '> 5' is a comparison."""
+    return re.sub(r"(?m)^[ \t]*(?:>[ \t]?)+", "", match.group())
+
+
+def note(match: re.Match[str]) -> str:
+    """'died.12 His' -> 'died. His': the number of a note; not 'No.12', 'fig.3'."""
+    return match.group() if match[1].lower() in COUNTING else f"{match[1]}."
+
+
+def direction(match: re.Match[str]) -> str:
+    """'*sighs* Well' -> 'Well': stage directions are not read unless there is nothing else."""
+    others = _DIRECTION.sub("", match.string)
+    return " " if any(c.isalnum() for c in others) else match.group()[1:-1]
+
+
+def unmasked(match: re.Match[str]) -> str:
+    """'h*ll' -> 'hell', 'f***ing' -> 'bleeping': one hidden letter is read, more are meant to be hidden."""
+    hidden = re.compile(re.sub(r"[^A-Za-z]", ".", match.group()), re.I)
+    word = next((w for w in _MASKED if hidden.fullmatch(w)), None)
+    if word is None:
+        return match.group()
+    if len(match["mask"] or match["all"]) > 1:
+        return "bleep" + next((end for end in ("ing", "ed", "s") if word.endswith(end)), "")
+    return word.capitalize() if match.group()[0].isupper() else word
+
+
+_DIRECTION = re.compile(filled(_TABLE["DIRECTION"], _TABLE))
+_MASKED = [word + end for word in _TABLE["masked"].split() for end in ("", "s", "ed", "ing", "er", "y")]
 _NAMES = {
     "NAMES": "|".join(sorted(_TABLE["tags"].split(), key=len, reverse=True)),
     "LATEX": "|".join(_TABLE["latex"]),
     "unescape": html.unescape,
     "bare": bare,
+    "unquoted": unquoted,
+    "note": note,
+    "direction": direction,
+    "unmasked": unmasked,
 }
 _RULES = compiled(_TABLE, _NAMES)
 
@@ -47,7 +83,7 @@ def lines(text: str) -> list[str]:
 
 
 def _unwrapped(raw: list[str]) -> list[str]:
-    """Joins lines that end because the next word did not fit, and lines that end in a comma."""
+    """Joins lines that end because the next word did not fit, within a word or in a comma."""
     width = max(map(len, raw), default=0)
     joined: list[str] = []
     previous = ""
@@ -56,12 +92,28 @@ def _unwrapped(raw: list[str]) -> list[str]:
         text = line.strip()
         full = len(previous) + 1 + len(text.split()[0]) > width and not _OPEN.search(previous)
         wrapped = full and width >= (NARROW if text[0].islower() else WIDE)
-        if joined and not item and (wrapped or previous.rstrip().endswith(",")):
+        if joined and not item and text[0].isalnum() and _HYPHEN.search(previous):
+            joined[-1] = _rejoined(joined[-1], text)
+        elif joined and not item and (wrapped or previous.rstrip().endswith(",")):
             joined[-1] += " " + text
         else:
             joined.append(text)
         previous = line
     return joined
+
+
+def _rejoined(line: str, rest: str) -> str:
+    """Two lines, the first of which ends in a hyphen: 'under-', 'stand' -> 'understand'. The hyphen stays in
+    compounds ('well-', 'known'), before figures and behind another part of a compound."""
+    cut = _HYPHEN.search(line)
+    first, second = cut[1], re.match(r"[^\W_]+", rest)[0]
+    known = lambda word: g2p.knows(word) or g2p.knows(word.lower())
+    one = cut[2] == "\u00ad" or (
+        not (first[-1].isdigit() or second[0].isdigit())
+        and not line[: cut.start()].endswith("-")
+        and (known(first + second) or not (second[0].isupper() or (known(first) and known(second))))
+    )
+    return f"{line[: cut.end(1)]}{'' if one else '-'}{rest}"
 
 
 def _items(line: str) -> list[str]:

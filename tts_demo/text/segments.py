@@ -6,6 +6,7 @@ import re
 
 from ..config import UserError
 from .letters import LABELS
+from .references import is_book
 from .rules import filled, table
 
 _END = re.compile(r"[.!?…]+[\"')\]]*\s+(?=[\"'(\[]*[A-Z0-9$€£#@+-])")
@@ -13,8 +14,9 @@ _FORGOTTEN = re.compile(r"(?<=[a-z]{2})([.!?])(?=[A-Z][a-z]+\s)")
 _WORD = re.compile(r"(?:^|[\s(\"'\[—])([A-Za-z]+(?:\.[A-Za-z]+)*)\.$")
 _NEXT = re.compile(r"[\"'(\[]*([A-Za-z']+|[\d#$+-])")
 _TABLE = table("segments")
-_NEVER, _COUNTING, _SOMETIMES, _AFTER_HALF_DAY, _STARTERS = (
-    frozenset(_TABLE[name].split()) for name in ("never", "counting", "sometimes", "after_half_day", "starters")
+_NEVER, COUNTING, _SOMETIMES, _AFTER_HALF_DAY, _STARTERS, _ALSO_NAMES, _CLEAR = (
+    frozenset(_TABLE[name].split())
+    for name in ("never", "counting", "sometimes", "after_half_day", "starters", "also_names", "clear")
 )
 _LOOK = 40  # characters around a full stop that tell what it is
 _LABELLED = re.compile(filled(rf"\b(?:{LABELS})\s[A-Z]\.$", {}))  # 'Team B.'
@@ -46,22 +48,26 @@ def _is_end(before: str, after: str) -> bool:
     if before[-1] != "." or word is None:
         return True
     short = word[1].lower()
+    if is_book(before, after):
+        return False
+    if re.search(r"\b[bdmr]\.$", before) and re.match(r"1\d{3}\b|20\d\d\b", after):
+        return False  # 'b. 1920'
     if following[:1].isdigit() and re.search(r"\d\s[A-Z][\w.]{0,5}$", before[:-1]):
         return False  # '410 U.S. 113', '1 Stat. 81'
     if following[:1].isdigit() and re.search(r"\d\s?(?:ft|lbs?|hrs?|min|yds?|mi|gal|qts?)\.$", before):
         return False  # '5 ft. 6 in.'
-    if not following[:1].isalpha() or (re.fullmatch("[IVXLC]+", following) and short in _COUNTING):
-        return short not in _COUNTING and short not in _NEVER
+    if not following[:1].isalpha() or (re.fullmatch("[IVXLC]+", following) and short in COUNTING):
+        return short not in COUNTING and short not in _NEVER
     if _LABELLED.search(before):
         return True
-    if short in _COUNTING and _CODE.match(after):
+    if short in COUNTING and _CODE.match(after):
         return False  # 'no. A-1023'
     if len(short) == 1 and re.match(r"[A-Z]\.", after):
         return False  # initials
     if short in ("a.m", "p.m"):
         return low not in _AFTER_HALF_DAY
     if short in _NEVER:
-        return False
+        return short in _ALSO_NAMES and low in _CLEAR
     if short in _SOMETIMES or re.fullmatch(r"(?:[a-z]\.)+[a-z]|[a-hj-z]", short) or (short == "i" and len(before) > 2):
         return low in _STARTERS
     return True

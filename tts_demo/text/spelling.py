@@ -21,6 +21,7 @@ from . import (
     markup,
     maths,
     money,
+    references,
     segments,
     units,
 )
@@ -34,6 +35,7 @@ _KINDS = tuple(
         (r"[^\w\s]", characters.without_smileys),
         (r"[A-Z]\W.*[A-Z]{2}|[A-Z]{2}.*\W[A-Z]", capitals.lowered),
         (r"\d-[A-Za-z]+-", lambda text: _CHAINED.sub(lambda m: m.group().replace("-", " "), text)),
+        (r"[a-hO\d][\d-]|\d:|\.\d|:[\da-fA-F]|\b(?:[1-3I]|First|Second|Third)\s[A-Z]", references.write_out),
         (r"[@/\\_#♯♭+~-]|\.\w", electronic.write_out),
         (r"[^\w\s.,;!?'\"]", maths.signs),
         (
