@@ -23,6 +23,8 @@ from tts_demo.train.data.load import sequences
 from tts_demo.train.data.sequences import attention_mask, prefix_batch, speech_targets
 from tts_demo.train.data.tokens import TokenCache
 from tts_demo.train.loop import TrainOptions
+from tts_demo.train.progress import Progress
+from tts_demo.train.settings import SequenceSettings
 
 ROOT = Path(__file__).parents[2]
 WORDS = ("The king sang.", "Then the thing began.", "Nothing else.", "The singing ended.", "A thing.")
@@ -140,7 +142,7 @@ def test_twenty_steps_a_resumption_and_speech(recipe, method, setting, third, li
 def test_how_long_chains_are_is_a_setting_of_every_recipe(third, libritts, work) -> None:
     told = dict(data=libritts, stack=str(third), work=work)
     plain, chained = (
-        sequences(TrainOptions(**told, settings=settings), frames=100)
+        sequences(TrainOptions(**told), SequenceSettings.parse(settings), frames=100)
         for settings in ({}, {"chains": "1", "chained": "120"})
     )
     assert not plain.chains and (chained.chains, chained.chained) == (1.0, 120)
@@ -257,7 +259,7 @@ def test_nothing_of_a_recipe_is_tied_to_the_cpu(recipe, third, libritts, work) -
     task = load_task(recipe, TrainOptions(data=libritts, work=work / third.name, batch=60, stack=str(third)))
     batch = task.batch(np.random.default_rng(1), 0)
     with torch.device("meta"):
-        loss, parts = task.loss(batch, 0)
+        loss, parts = task.loss(batch, Progress())
     loss.backward()
     assert torch.isfinite(loss) and all(np.isfinite(value) for value in parts.values())
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,10 @@ from tts_demo import checkpoints, runtime
 from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.config import SpeakerConfig, UserError
 from tts_demo.lm.block import training_forward
-from tts_demo.train.loop import Task, TrainOptions, command_line, fit, learning_rate
+from tts_demo.train.loop import Task, TrainOptions, command_line, fit
 from tts_demo.train.optimiser import Muon, optimiser_of, orthogonal
+from tts_demo.train.progress import Progress, learning_rate
+from tts_demo.train.settings import Settings
 from tts_demo.train.state import Batches
 from tts_demo.train.updates import SPOILT
 
@@ -29,7 +32,8 @@ class LineTask(Task):
 
     name, steps, lr, data_summary = "speaker", 12, 1e-2, "made here"
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: object) -> None:
+        self.settings = Settings(**settings)
         torch.manual_seed(0)
         self.model = SpeakerEncoder(SpeakerConfig(width=8, layers=1, embedding=4))
         self.modules, self.helpers = {"speaker": self.model}, {"norm": nn.BatchNorm1d(3).requires_grad_(False)}
@@ -40,7 +44,7 @@ class LineTask(Task):
         self.seen.append(float(made[0, 0]))
         return made
 
-    def loss(self, batch: torch.Tensor, step: int):
+    def loss(self, batch: torch.Tensor, progress: Progress):
         out = self.model(batch)
         loss = (out[:, 0] - 1).square().mean() + self.helpers["norm"](torch.randn(5, 3)).square().mean()
         return loss, {"loss": loss.item()}
@@ -66,14 +70,14 @@ def test_resumed_equals_unbroken(averaged: float, tmp_path: Path, monkeypatch: p
 def test_muon_for_matrices_resumes_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = lambda task: [w for w in task.model.blocks.parameters() if w.dim() == 2]
     monkeypatch.setattr(LineTask, "matrices", chosen)
-    monkeypatch.setattr(LineTask, "optimiser", "muon")
-    whole = fit(LineTask(), TrainOptions(data=tmp_path, out=tmp_path / "a", work=tmp_path / "wa"))
+    task = lambda: LineTask(optimiser="muon")
+    whole = fit(task(), TrainOptions(data=tmp_path, out=tmp_path / "a", work=tmp_path / "wa"))
     options = TrainOptions(data=tmp_path, out=tmp_path / "b", work=tmp_path / "wb")
-    first = LineTask()
+    first = task()
     assert chosen(first)
     stop_after(first, 5)
     fit(first, options)
-    assert whole == fit(LineTask(), TrainOptions(data=tmp_path, out=tmp_path / "b", work=tmp_path / "wb", resume=True))
+    assert whole == fit(task(), TrainOptions(data=tmp_path, out=tmp_path / "b", work=tmp_path / "wb", resume=True))
 
 
 @pytest.mark.parametrize("shape", ((3, 24, 60), (2, 60, 24)))
@@ -111,10 +115,10 @@ def stop_after(task: LineTask, steps: int) -> None:
     """Make the task ask for an end as a person would: with SIGTERM, in the middle of a run."""
     original = task.loss
 
-    def loss(batch, step):
-        if step == steps - 1:
+    def loss(batch, progress):
+        if progress.step == steps - 1:
             os.kill(os.getpid(), signal.SIGTERM)
-        return original(batch, step)
+        return original(batch, progress)
 
     task.loss = loss
 
@@ -152,17 +156,17 @@ def test_a_run_that_begins_with_published_weights_says_what_made_them(tmp_path: 
     told = dict(data=tmp_path, out=tmp_path / "out", checkpoint=tmp_path / "out", work=tmp_path / "work")
     fit(LineTask(), TrainOptions(**told))
     made = checkpoints.load_module(tmp_path / "out", "speaker").state_dict()
-    task, seen = LineTask(), []
+    task, seen = LineTask(start="published"), []
     watched = task.loss
     task.loss = lambda batch, step: (
         seen.append({k: v.clone() for k, v in task.model.state_dict().items()}),
         watched(batch, step),
     )[1]
-    fit(task, TrainOptions(**told, steps=2, settings={"start": "published"}))
+    fit(task, TrainOptions(**told, steps=2))
     assert all(torch.equal(seen[0][key], made[key]) for key in made)
     assert all(p.requires_grad for p in task.model.parameters())
-    fit(LineTask(), TrainOptions(**told, steps=3, settings={"start": "published"}))
-    fit(LineTask(), TrainOptions(**told, steps=3, settings={"start": "published"}, resume=True))
+    fit(LineTask(start="published"), TrainOptions(**told, steps=3))
+    fit(LineTask(start="published"), TrainOptions(**told, steps=3, resume=True))
     history = checkpoints.how_it_was_made(tmp_path / "out", "speaker")
     assert [part.split("(")[1].split(",")[0] for part in history.split("; ")] == [
         "12 of 12 steps",
@@ -175,9 +179,9 @@ def test_a_module_may_begin_with_another_until_it_has_been_published_itself(tmp_
     told = dict(data=tmp_path, out=tmp_path / "out", checkpoint=tmp_path / "out", work=tmp_path / "work")
     fit(LineTask(), TrainOptions(**told))
     for steps in (2, 3):
-        task = LineTask()
+        task = LineTask(start="published")
         task.name, task.modules, task.follows = "second", {"second": task.model}, {"second": "speaker"}
-        fit(task, TrainOptions(**told, steps=steps, settings={"start": "published"}))
+        fit(task, TrainOptions(**told, steps=steps))
     history = checkpoints.how_it_was_made(tmp_path / "out", "second")
     assert [part.split("(")[1].split(",")[0] for part in history.split("; ")] == [
         "12 of 12 steps",
@@ -189,11 +193,11 @@ def test_a_module_may_begin_with_another_until_it_has_been_published_itself(tmp_
 class JudgedTask(LineTask):
     """With a helper that learns."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, **settings: object) -> None:
+        super().__init__(**settings)
         self.helpers = {"judge": nn.Linear(3, 1)}
 
-    def loss(self, batch: torch.Tensor, step: int):
+    def loss(self, batch: torch.Tensor, progress: Progress):
         return (self.helpers["judge"](torch.ones(3)) - 5).square().sum() + self.model(batch).square().mean(), {}
 
 
@@ -203,11 +207,11 @@ def test_helpers_go_on_where_an_earlier_run_left_them(tmp_path: Path) -> None:
     run = lambda task, **more: fit(task, TrainOptions(data=tmp_path, out=tmp_path / "a", work=tmp_path / "w", **more))
     run(JudgedTask())
     assert not left.exists()
-    first, second = JudgedTask(), JudgedTask()
-    run(first, settings={"helpers": str(left)})
+    first, second = JudgedTask(helpers=left), JudgedTask(helpers=left)
+    run(first)
     weight = second.helpers["judge"].weight
     torch.testing.assert_close(weight, JudgedTask().helpers["judge"].weight)
-    run(second, settings={"helpers": str(left)}, steps=1, lr=1e-9)
+    run(second, steps=1, lr=1e-9)
     torch.testing.assert_close(weight, first.helpers["judge"].weight, atol=2e-3, rtol=0)  # kept in float16
     assert weight.requires_grad and not torch.allclose(weight, JudgedTask().helpers["judge"].weight, atol=0.02)
 
@@ -217,11 +221,11 @@ def test_quicker_helpers_learn_at_their_own_rate_and_are_clipped_apart(tmp_path:
     """AdamW's first step is as long as its rate, and a huge gradient of one side leaves the other's as it was."""
     moved = {}
     for times in (1.0, 8.0):
-        task = JudgedTask()
+        task = JudgedTask(optimiser=optimiser)
         task.quicker = {"judge": times}
         before = task.helpers["judge"].weight.detach().clone()
-        options = {"work": tmp_path / f"{optimiser}{times}", "settings": {"optimiser": optimiser}}
-        fit(task, TrainOptions(data=tmp_path, out=tmp_path / "a", steps=1, lr=1e-4, **options))
+        work = tmp_path / f"{optimiser}{times}"
+        fit(task, TrainOptions(data=tmp_path, out=tmp_path / "a", work=work, steps=1, lr=1e-4))
         moved[times] = (task.helpers["judge"].weight - before).abs().mean().item()
     assert moved[8.0] == pytest.approx(8 * moved[1.0], rel=0.02)
     loud, quiet = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))
@@ -234,9 +238,9 @@ def test_a_batch_without_a_finite_gradient_is_left_out(tmp_path: Path) -> None:
     task, spoilt = LineTask(), 5
     original = task.loss
 
-    def loss(batch, step):
-        value, parts = original(batch, step)
-        return value + ((task.model.project.weight.sum() * 0).sqrt() if step == spoilt else 0), parts
+    def loss(batch, progress):
+        value, parts = original(batch, progress)
+        return value + ((task.model.project.weight.sum() * 0).sqrt() if progress.step == spoilt else 0), parts
 
     task.loss = loss
     scores = fit(task, TrainOptions(data=tmp_path, out=tmp_path / "out", work=tmp_path / "work"))
@@ -257,7 +261,7 @@ def test_a_run_that_leaves_out_every_other_batch_ends(tmp_path: Path) -> None:
     task = LineTask()
     original = task.loss
     task.loss = lambda batch, step: (
-        original(batch, step)[0] + ((task.model.project.weight.sum() * 0).sqrt() if step % 2 else 0),
+        original(batch, step)[0] + ((task.model.project.weight.sum() * 0).sqrt() if step.step % 2 else 0),
         {},
     )
     with pytest.raises(RuntimeError, match=rf"no finite gradient in {SPOILT + 1} of {2 * SPOILT + 2} steps"):
@@ -304,11 +308,38 @@ def test_nothing_to_resume_is_said(tmp_path: Path) -> None:
 
 
 def test_learning_rate_rises_then_falls() -> None:
-    rates = [learning_rate(s, 1000, 1.0) for s in range(1000)]
+    rates = [learning_rate(Progress.of(s, 1000), 1000, 1.0) for s in range(1000)]
     assert rates[0] < rates[50] < rates[99] == pytest.approx(1.0, abs=0.02)
     assert all(a >= b for a, b in zip(rates[100:], rates[101:])) and rates[-1] < 0.03
-    flat = [learning_rate(s, 1000, 1.0, flat=0.7) for s in range(1000)]
+    flat = [learning_rate(Progress.of(s, 1000), 1000, 1.0, flat=0.7) for s in range(1000)]
     assert flat[100:700] == [1.0] * 600 and flat[-1] < 0.03
+
+
+def test_the_learning_rate_of_a_run_that_the_clock_ends_rises_and_falls_too() -> None:
+    """80 of 60,000 steps: a tenth of the minutes to rise, the rest to fall."""
+    rates = [learning_rate(Progress.of(s, 60_000, clock=s / 80), 60_000, 1.0) for s in range(80)]
+    assert rates[0] < 0.02 and all(a < b for a, b in zip(rates[:7], rates[1:8]))
+    assert max(rates) > 0.95 and all(a >= b for a, b in zip(rates[8:], rates[9:])) and rates[-1] < 0.03
+
+
+def test_progress_is_the_further_of_steps_and_minutes() -> None:
+    assert Progress.of(30, 100) == Progress(30, 0.3) and Progress.of(30, 100, clock=0.8) == Progress(30, 0.8)
+    assert Progress.of(30, 100, clock=1.7).share == 1.0
+    long, short = Progress.of(150, 9000), Progress.of(4, 60_000, clock=0.05)
+    assert long.ramp(300) == short.ramp(300) == 0.5 and long.begins(300) and not Progress.of(300, 9000).begins(300)
+    assert not Progress().begins(0)  # a beginning that was set to nothing
+
+
+def test_what_the_loop_tells_a_task_follows_the_minutes(tmp_path: Path) -> None:
+    """And so does the curve on the card: a run that the clock ends has one too."""
+    task, seen = LineTask(), []
+    original = task.loss
+    task.loss = lambda batch, progress: (seen.append(progress), time.sleep(0.03), original(batch, progress))[2]
+    fit(task, TrainOptions(data=tmp_path, out=tmp_path / "o", work=tmp_path / "w", steps=100_000, minutes=0.02))
+    assert [p.step for p in seen] == list(range(len(seen))) and 5 < len(seen) < 45
+    assert all(a.share < b.share for a, b in zip(seen, seen[1:])) and seen[-1].share > 0.7
+    log = json.loads(torch.load(tmp_path / "w/speaker/state.pt", weights_only=True)["log"])
+    assert len([entry for entry in log if "loss" in entry]) > 5
 
 
 def test_training_forward_equals_the_models_own() -> None:

@@ -33,7 +33,7 @@ def build_parser() -> Parser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
-        module.add(commands.add_parser(name, help=module.HELP))
+        module.add(commands.add_parser(name, help=module.HELP, conflict_handler="resolve"))
     return parser
 
 

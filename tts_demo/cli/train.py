@@ -4,16 +4,41 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import textwrap
 from pathlib import Path
+from typing import Any
 
 from ..config import UserError
+from ..train import RECIPES
 from .settings import add_set, pairs
 
 HELP = "train a part of the bundled stack, or a method for a released model"
 
 
+class Help(argparse.Action):
+    """``train --help``, and ``train RECIPE --help`` with the recipe's settings."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *_: Any) -> None:
+        text = settings_help(namespace.recipe) if namespace.recipe else ""
+        print(parser.format_help() + text, end="")
+        parser.exit()
+
+
+def settings_help(recipe: str) -> str:
+    """What ``--set`` takes in this recipe, a paragraph each. Raises UserError for an unknown recipe."""
+    from ..train import recipe as task_of
+
+    task = task_of(recipe)
+    lines = ["", f"{recipe}: --steps {task.steps} --lr {task.lr:g} unless you say otherwise, and --set key=value:"]
+    for name, default, text in task.Settings.described():
+        lines.append(f"  {name}={default}")
+        lines += textwrap.wrap(text, 96, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    return "\n".join(lines) + "\n"
+
+
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("recipe", metavar="RECIPE")
+    parser.add_argument("-h", "--help", nargs=0, action=Help, help="show this, and after RECIPE its settings, and exit")
+    parser.add_argument("recipe", metavar="RECIPE", help=", ".join(RECIPES))
     parser.add_argument(
         "--data",
         default="data",
@@ -35,14 +60,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", metavar="DIR", help="where modules it builds on are read; default: --out")
     parser.add_argument("--work", default=".train", metavar="DIR", help="resumable state and caches")
     parser.add_argument("--preset", default="full", choices=("full", "smoke"), help="smoke: a handful of steps")
-    parser.add_argument("--steps", type=int, default=0)
-    parser.add_argument("--batch", type=int, default=0)
-    parser.add_argument("--lr", type=float, default=0.0)
-    parser.add_argument("--minutes", type=float, default=0.0, help="stop and publish after this long")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", metavar="D")
-    parser.add_argument("--resume", action="store_true")
-    add_set(parser, "a setting of the recipe")
+    parser.add_argument("--steps", type=int, default=0, help="default: the recipe's own")
+    parser.add_argument("--batch", type=int, default=0, help="frames, crops or seconds; default: the recipe's own")
+    parser.add_argument("--lr", type=float, default=0.0, help="peak learning rate; default: the recipe's own")
+    parser.add_argument(
+        "--minutes", type=float, default=0.0, help="stop and publish after this long; schedules end with it"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of weights, batches and noise")
+    parser.add_argument("--device", metavar="D", help="cpu, cuda; default: what is there")
+    parser.add_argument("--resume", action="store_true", help="go on from the state under --work")
+    add_set(parser, "settings of the recipe; train RECIPE --help lists them")
 
 
 def run(args: argparse.Namespace) -> None:

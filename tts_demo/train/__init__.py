@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from typing import Any
 
@@ -37,10 +38,19 @@ METHODS = (
 ).split()
 
 
-def check(name: str, options: Any) -> None:
-    """Raises UserError for an unknown recipe, or one that cannot train where it is asked to."""
+def recipe(name: str) -> Any:
+    """The task class of a recipe. Raises UserError for an unknown name."""
     if name not in RECIPES:
-        raise UserError(f"Unknown recipe {name!r}; the recipes are: {', '.join(RECIPES)}.")
+        near = difflib.get_close_matches(name, RECIPES, 1)
+        hint = f" did you mean {near[0]!r}?" if near else ""
+        raise UserError(f"Unknown recipe {name!r};{hint} The recipes are: {', '.join(RECIPES)}.")
+    module, task = RECIPES[name].split(".")
+    return getattr(importlib.import_module(f"{__name__}.recipes.{module}"), task)
+
+
+def check(name: str, options: Any) -> None:
+    """Raises UserError for an unknown recipe or setting, or where the recipe cannot train as it is asked to."""
+    recipe(name).Settings.parse(options.settings)
     if name not in METHODS and options.stack:
         raise UserError(f"The recipe {name!r} is for the bundled stack alone; with --stack use {', '.join(METHODS)}.")
     if name in CPU_ONLY and options.device != "cpu":
@@ -50,5 +60,4 @@ def check(name: str, options: Any) -> None:
 def load_task(name: str, options: Any) -> Any:
     """The recipe's task, built. Raises UserError for an unknown name."""
     check(name, options)
-    module, task = RECIPES[name].split(".")
-    return getattr(importlib.import_module(f"{__name__}.recipes.{module}"), task)(options)
+    return recipe(name)(options)

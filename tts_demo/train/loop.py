@@ -1,24 +1,20 @@
 """The one training loop: seeded, resumable at any second, with progress, held-out scores and a model card.
 
-A recipe is a ``Task``: what it trains, how it makes batch number ``step`` (a pure function of seed and step, so that a
-resumed run sees what an unbroken one would, but for what is said with the weights of the moment), its loss and its
-held-out scores. ``fit`` does the rest.
-
-``--set start=published`` begins with the published weights of what the recipe trains, and the card tells what made
-them. ``--set helpers=DIR`` begins with the discriminators and probes that an earlier run left there and leaves its own:
-adversarial training in pieces. ``--set optimiser=muon`` trains the matrices inside blocks and adapters with Muon, all
-else with AdamW.
+A recipe is a ``Task``: its settings, what it trains, how it makes batch number ``step`` (a pure function of seed and
+step, so that a resumed run sees what an unbroken one would, but for what is generated with the weights of the moment),
+its loss and its held-out scores. ``fit`` does the rest. ``--set start=published`` begins with the published weights of
+what the recipe trains, and the card says what made them.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -27,11 +23,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
 from ..runtime import autocast, precision, processor
+from .progress import Progress, learning_rate
 from .ranks import Ranks
+from .settings import Settings
 from .state import Average, Batches, Run, StopFlag
 from .updates import Updates
 
 SAVED_EVERY = 120  # seconds between saved states
+LOGGED_EVERY, LOGGED_SHARE = 100, 1 / 40  # steps, or the share of a shorter run, between entries of the log
 
 
 @dataclass(frozen=True)
@@ -50,13 +49,17 @@ class TrainOptions:
     minutes: float = 0.0
     resume: bool = False
     device: str = "cpu"
-    settings: dict[str, str] = field(default_factory=dict)  # --set key=value, recipe-specific
+    settings: Mapping[str, str] = field(
+        default_factory=dict
+    )  # --set key=value as given; ``Task.settings`` has them typed
     stack: str = ""  # a released model to train a method for (folder or Hub name); "" = the bundled checkpoint
 
 
 class Task:
     """What a recipe is: it sets these and overrides the three methods."""
 
+    Settings: ClassVar[type[Settings]] = Settings
+    settings: Settings = Settings()
     name: str
     modules: dict[str, nn.Module]  # published, by folder name
     helpers: dict[str, nn.Module]  # trained along but not published (probes, discriminators)
@@ -74,7 +77,8 @@ class Task:
     loads_published = False  # sees to ``--set start=published`` itself
     follows: dict[str, str] = {}  # a module -> the published one it begins with while it has not been published itself
 
-    optimiser = "adamw"  # unless ``--set optimiser=`` says muon
+    def __init__(self, options: TrainOptions) -> None:
+        self.settings = self.Settings.parse(options.settings)
 
     def matrices(self) -> list[nn.Parameter]:
         """Those that Muon trains if it is asked to: of blocks and adapters, never embeddings or heads."""
@@ -83,22 +87,12 @@ class Task:
     def batch(self, rng: np.random.Generator, step: int) -> Any:
         raise NotImplementedError
 
-    def loss(self, batch: Any, step: int) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: Any, progress: Progress) -> tuple[Tensor, dict[str, float]]:
+        """-> loss [], the parts of it that people see. What changes while a run lasts follows ``progress``."""
         raise NotImplementedError
 
     def evaluate(self) -> dict[str, float]:
         raise NotImplementedError
-
-
-def learning_rate(step: int, steps: int, peak: float, warmup: int = 100, flat: float = 0.0) -> float:
-    """Linear warm-up (a tenth of a short run), the peak for a share ``flat`` of the steps, then a cosine down to 2 % of
-    it."""
-    warmup = max(1, min(warmup, steps // 10))
-    if step < warmup:
-        return peak * (step + 1) / warmup
-    start = max(warmup, int(flat * steps))
-    done = max(0, step - start) / max(1, steps - start)
-    return peak * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * min(1.0, done))))
 
 
 def fit(task: Task, options: TrainOptions, ranks: Ranks = Ranks()) -> dict[str, float]:
@@ -117,15 +111,13 @@ def fit(task: Task, options: TrainOptions, ranks: Ranks = Ranks()) -> dict[str, 
 def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dict[str, float]:
     torch.manual_seed(options.seed)
     steps, peak = options.steps or task.steps, options.lr or task.lr
-    begins = task.goes_on or options.settings.get("start") in ("published", "wider")
-    began = _begin(task, options) if begins else {}
-    _begin_helpers(task, options)
+    began = _begin(task, options) if task.goes_on or task.settings.start != "new" else {}
+    _begin_helpers(task)
     everything = nn.ModuleDict(
         {**{f"m_{k}": v for k, v in task.modules.items()}, **{f"h_{k}": v for k, v in task.helpers.items()}}
     ).to(options.device)
     parameters = [p for p in everything.parameters() if p.requires_grad]
-    muon = options.settings.get("optimiser", task.optimiser) == "muon"
-    updates, average_of = Updates(task, parameters, peak, muon, ranks), Average(everything, task.averaged)
+    updates, average_of = Updates(task, parameters, peak, ranks), Average(everything, task.averaged)
     run = Run(options.work / task.name, everything, updates.optimiser, average_of, ranks.first)
     step, log, spent = run.load() if options.resume else (0, [], 0.0)
     began = run.began = run.began or began
@@ -141,14 +133,18 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dic
         lambda step: task.batch(np.random.default_rng((options.seed, step, *own)), step),
         ahead=kind != "cpu" and task.ahead,
     )
-    # share of the time
-    used = lambda: (time.monotonic() - started) / (60 * options.minutes) if options.minutes else 0.0
-    while step < steps and not ranks.any(stop.requested or used() > 1):
-        updates.set_rate(learning_rate(max(step, int(used() * steps)), steps, peak, flat=task.flat))
+    logged = Progress.of(step, steps)
+    while step < steps:
+        used = (time.monotonic() - started) / (60 * options.minutes) if options.minutes else 0.0
+        used = ranks.most(2.0 if stop.requested else used)  # one clock for all, or their weights would part
+        if used > 1:
+            break
+        progress = Progress.of(step, steps, used)
+        updates.set_rate(learning_rate(progress, steps, peak, task.flat))
         batch = batches.take(step)
         torch.manual_seed((ranks.index << 40) + options.seed * 1_000_003 + step)
         with autocast(kind):
-            loss, parts = task.loss(batch, step)
+            loss, parts = task.loss(batch, progress)
         if not torch.isfinite(loss):
             raise RuntimeError(
                 f"{task.name}: loss is {loss.item()} at step {step}; resume from an earlier state or lower --lr."
@@ -161,7 +157,11 @@ def _fit(task: Task, options: TrainOptions, ranks: Ranks, stop: StopFlag) -> dic
         bar.update()
         bar.set_postfix({k: f"{v:.3f}" for k, v in average.items()}, refresh=False)
         now = time.monotonic()
-        if step % max(1, min(100, steps // 40)) == 0:  # short runs keep a curve too
+        if (
+            step - logged.step >= LOGGED_EVERY
+            or Progress.of(step, steps, used).share - logged.share > LOGGED_SHARE - 1e-9
+        ):
+            logged = Progress.of(step, steps, used)
             log.append({"step": step, **{k: round(v, 4) for k, v in average.items()}})
         if task.scored_every and step % task.scored_every == 0:
             with average_of.instead():
@@ -208,12 +208,12 @@ def _begin(task: Task, options: TrainOptions) -> dict[str, str]:
     return {name: checkpoints.how_it_was_made(options.checkpoint, source) for name, source in sources.items()}
 
 
-def _begin_helpers(task: Task, options: TrainOptions) -> None:
+def _begin_helpers(task: Task) -> None:
     """Give the helpers of the task the weights that an earlier run left, where there are any."""
     from .. import checkpoints
 
-    folder = Path(options.settings.get("helpers", ""))
-    for name, module in task.helpers.items() if options.settings.get("helpers") else ():
+    folder = task.settings.helpers
+    for name, module in task.helpers.items() if folder else ():
         if checkpoints.available(folder, f"{task.name}-{name}"):
             _load(folder, f"{task.name}-{name}", module)
 
@@ -249,8 +249,8 @@ def publish(
         checkpoints.save_module(options.out, folder, module, facts=facts | before, scores=scores, log=log)
     if not options.stack:
         lineage.record(options.out, list(task.modules), options.checkpoint)
-    for name, module in task.helpers.items() if options.settings.get("helpers") else ():
-        checkpoints.save_module(options.settings["helpers"], f"{task.name}-{name}", module, facts=facts)
+    for name, module in task.helpers.items() if task.settings.helpers else ():
+        checkpoints.save_module(task.settings.helpers, f"{task.name}-{name}", module, facts=facts)
 
 
 def command_line(name: str, options: TrainOptions) -> str:

@@ -45,18 +45,18 @@ class Ranks:
     def first_alone(self) -> Iterator[None]:
         """The first process runs the block, then all others do: they find the caches it made."""
         if not self.first:
-            self.any(False)
+            self.most(0.0)
         yield
         if self.first:
-            self.any(False)
+            self.most(0.0)
 
-    def any(self, flag: bool) -> bool:
-        """Whether any process says so. All must ask."""
+    def most(self, value: float) -> float:
+        """The largest value of all processes, which all must ask for."""
         if self.count == 1:
-            return flag
-        said = torch.tensor(float(flag), device=self.device)
-        dist.all_reduce(said)
-        return bool(said)
+            return value
+        largest = torch.tensor(value, dtype=torch.float64, device=self.device)
+        dist.all_reduce(largest, dist.ReduceOp.MAX)
+        return float(largest)
 
     def share(self, module: nn.Module) -> None:
         """Give every process the first one's weights."""

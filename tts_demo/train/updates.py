@@ -20,9 +20,11 @@ SPOILT, SPOILT_SHARE = 20, 0.05
 class Updates:
     """Of a task's ``parameters``. Modules that learn more quickly are clipped apart from the rest."""
 
-    def __init__(self, task: Task, parameters: list[nn.Parameter], peak: float, muon: bool, ranks: Ranks) -> None:
+    def __init__(self, task: Task, parameters: list[nn.Parameter], peak: float, ranks: Ranks) -> None:
         quick = [([p for p in task.helpers[n].parameters() if p.requires_grad], k) for n, k in task.quicker.items()]
-        self.optimiser = optimiser_of(parameters, task.matrices() if muon else [], peak, quick)
+        self.optimiser = optimiser_of(
+            parameters, task.matrices() if task.settings.optimiser == "muon" else [], peak, quick
+        )
         aside = {id(p) for weights, _ in quick for p in weights}
         self._sides = [[p for p in parameters if id(p) not in aside], *(weights for weights, _ in quick)]
         self._name, self._parameters, self._ranks = task.name, parameters, ranks

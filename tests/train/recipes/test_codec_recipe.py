@@ -19,6 +19,7 @@ from tts_demo.lm import LanguageModel
 from tts_demo.methods.qtts import QTTS
 from tts_demo.train.data.speech import UNKNOWN
 from tts_demo.train.loop import TrainOptions, fit
+from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import refiner
 from tts_demo.train.recipes.codec import VOICE_CROP, CodecTask, fitting, heard_alike, published
 from tts_demo.train.recipes.codec_decoder import CodecDecoderTask
@@ -113,14 +114,16 @@ def test_a_better_first_book_leaves_the_rest_and_its_readers_learn_first(place: 
     train(FirstBookTask, place, 3, start="published", ears="new")
     before = checkpoints.load_module(place / "out", "codec")
     wave, semantic = torch.randn(1, 20 * before.config.hop), torch.randn(1, 20, before.config.latent)
-    scores = train(FirstBookTask, place, 3, start="published")
+    scores = train(FirstBookTask, place, 1, start="published")
     after = checkpoints.load_module(place / "out", "codec")
     assert torch.equal(before.encoder(wave), after.encoder(wave)) and torch.equal(
         before.phonetic(wave), after.phonetic(wave)
     )
     assert scores["codes as before"] == 1 and 0 <= scores["first book, frames wrong, natural"] <= 1
     task = FirstBookTask(options(place, 3, start="published"))
-    task.loss(task.batch(np.random.default_rng(0), OPEN), OPEN)[0].backward()  # from then on
+    task.loss(task.batch(np.random.default_rng(0), 0), Progress())[0].backward()
+    assert not any(weight.grad is not None and weight.grad.any() for weight in task.codec.parameters())
+    task.loss(task.batch(np.random.default_rng(0), OPEN), Progress(OPEN))[0].backward()  # from then on
     for part, learns in (
         (task.codec.phonetic, False),
         (task.codec.semantic, True),
@@ -196,7 +199,8 @@ def test_the_refiner_learns_on_latents_alone(
     watched = task.loss
     task.loss = lambda batch, step: (seen.append(watched(batch, step)), seen[-1])[1]
     scores = fit(task, told)
-    assert np.mean([parts["reg"] for _, parts in seen[-3:]]) < np.mean([parts["reg"] for _, parts in seen[:3]])
+    first, last = (np.mean([parts["reg"] for _, parts in some]) for some in (seen[:3], seen[-3:]))
+    assert more or last < first  # discriminators know nothing yet, and count in full after a tenth of the run
     assert list(task.modules) == ["refiner"] and all(np.isfinite(v) for v in scores.values()) and len(scores) == 3
     assert bool(more) == ("alike" in seen[0][1]) == ("said" in seen[0][1]) and all(
         np.isfinite(v) for v in seen[-1][1].values()
@@ -260,7 +264,7 @@ def test_a_crop_of_the_first_books_batch_is_what_was_heard_and_said_there(place:
 
 
 def test_an_added_block_of_the_decoder_changes_nothing_at_first(place: Path) -> None:
-    plain, deeper = (published(options(place, 1, **told))[0] for told in ({}, {"decoder_layers": "8"}))
+    plain, deeper = (published(options(place, 1), layers)[0] for layers in (0, 8))
     latent = torch.randn(1, 12, plain.config.latent)
     assert torch.allclose(plain.decode_latent(latent), deeper.decode_latent(latent), atol=1e-6)
     assert len(deeper.decoder.blocks) == 8 and deeper.config.decoder_layers == 8

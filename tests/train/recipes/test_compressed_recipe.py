@@ -17,6 +17,7 @@ from tts_demo.methods import compressed
 from tts_demo.methods.compressed import Compressed, SummaryAdapter
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch
+from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import compressed as recipe
 from tts_demo.train.recipes.compressed import CompressedTask, Setting
 from tts_demo.train.recipes.lm import ASTRAY, REJECTED
@@ -112,7 +113,7 @@ def test_only_the_adapter_learns_and_it_does(task):
     optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=1e-2)
     before = task.evaluate()
     for step in range(8):
-        loss, parts = task.loss((task.data.batch(np.random.default_rng(step)), setting), step)
+        loss, parts = task.loss((task.data.batch(np.random.default_rng(step)), setting), Progress(step))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -139,7 +140,7 @@ def test_guiding_pulls_the_attention_of_speech_rows_to_the_spoken_phoneme(task, 
     )
     aligned = replace(batch, alignment=torch.where(torch.arange(FRAMES) < batch.frames[:, None], place, -1))
     spoken = batch.codes[..., 0]
-    assert set(task.loss((aligned, setting), 0)[1]) == {"ce"} and not task.logits(aligned, setting, spoken)[2]
+    assert set(task.loss((aligned, setting), Progress())[1]) == {"ce"} and not task.logits(aligned, setting, spoken)[2]
     *_, guided = task.logits(aligned, setting, spoken, (1,))
     assert [w.shape for w in guided] == [(4, FRAMES + 1, 6)] and guided[0].exp().sum(-1).max().item() <= 1 + 1e-5
     attended = guided[0].exp().sum(-1)[0, :FRAMES]
@@ -147,13 +148,13 @@ def test_guiding_pulls_the_attention_of_speech_rows_to_the_spoken_phoneme(task, 
     task.guide, seen = 1.0, []
     optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=1e-2)
     for step in range(15):
-        loss, parts = task.loss((aligned, setting), step)
+        loss, parts = task.loss((aligned, setting), Progress(step))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         seen.append(parts["guide"])
     assert seen[-1] < 0.8 * seen[0]
-    assert "guide" not in task.loss((replace(batch, alignment=torch.full((4, FRAMES), -1)), setting), 0)[1]
+    assert "guide" not in task.loss((replace(batch, alignment=torch.full((4, FRAMES), -1)), setting), Progress())[1]
 
 
 def test_input_tokens_are_replaced_in_training_alone(task, monkeypatch):
@@ -163,7 +164,7 @@ def test_input_tokens_are_replaced_in_training_alone(task, monkeypatch):
         recipe, "add_noise", lambda codes, entries, share: shares.append(share) or add(codes, entries, share)
     )
     batch, setting = task.data.batch(np.random.default_rng(3)), Setting(30, 5, 4)
-    task.loss((batch, setting), 0)
+    task.loss((batch, setting), Progress())
     assert shares == [recipe.NOISE] and recipe.NOISE > 0
     spoken = batch.codes[..., 0]
     plain, targets, _ = task.logits(batch, setting, spoken)
@@ -191,17 +192,17 @@ def test_distillation_goes_to_the_base_models_law(task):
     task.distil, before = 1.0, apart()
     optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=1e-2)
     for step in range(15):
-        loss, parts = task.loss((batch, setting), step)
+        loss, parts = task.loss((batch, setting), Progress(step))
         assert loss.item() == pytest.approx(parts["distil"])
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
     assert apart() < 0.8 * before
     task.distil = 0.25
-    loss, parts = task.loss((batch, setting), 0)
+    loss, parts = task.loss((batch, setting), Progress())
     assert loss.item() == pytest.approx(0.75 * parts["ce"] + 0.25 * parts["distil"], rel=1e-5)
     task.drawn = 0.5
-    loss, parts = task.loss((batch, setting), 0)
+    loss, parts = task.loss((batch, setting), Progress())
     base = parts["distil"] + 0.5 * (REJECTED * parts["rejected"] + ASTRAY * parts["astray"])
     assert loss.item() == pytest.approx(0.75 * parts["ce"] + 0.25 * base, rel=1e-5) and parts["rejected"] > 0
 

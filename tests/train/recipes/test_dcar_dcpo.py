@@ -75,7 +75,7 @@ def test_kl_to_the_reference():
 
 
 def test_kl_warms_up_from_nothing():
-    weights = [kl_weight(step, 100) for step in (0, 25, 50, 99)]
+    weights = [kl_weight(share) for share in (0, 0.25, 0.5, 0.99)]
     assert weights == [0, KL_WEIGHT / 2, KL_WEIGHT, KL_WEIGHT]
 
 

@@ -20,6 +20,7 @@ from tts_demo.methods.dcar import Dcar
 from tts_demo.methods.dcar.heads import Heads
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch, speech_targets
+from tts_demo.train.progress import Progress
 from tts_demo.train.recipes.dcar_heads import IGNORE, HeadsTask, head_targets, head_weights
 from tts_demo.train.recipes.dcar_policy import GROUP, UPDATES, PolicyTask, Utterances, guidance_profile
 from tts_demo.train.recipes.dcar_reward import PhonemeErrors
@@ -86,7 +87,7 @@ def test_the_heads_recipe_learns_every_offset_and_leaves_the_base_alone(tiny_lm,
     with torch.no_grad():
         _, at_first = task.scores(counting_batch(lm, 12, seed=99))
     for step in range(60):
-        loss, parts = task.loss(counting_batch(lm, 12, seed=step), step)
+        loss, parts = task.loss(counting_batch(lm, 12, seed=step), Progress(step))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -106,7 +107,7 @@ def test_what_the_base_teaches_each_head_is_about_the_same_tokens(tiny_lm, monke
     found = []
     for task.distil in (0.0, 1.0):
         torch.manual_seed(0)
-        found.append(task.loss(counting_batch(lm, 12, seed=1), 0)[0].item())
+        found.append(task.loss(counting_batch(lm, 12, seed=1), Progress())[0].item())
     assert found[0] == pytest.approx(found[1], rel=1e-5)
     assert head_weights(2, 3.0) == pytest.approx([3 / 4.9, 1 / 4.9, 0.9 / 4.9])
 
@@ -263,7 +264,7 @@ def test_training_on_a_toy_reward_raises_it(task):
     optimiser = torch.optim.AdamW(task.policy.parameters(), 3e-2)
     curve = []
     for step in range(task.total):
-        loss, parts = task.loss(task.batch(np.random.default_rng(step), step), step)
+        loss, parts = task.loss(task.batch(np.random.default_rng(step), step), Progress(step))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

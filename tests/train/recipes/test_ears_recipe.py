@@ -16,6 +16,7 @@ from tts_demo.codec.ears import Ears, EarsConfig
 from tts_demo.config import SAMPLE_RATE
 from tts_demo.text.symbols import IDS
 from tts_demo.train.loop import TrainOptions, fit
+from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import ears as module
 from tts_demo.train.recipes.ears import EarsTask
 
@@ -39,7 +40,7 @@ def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainOptions:
         work=tmp_path / "work",
         steps=4,
         batch=4,
-        settings={"teacher": str(teacher), "settled": "2"},
+        settings={"teacher": str(teacher)},
     )
 
 
@@ -79,4 +80,4 @@ def test_ears_of_an_earlier_run_tell_the_times_of_natural_speech(options: TrainO
         assert [s for s in dict.fromkeys(heard.tolist()) if s >= 0 and IDS[speech.texts[i][s]] in speech.sounds(i)]
         if spoken is None:  # every phoneme has its frames
             assert set(speech.sounds(i).tolist()) <= set(speech.labels(i).tolist())
-    assert "frame" in task.loss(task.batch(np.random.default_rng(0), 0), 5)[1]
+    assert "frame" in task.loss(task.batch(np.random.default_rng(0), 0), Progress(5))[1]

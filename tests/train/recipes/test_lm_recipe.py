@@ -10,7 +10,7 @@ import torch
 
 from tts_demo.config import UserError
 from tts_demo.train.data.sequences import SpeechBatch
-from tts_demo.train.recipes.lm import NEAR, add_noise, guided_loss, guided_to, looked_at, shape, spoken
+from tts_demo.train.recipes.lm import NEAR, LMSettings, add_noise, guided_loss, guided_to, looked_at, shape, spoken
 
 
 def batch() -> SpeechBatch:
@@ -69,4 +69,4 @@ def test_shapes_follow_the_width() -> None:
         made = shape(width, 1024)
         assert made.hidden == width and made.head_dim == 64 and made.heads % made.kv_heads == 0
     with pytest.raises(UserError, match="64"):
-        shape(100, 1024)
+        LMSettings.parse({"width": "100"})

@@ -18,9 +18,10 @@ from tts_demo.methods.qtts.hierarchical import HierarchicalStrategy
 from tts_demo.train import RECIPES
 from tts_demo.train.data.drawn import draw_delay, draw_hierarchical
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
+from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import qtts as recipe
 from tts_demo.train.recipes.lm import base_inputs
-from tts_demo.train.recipes.qtts import BOOKS, DELAYS, IGNORE, Dials, drawn
+from tts_demo.train.recipes.qtts import BOOKS, DELAYS, IGNORE, Dials, QTTSSettings
 from tts_demo.train.recipes.qtts_delay import QTTSDelayTask, delay_rows
 from tts_demo.train.recipes.qtts_hierarchical import QTTSHierarchicalTask, frame_rows
 
@@ -164,7 +165,7 @@ def test_training_starts_at_the_base_and_learns_the_other_books(strategy, tiny_l
     assert before["8 books, delay 1: other books, nats"] == pytest.approx(np.log(32), abs=1e-4)
     optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=3e-3)
     for step in range(40):
-        loss, parts = task.loss(task.batch(np.random.default_rng(step), step), step)
+        loss, parts = task.loss(task.batch(np.random.default_rng(step), step), Progress(step))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -179,9 +180,10 @@ def test_training_starts_at_the_base_and_learns_the_other_books(strategy, tiny_l
 
 
 def test_dials_can_be_pinned():
-    assert drawn({"codebooks": "8"}, "codebooks", BOOKS) == (8,) and drawn({}, "delay", DELAYS) == DELAYS
+    settings = QTTSSettings.parse({"codebooks": "8"})
+    assert settings.codebooks == (8,) and settings.delay == DELAYS and QTTSSettings().codebooks == BOOKS
     with pytest.raises(UserError, match="some of 2, 4, 8"):
-        drawn({"codebooks": "3"}, "codebooks", BOOKS)
+        QTTSSettings.parse({"codebooks": "3"})
 
 
 @pytest.mark.parametrize("strategy, draw", [("delay", draw_delay), ("hierarchical", draw_hierarchical)])
@@ -225,7 +227,7 @@ def test_an_item_s_own_draws_are_what_decoding_may_draw(strategy, tiny_lm):
 def test_behind_its_own_draws_only_the_first_book_is_taught(strategy, tiny_lm):
     task = make_task(strategy, tiny_lm, noise=0.1)
     task.own = task.distil = 1.0
-    loss, parts = task.loss(task.batch(np.random.default_rng(0), 0), 0)
+    loss, parts = task.loss(task.batch(np.random.default_rng(0), 0), Progress())
     loss.backward()
     assert set(parts) == {"book 1", "distil"} and task.adapter.bias.grad is None
     assert all(p.grad.any() for p in task.adapter.lora.parameters())
@@ -236,12 +238,12 @@ def test_an_adapter_that_adds_nothing_has_nothing_to_learn_from_the_base(strateg
     """Untrained it is the base: its cross-entropy to the base's law is that law's entropy, the least there is."""
     task = make_task(strategy, tiny_lm)
     task.distil = 1.0
-    task.loss(task.batch(np.random.default_rng(0), 0), 0)[0].backward()
+    task.loss(task.batch(np.random.default_rng(0), 0), Progress())[0].backward()
     assert max(float(p.grad.abs().max()) for p in task.adapter.lora.parameters()) < 1e-6
     for name, weight in task.adapter.lora.named_parameters():
         weight.data.add_(torch.randn_like(weight))
     task.adapter.zero_grad()
-    task.loss(task.batch(np.random.default_rng(0), 0), 0)[0].backward()
+    task.loss(task.batch(np.random.default_rng(0), 0), Progress())[0].backward()
     assert max(float(p.grad.abs().max()) for p in task.adapter.lora.parameters()) > 1e-4
 
 
@@ -265,6 +267,6 @@ def test_looks_are_those_of_the_rows_that_decide_the_first_book(strategy, tiny_l
     there = torch.arange(looks[0].shape[1]) <= batch.frames[:, None]
     torch.testing.assert_close(looks[0][there], expected[0][there], atol=1e-5, rtol=1e-5)
     task.guide = 0.5
-    loss, parts = task.loss((batch, Dials(4, 2)), 0)
+    loss, parts = task.loss((batch, Dials(4, 2)), Progress())
     loss.backward()
     assert parts["guide"] > 0 and any(p.grad.any() for p in task.adapter.lora.parameters())

@@ -17,6 +17,7 @@ from tts_demo.methods.ssd.draft import DraftConfig
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
 from tts_demo.train.data.spoken import AGAIN, LONGER, TOGETHER, OwnSpeech, speak
+from tts_demo.train.progress import Progress
 from tts_demo.train.recipes.lm import apart, base_inputs
 from tts_demo.train.recipes.ssd_draft import DEEPEST, DraftTask, ShallowLM, Speech
 
@@ -126,7 +127,7 @@ def test_training_moves_only_the_drafts_parts(task, distil, score, sign):
     before = task.evaluate()
     optimiser = torch.optim.AdamW(task.draft.parameters(), lr=3e-3)
     for step in range(30):
-        loss, parts = task.loss(Speech(task.data.batch(np.random.default_rng(step))), step)
+        loss, parts = task.loss(Speech(task.data.batch(np.random.default_rng(step))), Progress(step))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -226,7 +227,7 @@ def test_batches_in_the_bases_own_words_are_those_of_their_step(task):
         assert torch.equal(again.batch.codes, inorder[step].batch.codes) and torch.equal(
             again.hidden, inorder[step].hidden
         )
-    loss, _ = task.loss(inorder[0], 0)
+    loss, _ = task.loss(inorder[0], Progress())
     loss.backward()
     assert all(p.grad is not None for p in task.draft.parameters())
     assert not torch.equal(inorder[0].batch.codes, inorder[1].batch.codes)

@@ -21,6 +21,7 @@ from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch
 from tts_demo.train.data.spoken import AGAIN, TOGETHER, speak_by
 from tts_demo.train.loop import TrainOptions
+from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import tldr
 from tts_demo.train.recipes.lm import base_logits
 from tts_demo.train.recipes.tldr import IGNORE, Patches, TLDRTask, early_ends, patch_logits, uneven_logits
@@ -205,7 +206,7 @@ def even(size: int) -> list[int]:
 
 @pytest.fixture
 def make_task(monkeypatch):
-    monkeypatch.setattr(tldr, "sequences", lambda options, frames: TinyData())
+    monkeypatch.setattr(tldr, "sequences", lambda options, settings, frames: TinyData())
     monkeypatch.setattr(tldr, "load_lm", lambda root: make_lm(seed=2))
     monkeypatch.setattr(tldr, "describe", lambda *_: "none")
 
@@ -223,7 +224,7 @@ def test_training_helps_every_patch_size_and_leaves_the_base_alone(make_task):
     before = task.evaluate()
     optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=2e-3)
     for step in range(60):
-        loss, _ = task.loss(task.batch(np.random.default_rng(step), step), step)
+        loss, _ = task.loss(task.batch(np.random.default_rng(step), step), Progress(step))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -250,7 +251,7 @@ def test_the_base_teaches_every_token_it_would_have_drawn(make_task, size):
         ]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(tldr, "NOISE", 0.0)
-            loss, parts = task.loss(Patches(batch, size, even(size)), 0)
+            loss, parts = task.loss(Patches(batch, size, even(size)), Progress())
     assert set(parts) == {"ce", "distil"} and loss.item() == pytest.approx(parts["distil"])
     torch.testing.assert_close(loss, torch.cat(each).mean(), atol=1e-4, rtol=1e-4)
     assert all(not p.requires_grad for p in task.base.parameters()) and make_task().base is None
@@ -262,7 +263,7 @@ def test_patches_that_end_early_are_taught_too(make_task, early):
     task = make_task(distil="0.6", early=early, patch_size="5")
     seen = [task.batch(np.random.default_rng(i), i).sizes for i in range(8)]
     assert any(len(set(sizes)) > 1 for sizes in seen) == (early == "1")
-    loss, parts = task.loss(task.batch(np.random.default_rng(1), 1), 1)
+    loss, parts = task.loss(task.batch(np.random.default_rng(1), 1), Progress(1))
     assert torch.isfinite(loss) and set(parts) == {"ce", "distil"}
 
 
@@ -282,7 +283,7 @@ def test_patches_learn_from_what_they_said_themselves(make_task):
     )
     optimiser, shares = torch.optim.Adam(task.adapter.parameters(), lr=3e-3), []
     for step in range(12):
-        loss, parts = task.loss(batch, step)
+        loss, parts = task.loss(batch, Progress(step))
         assert set(parts) == {"own distil", "own rejected", "own astray"}
         shares.append(parts["own rejected"])
         optimiser.zero_grad()
@@ -304,7 +305,7 @@ def test_guided_heads_look_where_those_of_the_base_do(make_task, monkeypatch):
     for own in (True, False):
         batch, told = next(b for b in batches if b.own == own), []
         for step in range(12):
-            loss, parts = task.loss(batch, step)
+            loss, parts = task.loss(batch, Progress(step))
             told.append(parts["own guide" if own else "guide"])
             optimiser.zero_grad()
             loss.backward()
@@ -332,7 +333,7 @@ def test_every_weight_of_every_kind_is_trained(make_task):
         task = make_task(ablate=ablate)
         for weight in task.adapter.parameters():  # zeros at the start hold gradients back
             weight.data.add_(torch.randn_like(weight) * 0.05)
-        task.loss(Patches(speech(), 4, even(4)), 0)[0].backward()
+        task.loss(Patches(speech(), 4, even(4)), Progress())[0].backward()
         idle = [name for name, p in task.adapter.named_parameters() if p.grad is None or not p.grad.any()]
         assert not [n for n in idle if not (ablate == "parallel" and n == "extractor.enter.weight")], (ablate, idle)
 

@@ -13,6 +13,7 @@ from ...config import CodecConfig
 from ...lm.model import LanguageModel
 from ...methods.tldr.modules import PAPER_HIDDEN
 from ..loop import Task, TrainOptions
+from ..settings import SequenceSettings, Settings
 from .sequences import Codes, Sequences
 from .speech import Speech
 
@@ -21,11 +22,10 @@ def load_ears(root: Path) -> Ears:
     return checkpoints.load_module(root, "ears").eval()
 
 
-def load_speech(options: TrainOptions, ears: Ears | None = None) -> Speech:
+def load_speech(options: TrainOptions, settings: Settings, ears: Ears | None = None) -> Speech:
     """Natural speech under ``--data`` and teachers' under ``--set teacher=FOLDER[:FOLDER]``; ``ears`` tell the times of
     the former."""
-    teachers = [Path(p) for p in options.settings.get("teacher", "").split(":") if p]
-    return Speech(options.data, teachers, options.work / "cache", ears)
+    return Speech(options.data, settings.teacher, options.work / "cache", ears)
 
 
 def hears_as(ears: Ears, config: CodecConfig = CodecConfig()) -> CodecConfig:
@@ -67,22 +67,16 @@ def scale(task: Task, lm: LanguageModel, frames: int) -> tuple[int, float, int]:
     return (66_000, 2e-4, 16_000) if lm.config.hidden >= PAPER_HIDDEN else (task.steps, task.lr, frames)
 
 
-def sequences(options: TrainOptions, frames: int, **kw) -> Sequences:
+def sequences(options: TrainOptions, settings: SequenceSettings, frames: int) -> Sequences:
     """Training sequences over ``options.data``, encoded by the released model, or by the codec, speaker encoder and
-    ears of the checkpoint. ``--set chains=0.3 chained=4500 longest=450``: see ``Sequences`` (``max_frames``)."""
-    kw |= {
-        name: kind(options.settings[name])
-        for name, kind in (("chains", float), ("chained", int))
-        if name in options.settings
-    }
-    if "longest" in options.settings:
-        kw["max_frames"] = int(options.settings["longest"])
+    ears of the checkpoint."""
+    kw = {"chains": settings.chains, "chained": settings.chained, "max_frames": settings.longest}
     if options.stack:
         from .tokens import TokenCache
 
         tokens = TokenCache(options)
         return Sequences(tokens, tokens.codes, frames, lead=tokens.lead, joint=(), device=options.device, **kw)
-    speech = load_speech(options, load_ears(options.checkpoint).to(options.device))
+    speech = load_speech(options, settings, load_ears(options.checkpoint).to(options.device))
     codec: Codec = checkpoints.load_module(options.checkpoint, "codec").eval().to(options.device)
     voice: SpeakerEncoder = checkpoints.load_module(options.checkpoint, "speaker").eval().to(options.device)
     return Sequences(speech, Codes(speech, codec, voice), frames, device=options.device, **kw)

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from typing import Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from ... import checkpoints
@@ -40,13 +42,18 @@ from ..discriminators import of_waveforms
 from ..loop import Task, TrainOptions
 from ..losses import SemanticProbe, SpectralLoss, known_frames_loss
 from ..optimiser import inner_matrices
+from ..progress import Progress
+from ..settings import Count, Optimiser, Settings, Share, Weight
 
 CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
 
 
 SAID = 1.0  # weight of what is taken for something else than what was said
 JUDGES_RATE = 8.0  # learning rate of the discriminators over the decoder's: at that they tell nothing apart for hours
-JUDGED, BY_DEGREES = 32, 300  # frames of each crop that the discriminators hear; steps until they count in full
+JUDGED, BY_DEGREES = (
+    32,
+    300,
+)  # frames of each crop that the discriminators hear; steps until they count in full (``Progress.ramp``)
 
 
 @dataclass(frozen=True)
@@ -66,20 +73,37 @@ class CodecBatch:
         return CodecBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
+class CodecSettings(Settings):
+    optimiser: Optimiser = "muon"
+    refined: Share = Field(0.5, description="share of a batch that goes through the refiner")
+    semantic: Weight = Field(1.0, description="weight of what the first codebook says of phonemes; 0 trains without")
+    audio_gradient: Share = Field(0.15, description="share of the spectra's gradient that reaches the first codebook")
+    adversarial: Weight = Field(0.0, description="weight of the discriminators; 0 trains without")
+    wider: Count = Field(1, description="times as many channels in every discriminator")
+    judges: Literal["full", "light"] = Field(
+        "full", description="light: discriminators of spectrograms alone, for a CPU"
+    )
+    judges_rate: float = Field(JUDGES_RATE, gt=0, description="learning rate of the discriminators over the decoder's")
+    decoder_layers: int = Field(0, ge=0, description="with start=published: make the decoder as deep as this")
+
+
 class CodecTask(Task):
+    Settings = CodecSettings
+    settings: CodecSettings
     name = "codec"
     steps, lr = 9000, 8e-4
     loads_published = True
 
     def __init__(self, options: TrainOptions) -> None:
+        super().__init__(options)
         ears = load_ears(options.checkpoint)
-        self.speech = load_speech(options, ears)
+        self.speech = load_speech(options, self.settings, ears)
         self.size, self.device = options.batch or 8, options.device
-        share = float(options.settings.get("refined", 0.5))  # of a batch: that voice is what most people hear
+        share = self.settings.refined
         self.refined = min(self.size - 1, max(1, round(self.size * share))) if self.size > 1 else 1
-        self.goes_on |= options.settings.get("start") == "published"
-        self.semantic = float(options.settings.get("semantic", 1.0))
-        self.audio_gradient = float(options.settings.get("audio_gradient", 0.15)) if self.semantic else 1.0
+        self.goes_on |= self.settings.start == "published"
+        self.semantic = self.settings.semantic
+        self.audio_gradient = self.settings.audio_gradient if self.semantic else 1.0
         self.codec, self.refiner, self.voice = self._networks(options, ears)
         self.codec.phonetic.to(self.device)
         self.pitch = pitch_of(self.speech, self.refiner.config.pitch_classes)
@@ -97,11 +121,10 @@ class CodecTask(Task):
         self.probe = SemanticProbe(self.codec.config.latent, len(SYMBOLS))
         self.classify = nn.Linear(self.voice.config.embedding, len(self.voices))
         self.helpers = {"probe": self.probe, "classify": self.classify}
-        self.adversarial = float(options.settings.get("adversarial", 0.0))
+        self.adversarial = self.settings.adversarial
         if self.adversarial:
-            wider, light = int(options.settings.get("wider", 1)), options.settings.get("judges") == "light"
-            self.helpers["discriminators"] = of_waveforms(wider, light)
-            self.quicker = {"discriminators": float(options.settings.get("judges_rate", JUDGES_RATE))}
+            self.helpers["discriminators"] = of_waveforms(self.settings.wider, self.settings.judges == "light")
+            self.quicker = {"discriminators": self.settings.judges_rate}
         self.spectral = SpectralLoss().to(self.device)
         seconds = np.asarray([self.speech.seconds(i) for i in self.train])
         self.weights = seconds / seconds.sum()
@@ -109,7 +132,7 @@ class CodecTask(Task):
 
     def _networks(self, options: TrainOptions, ears: Ears) -> tuple[Codec, Refiner, SpeakerEncoder]:
         if self.goes_on:
-            codec, refiner, voice = published(options)
+            codec, refiner, voice = published(options, self.settings.decoder_layers)
             for part in (codec.encoder, codec.quantizer, codec.decoder):
                 part.requires_grad_(True)
             codec.quantizer.books[0].requires_grad_(False)
@@ -117,8 +140,6 @@ class CodecTask(Task):
         codec = Codec(hears_as(ears))
         hear_with(codec, ears)
         return codec, Refiner(RefinerConfig(entries=codec.config.first)), SpeakerEncoder()
-
-    optimiser = "muon"
 
     def matrices(self) -> list[nn.Parameter]:
         blocks = (self.codec.encoder.blocks, self.codec.decoder.blocks, self.refiner.layers)
@@ -169,7 +190,7 @@ class CodecTask(Task):
             np.resize(rows[start : start + count], (VOICE_CROP, rows.shape[1])),
         )
 
-    def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: CodecBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         batch = batch.to(self.device)
         codec, count = self.codec, self.refined
         keep = random_books(len(batch.audio), codec.config.codebooks).to(self.device)
@@ -177,7 +198,7 @@ class CodecTask(Task):
         latent, semantic = codec.encoder(batch.audio), codec.semantic(batch.phonetic)
         quantised, first, codes, vq = codec.quantizer(latent, semantic, keep, self.audio_gradient, batch.labels)
         speaker = self.voice(batch.voice)
-        loss, parts = self.speak(batch, quantised, codes, speaker, count, step)
+        loss, parts = self.speak(batch, quantised, codes, speaker, count, progress)
         loss, parts = loss + 0.25 * vq, parts | {"vq": vq.item()}
         if self.goes_on:  # the first book and the voice are finished: nothing more to teach them
             return loss, parts
@@ -188,7 +209,7 @@ class CodecTask(Task):
         return loss, parts | {"frame": frame.item(), "asr": spoken.item(), "voice": voice.item()}
 
     def speak(
-        self, batch: CodecBatch, quantised: Tensor, codes: Tensor, speaker: Tensor, count: int, step: int
+        self, batch: CodecBatch, quantised: Tensor, codes: Tensor, speaker: Tensor, count: int, progress: Progress
     ) -> tuple[Tensor, dict[str, float]]:
         """The first ``count`` of the items through the refiner, the others from their books, all through one decoder:
         -> loss [], its parts."""
@@ -201,7 +222,7 @@ class CodecTask(Task):
             loss + apart,
             {"refined": spectral[:count].mean().item(), "coded": spectral[count:].mean().item()} | told | parts,
         )
-        return self._judged(made, batch.audio, step, loss, parts) if self.adversarial else (loss, parts)
+        return self._judged(made, batch.audio, progress, loss, parts) if self.adversarial else (loss, parts)
 
     def _prompt(self, batch: CodecBatch, count: int) -> Tensor:
         """Latents of the voices of the first ``count`` items."""
@@ -226,13 +247,13 @@ class CodecTask(Task):
         return made, spectral, spectral.mean() + min(1.0, self.semantic) * (heard + SAID * said) + tuning, parts
 
     def _judged(
-        self, made: Tensor, real: Tensor, step: int, loss: Tensor, parts: dict[str, float]
+        self, made: Tensor, real: Tensor, progress: Progress, loss: Tensor, parts: dict[str, float]
     ) -> tuple[Tensor, dict[str, float]]:
         """What the discriminators say of a stretch of each crop [B, CROP * HOP], added to the loss."""
         start = int(torch.randint(CROP - JUDGED + 1, ())) * HOP
         stretch = slice(start, start + JUDGED * HOP)
         told, fooled, apart = self.helpers["discriminators"].losses(made[:, stretch], real[:, stretch])
-        weight = self.adversarial * min(1.0, step / BY_DEGREES)
+        weight = self.adversarial * progress.ramp(BY_DEGREES)
         return (
             loss + told + weight * (fooled + 2 * apart),
             parts | {"told": told.item(), "fooled": fooled.item(), "apart": apart.item()},
@@ -298,13 +319,12 @@ def fitted(refined: Tensor, target: Tensor, pitch: Tensor, classes: Tensor) -> t
     return 0.3 * apart + 0.1 * guessed, {"reg": apart.item(), "pitch": guessed.item()}
 
 
-def published(options: TrainOptions) -> tuple[Codec, Refiner, SpeakerEncoder]:
-    """Codec, refiner and voice as they are published, frozen but for the refiner. ``--set decoder_layers=8`` makes the
-    decoder deeper: blocks that are added begin by changing nothing."""
+def published(options: TrainOptions, layers: int = 0) -> tuple[Codec, Refiner, SpeakerEncoder]:
+    """Codec, refiner and voice as they are published, frozen but for the refiner. A decoder of more ``layers``: blocks
+    that are added begin by changing nothing."""
     codec, refiner, voice = (checkpoints.load_module(options.checkpoint, n) for n in ("codec", "refiner", "speaker"))
     if refiner.config.entries != codec.config.first:  # of an older first book: what depends on its codes is learnt anew
         refiner = fitting(refiner, codec.config.first)
-    layers = int(options.settings.get("decoder_layers", 0))
     if layers > codec.config.decoder_layers:
         deeper = Codec(replace(codec.config, decoder_layers=layers))
         for block in deeper.decoder.blocks[codec.config.decoder_layers :]:

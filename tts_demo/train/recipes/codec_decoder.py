@@ -10,7 +10,10 @@ that speaks clearly as it is, and has the decoder learn what it says.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from ...codec.ears import Ears
@@ -18,10 +21,19 @@ from ...codec.model import Codec
 from ...codec.refiner import Refiner
 from ...codec.speaker import SpeakerEncoder
 from ..loop import TrainOptions
-from .codec import CodecBatch, CodecTask, published, random_books
+from ..progress import Progress
+from .codec import CodecBatch, CodecSettings, CodecTask, published, random_books
+
+
+class CodecDecoderSettings(CodecSettings):
+    refiner: Literal["trained", "frozen"] = Field(
+        "trained", description="frozen: the refiner stays as it is, and the decoder learns what it makes"
+    )
 
 
 class CodecDecoderTask(CodecTask):
+    Settings = CodecDecoderSettings
+    settings: CodecDecoderSettings
     name = "codec-decoder"
     steps, lr = 6000, 4e-4
     goes_on = True
@@ -30,16 +42,16 @@ class CodecDecoderTask(CodecTask):
     def __init__(self, options: TrainOptions) -> None:
         super().__init__(options)
         self.helpers = {name: part for name, part in self.helpers.items() if name == "discriminators"}
-        finished = ["speaker"] + ["refiner"] * (options.settings.get("refiner") == "frozen")
+        finished = ["speaker"] + ["refiner"] * (self.settings.refiner == "frozen")
         for name in finished:  # their cards go on saying what made them
             self.modules.pop(name).requires_grad_(False).to(self.device)
 
     def _networks(self, options: TrainOptions, ears: Ears) -> tuple[Codec, Refiner, SpeakerEncoder]:
-        codec, refiner, voice = published(options)
+        codec, refiner, voice = published(options, self.settings.decoder_layers)
         codec.decoder.requires_grad_(True)
         return codec, refiner, voice
 
-    def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: CodecBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         batch, codec, count = batch.to(self.device), self.codec, self.refined
         with torch.no_grad():
             codes = codec.encode(batch.audio, batch.phonetic, batch.labels)
@@ -49,4 +61,4 @@ class CodecDecoderTask(CodecTask):
                 book.lookup(codes[..., k]) * (keep > k)[:, None, None] for k, book in enumerate(codec.quantizer.books)
             )
             speaker = self.voice(batch.voice)
-        return self.speak(batch, latent, codes, speaker, count, step)
+        return self.speak(batch, latent, codes, speaker, count, progress)

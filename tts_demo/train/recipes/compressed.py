@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from ...config import UserError
@@ -36,6 +37,8 @@ from ..data.load import load_lm, scale, sequences
 from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
 from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
+from ..progress import Progress
+from ..settings import Count, SequenceSettings, Share, Weight
 from .lm import add_noise, as_base, base_logits, guided_loss
 
 WINDOWS = (30, 40, 50, 50, 80, 120, 200)  # the paper's own counts twice
@@ -54,23 +57,40 @@ class Setting:
     text: int = 0  # symbols seen to either side of the spoken one, 0 = the whole text
 
 
+class CompressedSettings(SequenceSettings):
+    window: Count | None = Field(None, description="train this window alone, in tokens; by default several")
+    group: int | None = Field(None, ge=0, description="train this span of a summary alone; by default several")
+    guide: Weight = Field(0.0, description="weight of the attention guide")
+    distil: Share = Field(0.0, description="share of the cross-entropy to the base model's distribution in the loss")
+    drawn: Weight = Field(0.0, description="weight of how far apart tokens are sampled from the adapter and the base")
+    text: Share = Field(0.0, description="share of the batches that see the text through a window")
+
+
+class TextWindowSettings(CompressedSettings):
+    guide: Weight = Field(0.3, description="weight of the attention guide")
+    distil: Share = Field(0.5, description="share of the cross-entropy to the base model's distribution in the loss")
+    text: Share = Field(0.8, description="share of the batches that see the text through a window")
+
+
 class CompressedTask(Task):
+    Settings = CompressedSettings
+    settings: CompressedSettings
     name = "compressed"
     steps, lr = 400, 1e-3
-    settings: dict[str, float] = {}  # what ``--set`` may change
 
     def __init__(self, options: TrainOptions) -> None:
+        super().__init__(options)
         self.base = load_lm(options).requires_grad_(False)
         self.lm = load_lm(options).requires_grad_(False)
         self.steps, self.lr, frames = scale(self, self.lm, 3000)
-        self.data = sequences(options, frames=options.batch or frames)
+        self.data = sequences(options, self.settings, frames=options.batch or frames)
         self.adapter = SummaryAdapter(self.lm).requires_grad_(True)
         attach(self.lm.backbone, self.adapter.spec, self.adapter.lora)
-        self.only = {key: int(options.settings[key]) for key in ("window", "group") if key in options.settings}
-        given = dict.fromkeys(("guide", "distil", "text", "drawn"), 0.0) | self.settings | options.settings
-        self.guide, self.distil, self.text, self.drawn = (
-            float(given[key]) for key in ("guide", "distil", "text", "drawn")
-        )
+        settings = self.settings
+        fixed = {"window": settings.window, "group": settings.group}
+        self.only = {key: value for key, value in fixed.items() if value is not None}
+        self.guide, self.distil, self.drawn = settings.guide, settings.distil, settings.drawn
+        self.text = settings.text
         if self.drawn and not self.distil:
             raise UserError("drawn needs what the base model says: set distil as well.")
         self.modules, self.helpers = {self.name: self.adapter}, {}
@@ -88,7 +108,7 @@ class CompressedTask(Task):
         prompt = 0 if text else prompt
         return batch, Setting(**drawn, prompt=prompt, text=text)
 
-    def loss(self, batch: tuple[SpeechBatch, Setting], step: int) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: tuple[SpeechBatch, Setting], progress: Progress) -> tuple[Tensor, dict[str, float]]:
         speech, setting = batch
         codes = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, NOISE)
         logits, targets, guided = self.logits(speech, setting, codes, ALIGNMENT_LAYERS if self.guide else (), ASTRAY)
@@ -158,8 +178,8 @@ class CompressedTask(Task):
 
 
 class TextWindowTask(CompressedTask):
+    Settings = TextWindowSettings
     name = TEXT_WINDOW
-    settings = {"guide": 0.3, "distil": 0.5, "text": 0.8}
     follows = {TEXT_WINDOW: FULL_TEXT}
 
 

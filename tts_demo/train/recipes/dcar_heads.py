@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from ...lm import lora
@@ -23,6 +24,8 @@ from ..data.load import load_lm, scale, sequences
 from ..data.sequences import SpeechBatch, prefix_batch, speech_targets
 from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
+from ..progress import Progress
+from ..settings import SequenceSettings, Share, Weight
 from .lm import add_noise, base_inputs, base_logits
 
 IGNORE = -100
@@ -48,19 +51,27 @@ def entropy(logits: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(logits, targets, reduction="sum") / max(1, len(logits))
 
 
+class HeadsSettings(SequenceSettings):
+    base: Weight = Field(3.0, description="weight of the base head over that of the first extra head")
+    distil: Share = Field(0.0, description="share of the cross-entropy to the base model's distribution in the loss")
+
+
 class HeadsTask(Task):
+    Settings = HeadsSettings
+    settings: HeadsSettings
     name = "dcar-heads"
     steps, lr = 500, 1e-3
 
     def __init__(self, options: TrainOptions) -> None:
+        super().__init__(options)
         self.lm = load_lm(options).requires_grad_(False)
         self.steps, self.lr, frames = scale(self, self.lm, 2500)
-        self.data = sequences(options, frames=options.batch or frames)
+        self.data = sequences(options, self.settings, frames=options.batch or frames)
         self.data_summary = describe(self.data.speech, self.data.train)
         self.heads = Heads(self.lm)
-        self.distil = float(options.settings.get("distil", 0.0))
+        self.distil = self.settings.distil
         self.base = load_lm(options).requires_grad_(False) if self.distil else None  # without the LoRA
-        self.weights = head_weights(self.heads.config.heads, float(options.settings.get("base", 3.0)))
+        self.weights = head_weights(self.heads.config.heads, self.settings.base)
         lora.attach(self.lm.backbone, self.heads.config.lora, self.heads.lora)
         self.modules, self.helpers = {"dcar-heads": self.heads}, {}
 
@@ -70,7 +81,7 @@ class HeadsTask(Task):
     def batch(self, rng: np.random.Generator, step: int) -> SpeechBatch:
         return self.data.batch(rng)
 
-    def loss(self, batch: SpeechBatch, step: int) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: SpeechBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         heard = add_noise(batch.codes[..., 0], self.lm.config.speech_codes, NOISE)
         said, targets, logits = self.said(batch, heard)
         each = [entropy(x, targets[about]) for about, x in logits]

@@ -16,6 +16,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from ... import checkpoints
@@ -29,6 +30,8 @@ from ..data.corpora import describe
 from ..data.load import load_ears, load_lm, sequences
 from ..data.sequences import SpeechBatch, prefix_batch
 from ..loop import Task, TrainOptions
+from ..progress import Progress
+from ..settings import SequenceSettings, Weight
 from .dcar_reward import PhonemeErrors
 from .dcar_rollouts import Rollouts, Schedule, roll_out
 from .dcpo import advantages, kl_weight, policy_loss, rewards
@@ -83,15 +86,21 @@ def guidance_profile(error_rate: Callable[[int], float], keep: int = 3) -> Guida
     return GuidanceProfile(rates, tuple(sorted(sorted(rates, key=rates.get)[:keep])))
 
 
+class PolicySettings(SequenceSettings):
+    price: Weight = Field(0.0, description="what a step costs beside errors")
+
+
 class PolicyTask(Task):
+    Settings = PolicySettings
+    settings: PolicySettings
     name = "dcar-policy"
     steps, lr = 240, 1e-3
 
     def __init__(self, options: TrainOptions) -> None:
-        self.total = options.steps or self.steps
+        super().__init__(options)
         self.size = options.batch or 4  # utterances a batch
-        self.price = float(options.settings.get("price", 0.0))
-        self.data = sequences(options, frames=1)
+        self.price = self.settings.price
+        self.data = sequences(options, self.settings, frames=1)
         self.data_summary = describe(self.data.speech, self.data.train)
         self.lm = load_lm(options).requires_grad_(False)
         heads = checkpoints.load_module(options.checkpoint, "dcar-heads", Heads(self.lm))
@@ -115,11 +124,11 @@ class PolicyTask(Task):
             self.experience = self.explore(rng)
         return self.experience
 
-    def loss(self, batch: Experience, step: int) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: Experience, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         r = batch.rollouts
         with torch.autocast(r.hidden.device.type, enabled=False):
             log_probs = self.policy(r.hidden, batch.allowed).log_softmax(-1)
-        weight = kl_weight(step, self.total)
+        weight = kl_weight(progress.share)
         loss, kl = policy_loss(
             log_probs, r.actions, r.log_probs, batch.advantage, r.mask, self.policy.reference(batch.allowed), weight
         )

@@ -40,9 +40,9 @@ def advantages(rewards: Tensor, group: int) -> Tensor:
     return ((grouped - grouped.mean(1, keepdim=True)) / (spread + 1e-4)).view(-1)
 
 
-def kl_weight(step: int, steps: int) -> float:
-    """Warm-up of the KL term: 0 at the start, ``KL_WEIGHT`` from half of the training on."""
-    return KL_WEIGHT * min(1.0, 2 * step / max(1, steps))
+def kl_weight(progress: float) -> float:
+    """Warm-up of the KL term by the share of the run that is over: 0 at the start, ``KL_WEIGHT`` from half on."""
+    return KL_WEIGHT * min(1.0, 2 * progress)
 
 
 def policy_loss(

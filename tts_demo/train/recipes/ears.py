@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from rapidfuzz.distance import Levenshtein
 from torch import Tensor
 
@@ -28,6 +29,8 @@ from ..data.speech import TEACHER, UNKNOWN, Speech
 from ..data.varied import PACE, THROAT, blotted, in_rooms, louder, noisy, warp
 from ..loop import Task, TrainOptions
 from ..losses import known_frames_loss
+from ..progress import Progress
+from ..settings import Settings, Share
 
 SCORED = 40  # utterances of each held-out set
 SHORTEST, LONGEST = 0.6, 20.0  # seconds
@@ -47,18 +50,27 @@ class Heard:
         return Heard(*(getattr(self, f.name).to(device) for f in fields(self)))
 
 
+class EarsSettings(Settings):
+    align: Path | None = Field(None, description="checkpoint whose recogniser tells the times of natural speech")
+    skip: Share = Field(0.05, description="share of the steps that leave out each block (stochastic depth)")
+    natural: Share = Field(0.6, description="share of the batches that are natural speech")
+
+
 class EarsTask(Task):
+    Settings = EarsSettings
+    settings: EarsSettings
     name = "ears"
     steps, lr = 60_000, 1e-3
     any_length = True
     flat, averaged, scored_every = 0.7, 0.998, 300
 
     def __init__(self, options: TrainOptions) -> None:
-        settings = options.settings
-        teach_times = checkpoints.load_module(Path(settings["align"]), "ears") if "align" in settings else None
-        self.speech = load_speech(options, teach_times)
+        super().__init__(options)
+        settings = self.settings
+        teach_times = checkpoints.load_module(settings.align, "ears") if settings.align else None
+        self.speech = load_speech(options, settings, teach_times)
         self.model, self.device = Ears(EarsConfig()), options.device
-        self.model.skip = float(settings.get("skip", 0.05))
+        self.model.skip = settings.skip
         self.modules, self.helpers = {"ears": self.model}, {}
         train = [i for i in self.speech.indices(held_out=False) if self._fits(i)]
         if not train:
@@ -67,7 +79,7 @@ class EarsTask(Task):
         taught = lambda i: self.speech.utterances[i].corpus == TEACHER
         self.natural = batches_of(self.speech, [i for i in train if not taught(i)], seconds)
         self.teacher = batches_of(self.speech, [i for i in train if taught(i)], seconds)
-        self.share = float(settings.get("natural", 0.6)) if self.natural and self.teacher else float(bool(self.natural))
+        self.share = settings.natural if self.natural and self.teacher else float(bool(self.natural))
         self.test = held_out_sets(self.speech)
         self.data_summary = describe(self.speech, train)
 
@@ -98,7 +110,7 @@ class EarsTask(Task):
             torch.tensor([len(t) for t in targets]),
         )
 
-    def loss(self, batch: Heard, step: int) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: Heard, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         batch = batch.to(self.device)
         with torch.no_grad():
             features = self.model.features(louder(noisy(in_rooms(batch.samples))))

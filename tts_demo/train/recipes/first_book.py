@@ -17,9 +17,11 @@ one did, so that the other books and the decoder still fit.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Literal
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from ... import checkpoints
@@ -36,10 +38,12 @@ from ..data.sequences import heard_by
 from ..data.speech import UNKNOWN
 from ..loop import Task, TrainOptions
 from ..losses import known_frames_loss
+from ..progress import Progress
+from ..settings import Count, Settings, Weight
 
 CROP = 128  # frames of each utterance
-OPEN = 200  # steps
-SETTLED, REVIVED = 4000, 0.02  # steps until which entries used less often than this are moved to where the data is
+OPEN = 200  # steps (``Progress.begins``)
+SETTLED, REVIVED = 2 / 3, 0.02  # share of the run in which entries used less often than this move to where data is
 FEWEST, EVENNESS = 4, 0.5  # entries a sound has at least; they grow with this power of how often it is spoken
 SCORED = 120  # utterances
 ADDED = 4  # crops of a batch on which the old book is asked
@@ -73,20 +77,32 @@ class Reader(nn.Module):
         return self.spectrum(x).float(), self.pitch(x).float()[..., 0]
 
 
+class FirstBookSettings(Settings):
+    entries: Count | None = Field(None, description="entries of a new codebook; by default the codec's own number")
+    ears: Literal["kept", "new"] = Field(
+        "kept", description="new, with start=published: a new recogniser and codebook, all else of the codec kept"
+    )
+    pitch: Weight = Field(1.0, description="weight of the pitch that readers find in the codes")
+    spectrum: Weight = Field(1.0, description="weight of the spectrum that readers find in the codes")
+
+
 class FirstBookTask(Task):
+    Settings = FirstBookSettings
+    settings: FirstBookSettings
     name = "first-book"
     steps, lr = 6000, 1e-3
     loads_published = True
     averaged, scored_every = 0.998, 1000
 
     def __init__(self, options: TrainOptions) -> None:
-        ears, settings = load_ears(options.checkpoint), options.settings
-        self.speech, self.device = load_speech(options, ears), options.device
+        super().__init__(options)
+        ears, settings = load_ears(options.checkpoint), self.settings
+        self.speech, self.device = load_speech(options, settings, ears), options.device
         self.checkpoint, self.size = options.checkpoint, options.batch or 32
-        self.weights = {name: float(settings.get(name, 1.0)) for name in ("pitch", "spectrum")}
-        self.goes_on = settings.get("start") == "published" and settings.get("ears") != "new"
-        self.codec = _network(options, ears).requires_grad_(False)
-        replaces = settings.get("start") == "published" and not self.goes_on
+        self.weights = {"pitch": settings.pitch, "spectrum": settings.spectrum}
+        self.goes_on = settings.start == "published" and settings.ears == "kept"
+        self.codec = _network(options, settings, ears).requires_grad_(False)
+        replaces = settings.start == "published" and not self.goes_on
         self.old = checkpoints.load_module(options.checkpoint, "codec").to(self.device) if replaces else None
         self.book: SoundBook = self.codec.quantizer.books[0]
         for part in (self.codec.semantic, self.book):
@@ -138,17 +154,17 @@ class FirstBookTask(Task):
             pad_stack(pitch, np.nan).float(),
         )
 
-    def loss(self, batch: BookBatch, step: int) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: BookBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         batch = batch.to(self.device)
-        readers_alone = self.goes_on and step < OPEN
-        self.book.revive_below = REVIVED if step < SETTLED else 0.002
+        readers_alone = self.goes_on and progress.begins(OPEN)
+        self.book.revive_below = REVIVED if progress.share < SETTLED else 0.002
         self.book.train(not readers_alone)  # else its statistics move, and unused entries
         semantic = self.codec.semantic(batch.heard)
         first, _, vq = self.book(semantic, batch.labels)
         told = known_frames_loss(self.book.heard(semantic).transpose(1, 2), batch.labels)
         if readers_alone:
             first, vq, told = first.detach(), vq.detach(), told.detach()
-        elif step < OPEN:
+        elif progress.begins(OPEN):
             first = self.book.open(semantic)
         spectrum, pitch = self._apart(first, batch)
         added = self._added(first, batch.samples) if self.old else first.new_zeros(())
@@ -217,17 +233,15 @@ def _octaves(hertz: np.ndarray) -> np.ndarray:
     return octaves - octaves[voiced].mean() if voiced.any() else octaves
 
 
-def _network(options: TrainOptions, ears: Ears) -> Codec:
+def _network(options: TrainOptions, settings: FirstBookSettings, ears: Ears) -> Codec:
     """The published codec, one with new ears and a new first book in it, or one that is new altogether."""
-    published = options.settings.get("start") == "published"
-    old = checkpoints.load_module(options.checkpoint, "codec") if published else None
-    if old and options.settings.get("ears") != "new":
+    old = checkpoints.load_module(options.checkpoint, "codec") if settings.start == "published" else None
+    if old and settings.ears == "kept":
         if not old.config.first_by_sound:
             raise UserError("The published first book is of an older kind: make a new one with --set ears=new.")
         return old
     config = hears_as(ears, old.config if old else CodecConfig())
-    entries = int(options.settings.get("entries", config.first_entries))
-    codec = Codec(replace(config, first_entries=entries, first_by_sound=True))
+    codec = Codec(replace(config, first_entries=settings.entries or config.first_entries, first_by_sound=True))
     if old:
         anew = ("phonetic.", "semantic.", "quantizer.books.0.")
         codec.load_state_dict({k: v for k, v in old.state_dict().items() if not k.startswith(anew)}, strict=False)

@@ -12,9 +12,12 @@ are new and learn alone for ``settled=150`` steps.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from ... import checkpoints
@@ -29,31 +32,48 @@ from ..data.load import load_lm, sequences
 from ..data.sequences import PrefixBatch, SpeechBatch, prefix_batch, speech_inputs, speech_targets
 from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
+from ..progress import Progress
+from ..settings import SequenceSettings, Share, Weight
 from ..wider import widened
 
 REJECTED, ASTRAY = 4.0, 2.0  # weights of what ``apart`` tells beside a cross-entropy
 SURE = 0.5  # share of the attention on one symbol
+SETTLED = 150  # steps in which new tables learn alone (``Progress.ramp``)
 NEAR = 2  # symbols either side of the aligned one that count as aligned
 
 
+class LMSettings(SequenceSettings):
+    start: Literal["new", "published", "wider"] = Field(
+        "new", description="published: go on; wider: begin with the blocks of the published model, made ``width`` wide"
+    )
+    width: int = Field(256, ge=64, multiple_of=64, description="hidden size of a new model")
+    settled: int | None = Field(
+        None, ge=0, description=f"steps in which new tables learn alone; by default {SETTLED} with start=wider, else 0"
+    )
+    guide: Weight = Field(0.3, description="weight of the attention guide and of the phoneme probe")
+    noise: Share = Field(0.08, description="share of the input tokens replaced by random ones")
+    dropout: Share = Field(0.0, description="share of a block's outputs left out")
+
+
 class LMTask(Task):
+    Settings = LMSettings
+    settings: LMSettings
     name = "lm"
     steps, lr = 4000, 1.5e-3
     loads_published = True  # in its own width
 
     def __init__(self, options: TrainOptions) -> None:
-        self.sequences = sequences(options, frames=options.batch or 2400)
-        start = options.settings.get("start")
+        super().__init__(options)
+        self.sequences = sequences(options, self.settings, frames=options.batch or 2400)
+        start, settled = self.settings.start, self.settings.settled
         if start == "published":
             self.lm = load_lm(options).requires_grad_(True)
         else:
             codec = CodecConfig(**checkpoints.read_config(options.checkpoint, "codec")["config"])
-            wanted = shape(int(options.settings.get("width", 256)), codec.first)
+            wanted = shape(self.settings.width, codec.first)
             self.lm = widened(load_lm(options).cpu(), wanted) if start == "wider" else LanguageModel(wanted)
-        self.settled = int(options.settings.get("settled", 150 if start == "wider" else 0))
-        self.guide = float(options.settings.get("guide", 0.3))
-        self.noise = float(options.settings.get("noise", 0.08))
-        self.dropout = float(options.settings.get("dropout", 0.0))
+        self.settled = SETTLED if settled is None and start == "wider" else settled or 0
+        self.guide, self.noise, self.dropout = self.settings.guide, self.settings.noise, self.settings.dropout
         self.probe = nn.Linear(self.lm.config.hidden, self.lm.config.text_vocab)
         self.modules, self.helpers = {"lm": self.lm}, {"probe": self.probe}
         self.data_summary = describe(self.sequences.speech, self.sequences.train)
@@ -64,9 +84,9 @@ class LMTask(Task):
     def batch(self, rng: np.random.Generator, step: int) -> SpeechBatch:
         return self.sequences.batch(rng)
 
-    def loss(self, batch: SpeechBatch, step: int) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: SpeechBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         if self.settled:
-            self.lm.backbone.requires_grad_(step >= self.settled)
+            self.lm.backbone.requires_grad_(not progress.begins(self.settled))
         hidden, targets, guided = self._forward(batch, self.noise, ALIGNMENT_LAYERS, self.dropout)
         entropy = F.cross_entropy(self.lm.head(hidden).float().flatten(0, 1), targets.flatten(), ignore_index=-100)
         guide, probe = (
@@ -115,8 +135,6 @@ def spoken(batch: SpeechBatch) -> Tensor:
 
 def shape(width: int, entries: int) -> LMConfig:
     """Twelve layers of this width, in the proportions of the bundled model: heads of 64, two or three to a KV head."""
-    if width % 64:
-        raise UserError(f"--set width must be a multiple of 64, not {width}.")
     heads = width // 64
     return LMConfig(
         text_vocab=len(SYMBOLS),

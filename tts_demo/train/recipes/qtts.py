@@ -21,10 +21,11 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from ... import checkpoints
-from ...config import Sampling, UserError
+from ...config import Sampling
 from ...lm import lora
 from ...lm.model import LanguageModel
 from ...lm.sampling import sample
@@ -35,6 +36,8 @@ from ..data.load import load_lm, sequences
 from ..data.sequences import SpeechBatch
 from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
+from ..progress import Progress
+from ..settings import SequenceSettings, Share, Weight, some_of
 from .lm import add_noise, as_base, base_logits, guided_loss
 
 IGNORE = -100
@@ -75,21 +78,29 @@ class Prediction:
         )
 
 
+class QTTSSettings(SequenceSettings):
+    codebooks: some_of(BOOKS) = Field(BOOKS, description="numbers of codebooks to train, one drawn for each batch")
+    delay: some_of(DELAYS) = Field(DELAYS, description="delays to train, one drawn for each batch")
+    own: Share = Field(0.5, description="share of the batches behind finer codes that the adapter samples itself")
+    distil: Share = Field(0.5, description="share of the cross-entropy to the base model's distribution in the loss")
+    guide: Weight = Field(0.3, description="weight of the attention guide")
+
+
 class QTTSTask(Task):
+    Settings = QTTSSettings
+    settings: QTTSSettings
     name: ClassVar[str]
     lr = 1.5e-3
     scored: ClassVar[tuple[Dials, ...]]
 
     def __init__(self, options: TrainOptions) -> None:
-        self.data = sequences(options, frames=options.batch or 2400)
+        super().__init__(options)
+        self.data = sequences(options, self.settings, frames=options.batch or 2400)
         self.lm = load_lm(options).requires_grad_(False)
         self.base = load_lm(options).requires_grad_(False)  # without LoRA
         codec = checkpoints.load_module(options.checkpoint, "codec")
-        self.books = drawn(options.settings, "codebooks", BOOKS)
-        self.delays = drawn(options.settings, "delay", DELAYS)
-        self.own, self.distil, self.guide = (
-            float(options.settings.get(key, usual)) for key, usual in (("own", 0.5), ("distil", 0.5), ("guide", 0.3))
-        )
+        self.books, self.delays = self.settings.codebooks, self.settings.delay
+        self.own, self.distil, self.guide = self.settings.own, self.settings.distil, self.settings.guide
         self.adapt(torch.stack([book.entries for book in codec.quantizer.books]))
         self.data_summary = describe(self.data.speech, self.data.train)
 
@@ -114,7 +125,7 @@ class QTTSTask(Task):
     def batch(self, rng: np.random.Generator, step: int) -> tuple[SpeechBatch, Dials]:
         return self.data.batch(rng), Dials(int(rng.choice(self.books)), int(rng.choice(self.delays)))
 
-    def loss(self, batch: tuple[SpeechBatch, Dials], step: int) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: tuple[SpeechBatch, Dials], progress: Progress) -> tuple[Tensor, dict[str, float]]:
         speech, dials = batch
         own = bool(torch.rand(()) < self.own)
         heard = self.own_draws(speech, dials) if own else speech.codes[..., : dials.books]
@@ -171,14 +182,6 @@ class QTTSTask(Task):
             own = self.predict(batches[0], dials, draws).entropies()[0].item()
             scores[f"{dials}: book 1 behind its own draws, nats more"] = own - costs[0]
         return scores
-
-
-def drawn(settings: dict[str, str], key: str, default: tuple[int, ...]) -> tuple[int, ...]:
-    """The values a dial is drawn from: ``--set key=2,4`` or the default."""
-    words = settings.get(key, "").split(",") if settings.get(key) else [str(v) for v in default]
-    if any(not w.isdigit() or int(w) not in default for w in words):
-        raise UserError(f"{key} must be some of {', '.join(map(str, sorted(set(default))))}, separated by commas.")
-    return tuple(int(w) for w in words)
 
 
 def padded_codes(batch: SpeechBatch, heard: Tensor, pad: int) -> tuple[Tensor, Tensor]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from ... import checkpoints
@@ -28,11 +29,13 @@ from ..data.pitch import pitch_of
 from ..discriminators import of_latents
 from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
+from ..progress import Progress
+from ..settings import Optimiser, SequenceSettings, Weight
 from .codec import SAID, heard_alike
 
 CROP, HEARD = 128, 96  # frames: short sentences are speech too
 PITCHES = 0.1  # weight of the pitch's cross-entropy, as in the codec's recipe
-BY_DEGREES = 500  # steps until the discriminators count in full
+BY_DEGREES = 500  # steps until the discriminators count in full (``Progress.ramp``)
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,27 @@ class RefinerBatch:
         return RefinerBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
+class RefinerSettings(SequenceSettings):
+    optimiser: Optimiser = "muon"
+    heard: Weight = Field(
+        0.0, description="weight of what the recogniser makes of the decoded latent; 0 trains without"
+    )
+    adversarial: Weight = Field(0.0, description="weight of the discriminators of latents; 0 trains without")
+
+
 class RefinerTask(Task):
+    Settings = RefinerSettings
+    settings: RefinerSettings
     name = "refiner"
     steps, lr = 6000, 1e-3
 
     def __init__(self, options: TrainOptions) -> None:
-        self.data, self.device, self.size = sequences(options, frames=1), options.device, options.batch or 4
+        super().__init__(options)
+        self.data, self.device, self.size = (
+            sequences(options, self.settings, frames=1),
+            options.device,
+            options.batch or 4,
+        )
         codec = checkpoints.load_module(options.checkpoint, "codec")
         shape = checkpoints.load_module(options.checkpoint, "refiner").config
         self.refiner = Refiner(replace(shape, entries=codec.config.first))
@@ -71,13 +89,11 @@ class RefinerTask(Task):
         frames = np.asarray([self._frames(i) for i in self.train])
         self.share = frames / frames.sum()
         self.modules, self.helpers = {"refiner": self.refiner}, {}
-        self.heard = float(options.settings.get("heard", 0.0))
-        self.adversarial = float(options.settings.get("adversarial", 0.0))
+        self.heard = self.settings.heard
+        self.adversarial = self.settings.adversarial
         if self.adversarial:
             self.helpers["discriminators"] = of_latents(2 * codec.config.latent + shape.speaker)
         self.data_summary = describe(self.data.speech, self.train)
-
-    optimiser = "muon"
 
     def matrices(self) -> list[nn.Parameter]:
         return inner_matrices(self.refiner.layers)
@@ -111,7 +127,7 @@ class RefinerTask(Task):
             )
         )
 
-    def loss(self, batch: RefinerBatch, step: int) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: RefinerBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         batch = batch.to(self.device)
         refined, latent, guessed = self._refined(batch, batch.pitch)
         apart = F.l1_loss(refined, latent)
@@ -122,7 +138,7 @@ class RefinerTask(Task):
                 loss + self.heard * (heard + SAID * said),
                 parts | {"heard": heard.item(), "said": said.item()},
             )
-        return self._judged(refined, latent, batch, step, loss, parts) if self.adversarial else (loss, parts)
+        return self._judged(refined, latent, batch, progress, loss, parts) if self.adversarial else (loss, parts)
 
     def _spoken(self, latent: Tensor, stretch: Tensor) -> Tensor:
         """Latents [B, CROP, latent] -> what the decoder makes of HEARD frames from frame ``stretch`` [B] on [B, N]."""
@@ -139,7 +155,13 @@ class RefinerTask(Task):
         return refined.float(), latent, F.cross_entropy(logits.float().transpose(1, 2), batch.pitch)
 
     def _judged(
-        self, refined: Tensor, latent: Tensor, batch: RefinerBatch, step: int, loss: Tensor, parts: dict[str, float]
+        self,
+        refined: Tensor,
+        latent: Tensor,
+        batch: RefinerBatch,
+        progress: Progress,
+        loss: Tensor,
+        parts: dict[str, float],
     ) -> tuple[Tensor, dict[str, float]]:
         """What discriminators say of latents, who know the first book and the voice, added to the loss."""
         first = self.quantizer.books[0].lookup(batch.codes[..., 0]).detach()
@@ -147,7 +169,7 @@ class RefinerTask(Task):
         told, fooled, alike = self.helpers["discriminators"].losses(
             torch.cat([refined, known], -1), torch.cat([latent, known], -1)
         )
-        weight = self.adversarial * min(1.0, step / BY_DEGREES)
+        weight = self.adversarial * progress.ramp(BY_DEGREES)
         parts |= {"told": told.item(), "fooled": fooled.item(), "alike": alike.item()}
         return loss + told + weight * (fooled + 2 * alike), parts
 

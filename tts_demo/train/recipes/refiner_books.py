@@ -15,6 +15,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from ... import checkpoints
@@ -31,13 +32,22 @@ from ..data.drawn import Drawn, draw_delay, draw_hierarchical
 from ..data.load import load_lm, sequences
 from ..data.speech import tag_of
 from ..loop import TrainOptions
-from .codec import CROP, CodecBatch, CodecTask, fitted, published
+from ..progress import Progress
+from ..settings import SequenceSettings, Share
+from .codec import CROP, CodecBatch, CodecSettings, CodecTask, fitted, published
 
 NAME = "refiner-books"
 BOOKS = (2, 4, 8)  # said, drawn evenly
 
 
+class BooksRefinerSettings(CodecSettings, SequenceSettings):
+    drawn: float = Field(3.0, gt=0, description="hours of speech whose finer codebooks are sampled, once")
+    recorded: Share = Field(0.3, description="share of the crops with the recording's own finer codebooks")
+
+
 class BooksRefinerTask(CodecTask):
+    Settings = BooksRefinerSettings
+    settings: BooksRefinerSettings
     name = NAME
     steps, lr = 4000, 5e-4
     goes_on = True
@@ -47,24 +57,23 @@ class BooksRefinerTask(CodecTask):
         super().__init__(options)
         self.codec, self.voice = self.codec.to(options.device), self.voice.to(options.device)
         self.modules, self.helpers = {NAME: self.refiner}, {}
-        hours, self.recorded = (float(options.settings.get(k, d)) for k, d in (("drawn", 3.0), ("recorded", 0.3)))
-        self.drawn = self._drawn(options, hours)
+        self.recorded, self.drawn = self.settings.recorded, self._drawn(options, self.settings.drawn)
         self.train, self.test = ([i for i in side if self.drawn.get(i) is not None] for side in (self.train, self.test))
         seconds = np.asarray([self.speech.seconds(i) for i in self.train])
         self.weights = seconds / seconds.sum()
         self.data_summary = describe(self.speech, self.train)
 
     def _networks(self, options: TrainOptions, ears: Ears) -> tuple[Codec, Refiner, SpeakerEncoder]:
-        codec, plain, voice = published(options)
+        codec, plain, voice = published(options, self.settings.decoder_layers)
         refiner = BooksRefiner(plain.config)
-        if checkpoints.available(options.checkpoint, NAME) and options.settings.get("start") == "published":
+        if checkpoints.available(options.checkpoint, NAME) and self.settings.start == "published":
             checkpoints.load_module(options.checkpoint, NAME, refiner)
         else:
             refiner.load_state_dict(plain.state_dict(), strict=False)
         return codec, refiner.requires_grad_(True), voice
 
     def _drawn(self, options: TrainOptions, hours: float) -> Drawn:
-        data, lm = sequences(options, frames=1), load_lm(options)
+        data, lm = sequences(options, self.settings, frames=1), load_lm(options)
         adapters = {
             name: checkpoints.load_module(options.checkpoint, name, module).to(options.device)
             for name, module in QTTS.build_modules(lm).items()
@@ -78,7 +87,7 @@ class BooksRefinerTask(CodecTask):
         tag = tag_of(lm, *adapters.values(), self.codec.quantizer)
         return Drawn(data, draws, tag, hours)
 
-    def loss(self, batch: CodecBatch, step: int) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: CodecBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         source = torch.where(torch.rand(len(batch.place)) < self.recorded, 0, torch.randint(1, 3, (len(batch.place),)))
         books = torch.tensor(BOOKS)[torch.randint(len(BOOKS), (len(batch.place),))]
         codes = self._codes(batch).to(self.device)

@@ -23,6 +23,7 @@ from ..data.corpora import describe
 from ..data.load import load_speech
 from ..data.varied import in_rooms, louder, noisy
 from ..loop import Task, TrainOptions
+from ..progress import Progress
 
 CROP = 100  # frames
 SHIFTS = (1.0, 0.87, 1.15)  # how much faster a voice is played
@@ -45,7 +46,8 @@ class SpeakerTask(Task):
     averaged, scored_every = 0.998, 1000
 
     def __init__(self, options: TrainOptions) -> None:
-        self.speech, self.device, self.size = load_speech(options), options.device, options.batch or 64
+        super().__init__(options)
+        self.speech, self.device, self.size = load_speech(options, self.settings), options.device, options.batch or 64
         long = lambda i: self.speech.frames(i) > CROP * max(SHIFTS) + 1
         self.train, self.test = self.speech.split(long)
         if not self.train:
@@ -74,7 +76,7 @@ class SpeakerTask(Task):
         samples = torch.from_numpy(self.speech.samples(index, start, count))
         return F.interpolate(samples[None, None], CROP * HOP, mode="linear", align_corners=True)[0, 0]
 
-    def loss(self, batch: VoiceBatch, step: int) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: VoiceBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         batch = batch.to(self.device)
         with torch.no_grad():
             heard = louder(noisy(in_rooms(batch.samples)))

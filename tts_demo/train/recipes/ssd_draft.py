@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from ...config import LMConfig, Sampling
@@ -36,6 +37,8 @@ from ..data.sequences import SpeechBatch, prefix_batch, speech_targets
 from ..data.spoken import TOGETHER, OwnSpeech, speak
 from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
+from ..progress import Progress
+from ..settings import SequenceSettings, Share
 from .drafting import at_every_depth
 from .lm import ASTRAY, REJECTED, add_noise, apart, base_inputs
 
@@ -85,19 +88,27 @@ class Rows:
     depth: Tensor
 
 
+class DraftSettings(SequenceSettings):
+    distil: Share = Field(0.8, description="share of the cross-entropy to the base model's distribution in the loss")
+    spoken: Share = Field(0.0, description="share of the batches that are the base model's own samples")
+
+
 class DraftTask(Task):
+    Settings = DraftSettings
+    settings: DraftSettings
     name = "ssd-draft"
     steps, lr = 400, 1e-3
 
     def __init__(self, options: TrainOptions) -> None:
+        super().__init__(options)
         self.lm = load_lm(options).requires_grad_(False)
         self.steps, self.lr, frames = scale(self, self.lm, 3000)
-        self.data = sequences(options, frames=options.batch or frames)
+        self.data = sequences(options, self.settings, frames=options.batch or frames)
         self.draft = Draft(self.lm).requires_grad_(True)
         self.shallow = ShallowLM.of(self.lm, self.draft)
-        self.distil = float(options.settings.get("distil", 0.8))
+        self.distil = self.settings.distil
         self.decoder = Decoder.from_model(self.lm, dtype=precision(options.device))  # many rows at once are fastest so
-        self.own = OwnSpeech(float(options.settings.get("spoken", 0.0)), options.seed, self._say)
+        self.own = OwnSpeech(self.settings.spoken, options.seed, self._say)
         self.modules, self.helpers = {"ssd-draft": self.draft}, {}
         self.data_summary = describe(self.data.speech, self.data.train)
 
@@ -116,7 +127,7 @@ class DraftTask(Task):
         order = spoken.frames.argsort()  # of like length together
         return [_part(spoken, hidden, rows) for rows in order.chunk(TOGETHER)]
 
-    def loss(self, speech: Speech, step: int) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, speech: Speech, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         rows = self.rows(speech, NOISE if speech.hidden is None else 0.0)
         student, weight = rows.student.float(), REACHED**rows.depth
         weight = weight / weight.sum()

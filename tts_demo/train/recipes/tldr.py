@@ -24,10 +24,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from ...config import Sampling, UserError
@@ -37,13 +39,15 @@ from ...lm.masks import causal_mask
 from ...lm.model import LanguageModel
 from ...lm.text_position import ALIGNMENT_LAYERS
 from ...methods.tldr import TLDR
-from ...methods.tldr.modules import ABLATIONS, LARGEST, TLDRAdapter, TLDRConfig, patch_position
+from ...methods.tldr.modules import LARGEST, TLDRAdapter, TLDRConfig, patch_position
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
 from ..data.spoken import TOGETHER, OwnSpeech, speak_by
 from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
+from ..progress import Progress
+from ..settings import SequenceSettings, Share, Weight
 from .lm import add_noise, as_base, base_rows, guided_to, looked_at
 
 IGNORE = -100
@@ -63,34 +67,47 @@ class Patches:
     own: bool = False
 
 
+class TLDRSettings(SequenceSettings):
+    ablate: Literal["none", "no-lora", "no-speaker", "mean-pool", "parallel"] | None = Field(
+        None, description="part that a comparison model of the paper lacks; by default what the recipe's name says"
+    )
+    patch_size: int | None = Field(None, ge=1, le=LARGEST, description="train this size alone; by default all sizes")
+    early: Share = Field(
+        0.0, description="share of the batches in which patches end early, as with the dial confidence"
+    )
+    distil: Share = Field(0.0, description="share of the cross-entropy to the base model's distribution in the loss")
+    drawn: Weight = Field(0.0, description="weight of how far apart tokens are sampled from patches and the base")
+    guide: Weight = Field(0.0, description="weight of the attention guide: look where the base model's heads look")
+    spoken: Share = Field(0.0, description="share of the batches that are the method's own samples (on-policy)")
+
+
 class TLDRTask(Task):
+    Settings = TLDRSettings
+    settings: TLDRSettings
     name = "tldr"
     steps, lr = 600, 1e-3
     ablate = "none"
 
     def __init__(self, options: TrainOptions) -> None:
-        settings = options.settings
-        ablate = settings.get("ablate", self.ablate)
-        if ablate not in ("none", *ABLATIONS):
-            raise UserError(f"ablate must be one of {', '.join(ABLATIONS)}, not {ablate!r}.")
-        self.sizes = _sizes(settings.get("patch_size", ""))
+        super().__init__(options)
+        settings = self.settings
+        ablate = settings.ablate or self.ablate
+        self.sizes = (settings.patch_size,) if settings.patch_size else DRAWN
         self.lm = load_lm(options).requires_grad_(False)
         self.steps, self.lr, frames = scale(self, self.lm, 3000)
-        self.data = sequences(options, frames=options.batch or frames)
+        self.data = sequences(options, self.settings, frames=options.batch or frames)
         self.adapter = TLDRAdapter(self.lm, TLDRConfig.of(self.lm.config, ablate))
-        self.distil = float(settings.get("distil", 0.0))
+        self.distil = settings.distil
         self.base = load_lm(options).requires_grad_(False) if self.distil else None  # without the LoRA
         if self.adapter.lora is not None:
             lora.attach(self.lm.backbone, self.adapter.lora.spec, self.adapter.lora)
         self.name = type(self).name if ablate == "none" else f"{TLDRTask.name}-{ablate}"
         self.modules, self.helpers = {self.name: self.adapter}, {}
-        self.early, spoken, self.drawn, self.guide = (
-            float(settings.get(name, 0.0)) for name in ("early", "spoken", "drawn", "guide")
-        )
-        if self.base is None and (spoken or self.drawn or self.guide):
+        self.early, self.drawn, self.guide = settings.early, settings.drawn, settings.guide
+        if self.base is None and (settings.spoken or self.drawn or self.guide):
             raise UserError("spoken, drawn and guide need what the base model says: set distil as well.")
-        self.own = OwnSpeech(spoken, options.seed, self._say)
-        if spoken:
+        self.own = OwnSpeech(settings.spoken, options.seed, self._say)
+        if settings.spoken:
             self.ahead, self.base.graphed = False, False  # decoders live for a few batches
         self.data_summary = describe(self.data.speech, self.data.train)
 
@@ -117,7 +134,7 @@ class TLDRTask(Task):
             said.append(Patches(own, size, _whole(own.codes.shape[1], size), own=True))
         return said
 
-    def loss(self, batch: Patches, step: int) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: Patches, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         speech, size, guided = batch.speech, batch.size, ALIGNMENT_LAYERS if self.guide else ()
         spoken = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, 0.0 if batch.own else NOISE)
         logits, targets, looks = uneven_logits(self.lm, self.adapter, speech, size, batch.sizes, spoken, guided)
@@ -181,14 +198,6 @@ class MeanPooled(TLDRTask):
 
 class Parallel(TLDRTask):
     ablate = "parallel"
-
-
-def _sizes(word: str) -> tuple[int, ...]:
-    if not word:
-        return DRAWN
-    if not word.isdigit() or not 1 <= int(word) <= LARGEST:
-        raise UserError(f"patch_size must be a whole number between 1 and {LARGEST}, not {word!r}.")
-    return (int(word),)
 
 
 def patch_logits(
