@@ -22,9 +22,9 @@ from tts_demo.train.data.corpora import read_corpora
 from tts_demo.train.data.load import sequences
 from tts_demo.train.data.sequences import attention_mask, prefix_batch, speech_targets
 from tts_demo.train.data.tokens import TokenCache
-from tts_demo.train.loop import TrainOptions
 from tts_demo.train.progress import Progress
 from tts_demo.train.settings import SequenceSettings
+from tts_demo.train.task import TrainOptions
 
 ROOT = Path(__file__).parents[2]
 WORDS = ("The king sang.", "Then the thing began.", "Nothing else.", "The singing ended.", "A thing.")
@@ -156,17 +156,19 @@ def test_two_processes(third, libritts, tmp_path) -> None:
     script.write_text("""
 import sys, torch
 from tts_demo.cli.main import main
-from tts_demo.train.ranks import Ranks
+from tts_demo.train.processes import accelerator_for, average_gradients, largest, share_weights
 
-ranks = Ranks.join(torch.device("cpu"))
-weights = [torch.nn.Parameter(torch.full((2, 2), float(ranks.index))), torch.nn.Parameter(torch.zeros(3))]
-weights[0].grad = torch.full((2, 2), 1.0 + 2 * ranks.index)
-if ranks.index:
+accelerator = accelerator_for("cpu")
+index = accelerator.process_index
+weights = [torch.nn.Parameter(torch.full((2, 2), float(index))), torch.nn.Parameter(torch.zeros(3))]
+weights[0].grad = torch.full((2, 2), 1.0 + 2 * index)
+if index:
     weights[1].grad = torch.ones(3)
-ranks.average(weights)
-assert ranks.count == 2 and weights[0].grad.unique().item() == 2 and weights[1].grad.unique().item() == 0.5
-assert ranks.most(ranks.index + 0.5) == 1.5
-ranks.share(torch.nn.ParameterList(weights))
+average_gradients(accelerator, weights)
+assert accelerator.num_processes == 2 and torch.distributed.get_backend() == "gloo"
+assert weights[0].grad.unique().item() == 2 and weights[1].grad.unique().item() == 0.5
+assert largest(accelerator, index + 0.5) == 1.5
+share_weights(accelerator, torch.nn.ParameterList(weights))
 assert not weights[0].any()
 sys.exit(main(sys.argv[1:]))
 """)

@@ -3,6 +3,7 @@ written."""
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from accelerate.state import AcceleratorState
 from torch import nn
 
 from conftest import make_lm
@@ -19,11 +21,13 @@ from tts_demo import checkpoints, runtime
 from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.config import SpeakerConfig, UserError
 from tts_demo.lm.block import training_forward
-from tts_demo.train.loop import Task, TrainOptions, command_line, fit
-from tts_demo.train.optimiser import Muon, optimiser_of, orthogonal
+from tts_demo.train.loop import fit
+from tts_demo.train.optimiser import Muon, Together, optimiser_of
 from tts_demo.train.progress import Progress, learning_rate
+from tts_demo.train.published import command_line
 from tts_demo.train.settings import Settings
-from tts_demo.train.state import Batches
+from tts_demo.train.state import Average, Batches
+from tts_demo.train.task import Task, TrainOptions
 from tts_demo.train.updates import SPOILT
 
 
@@ -80,13 +84,64 @@ def test_muon_for_matrices_resumes_as_it_was(tmp_path: Path, monkeypatch: pytest
     assert whole == fit(task(), TrainOptions(data=tmp_path, out=tmp_path / "b", work=tmp_path / "wb", resume=True))
 
 
-@pytest.mark.parametrize("shape", ((3, 24, 60), (2, 60, 24)))
+@pytest.mark.parametrize("shape", ((3, 24, 60), (2, 60, 24), (24, 60)))
 def test_muon_moves_all_directions_alike(shape: tuple[int, ...]) -> None:
     torch.manual_seed(0)
-    x = torch.randn(shape) * torch.logspace(0, -1, shape[-1])
-    singular = torch.linalg.svdvals(orthogonal(x))
+    weight = nn.Parameter(torch.zeros(shape))
+    weight.grad = torch.randn(shape) * torch.logspace(0, -1, shape[-1])
+    Muon([weight], lr=1.0).step()
+    singular = torch.linalg.svdvals(weight.detach()) / (0.2 * max(shape[-2:]) ** 0.5)
     assert singular.min() > 0.5 and singular.max() < 1.3
-    assert torch.allclose(orthogonal(8 * x), orthogonal(x), atol=1e-4)
+
+
+def written_out(weight: torch.Tensor, grads: list[torch.Tensor], lr: float) -> torch.Tensor:
+    """Muon as this project had it, one matrix, float32: momentum, Newton and Schulz, scale, decay."""
+    moving, weight = torch.zeros_like(weight), weight.clone()
+    for grad in grads:
+        moving.lerp_(grad, 0.05)
+        x = grad.lerp(moving, 0.95)
+        y = x / x.norm()
+        y = y.mT if y.shape[0] > y.shape[1] else y
+        for _ in range(5):
+            square = y @ y.mT
+            y = 3.4445 * y + (-4.7750 * square + 2.0315 * square @ square) @ y
+        update = y.mT if x.shape[0] > x.shape[1] else y
+        weight = weight * (1 - lr * 0.01) - 0.2 * max(x.shape) ** 0.5 * lr * update
+    return weight
+
+
+def test_muon_is_what_it_was_before_it_was_torchs() -> None:
+    """But for what bfloat16 rounds."""
+    torch.manual_seed(0)
+    start, grads = torch.randn(48, 96), [torch.randn(48, 96) for _ in range(4)]
+    weight, optimiser = nn.Parameter(start.clone()), None
+    optimiser = Muon([weight], lr=0.01)
+    for grad in grads:
+        weight.grad = grad.clone()
+        optimiser.step()
+    expected = written_out(start, grads, 0.01)
+    assert (weight - expected).norm() < 0.01 * (expected - start).norm()
+
+
+def test_the_state_of_an_older_muon_is_read() -> None:
+    """Runs that stood still while Muon became torch's go on: a stack had one momentum."""
+    torch.manual_seed(0)
+    new = lambda: [nn.Parameter(torch.ones(4, 6)), nn.Parameter(torch.ones(3, 5, 4)), nn.Parameter(torch.ones(2, 2))]
+    weights, momenta = new(), [torch.randn(4, 6), torch.randn(3, 5, 4)]
+    group = {"lr": 0.1, "weight_decay": 0.01, "momentum": 0.95, "params": [0, 1, 2]}
+    old = {"state": {n: {"moving": m} for n, m in enumerate(momenta)}, "param_groups": [group]}
+    optimiser = Together(torch.optim.AdamW([nn.Parameter(torch.ones(1))]), Muon(weights, 0.1))
+    optimiser.load_state_dict({"0": optimiser.parts[0].state_dict(), "1": old})
+    muon = optimiser.parts[1]
+    found = [muon.state[view].get("momentum_buffer") for views in muon.views for view in views]
+    assert torch.equal(found[0], momenta[0]) and torch.equal(torch.stack(found[1:4]), momenta[1]) and found[4] is None
+    again = Muon(new(), 0.1)
+    again.load_state_dict(copy.deepcopy(muon.state_dict()))
+    for view, twin in zip(muon.param_groups[0]["params"], again.param_groups[0]["params"]):
+        view.grad = twin.grad = torch.ones_like(view)
+    torch.optim.Muon.step(muon)
+    torch.optim.Muon.step(again)
+    assert all(map(torch.equal, weights, again.weights))
 
 
 def test_muon_moves_a_stack_as_its_matrices() -> None:
@@ -140,6 +195,23 @@ def test_the_average_is_scored_and_published_and_training_goes_on_with_the_weigh
     assert float(kept) == pytest.approx(averaged[2]["first weight"], abs=1e-3)
     log = json.loads(torch.load(tmp_path / "work/speaker/state.pt", weights_only=True)["log"])
     assert [entry["step"] for entry in log if "held_out" in entry] == [5, 10, 12]
+
+
+def test_the_average_is_the_one_written_out(tmp_path: Path) -> None:
+    """Kept ``keep`` of it a step, less while it is young; a stored one goes on."""
+    weight = nn.Parameter(torch.tensor([1.0, -2.0]))
+    average, expected = Average([weight], 0.9), weight.detach().clone()
+    for step in range(120):
+        with torch.no_grad():
+            weight.add_(torch.randn(2))
+        average.add(step)
+        expected.lerp_(weight.detach(), 1 - min(0.9, (1 + step) / (10 + step)))
+    torch.testing.assert_close(average.weights[0], expected)
+    now = weight.detach().clone()
+    with average.instead():
+        torch.testing.assert_close(weight.detach(), expected)
+    assert torch.equal(weight.detach(), now)
+    assert not Average([weight], 0.0).weights
 
 
 def test_what_is_published_loads_and_its_card_tells_how_it_was_made(tmp_path: Path) -> None:
@@ -290,10 +362,12 @@ def test_frozen_statistics_stand_still(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("native", (True, False))
 def test_bfloat16_is_for_machines_that_multiply_it(
-    native: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    native: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """A CPU that cannot trains in float32, and the card says which it was."""
     monkeypatch.setattr(runtime, "cpu_has_bf16", lambda: native)
+    AcceleratorState._reset_state(reset_partial_state=True)  # one precision a process, as accelerate has it
+    request.addfinalizer(lambda: AcceleratorState._reset_state(reset_partial_state=True))
     task, seen = LineTask(), set()
     original = task.loss
     task.loss = lambda batch, step: (seen.add(torch.is_autocast_enabled("cpu")), original(batch, step))[1]

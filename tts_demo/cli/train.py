@@ -77,8 +77,9 @@ def run(args: argparse.Namespace) -> None:
 
     from ..runtime import pick_device
     from ..train import CPU_ONLY, check, load_task
-    from ..train.loop import TrainOptions, fit
-    from ..train.ranks import Ranks
+    from ..train.loop import fit
+    from ..train.processes import accelerator_for
+    from ..train.task import TrainOptions
 
     where = pick_device("cpu" if args.recipe in CPU_ONLY and not args.device else args.device)
     steps = args.steps or (5 if args.preset == "smoke" else 0)
@@ -87,14 +88,14 @@ def run(args: argparse.Namespace) -> None:
     same = {name: getattr(args, name) for name in ("batch", "lr", "seed", "minutes", "resume")}
     options = TrainOptions(**paths, **same, steps=steps, device=where.type, settings=pairs(args.set), stack=stack)
     check(args.recipe, options)
-    ranks = Ranks.join(where)
-    options = dataclasses.replace(options, device=str(ranks.device))
-    torch.manual_seed(args.seed)  # the task draws the weights it begins with
-    with ranks.first_alone():
+    accelerator = accelerator_for(where)
+    options = dataclasses.replace(options, device=str(accelerator.device))
+    torch.manual_seed(args.seed)  # the task samples the weights it begins with
+    with accelerator.main_process_first():  # the others find the caches that it made
         task = load_task(args.recipe, options)
-    scores = fit(task, options, ranks)
-    ranks.leave()
-    if ranks.first:
+    scores = fit(task, options, accelerator)
+    accelerator.end_training()
+    if accelerator.is_main_process:
         for name, value in scores.items():
             print(f"{name}: {value:.4g}")
 

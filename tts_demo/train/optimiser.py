@@ -2,46 +2,51 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-
-from ..runtime import precision
-
-ROUNDS = 5  # of Newton and Schulz's iteration, whose coefficients Muon chose for speed, not for convergence to 1
-A, B, C = 3.4445, -4.7750, 2.0315
+from torch import nn
 
 
-class Muon(torch.optim.Optimizer):
-    """Momentum whose singular values are all made about 1 (K. Jordan and others, "Muon", 2024), scaled so that AdamW's
-    learning rate and weight decay fit (J. Liu and others, "Muon is scalable for LLM training", 2025, section 2.2). For
-    matrices, or stacks of them [..., rows, columns]."""
+class Muon(torch.optim.Muon):
+    """Torch's Muon (K. Jordan and others, 2024), scaled so that AdamW's learning rate and weight decay fit (J. Liu and
+    others, "Muon is scalable for LLM training", 2025, section 2.2), for matrices and for stacks of them [..., rows,
+    columns]: torch's takes matrices alone, so each of a stack is a parameter that shares its memory."""
 
-    def __init__(self, matrices: Iterable[nn.Parameter], lr: float, weight_decay: float = 0.01) -> None:
-        super().__init__(list(matrices), {"lr": lr, "weight_decay": weight_decay, "momentum": 0.95})
+    def __init__(self, weights: Iterable[nn.Parameter], lr: float) -> None:
+        self.weights = list(weights)
+        self.views = [
+            [w] if w.dim() == 2 else [nn.Parameter(m) for m in w.detach().flatten(0, -3)] for w in self.weights
+        ]
+        matrices = [matrix for views in self.views for matrix in views]
+        super().__init__(matrices, lr=lr, weight_decay=0.01, momentum=0.95, adjust_lr_fn="match_rms_adamw")
 
-    @torch.no_grad()
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        super().zero_grad(set_to_none)
+        for weight in self.weights:
+            weight.grad = None
+
     def step(self, closure: None = None) -> None:
-        for group in self.param_groups:
-            alike: dict[tuple[int, int], list[nn.Parameter]] = defaultdict(list)
-            for weight in group["params"]:
-                if weight.grad is not None:
-                    alike[tuple(weight.shape)].append(weight)
-            for shape, weights in alike.items():
-                wanted = torch.stack([self._momentum(weight, group["momentum"]) for weight in weights])
-                moved = orthogonal(wanted.flatten(0, -3)).view_as(wanted)
-                for weight, update in zip(weights, moved):
-                    weight.mul_(1 - group["lr"] * group["weight_decay"])
-                    weight.add_(update, alpha=-0.2 * max(shape[-2:]) ** 0.5 * group["lr"])
+        for weight, views in zip(self.weights, self.views):
+            if weight.dim() > 2:
+                grads = [None] * len(views) if weight.grad is None else weight.grad.flatten(0, -3)
+                for view, grad in zip(views, grads):
+                    view.grad = grad
+        super().step()
 
-    def _momentum(self, weight: nn.Parameter, momentum: float) -> Tensor:
-        if "moving" not in self.state[weight]:
-            self.state[weight]["moving"] = torch.zeros_like(weight)
-        moving = self.state[weight]["moving"].lerp_(weight.grad, 1 - momentum)
-        return weight.grad.lerp(moving, momentum)  # Nesterov's
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Of an older run too, whose Muon was this project's own: one momentum, ``moving``, for a whole stack."""
+        if not any("moving" in entry for entry in state["state"].values()):
+            return super().load_state_dict(state)
+        kept, number = {}, 0
+        for index, views in enumerate(self.views):
+            if index in state["state"]:
+                moving = state["state"][index]["moving"]
+                for place, momentum in enumerate(moving.reshape(-1, *moving.shape[-2:])):
+                    kept[number + place] = {"momentum_buffer": momentum.clone()}
+            number += len(views)
+        return super().load_state_dict(self.state_dict() | {"state": kept})
 
 
 class Together:
@@ -73,18 +78,6 @@ class Together:
 def inner_matrices(blocks: nn.Module) -> list[nn.Parameter]:
     """The matrices of blocks or of LoRA that are trained: what Muon is for."""
     return [weight for weight in blocks.parameters() if weight.dim() == 2 and weight.requires_grad]
-
-
-def orthogonal(x: Tensor) -> Tensor:
-    """[N, rows, columns] -> the same with singular values between about 0.7 and 1.2."""
-    tall = x.shape[-2] > x.shape[-1]
-    y = x.mT if tall else x
-    y = y / y.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-12)
-    y = y.to(precision(x.device))  # which the coefficients were chosen in
-    for _ in range(ROUNDS):
-        square = y @ y.mT
-        y = A * y + torch.baddbmm(square, square, square, beta=B, alpha=C) @ y
-    return (y.mT if tall else y).to(x.dtype)
 
 
 def optimiser_of(

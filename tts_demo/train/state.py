@@ -12,25 +12,34 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
 from ..config import UserError
 
 
 class Average:
-    """The moving average of all trained weights; ``keep`` 0 = there is none."""
+    """The moving average of what is trained; ``keep`` 0 = there is none."""
 
-    def __init__(self, modules: nn.Module, keep: float) -> None:
-        self.keep, self.modules = keep, modules
-        self.weights = {n: p.detach().clone() for n, p in modules.named_parameters() if p.requires_grad and keep}
+    def __init__(self, parameters: list[nn.Parameter], keep: float) -> None:
+        self.keep, self.current = keep, nn.ParameterList(parameters if keep else [])
+        self.averaged = AveragedModel(self.current, multi_avg_fn=self._mix)
+        self.averaged.n_averaged.fill_(1)  # the weights that training begins with
 
     @torch.no_grad()
-    def add(self, step: int) -> None:
+    def _mix(self, averaged: list[Tensor], current: list[Tensor], count: Tensor) -> None:
         """A young average forgets faster, or it would remember how training began."""
-        if self.weights:
-            keep = min(self.keep, (1 + step) / (10 + step))
-            current = dict(self.modules.named_parameters())
-            torch._foreach_lerp_(list(self.weights.values()), [current[n] for n in self.weights], 1 - keep)
+        keep = min(self.keep, int(count) / (9 + int(count)))
+        torch._foreach_lerp_(averaged, current, 1 - keep)
+
+    def add(self, step: int) -> None:
+        if len(self.current):
+            self.averaged.n_averaged.fill_(1 + step)
+            self.averaged.update_parameters(self.current)
+
+    @property
+    def weights(self) -> list[Tensor]:
+        return [weight.detach() for weight in self.averaged.module]
 
     @contextmanager
     def instead(self) -> Iterator[None]:
@@ -41,11 +50,10 @@ class Average:
 
     @torch.no_grad()
     def _swap(self) -> None:
-        current = dict(self.modules.named_parameters())
-        for name, weight in self.weights.items():
-            kept = current[name].detach().clone()
-            current[name].copy_(weight)
-            weight.copy_(kept)
+        for current, averaged in zip(self.current, self.weights):
+            kept = current.detach().clone()
+            current.copy_(averaged)
+            averaged.copy_(kept)
 
 
 class Run:
@@ -56,6 +64,7 @@ class Run:
     ) -> None:
         self.path, self.modules, self.optimiser, self.writes = folder / "state.pt", modules, optimiser, writes
         self.average = average
+        self.trained = [name for name, weight in modules.named_parameters() if weight.requires_grad]
         self.began: dict[str, str] = {}  # what had made the weights a run began with, by module
 
     def save(self, step: int, log: list, seconds: float) -> None:
@@ -69,7 +78,7 @@ class Run:
             "optimiser": self.optimiser.state_dict(),
             "modules": self.modules.state_dict(),
             "began": self.began,
-            "average": self.average.weights,
+            "average": dict(zip(self.trained, self.average.weights)),
         }
         torch.save(state, self.path.with_suffix(".part"))
         os.replace(self.path.with_suffix(".part"), self.path)
@@ -81,9 +90,10 @@ class Run:
         self.modules.load_state_dict(state["modules"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.began = state["began"]
-        for name, weight in state.get("average", {}).items():
-            if name in self.average.weights:
-                self.average.weights[name].copy_(weight)
+        kept = state.get("average", {})
+        for name, weight in zip(self.trained, self.average.weights):
+            if name in kept:
+                weight.copy_(kept[name])
         return state["step"], json.loads(state["log"]), state["seconds"]
 
 

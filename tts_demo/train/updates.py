@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
+from accelerate import Accelerator
 from torch import Tensor, nn
 
 from .optimiser import optimiser_of
-from .ranks import Ranks
-
-if TYPE_CHECKING:
-    from .loop import Task
+from .processes import average_gradients
+from .task import Task
 
 # so many steps in a row without a finite gradient, or such a share of all, are a fault, not a bad batch
 SPOILT, SPOILT_SHARE = 20, 0.05
@@ -20,14 +17,14 @@ SPOILT, SPOILT_SHARE = 20, 0.05
 class Updates:
     """Of a task's ``parameters``. Modules that learn more quickly are clipped apart from the rest."""
 
-    def __init__(self, task: Task, parameters: list[nn.Parameter], peak: float, ranks: Ranks) -> None:
+    def __init__(self, task: Task, parameters: list[nn.Parameter], peak: float, accelerator: Accelerator) -> None:
         quick = [([p for p in task.helpers[n].parameters() if p.requires_grad], k) for n, k in task.quicker.items()]
         self.optimiser = optimiser_of(
             parameters, task.matrices() if task.settings.optimiser == "muon" else [], peak, quick
         )
         aside = {id(p) for weights, _ in quick for p in weights}
         self._sides = [[p for p in parameters if id(p) not in aside], *(weights for weights, _ in quick)]
-        self._name, self._parameters, self._ranks = task.name, parameters, ranks
+        self._name, self._parameters, self._accelerator = task.name, parameters, accelerator
         self._taken = self._left_out = self._in_a_row = 0
 
     def set_rate(self, rate: float) -> None:
@@ -38,8 +35,8 @@ class Updates:
         """Whether the weights moved: a batch that would spoil every weight is left out. Raises RuntimeError where that
         is no accident."""
         self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        self._ranks.average(self._parameters)
+        self._accelerator.backward(loss)
+        average_gradients(self._accelerator, self._parameters)
         norms = torch.stack([nn.utils.clip_grad_norm_(side, 1.0) for side in self._sides])
         self._taken += 1
         if torch.isfinite(norms).all():

@@ -18,13 +18,14 @@ from tts_demo.config import HOP, SAMPLE_RATE, LMConfig, RefinerConfig, UserError
 from tts_demo.lm import LanguageModel
 from tts_demo.methods.qtts import QTTS
 from tts_demo.train.data.speech import UNKNOWN
-from tts_demo.train.loop import TrainOptions, fit
+from tts_demo.train.loop import fit
 from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import refiner
 from tts_demo.train.recipes.codec import VOICE_CROP, CodecTask, fitting, heard_alike, published
 from tts_demo.train.recipes.codec_decoder import CodecDecoderTask
 from tts_demo.train.recipes.first_book import CROP, OPEN, FirstBookTask, shared_out
 from tts_demo.train.recipes.refiner_books import BooksRefinerTask
+from tts_demo.train.task import TrainOptions
 
 EARS = EarsConfig(width=32, lower=2, middle=1, middle_width=32, upper=1)
 

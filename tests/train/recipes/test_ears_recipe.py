@@ -15,10 +15,11 @@ from tts_demo import checkpoints
 from tts_demo.codec.ears import Ears, EarsConfig
 from tts_demo.config import SAMPLE_RATE
 from tts_demo.text.symbols import IDS
-from tts_demo.train.loop import TrainOptions, fit
+from tts_demo.train.loop import fit
 from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import ears as module
 from tts_demo.train.recipes.ears import EarsTask
+from tts_demo.train.task import TrainOptions
 
 TINY = EarsConfig(width=16, lower=1, upper=1, middle=1, middle_width=16, heads=2)
 

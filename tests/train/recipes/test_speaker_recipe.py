@@ -11,9 +11,10 @@ import torch
 
 from tts_demo import checkpoints
 from tts_demo.config import HOP, SAMPLE_RATE
-from tts_demo.train.loop import TrainOptions, fit
+from tts_demo.train.loop import fit
 from tts_demo.train.recipes import speaker as module
 from tts_demo.train.recipes.speaker import CROP, MARGIN, SpeakerTask, equal_error, with_margin
+from tts_demo.train.task import TrainOptions
 
 
 @pytest.fixture

@@ -20,11 +20,11 @@ from tts_demo.methods.tldr.modules import TLDRAdapter, TLDRConfig
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch
 from tts_demo.train.data.spoken import AGAIN, TOGETHER, speak_by
-from tts_demo.train.loop import TrainOptions
 from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import tldr
 from tts_demo.train.recipes.lm import base_logits
 from tts_demo.train.recipes.tldr import IGNORE, Patches, TLDRTask, early_ends, patch_logits, uneven_logits
+from tts_demo.train.task import TrainOptions
 
 ABLATIONS = {name: kind for name, kind in REGISTRY.items() if kind.variant_of == "tldr"}
 

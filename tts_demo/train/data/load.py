@@ -12,8 +12,8 @@ from ...codec.speaker import SpeakerEncoder
 from ...config import CodecConfig
 from ...lm.model import LanguageModel
 from ...methods.tldr.modules import PAPER_HIDDEN
-from ..loop import Task, TrainOptions
 from ..settings import SequenceSettings, Settings
+from ..task import Task, TrainOptions
 from .sequences import Codes, Sequences
 from .speech import Speech
 

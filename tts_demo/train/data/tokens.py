@@ -14,7 +14,7 @@ from ...stacks.cosyvoice import download, frontend
 from ...stacks.cosyvoice.configs import TOKEN_RATE
 from ...stacks.cosyvoice.prompt import MAX_SECONDS, VoiceEncoder
 from ...stacks.cosyvoice.tokenizer import TextTokenizer
-from ..loop import TrainOptions
+from ..task import TrainOptions
 from .corpora import Corpus, Kept, load_audio, read_corpora
 
 SHORTEST = 0.5  # seconds

@@ -39,11 +39,11 @@ from ..data.pitch import pitch_of
 from ..data.sequences import heard_by
 from ..data.speech import sounds_of
 from ..discriminators import of_waveforms
-from ..loop import Task, TrainOptions
 from ..losses import SemanticProbe, SpectralLoss, known_frames_loss
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import Count, Optimiser, Settings, Share, Weight
+from ..task import Task, TrainOptions
 
 CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
 

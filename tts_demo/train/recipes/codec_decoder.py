@@ -20,8 +20,8 @@ from ...codec.ears import Ears
 from ...codec.model import Codec
 from ...codec.refiner import Refiner
 from ...codec.speaker import SpeakerEncoder
-from ..loop import TrainOptions
 from ..progress import Progress
+from ..task import TrainOptions
 from .codec import CodecBatch, CodecSettings, CodecTask, published, random_books
 
 

@@ -35,10 +35,10 @@ from ...methods.compressed import FULL_TEXT, GROUPS, NEIGHBOURS, TEXT_WINDOW, La
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
-from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import Count, SequenceSettings, Share, Weight
+from ..task import Task, TrainOptions
 from .lm import add_noise, as_base, base_logits, guided_loss
 
 WINDOWS = (30, 40, 50, 50, 80, 120, 200)  # the paper's own counts twice

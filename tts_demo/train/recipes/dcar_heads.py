@@ -22,10 +22,10 @@ from ...methods.dcar.heads import Heads
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import SpeechBatch, prefix_batch, speech_targets
-from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import SequenceSettings, Share, Weight
+from ..task import Task, TrainOptions
 from .lm import add_noise, base_inputs, base_logits
 
 IGNORE = -100

@@ -29,9 +29,9 @@ from ...methods.dcar.ranges import LONGEST
 from ..data.corpora import describe
 from ..data.load import load_ears, load_lm, sequences
 from ..data.sequences import SpeechBatch, prefix_batch
-from ..loop import Task, TrainOptions
 from ..progress import Progress
 from ..settings import SequenceSettings, Weight
+from ..task import Task, TrainOptions
 from .dcar_reward import PhonemeErrors
 from .dcar_rollouts import Rollouts, Schedule, roll_out
 from .dcpo import advantages, kl_weight, policy_loss, rewards

@@ -27,10 +27,10 @@ from ..data.corpora import describe, pad_stack
 from ..data.load import load_speech
 from ..data.speech import TEACHER, UNKNOWN, Speech
 from ..data.varied import PACE, THROAT, blotted, in_rooms, louder, noisy, warp
-from ..loop import Task, TrainOptions
 from ..losses import known_frames_loss
 from ..progress import Progress
 from ..settings import Settings, Share
+from ..task import Task, TrainOptions
 
 SCORED = 40  # utterances of each held-out set
 SHORTEST, LONGEST = 0.6, 20.0  # seconds

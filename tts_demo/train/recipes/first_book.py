@@ -36,10 +36,10 @@ from ..data.load import hear_with, hears_as, load_ears, load_speech
 from ..data.pitch import pitch_of
 from ..data.sequences import heard_by
 from ..data.speech import UNKNOWN
-from ..loop import Task, TrainOptions
 from ..losses import known_frames_loss
 from ..progress import Progress
 from ..settings import Count, Settings, Weight
+from ..task import Task, TrainOptions
 
 CROP = 128  # frames of each utterance
 OPEN = 200  # steps (``Progress.begins``)

@@ -30,10 +30,10 @@ from ...text.symbols import SYMBOLS
 from ..data.corpora import describe
 from ..data.load import load_lm, sequences
 from ..data.sequences import PrefixBatch, SpeechBatch, prefix_batch, speech_inputs, speech_targets
-from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import SequenceSettings, Share, Weight
+from ..task import Task, TrainOptions
 from ..wider import widened
 
 REJECTED, ASTRAY = 4.0, 2.0  # weights of what ``apart`` tells beside a cross-entropy

@@ -34,10 +34,10 @@ from ...methods.qtts.codebooks import higher_sampling
 from ..data.corpora import describe
 from ..data.load import load_lm, sequences
 from ..data.sequences import SpeechBatch
-from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import SequenceSettings, Share, Weight, some_of
+from ..task import Task, TrainOptions
 from .lm import add_noise, as_base, base_logits, guided_loss
 
 IGNORE = -100

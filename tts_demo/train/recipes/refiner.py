@@ -27,10 +27,10 @@ from ..data.corpora import describe
 from ..data.load import sequences
 from ..data.pitch import pitch_of
 from ..discriminators import of_latents
-from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import Optimiser, SequenceSettings, Weight
+from ..task import Task, TrainOptions
 from .codec import SAID, heard_alike
 
 CROP, HEARD = 128, 96  # frames: short sentences are speech too

@@ -31,9 +31,9 @@ from ..data.corpora import describe
 from ..data.drawn import Drawn, draw_delay, draw_hierarchical
 from ..data.load import load_lm, sequences
 from ..data.speech import tag_of
-from ..loop import TrainOptions
 from ..progress import Progress
 from ..settings import SequenceSettings, Share
+from ..task import TrainOptions
 from .codec import CROP, CodecBatch, CodecSettings, CodecTask, fitted, published
 
 NAME = "refiner-books"

@@ -22,8 +22,8 @@ from ...config import HOP, UserError
 from ..data.corpora import describe
 from ..data.load import load_speech
 from ..data.varied import in_rooms, louder, noisy
-from ..loop import Task, TrainOptions
 from ..progress import Progress
+from ..task import Task, TrainOptions
 
 CROP = 100  # frames
 SHIFTS = (1.0, 0.87, 1.15)  # how much faster a voice is played

@@ -35,10 +35,10 @@ from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import SpeechBatch, prefix_batch, speech_targets
 from ..data.spoken import TOGETHER, OwnSpeech, speak
-from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import SequenceSettings, Share
+from ..task import Task, TrainOptions
 from .drafting import at_every_depth
 from .lm import ASTRAY, REJECTED, add_noise, apart, base_inputs
 

@@ -44,10 +44,10 @@ from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
 from ..data.spoken import TOGETHER, OwnSpeech, speak_by
-from ..loop import Task, TrainOptions
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import SequenceSettings, Share, Weight
+from ..task import Task, TrainOptions
 from .lm import add_noise, as_base, base_rows, guided_to, looked_at
 
 IGNORE = -100
