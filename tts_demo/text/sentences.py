@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ..config import UserError
 from . import g2p
+from .pacing import paced
 from .segments import shorten
 from .spelling import normalise, sentences
 from .symbols import BOUNDARY, CONSONANTS, IDS, VOWELS
@@ -41,9 +42,10 @@ class Sentence:
         return "".join(token.phonemes + BOUNDARY * token.blank for token in self.tokens).strip()
 
 
-def preview(text: str) -> list[Sentence]:
-    """The sentences that a text becomes. Raises UserError where nothing of it can be read."""
-    return [_sentence(words) for words in split_sentences(text)]
+def preview(text: str, pace: bool = True) -> list[Sentence]:
+    """The sentences that a text becomes. pace: with the commas of ``pacing.py``, which a transcript must not get.
+    Raises UserError where nothing of it can be read."""
+    return [_sentence(words) for words in split_sentences(text, pace=pace)]
 
 
 def _sentence(words: str) -> Sentence:
@@ -81,7 +83,7 @@ def sounds() -> frozenset[int]:
     return frozenset(IDS[symbol] for symbol in VOWELS + CONSONANTS)
 
 
-def split_sentences(text: str, max_chars: int = 220) -> list[str]:
+def split_sentences(text: str, max_chars: int = 220, pace: bool = True) -> list[str]:
     """Sentences to synthesise one after another, in spoken form, each at most ``max_chars``: cut at clause borders,
     then at words. Raises UserError where nothing can be read, so that a long text fails before its first word plays."""
     if not text.strip():
@@ -89,4 +91,4 @@ def split_sentences(text: str, max_chars: int = 220) -> list[str]:
     if len(text) > MAX_CHARACTERS:
         raise UserError(f"The text has {len(text):,} characters: cut it to at most {MAX_CHARACTERS:,}.")
     normalise(text)
-    return [piece for words in sentences(text) for piece in shorten(words, max_chars)]
+    return [piece for words in sentences(text) for piece in shorten(paced(words) if pace else words, max_chars)]

@@ -187,7 +187,7 @@ def _listings(data: Path) -> Iterator[Path]:
 
 def phonemes_of(text: str) -> str:
     """Written text -> phonemes, one character a symbol."""
-    return BOUNDARY.join(sentence.phonemes for sentence in preview(text))
+    return BOUNDARY.join(sentence.phonemes for sentence in preview(text, pace=False))
 
 
 def _decoded(path: str) -> np.ndarray:
