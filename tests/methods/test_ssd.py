@@ -14,12 +14,14 @@ from tts_demo.lm.sampling import Distribution, probabilities, sample
 from tts_demo.methods import METHODS
 from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.ssd import SSD, preceding
-from tts_demo.methods.ssd.length import DraftLength
+from tts_demo.methods.ssd import length as length_module
+from tts_demo.methods.ssd.length import FURTHEST, DraftLength
 from tts_demo.methods.ssd.verify import Verifier, verify
 
 GREEDY = Sampling(temperature=0)
 PLAIN = Sampling(1.0, 0, 1.0, repeat_window=0)
 LENGTHS = ("1", "3", "8", "auto")
+DEEP = (1.0, 1.45, 1.8, 2.15, 2.5)  # costs of rounds with 0 to 4 drafted tokens, as in a deep model
 
 
 def make_method(lm, noise: float = 0.3) -> SSD:
@@ -36,7 +38,7 @@ def start(method, prefix, sampling=GREEDY, seed=0, max_frames=24, forced=False, 
         prefix, method.Options(**options), sampling, torch.Generator().manual_seed(seed), max_frames, forced
     )
     if options.get("draft_length") == "auto":
-        state.length = DraftLength(0.3, 0.1, 0.05)  # as in a deep model: here the draft is as deep as its target
+        state.length = DraftLength(DEEP)  # here the draft is as deep as its target
     return state
 
 
@@ -366,7 +368,7 @@ def test_kv_bytes_list_both_models(tiny_lm, tiny_prefix):
 
 
 def test_auto_length_follows_acceptance():
-    length = DraftLength(draft=1 / 3, jump=0.1, slope=0.05)
+    length = DraftLength((1.0, 1.48, 1.87, 2.25, 2.63))
     for _ in range(60):
         length.observe(8, 8)
     eager = length.best()
@@ -375,16 +377,51 @@ def test_auto_length_follows_acceptance():
     shy = length.best()
     for _ in range(300):
         length.observe(0, 0)  # nothing drafted: the estimate drifts back, so that it tries again
-    assert eager == DraftLength.FURTHEST and shy == 0 and length.best() >= 1
+    assert eager == FURTHEST and shy == 0 and length.best() >= 1
 
 
 def test_auto_length_starts_from_what_the_tolerance_lets_through(tiny_lm, tiny_prefix):
     """Where exact drafts do not pay, tolerant ones may: auto must not wait for a rate that it never observes."""
-    costs = dict(draft=0.5, jump=0.5, slope=0.04)  # twice what SSD.prefill reckons with on a CPU
-    assert DraftLength(**costs, tolerance=0.0).best() == 0 and DraftLength(**costs, tolerance=0.4).best() > 1
-    assert (
-        DraftLength(**costs, tolerance=1.0).rate == 1
-        and DraftLength(**costs, tolerance=1.0).best() == DraftLength.FURTHEST
+    costs = (1.0, 1.75, 2.15, 2.55, 2.95)
+    assert DraftLength(costs, tolerance=0.0).best() == 0 and DraftLength(costs, tolerance=0.4).best() > 1
+    assert DraftLength(costs, tolerance=1.0).rate == 1 and DraftLength(costs, tolerance=1.0).best() == FURTHEST
+    method = make_method(tiny_lm)
+    method._costs = costs
+    exact, tolerant = (
+        method.length_of(start(method, tiny_prefix, tolerance=t, draft_length="auto").start) for t in (0.0, 0.4)
     )
-    state = start(make_method(tiny_lm), tiny_prefix, tolerance=0.4)
-    assert state.length.prior > DraftLength(**costs).prior
+    assert tolerant.prior > exact.prior
+
+
+def test_auto_drafts_nothing_where_that_is_fastest(tiny_lm, tiny_prefix):
+    method = make_method(tiny_lm)
+    method._costs = (1.0, 5.0, 6.0, 7.0, 8.0)
+    state = method.prefill(
+        tiny_prefix, method.Options(draft_length="auto"), Sampling(), torch.Generator().manual_seed(0), 24
+    )
+    steps, tokens = finish(method, state)
+    assert all(step.proposed == 0 for step in steps)
+    theirs = Baseline(tiny_lm).prefill(tiny_prefix, None, Sampling(), torch.Generator().manual_seed(0), 24)
+    assert tokens == finish(Baseline(tiny_lm), theirs)[1]  # token for token, seed for seed
+
+
+def test_auto_measures_what_rounds_cost_once(tiny_lm, tiny_prefix, monkeypatch):
+    """By a clock that says how many tokens the two models read: a round costs what it reads."""
+    method, read = make_method(tiny_lm), [0.0]
+    for decoder in (method.decoder, method.draft):
+        forward = decoder.forward
+
+        def counted(x, *args, forward=forward, **kw):
+            read[0] += x.shape[1]
+            return forward(x, *args, **kw)
+
+        monkeypatch.setattr(decoder, "forward", counted)
+    monkeypatch.setattr(length_module, "time", SimpleNamespace(perf_counter=lambda: read[0]))
+    auto = method.Options(draft_length="auto")
+    prefill = lambda: method.prefill(tiny_prefix, auto, GREEDY, torch.Generator().manual_seed(0), 24)
+    prefill()
+    costs = method._costs
+    assert len(costs) == FURTHEST + 1 and costs[0] == 1 and list(costs) == sorted(costs) and costs[1] >= 2
+    before = read[0]
+    prefill()
+    assert method._costs is costs and read[0] - before <= 2 * len(tiny_prefix.x) + 2 * len(tiny_prefix.prompt_codes)

@@ -22,7 +22,7 @@ from .dcar import Dcar
 from .dcar.heads import HeadsRunner
 from .dcar.ranges import LONGEST
 from .ssd import SSD
-from .ssd.length import DraftLength
+from .ssd.length import Length
 from .ssd.method import SSDOptions, SSDState
 
 
@@ -31,7 +31,8 @@ class VerifiedChunksOptions(SSDOptions):
     draft_length: str = dial(
         "2",
         "Draft length",
-        "Tokens that the heads propose for each pass of the base model; auto follows the acceptance rate, up to 4.",
+        "Tokens that the heads propose for each pass of the base model. auto: as many as pay off, up to 4, or none, by "
+        "the acceptance rate and by what drafting costs on this machine.",
         choices=("auto", *map(str, range(1, LONGEST))),
         unit="tokens",
     )
@@ -70,16 +71,15 @@ class VerifiedChunks(SSD):
     def extra(self) -> HeadsRunner:
         return self.chunks.extra
 
-    def begin(self, start: Start) -> SSDState:
+    def begin_with(self, start: Start, length: Length) -> SSDState:
         decoder, prefix = self.decoder, start.prefix
         x = token_inputs(decoder, prefix)
         cache = decoder.new_cache(len(x) + start.ending.longest + 1)
-        head, jump, slope = (0.05, 0.22, 0.085) if x.device.type == "cpu" else (0.0, 0.05, 0.02)
         return SSDState(
             start=start,
             caches={"backbone": cache},
             hidden=first_pass(decoder, prefix, x, cache),
-            length=DraftLength(head, jump, slope, start.options.tolerance),
+            length=length,
             last=torch.empty(0, dtype=torch.long, device=x.device),
         )
 

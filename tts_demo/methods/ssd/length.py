@@ -1,24 +1,50 @@
-"""How many tokens to draft: the longest allowed, and the choice of ``auto`` by the recent acceptance rate."""
+"""How many tokens to draft: a fixed number, or the choice of ``auto`` by the cost of a round and the acceptance rate."""
 
 from __future__ import annotations
 
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from ...runtime import synchronize
+
 LONGEST = 8  # drafted tokens a pass
+FURTHEST = 4  # ``auto`` drafts no more: the draft is trained for three tokens after the last one with base features
+
+
+class Length(Protocol):
+    """Draft length of the next round."""
+
+    def best(self) -> int: ...
+
+    def observe(self, accepted: int, verified: int) -> None:
+        """verified: accepted tokens plus the one rejected, if any (tokens after it carry no information)."""
+
+
+@dataclass(frozen=True)
+class FixedLength:
+    length: int
+
+    def best(self) -> int:
+        return self.length
+
+    def observe(self, accepted: int, verified: int) -> None:
+        pass
 
 
 class DraftLength:
-    """The draft length with the most tokens per unit of time at the recent acceptance rate, for ``auto``.
+    """The draft length with the most tokens per unit of time at the recent acceptance rate, for ``auto``."""
 
-    Costs are in units of a base pass over one token: a drafted token costs ``draft``, verifying more than one token
-    costs ``jump`` once and ``slope`` for each of them. They are constants, not clock readings, so that a seed gives the
-    same tokens twice.
-    """
-
-    FURTHEST = 4  # auto drafts no more: the draft is trained for three tokens after the last one with base features
     MEMORY = 0.95  # weight of the past, a pass
-    PRIOR, STRENGTH = 0.83, 2.0  # acceptance rate assumed at tolerance 0, and how many tokens that is worth
+    PRIOR, STRENGTH = 0.7, 2.0  # acceptance rate assumed at tolerance 0, and how many tokens that is worth
 
-    def __init__(self, draft: float, jump: float, slope: float, tolerance: float = 0.0) -> None:
-        self.costs = [1.0] + [1 + jump + (draft + slope) * n for n in range(1, self.FURTHEST + 1)]
+    def __init__(self, costs: Sequence[float], tolerance: float = 0.0) -> None:
+        """costs: of a round with 0, 1, 2, ... drafted tokens (``round_costs``)."""
+        self.costs = costs
         # The estimate returns to the prior while nothing is drafted, so that drafting is tried again.
         self.prior = 1 - (1 - self.PRIOR) * (1 - tolerance)
         self.accepted = self.verified = 0.0
@@ -29,7 +55,6 @@ class DraftLength:
         return (self.accepted + self.prior * self.STRENGTH) / (self.verified + self.STRENGTH)
 
     def observe(self, accepted: int, verified: int) -> None:
-        """verified: accepted tokens plus the one rejected, if any (tokens after it carry no information)."""
         self.accepted = self.MEMORY * self.accepted + accepted
         self.verified = self.MEMORY * self.verified + verified
 
@@ -40,3 +65,18 @@ class DraftLength:
             expected += rate**n  # 1 + a + ... + a^n tokens are expected of n drafted ones
             speeds.append(expected / cost)
         return max(range(len(speeds)), key=speeds.__getitem__)
+
+
+def round_costs(rounds: Sequence[Callable[[], object]], device: torch.device, times: int = 7) -> tuple[float, ...]:
+    """rounds: one for each draft length from 0 on -> the time of each over that of the first: medians of ``times``
+    calls in turns, so that a busy machine slows all of them alike."""
+    taken: list[list[float]] = [[] for _ in rounds]
+    for _ in range(times + 1):
+        for each, spent in zip(rounds, taken):
+            synchronize(device)
+            started = time.perf_counter()
+            each()
+            synchronize(device)
+            spent.append(time.perf_counter() - started)
+    medians = [statistics.median(spent[1:]) for spent in taken]  # the first ones build what the others use
+    return tuple(median / medians[0] for median in medians)

@@ -12,7 +12,8 @@ tokens drafted before it). So at tolerance 0 the tokens have exactly the distrib
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,10 +25,13 @@ from ...lm.graphs import BufferPool, SharedGraphs, shared_graphs
 from ...lm.linear import Projection
 from ...lm.model import LanguageModel
 from ...lm.sampling import Distribution
+from ...runtime import generator_for
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
 from .draft import Draft, draft_decoder, feature_projection, preceding
-from .length import LONGEST, DraftLength
+from .length import FURTHEST, LONGEST, DraftLength, FixedLength, Length, round_costs
 from .verify import Verifier
+
+MEASURED_FRAMES = 64  # ``auto`` measures rounds of a run of so many
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,8 @@ class SSDOptions(Options):
     draft_length: str = dial(
         "3",
         "Draft length",
-        "Tokens drafted for each pass of the base model; auto follows the acceptance rate, up to 4.",
+        "Tokens drafted for each pass of the base model. auto: as many as pay off, up to 4, or none, by the acceptance "
+        "rate and by what drafting costs on this machine.",
         choices=("auto", *map(str, range(1, LONGEST + 1))),
         unit="tokens",
     )
@@ -60,7 +65,7 @@ class SSDOptions(Options):
 class SSDState(State):
     hidden: Tensor  # [1, 1, H] of the base, decides the first token
     draft_hidden: Tensor | None = None  # [1, 1, H] of a draft that is a model, decides its first token
-    length: DraftLength
+    length: Length
     last: Tensor  # [0 or 1] token that the base has not read
     unread: list[Tensor] = field(default_factory=list)  # each [N] tokens that the draft has not read
     features: list[Tensor] = field(default_factory=list)  # each [N, H] of the base, from which those were drawn
@@ -91,6 +96,10 @@ class SSD(Method):
     neutral = {"tolerance": 0.0}
     needs_weights = ("ssd-draft",)
 
+    def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:
+        super().__init__(lm, modules)
+        self._costs: tuple[float, ...] | None = None
+
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         return {"ssd-draft": Draft(lm)}
@@ -111,20 +120,43 @@ class SSD(Method):
         return feature_projection(self.modules["ssd-draft"], self.draft)
 
     def begin(self, start: Start) -> SSDState:
+        return self.begin_with(start, self.length_of(start))
+
+    def length_of(self, start: Start) -> Length:
+        """Of a run. The first run with ``auto`` measures what rounds cost here (kept: a seed gives the same tokens again
+        in this process)."""
+        word = start.options.draft_length
+        if word != "auto":
+            return FixedLength(int(word))
+        if self._costs is None:
+            self._costs = self._measured_costs(start)
+        return DraftLength(self._costs, start.options.tolerance)
+
+    def _measured_costs(self, start: Start) -> tuple[float, ...]:
+        """Of rounds with 0 to ``FURTHEST`` drafted tokens, behind this prefix, relative to the first."""
+        ending = Ending.of(self.lm.config, start.prefix, MEASURED_FRAMES, True)
+
+        def rounds(length: int) -> Callable[[], Step]:
+            generator = generator_for(self.lm.device, length)
+            state = self.begin_with(replace(start, generator=generator, ending=ending), FixedLength(length))
+            self.step(state)  # without a pass of the base model, or without a draft
+            return lambda: self.step(state)
+
+        return round_costs([rounds(length) for length in range(FURTHEST + 1)], self.lm.device)
+
+    def begin_with(self, start: Start, length: Length) -> SSDState:
         base, draft, prefix = self.decoder, self.draft, start.prefix
         x = token_inputs(base, prefix)
         capacity = len(x) + start.ending.longest + 1
         caches = {"backbone": base.new_cache(capacity), "draft": draft.new_cache(capacity)}
         hidden = first_pass(base, prefix, x, caches["backbone"], last=False)
         fed = self.project(preceding(hidden[0], len(prefix.x)), x)
-        drawing, jump, slope = (0.08, 0.22, 0.085) if x.device.type == "cpu" else (0.0, 0.05, 0.02)
-        share = len(draft.layers) / len(base.layers)
         return SSDState(
             start=start,
             caches=caches,
             hidden=hidden[:, -1:],
             draft_hidden=first_pass(draft, prefix, fed, caches["draft"]),
-            length=DraftLength(share + drawing, jump, slope, start.options.tolerance),
+            length=length,
             last=torch.empty(0, dtype=torch.long, device=x.device),
         )
 
@@ -156,8 +188,7 @@ class SSD(Method):
     def length(self, state: SSDState) -> int:
         """How many tokens to draft now."""
         left = state.max_frames - state.emitted - 1  # the pass itself emits one token
-        auto = state.options.draft_length == "auto"
-        return min(left, state.length.best() if auto else int(state.options.draft_length))
+        return min(left, state.length.best())
 
     def _speculate(self, state: SSDState, length: int) -> tuple[Tensor, Tensor, list[int]]:
         """Draft and verify: the drafted tokens [L]; the base's hidden states that verify them [L + 1, H]; the accepted
