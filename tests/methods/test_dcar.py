@@ -13,7 +13,7 @@ from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.dcar.heads import Heads
 from tts_demo.methods.dcar.method import Dcar
 from tts_demo.methods.dcar.policy import Policy, PolicyRunner
-from tts_demo.methods.dcar.ranges import ChunkRange
+from tts_demo.methods.dcar.ranges import ChunkRange, confident_size
 
 GREEDY, WARM = Sampling(temperature=0), Sampling(1.0, 0, 1.0)
 
@@ -58,6 +58,8 @@ def finish(method, state):
         ("3", (3,), "fixed"),
         ("random:2,3,4", (2, 3, 4), "random"),
         ("Random:Free", (1, 2, 3, 4, 5, 6, 7), "random"),
+        ("sure:2,3,4", (2, 3, 4), "sure"),
+        ("sure: 3", (3,), "fixed"),
         ("2,2", (2,), "fixed"),
     ],
 )
@@ -65,7 +67,10 @@ def test_chunk_range_is_read(word, sizes, chooser):
     assert ChunkRange.parse(word) == ChunkRange(sizes, chooser)
 
 
-@pytest.mark.parametrize("word", ["", "0", "8", "12", "2,,3", "2-4", "2,3,", "random", "random:", "fast", "-1", "2.0"])
+BAD = ("", "0", "8", "12", "2,,3", "2-4", "2,3,", "random", "random:", "sure:", "policy:2,3", "fast", "-1", "2.0")
+
+
+@pytest.mark.parametrize("word", BAD)
 def test_a_bad_chunk_range_is_a_person_s_mistake(word):
     with pytest.raises(UserError, match="chunk_range must be"):
         Dcar.Options.parse({"chunk_range": word})
@@ -104,6 +109,25 @@ def test_a_fixed_chunk_is_the_heads_greedy_choice_without_a_cache(method, tiny_p
         expected += tokens.tolist()
         x = torch.cat([x, lm.embed_speech(tokens)])
     assert frames[:, 0].tolist() == expected
+
+
+def test_a_confident_size_ends_before_the_first_head_that_is_not_sure():
+    sure, unsure = torch.tensor([9.0, 0, 0, 0]), torch.zeros(4)
+    heads = lambda pattern: torch.stack([sure if c == "s" else unsure for c in pattern])
+    sizes = lambda pattern, allowed: confident_size(allowed, heads(pattern))
+    assert [sizes(p, (2, 3, 4)) for p in ("ssss", "uuuu", "sssu", "ssus", "uuss")] == [4, 2, 3, 2, 4]
+    assert [sizes(p, (1, 4)) for p in ("usss", "ssus")] == [4, 1]  # all heads between two sizes count
+
+
+def test_the_rule_without_training_takes_the_tokens_of_confident_heads(method, tiny_prefix):
+    bare = Dcar(method.lm, {"dcar-heads": method.heads})  # needs no policy
+    state = start(bare, tiny_prefix, "sure:2,3,4", GREEDY, max_frames=24)
+    while not state.done:
+        step = bare.step(state)
+        logits = torch.cat([bare.decoder.logits(state.hidden[:, 0]), method.heads(state.hidden[:, 0], 3)[:, 0]])
+        assert len(step.frames) == min(confident_size((2, 3, 4), logits), 24 - state.emitted + len(step.frames))
+        codes = method.lm.config.speech_codes
+        assert step.frames[:, 0].tolist() == logits[: len(step.frames), :codes].argmax(-1).tolist()
 
 
 @pytest.mark.parametrize("word", ["2,3,4", "3,7", "free", "random:1,5", "random:2,3,4"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -382,7 +383,7 @@ def test_auto_length_follows_acceptance():
 
 def test_auto_length_starts_from_what_the_tolerance_lets_through(tiny_lm, tiny_prefix):
     """Where exact drafts do not pay, tolerant ones may: auto must not wait for a rate that it never observes."""
-    costs = (1.0, 1.75, 2.15, 2.55, 2.95)
+    costs = (1.0, 2.0, 2.5, 3.0, 3.5)
     assert DraftLength(costs, tolerance=0.0).best() == 0 and DraftLength(costs, tolerance=0.4).best() > 1
     assert DraftLength(costs, tolerance=1.0).rate == 1 and DraftLength(costs, tolerance=1.0).best() == FURTHEST
     method = make_method(tiny_lm)

@@ -19,7 +19,7 @@ from ...lm.sampling import race
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
 from .heads import Heads, HeadsRunner
 from .policy import Policy, PolicyRunner
-from .ranges import LONGEST, ChunkRange
+from .ranges import LONGEST, ChunkRange, confident_size
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class DcarOptions(Options):
         "2,3,4",
         "Chunk sizes",
         "How many tokens a step may emit. 3: always three; 3,4: three or four, as a trained policy chooses; free: any "
-        "from 1 to 7, as it chooses; random:3,4: three or four, by chance.",
+        "from 1 to 7, as it chooses; sure:3,4: three, or four where the head for the fourth is sure; random:3,4: three "
+        "or four, by chance.",
     )
 
     def __post_init__(self) -> None:
@@ -97,7 +98,7 @@ class Dcar(Method):
             raise UserError(
                 "A range of chunk sizes needs the trained policy (dcar-policy), which this checkpoint lacks: "
                 "make it with 'python -m tts_demo train dcar-policy', or set chunk_range to one size (3) or "
-                "to random:2,3,4."
+                "to sure:2,3,4 or random:2,3,4."
             )
 
     def begin(self, start: Start) -> DcarState:
@@ -126,12 +127,8 @@ class Dcar(Method):
         started = time.perf_counter()
         if state.taken:  # the first chunk is decided by the first pass
             state.hidden = self.feed(state, state.taken[-1])
-        size = self._choose(state)
+        size, logits = self._choose(state)
         state.chosen[size] += 1
-        hidden = state.hidden[:, 0]
-        logits = self.decoder.logits(hidden)
-        if size > 1:
-            logits = torch.cat([logits, *self.extra(hidden, size - 1)]).float()
         tokens = self.lm.sampler.sample(logits, state.sampling, state.generator, state.recent, state.forbidden(size))
         tokens = tokens[: state.accept(tokens.tolist())]
         state.taken.append(tokens)
@@ -146,8 +143,23 @@ class Dcar(Method):
         decoder, cache = self.decoder, state.caches["backbone"]
         return decoder.forward(decoder.embed(tokens)[None], cache, cache.next_position, last=True)
 
-    def _choose(self, state: DcarState) -> int:
-        """The size of the next chunk, always one of the range's."""
+    def _choose(self, state: DcarState) -> tuple[int, Tensor]:
+        """The size of the next chunk, always one of the range's, and the logits [size, V] of its tokens."""
+        if state.chunks.chooser == "sure":
+            logits = self._logits(state, state.chunks.sizes[-1])
+            size = confident_size(state.chunks.sizes, logits)
+            return size, logits[:size]
+        size = self._size(state)
+        return size, self._logits(state, size)
+
+    def _logits(self, state: DcarState, count: int) -> Tensor:
+        """Of the next ``count`` tokens: those of the base head and the extra heads [count, V]."""
+        hidden = state.hidden[:, 0]
+        logits = self.decoder.logits(hidden)
+        return torch.cat([logits, *self.extra(hidden, count - 1)]).float() if count > 1 else logits
+
+    def _size(self, state: DcarState) -> int:
+        """The size of the next chunk, chosen before its tokens are known."""
         sizes, chooser = state.chunks.sizes, state.chunks.chooser
         if chooser == "fixed":
             return sizes[0]

@@ -2,31 +2,52 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
+
+from torch import Tensor
 
 from ...config import UserError
 
 LONGEST = 7  # the base head and six more (DCAR, section 5.1)
+CONFIDENT = 0.3  # probability of a head's likeliest token from which on ``sure:`` takes its token
+Chooser = Literal["fixed", "policy", "random", "sure"]
+RULES = ("policy", "random", "sure")
 
 
 @dataclass(frozen=True)
 class ChunkRange:
-    """The chunk sizes of a run, ascending, and how each is chosen: there is one, by the policy, or at random."""
+    """The chunk sizes of a run, ascending, and how each is chosen: there is one, by the policy, at random, or by how
+    sure the heads are (``confident_size``)."""
 
     sizes: tuple[int, ...]
-    chooser: Literal["fixed", "policy", "random"]
+    chooser: Chooser
 
     @classmethod
     def parse(cls, word: str) -> ChunkRange:
-        """``3`` | ``2,3,4`` | ``free`` | ``random:2,3,4``. Raises UserError for anything else."""
+        """``3`` | ``2,3,4`` | ``free`` | ``random:2,3,4`` | ``sure:2,3,4``. Raises UserError for anything else."""
         bare = str(word).replace(" ", "").lower()
-        random, sizes = bare.startswith("random:"), bare.removeprefix("random:")
+        rule, colon, sizes = bare.rpartition(":")
+        rule = rule if colon else "policy"
         parts = [str(size) for size in range(1, LONGEST + 1)] if sizes == "free" else sizes.split(",")
-        if not all(part in "1234567" and len(part) == 1 for part in parts):
+        named = rule in RULES and not (colon and rule == "policy")
+        if not named or not all(part in "1234567" and len(part) == 1 for part in parts):
             raise UserError(
                 f"chunk_range must be a number from 1 to {LONGEST} such as 3, several such as 2,3,4, the word free, "
-                f"or random: and several such as random:2,3,4, not {word!r}."
+                f"or random: or sure: and several such as sure:2,3,4, not {word!r}."
             )
         chosen = tuple(sorted({int(part) for part in parts}))
-        return cls(chosen, "fixed" if len(chosen) == 1 else "random" if random else "policy")
+        return cls(chosen, "fixed" if len(chosen) == 1 else rule)
+
+
+def confident_size(sizes: tuple[int, ...], logits: Tensor) -> int:
+    """The largest of ``sizes`` whose last tokens all come from confident heads: logits [n, V] of the base head and the
+    extra heads after it; a head is confident where its likeliest token has a probability of ``CONFIDENT`` or more."""
+    confident = (logits.amax(-1) - logits.logsumexp(-1) >= math.log(CONFIDENT)).tolist()
+    chosen = sizes[0]
+    for size in sizes[1:]:
+        if not all(confident[chosen:size]):
+            break
+        chosen = size
+    return chosen

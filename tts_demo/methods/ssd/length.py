@@ -1,4 +1,5 @@
-"""How many tokens to draft: a fixed number, or the choice of ``auto`` by the cost of a round and the acceptance rate."""
+"""How many tokens to draft: a fixed number, or the choice of ``auto`` by what rounds cost and how many are
+accepted."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from ...lm.decoder import Decoder
 from ...lm.graphs import BufferPool, SharedGraphs, shared_graphs
 from ...lm.linear import Projection
 from ...lm.model import LanguageModel
-from ...lm.sampling import Distribution
+from ...lm.sampling import Distribution, Ending
 from ...runtime import generator_for
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
 from .draft import Draft, draft_decoder, feature_projection, preceding
@@ -123,8 +123,8 @@ class SSD(Method):
         return self.begin_with(start, self.length_of(start))
 
     def length_of(self, start: Start) -> Length:
-        """Of a run. The first run with ``auto`` measures what rounds cost here (kept: a seed gives the same tokens again
-        in this process)."""
+        """Of a run. The first run with ``auto`` measures what rounds cost here; it is kept, so that a seed gives the
+        same tokens again in this process."""
         word = start.options.draft_length
         if word != "auto":
             return FixedLength(int(word))
