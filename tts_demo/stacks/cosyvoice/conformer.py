@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ...lm.masks import empty_bias
 from .configs import ConformerFlowConfig
 from .layers import Lookahead, PaddedConv1d, block_mask
 
@@ -54,6 +55,7 @@ class RelativeAttention(nn.Module):
         bias = shift_to_keys((q + self.pos_bias_v[:, None]) @ p.transpose(-1, -2)) / math.sqrt(q.shape[-1])
         if mask is not None:
             bias = bias.masked_fill(~mask, float("-inf"))
+        bias = empty_bias(bias, *bias.shape).copy_(bias)
         y = F.scaled_dot_product_attention(q + self.pos_bias_u[:, None], k, v, attn_mask=bias)
         return self.linear_out(y.transpose(1, 2).flatten(2))
 
