@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,20 @@ from tts_demo.config import LMConfig, Sampling, UserError
 from tts_demo.lm import LanguageModel, Prefix, text_position
 from tts_demo.methods import METHODS, compressed
 from tts_demo.methods.base import Method
+
+TOOLS = {  # of tests/requirements.txt -> the files that import it at once
+    "hypothesis": ("ui/test_fuzz.py", "text/test_text_fuzz.py", "text/test_sentences.py"),
+    "openai": ("ui/test_openai_speech.py",),
+}
+ABSENT = [tool for tool in TOOLS if find_spec(tool) is None]
+collect_ignore = [file for tool in ABSENT for file in TOOLS[tool]]
+
+
+def pytest_report_header() -> list[str]:
+    """Which files are left out, and why."""
+    fix = "pip install -r tests/requirements.txt"
+    return [f"left out without {tool} ({fix}): {', '.join(TOOLS[tool])}" for tool in ABSENT]
+
 
 TINY = LMConfig(
     text_vocab=20, speech_codes=32, hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, speaker=8, max_positions=512
