@@ -15,8 +15,8 @@ from . import checkpoints, lineage
 def completed(folder: Path, base: Path | None = None) -> tuple[Path, tuple[str, ...]]:
     """-> a checkpoint of the modules in ``folder`` and, where those are not all, of the others in ``base`` (default:
     the bundled one), and one sentence for each thing that was done. Modules of ``base`` that were trained through
-    others than are now there are left out. ``folder`` may be new or empty; it is never written to. A checkpoint that lacks
-    nothing is returned as it is."""
+    others than are now there are left out. ``folder`` may be new or empty; it is never written to. A checkpoint that
+    lacks nothing is returned as it is."""
     base = base or checkpoints.resolve("nano")
     own = checkpoints.modules(folder)
     borrowed = sorted(checkpoints.modules(base) - own)
