@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,18 +17,22 @@ from tts_demo.lm import LanguageModel, Prefix, text_position
 from tts_demo.methods import METHODS, compressed
 from tts_demo.methods.base import Method
 
-TOOLS = {  # of tests/requirements.txt -> the files that import it at once
-    "hypothesis": ("ui/test_fuzz.py", "text/test_text_fuzz.py", "text/test_sentences.py"),
-    "openai": ("ui/test_openai_speech.py",),
-}
-ABSENT = [tool for tool in TOOLS if find_spec(tool) is None]
-collect_ignore = [file for tool in ABSENT for file in TOOLS[tool]]
+
+def importing(tool: str) -> list[str]:
+    """Test files that import this package at once."""
+    line, root = re.compile(rf"^(import|from) {tool}\b", re.MULTILINE), Path(__file__).parent
+    return [str(file.relative_to(root)) for file in root.rglob("*.py") if line.search(file.read_text("utf-8"))]
+
+
+TOOLS = ("hypothesis", "openai")  # of tests/requirements.txt
+LEFT_OUT = {tool: importing(tool) for tool in TOOLS if find_spec(tool) is None}
+collect_ignore = [file for files in LEFT_OUT.values() for file in files]
 
 
 def pytest_report_header() -> list[str]:
     """Which files are left out, and why."""
     fix = "pip install -r tests/requirements.txt"
-    return [f"left out without {tool} ({fix}): {', '.join(TOOLS[tool])}" for tool in ABSENT]
+    return [f"left out without {tool} ({fix}): {', '.join(files)}" for tool, files in LEFT_OUT.items()]
 
 
 TINY = LMConfig(

@@ -70,13 +70,9 @@ def test_requirements_are_bounded() -> None:
         assert all(re.search(r"==[\d.]+\*|>=[\d.]+,<[\d.]+", line) for line in lines if line)
 
 
-def test_only_the_files_that_need_a_tool_are_left_out_without_it() -> None:
-    """Every other test file imports what requirements.txt installs."""
-    for file in (ROOT / "tests").rglob("*.py"):
-        name = str(file.relative_to(ROOT / "tests"))
-        for tool, files in conftest.TOOLS.items():
-            at_once = re.search(rf"^(import|from) {tool}\b", file.read_text(encoding="utf-8"), re.M)
-            assert bool(at_once) == (name in files), (name, tool)
+def test_files_that_need_a_tool_are_found() -> None:
+    assert "text/test_text_fuzz.py" in conftest.importing("hypothesis")
+    assert conftest.importing("openai") == ["ui/test_openai_speech.py"] and not conftest.importing("playwright")
 
 
 def test_the_licence_is_the_headers() -> None:
