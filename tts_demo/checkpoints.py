@@ -50,12 +50,16 @@ LIMITS = (
 # listed: the method builds them for the language model at hand (``Method.build_modules``).
 BUILDERS: dict[str, tuple[str, str]] = {
     "codec": ("codec.model.Codec", "config.CodecConfig"),
+    "decoder": ("codec.decoder.WaveformDecoder", "config.DecoderConfig"),
     "speaker": ("codec.speaker.SpeakerEncoder", "config.SpeakerConfig"),
     "refiner": ("codec.refiner.Refiner", "config.RefinerConfig"),
     "refiner-books": ("codec.refiner.BooksRefiner", "config.RefinerConfig"),
     "ears": ("codec.ears.Ears", "codec.ears.EarsConfig"),
     "lm": ("lm.model.LanguageModel", "config.LMConfig"),
 }
+
+# Fields of older config.json files that say nothing any more: the waveform decoder has a folder of its own.
+RETIRED_FIELDS = {"codec": {"n_fft", "decoder_width", "decoder_layers", "decoder_lookahead"}}
 
 
 # Names of weights in published files, by class of the module: old prefix -> today's.
@@ -211,14 +215,13 @@ def read_config(root: str | Path, name: str) -> dict[str, Any]:
 def load_module(root: str | Path, name: str, module: nn.Module | None = None) -> nn.Module:
     """The trained module ``name``, float32 on the CPU, in evaluation mode and without gradients. ``module``: load into
     this one (a method's own); None: build it from its config.json."""
-    from safetensors.torch import load_file
-
     folder = resolve(root)
+    if name == "decoder" and not available(folder, name):  # older checkpoints hold it within the codec
+        module = _import("codec.decoder.from_codec")(_read_weights(folder, "codec"))
+        return module.float().eval().requires_grad_(False)
     if module is None:
         module = _build(name, read_config(folder, name))
-    state: dict[str, torch.Tensor] = {}
-    for file in _weights(folder, name):
-        state |= load_file(_verified(folder, name, file))
+    state = _read_weights(folder, name)
     try:
         module.load_state_dict(_renamed(state, type(module).__name__))
     except RuntimeError as error:
@@ -227,6 +230,15 @@ def load_module(root: str | Path, name: str, module: nn.Module | None = None) ->
             f"{folder / name} does not fit this version of the code; fetch or train it again ({detail})."
         ) from None
     return module.float().eval().requires_grad_(False)
+
+
+def _read_weights(folder: Path, name: str) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    state: dict[str, torch.Tensor] = {}
+    for file in _weights(folder, name):
+        state |= load_file(_verified(folder, name, file))
+    return state
 
 
 def _renamed(state: dict[str, torch.Tensor], kind: str) -> dict[str, torch.Tensor]:
@@ -243,7 +255,7 @@ def _build(name: str, config: dict[str, Any]) -> nn.Module:
         raise UserError(f"Unknown module {name!r}; those built from a checkpoint alone are: {', '.join(BUILDERS)}.")
     make, shape = (_import(path) for path in BUILDERS[name])
     known = {f.name for f in dataclasses.fields(shape)}
-    values = config.get("config", {})
+    values = {k: v for k, v in config.get("config", {}).items() if k not in RETIRED_FIELDS.get(name, ())}
     if set(values) - known:
         raise UserError(
             f"The checkpoint's {name} needs a newer version of this code (it sets {sorted(set(values) - known)[0]})."

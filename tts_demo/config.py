@@ -24,11 +24,10 @@ class UserError(ValueError):
 
 @dataclass(frozen=True)
 class CodecConfig:
-    """QDAC-like codec (QTTS, section 3.1): mel -> encoder -> residual VQ -> decoder -> inverse STFT."""
+    """Analysis half of a QDAC-like codec (QTTS, section 3.1): mel -> encoder -> residual VQ."""
 
     sample_rate: int = SAMPLE_RATE
     hop: int = HOP
-    n_fft: int = 1280
     mels: int = 80
     encoder_width: int = 256
     encoder_layers: int = 4
@@ -44,14 +43,27 @@ class CodecConfig:
     first_entries: int = 0  # of the first book; 0 = as many as the others have
     first_by_sound: bool = False  # each of its entries belongs to one phoneme: see ``codec.quantizer.SoundBook``
     code_width: int = 32  # factorised lookup width
-    decoder_width: int = 384
-    decoder_layers: int = 6
-    decoder_lookahead: int = 4  # frames of future the decoder may see, inverse STFT overlap not counted
 
     @property
     def first(self) -> int:
         """Entries of the first book, of which a language model says one a frame."""
         return self.first_entries or self.entries
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """Waveform decoder: latent -> trunk at the frame rate -> blocks at the sub-frame rate -> inverse STFT."""
+
+    sample_rate: int = SAMPLE_RATE
+    hop: int = HOP  # samples per frame
+    latent: int = 256
+    width: int = 320
+    layers: int = 6
+    lookahead: int = 4  # frames of future that the trunk sees
+    subframes: int = 4  # per frame
+    fine_width: int = 128
+    fine_layers: int = 3
+    window: int = 320  # samples of the inverse STFT's window: 20 ms
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from .config import UserError
 _LM = ("lm",)
 THROUGH: dict[str, tuple[str, ...]] = {
     "lm": ("codec:codes", "speaker"),
+    "decoder": ("codec:codes",),
     "refiner": ("codec:codes", "codec:decoder", "speaker"),
     "refiner-books": ("codec:codes", "codec:decoder", "refiner", "speaker", "qtts-delay", "qtts-hierarchical"),
     **dict.fromkeys(("tldr", "compressed", "compressed-text", "dcar-heads", "ssd-draft"), _LM),

@@ -8,10 +8,11 @@ import numpy as np
 import torch
 
 from tts_demo import checkpoints
+from tts_demo.codec.decoder import WaveformDecoder
 from tts_demo.codec.model import Codec
 from tts_demo.codec.refiner import BooksRefiner, Refiner
 from tts_demo.codec.speaker import SpeakerEncoder
-from tts_demo.config import CodecConfig, LMConfig, RefinerConfig, SpeakerConfig
+from tts_demo.config import CodecConfig, DecoderConfig, LMConfig, RefinerConfig, SpeakerConfig
 from tts_demo.lm import LanguageModel
 
 ENTRIES, LATENT, SPEAKER = 32, 16, 8
@@ -39,17 +40,8 @@ def make_checkpoint(root: Path) -> Path:
         "lm": LanguageModel(
             LMConfig(speech_codes=ENTRIES, hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, speaker=SPEAKER)
         ),
-        "codec": Codec(
-            CodecConfig(
-                encoder_width=32,
-                encoder_layers=1,
-                latent=LATENT,
-                entries=ENTRIES,
-                code_width=8,
-                decoder_width=32,
-                decoder_layers=2,
-            )
-        ),
+        "codec": Codec(CodecConfig(encoder_width=32, encoder_layers=1, latent=LATENT, entries=ENTRIES, code_width=8)),
+        "decoder": WaveformDecoder(DecoderConfig(latent=LATENT, width=32, layers=2, fine_width=16, fine_layers=1)),
         "refiner": Refiner(refining),
         "refiner-books": books,
         "speaker": SpeakerEncoder(SpeakerConfig(width=16, layers=1, embedding=SPEAKER)),

@@ -120,7 +120,8 @@ def test_streamed_sound_equals_the_whole(
     expected = np.concatenate([whole.push(codes), whole.finish()])
     got = np.concatenate([*(streamed.push(part) for part in codes.split(pieces)), streamed.finish()])
     assert len(got) == len(expected) == 40 * HOP and got.dtype == np.float32
-    assert np.abs(got - expected).max() < 1e-4 * max(1.0, np.abs(expected).max())
+    # F0 differs by rounding between a stream and the whole, the highest harmonic fifty times as much
+    assert np.abs(got - expected).max() < 3e-4 * max(1.0, np.abs(expected).max())
     assert np.abs(expected).max() > 0
 
 
@@ -191,12 +192,8 @@ def test_methods_that_it_lacks_come_from_beside(stack: NanoStack, prompt, tmp_pa
         assert with_it.checkpoint_hash == stack.checkpoint_hash and with_it.method("baseline").weights_hash == ""
         hashes.append(with_it.method("tldr-short").weights_hash)
     assert len(set(hashes)) == 2 and all(len(found) == 12 for found in hashes)
-    torch.manual_seed(7)
-    checkpoints.save_module(tmp_path, "tldr", find("tldr").build_modules(stack.lm)["tldr"])  # instead of the stack's
-    again = load_stack(str(stack.root), "cpu", "float32", str(tmp_path))
-    assert again.method("tldr").weights_hash and again.method("baseline").weights_hash == ""
     checkpoints.save_module(tmp_path, "speaker", stack.speaker)
-    with pytest.raises(UserError, match="'speaker'.*belongs to no method"):
+    with pytest.raises(UserError, match="'speaker'.*replaces nothing"):
         load_stack(str(stack.root), "cpu", "float32", str(tmp_path))
 
 

@@ -22,9 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="the first N codebooks alone; 1: through the refiner, in the recording's own voice; default: all, as they "
         "are",
     )
-    parser.add_argument(
-        "--stack", default="nano", metavar="S", help="whose codec: nano, a folder or a repository (%(default)s)"
-    )
+    parser.add_argument("--stack", default="nano", metavar="S")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -35,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
     check_wav(args.output)
     codes, count, gain = _read_codes(args.codes)
     root = checkpoints.resolve(args.stack)
-    codec = checkpoints.load_module(root, "codec")
+    codec, decoder = (checkpoints.load_module(root, name) for name in ("codec", "decoder"))
     books = codec.config.codebooks
     if (
         codes.ndim != 2
@@ -49,20 +47,24 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--books must lie between 1 and {codes.shape[1]}, which {args.codes} holds, not {args.books}.")
     codes = torch.from_numpy(codes)[None]
     with torch.no_grad():
-        decoded = _refined(root, codec, codes) if args.books == 1 else codec.decode_codes(codes[..., : args.books])
+        latent = codec.quantizer.decode(codes[..., : args.books])
+        if args.books == 1:
+            latent = _refined(root, codec, decoder, codes)
+        decoded = decoder.whole(latent)
     samples = decoded[0].numpy()[:count] / gain
     facts = {"codec": "decoded from codes", "frames": codes.shape[1], "codebooks": args.books or codes.shape[2]}
     audio.write_wav(args.output, samples, audio.SAMPLE_RATE, facts)
     print(f"{args.output}: {len(samples) / audio.SAMPLE_RATE:.2f} s")
 
 
-def _refined(root: Path, codec: Any, codes: Any) -> Any:
-    """codes [1, F, K] -> samples [1, N] of the first book, the refiner filling in the rest in the voice of all K."""
+def _refined(root: Path, codec: Any, decoder: Any, codes: Any) -> Any:
+    """codes [1, F, K] -> latent [1, F, latent] of the first codebook, completed by the refiner in the voice of all
+    K."""
     from .. import checkpoints
 
     refiner, speaker = (checkpoints.load_module(root, name) for name in ("refiner", "speaker"))
-    voice = speaker(codec.decode_codes(codes))
-    return codec.decode_latent(refiner(codes[..., 0], voice, codec.quantizer.decode(codes)))
+    latent = codec.quantizer.decode(codes)
+    return refiner(codes[..., 0], speaker(decoder.whole(latent)), latent)
 
 
 def _read_codes(path: str) -> tuple[Any, int | None, float]:

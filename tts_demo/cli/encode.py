@@ -13,9 +13,7 @@ HELP = "a recording to codec codes"
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recording", metavar="WAV")
     parser.add_argument("-o", "--output", required=True, metavar="CODES.npz")
-    parser.add_argument(
-        "--stack", default="nano", metavar="S", help="whose codec: nano, a folder or a repository (%(default)s)"
-    )
+    parser.add_argument("--stack", default="nano", metavar="S")
 
 
 def run(args: argparse.Namespace) -> None:

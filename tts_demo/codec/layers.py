@@ -1,5 +1,4 @@
-"""Building blocks of the audio models: mel features, ConvNeXt blocks with a chosen look-ahead, the inverse STFT
-head."""
+"""Building blocks of the audio models: mel features, ConvNeXt blocks with a chosen look-ahead."""
 
 from __future__ import annotations
 
@@ -83,59 +82,3 @@ class ConvNeXtBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         h = self.norm(self.depthwise(x))
         return x + self.scale * self.shrink(F.gelu(self.grow(h), approximate="tanh"))
-
-
-class InverseSTFTHead(nn.Module):
-    """[B, F, C], a voiced source and a noise -> samples [B, F * hop]: per bin the level of the noise, and how much
-    louder or softer than it the voiced source is and how far turned, then windowed overlap-add (as in Vocos). A network
-    that may choose the phases themselves makes a click a frame of what should be breath; noise it can only shape, in
-    time too: BURSTS levels a frame, for the onsets that a window is too long for.
-
-    Frame t is centred on the middle of its own hop, so a sample depends on at most twice ``reach`` frames on either
-    side: its window reaches as far into the sources, of which the noise has levels of its own.
-    """
-
-    BURSTS = 8
-
-    def __init__(self, width: int, n_fft: int, hop: int) -> None:
-        super().__init__()
-        self.n_fft, self.hop = n_fft, hop
-        self.reach = (n_fft // 2 + hop // 2 - 1) // hop
-        self.project = nn.Linear(width, n_fft // 2 + 1)  # log-magnitude of the noise
-        self.shape = nn.Linear(width, n_fft + 2)  # of the voiced source: log-gain over that, and phase
-        self.burst = nn.Linear(width, self.BURSTS)  # log-gain of the noise in each part of the hop
-        nn.init.zeros_(self.shape.weight)
-        nn.init.zeros_(self.shape.bias)
-        # what a few harmonics need to be as loud as noise in all bins
-        nn.init.constant_(self.shape.bias[: n_fft // 2 + 1], 1.0)
-        nn.init.zeros_(self.burst.weight)
-        nn.init.zeros_(self.burst.bias)
-        self.register_buffer("window", torch.hann_window(n_fft), persistent=False)
-
-    def forward(self, x: Tensor, source: Tensor, noise: Tensor) -> Tensor:
-        """x [B, F, C]; source [B, F * hop], cosines of amplitude 1; noise [B, F, hop] of power 1."""
-        count, side = x.shape[1], (self.n_fft - self.hop) // 2
-        level = self.project(x).float()
-        gain, turn = self.shape(x).float().chunk(2, dim=-1)
-        bursts = torch.exp(self.burst(x).float().clamp(-4.0, 4.0))
-        breath = (noise.unflatten(-1, (self.BURSTS, -1)) * bursts[..., None]).flatten(1)
-        voiced = self._pieces(source) * (2 / self.window.sum())  # 1 in the bin of a cosine
-        rough = self._pieces(breath) / self.window.square().sum().sqrt()  # 1 on average in every bin
-        made = rough * torch.exp(level.clamp(max=6.0)) + voiced * torch.polar(
-            torch.exp((level + gain).clamp(max=6.0)), turn
-        )
-        frames = torch.fft.irfft(made, n=self.n_fft) * self.window
-        samples = self._overlap_add(frames)
-        envelope = self._overlap_add(self.window.square().expand(1, count, -1))
-        return (samples / envelope.clamp(min=1e-4))[:, side : side + count * self.hop]
-
-    def _pieces(self, samples: Tensor) -> Tensor:
-        """[B, F * hop] -> spectra of the windows around each frame [B, F, n_fft / 2 + 1]."""
-        side = (self.n_fft - self.hop) // 2
-        return torch.fft.rfft(F.pad(samples, (side, side)).unfold(-1, self.n_fft, self.hop) * self.window)
-
-    def _overlap_add(self, frames: Tensor) -> Tensor:
-        """[B, F, n_fft] -> [B, (F - 1) * hop + n_fft]."""
-        length = (frames.shape[1] - 1) * self.hop + self.n_fft
-        folded = F.fold(frames.transpose(1, 2), (1, length), (1, self.n_fft), stride=(1, self.hop))
-        return folded[:, 0, 0]

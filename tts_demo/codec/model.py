@@ -14,15 +14,11 @@ import torchaudio
 from torch import Tensor, nn
 
 from ..config import CodecConfig
-from .layers import ConvNeXtBlock, InverseSTFTHead, MelFeatures, ShiftedConv
+from .layers import ConvNeXtBlock, MelFeatures, ShiftedConv
 from .quantizer import ResidualQuantizer
 from .semantic import PhoneticEncoder
-from .source import Tone, harmonics, hiss, run
 
 FINE_STEPS, FINE_MELS, FINE_FFT = 4, 40, 256
-# What a voice leaves of the noise. The head may make up for it, but training does not find harmonics where noise as
-# loud as the recording is there already.
-BREATH = 0.03
 
 
 class Encoder(nn.Module):
@@ -48,53 +44,6 @@ class Encoder(nn.Module):
         return self.to_latent(x)
 
 
-class Decoder(nn.Module):
-    """latent [B, F, latent] -> samples [B, F * hop] in three steps that a stream can take one behind the other:
-    ``tune`` puts a tone beside the latent, ``run`` sums its phase up, the call makes sound of both; ``whole`` is all
-    three. ``left`` and ``right`` frames bound what a sample of the last step can depend on, ``tone.left`` and
-    ``tone.right`` a frame of the first."""
-
-    def __init__(self, c: CodecConfig) -> None:
-        super().__init__()
-        self.hop, self.sample_rate, self.tone = c.hop, c.sample_rate, Tone(c.latent, c.hop, c.sample_rate)
-        ahead = [1 if i < c.decoder_lookahead else 0 for i in range(c.decoder_layers + 1)]
-        self.stem = ShiftedConv(c.latent, c.decoder_width, 7, ahead[0])
-        self.norm = nn.LayerNorm(c.decoder_width)
-        self.blocks = nn.ModuleList(ConvNeXtBlock(c.decoder_width, right=r) for r in ahead[1:])
-        self.final_norm = nn.LayerNorm(c.decoder_width)
-        self.head = InverseSTFTHead(c.decoder_width, c.n_fft, c.hop)
-        self.register_buffer("hiss", hiss(c.hop), persistent=False)
-        convolutions = [self.stem] + [b.depthwise for b in self.blocks]
-        self.left = sum(conv.left for conv in convolutions) + 2 * self.head.reach
-        # 1: harmonics look at neighbours
-        self.right = max(1, sum(conv.right for conv in convolutions)) + 2 * self.head.reach
-
-    def tune(self, latent: Tensor) -> Tensor:
-        """-> [B, F, latent + 3]: the tone behind the latent."""
-        return torch.cat([latent, self.tone(latent)], -1)
-
-    def forward(self, tuned: Tensor) -> Tensor:
-        """What ``tune`` and ``run`` made -> samples [B, F * hop]."""
-        return self.sound(self.features(tuned[..., :-4]), tuned[..., -4:])
-
-    def features(self, latent: Tensor) -> Tensor:
-        """-> [B, F, width], of which ``sound`` is made."""
-        x = self.norm(self.stem(latent.transpose(1, 2)).transpose(1, 2))
-        for block in self.blocks:
-            x = block(x)
-        return self.final_norm(x)
-
-    def sound(self, x: Tensor, tone: Tensor) -> Tensor:
-        """features [B, F, width], tone [B, F, 4] -> samples [B, F * hop]."""
-        # squared: a frame that is half voiced sounds hoarse with half of the noise
-        noise = self.hiss[tone[..., 3].long()] * (BREATH + (1 - BREATH) * (1 - tone[..., 2:3]).square())
-        return self.head(x, harmonics(tone, self.hop, self.sample_rate), noise)
-
-    def whole(self, latent: Tensor) -> Tensor:
-        """latent [B, F, latent] -> samples [B, F * hop]."""
-        return self(run(self.tune(latent)))
-
-
 class Codec(nn.Module):
     def __init__(self, config: CodecConfig = CodecConfig()) -> None:
         super().__init__()
@@ -117,7 +66,7 @@ class Codec(nn.Module):
         self.quantizer = ResidualQuantizer(
             config.latent, config.codebooks, config.entries, config.code_width, config.first, config.first_by_sound
         )
-        self.decoder = Decoder(config)
+        self.register_load_state_dict_pre_hook(_without_decoder)
 
     def pad(self, samples: Tensor) -> Tensor:
         """Zeros to a whole number of frames: [B, N] -> [B, F * hop]."""
@@ -146,12 +95,8 @@ class Codec(nn.Module):
         wanted = torch.tensor([phonemes], dtype=torch.int32, device=scores.device)
         return torchaudio.functional.forced_align(scores, wanted, blank=0)[0].long()
 
-    @torch.no_grad()
-    def decode_codes(self, codes: Tensor) -> Tensor:
-        """codes [B, F, k], any prefix of the books -> samples [B, F * hop]."""
-        return self.decoder.whole(self.quantizer.decode(codes))
 
-    @torch.no_grad()
-    def decode_latent(self, latent: Tensor) -> Tensor:
-        """latent [B, F, latent] -> samples [B, F * hop]."""
-        return self.decoder.whole(latent)
+def _without_decoder(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: object) -> None:
+    """Checkpoints from before the waveform decoder had a folder of its own hold one here."""
+    for key in [key for key in state if key.startswith(f"{prefix}decoder.")]:
+        del state[key]

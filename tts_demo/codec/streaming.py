@@ -8,20 +8,20 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .source import run
+from .source import accumulate
 
 
-class Running:
-    """Streams ``source.run``: the phase and the frame's number at the end of what was pushed are all it remembers."""
+class RunningPhase:
+    """Streams ``source.accumulate``: it remembers the phase and the frame number at the end of what was pushed."""
 
     def __init__(self) -> None:
-        self._turns, self._number = 0.0, 0
-        self._none: Tensor | None = None  # no frames, of the shape of those that came
+        self._cycles, self._number = 0.0, 0
+        self._none: Tensor | None = None  # no frames, in the shape of the outputs
 
     def push(self, frames: Tensor) -> Tensor:
         """frames [n, m] -> [n, m + 1]."""
-        done = run(frames, self._turns, self._number)
-        self._turns = (self._turns + float(frames[:, -3].double().sum())) % 1.0
+        done = accumulate(frames, self._cycles, self._number)
+        self._cycles = (self._cycles + float(frames[:, -3].double().sum())) % 1.0
         self._number += len(frames)
         self._none = done[:0]
         return done

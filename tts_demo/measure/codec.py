@@ -55,8 +55,9 @@ def decode(stack: NanoStack, samples: np.ndarray, words: str) -> dict[str, np.nd
     codec, prompt = stack.codec, stack.encode_prompt(samples, SAMPLE_RATE)
     wave = torch.from_numpy(samples)[None].to(stack.device)
     codes, books = stack.codes(wave), codec.config.codebooks
+    decode_codes = lambda some: stack.waveform_decoder.whole(codec.quantizer.decode(some))[0].cpu().numpy()
     rows = {RECORDING: samples} | {
-        f"{k} book{'s' * (k > 1)}": codec.decode_codes(codes[..., :k])[0].cpu().numpy() for k in BOOKS if k <= books
+        f"{k} book{'s' * (k > 1)}": decode_codes(codes[..., :k]) for k in BOOKS if k <= books
     }
     refined = {"first book, refined": codes[..., :1], f"{books} books, refined": codes}
     if codec.config.first_by_sound:

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import audio, checkpoints, lineage, overlay
+from .. import audio, checkpoints, lineage
+from ..codec.decoder import WaveformDecoder
 from ..codec.model import Codec
-from ..codec.model import Decoder as SpeechDecoder
 from ..codec.refiner import BooksRefiner, Refiner
 from ..codec.speaker import SpeakerEncoder
-from ..codec.streaming import Running, Windowed
+from ..codec.streaming import RunningPhase, Windowed
 from ..config import FRAME_RATE, HOP, SAMPLE_RATE, Sampling, UserError
 from ..engine import Prompt
 from ..lm import Decoder, LanguageModel, Prefix
@@ -29,7 +29,7 @@ from ..methods import Method, find
 from ..text import sentences, symbols
 from .transcript import misfit
 
-PARTS = ("lm", "codec", "refiner", "speaker")  # folders of what every method speaks with
+PARTS = ("lm", "codec", "decoder", "refiner", "speaker")  # folders of what every method speaks with
 BOOKS = "refiner-books"  # and of what several codebooks go through, where it is there
 SEGMENT_CHARACTERS = 160  # about 12 s of speech: what the language model has seen in training
 FASTEST = 2.0  # frames a symbol of text: of 5,525 recordings none is spoken faster, nor any slower than
@@ -50,13 +50,13 @@ class NanoStack:
         self,
         lm: LanguageModel,
         codec: Codec,
+        decoder: WaveformDecoder,
         refiner: Refiner,
         speaker: SpeakerEncoder,
         *,
         books: BooksRefiner | None = None,
         root: Path | None = None,
         adapters: Path | None = None,
-        notes: tuple[str, ...] = (),
         checkpoint_hash: str = "untrained",
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
@@ -64,17 +64,16 @@ class NanoStack:
         exact: bool = False,
     ) -> None:
         """books: the refiner of several codebooks; None = they are decoded as they are. root: where a method's trained
-        modules are looked for; None = nowhere. adapters: where they are looked for first. notes: where modules came
-        from that are not of one checkpoint. graphs: on CUDA, steps run as CUDA graphs. exact: no matrix is kept in less
-        than ``dtype``."""
+        modules are looked for; None = nowhere. adapters: where those are that ``root`` lacks. graphs: on CUDA, steps
+        run as CUDA graphs. exact: no matrix is kept in less than ``dtype``."""
         self.device, self.dtype = torch.device(device), dtype
         self.lm = lm.to(self.device, dtype).eval().requires_grad_(False)
         self.lm.graphed, self.lm.exact = graphs, exact
-        self.codec, self.refiner, self.speaker = (
-            m.to(self.device).float().eval().requires_grad_(False) for m in (codec, refiner, speaker)
+        self.codec, self.waveform_decoder, self.refiner, self.speaker = (
+            m.to(self.device).float().eval().requires_grad_(False) for m in (codec, decoder, refiner, speaker)
         )
         self.books = books.to(self.device).float().eval().requires_grad_(False) if books is not None else None
-        self.root, self.adapters, self.notes, self.checkpoint_hash = root, adapters, notes, checkpoint_hash
+        self.root, self.adapters, self.checkpoint_hash = root, adapters, checkpoint_hash
         self._methods: dict[str, Method] = {}
         self._loading = threading.Lock()
 
@@ -89,14 +88,12 @@ class NanoStack:
         adapters: str | None = None,
         allow_stale: bool = False,
     ) -> NanoStack:
-        beside = checkpoints.resolve(adapters) if adapters else None
-        folder, notes = overlay.completed(checkpoints.resolve(root))
-        if beside is not None and (replaced := checkpoints.modules(beside) & checkpoints.modules(folder)):
-            if base := replaced & {*PARTS, BOOKS}:
-                raise UserError(
-                    f"The adapters hold {min(base)!r}, which belongs to no method: give their folder as --stack."
-                )
-            notes += (f"From the adapters instead of the stack: {', '.join(sorted(replaced))}.",)
+        folder, beside = checkpoints.resolve(root), checkpoints.resolve(adapters) if adapters else None
+        if beside is not None and (both := checkpoints.modules(beside) & checkpoints.modules(folder)):
+            raise UserError(
+                f"Both {folder.name} and the adapters hold {min(both)!r}: --adapters adds what a stack lacks, and "
+                "replaces nothing."
+            )
         lineage.check(folder, checkpoints.modules(folder), allow_stale)
         parts = {name: checkpoints.load_module(folder, name) for name in PARTS}
         books = checkpoints.load_module(folder, BOOKS) if checkpoints.available(folder, BOOKS) else None
@@ -105,7 +102,6 @@ class NanoStack:
             books=books,
             root=folder,
             adapters=beside,
-            notes=notes,
             checkpoint_hash=checkpoints.checkpoint_hash(folder),
             device=device,
             dtype=dtype,
@@ -120,7 +116,7 @@ class NanoStack:
     @property
     def parts(self) -> dict[str, torch.nn.Module]:
         """What ``bench`` times apart."""
-        return {"refiner": self.refiner, "tone": self.codec.decoder.tone, "decoder": self.codec.decoder}
+        return {"refiner": self.refiner, "source": self.waveform_decoder.source, "decoder": self.waveform_decoder}
 
     def tokenize(self, text: str) -> tuple[Tensor, tuple[str, ...]]:
         """-> phoneme ids [T], one label each."""
@@ -220,7 +216,7 @@ class NanoStack:
 
     def _trained(self, kind: type[Method]) -> dict[str, torch.nn.Module]:
         """The method's trained modules by folder. One that it can run without may be absent."""
-        found, roots = {}, [root for root in (self.adapters, self.root) if root is not None]
+        found, roots = {}, [root for root in (self.root, self.adapters) if root is not None]
         for folder, module in kind.build_modules(self.lm).items():
             if holder := next((root for root in roots if checkpoints.available(root, folder)), None):
                 found[folder] = checkpoints.load_module(holder, folder, module).to(self.device, self.dtype)
@@ -234,7 +230,7 @@ class NanoStack:
     def vocoder(self, prompt: Prompt, codebooks: int, live: bool = True) -> NanoVocoder:
         """A refiner fills in the codebooks that are not there; of several it is one that also weighs what they say.
         ``live`` changes nothing: streaming is exact."""
-        decoder, quantizer = self.codec.decoder, self.codec.quantizer
+        decoder, quantizer = self.waveform_decoder, self.codec.quantizer
         speaker, latents = prompt.speaker[None].float(), prompt.extra["latent"]
         around = prompt.extra["pause"].expand(AROUND, -1)[:, :codebooks]
         if codebooks == 1:
@@ -253,11 +249,13 @@ def frames_of(symbols: int) -> tuple[int, int]:
     return round(FASTEST * symbols), round(PAUSES + SLOWEST * symbols)
 
 
-def speech_stages(decoder: SpeechDecoder, latent: Callable[[Tensor], Tensor] = lambda x: x) -> list[Windowed | Running]:
+def speech_stages(
+    decoder: WaveformDecoder, latent: Callable[[Tensor], Tensor] = lambda x: x
+) -> list[Windowed | RunningPhase]:
     """The decoder's steps as stages of a stream; ``latent`` makes its input of each frame."""
     return [
-        Windowed(lambda x: decoder.tune(latent(x)), decoder.tone.left, decoder.tone.right),
-        Running(),
+        Windowed(lambda x: decoder.condition(latent(x)), decoder.source.left, decoder.source.right),
+        RunningPhase(),
         Windowed(decoder, decoder.left, decoder.right, HOP),
     ]
 
@@ -266,7 +264,9 @@ class NanoVocoder:
     """Frames through refiner and decoder, each of which streams exactly (codec/streaming.py). ``around``: frames [n, K]
     that come before the first ones and behind the last ones and are not heard."""
 
-    def __init__(self, stages: list[Windowed | Running], device: torch.device, around: Tensor | None = None) -> None:
+    def __init__(
+        self, stages: list[Windowed | RunningPhase], device: torch.device, around: Tensor | None = None
+    ) -> None:
         self._stages, self._device, self._around = stages, device, around
         self._unheard = self._outside = 0 if around is None else len(around) * HOP  # samples
         self._started = False

@@ -13,7 +13,7 @@ RECIPES = {
     "speaker": "speaker.SpeakerTask",
     "first-book": "first_book.FirstBookTask",
     "codec": "codec.CodecTask",
-    "codec-decoder": "codec_decoder.CodecDecoderTask",
+    "decoder": "decoder.DecoderTask",
     "refiner": "refiner.RefinerTask",
     "refiner-books": "refiner_books.BooksRefinerTask",
     "lm": "lm.LMTask",

@@ -21,8 +21,7 @@ from tts_demo.train.data.speech import UNKNOWN
 from tts_demo.train.loop import fit
 from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import refiner
-from tts_demo.train.recipes.codec import VOICE_CROP, CodecTask, fitting, heard_alike, published
-from tts_demo.train.recipes.codec_decoder import CodecDecoderTask
+from tts_demo.train.recipes.codec import VOICE_CROP, CodecTask, fitting, heard_alike
 from tts_demo.train.recipes.first_book import CROP, OPEN, FirstBookTask, shared_out
 from tts_demo.train.recipes.refiner_books import BooksRefinerTask
 from tts_demo.train.task import TrainOptions
@@ -80,35 +79,6 @@ def test_going_on_keeps_what_language_models_were_trained_on(place: Path) -> Non
     assert all(np.isfinite(v) for v in scores.values())
 
 
-def test_the_decoders_recipe_keeps_every_code(place: Path) -> None:
-    before = checkpoints.load_module(place / "out", "codec")
-    train(CodecDecoderTask, place, 2)
-    after = checkpoints.load_module(place / "out", "codec")
-    wave = torch.randn(1, 20 * before.config.hop)
-    codes = before.encode(wave)
-    assert torch.equal(codes, after.encode(wave)) and not torch.equal(
-        before.decode_codes(codes), after.decode_codes(codes)
-    )
-    moved = {
-        name
-        for name, weight in after.decoder.named_parameters()
-        if not torch.equal(weight, before.decoder.state_dict()[name])
-    }
-    assert {"tone.out.weight", "head.shape.weight", "head.project.weight"} <= moved
-
-
-def test_discriminators_are_trained_along_and_not_published(place: Path) -> None:
-    asked = options(place, 2, adversarial="1")
-    task = CodecDecoderTask(asked)
-    judges = task.helpers["discriminators"]
-    before = [weight.clone() for weight in judges.parameters()]
-    fit(task, asked)
-    assert not all(map(torch.equal, before, judges.parameters())) and set(task.modules) == {"codec", "refiner"}
-    assert not CodecDecoderTask(options(place, 2)).helpers
-    frozen = CodecDecoderTask(options(place, 2, refiner="frozen"))
-    assert set(frozen.modules) == {"codec"} and not any(w.requires_grad for w in frozen.refiner.parameters())
-
-
 def test_a_better_first_book_leaves_the_rest_and_its_readers_learn_first(place: Path) -> None:
     with pytest.raises(UserError, match="ears=new"):
         FirstBookTask(options(place, 3, start="published"))
@@ -131,7 +101,6 @@ def test_a_better_first_book_leaves_the_rest_and_its_readers_learn_first(place: 
         (task.book, True),
         (task.codec.encoder, False),
         (task.codec.quantizer.books[1], False),
-        (task.codec.decoder, False),
     ):
         assert any(weight.grad is not None and weight.grad.any() for weight in part.parameters()) == learns
     assert torch.equal(before.quantizer.books[1].encode(semantic), after.quantizer.books[1].encode(semantic))
@@ -172,9 +141,7 @@ def test_new_ears_leave_the_rest_of_the_codec(place: Path, tmp_path: Path) -> No
     old, new = checkpoints.load_module(tmp_path, "codec"), checkpoints.load_module(tmp_path / "new", "codec")
     wave, latent = torch.randn(1, 20 * old.config.hop), torch.randn(1, 20, old.config.latent)
     assert new.config.semantic_width == 48 and "codes as before" not in scores
-    assert torch.equal(old.encoder(wave), new.encoder(wave)) and torch.equal(
-        old.decode_latent(latent), new.decode_latent(latent)
-    )
+    assert torch.equal(old.encoder(wave), new.encoder(wave))
     assert torch.equal(old.quantizer.books[1].encode(latent), new.quantizer.books[1].encode(latent))
     assert not torch.equal(old.quantizer.books[0].encode(latent), new.quantizer.books[0].encode(latent))
     assert "train codec" in (tmp_path / "new" / "codec" / "README.md").read_text()  # what made the rest
@@ -217,13 +184,13 @@ def test_the_refiner_learns_on_latents_alone(
 
 
 def test_the_refiners_share_of_a_batch(place: Path) -> None:
-    count = lambda size, **told: CodecDecoderTask(replace(options(place, 1, **told), batch=size)).refined
+    count = lambda size, **told: CodecTask(replace(options(place, 1, **told), batch=size)).refined
     assert [count(8), count(8, refined="0.75"), count(8, refined="1"), count(2), count(1)] == [4, 6, 7, 1, 1]
 
 
 @pytest.mark.parametrize("by_sound", (False, True))
 def test_what_is_said_counts_once_the_first_book_is_finished(by_sound: bool, place: Path) -> None:
-    going_on = CodecDecoderTask(options(place, 1))
+    going_on = CodecTask(options(place, 1, start="published"))
     batch, codec = going_on.batch(np.random.default_rng(0), 0), going_on.codec
     if by_sound:
         codec = Codec(replace(codec.config, first_by_sound=True)).eval().requires_grad_(False)
@@ -241,7 +208,7 @@ def test_what_is_said_counts_once_the_first_book_is_finished(by_sound: bool, pla
 
 
 def test_a_short_voice_is_repeated_and_a_long_one_cut(place: Path) -> None:
-    task = CodecDecoderTask(options(place, 1))
+    task = CodecTask(options(place, 1))
     rows, samples = task.phonetic.get(0), task.speech.samples(0)
     heard, told = task._voice(np.random.default_rng(0), 0)
     assert len(rows) < VOICE_CROP or len(heard) == VOICE_CROP * HOP
@@ -262,13 +229,6 @@ def test_a_crop_of_the_first_books_batch_is_what_was_heard_and_said_there(place:
     voiced = batch.pitch[0][~batch.pitch[0].isnan()]
     assert len(voiced) > 20 and voiced.abs().max() < 0.3  # a buzz at one pitch lies at its own mean
     assert task.batch(np.random.default_rng(0), 0).heard.shape[:2] == (2, CROP)
-
-
-def test_an_added_block_of_the_decoder_changes_nothing_at_first(place: Path) -> None:
-    plain, deeper = (published(options(place, 1), layers)[0] for layers in (0, 8))
-    latent = torch.randn(1, 12, plain.config.latent)
-    assert torch.allclose(plain.decode_latent(latent), deeper.decode_latent(latent), atol=1e-6)
-    assert len(deeper.decoder.blocks) == 8 and deeper.config.decoder_layers == 8
 
 
 def test_too_little_speech_is_said(place: Path) -> None:

@@ -10,10 +10,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tts_demo.codec.decoder import WaveformDecoder
 from tts_demo.codec.ears import Ears, EarsConfig
 from tts_demo.codec.model import Codec
 from tts_demo.codec.refiner import Refiner
-from tts_demo.config import HOP, CodecConfig, RefinerConfig, Sampling
+from tts_demo.config import HOP, CodecConfig, DecoderConfig, RefinerConfig, Sampling
 from tts_demo.lm import lora
 from tts_demo.lm.masks import prefix_mask
 from tts_demo.methods.dcar import Dcar
@@ -291,20 +292,12 @@ def test_groups_chase_then_exceed(task):
 def test_phoneme_errors_in_a_batch_equal_those_of_rows_alone():
     torch.manual_seed(0)
     codec = Codec(
-        CodecConfig(
-            encoder_width=16,
-            encoder_layers=1,
-            latent=16,
-            codebooks=2,
-            entries=32,
-            code_width=4,
-            decoder_width=16,
-            decoder_layers=2,
-        )
+        CodecConfig(encoder_width=16, encoder_layers=1, latent=16, codebooks=2, entries=32, code_width=4)
     ).eval()
+    decoder = WaveformDecoder(DecoderConfig(latent=16, width=16, layers=2, fine_width=8, fine_layers=1)).eval()
     refiner = Refiner(RefinerConfig(entries=32, latent=16, speaker=8, width=16, layers=1, heads=2, ffn=32)).eval()
     ears = Ears(EarsConfig(symbols=12, width=16, lower=1, middle=1, middle_width=16, upper=1)).eval()
-    errors = PhonemeErrors(codec, refiner, ears)
+    errors = PhonemeErrors(codec, decoder, refiner, ears)
     codes = [torch.randint(32, (n,)) for n in (20, 31, 0)]
     speaker, prompt = torch.randn(3, 8), torch.randint(32, (3, 5, 2))
     truth = [[1, 2, 3], [4, 5], [6, 7, 8, 9]]

@@ -8,13 +8,12 @@ semantic probe. ``--set semantic=0`` trains without either, for the comparison i
 
 ``--set start=published`` goes on from the published codec with first book and voice frozen: whatever was trained on the
 first book stays valid, the strategies of QTTS that read the others do not. ``--set refined=0.75`` gives the refiner
-three quarters of each batch instead of half, for a first book that is new to it. The recipe in ``codec_decoder.py``
+three quarters of each batch instead of half, for a first book that is new to it. The recipe ``decoder``
 keeps every code.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
@@ -25,11 +24,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ... import checkpoints
+from ...codec.decoder import WaveformDecoder
 from ...codec.ears import Ears
 from ...codec.model import Codec
 from ...codec.quantizer import SHARPNESS
 from ...codec.refiner import Refiner
-from ...codec.source import HIGHEST, HISS, LOWEST, run
 from ...codec.speaker import SpeakerEncoder
 from ...config import FRAME_RATE, HOP, RefinerConfig, UserError
 from ...text.symbols import SYMBOLS
@@ -42,6 +41,7 @@ from ..discriminators import of_waveforms
 from ..losses import SemanticProbe, SpectralLoss, known_frames_loss
 from ..optimiser import inner_matrices
 from ..progress import Progress
+from ..rendering import recorded_source, renderings
 from ..settings import Count, Optimiser, Settings, Share, Weight
 from ..task import Task, TrainOptions
 
@@ -84,7 +84,6 @@ class CodecSettings(Settings):
         "full", description="light: discriminators of spectrograms alone, for a CPU"
     )
     judges_rate: float = Field(JUDGES_RATE, gt=0, description="learning rate of the discriminators over the decoder's")
-    decoder_layers: int = Field(0, ge=0, description="with start=published: make the decoder as deep as this")
 
 
 class CodecTask(Task):
@@ -104,12 +103,12 @@ class CodecTask(Task):
         self.goes_on |= self.settings.start == "published"
         self.semantic = self.settings.semantic
         self.audio_gradient = self.settings.audio_gradient if self.semantic else 1.0
-        self.codec, self.refiner, self.voice = self._networks(options, ears)
+        self.codec, self.decoder, self.refiner, self.voice = self._networks(options, ears)
         self.codec.phonetic.to(self.device)
         self.pitch = pitch_of(self.speech, self.refiner.config.pitch_classes)
         self.hertz = pitch_of(self.speech)
         self.phonetic = heard_by(self.speech, self.codec)
-        self.modules = {"codec": self.codec, "refiner": self.refiner, "speaker": self.voice}
+        self.modules = {"codec": self.codec, "decoder": self.decoder, "refiner": self.refiner, "speaker": self.voice}
         self.train, self.test = self.speech.split(lambda i: _usable(self, i))
         if not self.train:
             raise UserError(
@@ -130,19 +129,19 @@ class CodecTask(Task):
         self.weights = seconds / seconds.sum()
         self.data_summary = describe(self.speech, self.train)
 
-    def _networks(self, options: TrainOptions, ears: Ears) -> tuple[Codec, Refiner, SpeakerEncoder]:
+    def _networks(self, options: TrainOptions, ears: Ears) -> tuple[Codec, WaveformDecoder, Refiner, SpeakerEncoder]:
         if self.goes_on:
-            codec, refiner, voice = published(options, self.settings.decoder_layers)
-            for part in (codec.encoder, codec.quantizer, codec.decoder):
+            codec, decoder, refiner, voice = published(options)
+            for part in (codec.encoder, codec.quantizer, decoder):
                 part.requires_grad_(True)
             codec.quantizer.books[0].requires_grad_(False)
-            return codec, refiner, voice
+            return codec, decoder, refiner, voice
         codec = Codec(hears_as(ears))
         hear_with(codec, ears)
-        return codec, Refiner(RefinerConfig(entries=codec.config.first)), SpeakerEncoder()
+        return codec, WaveformDecoder(), Refiner(RefinerConfig(entries=codec.config.first)), SpeakerEncoder()
 
     def matrices(self) -> list[nn.Parameter]:
-        blocks = (self.codec.encoder.blocks, self.codec.decoder.blocks, self.refiner.layers)
+        blocks = (self.codec.encoder.blocks, self.decoder.blocks, self.decoder.fine_blocks, self.refiner.layers)
         return [weight for some in blocks for weight in inner_matrices(some)]
 
     def batch(self, rng: np.random.Generator, step: int) -> CodecBatch:
@@ -231,20 +230,19 @@ class CodecTask(Task):
     def heard(self, batch: CodecBatch, latent: Tensor) -> tuple[Tensor, Tensor, Tensor, dict[str, float]]:
         """What the decoder makes of latents [B, CROP, latent]: -> samples [B, CROP * HOP], spectral distances [B] from
         the recordings, loss [] of these and of what else an ear notices, its parts."""
-        decoder = self.codec.decoder
-        tone, tuning = self._tone(latent.detach(), batch.hertz)
-        features, numbers = decoder.features(latent), torch.randint(HISS, (2, len(latent), 1), device=latent.device)
-        one, other = (run(tone, number=number) for number in numbers)
-        # Noises lie apart where nothing is voiced. In a voice too they would say that what cannot be foretold of its
-        # harmonics is best said as noise, which is hoarse: there a plain distance holds, which is least without any.
-        other = torch.where(batch.hertz[..., None] > 0, one, other)
-        made, again = decoder.sound(features, one), decoder.sound(features, other)
+        source, source_loss = recorded_source(self.decoder.source, latent, batch.hertz)
+        made, again = renderings(self.decoder, latent, source, batch.hertz)
         (spectral, spread), (heard, said) = (
             self.spectral.energy(made, again, batch.audio),
             heard_alike(self.codec, made, batch.audio, batch.labels if self.goes_on else None),
         )
-        parts = {"heard": heard.item(), "said": said.item(), "tone": tuning.item(), "spread": spread.mean().item()}
-        return made, spectral, spectral.mean() + min(1.0, self.semantic) * (heard + SAID * said) + tuning, parts
+        parts = {
+            "heard": heard.item(),
+            "said": said.item(),
+            "source": source_loss.item(),
+            "spread": spread.mean().item(),
+        }
+        return made, spectral, spectral.mean() + min(1.0, self.semantic) * (heard + SAID * said) + source_loss, parts
 
     def _judged(
         self, made: Tensor, real: Tensor, progress: Progress, loss: Tensor, parts: dict[str, float]
@@ -259,17 +257,6 @@ class CodecTask(Task):
             parts | {"told": told.item(), "fooled": fooled.item(), "apart": apart.item()},
         )
 
-    def _tone(self, latent: Tensor, hertz: Tensor) -> tuple[Tensor, Tensor]:
-        """The tone [B, CROP, 3] of the recording, from its pitch [B, CROP], and what the decoder's own guess lacks, [].
-        What is unvoiced takes its pitch, which nobody hears, from that guess."""
-        place, voicing = self.codec.decoder.tone.guess(latent)
-        voiced = (hertz > 0).float()
-        true = torch.log(hertz.clamp(min=LOWEST) / LOWEST) / math.log(HIGHEST / LOWEST)
-        apart = ((place - true).abs() * voiced).sum() / voiced.sum().clamp(min=1)
-        loss = 4 * apart + 0.2 * F.binary_cross_entropy_with_logits(voicing, voiced)
-        known = LOWEST * (HIGHEST / LOWEST) ** torch.where(hertz > 0, true, place.detach())
-        return self.codec.decoder.tone.of(known, voiced), loss
-
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
         """Spectral losses and the first book's phoneme error on fixed crops of held-out speech."""
@@ -281,10 +268,8 @@ class CodecTask(Task):
             prompt = self.codec.quantizer.decode(self.codec.encode(batch.voice, batch.voice_phonetic))
             refined = self.refiner(codes[..., 0], self.voice(batch.voice), prompt)
             found = {
-                "spectral distance, 8 books": self.spectral(self.codec.decoder.whole(latent), batch.audio)
-                .mean()
-                .item(),
-                "spectral distance, first book refined": self.spectral(self.codec.decoder.whole(refined), batch.audio)
+                "spectral distance, 8 books": self.spectral(self.decoder.whole(latent), batch.audio).mean().item(),
+                "spectral distance, first book refined": self.spectral(self.decoder.whole(refined), batch.audio)
                 .mean()
                 .item(),
             }
@@ -319,19 +304,13 @@ def fitted(refined: Tensor, target: Tensor, pitch: Tensor, classes: Tensor) -> t
     return 0.3 * apart + 0.1 * guessed, {"reg": apart.item(), "pitch": guessed.item()}
 
 
-def published(options: TrainOptions, layers: int = 0) -> tuple[Codec, Refiner, SpeakerEncoder]:
-    """Codec, refiner and voice as they are published, frozen but for the refiner. A decoder of more ``layers``: blocks
-    that are added begin by changing nothing."""
-    codec, refiner, voice = (checkpoints.load_module(options.checkpoint, n) for n in ("codec", "refiner", "speaker"))
+def published(options: TrainOptions) -> tuple[Codec, WaveformDecoder, Refiner, SpeakerEncoder]:
+    """Codec, decoder, refiner and speaker encoder as they are published, frozen but for the refiner."""
+    names = ("codec", "decoder", "refiner", "speaker")
+    codec, decoder, refiner, voice = (checkpoints.load_module(options.checkpoint, name) for name in names)
     if refiner.config.entries != codec.config.first:  # of an older first book: what depends on its codes is learnt anew
         refiner = fitting(refiner, codec.config.first)
-    if layers > codec.config.decoder_layers:
-        deeper = Codec(replace(codec.config, decoder_layers=layers))
-        for block in deeper.decoder.blocks[codec.config.decoder_layers :]:
-            nn.init.zeros_(block.scale)
-        deeper.load_state_dict(codec.state_dict(), strict=False)
-        codec = deeper.requires_grad_(False)
-    return codec, refiner.requires_grad_(True), voice
+    return codec, decoder, refiner.requires_grad_(True), voice
 
 
 def fitting(refiner: Refiner, entries: int) -> Refiner:

@@ -13,6 +13,7 @@ import torch
 from rapidfuzz.distance import Levenshtein
 from torch import Tensor
 
+from ...codec.decoder import WaveformDecoder
 from ...codec.ears import Ears
 from ...codec.model import Codec
 from ...codec.refiner import Refiner
@@ -22,8 +23,8 @@ from ...config import HOP
 class PhonemeErrors:
     """First-codebook codes -> waveform (refiner and codec, all rows at once) -> phonemes -> error rate."""
 
-    def __init__(self, codec: Codec, refiner: Refiner, ears: Ears) -> None:
-        self.codec, self.refiner, self.ears = codec, refiner, ears
+    def __init__(self, codec: Codec, decoder: WaveformDecoder, refiner: Refiner, ears: Ears) -> None:
+        self.codec, self.decoder, self.refiner, self.ears = codec, decoder, refiner, ears
 
     @torch.no_grad()
     def of_codes(
@@ -35,7 +36,7 @@ class PhonemeErrors:
         padded = torch.stack([torch.cat([c, c.new_zeros(longest - len(c))]) for c in codes])
         with torch.autocast(padded.device.type, enabled=False):
             latent = self.refiner(padded, speaker, self.codec.quantizer.decode(prompt))
-            samples = self.codec.decode_latent(latent)
+            samples = self.decoder.whole(latent)
             return torch.tensor(
                 [self.of_samples(wave[: len(c) * HOP], phonemes) for wave, c, phonemes in zip(samples, codes, truth)]
             )

@@ -1,8 +1,8 @@
 """Recipe ``refiner``: from the first book to the decoder's latent, learnt on latents alone.
 
-Taught through the decoder, as by ``codec`` and ``codec-decoder``, a crop costs a waveform and its spectra. Here both
+Taught through the decoder, as by ``codec`` and ``decoder``, a crop costs a waveform and its spectra. Here both
 sides come from cached codes, a fifth of the time a frame: for a first book that is new to the refiner, whose entries it
-must learn one by one. ``codec-decoder --set start=published`` then goes on by ear.
+must learn one by one. ``decoder`` then learns to decode what it makes.
 
 A distance alone teaches the mean of all latents that a code leaves open, which sounds veiled and takes consonants for
 one another. ``adversarial=0.1`` has discriminators of latents speak up by degrees; with ``heard=1`` the frozen decoder
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from ... import checkpoints
 from ...codec.refiner import Refiner
-from ...codec.source import run
+from ...codec.source import accumulate
 from ...config import FRAME_RATE, HOP, UserError
 from ..data.corpora import describe
 from ..data.load import sequences
@@ -74,6 +74,7 @@ class RefinerTask(Task):
             options.batch or 4,
         )
         codec = checkpoints.load_module(options.checkpoint, "codec")
+        self.decoder = checkpoints.load_module(options.checkpoint, "decoder").to(self.device)
         shape = checkpoints.load_module(options.checkpoint, "refiner").config
         self.refiner = Refiner(replace(shape, entries=codec.config.first))
         self.pitch = pitch_of(self.data.speech, self.refiner.config.pitch_classes)
@@ -144,7 +145,7 @@ class RefinerTask(Task):
         """Latents [B, CROP, latent] -> what the decoder makes of HEARD frames from frame ``stretch`` [B] on [B, N]."""
         place = stretch[:, None] + torch.arange(HEARD, device=latent.device)
         some = latent.gather(1, place[..., None].expand(-1, -1, latent.shape[-1]))
-        return self.codec.decoder(run(torch.cat([some, self.codec.decoder.tone(some.detach())], -1)))
+        return self.decoder(accumulate(torch.cat([some, self.decoder.source(some.detach())], -1)))
 
     def _refined(self, batch: RefinerBatch, pitch: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """-> the latent refined and that of all books, [B, F, latent] each, and the cross-entropy of the pitch guessed,

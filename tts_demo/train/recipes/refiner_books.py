@@ -19,6 +19,7 @@ from pydantic import Field
 from torch import Tensor
 
 from ... import checkpoints
+from ...codec.decoder import WaveformDecoder
 from ...codec.ears import Ears
 from ...codec.model import Codec
 from ...codec.refiner import BooksRefiner, Refiner
@@ -63,14 +64,14 @@ class BooksRefinerTask(CodecTask):
         self.weights = seconds / seconds.sum()
         self.data_summary = describe(self.speech, self.train)
 
-    def _networks(self, options: TrainOptions, ears: Ears) -> tuple[Codec, Refiner, SpeakerEncoder]:
-        codec, plain, voice = published(options, self.settings.decoder_layers)
+    def _networks(self, options: TrainOptions, ears: Ears) -> tuple[Codec, WaveformDecoder, Refiner, SpeakerEncoder]:
+        codec, decoder, plain, voice = published(options)
         refiner = BooksRefiner(plain.config)
         if checkpoints.available(options.checkpoint, NAME) and self.settings.start == "published":
             checkpoints.load_module(options.checkpoint, NAME, refiner)
         else:
             refiner.load_state_dict(plain.state_dict(), strict=False)
-        return codec, refiner.requires_grad_(True), voice
+        return codec, decoder, refiner.requires_grad_(True), voice
 
     def _drawn(self, options: TrainOptions, hours: float) -> Drawn:
         data, lm = sequences(options, self.settings, frames=1), load_lm(options)
@@ -138,6 +139,6 @@ class BooksRefinerTask(CodecTask):
                     refined, _ = self._refine(
                         batch, codes, torch.full((count,), source), torch.full((count,), books), speaker
                     )
-                    apart = self.spectral(self.codec.decoder.whole(refined), batch.audio).mean().item()
+                    apart = self.spectral(self.decoder.whole(refined), batch.audio).mean().item()
                     scores.setdefault(f"spectral distance, {books} books {name}", []).append(apart)
         return {name: float(np.mean(found)) for name, found in scores.items()}

@@ -1,0 +1,202 @@
+"""Recipe ``decoder``: the waveform decoder alone, on latents of the finished codec and of the finished refiner.
+
+Encoder, quantizer, refiner and speaker encoder are frozen, so every code stays valid. A share ``refined`` of each batch
+comes from the refiner (first codebook, another utterance's speaker and prompt, the recording's F0), the rest from the
+codebooks: a quarter of it from a random number of them, the others from all.
+
+Losses: an energy distance of spectra; the F0 and voicing that drive the source; with ``recognised`` what the phoneme
+recogniser makes of the result; with ``adversarial`` discriminators of waveforms. A new decoder learns the spectral part
+first: give ``adversarial`` once the spectral distance has settled. ``helpers=DIR`` keeps the discriminators from run to
+run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from ... import checkpoints
+from ...codec.decoder import WaveformDecoder
+from ...config import FRAME_RATE, HOP, DecoderConfig, UserError
+from ..data.corpora import describe
+from ..data.load import sequences
+from ..data.pitch import pitch_of
+from ..discriminators import of_waveforms
+from ..losses import SpectralLoss
+from ..optimiser import inner_matrices
+from ..progress import Progress
+from ..rendering import recorded_source, renderings
+from ..settings import Count, SequenceSettings, Share, Weight
+from ..task import Task, TrainOptions
+from .codec import heard_alike
+
+CROP, JUDGED = 48, 24  # frames of a crop, and of the stretch of it that discriminators see
+FEWER = 0.25  # share of what comes from codebooks that has a random number of them
+WARM_UP = 300  # steps until the discriminators count in full
+DISCRIMINATOR_RATE = 4.0  # learning rate of the discriminators over the decoder's
+SHAPE = ("width", "layers", "subframes", "fine_width", "fine_layers", "window")  # settings that shape a new decoder
+
+
+@dataclass(frozen=True)
+class DecoderBatch:
+    codes: Tensor  # [B, CROP, K]
+    prompt: Tensor  # [R, prompt frames, K], the same voice elsewhere, for the items that are refined
+    speaker: Tensor  # [R, E] of that other utterance
+    pitch: Tensor  # [B, CROP] class of the refiner
+    f0: Tensor  # [B, CROP] Hz, 0 = unvoiced
+    labels: Tensor  # [B, CROP] phoneme of each frame, UNKNOWN where nobody knows
+    samples: Tensor  # [B, CROP * HOP]
+
+    def to(self, device: torch.device | str) -> DecoderBatch:
+        return DecoderBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
+
+
+class DecoderSettings(SequenceSettings):
+    refined: Share = Field(0.5, description="share of a batch whose latents come from the refiner")
+    recognised: Weight = Field(0.0, description="weight of what the phoneme recogniser makes of the result")
+    adversarial: Weight = Field(0.0, description="weight of the discriminators; 0 trains without")
+    wider: Count = Field(1, description="times as many channels in every discriminator")
+    judges: Literal["full", "light"] = Field(
+        "full", description="light: discriminators of spectrograms alone, for a CPU"
+    )
+    judges_rate: float = Field(
+        DISCRIMINATOR_RATE, gt=0, description="learning rate of the discriminators over the decoder's"
+    )
+    width: Count = Field(DecoderConfig.width, description="of the trunk at the frame rate")
+    layers: Count = Field(DecoderConfig.layers, description="blocks of the trunk")
+    subframes: Count = Field(DecoderConfig.subframes, description="per frame of 20 ms")
+    fine_width: Count = Field(DecoderConfig.fine_width, description="of the blocks at the sub-frame rate")
+    fine_layers: Count = Field(DecoderConfig.fine_layers, description="blocks at the sub-frame rate")
+    window: Count = Field(DecoderConfig.window, description="samples of the inverse STFT's window")
+
+
+class DecoderTask(Task):
+    Settings = DecoderSettings
+    settings: DecoderSettings
+    name = "decoder"
+    steps, lr = 40_000, 1e-3
+    averaged = 0.999
+    flat = 0.7
+
+    def __init__(self, options: TrainOptions) -> None:
+        super().__init__(options)
+        told = self.settings
+        self.data, self.device = sequences(options, told, frames=1), options.device
+        self.size = options.batch or 8
+        self.codec, self.refiner = (
+            checkpoints.load_module(options.checkpoint, name).to(self.device) for name in ("codec", "refiner")
+        )
+        self.quantizer = self.codec.quantizer
+        self.refined = min(self.size, round(self.size * told.refined))
+        shape = {name: getattr(told, name) for name in SHAPE}
+        if told.start == "published":
+            shape = checkpoints.read_config(options.checkpoint, "decoder")["config"]
+        self.decoder = WaveformDecoder(DecoderConfig(**shape))
+        self.pitch = pitch_of(self.data.speech, self.refiner.config.pitch_classes)
+        self.f0 = pitch_of(self.data.speech)
+        self.train, self.test = (
+            [i for i in side if self._frames(i) > CROP] for side in (self.data.train, self.data.test)
+        )
+        if not self.train:
+            raise UserError(
+                f"There is too little speech to train on: at least two recordings over {CROP / FRAME_RATE:g} s that "
+                "fit their text."
+            )
+        frames = np.asarray([self._frames(i) for i in self.train])
+        self.share = frames / frames.sum()
+        self.spectral = SpectralLoss().to(self.device)
+        self.recognised, self.adversarial = told.recognised, told.adversarial
+        self.modules, self.helpers = {"decoder": self.decoder}, {}
+        if self.adversarial:
+            self.helpers["discriminators"] = of_waveforms(told.wider, told.judges == "light")
+            self.quicker = {"discriminators": told.judges_rate}
+        self.data_summary = describe(self.data.speech, self.train)
+
+    def matrices(self) -> list[nn.Parameter]:
+        return [w for part in (self.decoder.blocks, self.decoder.fine_blocks) for w in inner_matrices(part)]
+
+    def _frames(self, index: int) -> int:
+        return min(len(self.data.codes.get(index)), len(self.pitch.get(index)))
+
+    def batch(self, rng: np.random.Generator, step: int) -> DecoderBatch:
+        return self._make(rng, rng.choice(self.train, size=self.size, p=self.share), self.refined)
+
+    def _make(self, rng: np.random.Generator, chosen: np.ndarray, refined: int) -> DecoderBatch:
+        rows: list[list[np.ndarray]] = [[] for _ in fields(DecoderBatch)]
+        codes, prompts, speakers, pitches, f0, labels, samples = rows
+        for n, i in enumerate(map(int, chosen)):
+            start = int(rng.integers(self._frames(i) - CROP + 1))
+            crop = slice(start, start + CROP)
+            codes.append(self.data.codes.get(i)[crop])
+            pitches.append(self.pitch.get(i)[crop].astype(np.int64))
+            f0.append(self.f0.get(i)[crop])
+            labels.append(self.data.speech.labels(i)[crop])
+            samples.append(self.data.speech.samples(i, start * HOP, CROP * HOP))
+            if n < max(1, refined):
+                other = int(rng.choice(self.data.same_voice(i)))
+                prompt, count = self.data.codes.get(other), self.refiner.config.prompt_frames
+                begin = int(rng.integers(max(1, len(prompt) - count + 1)))
+                prompts.append(np.resize(prompt[begin : begin + count], (count, prompt.shape[1])))  # repeated if short
+                speakers.append(self.data.codes.speakers[other])
+        return DecoderBatch(*(torch.from_numpy(np.stack(row)) for row in rows))
+
+    def loss(self, batch: DecoderBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
+        batch = batch.to(self.device)
+        latent = self._latents(batch, self.refined)
+        source, source_loss = recorded_source(self.decoder.source, latent, batch.f0)
+        made, again = renderings(self.decoder, latent, source, batch.f0)
+        spectral, spread = self.spectral.energy(made, again, batch.samples)
+        loss = spectral.mean() + source_loss
+        parts = {
+            "refined": spectral[: self.refined].mean().item() if self.refined else 0.0,
+            "coded": spectral[self.refined :].mean().item() if self.refined < self.size else 0.0,
+            "source": source_loss.item(),
+            "spread": spread.mean().item(),
+        }
+        if self.recognised:
+            features_apart, wrong = heard_alike(self.codec, made, batch.samples, batch.labels)
+            loss = loss + self.recognised * (features_apart + wrong)
+            parts |= {"recogniser": features_apart.item(), "phonemes": wrong.item()}
+        return self._judged(made, batch.samples, progress, loss, parts) if self.adversarial else (loss, parts)
+
+    @torch.no_grad()
+    def _latents(self, batch: DecoderBatch, refined: int) -> Tensor:
+        """[B, CROP, latent]: of the refiner for the first ``refined`` items, of codebooks for the others."""
+        count, codebooks = len(batch.codes) - refined, batch.codes.shape[-1]
+        fewer = torch.rand(count) < FEWER
+        keep = torch.where(fewer, torch.randint(1, codebooks + 1, (count,)), codebooks).to(self.device)
+        books = [book.lookup(batch.codes[refined:, :, k]) for k, book in enumerate(self.quantizer.books)]
+        coded = sum(x * (keep > k)[:, None, None] for k, x in enumerate(books))
+        if not refined:
+            return coded.float()
+        prompt = self.quantizer.decode(batch.prompt)
+        some, _ = self.refiner.refine(batch.codes[:refined, :, 0], batch.speaker, prompt, pitch=batch.pitch[:refined])
+        return torch.cat([some.float(), coded.float()])
+
+    def _judged(
+        self, made: Tensor, real: Tensor, progress: Progress, loss: Tensor, parts: dict[str, float]
+    ) -> tuple[Tensor, dict[str, float]]:
+        """Adds the losses of discriminators that see a stretch of each crop [B, CROP * HOP]."""
+        start = int(torch.randint(CROP - JUDGED + 1, ())) * HOP
+        stretch = slice(start, start + JUDGED * HOP)
+        own, generator, matching = self.helpers["discriminators"].losses(made[:, stretch], real[:, stretch])
+        weight = self.adversarial * progress.ramp(WARM_UP)
+        parts |= {"discriminator": own.item(), "generator": generator.item(), "matching": matching.item()}
+        return loss + own + weight * (generator + 2 * matching), parts
+
+    @torch.inference_mode()
+    def evaluate(self) -> dict[str, float]:
+        """Spectral distances on fixed crops of held-out speech, with the decoder's own F0."""
+        rng, scores = np.random.default_rng(0), []
+        for start in range(0, min(len(self.test), 96), 12):
+            chosen = np.asarray(self.test[start : start + 12])
+            batch = self._make(rng, chosen, len(chosen)).to(self.device)
+            latents = self.quantizer.decode(batch.codes), self._latents(batch, len(chosen))
+            scores.append([self.spectral(self.decoder.whole(x), batch.samples).mean().item() for x in latents])
+        names = ("spectral distance, 8 codebooks", "spectral distance, first codebook refined")
+        return dict(zip(names, np.mean(scores, axis=0).tolist()))
