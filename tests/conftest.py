@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,24 @@ from tts_demo.config import LMConfig, Sampling, UserError
 from tts_demo.lm import LanguageModel, Prefix, text_position
 from tts_demo.methods import METHODS, compressed
 from tts_demo.methods.base import Method
+
+
+def importing(tool: str) -> list[str]:
+    """Test files that import this package at once."""
+    line, root = re.compile(rf"^(import|from) {tool}\b", re.MULTILINE), Path(__file__).parent
+    return [str(file.relative_to(root)) for file in root.rglob("*.py") if line.search(file.read_text("utf-8"))]
+
+
+TOOLS = ("hypothesis", "openai")  # of tests/requirements.txt
+LEFT_OUT = {tool: importing(tool) for tool in TOOLS if find_spec(tool) is None}
+collect_ignore = [file for files in LEFT_OUT.values() for file in files]
+
+
+def pytest_report_header() -> list[str]:
+    """Which files are left out, and why."""
+    fix = "pip install -r tests/requirements.txt"
+    return [f"left out without {tool} ({fix}): {', '.join(files)}" for tool, files in LEFT_OUT.items()]
+
 
 TINY = LMConfig(
     text_vocab=20, speech_codes=32, hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, speaker=8, max_positions=512

@@ -103,6 +103,16 @@ def synchronize(device: torch.device | str) -> None:
         torch.cuda.synchronize(device)
 
 
+def available_bytes(device: torch.device) -> int:
+    """Memory that is free on the device now."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    info = Path("/proc/meminfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    found = [int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")]
+    return found[0] if found else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 class CUDAGraphed:
     """A function of tensors with fixed shapes, captured once into a CUDA graph and replayed (after moshi's).
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import conftest
 from tts_demo.cli import main as cli
 from tts_demo.methods import METHODS
 from tts_demo.report import papers
@@ -28,7 +29,7 @@ def test_the_front_matter_is_a_valid_space() -> None:
 
 def test_the_two_commands_are_there() -> None:
     assert "pip install -r requirements.txt && python app.py" in README
-    assert "pip install -r requirements.txt && pytest" in README
+    assert "pip install -r requirements.txt -r tests/requirements.txt && pytest" in README
 
 
 def test_it_is_short_enough_to_be_read() -> None:
@@ -64,8 +65,19 @@ def test_every_command_has_an_example() -> None:
 
 def test_requirements_are_bounded() -> None:
     """Everything the application runs on has an upper bound, so that a fresh machine gets what was tested."""
-    lines = [line.split("#")[0].strip() for line in (ROOT / "requirements.txt").read_text().splitlines()]
-    assert all(re.search(r"==[\d.]+\*|>=[\d.]+,<[\d.]+", line) for line in lines if line)
+    for file in ("requirements.txt", "tests/requirements.txt"):
+        lines = [line.split("#")[0].strip() for line in (ROOT / file).read_text().splitlines()]
+        assert all(re.search(r"==[\d.]+\*|>=[\d.]+,<[\d.]+", line) for line in lines if line)
+
+
+def test_files_that_need_a_tool_are_found() -> None:
+    assert "text/test_text_fuzz.py" in conftest.importing("hypothesis")
+    assert conftest.importing("openai") == ["ui/test_openai_speech.py"] and not conftest.importing("playwright")
+
+
+def test_the_licence_is_the_headers() -> None:
+    assert "license: mit" in README.split("---")[1] and "tts_demo/LICENSE" in README
+    assert (ROOT / "tts_demo" / "LICENSE").read_text().startswith("MIT License")
 
 
 def test_the_place_for_figures_is_marked_once() -> None:
@@ -74,7 +86,7 @@ def test_the_place_for_figures_is_marked_once() -> None:
 
 def test_the_licence_of_every_package_is_named():
     section = README.split("## Licences of what it uses")[1].split("## ")[0]
-    for file in ("requirements.txt", "tts_demo/requirements-quality.txt"):
+    for file in ("requirements.txt", "tests/requirements.txt", "tts_demo/requirements-quality.txt"):
         for line in (ROOT / file).read_text().splitlines():
             if name := re.match(r"[\w-]+", line):
                 assert name[0] in section, name[0]

@@ -180,7 +180,7 @@ def test_solver_follows_the_cosine_schedule():
         dt = span[k + 1] - t
         x = x + dt * (x * t - x.sin())
         t += dt
-    close(solve(lambda y, at: y * at - y.sin(), noise, 10), x)
+    close(solve(lambda y, at, step: y * at - y.sin(), noise, 10), x)
 
 
 def test_flow_noise_is_the_released_constant():

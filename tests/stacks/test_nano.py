@@ -192,8 +192,12 @@ def test_methods_that_it_lacks_come_from_beside(stack: NanoStack, prompt, tmp_pa
         assert with_it.checkpoint_hash == stack.checkpoint_hash and with_it.method("baseline").weights_hash == ""
         hashes.append(with_it.method("tldr-short").weights_hash)
     assert len(set(hashes)) == 2 and all(len(found) == 12 for found in hashes)
+    torch.manual_seed(7)
+    checkpoints.save_module(tmp_path, "tldr", find("tldr").build_modules(stack.lm)["tldr"])  # instead of the stack's
+    again = load_stack(str(stack.root), "cpu", "float32", str(tmp_path))
+    assert again.method("tldr").weights_hash and again.method("baseline").weights_hash == ""
     checkpoints.save_module(tmp_path, "speaker", stack.speaker)
-    with pytest.raises(UserError, match="'speaker'.*replaces nothing"):
+    with pytest.raises(UserError, match="'speaker'.*belongs to no method"):
         load_stack(str(stack.root), "cpu", "float32", str(tmp_path))
 
 

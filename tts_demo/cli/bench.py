@@ -15,9 +15,13 @@ HELP = "speed and memory per method"
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shape", choices=("nano", "qwen2-0.5b", "cosyvoice2", "cosyvoice3"), help="random weights")
-    parser.add_argument("--batch", type=int, default=1, metavar="N", help="also the baseline with N requests a step")
-    parser.add_argument("--seconds", type=float, default=6.0, metavar="S", help="audio to generate per run")
-    parser.add_argument("--runtime", default="eager", choices=("eager", "graph"))
+    parser.add_argument(
+        "--batch", type=int, default=1, metavar="N", help="also the baseline with N requests a step (%(default)s)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=6.0, metavar="S", help="audio to generate per run (%(default)s)"
+    )
+    parser.add_argument("--runtime", default="eager", choices=("eager", "graph"), help="(%(default)s)")
     parser.add_argument("--parts", action="store_true", help="also the operators of PyTorch in a step of each row")
     parser.add_argument("--peer", action="store_true", help="also transformers' own generate on the same weights")
     parser.add_argument("--rounds", type=int, default=0, metavar="N", help="default: 4, of secondary rows 2")

@@ -22,7 +22,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="the first N codebooks alone; 1: through the refiner, in the recording's own voice; default: all, as they "
         "are",
     )
-    parser.add_argument("--stack", default="nano", metavar="S")
+    parser.add_argument(
+        "--stack", default="nano", metavar="S", help="whose codec: nano, a folder or a repository (%(default)s)"
+    )
 
 
 def run(args: argparse.Namespace) -> None:

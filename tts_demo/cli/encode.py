@@ -13,7 +13,9 @@ HELP = "a recording to codec codes"
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recording", metavar="WAV")
     parser.add_argument("-o", "--output", required=True, metavar="CODES.npz")
-    parser.add_argument("--stack", default="nano", metavar="S")
+    parser.add_argument(
+        "--stack", default="nano", metavar="S", help="whose codec: nano, a folder or a repository (%(default)s)"
+    )
 
 
 def run(args: argparse.Namespace) -> None:

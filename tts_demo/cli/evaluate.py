@@ -15,11 +15,15 @@ HELP = "error rates, sound and voice similarity per method"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--list", default="report", metavar="L", help="report, or development: to make choices on")
+    parser.add_argument(
+        "--list", default="report", metavar="L", help="report, or development: to make choices on (%(default)s)"
+    )
     parser.add_argument("--limit", type=int, metavar="N", help="the first N texts of the list")
     parser.add_argument("--data", type=Path, metavar="SPEECH", help="corpora: natural voices and recordings")
     parser.add_argument("--teacher", type=Path, metavar="DIR", help="a teacher's audio, judged beside ours")
-    parser.add_argument("--processes", type=int, default=1, metavar="N", help="deal the texts to N processes")
+    parser.add_argument(
+        "--processes", type=int, default=1, metavar="N", help="deal the texts to N processes (%(default)s)"
+    )
     parser.add_argument("--takes", type=int, default=1, metavar="N", help="speak each text with N seeds")
     add_measure(parser, "every dial, the codec and the analyses; a row of secondary interest speaks fewer texts")
     add_stack(parser)

@@ -13,12 +13,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "sources", nargs="*", help="FILE or FILE=transcript: voices to copy; for screenshots, the page's address"
     )
-    parser.add_argument("--stack", default="nano")
+    parser.add_argument("--stack", default="nano", help="(%(default)s)")
     parser.add_argument("--device")
     parser.add_argument("--text", help="what is said")
     parser.add_argument("--names", metavar="'Maya, warm; ...'", help="of voices: names and characters, in their order")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--max-seconds", type=float, default=12.0)
+    parser.add_argument("--seed", type=int, default=1, help="(%(default)s)")
+    parser.add_argument("--max-seconds", type=float, default=12.0, help="of a run (%(default)s)")
     parser.add_argument("--methods", metavar="a,b", help="default: all")
     parser.add_argument("--out", type=Path, help="folder; default: assets/runs or assets/prompts")
 

@@ -1,4 +1,5 @@
-"""``say``: speak a text in the voice of a prompt."""
+"""``say``: speak a text in the voice of a prompt. The method runs once before it is measured (``engine.warm_up``), as
+on the page and in ``bench``."""
 
 from __future__ import annotations
 
@@ -21,12 +22,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text")
     parser.add_argument("--prompt", metavar="WAV", help="a recording of the voice; default: the first example voice")
     parser.add_argument("--prompt-text", metavar="T", help="what the recording says")
-    parser.add_argument("--method", default="baseline", metavar="NAME")
+    parser.add_argument("--method", default="baseline", metavar="NAME", help="see the command methods (%(default)s)")
     add_set(parser, "an option of the method, or of sampling (" + ", ".join(SAMPLING_KEYS) + ")")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same sound (%(default)s)")
     add_stack(parser)
     parser.add_argument("--max-seconds", type=float, metavar="S", help="cut it here; default: ample for the text")
-    parser.add_argument("-o", "--output", default="speech.wav", metavar="OUT.wav")
+    parser.add_argument(
+        "-o", "--output", default="speech.wav", metavar="OUT.wav", help="replaced where it is there (%(default)s)"
+    )
     parser.add_argument("--json", metavar="OUT.json", help="write everything that was measured")
     parser.add_argument("--attention", metavar="OUT.npz", help="write the text-speech attention map")
 
@@ -65,8 +68,12 @@ def run(args: argparse.Namespace) -> None:
     request = Request(
         args.text, prompt, args.method, options, sampling, args.seed, seconds, bool(args.attention), live=False
     )
+    for note in getattr(stack, "notes", ()):
+        print(note, file=sys.stderr)
+    engine.warm_up(stack, request)
     started, *_, done = engine.generate(stack, request)
     report = describe_run(request, started, done, tuple(dict.fromkeys(heard.notes + prompt.notes)))
+    replaced = " (replaced)" if Path(args.output).exists() else ""
     kept = {k: report[k] for k in ("method", "options", "seed", "stack", "checkpoint_hash")}
     audio.write_wav(args.output, done.audio, stack.sample_rate, kept)
     if args.json:
@@ -77,8 +84,9 @@ def run(args: argparse.Namespace) -> None:
         print(note, file=sys.stderr)
     ttfa = f", first audio after {report['ttfa_seconds']:.2f} s" if report["ttfa_seconds"] is not None else ""
     print(
-        f"{args.output}: {report['audio_seconds']:.2f} s of speech by {args.method}, RTF {report['rtf']:.3f}{ttfa}, "
-        f"{report['frames_per_step']:.2f} frames a step, KV cache up to {report['kv_bytes_peak'] / 1024:.0f} KiB"
+        f"{args.output}{replaced}: {report['audio_seconds']:.2f} s of speech by {args.method}, RTF {report['rtf']:.3f} "
+        f"(LM-RTF {report['lm_rtf']:.3f}){ttfa}, {report['frames_per_step']:.2f} frames a step, "
+        f"KV cache up to {report['kv_bytes_peak'] / 1024:.0f} KiB"
     )
 
 

@@ -55,9 +55,14 @@ def add_set(parser: argparse.ArgumentParser, words: str) -> None:
 
 
 def add_stack(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--stack", default="nano", metavar="S", help="nano, a folder, or a Hugging Face repository")
     parser.add_argument(
-        "--adapters", metavar="A", help="trained methods that the stack lacks: a folder or a repository"
+        "--stack",
+        default="nano",
+        metavar="S",
+        help="nano, a folder or a Hugging Face repository; what a folder lacks comes from nano (%(default)s)",
+    )
+    parser.add_argument(
+        "--adapters", metavar="A", help="trained methods beside or instead of the stack's: a folder or a repository"
     )
     parser.add_argument(
         "--allow-stale",
@@ -73,8 +78,14 @@ def add_measure(parser: argparse.ArgumentParser, everything: str) -> None:
     parser.add_argument("--all", action="store_true", help=everything)
     parser.add_argument("--plan", action="store_true", help="say what is to do and how long it takes")
     parser.add_argument("--methods", metavar="a,b", help="default: all, at their defaults")
-    parser.add_argument("--minutes", type=float, default=0.0, metavar="M", help="start nothing new after this long")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=0.0,
+        metavar="M",
+        help="start nothing new after this long; 0: no limit (%(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="(%(default)s)")
     parser.add_argument(
         "--records",
         type=Path,

@@ -13,10 +13,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--out", type=Path, required=True, help="folder; speaking goes on where it stopped")
     parser.add_argument("--model", help="a folder or a Hugging Face repository; default: an export that tells times")
     parser.add_argument("--voices", type=int, default=100, help="its own 28 and mixtures of them (%(default)s)")
-    parser.add_argument("--shard", type=int, default=0, help="which of several processes this is, from 0")
-    parser.add_argument("--of", type=int, default=1, help="how many there are")
-    parser.add_argument("--minutes", type=float, default=0.0, help="stop after this long")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--shard", type=int, default=0, help="which of several processes this is, from 0 (%(default)s)")
+    parser.add_argument("--of", type=int, default=1, help="how many there are (%(default)s)")
+    parser.add_argument("--minutes", type=float, default=0.0, help="stop after this long; 0: no limit (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="(%(default)s)")
 
 
 def run(args: argparse.Namespace) -> None:

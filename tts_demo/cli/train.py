@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -43,13 +44,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--data",
         default="data",
         metavar="DIR",
-        help="a corpus or a folder of them (metadata.csv and audio), or LibriTTS",
+        help="a corpus or a folder of them (metadata.csv and audio), or LibriTTS (%(default)s)",
     )
     parser.add_argument(
         "--stack",
         default="nano",
         metavar="S",
-        help="nano, or a released model to train a method for: a folder or a Hugging Face repository",
+        help="nano, or a released model to train a method for: a folder or a repository (%(default)s)",
     )
     parser.add_argument(
         "--out",
@@ -57,8 +58,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="where the trained modules go; default: checkpoints/nano, or the "
         "folder 'adapters' in the released model's",
     )
-    parser.add_argument("--checkpoint", metavar="DIR", help="where modules it builds on are read; default: --out")
-    parser.add_argument("--work", default=".train", metavar="DIR", help="resumable state and caches")
+    parser.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help="where modules it builds on are read; default: --out, and the bundled checkpoint for what is not there",
+    )
+    parser.add_argument("--work", default=".train", metavar="DIR", help="resumable state and caches (%(default)s)")
     parser.add_argument("--preset", default="full", choices=("full", "smoke"), help="smoke: a handful of steps")
     parser.add_argument("--steps", type=int, default=0, help="default: the recipe's own")
     parser.add_argument("--batch", type=int, default=0, help="frames, crops or seconds; default: the recipe's own")
@@ -75,6 +80,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     import torch
 
+    from .. import overlay
     from ..runtime import pick_device
     from ..train import CPU_ONLY, check, load_task
     from ..train.loop import fit
@@ -84,7 +90,12 @@ def run(args: argparse.Namespace) -> None:
     where = pick_device("cpu" if args.recipe in CPU_ONLY and not args.device else args.device)
     steps = args.steps or (5 if args.preset == "smoke" else 0)
     out, work, stack = _training_folders(args)
-    paths = {"data": Path(args.data), "out": out, "work": work, "checkpoint": Path(args.checkpoint or out)}
+    checkpoint = Path(args.checkpoint) if args.checkpoint else out
+    if not stack and not args.checkpoint:
+        checkpoint, notes = overlay.completed(out)
+        for note in notes:
+            print(note, file=sys.stderr)
+    paths = {"data": Path(args.data), "out": out, "work": work, "checkpoint": checkpoint}
     same = {name: getattr(args, name) for name in ("batch", "lr", "seed", "minutes", "resume")}
     options = TrainOptions(**paths, **same, steps=steps, device=where.type, settings=pairs(args.set), stack=stack)
     check(args.recipe, options)

@@ -19,7 +19,8 @@ from torch import Tensor
 from ..config import LMConfig
 from .cache import KVCache
 from .graphs import buffer_pool
-from .linear import Projection, direction, direction_scale, unit_rms
+from .linear import Projection, direction, direction_scale, float32_on_cpu, unit_rms
+from .masks import ALIGNED, additive, empty_bias
 from .ring import RingCache
 from .rotary import rotated
 from .workspace import Workspace
@@ -119,10 +120,11 @@ class Decoder:
         half = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
         angles = torch.arange(config.max_positions, dtype=torch.float64)[:, None] * config.rope_theta**-half
         self.rotation = torch.polar(torch.ones_like(angles), angles).to(torch.complex64).to(self.device)  # [pos, D/2]
-        self.lean = self.device.type == "cpu" and self.dtype == torch.float32
+        self.lean = float32_on_cpu(self.device, self.dtype)
         self.counter = torch.arange(config.max_positions, device=self.device)
         self.pool = buffer_pool(self.device, graphed)
-        self._triangles: dict[int, Tensor] = {}  # causal bias of so many new tokens, the last columns of a wide one
+        # causal bias, the last columns of a wide one, by the number of new tokens and the remainder of the columns
+        self._triangles: dict[tuple[int, int], Tensor] = {}
         self._no_rotation = self.rotation.new_ones(1, config.kv_heads, config.head_dim // 2)  # values are not rotated
 
     @cached_property
@@ -314,15 +316,13 @@ class Decoder:
         if mask is None:
             if rows > FEW:
                 return self._grouped(x.new_full((1, rows, columns), float("-inf")).triu_(columns - rows + 1))
-            wide = self._triangles.get(rows)
+            key = rows, columns % ALIGNED  # so that the columns begin where a vector does
+            wide = self._triangles.get(key)
             if wide is None or wide.shape[-1] < columns:
-                wide = self._triangles[rows] = self._triangle(rows, 2 * columns)
+                wide = self._triangles[key] = self._triangle(rows, columns + columns // ALIGNED * ALIGNED)
             return wide.narrow(-1, wide.shape[-1] - columns, columns)
-        bias = self._additive(mask, x.dtype)
+        bias = additive(mask, x.dtype)
         return self._grouped(bias if mask.dim() == 3 else bias[None])
-
-    def _additive(self, mask: Tensor, dtype: torch.dtype) -> Tensor:
-        return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, float("-inf"))
 
     @torch.inference_mode(False)  # it outlives the run that first asks for it
     def _triangle(self, rows: int, columns: int) -> Tensor:
@@ -330,8 +330,11 @@ class Decoder:
         return self._grouped(bias.triu_(columns - rows + 1))
 
     def _grouped(self, bias: Tensor) -> Tensor:
+        """[B, T, S] -> [B, 1, T groups, S], as CUDA's attention takes it."""
         groups, (batch, rows, columns) = self.config.heads // self.config.kv_heads, bias.shape
-        return bias.unsqueeze(2).expand(-1, -1, groups, -1).reshape(batch, 1, rows * groups, columns)
+        grouped = empty_bias(bias, batch, 1, rows * groups, columns)
+        grouped.unflatten(2, (rows, groups)).copy_(bias[:, None, :, None])
+        return grouped
 
     def _rotate(self, y: Tensor, rotation: Tensor) -> Tensor:
         """Rotary embedding of y [..., D'] by complex rotation [..., D'/2]; float32 in place."""
@@ -347,10 +350,10 @@ class Decoder:
         kv_heads = key.shape[1]
         if n == 1 or kv_heads == 1:  # the rows lie as they should
             query = query.reshape(batch, kv_heads, -1, dim)
-            return F.scaled_dot_product_attention(query, key, value, attn_mask=bias).view(batch * n, -1)
+            return F.scaled_dot_product_attention(query, key, value, attn_mask=bias).reshape(batch * n, -1)
         query = query.reshape(batch, n, kv_heads, -1, dim).transpose(1, 2).reshape(batch, kv_heads, -1, dim)
         y = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
-        return y.view(batch, kv_heads, n, -1, dim).transpose(1, 2).reshape(batch * n, heads * dim)
+        return y.unflatten(2, (n, -1)).transpose(1, 2).reshape(batch * n, heads * dim)
 
     def _feed_forward(self, layer: Layer, x: Tensor) -> Tensor:
         gate, up = layer.gate_up(direction(x, self.config.rms_eps)).chunk(2, -1)
@@ -363,7 +366,7 @@ class Decoder:
         """Teacher-forced pass without a cache: x [1, T, H], positions [T], mask [T, T] -> hidden [1, T, H], and with
         ``capture`` the attention weights of those columns, float32 [layers, A, T, columns]. shifts: see
         ``Shifts``."""
-        c, bias, captured = self.config, self._additive(mask, torch.float32), []
+        c, bias, captured = self.config, additive(mask, torch.float32), []
         rotations = [(count, self.rotation_by(-by)[:, None]) for count, by in shifts]
 
         def scores(query: Tensor, key: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ class Projection:
         self.packed: Tensor | None = None  # oneDNN's own layout, bfloat16
         self.handle: Tensor | None = None  # FBGEMM's, float16
         self.rows: Tensor | None = None  # [out, in]
-        if weight.device.type == "cpu" and weight.dtype == torch.float32:
+        if float32_on_cpu(weight.device, weight.dtype):
             if bytes_of_weight(weight.numel(), weight.dtype, weight.device, exact) == 2:
                 self.handle = _pack_halves(weight)
             else:
@@ -69,6 +69,11 @@ class Projection:
         return torch.mm(x, self.columns, out=out)
 
 
+def float32_on_cpu(device: torch.device, dtype: torch.dtype) -> bool:
+    """Where the layouts and operators that suit a CPU in float32 are used. Tests say no, and get what a GPU runs."""
+    return device.type == "cpu" and dtype == torch.float32
+
+
 def onednn_packs_bf16() -> bool:
     """Whether oneDNN takes bf16 matrices on this CPU: it refuses one that has AVX2 alone."""
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
@@ -98,7 +103,7 @@ def _pack_halves(weight: Tensor) -> Tensor:
 def unit_rms(x: Tensor, eps: float) -> Tensor:
     """x [R, H] over its root mean square; a norm's weight is folded into what follows. On the CPU ``rms_norm`` is seven
     operators, this is four, in half of its time (numbers as tensors: a Python number is made one at every call)."""
-    if x.dtype == torch.float32 and x.device.type == "cpu":
+    if float32_on_cpu(x.device, x.dtype):
         share, root = _constants(x.shape[-1], eps)
         return x / torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True).mul_(share), root)
     return F.rms_norm(x, x.shape[-1:], None, eps)
@@ -106,14 +111,14 @@ def unit_rms(x: Tensor, eps: float) -> Tensor:
 
 def direction(x: Tensor, eps: float) -> Tensor:
     """``unit_rms`` over ``direction_scale``, which is folded into what follows: one operator less on the CPU."""
-    if x.dtype == torch.float32 and x.device.type == "cpu":
+    if float32_on_cpu(x.device, x.dtype):
         return x / torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True), root_of_eps(x.shape[-1], eps))
     return unit_rms(x, eps)
 
 
 def direction_scale(like: Tensor, dtype: torch.dtype) -> float:
     """Of vectors as wide as ``like``, on its device, computed in ``dtype``."""
-    return like.shape[-1] ** 0.5 if dtype == torch.float32 and like.device.type == "cpu" else 1.0
+    return like.shape[-1] ** 0.5 if float32_on_cpu(like.device, dtype) else 1.0
 
 
 @cache

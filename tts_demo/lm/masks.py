@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+ALIGNED = 8  # elements: CUDA's attention reads a bias in vectors, which begin at multiples of 16 bytes
+
 
 def causal_mask(rows: int, columns: int, device: torch.device | str | None = None) -> Tensor:
     """[rows, columns]: the last ``rows`` tokens of a sequence of ``columns``, each attending to itself and all before
@@ -31,3 +33,15 @@ def nearby(positions: Tensor, reach: int) -> Tensor:
     near = (positions[..., :, None] - positions[..., None, :]).abs() <= reach
     near[..., -1, :] = True
     return near
+
+
+def empty_bias(like: Tensor, *shape: int) -> Tensor:
+    """An uninitialised bias [..., S] for attention, of the dtype and device of ``like``: every row begins at a multiple
+    of ``ALIGNED`` elements, as CUDA's kernels need it."""
+    columns = shape[-1]
+    return like.new_empty(*shape[:-1], columns + -columns % ALIGNED)[..., :columns]
+
+
+def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """mask [...] bool -> what is added to attention scores [...]: 0 where the row's token may attend, else -inf."""
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, float("-inf"))

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import audio, checkpoints, lineage
+from .. import audio, checkpoints, lineage, overlay
 from ..codec.decoder import WaveformDecoder
 from ..codec.model import Codec
 from ..codec.refiner import BooksRefiner, Refiner
@@ -57,6 +57,7 @@ class NanoStack:
         books: BooksRefiner | None = None,
         root: Path | None = None,
         adapters: Path | None = None,
+        notes: tuple[str, ...] = (),
         checkpoint_hash: str = "untrained",
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
@@ -64,8 +65,9 @@ class NanoStack:
         exact: bool = False,
     ) -> None:
         """books: the refiner of several codebooks; None = they are decoded as they are. root: where a method's trained
-        modules are looked for; None = nowhere. adapters: where those are that ``root`` lacks. graphs: on CUDA, steps
-        run as CUDA graphs. exact: no matrix is kept in less than ``dtype``."""
+        modules are looked for; None = nowhere. adapters: where they are looked for first. notes: where modules came
+        from that are not of one checkpoint. graphs: on CUDA, steps run as CUDA graphs. exact: no matrix is kept in less
+        than ``dtype``."""
         self.device, self.dtype = torch.device(device), dtype
         self.lm = lm.to(self.device, dtype).eval().requires_grad_(False)
         self.lm.graphed, self.lm.exact = graphs, exact
@@ -73,7 +75,7 @@ class NanoStack:
             m.to(self.device).float().eval().requires_grad_(False) for m in (codec, decoder, refiner, speaker)
         )
         self.books = books.to(self.device).float().eval().requires_grad_(False) if books is not None else None
-        self.root, self.adapters, self.checkpoint_hash = root, adapters, checkpoint_hash
+        self.root, self.adapters, self.notes, self.checkpoint_hash = root, adapters, notes, checkpoint_hash
         self._methods: dict[str, Method] = {}
         self._loading = threading.Lock()
 
@@ -88,12 +90,14 @@ class NanoStack:
         adapters: str | None = None,
         allow_stale: bool = False,
     ) -> NanoStack:
-        folder, beside = checkpoints.resolve(root), checkpoints.resolve(adapters) if adapters else None
-        if beside is not None and (both := checkpoints.modules(beside) & checkpoints.modules(folder)):
-            raise UserError(
-                f"Both {folder.name} and the adapters hold {min(both)!r}: --adapters adds what a stack lacks, and "
-                "replaces nothing."
-            )
+        beside = checkpoints.resolve(adapters) if adapters else None
+        folder, notes = overlay.completed(checkpoints.resolve(root))
+        if beside is not None and (replaced := checkpoints.modules(beside) & checkpoints.modules(folder)):
+            if base := replaced & {*PARTS, BOOKS}:
+                raise UserError(
+                    f"The adapters hold {min(base)!r}, which belongs to no method: give their folder as --stack."
+                )
+            notes += (f"From the adapters instead of the stack: {', '.join(sorted(replaced))}.",)
         lineage.check(folder, checkpoints.modules(folder), allow_stale)
         parts = {name: checkpoints.load_module(folder, name) for name in PARTS}
         books = checkpoints.load_module(folder, BOOKS) if checkpoints.available(folder, BOOKS) else None
@@ -102,6 +106,7 @@ class NanoStack:
             books=books,
             root=folder,
             adapters=beside,
+            notes=notes,
             checkpoint_hash=checkpoints.checkpoint_hash(folder),
             device=device,
             dtype=dtype,
@@ -216,7 +221,7 @@ class NanoStack:
 
     def _trained(self, kind: type[Method]) -> dict[str, torch.nn.Module]:
         """The method's trained modules by folder. One that it can run without may be absent."""
-        found, roots = {}, [root for root in (self.root, self.adapters) if root is not None]
+        found, roots = {}, [root for root in (self.adapters, self.root) if root is not None]
         for folder, module in kind.build_modules(self.lm).items():
             if holder := next((root for root in roots if checkpoints.available(root, folder)), None):
                 found[folder] = checkpoints.load_module(holder, folder, module).to(self.device, self.dtype)

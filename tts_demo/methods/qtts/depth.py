@@ -138,6 +138,6 @@ class StackedDepth:
         query, key, value = layer.qkv(unit_rms(x, EPS)).view(len(x), 3, self.module.heads, 1, -1).unbind(1)
         keys[:, :, k : k + 1], values[:, :, k : k + 1] = key, value
         y = F.scaled_dot_product_attention(query, keys[:, :, : k + 1], values[:, :, : k + 1])
-        x = layer.out(y.view(len(x), -1), x)
+        x = layer.out(y.reshape(len(x), -1), x)
         gate, up = layer.gate_up(unit_rms(x, EPS)).chunk(2, -1)
         return layer.down(F.silu(gate) * up, x)

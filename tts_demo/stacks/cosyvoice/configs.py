@@ -48,6 +48,16 @@ class FlowConfig:
     steps: int = 10
     guidance: float = 0.7
 
+    @property
+    def attention_width(self) -> int:
+        """Channels of the keys of all attention layers of the velocity field."""
+        raise NotImplementedError
+
+    @property
+    def remembered_bytes(self) -> int:
+        """Of a token's keys and values, with and without guidance, at every Euler step, in float32."""
+        return MEL_PER_TOKEN * self.steps * 2 * 2 * self.attention_width * 4
+
 
 @dataclass(frozen=True)
 class ConformerFlowConfig(FlowConfig):
@@ -64,6 +74,10 @@ class ConformerFlowConfig(FlowConfig):
     transformers: int = 4  # per U-Net block
     mid_blocks: int = 12
 
+    @property
+    def attention_width(self) -> int:
+        return (self.mid_blocks + 2) * self.transformers * self.unet_heads * self.unet_head_dim
+
 
 @dataclass(frozen=True)
 class DiTFlowConfig(FlowConfig):
@@ -78,6 +92,10 @@ class DiTFlowConfig(FlowConfig):
     rotary: int = 64  # channels that rotate: head 0 of 16 only, as released
     position_kernel: int = 31
     position_groups: int = 16
+
+    @property
+    def attention_width(self) -> int:
+        return self.depth * self.width
 
 
 @dataclass(frozen=True)

@@ -12,27 +12,34 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ...lm.masks import empty_bias
 from .configs import ConformerFlowConfig
-from .layers import Lookahead, PaddedConv1d, block_mask
+from .layers import Lookahead, PaddedConv1d, attention_mask
+from .memory import Memory
 
 
-def relative_positions(length: int, width: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Sinusoids of the distances length-1 .. -(length-1), sines on even channels. [2 length - 1, width]."""
-    distance = torch.arange(length - 1, -length, -1, device=device, dtype=torch.float32)
+def relative_positions(
+    length: int, width: int, device: torch.device, dtype: torch.dtype, past: int | Tensor = 0, columns: int = 0
+) -> Tensor:
+    """Sinusoids of the distances from ``length`` queries, behind the first ``past`` positions, to ``columns`` keys from
+    the first on (0: past + length), sines on even channels: past + length - 1, ... one less a row.
+    [columns + length - 1, width]."""
+    rows = (columns or past + length) + length - 1
+    distance = (past + length - 1 - torch.arange(rows, device=device)).float()
     rates = torch.exp(torch.arange(0, width, 2, device=device) * (-math.log(10_000) / width))
     angles = distance[:, None] * rates
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1).to(dtype)
 
 
 def shift_to_keys(scores: Tensor) -> Tensor:
-    """Scores by distance -> scores by key. [B, A, T, 2T-1] -> [B, A, T, T].
+    """Scores by distance -> scores by key. [B, A, T, S + T - 1] -> [B, A, T, S].
 
-    Row t wants the columns T-1-t .. 2T-2-t, one earlier per row. Padding one column on the left and reading the
-    memory with rows one element longer does just that, without an index table.
+    Row t wants the columns from T-1-t on, one earlier per row. Padding one column on the left and reading the memory
+    from element T on with rows of the old length does just that, without an index table.
     """
-    b, a, t, _ = scores.shape
-    padded = F.pad(scores, (1, 0)).view(b, a, 2 * t, t)
-    return padded[:, :, 1:].reshape(b, a, t, 2 * t - 1)[..., :t]
+    rows, columns = scores.shape[-2:]
+    shifted = F.pad(scores, (1, 0)).flatten(-2)[..., rows:].unflatten(-1, (rows, columns))
+    return shifted[..., : columns - rows + 1]
 
 
 class RelativeAttention(nn.Module):
@@ -47,13 +54,17 @@ class RelativeAttention(nn.Module):
         self.pos_bias_u = nn.Parameter(torch.zeros(heads, width // heads))
         self.pos_bias_v = nn.Parameter(torch.zeros(heads, width // heads))
 
-    def forward(self, x: Tensor, positions: Tensor, mask: Tensor | None) -> Tensor:
-        """x: [B, T, C]; positions: [2T-1, C]; mask: [T, T] bool, True = may attend, or None. -> [B, T, C]."""
+    def forward(self, x: Tensor, positions: Tensor, mask: Tensor | None, memory: Memory | None = None) -> Tensor:
+        """x: [B, T, C]; positions: [S + T - 1, C] for S keys; mask: [T, S] bool, True = may attend, or None; memory: of
+        what came before x. -> [B, T, C]."""
         q, k, v = (self._split(layer(x)) for layer in (self.linear_q, self.linear_k, self.linear_v))
-        p = self._split(self.linear_pos(positions)[None])  # [1, A, 2T-1, D]
+        if memory is not None:
+            k, v = memory.extended(self, k, v)
+        p = self._split(self.linear_pos(positions)[None])  # [1, A, S + T - 1, D]
         bias = shift_to_keys((q + self.pos_bias_v[:, None]) @ p.transpose(-1, -2)) / math.sqrt(q.shape[-1])
         if mask is not None:
             bias = bias.masked_fill(~mask, float("-inf"))
+        bias = empty_bias(bias, *bias.shape).copy_(bias)
         y = F.scaled_dot_product_attention(q + self.pos_bias_u[:, None], k, v, attn_mask=bias)
         return self.linear_out(y.transpose(1, 2).flatten(2))
 
@@ -79,8 +90,8 @@ class Block(nn.Module):
         self.norm_ff = nn.LayerNorm(width, eps=1e-12)
         self.norm_mha = nn.LayerNorm(width, eps=1e-12)
 
-    def forward(self, x: Tensor, positions: Tensor, mask: Tensor | None) -> Tensor:
-        x = x + self.self_attn(self.norm_mha(x), positions, mask)
+    def forward(self, x: Tensor, positions: Tensor, mask: Tensor | None, memory: Memory | None = None) -> Tensor:
+        x = x + self.self_attn(self.norm_mha(x), positions, mask, memory)
         return x + self.feed_forward(self.norm_ff(x))
 
 
@@ -103,8 +114,8 @@ class Upsample(nn.Module):
         super().__init__()
         self.conv = PaddedConv1d(width, width, 5, left=4)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.conv(x.transpose(1, 2).repeat_interleave(2, dim=-1)).transpose(1, 2)
+    def forward(self, x: Tensor, memory: Memory | None = None) -> Tensor:
+        return self.conv(x.transpose(1, 2).repeat_interleave(2, dim=-1), memory).transpose(1, 2)
 
 
 class ConformerEncoder(nn.Module):
@@ -120,22 +131,32 @@ class ConformerEncoder(nn.Module):
         self.up_encoders = nn.ModuleList(Block(width, config.heads, config.ffn) for _ in range(config.up_blocks))
         self.after_norm = nn.LayerNorm(width)
 
-    def forward(self, x: Tensor, future: Tensor | None = None, blocks: bool = False) -> Tensor:
-        """Embedded tokens -> features at the mel rate. [B, T, C] -> [B, 2T, C].
+    def forward(
+        self,
+        x: Tensor,
+        future: Tensor | None = None,
+        blocks: bool = False,
+        memory: Memory | None = None,
+        known: int = 0,
+    ) -> Tensor:
+        """Embedded tokens -> features at the mel rate. [B, T, C] -> [B, 2 (T - known), C].
 
-        future: [B, lookahead, C] or None at the end. blocks: attention in blocks, as while streaming.
+        future: [B, lookahead, C] or None at the end. blocks: attention in blocks, as while streaming. memory: of the
+        tokens before x, of which the first ``known`` of x are the last (the look-ahead layer sees so many back).
         """
         x = self.embed(x)
-        x = self.pre_lookahead_layer(x, None if future is None else self.embed(future))
-        x = self._run(self.encoders, x, self.block_tokens if blocks else None)
-        x = self.up_embed(self.up_layer(x))
-        x = self._run(self.up_encoders, x, 2 * self.block_tokens if blocks else None)
+        x = self.pre_lookahead_layer(x, None if future is None else self.embed(future))[:, known:]
+        x = self._run(self.encoders, x, self.block_tokens if blocks else None, memory, 1)
+        x = self.up_embed(self.up_layer(x, memory and memory.at(2)))
+        x = self._run(self.up_encoders, x, 2 * self.block_tokens if blocks else None, memory, 2)
         return self.after_norm(x)
 
-    def _run(self, layers: nn.ModuleList, x: Tensor, block: int | None) -> Tensor:
-        length = x.shape[1]
-        positions = relative_positions(length, x.shape[2], x.device, x.dtype)
-        mask = None if block is None else block_mask(length, block, x.device)
+    def _run(self, layers: nn.ModuleList, x: Tensor, block: int | None, memory: Memory | None, rate: int) -> Tensor:
+        """rate: positions of x a token."""
+        memory = memory and memory.at(rate)
+        past, length = 0 if memory is None else memory.past, x.shape[1]
+        positions = relative_positions(length, x.shape[2], x.device, x.dtype, past)
+        mask = attention_mask(length, block, x.device, past)
         for layer in layers:
-            x = layer(x, positions, mask)
+            x = layer(x, positions, mask, memory)
         return x

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from .configs import DiTFlowConfig
 from .layers import PaddedConv1d, time_features
+from .memory import Memory
 
 
 class TimeEmbedding(nn.Module):
@@ -32,8 +33,11 @@ class PositionConv(nn.Module):
         self.conv1 = nn.Sequential(PaddedConv1d(width, width, kernel, left=kernel - 1, groups=groups), nn.Mish())
         self.conv2 = nn.Sequential(PaddedConv1d(width, width, kernel, left=kernel - 1, groups=groups), nn.Mish())
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.conv2(self.conv1(x.transpose(1, 2))).transpose(1, 2)
+    def forward(self, x: Tensor, memory: Memory | None = None) -> Tensor:
+        x = x.transpose(1, 2)
+        for conv, activation in (self.conv1, self.conv2):
+            x = activation(conv(x, memory))
+        return x.transpose(1, 2)
 
 
 class InputEmbedding(nn.Module):
@@ -44,10 +48,12 @@ class InputEmbedding(nn.Module):
         self.proj = nn.Linear(4 * config.mels, config.width)
         self.conv_pos_embed = PositionConv(config.width, config.position_kernel, config.position_groups)
 
-    def forward(self, x: Tensor, condition: Tensor, mu: Tensor, speaker: Tensor) -> Tensor:
+    def forward(
+        self, x: Tensor, condition: Tensor, mu: Tensor, speaker: Tensor, memory: Memory | None = None
+    ) -> Tensor:
         stacked = torch.cat((x, condition, mu, speaker[:, :, None].expand_as(x)), dim=1)
         x = self.proj(stacked.transpose(1, 2))
-        return x + self.conv_pos_embed(x)
+        return x + self.conv_pos_embed(x, memory)
 
 
 class Rotary(nn.Module):
@@ -61,10 +67,11 @@ class Rotary(nn.Module):
     def _rates(self, device: torch.device | str) -> Tensor:
         return 10_000 ** (-torch.arange(0, self.channels, 2, device=device).float() / self.channels)
 
-    def forward(self, length: int) -> tuple[Tensor, Tensor]:
-        """Cosines and sines in float32, each channel pair's angle twice. 2 x [length, channels]."""
+    def forward(self, length: int, past: int | Tensor = 0) -> tuple[Tensor, Tensor]:
+        """Cosines and sines in float32, each channel pair's angle twice, behind the first ``past`` positions. 2 x
+        [length, channels]."""
         device = self.inv_freq.device
-        positions = torch.arange(length, device=device, dtype=torch.float32)
+        positions = (torch.arange(length, device=device) + past).float()
         angles = (positions[:, None] * self._rates(device)).repeat_interleave(2, dim=-1)
         return angles.cos(), angles.sin()
 
@@ -87,9 +94,13 @@ class Attention(nn.Module):
         self.to_v = nn.Linear(width, width)
         self.to_out = nn.ModuleList([nn.Linear(width, width)])
 
-    def forward(self, x: Tensor, angles: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+    def forward(
+        self, x: Tensor, angles: tuple[Tensor, Tensor], mask: Tensor | None, memory: Memory | None = None
+    ) -> Tensor:
         q, k, v = rotate(self.to_q(x), *angles), rotate(self.to_k(x), *angles), self.to_v(x)
         q, k, v = (y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in (q, k, v))
+        if memory is not None:
+            k, v = memory.extended(self, k, v)
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.to_out[0](y.transpose(1, 2).flatten(2))
 
@@ -132,9 +143,11 @@ class DiTBlock(nn.Module):
         self.attn = Attention(config.width, config.heads)
         self.ff = FeedForward(config.width, config.ffn_ratio)
 
-    def forward(self, x: Tensor, time: Tensor, angles: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+    def forward(
+        self, x: Tensor, time: Tensor, angles: tuple[Tensor, Tensor], mask: Tensor | None, memory: Memory | None = None
+    ) -> Tensor:
         shift, scale, gate, ff_shift, ff_scale, ff_gate = self.attn_norm(time)
-        x = x + gate * self.attn(modulate(x, shift, scale), angles, mask)
+        x = x + gate * self.attn(modulate(x, shift, scale), angles, mask, memory)
         return x + ff_gate * self.ff(modulate(x, ff_shift, ff_scale))
 
 
@@ -151,13 +164,21 @@ class DiT(nn.Module):
         self.proj_out = nn.Linear(config.width, config.mels)
 
     def forward(
-        self, x: Tensor, mu: Tensor, t: Tensor, speaker: Tensor, condition: Tensor, mask: Tensor | None = None
+        self,
+        x: Tensor,
+        mu: Tensor,
+        t: Tensor,
+        speaker: Tensor,
+        condition: Tensor,
+        mask: Tensor | None = None,
+        memory: Memory | None = None,
     ) -> Tensor:
-        """x, mu, condition: [B, mels, M]; t: [B]; speaker: [B, mels]; mask: [M, M] bool or None. -> [B, mels, M]."""
+        """x, mu, condition: [B, mels, M]; t: [B]; speaker: [B, mels]; mask: [M, past + M] bool or None; memory: of the
+        ``past`` frames before x. -> [B, mels, M]."""
         time = self.time_embed(t)
-        x = self.input_embed(x, condition, mu, speaker)
-        angles = self.rotary_embed(x.shape[1])
+        x = self.input_embed(x, condition, mu, speaker, memory)
+        angles = self.rotary_embed(x.shape[1], 0 if memory is None else memory.past)
         for block in self.transformer_blocks:
-            x = block(x, time, angles, mask)
+            x = block(x, time, angles, mask, memory)
         scale, shift = self.norm_out(time)  # in this order here, the other way round in the blocks
         return self.proj_out(modulate(x, shift, scale)).transpose(1, 2)

@@ -2,7 +2,7 @@
 
 An encoder (conformer or look-ahead convolution) turns tokens into a rough mel ``mu``; an estimator (U-Net or diffusion
 Transformer) gives the velocity that carries noise to the mel in ten Euler steps (Lipman et al. 2022, with
-classifier-free guidance). Knows nothing of streams: ``blocks`` only chooses the attention mask. Computes in
+classifier-free guidance). Of streams it knows the attention mask and what it is given to remember. Computes in
 float32, the released code's default: half precision overflows in version 3's residual stream.
 """
 
@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from .configs import MEL_PER_TOKEN, ConformerFlowConfig, DiTFlowConfig, FlowConfig
 from .conformer import ConformerEncoder
 from .dit import DiT
-from .layers import Lookahead, block_mask
+from .layers import Lookahead, attention_mask
+from .memory import FlowMemory, Memory
 from .unet import UNet
 
 NOISE_FRAMES = 15_000  # length of the released noise table, 300 s
@@ -42,9 +43,17 @@ class Flow(nn.Module):
         self.spk_embed_affine_layer = nn.Linear(config.speaker, config.mels)
         self.decoder = _Decoder(estimator)
 
-    def encode(self, tokens: Tensor, future: Tensor | None = None, blocks: bool = False) -> Tensor:
-        """tokens: [1, F]; future: the next ``lookahead`` tokens [1, lookahead], None at the end -> mu [1, mels, 2F]."""
+    def encode(
+        self, tokens: Tensor, future: Tensor | None = None, blocks: bool = False, memory: Memory | None = None
+    ) -> Tensor:
+        """tokens: [1, F]; future: the next ``lookahead`` tokens [1, lookahead], None at the end -> mu [1, mels, 2F],
+        with a memory of those alone that it does not hold."""
         raise NotImplementedError
+
+    @staticmethod
+    def _known(memory: Memory | None) -> int:
+        """How many remembered tokens the look-ahead layer needs before the new ones."""
+        return 0 if memory is None else min(Lookahead.REACH, memory.store.tokens)
 
     @torch.inference_mode()
     def forward(
@@ -55,27 +64,47 @@ class Flow(nn.Module):
         noise: Tensor,
         future: Tensor | None = None,
         blocks: bool = False,
+        memory: FlowMemory | None = None,
+        keep: int = 0,
     ) -> Tensor:
-        """The mel of all tokens, those of the prompt included.
+        """The mel of all tokens, those of the prompt included; with a memory of those alone that it does not hold.
 
         tokens: [1, F]; speaker: [1, speaker]; prompt_mel: [1, mels, <= 2F], what the mel begins with; noise:
         [1, mels, 2F]; future: see ``encode``; blocks: attention in blocks of ``block_tokens`` that see themselves and
-        what lies before them, False for attention to everything. -> [1, mels, 2F].
+        what lies before them, False for attention to everything; keep: the memory will hold so many tokens more, whole
+        blocks. -> [1, mels, 2F].
         """
-        mu = self.encode(tokens, future, blocks)
+        seen = None if memory is None else Memory(memory, keep)
+        past = 0 if memory is None else MEL_PER_TOKEN * memory.tokens
+        mu = self.encode(tokens, future, blocks, seen)
         voice = self.spk_embed_affine_layer(F.normalize(speaker, dim=1))
-        condition = torch.zeros_like(mu)
-        condition[:, :, : prompt_mel.shape[-1]] = prompt_mel
-        mask = block_mask(mu.shape[-1], MEL_PER_TOKEN * self.config.block_tokens, mu.device) if blocks else None
+        condition, given = torch.zeros_like(mu), prompt_mel[:, :, past : past + mu.shape[-1]]
+        condition[:, :, : given.shape[-1]] = given
+        block = MEL_PER_TOKEN * self.config.block_tokens if blocks else None
+        mask = attention_mask(mu.shape[-1], block, mu.device, past)
         with_and_without = [torch.cat((y, torch.zeros_like(y))) for y in (mu, voice, condition)]
-        return solve(lambda x, t: self._guided(x, t, *with_and_without, mask), noise, self.config.steps)
+
+        def velocity(x: Tensor, t: Tensor, step: int) -> Tensor:
+            return self._guided(x, t, *with_and_without, mask, seen and seen.at(MEL_PER_TOKEN, step))
+
+        mel = solve(velocity, noise[:, :, past:], self.config.steps)
+        if memory is not None:
+            memory.tokens += keep
+        return mel
 
     def _guided(
-        self, x: Tensor, t: Tensor, mu: Tensor, voice: Tensor, condition: Tensor, mask: Tensor | None
+        self,
+        x: Tensor,
+        t: Tensor,
+        mu: Tensor,
+        voice: Tensor,
+        condition: Tensor,
+        mask: Tensor | None,
+        memory: Memory | None,
     ) -> Tensor:
         """Velocity with guidance. mu, voice, condition: [2, ...], of which the second row is zero: with and without
         everything that says what to speak, in one batch of two."""
-        both = self.decoder.estimator(x.expand(2, -1, -1), mu, t.expand(2), voice, condition, mask)
+        both = self.decoder.estimator(x.expand(2, -1, -1), mu, t.expand(2), voice, condition, mask, memory)
         told, untold = both.chunk(2)
         return (1 + self.config.guidance) * told - self.config.guidance * untold
 
@@ -88,9 +117,13 @@ class ConformerFlow(Flow):
         self.encoder = ConformerEncoder(config)
         self.encoder_proj = nn.Linear(config.token_width, config.mels)
 
-    def encode(self, tokens: Tensor, future: Tensor | None = None, blocks: bool = False) -> Tensor:
+    def encode(
+        self, tokens: Tensor, future: Tensor | None = None, blocks: bool = False, memory: Memory | None = None
+    ) -> Tensor:
+        known, first = self._known(memory), 0 if memory is None else memory.store.tokens
         ahead = None if future is None else self.input_embedding(future)
-        return self.encoder_proj(self.encoder(self.input_embedding(tokens), ahead, blocks)).transpose(1, 2)
+        x = self.input_embedding(tokens[:, first - known :])
+        return self.encoder_proj(self.encoder(x, ahead, blocks, memory, known)).transpose(1, 2)
 
 
 class DiTFlow(Flow):
@@ -100,9 +133,12 @@ class DiTFlow(Flow):
         super().__init__(config, DiT(config))
         self.pre_lookahead_layer = Lookahead(config.token_width, config.lookahead_channels, config.lookahead)
 
-    def encode(self, tokens: Tensor, future: Tensor | None = None, blocks: bool = False) -> Tensor:
+    def encode(
+        self, tokens: Tensor, future: Tensor | None = None, blocks: bool = False, memory: Memory | None = None
+    ) -> Tensor:
+        known, first = self._known(memory), 0 if memory is None else memory.store.tokens
         ahead = None if future is None else self.input_embedding(future)
-        mu = self.pre_lookahead_layer(self.input_embedding(tokens), ahead)
+        mu = self.pre_lookahead_layer(self.input_embedding(tokens[:, first - known :]), ahead)[:, known:]
         return mu.repeat_interleave(MEL_PER_TOKEN, dim=1).transpose(1, 2)
 
 
@@ -110,12 +146,13 @@ def build_flow(config: FlowConfig) -> Flow:
     return ConformerFlow(config) if isinstance(config, ConformerFlowConfig) else DiTFlow(config)
 
 
-def solve(velocity: Callable[[Tensor, Tensor], Tensor], noise: Tensor, steps: int) -> Tensor:
-    """Euler steps from noise to data on the cosine schedule t = 1 - cos(pi s / 2), s even in 0..1."""
+def solve(velocity: Callable[[Tensor, Tensor, int], Tensor], noise: Tensor, steps: int) -> Tensor:
+    """Euler steps from noise to data on the cosine schedule t = 1 - cos(pi s / 2), s even in 0..1. velocity: of x at
+    time t [1], in which step."""
     times = 1 - torch.cos(torch.linspace(0, 1, steps + 1, device=noise.device) * (0.5 * math.pi))
     x = noise
-    for start, end in zip(times[:-1], times[1:]):
-        x = x + (end - start) * velocity(x, start[None])
+    for step, (start, end) in enumerate(zip(times[:-1], times[1:])):
+        x = x + (end - start) * velocity(x, start[None], step)
     return x
 
 

@@ -8,16 +8,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .memory import Memory
+
 
 class PaddedConv1d(nn.Conv1d):
-    """A convolution whose zero padding is chosen per side: ``left`` and ``right`` frames. [B, C, T] -> [B, C', T']."""
+    """A convolution whose zero padding is chosen per side: ``left`` and ``right`` frames. [B, C, T] -> [B, C', T'].
+    With a memory, the frames before x are those of the last pass."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, *, left: int = 0, right: int = 0, **kw: int) -> None:
         super().__init__(inputs, outputs, kernel, **kw)
         self.sides = (left, right)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(F.pad(x, self.sides))
+    def forward(self, x: Tensor, memory: Memory | None = None) -> Tensor:
+        if memory is None:
+            return super().forward(F.pad(x, self.sides))
+        return super().forward(memory.joined(self, x, self.sides[0]))
 
 
 class RepeatConv1d(PaddedConv1d):
@@ -39,21 +44,30 @@ def time_features(t: Tensor, width: int, scale: float = 1000.0) -> Tensor:
     return torch.cat((angles.sin(), angles.cos()), dim=-1)
 
 
-def block_mask(length: int, block: int, device: torch.device | str = "cpu") -> Tensor:
+def block_mask(length: int, block: int, device: torch.device | str = "cpu", past: int = 0) -> Tensor:
     """True where a position may attend: its own block of ``block`` positions, counted from the first, and everything
-    before it. [length, length] bool."""
-    blocks = torch.arange(length, device=device) // block
-    return blocks[:, None] >= blocks[None, :]
+    before it. [length, past + length] bool, of the positions behind the first ``past``."""
+    blocks = torch.arange(past + length, device=device) // block
+    return blocks[past:, None] >= blocks[None, :]
+
+
+def attention_mask(length: int, block: int | None, device: torch.device | str = "cpu", past: int = 0) -> Tensor | None:
+    """``block_mask``, or None where it hides nothing: without blocks, and inside one block."""
+    if block is None or length <= block - past % block:
+        return None
+    return block_mask(length, block, device, past)
 
 
 class Lookahead(nn.Module):
     """Mixes a few tokens of the future into each token, with a residual. Keys ``conv1`` and ``conv2``."""
 
+    REACH = 2  # tokens of the past that it sees
+
     def __init__(self, width: int, channels: int, lookahead: int) -> None:
         super().__init__()
         self.lookahead = lookahead
         self.conv1 = nn.Conv1d(width, channels, lookahead + 1)
-        self.conv2 = PaddedConv1d(channels, width, 3, left=2)
+        self.conv2 = PaddedConv1d(channels, width, 1 + self.REACH, left=self.REACH)
 
     def forward(self, x: Tensor, future: Tensor | None = None) -> Tensor:
         """x: [B, T, C]; future: [B, lookahead, C] that follows x, or None at the end of speech (zeros)."""

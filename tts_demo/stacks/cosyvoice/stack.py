@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import threading
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ from ...config import UserError
 from ...engine import Prompt
 from ...lm import Decoder, Prefix
 from ...methods import Method, find
+from ...runtime import available_bytes
 from ..transcript import misfit
 from . import download, frontend, weights
 from .configs import END_OF_PROMPT, RELEASED_SAMPLING, SAMPLE_RATE, TOKEN_RATE, CosyConfig
 from .flow import build_flow, flow_noise
 from .hift import Hift
 from .lm import CosyLanguageModel
+from .memory import Budget
 from .prompt import VoiceEncoder
 from .tokenizer import TextTokenizer
 from .vocoder import CosyVocoder
@@ -150,7 +153,14 @@ class CosyVoiceStack:
     def vocoder(self, prompt: Prompt, codebooks: int = 1, live: bool = True) -> CosyVocoder:
         if codebooks != 1:
             raise UserError(f"This model speaks one codebook; a method with {codebooks} needs the stack nano.")
-        return CosyVocoder(self.config, self._flow, self._hift, self._noise, prompt.extra["voice"], live)
+        voice, budget = prompt.extra["voice"], self._budget if live else None
+        return CosyVocoder(self.config, self._flow, self._hift, self._noise, voice, live, budget)
+
+    @cached_property
+    def _budget(self) -> Budget:
+        """Of what all live runs remember: a half of a GPU's free memory, a quarter of a computer's."""
+        share = 2 if self.device.type == "cuda" else 4
+        return Budget(available_bytes(self.device) // share)
 
     def method(self, name: str) -> Method:
         """The method, with its trained modules loaded the first time it is asked for."""

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from .configs import ConformerFlowConfig
 from .layers import PaddedConv1d, time_features
+from .memory import Memory
 
 
 class _SwapAxes(nn.Module):
@@ -28,8 +29,12 @@ class CausalBlock(nn.Module):
             PaddedConv1d(inputs, outputs, 3, left=2), _SwapAxes(), nn.LayerNorm(outputs), _SwapAxes(), nn.Mish()
         )
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.block(x)
+    def forward(self, x: Tensor, memory: Memory | None = None) -> Tensor:
+        conv, *rest = self.block
+        x = conv(x, memory)
+        for layer in rest:
+            x = layer(x)
+        return x
 
 
 class ResidualBlock(nn.Module):
@@ -42,8 +47,8 @@ class ResidualBlock(nn.Module):
         self.block2 = CausalBlock(outputs, outputs)
         self.res_conv = nn.Conv1d(inputs, outputs, 1)
 
-    def forward(self, x: Tensor, time: Tensor) -> Tensor:
-        return self.block2(self.block1(x) + self.mlp(time)[:, :, None]) + self.res_conv(x)
+    def forward(self, x: Tensor, time: Tensor, memory: Memory | None = None) -> Tensor:
+        return self.block2(self.block1(x, memory) + self.mlp(time)[:, :, None], memory) + self.res_conv(x)
 
 
 class Attention(nn.Module):
@@ -55,10 +60,12 @@ class Attention(nn.Module):
         self.to_v = nn.Linear(width, heads * head_dim, bias=False)
         self.to_out = nn.ModuleList([nn.Linear(heads * head_dim, width)])
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None, memory: Memory | None = None) -> Tensor:
         q, k, v = (
             layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer in (self.to_q, self.to_k, self.to_v)
         )
+        if memory is not None:
+            k, v = memory.extended(self, k, v)
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.to_out[0](y.transpose(1, 2).flatten(2))
 
@@ -91,8 +98,8 @@ class TransformerBlock(nn.Module):
         self.norm3 = nn.LayerNorm(config.channels)
         self.ff = FeedForward(config.channels)
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        x = x + self.attn1(self.norm1(x), mask)
+    def forward(self, x: Tensor, mask: Tensor | None, memory: Memory | None = None) -> Tensor:
+        x = x + self.attn1(self.norm1(x), mask, memory)
         return x + self.ff(self.norm3(x))
 
 
@@ -129,22 +136,30 @@ class UNet(nn.Module):
         self.final_proj = nn.Conv1d(width, config.mels, 1)
 
     def forward(
-        self, x: Tensor, mu: Tensor, t: Tensor, speaker: Tensor, condition: Tensor, mask: Tensor | None = None
+        self,
+        x: Tensor,
+        mu: Tensor,
+        t: Tensor,
+        speaker: Tensor,
+        condition: Tensor,
+        mask: Tensor | None = None,
+        memory: Memory | None = None,
     ) -> Tensor:
-        """x, mu, condition: [B, mels, M]; t: [B]; speaker: [B, mels]; mask: [M, M] bool or None. -> [B, mels, M]."""
+        """x, mu, condition: [B, mels, M]; t: [B]; speaker: [B, mels]; mask: [M, past + M] bool or None; memory: of the
+        ``past`` frames before x. -> [B, mels, M]."""
         time = self.time_mlp(time_features(t, self.inputs).to(x.dtype))
         x = torch.cat((x, mu, speaker[:, :, None].expand(-1, -1, x.shape[-1]), condition), dim=1)
         (down,), (up,) = self.down_blocks, self.up_blocks
-        skip = self._level(down, x, time, mask)
-        x = down[2](skip)
+        skip = self._level(down, x, time, mask, memory)
+        x = down[2](skip, memory)
         for block in self.mid_blocks:
-            x = self._level(block, x, time, mask)
-        x = up[2](self._level(up, torch.cat((x, skip), dim=1), time, mask))
-        return self.final_proj(self.final_block(x))
+            x = self._level(block, x, time, mask, memory)
+        x = up[2](self._level(up, torch.cat((x, skip), dim=1), time, mask, memory), memory)
+        return self.final_proj(self.final_block(x, memory))
 
     @staticmethod
-    def _level(parts: nn.ModuleList, x: Tensor, time: Tensor, mask: Tensor | None) -> Tensor:
-        x = parts[0](x, time).transpose(1, 2)
+    def _level(parts: nn.ModuleList, x: Tensor, time: Tensor, mask: Tensor | None, memory: Memory | None) -> Tensor:
+        x = parts[0](x, time, memory).transpose(1, 2)
         for block in parts[1]:
-            x = block(x, mask)
+            x = block(x, mask, memory)
         return x.transpose(1, 2)

@@ -11,14 +11,18 @@ Either way each segment of a text is spoken apart from the others: flow and voco
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from .configs import MEL_PER_TOKEN, CosyConfig
-from .flow import NOISE_FRAMES, Flow
+from .flow import Flow
 from .hift import Hift
 from .hift_stream import HiftStream
+from .live import LiveFlow, noise_for
+from .memory import Budget
 from .prompt import Voice
 
 FIRST_SOUND = 11  # tokens' worth of sound in the first chunk at least, 0.44 s, beyond what the vocoder holds back
@@ -30,23 +34,32 @@ class CosyVocoder:
     """One run. ``push`` tokens as they come, ``end_segment`` where a segment of the text ends, then ``finish``."""
 
     def __init__(
-        self, config: CosyConfig, flow: Flow, hift: Hift, noise: Tensor, voice: Voice, live: bool = True
+        self,
+        config: CosyConfig,
+        flow: Flow,
+        hift: Hift,
+        noise: Tensor,
+        voice: Voice,
+        live: bool = True,
+        budget: Budget | None = None,
     ) -> None:
-        """noise: the flow's table [1, mels, 15000] on the flow's device. live: give sound out once it is final."""
-        self._config, self._flow, self._hift, self._noise, self._live = config, flow, hift, noise, live
-        device = noise.device
-        self._prompt = voice.tokens.to(device)  # [P]
-        self._speaker, self._mel = voice.speaker.to(device), voice.mel.to(device)
+        """noise: the flow's table [1, mels, 15000] on the flow's device. live: give sound out once it is final; budget:
+        of what may be remembered for it, None: no limit."""
+        self._config, self._flow, self._hift, self._noise = config, flow, hift, noise
+        self._voice = voice
         self._block, self._lookahead = flow.config.block_tokens, flow.config.lookahead
+        self._live = LiveFlow(flow, noise, voice, budget or Budget(sys.maxsize)) if live else None
         self._start()
 
     def _start(self) -> None:
         """A new segment begins."""
-        self._tokens = self._prompt[:0]  # of this segment
+        self._tokens = torch.zeros(0, dtype=torch.long, device=self._noise.device)  # of this segment
         self._silence = SilenceFilter(self._config.silent_tokens)
         self._stream = HiftStream(self._hift)
         self._done = 0  # tokens whose mel was made
         self._hop = 1  # blocks of the chunk after the first
+        if self._live:
+            self._live.begin()
 
     def push(self, frames: Tensor) -> np.ndarray:
         """frames: [n, K], of which the first codebook counts -> float32 [N], N >= 0."""
@@ -54,7 +67,8 @@ class CosyVocoder:
         self._tokens = torch.cat((self._tokens, torch.tensor(kept, dtype=torch.long, device=self._tokens.device)))
         waves = []
         while self._live and len(self._tokens) >= (end := self._chunk_end()) + self._lookahead:
-            self._hop = min(2 * self._hop, LONGEST_HOP) if self._done else 1
+            longest = max(LONGEST_HOP, self._live.again // self._block)  # what is computed again bears longer chunks
+            self._hop = min(2 * self._hop, longest) if self._done else 1
             waves.append(self._stream.push(self._mel_until(end)))
         return _samples(waves)
 
@@ -73,19 +87,21 @@ class CosyVocoder:
         if self._done:
             return self._done + self._hop * self._block
         soonest = FIRST_SOUND + -(-self._stream.held_back // MEL_PER_TOKEN)
-        return soonest + -(len(self._prompt) + soonest) % self._block
+        return soonest + -(len(self._voice.tokens) + soonest) % self._block
 
     def _mel_until(self, end: int) -> Tensor:
-        """Mel of the tokens _done..end; the flow sees the prompt and all of the segment. -> [1, mels, n], n >= 0."""
-        future = self._tokens[None, end : end + self._lookahead] if end < len(self._tokens) else None
-        tokens = torch.cat((self._prompt, self._tokens[:end]))[None]
-        places = torch.arange(MEL_PER_TOKEN * tokens.shape[1], device=tokens.device)
-        noise = self._noise[:, :, places % NOISE_FRAMES]  # beyond 300 s, where the released code gives up, it repeats
-        start, self._done = len(self._prompt) + self._done, end
-        if start == tokens.shape[1]:
-            return self._mel[:, :, :0]
-        mel = self._flow(tokens, self._speaker, self._mel, noise, future, blocks=self._live)
-        return mel[:, :, MEL_PER_TOKEN * start :]
+        """Mel of the tokens _done..end -> [1, mels, n], n >= 0."""
+        if self._done == end:
+            return self._noise[:, :, :0]
+        self._done = end
+        if self._live:
+            future = self._tokens[end : end + self._lookahead] if end < len(self._tokens) else None
+            return self._live.extend(self._tokens[:end], future)
+        voice, device = self._voice, self._noise.device
+        tokens = torch.cat((voice.tokens.to(device), self._tokens))
+        noise = noise_for(self._noise, len(tokens))
+        mel = self._flow(tokens[None], voice.speaker.to(device), voice.mel.to(device), noise)
+        return mel[:, :, MEL_PER_TOKEN * len(voice.tokens) :]
 
 
 class SilenceFilter:

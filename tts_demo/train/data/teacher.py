@@ -100,7 +100,11 @@ def _download(repository: str) -> Path:
     try:
         return Path(snapshot_download(repository, allow_patterns=["tokenizer.json", "onnx/model.onnx", "voices/*.bin"]))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        raise UserError(f"{repository!r} is neither a folder nor a repository that the Hub hands out.") from error
+        raise UserError(
+            f"{repository!r} is neither a folder nor a repository that the Hub hands out: without a network fetch "
+            f"huggingface.co/{MODEL} elsewhere (tokenizer.json, onnx/model.onnx, voices/*.bin) and give its folder "
+            "with --model."
+        ) from error
 
 
 def mixtures(names: Sequence[str], count: int, seed: int = 0) -> list[dict[str, float]]:
