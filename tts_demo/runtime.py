@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 
@@ -113,6 +115,19 @@ def available_bytes(device: torch.device) -> int:
     return found[0] if found else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
+_LAUNCHES: ContextVar[Callable[[], AbstractContextManager[object]]] = ContextVar("around a launch", default=nullcontext)
+
+
+@contextmanager
+def launches_inside(around: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
+    """Every launch of a graph happens inside ``around()``, for whoever counts them."""
+    token = _LAUNCHES.set(around)
+    try:
+        yield
+    finally:
+        _LAUNCHES.reset(token)
+
+
 class CUDAGraphed:
     """A function of tensors with fixed shapes, captured once into a CUDA graph and replayed (after moshi's).
 
@@ -140,9 +155,10 @@ class CUDAGraphed:
                     f"{t.dtype}: a graph is made for one shape"
                 )
             static.copy_(t)
-        if not self.enabled:
-            return self.function(*self._inputs)
-        self._graph.replay()
+        with _LAUNCHES.get()():
+            if not self.enabled:
+                return self.function(*self._inputs)
+            self._graph.replay()
         return self._output
 
     def _capture(self) -> None:

@@ -13,13 +13,14 @@ from conftest import TINY
 from tts_demo import engine
 from tts_demo.cli.main import main
 from tts_demo.config import Sampling
-from tts_demo.measure import parts, speed, summary, turns
+from tts_demo.measure import launches, parts, speed, summary, turns
 from tts_demo.measure.peer import Peer
 from tts_demo.measure.records import Records
 from tts_demo.measure.rows import Row, chosen
 from tts_demo.methods import METHODS
 from tts_demo.methods.tldr.local import PatchEncoder
 from tts_demo.metrics import Meter
+from tts_demo.runtime import CUDAGraphed, launches_inside
 from tts_demo.stacks import random as bench_stack
 from tts_demo.stacks.random import SHAPES, ShapeStack
 
@@ -140,6 +141,29 @@ def test_operators_of_a_step_are_counted(measured):
     assert names & {"linear", "addmm", "mm", "fbgemm_linear"}
     longer = parts.operators(*bench.begin(Row.of(METHODS["ssd"])))
     assert longer.total() > found.total(), "three drafts and a verdict"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_a_step_asks_of_a_host_is_counted(measured, name):
+    """On the path of a GPU: the backbone is one launch at least, tokens come back once at least."""
+    bench, _ = measured
+    stack = bench.stack
+    method, prefix = stack.method(name), stack.prefix(stack.prompt, "")
+    found = launches.launches(method, prefix, METHODS[name].Options(), 400).a_step
+    assert found["graph launches"] >= 1 and found["host synchronisations"] > 0 and found["eager operators"] > 0
+    assert method.decoder.pool is None, "the stack's own is untouched"
+
+
+def test_waits_and_launches_are_told_apart():
+    found = launches.Launches()
+    double = CUDAGraphed(lambda x: 2 * x, enabled=False)
+    x = torch.ones(3)
+    with launches_inside(found.launch), launches._Waits(found), launches._Operators(found):
+        y = double(x)  # a launch, and its input copied
+        int(y[0]), y.tolist(), x[x > 0]  # three waits, one comparison
+        y.view(-1)[None]  # nothing
+    assert found.graphs == 1 and found.waits.total() == 3
+    assert found.operators["copy_"] == 1 and found.operators["gt"] == 1 and "mul" not in found.operators
 
 
 def test_peer_generates_with_our_weights(measured):

@@ -22,7 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--seconds", type=float, default=6.0, metavar="S", help="audio to generate per run (%(default)s)"
     )
     parser.add_argument("--runtime", default="eager", choices=("eager", "graph"), help="(%(default)s)")
-    parser.add_argument("--parts", action="store_true", help="also the operators of PyTorch in a step of each row")
+    parser.add_argument("--parts", action="store_true", help="also operators, launches and waits of a step")
     parser.add_argument("--peer", action="store_true", help="also transformers' own generate on the same weights")
     parser.add_argument("--rounds", type=int, default=0, metavar="N", help="default: 4, of secondary rows 2")
     add_measure(parser, "every dial, those for long speech also at a minute, and transformers' generate")
@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> None:
     report = {"conditions": dataclasses.asdict(bench.where) | {"setting": bench.setting}, "rows": _rows(bench)}
     if args.parts:
         report["operators"] = {row.label: _operators(bench, row) for row in wanted}
+        report["launches"] = {row.label: _launches(bench, row) for row in wanted}
     if args.batch > 1:
         report["batch"] = bench.batch(args.batch)
     if args.runtime == "graph":
@@ -94,6 +95,19 @@ def _operators(bench: Any, row: Any) -> dict[str, float]:
     found = {"a step": counts.total() / parts.STEPS} | often
     print(f"{row.label}: {', '.join(f'{name} {count:.1f}' for name, count in found.items())}")
     return found
+
+
+def _launches(bench: Any, row: Any) -> dict[str, Any]:
+    """Of a step as a GPU runs it, printed and returned, with the most frequent operators and waits."""
+    from ..measure.launches import launches
+    from ..measure.speed import TEXT
+
+    stack = bench.stack
+    method, prefix = stack.method(row.method.name), stack.prefix(bench.prompt, TEXT)
+    found = launches(method, prefix, row.options, bench.frames(bench.kv_seconds[-1]))
+    print(f"{row.label}, a step as on a GPU: {', '.join(f'{n:.1f} {name}' for name, n in found.a_step.items())}")
+    often = {"operators": found.operators, "waits": found.waits}
+    return found.a_step | {name: dict(counts.most_common(8)) for name, counts in often.items()}
 
 
 def _graphs(stack: Any, wanted: list[Any]) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 import torch
@@ -19,10 +21,22 @@ from torch import Tensor
 from ..runtime import CUDAGraphed
 from .cache import KVCache
 
+_STATIC: ContextVar[bool] = ContextVar("static path on every device", default=False)
+
 
 def available(device: torch.device) -> bool:
-    """Whether steps can run as graphs on this device. Tests say yes for the CPU, and get the static path."""
-    return device.type == "cuda"
+    """Whether steps can run as graphs on this device."""
+    return device.type == "cuda" or _STATIC.get()
+
+
+@contextmanager
+def static_path() -> Iterator[None]:
+    """What is built and run inside takes the path of a GPU on every device, as plain code where there are no graphs."""
+    token = _STATIC.set(True)
+    try:
+        yield
+    finally:
+        _STATIC.reset(token)
 
 
 def buffer_pool(device: torch.device, graphed: bool) -> BufferPool | None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..config import LMConfig, Sampling
-from .graphs import SharedGraphs
+from .graphs import SharedGraphs, available
 from .prefix import Prefix
 
 
@@ -179,8 +179,8 @@ def _unless_repeated(token: Tensor, logits: Tensor, sampling: Sampling, history:
 
 
 def free_to_ask(device: torch.device) -> bool:
-    """Whether the host may look at a value at no cost: on a GPU it would have to wait for it."""
-    return device.type == "cpu"
+    """Whether the host may look at a value at no cost: where there are graphs it would have to wait for it."""
+    return not available(device)
 
 
 class Sampler:
