@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from reading import words
 
+from tts_demo.text.spelling import sentences
+
 # kind -> what is read, and what only looks like it
 KINDS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     # A hyphen at a line's end
@@ -363,6 +365,146 @@ KINDS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
             "on 2021-03-14": "on march fourteenth twenty twenty one",
         },
     ),
+    # Number signs without a full stop
+    "numero": (
+        {
+            "See No 1.": "see number one",
+            "He lives at No 10 Downing Street.": "he lives at number ten downing street",
+            "It is at N°. 12.": "it is at number twelve",
+            "Symphony Nº 5": "symphony number five",
+            "Bus n° 7 is late.": "bus number seven is late",
+            "We are No 1!": "we are number one",
+        },
+        {
+            "No 3 people agree.": "no three people agree",
+            "There is no 5.": "there is no five",
+            "No. 5": "number five",
+            "a 45° angle": "a forty five degree angle",
+            "No one came.": "no one came",
+            "It is 20°N.": "it is twenty degrees north",
+        },
+    ),
+    # Forms of dates and times
+    "formats": (
+        {
+            "a date (dd/mm/yyyy) please": "a date d d slash m m slash y y y y please",
+            "Use MM/DD/YYYY.": "use m m slash d d slash y y y y",
+            "in the form YYYY-MM-DD": "in the form y y y y dash m m dash d d",
+            "as hh:mm:ss": "as h h colon m m colon s s",
+            "as mm/yy": "as m m slash y y",
+            "type HH:MM": "type h h colon m m",
+        },
+        {
+            "5 mm wide": "five millimeters wide",
+            "AC/DC": "ac dc",
+            "a yy sound": "a yy sound",
+            "10 mm/s": "ten millimeters per second",
+            "12/05/2024": "december fifth twenty twenty four",
+            "and/or": "and or",
+        },
+    ),
+    # Models with endings
+    "suffixed": (
+        {
+            "16 A321neo jets": "sixteen a three twenty one neo jets",
+            "an A350XWB": "an a three fifty xwb",
+            "the A330neo": "the a three thirty neo",
+            "an A321XLR": "an a three twenty one xlr",
+            "an A319ceo": "an a three nineteen ceo",
+            "A220s": "a two twenties",
+        },
+        {
+            "the A380": "the a three eighty",
+            "an A4 page": "an a four page",
+            "H2O": "h two o",
+            "MP3": "mp three",
+            "GPT-4": "gpt four",
+            "an F-16": "an f sixteen",
+        },
+    ),
+    # Numbered roads and rarer streets
+    "roads": (
+        {
+            "Take CT 145 to the coast.": "take ct one forty five to the coast",
+            "Stay on the freeway (I 280).": "stay on the freeway i two eighty",
+            "I 95 is closed.": "i ninety five is closed",
+            "Take US 101 north.": "take us one oh one north",
+            "Turn right onto SR 520.": "turn right onto sr five twenty",
+            "Turn onto Maple Cres.": "turn onto maple crescent",
+            "Turn onto Oak Crt, then left.": "turn onto oak court then left",
+            "via NY 112": "via ny one twelve",
+            "the Pacific Fwy": "the pacific freeway",
+        },
+        {
+            "I, 280 of us, left.": "i two hundred eighty of us left",
+            "The US 500 years ago": "the us five hundred years ago",
+            "I-95 north": "i ninety five north",
+            "LA 70112": "la seven zero one one two",
+            "Route 66": "route sixty six",
+            "He won US 150 medals.": "he won us one hundred fifty medals",
+        },
+    ),
+    # Points of the compass, miles and knots at sea
+    "winds": (
+        {
+            "Wind: W at 24.9 km/h": "wind west at twenty four point nine kilometers per hour",
+            "Winds NW 10 to 15 mph": "winds northwest ten to fifteen miles per hour",
+            "a NNW breeze": "a north northwest breeze",
+            "NE winds at 5 mph": "northeast winds at five miles per hour",
+            "The wind is from the SSE.": "the wind is from the south southeast",
+            "wind from the E at 8 kt": "wind from the east at eight knots",
+            "20 NM of shore": "twenty nautical miles of shore",
+            "12 nmi off": "twelve nautical miles off",
+            "gusts to 30 kts": "gusts to thirty knots",
+        },
+        {
+            "20 nm thick": "twenty nanometers thick",
+            "5 N of force": "five n of force",
+            "The wind is up.": "the wind is up",
+            "wind a clock": "wind a clock",
+            "go NW for a mile": "go nw for a mile",
+            "a 5 W lamp": "a five watt lamp",
+        },
+    ),
+    # Amounts that touch a word, millions in small letters
+    "touching": (
+        {
+            "It is £15.21doesn't it.": "it is fifteen pounds and twenty one pence doesn't it",
+            "for $5.99each": "for five dollars and ninety nine cents each",
+            "pay €3.50now": "pay three euros and fifty cents now",
+            "We sold 2m units.": "we sold two million units",
+            "It has 5m views.": "it has five million views",
+            "over 1.5m people": "over one point five million people",
+            "3m followers": "three million followers",
+        },
+        {
+            "3m further": "three meters further",
+            "a 5m rope": "a five meter rope",
+            "2m long": "two meters long",
+            "$5.3m": "five point three million dollars",
+            "$1.50": "one dollar and fifty cents",
+            "1k, then": "one thousand then",
+        },
+    ),
+    # Units without a number
+    "bare_units": (
+        {
+            "measured in kWh": "measured in kilowatt hours",
+            "in MHz or GHz": "in megahertz or gigahertz",
+            "price per kWh": "price per kilowatt hour",
+            "the kW figure": "the kilowatt figure",
+            "in Mbps": "in megabits per second",
+            "the unit is dB.": "the unit is decibels",
+        },
+        {
+            "5 kWh": "five kilowatt hours",
+            "the GB team": "the gb team",
+            "an MB file": "an mb file",
+            "in km": "in kilometers",
+            "a W on it": "a w on it",
+            "the PC": "the pc",
+        },
+    ),
 }
 CASES = [case for kinds in KINDS.values() for half in kinds for case in half.items()]
 
@@ -370,6 +512,27 @@ CASES = [case for kinds in KINDS.values() for half in kinds for case in half.ite
 @pytest.mark.parametrize(("text", "reading"), CASES)
 def test_read(text: str, reading: str) -> None:
     assert words(text) == reading
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("At 5 a.m. Mr. Smith went to the bank.", 1),
+        ("At 6 p.m. Bob left.", 1),
+        ("Since 10:30 a.m. Ann Lee waits.", 1),
+        ("He left at 6 P.M. Mr. Smith stayed.", 2),
+        ("It opens at 9 a.m. Bob comes early.", 2),
+        ("Read 1 Cor. 13:4 and Gen. 1:1.", 1),
+        ("He met Pvt. Ryan. They left.", 2),
+        ("He was born b. 1920 in Ohio.", 1),
+        ("They called Tex. He came.", 2),
+        ("I asked Rev. He knew.", 2),
+        ("Gen. Lee came. Rev. King spoke.", 2),
+        ("He died.12 His son came.", 2),
+    ],
+)
+def test_sentences_end_where_they_do(text: str, parts: int) -> None:
+    assert len(sentences(text)) == parts
 
 
 def test_every_kind_has_neighbours() -> None:

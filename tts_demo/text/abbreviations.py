@@ -6,7 +6,7 @@ import re
 
 from . import g2p, numbers
 from .rules import apply, compiled, filled, letters, table
-from .units import ONE_OF, per
+from .units import ONE_OF, UNITS, per
 
 _TABLE = table("abbreviations")
 _LONG, _INFORMAL = _TABLE["dotted"], _TABLE["informal"]
@@ -21,6 +21,7 @@ _FIGURE = re.compile(
 _FULL_FORM = re.compile(r"(?:,|\b(?:in|from|of|near|across|throughout|the|our|his|her|\w+ern)(?:\s[A-Z][a-z]+)?)\s$")
 SLASHED = "|".join(re.escape(word) for word in _INFORMAL if "/" in word)
 CHAT = "|".join(sorted((word for word in _INFORMAL if "/" not in word), key=len, reverse=True))
+BARE = "kWh|MWh|GWh|kW|MHz|GHz|kHz|Mbps|Gbps|kbps|dB|hPa|kPa|mmHg|mAh"  # units that nobody takes for a word
 PER = "|".join(unit for unit in ONE_OF if len(unit) > 1)
 
 
@@ -165,6 +166,11 @@ def roman_ordinal(numeral: str) -> str:
 def roman_year(match: re.Match[str]) -> str:
     year = numbers.roman(match.group())
     return numbers.year(str(year)) if year else match.group()
+
+
+def bare_unit(match: re.Match[str]) -> str:
+    """'in kWh' -> 'in kilowatt hours', 'per kWh' -> 'per kilowatt hour'"""
+    return (match["before"] or "") + UNITS[match["unit"]][not match["before"]]
 
 
 def slashed(match: re.Match[str]) -> str:

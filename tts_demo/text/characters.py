@@ -29,6 +29,7 @@ def fold(text: str) -> str:
     """What is left is ASCII, the signs the rules read out, and Latin letters whose accents matter. Raises UserError
     for letters of other scripts."""
     text = "".join(c for c in unicodedata.normalize("NFC", text) if not _is_invisible(c))
+    text = re.sub(r"\b[Nn][°º]\.?\s?(?=\d)", "No. ", text)
     text = _ROMAN.sub(_roman, text.replace("³√", "∛"))
     text = re.sub(r"\blog([₀-₉]+)\s?", lambda m: f"log base {unicodedata.normalize('NFKC', m[1])} of ", text)
     text = re.sub(r"(?<=\d)(?:\.{2,}|…)(?=\d)", ", ", text)

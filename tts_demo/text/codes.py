@@ -15,6 +15,7 @@ _TITLED = frozenset(_TABLE["titled"].split())
 _ROADS = table("abbreviations")["roads"]
 ROADS = "|".join(_ROADS)
 _GIVEN = re.compile(filled(rf"\b(?:{_TABLE['NAMES']})\.?\s(?:[A-Z]\w*\.?\s)?$", {}))
+_POINT = re.compile(r"[NS][EW]|[NSEW]|[NS](?:NE|NW|SE|SW)|[EW](?:NE|NW|SE|SW)").fullmatch
 STATE_NAMES = "|".join(name for name in _TABLE["states"].values() if name != "D.C.")
 
 
@@ -123,6 +124,12 @@ def road(match: re.Match[str]) -> str:
     """'10 Downing St' -> '10 Downing Street'; the full stop stays where it also ends the sentence."""
     ends = match["dot"] and not match.string[match.end() :].strip("\"')] ")
     return f"{match['name']}{_ROADS[match['road']]}{'.' * bool(ends)}"
+
+
+def compass(point: str) -> str:
+    """'NNW' -> 'north northwest', 'E' -> 'east'; what is no point of the compass stays."""
+    halves = [point[:-2], point[-2:]] if len(point) == 3 else [point]
+    return " ".join(_TABLE["sides"].get(half, half) for half in halves if half).lower() if _POINT(point) else point
 
 
 def commas(match: re.Match[str]) -> str:

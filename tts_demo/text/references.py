@@ -65,6 +65,14 @@ def colons(text: str) -> str:
     return " ".join(spoken.split()) + (f" slash {numbers.cardinal(mask)}" if mask else "")
 
 
+def form(match: re.Match[str]) -> str:
+    """'dd/mm/yyyy' -> 'D D slash M M slash Y Y Y Y'"""
+    if match.group().isalpha():
+        return match.group()
+    signs = {"/": "slash", "-": "dash", ":": "colon", ".": "dot"}
+    return " ".join(signs.get(c, c.upper()) for c in match.group())
+
+
 def record(text: str) -> str:
     """'12-4-1' -> 'twelve, four and one'"""
     parts = [numbers.cardinal(n) for n in re.findall(r"\d+", text)]

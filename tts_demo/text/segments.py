@@ -20,6 +20,9 @@ _NEVER, COUNTING, _SOMETIMES, _AFTER_HALF_DAY, _STARTERS, _ALSO_NAMES, _CLEAR = 
 )
 _LOOK = 40  # characters around a full stop that tell what it is
 _LABELLED = re.compile(filled(rf"\b(?:{LABELS})\s[A-Z]\.$", {}))  # 'Team B.'
+_OPENING = re.compile(
+    r"[\"'(]*(?:At|By|Around|About|Until|Before|After|Since|From)\s[\d:.\s]+[ap]\.m\.$", re.I
+)  # 'At 5 a.m.'
 _CODE = re.compile(r"[A-Z]{1,4}-?\d")  # behind 'no.'
 _CLAUSE_END = re.compile(r"(?<=[;:—])\s+|(?<=,)\s+")
 
@@ -65,7 +68,7 @@ def _is_end(before: str, after: str) -> bool:
     if len(short) == 1 and re.match(r"[A-Z]\.", after):
         return False  # initials
     if short in ("a.m", "p.m"):
-        return low not in _AFTER_HALF_DAY
+        return low not in _AFTER_HALF_DAY and not _OPENING.match(before)
     if short in _NEVER:
         return short in _ALSO_NAMES and low in _CLEAR
     if short in _SOMETIMES or re.fullmatch(r"(?:[a-z]\.)+[a-z]|[a-hj-z]", short) or (short == "i" and len(before) > 2):
