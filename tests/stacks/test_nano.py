@@ -100,6 +100,10 @@ def test_a_long_prompt_gives_its_voice_only(stack: NanoStack) -> None:
     assert cut.text is None and "Kept the first" in cut.notes[-1]
 
 
+def test_every_segment_ends_in_a_mark(stack: NanoStack) -> None:
+    assert stack.split("A B C") == ["A., B, C."] and stack.split("Is it? Yes") == ["Is it?", "Yes."]
+
+
 def test_a_text_has_a_floor_and_a_cap_of_frames(stack: NanoStack, prompt) -> None:
     """Two frames a symbol and 6.5, with two seconds for pauses; the prompt's own words do not count."""
     symbols = len(stack.tokenize("two words")[1])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tts_demo.text import preview
-from tts_demo.text.pacing import LONGEST, paced
+from tts_demo.text.pacing import LONGEST, closed, paced
 from tts_demo.text.sentences import split_sentences
 from tts_demo.train.data.speech import phonemes_of
 
@@ -87,6 +87,21 @@ def test_pacing_adds_commas_only_and_once(words: list[str]) -> None:
     once = paced(text)
     assert re.sub(r"[,.]", "", once).lower() == re.sub(r"[,.]", "", text).lower()
     assert paced(once) == once
+
+
+@pytest.mark.parametrize(
+    ("piece", "end"),
+    [
+        ("A, B, C", "C."),
+        ("the dogs'", "'."),
+        ("Los Angeles", "s."),
+        ("He left.", "t."),
+        ("Why?", "?"),
+        ("he ran,", "n,"),
+    ],
+)
+def test_what_is_generated_ends_in_a_mark(piece: str, end: str) -> None:
+    assert closed(piece).endswith(end) and closed(closed(piece)) == closed(piece)
 
 
 def test_only_what_is_generated_is_paced() -> None:

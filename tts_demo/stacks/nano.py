@@ -27,6 +27,7 @@ from ..engine import Prompt
 from ..lm import Decoder, LanguageModel, Prefix
 from ..methods import Method, find
 from ..text import sentences, symbols
+from ..text.pacing import closed
 from .transcript import misfit
 
 PARTS = ("lm", "codec", "decoder", "refiner", "speaker")  # folders of what every method speaks with
@@ -129,7 +130,7 @@ class NanoStack:
         return torch.tensor(ids, device=self.device), labels
 
     def split(self, text: str) -> list[str]:
-        return sentences.split_sentences(text, SEGMENT_CHARACTERS)
+        return [closed(piece) for piece in sentences.split_sentences(text, SEGMENT_CHARACTERS)]
 
     def preview(self, text: str) -> list[tuple[str, str]]:
         """What will be said, a sentence an entry: words written out, and phonemes."""

@@ -30,6 +30,12 @@ def paced(sentence: str) -> str:
     return _CLAUSE.sub(lambda m: _parted(m.group()), sentence)
 
 
+def closed(piece: str) -> str:
+    """With a full stop where no mark ends it: without one the language model does not know that the text is over and
+    repeats its end."""
+    return piece + "." * (piece[-1:].isalnum() or piece[-1:] == "'")
+
+
 def _spelt(match: re.Match[str]) -> str:
     """With the full stop that tells the letter A from the article."""
     return ", ".join("A." if letter.lower() == "a" else letter for letter in match.group().split())
