@@ -96,12 +96,11 @@ def test_weights_from_beside_the_checkpoint_are_measured_anew_when_they_change(
 
 def test_runs_go_text_by_text_and_rows_of_secondary_interest_speak_the_first(cases: list[Case]) -> None:
     main, other = Row.of(METHODS["tldr"]), Row.of(METHODS["tldr"], patch_size=8)
-    many = [dataclasses.replace(cases[0], id=str(i)) for i in range(other.texts + 5)]
-    todo = jobs([main, other], many)
+    many = [dataclasses.replace(cases[0], id=str(i), seed=i % 2) for i in range(12)]
+    todo = jobs([main, other], many, most={other: 7})
     assert [job.row for job in todo[:4]] == [main, other, main, other] and todo[-1].row == main
-    assert sum(job.row == other for job in todo) == other.texts and sum(job.row == main for job in todo) == len(many)
-    assert len(jobs([other], many, every=True, takes=2)) == 2 * len(many)
-    assert [job.seed for job in jobs([main], many[:1], takes=3)] == [0, 1, 2]
+    assert sum(job.row == other for job in todo) == 7 and sum(job.row == main for job in todo) == len(many)
+    assert [job.seed for job in jobs([main], many[:3])] == [0, 1, 0]
 
 
 def test_recordings_are_judged_once_for_all_weights(evaluation: Evaluation, cases: list[Case]) -> None:

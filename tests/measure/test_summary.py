@@ -148,3 +148,19 @@ def test_comparison_models_are_no_choice() -> None:
     found = summary.newest([*complete(), *spoken(label, [0, 0, 0]), *timed(label, 9.0)])
     assert label in found.quality.index and label not in summary.choices(found).index
     assert label not in {point.label for point in summary.trade_off(found)} and summary.fastest_within(found) != label
+
+
+def test_runs_in_different_voices_are_no_pairs() -> None:
+    """The voice that speaks a text has changed between measurements; recordings are in their readers' own."""
+    figures = lambda errors, voice: {"errors": errors, "words": 10, "voice": voice}
+    runs = [
+        record(BASE, "a", figures(1, "libri-32")),
+        record(BASE, "b", figures(1, "maya")),
+        record(OTHER, "a", figures(2, "libri-32")),
+        record(OTHER, "b", figures(9, "jack")),
+        record(quality.NATURAL, "b", figures(0, "arctic-slt"), checkpoint=""),
+    ]
+    found = table(*runs)
+    assert found.loc[OTHER, "pairs"] == 1 and found.loc[OTHER, "over"] == pytest.approx(0.1)
+    assert found.loc[OTHER, "natural_over"] == pytest.approx(0.1)
+    assert found.loc[quality.NATURAL, "over"] == pytest.approx(-0.1)

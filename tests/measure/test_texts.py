@@ -47,6 +47,20 @@ def test_voices_take_turns_and_natural_ones_need_a_folder(tmp_path: Path) -> Non
     assert len({case.voice.name for case in alone}) == 4 and all(case.voice.path.is_file() for case in alone)
     both = texts.cases("report", corpora(tmp_path), 16)
     assert Counter(case.voice.name for case in both).most_common()[-1][1] == 2 and len(both) == 16
+    assert sum(case.voice.name in texts.unheard() for case in both) == 8
+
+
+def test_every_other_case_is_in_a_natural_voice_and_seeds_change_a_texts_voice(tmp_path: Path) -> None:
+    found = texts.cases("report", corpora(tmp_path), takes=3, seed=5)
+    assert len(found) >= 200 and {case.seed for case in found} == {5, 6, 7}
+    assert len({(case.id, case.seed) for case in found}) == len(found)
+    natural = [case for case in found if case.voice.name in texts.unheard()]
+    assert abs(len(natural) - len(found) / 2) <= 2 and len({case.voice.name for case in natural}) == 4
+    assert all(len({case.voice.name for case in found if case.id == name}) == 3 for name in {c.id for c in found})
+    assert found[: len(found) // 3] == texts.cases("report", tmp_path, seed=5), "more takes leave the first as it is"
+
+
+def test_natural_voices_need_a_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--data"):
         texts.cases("report", tmp_path / "none")
     with pytest.raises(UserError, match="--list"):

@@ -11,6 +11,8 @@ from typing import Any
 from ..config import UserError
 from .settings import add_measure, add_stack, check_least, methods_of, records_of, split
 
+TAKES = 3  # of the 67 texts of a report: JUDGED_PAIRS and one
+
 HELP = "error rates, sound and voice similarity per method"
 
 
@@ -24,7 +26,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--processes", type=int, default=1, metavar="N", help="deal the texts to N processes (%(default)s)"
     )
-    parser.add_argument("--takes", type=int, default=1, metavar="N", help="speak each text with N seeds")
+    parser.add_argument(
+        "--takes", type=int, metavar="N", help="speak each text with N seeds, from --seed on; default: 1, with --all 3"
+    )
     add_measure(parser, "every dial, the codec and the analyses; a row of secondary interest speaks fewer texts")
     add_stack(parser)
 
@@ -41,14 +45,17 @@ def run(args: argparse.Namespace) -> None:
     records = records_of(args)
     if args.processes > 1 and records is None:
         raise UserError("Several processes need a file to write to: give --records FILE.")
-    cases = texts.cases(args.list, args.data, args.limit)
+    takes = args.takes or (TAKES if args.all else 1)
+    cases = texts.cases(args.list, args.data, args.limit, takes, args.seed)
     others = texts.natural(args.list, args.data, args.limit) if args.data else []
-    others += texts.teacher(args.teacher, args.limit or len(cases)) if args.teacher else []
+    others += texts.teacher(args.teacher, args.limit or len(cases) // takes) if args.teacher else []
     setup = quality.Setup(args.stack, args.device, args.dtype, args.adapters, records, sampling, args.allow_stale)
     wanted = papers.measured_rows() if args.all and not args.methods else rows.chosen(names, settings)
     evaluation = setup.build()
     wanted, skipped = rows.runnable(evaluation.stack, wanted, bool(args.methods))
-    todo = quality.jobs(wanted, cases, others, args.takes, every=not args.all)
+    judged = papers.judged_rows()
+    others_speak = {row: rows.OTHER_PAIRS for row in wanted if not (row.main or row in judged)} if args.all else {}
+    todo = quality.jobs(wanted, cases, others, others_speak)
     if args.all:
         main, recordings = [row for row in wanted if row.main], [case for case in others if case.kind == "arctic"]
         long, endless = (rows.runnable(evaluation.stack, papers.long_rows(which))[0] for which in ("", "endless"))

@@ -11,7 +11,7 @@ import multiprocessing
 import os
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,7 +25,7 @@ from ..config import SAMPLE_RATE, Request, Sampling
 from ..metrics import word_errors
 from ..stacks import load_stack
 from .judges import Judges, similarity
-from .records import Records, Where, key
+from .records import Records, Where, key, key_of
 from .rows import Row
 from .texts import Case, Voice
 
@@ -39,9 +39,12 @@ class Job:
 
     case: Case
     row: Row | None = None
-    seed: int = 0
     kind: ClassVar[str] = KIND
     usual: ClassVar[float] = 4.0  # seconds on one core, until some have been measured
+
+    @property
+    def seed(self) -> int:
+        return self.case.seed
 
     @property
     def label(self) -> str:
@@ -67,8 +70,13 @@ class Evaluation:
 
     def missing(self, jobs: Iterable[Job]) -> list[Job]:
         """Those that have no record yet."""
-        known = self.records.keys()
-        return [job for job in jobs if key(job.kind, job.label, job.case.id, job.seed, self._where(job)) not in known]
+        known = {(*key_of(r), voice) for r in self.records.read() for voice in {r["figures"].get("voice"), None}}
+        return [job for job in jobs if self._key(job) not in known]
+
+    def _key(self, job: Job) -> tuple[Any, ...]:
+        """With the voice where the job's records hold one: the voices of the texts have changed before."""
+        voice = job.case.voice.name if job.kind == KIND else None
+        return *key(job.kind, job.label, job.case.id, job.seed, self._where(job)), voice
 
     def _where(self, job: Job) -> Where:
         here = job.where(self.where)
@@ -133,17 +141,12 @@ def _heard(path: Path) -> np.ndarray:
 
 
 def jobs(
-    rows: Sequence[Row], cases: Sequence[Case], others: Sequence[Case] = (), takes: int = 1, every: bool = False
+    rows: Sequence[Row], cases: Sequence[Case], others: Sequence[Case] = (), most: Mapping[Row, int] | None = None
 ) -> list[Job]:
-    """What to measure, text by text; each row its first texts (``Row.texts``, or with ``every`` all of them), each text
-    with ``takes`` seeds; ``others``: recordings that are judged as they are."""
-    spoken = [
-        Job(case, row, seed)
-        for number, case in enumerate(cases)
-        for row in rows
-        if every or row.texts is None or number < row.texts
-        for seed in range(takes)
-    ]
+    """What to measure, case by case, each row all of them or its first ``most``; ``others``: recordings that are judged
+    as they are."""
+    most = most or {}
+    spoken = [Job(case, row) for number, case in enumerate(cases) for row in rows if number < most.get(row, len(cases))]
     return [*(Job(case) for case in others), *spoken]
 
 
@@ -219,7 +222,7 @@ def plan(evaluation: Evaluation, todo: list[Job], processes: int) -> str:
         each = statistics.median(costs.get(name, costs.get(name[:1], [mine[0].usual])))
         total += count * each
         title = name[1] if name[0] == KIND else ": ".join(name)
-        lines.append(f"{title:<60}{len(mine):5} texts{count:5} to do{each:7.1f} s each")
+        lines.append(f"{title:<60}{len(mine):5} runs{count:5} to do{each:7.1f} s each")
     minutes = total / 60 / processes
     source = f"{len(here)} measured runs" if here else "the usual times, nothing being measured yet"
     return "\n".join([*lines, f"about {minutes:.0f} minutes with {processes} processes, by {source}"])

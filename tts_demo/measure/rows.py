@@ -14,7 +14,8 @@ from ..methods import METHODS, find
 from ..methods.base import Method, Options
 
 BASELINE = next(iter(METHODS.values()))  # what the others are compared with stands first in the registry
-OTHER_TEXTS = 24  # of settings beside the defaults and of comparison models
+JUDGED_PAIRS = 200  # of a text and a seed, in ``evaluate --all``: of rows that something is concluded from
+OTHER_PAIRS = 48  # of all others
 OTHER_ROUNDS = 2  # of speed, of everything beside the defaults
 
 
@@ -36,11 +37,6 @@ class Row:
     def main(self) -> bool:
         """Whether this is a method at its defaults: a row of the small table."""
         return not (self.method.variant_of or self.method.combines) and self.options == self.method.Options()
-
-    @property
-    def texts(self) -> int | None:
-        """How many texts it speaks in ``evaluate --all``; None = every one."""
-        return None if self.main else OTHER_TEXTS
 
     @classmethod
     def of(cls, method: type[Method], **options: Any) -> Row:

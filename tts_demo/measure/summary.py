@@ -20,6 +20,7 @@ from ..methods import METHODS, find
 from . import quality, speed
 from .records import RECORDS, Records
 from .rows import BASELINE, Row, defaults
+from .texts import unheard
 
 SET = ("stack", "checkpoint", "machine", "dtype")  # what figures of one set share
 MEANS = ("distilmos", "dnsmos", "sim", "frames_per_step", "kv_peak", "cut", "acceptance", "seconds")
@@ -96,6 +97,9 @@ def quality_table(runs: pd.DataFrame) -> pd.DataFrame:
             if over := paired(runs, label, Row.of(BASELINE).label):
                 row |= {"over": over.value / 100, "over_low": over.low / 100, "over_high": over.high / 100}
                 row["pairs"] = over.pairs
+            if found := paired(runs[in_natural_voices(runs)], label, Row.of(BASELINE).label):
+                row |= {"natural_over": found.value / 100, "natural_over_low": found.low / 100}
+                row |= {"natural_over_high": found.high / 100}
             if len(pairs := pairs.dropna(subset=["errors", "errors_base"])):
                 row |= _rate("times", pairs["errors"], pairs["errors_base"])
             if len(read := natural["errors"].dropna().index.intersection(heard.index)):
@@ -114,6 +118,11 @@ def on_shared_texts(results: Results, labels: Sequence[str]) -> pd.DataFrame:
     return table.loc[[label for label in labels if label in table.index]]
 
 
+def in_natural_voices(runs: pd.DataFrame) -> pd.Series:
+    """Which runs are in voices of people who are in no training set."""
+    return runs["voice"].isin(unheard()) if "voice" in runs else pd.Series(False, index=runs.index)
+
+
 @dataclass(frozen=True)
 class Difference:
     """What a row has more than another one, with its 95 % interval, on ``pairs`` of a text and a seed."""
@@ -126,8 +135,8 @@ class Difference:
 
 
 def difference(results: Results, label: str, other: str) -> Difference | None:
-    """Word errors of a row over those of another one on the same texts and seeds, in points; None where they share
-    none. Texts are resampled, each with all its seeds: runs of one text are alike."""
+    """Word errors of a row over those of another one on the same texts, seeds and voices, in points; None where they
+    share none. Texts are resampled, each with all its seeds: runs of one text are alike."""
     runs = results.runs[results.runs["kind"] == quality.KIND]
     return paired(runs, label, other)
 
@@ -136,6 +145,8 @@ def paired(runs: pd.DataFrame, label: str, other: str) -> Difference | None:
     if "errors" not in runs:
         return None
     keys, counts = ["text", "seed"], ["errors", "words"]
+    if "voice" in runs and label not in (quality.NATURAL, quality.TEACHER):  # whose voices are their own
+        keys.append("voice")
     mine, its = (runs.loc[runs["row"] == name, keys + counts].dropna() for name in (label, other))
     both = mine.merge(its.drop_duplicates(keys, keep="last"), on=keys, suffixes=("", "_other"))
     if not len(both):

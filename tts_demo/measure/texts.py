@@ -38,6 +38,7 @@ class Case:
     voice: Voice
     kind: str = ""
     recording: Path | None = None
+    seed: int = 0
 
 
 def table(name: str) -> list[dict[str, str]]:
@@ -55,9 +56,16 @@ def bundled_voices() -> list[Voice]:
     return [Voice(row["name"], ASSETS / "prompts" / row["file"], row["text"]) for row in rows]
 
 
-def natural_voices(speech: Path) -> list[Voice]:
-    """The prompts of ``assets/texts/voices.tsv`` in a folder of corpora; none of them was heard in training."""
-    return [Voice(row["id"], find_recording(speech, row["recording"]), row["words"]) for row in table("voices.tsv")]
+def natural_voices(speech: Path, use: str = "unheard") -> list[Voice]:
+    """Prompts of ``assets/texts/voices.tsv`` in a folder of corpora. ``unheard``: of people who are in no training set;
+    ``reader``: of those who read the evaluation's ARCTIC texts."""
+    rows = [row for row in table("voices.tsv") if row["use"] == use]
+    return [Voice(row["id"], find_recording(speech, row["recording"]), row["words"]) for row in rows]
+
+
+def unheard() -> set[str]:
+    """Names of the natural voices of people who are in no training set."""
+    return {row["id"] for row in table("voices.tsv") if row["use"] == "unheard"}
 
 
 def find_recording(speech: Path, name: str) -> Path:
@@ -68,22 +76,32 @@ def find_recording(speech: Path, name: str) -> Path:
     raise UserError(f"There is no recording {name} in {speech}: give the folder that holds the corpora with --data.")
 
 
-def cases(which: str = "report", speech: Path | None = None, limit: int | None = None) -> list[Case]:
-    """The texts of a list, the voices taking turns: four natural and four bundled ones, or the latter alone without a
-    folder of corpora. The first N of a list are a fair mixture of its kinds."""
+def cases(
+    which: str = "report", speech: Path | None = None, limit: int | None = None, takes: int = 1, seed: int = 0
+) -> list[Case]:
+    """The first ``limit`` texts of a list, with ``takes`` seeds each: all of them with the first seed, then all with
+    the next one. Every other case is in a natural voice that nothing was trained on, the others in a bundled one; a
+    text changes between them with its seed. Without a folder of corpora all voices are bundled. The first N of a list
+    are a fair mixture of its kinds."""
     if which not in LISTS:
         raise UserError(f"--list must be {' or '.join(LISTS)}, not {which!r}.")
     spread = bundled_voices()
     own = spread[:: max(1, len(spread) // BUNDLED_VOICES)][:BUNDLED_VOICES]
-    voices = [*natural_voices(speech), *own] if speech else own
+    people = natural_voices(speech) if speech else []
     rows = [row for row in table("evaluation.tsv") if row["list"] == which][:limit]
-    return [Case(row["id"], row["text"], voices[i % len(voices)], row["kind"]) for i, row in enumerate(rows)]
+    found = []
+    for take in range(takes):
+        for i, row in enumerate(rows, take):
+            voices = people if people and i % 2 == 0 else own
+            voice = voices[(i // 2 if people else i) % len(voices)]
+            found.append(Case(row["id"], row["text"], voice, row["kind"], seed=seed + take))
+    return found
 
 
 def natural(which: str, speech: Path, limit: int | None = None) -> list[Case]:
     """The ARCTIC texts of a list as two speakers read them, in turn, each beside another recording of the speaker."""
     found = [case for case in cases(which, None, limit) if case.kind == "arctic"]
-    readers = [voice for voice in natural_voices(speech) if voice.name.startswith("arctic-")]
+    readers = natural_voices(speech, "reader")
     return [
         Case(case.id, case.text, voice, case.kind, find_recording(speech, f"{voice.name.split('-')[1]}/{case.id}"))
         for i, case in enumerate(found)

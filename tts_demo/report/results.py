@@ -39,8 +39,10 @@ SMALL = (
 QUALITY = (
     TEXTS,
     Column("runs", "runs", digits=0),
+    Column("pairs", "pairs", digits=0),
     Column("wer", "WER %", 100, 1, interval=True),
     Column("over", "over the baseline, points", 100, 1, interval=True, signed=True),
+    Column("natural_over", "in natural voices unheard, points", 100, 1, interval=True, signed=True),
     Column("distilmos", "DistilMOS"),
     Column("dnsmos", "DNSMOS"),
     Column("sim", "SIM"),
