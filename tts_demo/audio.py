@@ -50,15 +50,18 @@ class Recording:
         return len(self.samples) / self.rate
 
 
-def read(source: Source, max_seconds: float = MAX_SECONDS, target: int | None = SAMPLE_RATE) -> Recording:
-    """Decode a file, its bytes, or (rate, array [N] or [N, channels]) to ``target`` Hz, None: the rate it has. Raises
-    UserError for what is no usable recording."""
+def read(
+    source: Source, max_seconds: float = MAX_SECONDS, target: int | None = SAMPLE_RATE, most_samples: int | None = None
+) -> Recording:
+    """Decode a file, its bytes, or (rate, array [N] or [N, channels]) to ``target`` Hz, None: the rate it has. Of a
+    file no more than ``most_samples`` of a channel are decoded, whatever it claims. Raises UserError for what is no
+    usable recording."""
     if isinstance(source, tuple):
         rate, samples = int(source[0]), np.asarray(source[1])
         _check_shape(rate, samples.shape[1] if samples.ndim == 2 else 1, len(np.atleast_1d(samples)), max_seconds)
         samples = _as_float(samples)
     else:
-        rate, samples = _decode(source, max_seconds)
+        rate, samples = _decode(source, max_seconds, most_samples)
     if len(samples) == 0:
         raise UserError("The recording has no samples in it: record it again.")
     if not np.isfinite(samples).all():
@@ -73,8 +76,11 @@ def read(source: Source, max_seconds: float = MAX_SECONDS, target: int | None = 
         raise UserError("The recording is silent: check the microphone and record some speech.")
     if rate < SAMPLE_RATE:
         notes.append(f"The recording has only {rate / 1000:g} kHz; one of 16 kHz or more sounds brighter.")
+    cut = most_samples is not None and len(samples) >= _frames(most_samples, samples.shape[1])
+    if cut:
+        notes.append(f"Only the first {len(samples) / rate:.0f} s of the recording are used.")
     target = target or rate
-    return Recording(resample(mono, rate, target), tuple(notes), rate=target)
+    return Recording(resample(mono, rate, target), tuple(notes), cut=cut, rate=target)
 
 
 def prompt(recording: Recording, keep_seconds: float = KEEP_SECONDS) -> Recording:
@@ -180,9 +186,10 @@ def read_provenance(source: str | Path | BinaryIO) -> dict[str, Any]:
     return json.loads(tags["comment"]) if tags.get("title") == SYNTHETIC else {}
 
 
-def _decode(source: str | Path | bytes, max_seconds: float) -> tuple[int, np.ndarray]:
-    """-> rate, float32 [N, channels]. The header is checked before anything is decoded. Whatever a decoder raises on a
-    damaged or hostile file, what leaves here is a UserError."""
+def _decode(source: str | Path | bytes, max_seconds: float, most: int | None = None) -> tuple[int, np.ndarray]:
+    """-> rate, float32 [N, channels], at most ``most`` of two channels and fewer of more. The header is
+    checked before anything is decoded. Whatever a decoder raises on a damaged or hostile file, what leaves here is a
+    UserError."""
     name = "The recording" if isinstance(source, bytes) else str(source)
     size = len(source) if isinstance(source, bytes) else _file_size(Path(source))
     if size == 0:
@@ -191,7 +198,7 @@ def _decode(source: str | Path | bytes, max_seconds: float) -> tuple[int, np.nda
         raise UserError(f"{name} has {size / 1e6:.0f} MB: give a recording of at most {MAX_BYTES / 1e6:.0f} MB.")
     for decode in (_decode_plain, _decode_container):
         try:
-            decoded = decode(_Bytes(source) if isinstance(source, bytes) else str(source), name, max_seconds)
+            decoded = decode(_Bytes(source) if isinstance(source, bytes) else str(source), name, max_seconds, most)
         except UserError:
             raise
         except Exception:  # of a decoder: each has its own, and some raise what the file makes them
@@ -212,18 +219,24 @@ class _Bytes(io.BytesIO):
             return self.tell()
 
 
-def _decode_plain(file: str | BinaryIO, name: str, max_seconds: float) -> tuple[int, np.ndarray] | None:
+def _decode_plain(
+    file: str | BinaryIO, name: str, max_seconds: float, most: int | None
+) -> tuple[int, np.ndarray] | None:
     """libsndfile's formats -> rate, float32 [N, channels]; None where the header of a streamed file has no length."""
     with soundfile.SoundFile(file) as opened:
         if not 0 < opened.frames < UNKNOWN:
             return None
         _check_shape(opened.samplerate, opened.channels, opened.frames, max_seconds)
-        return opened.samplerate, opened.read(
-            opened.frames, dtype="float32", always_2d=True
-        )  # not -1: GSM 6.10 cannot seek
+        count = min(opened.frames, _frames(most, opened.channels))  # not -1: GSM 6.10 cannot seek
+        return opened.samplerate, opened.read(count, dtype="float32", always_2d=True)
 
 
-def _decode_container(file: str | BinaryIO, name: str, max_seconds: float) -> tuple[int, np.ndarray]:
+def _frames(most: int | None, channels: int) -> int:
+    """How many frames of so many channels are decoded."""
+    return UNKNOWN if most is None else most * 2 // max(2, channels)
+
+
+def _decode_container(file: str | BinaryIO, name: str, max_seconds: float, most: int | None) -> tuple[int, np.ndarray]:
     """FFmpeg's formats (m4a, aac, 3gp, amr, mov, webm and more) -> rate, float32 [N, channels]; of a damaged file what
     precedes the damage. Only self-contained formats: a playlist could make the server open other files."""
     import av
@@ -242,13 +255,17 @@ def _decode_container(file: str | BinaryIO, name: str, max_seconds: float) -> tu
                 for part in plain.resample(frame):
                     pieces.append(part.to_ndarray())
                     count += part.samples
+                if count >= _frames(most, channels):
+                    break
                 _check_shape(rate, channels, count, max_seconds)
         except UserError:
             raise
         except Exception:  # whatever the damage makes of it
             if not count:
                 raise
-    return rate, np.concatenate(pieces, axis=1).T if pieces else np.zeros((0, channels), np.float32)
+    return rate, np.concatenate(pieces, axis=1).T[: _frames(most, channels)] if pieces else np.zeros(
+        (0, channels), np.float32
+    )
 
 
 def _file_size(path: Path) -> int:

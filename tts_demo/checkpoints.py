@@ -219,12 +219,14 @@ def load_module(root: str | Path, name: str, module: nn.Module | None = None) ->
     if name == "decoder" and not available(folder, name):  # older checkpoints hold it within the codec
         module = _import("codec.decoder.from_codec")(_read_weights(folder, "codec"))
         return module.float().eval().requires_grad_(False)
-    if module is None:
-        module = _build(name, read_config(folder, name))
-    state = _read_weights(folder, name)
     try:
+        if module is None:
+            module = _build(name, read_config(folder, name))
+        state = _read_weights(folder, name)
         module.load_state_dict(_renamed(state, type(module).__name__))
-    except RuntimeError as error:
+    except UserError:
+        raise
+    except Exception as error:  # whatever other sizes or a file that is none make of it
         detail = " ".join(str(error).split())[:160]
         raise UserError(
             f"{folder / name} does not fit this version of the code; fetch or train it again ({detail})."

@@ -20,7 +20,8 @@ from toy import ToyStack, free_port, served, voice_file
 
 from tts_demo.config import UserError
 from tts_demo.ui import service, voices
-from tts_demo.ui.faults import Uploads, check_address
+from tts_demo.ui.faults import check_address
+from tts_demo.ui.uploads import Uploads
 
 ROOT = Path(__file__).parents[2]
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -120,7 +121,7 @@ def test_a_full_disk_is_in_health_on_the_page_and_in_the_log(tmp_path, monkeypat
         def no_room(*_, **__):
             raise FULL
 
-        monkeypatch.setattr("gradio.route_utils.GradioUploadFile", no_room)
+        monkeypatch.setattr("tts_demo.ui.uploads.shutil.copyfileobj", no_room)
         with open(voice_file(tmp_path), "rb") as file, caplog.at_level("ERROR", logger="tts_demo.ui"):
             answer = httpx.post(f"{url}gradio_api/upload", files={"files": file})
         assert answer.status_code == 507 and "disk is full" in answer.json()["detail"]
@@ -135,7 +136,7 @@ def test_a_run_that_the_machine_refuses_is_told_and_logged(tmp_path, monkeypatch
     def no_room(*_):
         raise FULL
 
-    monkeypatch.setattr(voices, "read", no_room)
+    monkeypatch.setattr(voices.Recordings, "read", no_room)
     with caplog.at_level("ERROR", logger="tts_demo.ui"):
         updates = list(act.speak(visitor("ann"), [], form(voice, "baseline")))
     assert "disk is full" in status(act, updates[-1])

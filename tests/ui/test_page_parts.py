@@ -345,7 +345,7 @@ def test_limits_come_from_the_environment():
 
 def test_voices_are_checked_and_cut(tmp_path):
     limits = Limits(max_prompt_seconds=4.0, max_upload_mb=1)
-    kept = voices.read(voice_file(tmp_path, 9.0), limits)
+    kept = voices.Recordings(limits).read(voice_file(tmp_path, 9.0))
     assert kept.cut and kept.seconds <= 4.0 and re.search(r"Kept 3\.\d s of [89]\.\d s, from", voices.words(kept))
     (tmp_path / "bad.wav").write_bytes(b"not audio at all")
     silent = tmp_path / "silent.wav"
@@ -359,7 +359,7 @@ def test_voices_are_checked_and_cut(tmp_path):
         (big, "too big"),
     ):
         with pytest.raises(UserError, match=word):
-            voices.read(path, limits)
+            voices.Recordings(limits).read(path)
     assert not voices.is_example(str(silent))
 
 

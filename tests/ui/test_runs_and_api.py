@@ -273,7 +273,7 @@ def test_a_lane_says_what_was_changed(methods, tmp_path):
 def test_another_layer_and_the_zip_are_of_the_lanes_asked_for(methods, tmp_path):
     _, act = page(ToyStack())
     _, takes = drain(act, "ann", form(voice_file(tmp_path)))
-    asked = SimpleNamespace(_data={"ids": [takes[0].lane_id(1), "gone.0"], "layer": "1", "head": "2"})
+    asked = SimpleNamespace(ids=[takes[0].lane_id(1), "gone.0"], layer="1", head="2")
     (told,) = board(act, [act.views.attention_view(takes, asked)], numbered=False)
     assert told["id"] == takes[0].lane_id(1) and told["attention"]["text"] == len("Hello there")
     with zipfile.ZipFile(act.views.export(takes, [takes[0].lane_id(1)])) as z:

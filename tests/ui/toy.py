@@ -90,7 +90,7 @@ def free_port() -> int:
 @contextmanager
 def served(stack: Any, **limits: Any) -> Iterator[tuple[str, Any]]:
     """The real page on ``stack`` at a free port: (address, app)."""
-    app = build_app(stack, Limits(**limits))
+    app = build_app(stack, Limits(**{"per_address": 100, **limits}))  # all visitors of a test have one address
     try:
         yield launch(app, "127.0.0.1", free_port(), block=False), app
     finally:

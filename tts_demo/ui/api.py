@@ -17,10 +17,11 @@ from gradio.utils import get_upload_folder
 from ..config import Sampling, UserError
 from ..methods import METHODS
 from . import asked, voices
+from .presence import client
 from .run.collect import Collector
 from .run.session import Lane, Made, describe, wav
 from .runs import Runner, expected
-from .service import gradio_errors, listened_to, log_line
+from .service import gradio_errors, log_line
 
 FIELDS = ("text", "voice", "consent", "method", "options", "prompt_text", "seed", "temperature", "max_seconds")
 NO_VOICE = "must be a recording that was uploaded here, for example by handle_file of gradio_client."
@@ -125,13 +126,14 @@ class Endpoints:
             asked.consent(fields)
             path = uploaded(fields["voice"])
             size = len(names) * expected(wanted.text, wanted.max_seconds)
-            job = runner.gate.join(visitor, listened_to(), size)
+            asking = client(runner.presence)
+            job = runner.gate.join(visitor, asking.wanted, size, asking.address)
             outcome = "left"
             for sentence in job.waiting(runner.handle):
                 progress(None, desc=sentence)
             progress(None, desc="Speaking")
             stack = runner.handle.get()
-            recording = voices.read(path, runner.limits, None, stack)
+            recording = runner.recordings.read(path, None, stack)
             base = wanted.request(stack.sampling)
             requests = [wanted.request(stack.sampling, plain=n == "baseline") for n in names]
             made = Made(base.text, "given", base.seed, dataclasses.asdict(base.sampling), base.max_seconds, {})
@@ -180,6 +182,10 @@ class Page(gr.Blocks):
             if wrong:
                 raise gr.Error(f"voice {NO_VOICE}", print_exception=False, title="Not yet")
         return await super().preprocess_data(block_fn, inputs, *more, **named)
+
+    async def postprocess_data(self, *asked: Any, **named: Any) -> Any:
+        with gradio_errors():  # Gradio copies files, for which there may be no room
+            return await super().postprocess_data(*asked, **named)
 
 
 def is_upload(value: Any) -> bool:

@@ -19,6 +19,10 @@ class Limits:
     max_seconds: int = 40  # of speech per side
     max_queue: int = 16  # runs waiting; the next visitor is politely refused
     per_visitor: int = 1  # runs one visitor may have running or waiting
+    per_address: int = 2  # runs, recordings and checks that one address may have running or waiting, of each kind
+    visitor_uploads_mb: int = 100  # what one address may upload within the hour that files are kept
+    body_seconds: float = 30.0  # for a request's headers, and for each megabyte of its body
+    uploads_mb: int = 2000  # what all files of visitors may take
     shutdown_seconds: int = 20  # how long a running job may finish after SIGTERM
     max_prompt_seconds: float = 10.0  # longer voices are cut to this
 

@@ -26,8 +26,8 @@ class Job:
     """One visitor's place in the line: a stop flag, and the device while it is first. ``wanted`` is asked at every step
     whether somebody still waits for the result. ``size``: seconds of speech it makes."""
 
-    def __init__(self, gate: Gate, visitor: str, wanted: Callable[[], bool], size: float) -> None:
-        self._gate, self.visitor, self._wanted, self.size = gate, visitor, wanted, size
+    def __init__(self, gate: Gate, visitor: str, wanted: Callable[[], bool], size: float, address: str) -> None:
+        self._gate, self.visitor, self._wanted, self.size, self.address = gate, visitor, wanted, size, address
         self.stop = threading.Event()
         self.began: float | None = None  # when it got the device
 
@@ -38,9 +38,9 @@ class Job:
         """Try to take the device. Called again and again, so that a waiting visitor who leaves is let go."""
         return self._gate.first(self, timeout)
 
-    def waiting(self, model: Loading) -> Iterator[str]:
+    def waiting(self, model: Loading | None = None) -> Iterator[str]:
         """Wait for the model, then for the device; meanwhile what is waited for, in words, five times a second."""
-        while not model.wait(WAIT_SECONDS):
+        while model and not model.wait(WAIT_SECONDS):
             self._check()
             yield "The model is still loading"
         while not self.acquire(WAIT_SECONDS):
@@ -63,26 +63,36 @@ class Gate:
     """The line before the device, first come first served, and who is in it. Jobs are let in and out by any thread:
     a cancelled generator is closed on another thread than the one that ran it."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
+    def __init__(self, limits: Limits, noun: str = "run") -> None:
+        self.limits, self._noun = limits, noun
         self.draining = False
         self._line: list[Job] = []
         self._changed = threading.Condition()
         self._lasted: deque[tuple[float, float]] = deque(maxlen=20)  # seconds and sizes of the last runs
 
-    def join(self, visitor: str, wanted: Callable[[], bool] = lambda: True, size: float = 1.0) -> Job:
-        """A place for one run at the end of the line, or a UserError that says why not."""
+    def join(
+        self, visitor: str, wanted: Callable[[], bool] = lambda: True, size: float = 1.0, address: str = ""
+    ) -> Job:
+        """A place at the end of the line, or a UserError that says why not. ``address``: of the visitor, where it is
+        known."""
         with self._changed:
             if self.draining:
                 raise Unavailable("The server is restarting; try again in a minute.")
             if len(self._of(visitor)) >= self.limits.per_visitor:
-                raise UserError("Your previous run has not ended yet; stop it or wait for it.")
+                raise UserError(f"Your previous {self._noun} has not ended yet; stop it or wait for it.")
+            if address and sum(job.address == address for job in self._line) >= self.limits.per_address:
+                raise Unavailable(
+                    f"{self.limits.per_address} {self._noun}s from your address are running or waiting already; try "
+                    "again when one has ended.",
+                    max(1, math.ceil(self.wait_seconds(1) or FIRST_GUESS)),
+                )
             if len(self._line) > self.limits.max_queue:
                 seconds = max(1, math.ceil(self.wait_seconds(1) or FIRST_GUESS))  # until the first in the line is done
                 raise Unavailable(
-                    f"{self.limits.max_queue} runs are waiting already; try again in about {seconds} s.", seconds
+                    f"{self.limits.max_queue} {self._noun}s are waiting already; try again in about {seconds} s.",
+                    seconds,
                 )
-            job = Job(self, visitor, wanted, size)
+            job = Job(self, visitor, wanted, size, address)
             self._line.append(job)
             return job
 
@@ -103,7 +113,7 @@ class Gate:
         with self._changed:
             count = self._line.index(job) if job in self._line else 0
             seconds = self.wait_seconds(count)
-        words = "One run is before yours" if count == 1 else f"{count} runs are before yours"
+        words = f"One {self._noun} is before yours" if count == 1 else f"{count} {self._noun}s are before yours"
         return f"{words}, about {seconds:.0f} s" if seconds and seconds >= 1 else words
 
     def wait_seconds(self, count: int | None = None) -> float | None:

@@ -10,9 +10,11 @@ from .. import audio, engine
 from ..config import Request
 from .limits import Limits
 from .line import Gate
+from .presence import Presence
 from .run.collect import PromptEncoded, WarmingUp
 from .run.rounds import rounds
 from .service import Handle
+from .voices import Recordings
 from .zerogpu import Ticket, forks, gpu
 
 CHARACTERS_A_SECOND = 15  # of English speech
@@ -21,8 +23,10 @@ CHARACTERS_A_SECOND = 15  # of English speech
 class Runner:
     """Bound to one stack handle and the line before the device."""
 
-    def __init__(self, handle: Handle, gate: Gate, limits: Limits) -> None:
+    def __init__(self, handle: Handle, gate: Gate, limits: Limits, presence: Presence | None = None) -> None:
         self.handle, self.gate, self.limits = handle, gate, limits
+        self.presence = presence or Presence()
+        self.recordings = Recordings(limits)
         self._on_device = gpu(self._events, lambda voice, transcript, requests, *_: 40 * len(requests))
 
     def events(

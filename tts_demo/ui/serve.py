@@ -12,15 +12,20 @@ from typing import Any
 
 import gradio as gr
 from fastapi.responses import JSONResponse
+from gradio.utils import get_space
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.routing import Route
 
-from . import speech
+from . import speech, uploads
+from .deadline import with_deadline
 from .faults import check_address
+from .guard import Guard
 from .page import widgets
 from .service import health, in_words, log_line, log_to_stderr
 
 THREADS = 40  # for those who do not wait: a call of an endpoint holds one while it stands in the line
+PROXIES = "127.0.0.1,::1,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16"  # private networks: uvicorn believes these
 ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -72,6 +77,8 @@ def launch(
         return JSONResponse(state, status_code=200 if state["status"] in ("ok", "loading") else 503)
 
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    if get_space():  # whose proxy says in a header who visits
+        os.environ.setdefault("FORWARDED_ALLOW_IPS", PROXIES)
     _, url, _ = demo.launch(
         server_name=host,
         server_port=port,
@@ -83,7 +90,14 @@ def launch(
         run_history=False,
         max_file_size=f"{place.limits.max_upload_mb}mb",
         app_kwargs={
-            "routes": [Route("/health", answer), *widgets.routes(), *speech.routes(place.runner)],
+            "routes": [
+                Route("/health", answer),
+                *uploads.routes(place.uploads),
+                *widgets.routes(),
+                *speech.routes(place.runner),
+            ],
+            "middleware": [Middleware(Guard, blocks=demo, limits=place.limits, presence=place.runner.presence)],
+            "lifespan": place.uploads.swept,
             "exception_handlers": {OSError: refused},
         },
         mcp_server=mcp,
@@ -94,6 +108,8 @@ def launch(
         state_session_capacity=200,
         max_threads=THREADS + place.limits.max_queue,
     )
+    serving = demo.server.config  # asked anew for every connection
+    serving.http_protocol_class = with_deadline(serving.http_protocol_class, place.limits.body_seconds)
     if block:
         if not demo.mcp_server:
             reason = demo.mcp_error or "install it with pip install 'gradio[mcp]'"

@@ -12,30 +12,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import gradio as gr
-from gradio.context import LocalContext
 
 from ..config import UserError
-from .faults import Uploads, sentence
+from .faults import sentence
 from .limits import Unavailable
 from .line import Gate
+from .uploads import Uploads
 from .zerogpu import forks
 
 log = logging.getLogger("tts_demo.ui")
-
-
-def listened_to() -> Callable[[], bool]:
-    """To be called within a Gradio event: whether its client still listens. False once the client has cancelled,
-    disconnected or died; Gradio itself ends only generators, and those only when they yield."""
-    blocks, event_id = LocalContext.blocks.get(None), LocalContext.event_id.get(None)
-    if blocks is None or event_id is None:  # called without a queue
-        return lambda: True
-    events = blocks._queue.event_ids_to_events
-
-    def listening() -> bool:
-        event = events.get(event_id)
-        return event is not None and event.alive
-
-    return listening
 
 
 class Handle:

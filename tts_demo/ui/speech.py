@@ -9,6 +9,7 @@ import binascii
 import dataclasses
 import json
 import re
+import tempfile
 import threading
 import time
 import uuid
@@ -26,6 +27,7 @@ from ..config import UserError
 from . import voices
 from .asked import Asked, BadField, about, consent, string
 from .formats import TYPES, Encoder
+from .presence import address
 from .refusals import NotServed, error_body, no_model, refusal
 from .run.collect import PromptEncoded
 from .run.session import to_int16
@@ -33,6 +35,7 @@ from .runs import Runner, expected
 from .service import log, log_line
 
 MARK = {"X-Synthetic-Speech": "tts_demo"}
+UNBUFFERED = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}  # of streams: no proxy holds them back
 IGNORED = ("instructions",)  # of OpenAI's fields: styles that our models do not know
 SERVED = "POST /v1/audio/speech, GET /v1/models and GET /v1/models/{id} are served"
 FIELDS = {
@@ -120,8 +123,8 @@ def listed(runner: Runner) -> list[dict[str, Any]]:
 class Speaking:
     """One order on a thread of its own, which outlives no client: ``left`` ends it at the next step."""
 
-    def __init__(self, order: Order, runner: Runner) -> None:
-        self.order, self.runner = order, runner
+    def __init__(self, order: Order, runner: Runner, who: str = "") -> None:
+        self.order, self.runner, self._address = order, runner, who
         self.left, self.notes = threading.Event(), []  # notes: what the run says about itself, one sentence each
         self._loop, self._pieces = asyncio.get_running_loop(), asyncio.Queue()
         threading.Thread(target=self._work, daemon=True, name="speech").start()
@@ -138,7 +141,7 @@ class Speaking:
         visitor, job, last = f"v1-{uuid.uuid4().hex}", None, None
         try:
             size = expected(order.asked.text, order.asked.max_seconds)
-            job = runner.gate.join(visitor, lambda: not self.left.is_set(), size)
+            job = runner.gate.join(visitor, lambda: not self.left.is_set(), size, self._address)
             for _ in job.waiting(runner.handle):
                 pass
             outcome = "left"
@@ -165,7 +168,7 @@ class Speaking:
         order, runner = self.order, self.runner
         stack = runner.handle.get()
         with about("ref_audio" if order.own else "voice"):
-            recording = voices.prompt(order.voice, runner.limits, None, stack if order.own else None)
+            recording = runner.recordings.prompt(order.voice, None, stack if order.own else None)
         self._note(recording.notes)
         request = order.asked.request(stack.sampling)
         facts = {"method": request.method, "options": dataclasses.asdict(request.options), "seed": request.seed}
@@ -191,7 +194,7 @@ async def answer(http: HTTPRequest, runner: Runner) -> Response:
         return refusal(error)
     except ClientDisconnect:
         return Response(status_code=400)  # nobody reads it
-    speaking = Speaking(order, runner)
+    speaking = Speaking(order, runner, address(http.client.host if http.client else None))
     gone = asyncio.create_task(hung_up(http, speaking))
     first = await speaking.next()
     while first == b"":
@@ -201,7 +204,7 @@ async def answer(http: HTTPRequest, runner: Runner) -> Response:
         return refusal(first)
     if order.stream:
         kind = "text/event-stream" if order.sse else TYPES[order.form]
-        return StreamingResponse(pieces(speaking, first, gone), media_type=kind, headers=headers(speaking))
+        return StreamingResponse(pieces(speaking, first, gone), media_type=kind, headers=headers(speaking) | UNBUFFERED)
     data = [piece async for piece in pieces(speaking, first, gone)]
     return Response(b"".join(data), media_type=TYPES[order.form], headers=headers(speaking))
 
@@ -240,15 +243,17 @@ async def hung_up(http: HTTPRequest, speaking: Speaking) -> None:
 
 async def body(http: HTTPRequest, most_mb: int) -> Any:
     """The JSON of the request, of which no more is kept than an upload may have."""
-    data, most = bytearray(), most_mb * 1_400_000 + 100_000
-    async for part in http.stream():
-        data += part
-        if len(data) > most:
-            raise BadField("The body", f"is too big; the limit of a recording is {most_mb} MB.")
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):  # of bad UTF-8 too
-        raise BadField("The body", "is not JSON.") from None
+    most = most_mb * 1_400_000 + 100_000
+    with tempfile.SpooledTemporaryFile(1_000_000) as kept:  # what comes slowly takes no memory
+        async for part in http.stream():
+            kept.write(part)
+            if kept.tell() > most:
+                raise BadField("The body", f"is too big; the limit of a recording is {most_mb} MB.")
+        kept.seek(0)
+        try:
+            return json.load(kept)
+        except (ValueError, RecursionError):  # of bad UTF-8 too
+            raise BadField("The body", "is not JSON.") from None
 
 
 def event(content: dict[str, Any]) -> bytes:
@@ -279,6 +284,7 @@ def routes(runner: Runner) -> list[Route]:
 
     return [
         Route("/v1/audio/speech", speech, methods=["POST"]),
+        Route("/v1/audio/speech/", speech, methods=["POST"]),
         Route("/v1/models", models),
         Route("/v1/models/{id:path}", model),
         Route("/v1{rest:path}", nothing, methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]),

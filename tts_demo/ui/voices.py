@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ..config import SAMPLE_RATE, UserError
 from .limits import Limits
 from .run.session import to_int16, wav_bytes
 
+MOST_SAMPLES = 60 * 48_000  # of a recording, whatever its header claims
 ASSETS = Path(__file__).parents[2] / "assets"
 
 
@@ -62,19 +64,26 @@ def is_example(path: str | Path) -> bool:
     return any(fingerprint(e.path) == mine for e in examples())
 
 
-def read(path: str | Path, limits: Limits, rate: int | None = SAMPLE_RATE, stack: Any = None) -> audio.Recording:
-    """The voice in a file, as ``prompt`` makes it."""
-    if Path(path).stat().st_size > limits.max_upload_mb * 1_000_000:
-        raise UserError(f"That file is too big; the limit here is {limits.max_upload_mb} MB.")
-    return prompt(Path(path).read_bytes(), limits, rate, stack)
+class Recordings:
+    """Voices as they will be used. One is decoded at a time: decoding is what takes memory."""
 
+    def __init__(self, limits: Limits) -> None:
+        self.limits, self._guard = limits, threading.Lock()
 
-def prompt(data: bytes, limits: Limits, rate: int | None, stack: Any) -> audio.Recording:
-    """A voice as it will be used: decoded to ``rate`` (None: its own), checked, silence at the ends taken off, cut to
-    the accepted length. With a ``stack``, a second voice in the recording is noticed too."""
-    recording = audio.read(data, target=rate)
-    apart = stack is not None and stack.device.type == "cpu"  # elsewhere the device belongs to the runs
-    return prompts.prepare(recording, limits.max_prompt_seconds, embedding(stack, recording.rate) if apart else None)
+    def read(self, path: str | Path, rate: int | None = SAMPLE_RATE, stack: Any = None) -> audio.Recording:
+        """The voice in a file, as ``prompt`` makes it."""
+        if Path(path).stat().st_size > self.limits.max_upload_mb * 1_000_000:
+            raise UserError(f"That file is too big; the limit here is {self.limits.max_upload_mb} MB.")
+        return self.prompt(Path(path).read_bytes(), rate, stack)
+
+    def prompt(self, data: bytes, rate: int | None = SAMPLE_RATE, stack: Any = None) -> audio.Recording:
+        """Decoded to ``rate`` (None: its own), checked, silence at the ends taken off, cut to the accepted length. With
+        a ``stack``, a second voice in the recording is noticed too."""
+        with self._guard:
+            recording = audio.read(data, target=rate, most_samples=MOST_SAMPLES)
+            apart = stack is not None and stack.device.type == "cpu"  # elsewhere the device belongs to the runs
+            embed = embedding(stack, recording.rate) if apart else None
+            return prompts.prepare(recording, self.limits.max_prompt_seconds, embed)
 
 
 def embedding(stack: Any, rate: int) -> prompts.Embed:
@@ -90,26 +99,29 @@ def embedding(stack: Any, rate: int) -> prompts.Embed:
     return embed
 
 
-def take(path: str, limits: Limits, stack: Any = None) -> dict[str, Any]:
+def take(path: Any, recordings: Recordings, stack: Any = None) -> dict[str, Any]:
     """A visitor's recording prepared for use: where it is kept, what was done to it. UserError for what is no voice."""
-    recording = read(uploaded(path), limits, None, stack)
+    recording = recordings.read(uploaded(path), None, stack)
     kept = save_bytes_to_cache(wav_bytes(to_int16(recording.samples), recording.rate), "voice.wav", get_upload_folder())
     return {"path": kept, "words": words(recording), "seconds": recording.seconds}
 
 
-def uploaded(path: str) -> Path:
+def uploaded(path: Any) -> Path:
     """``path`` if it is a file that a visitor uploaded: the browser names it, and must not name any other."""
-    folder, place = Path(get_upload_folder()).resolve(), Path(str(path)).resolve()
-    if not (place.is_relative_to(folder) and place.is_file()):
-        raise UserError("That recording is no longer here; upload or record it again.")
-    return place
+    try:
+        folder, place = Path(get_upload_folder()).resolve(), Path(path).resolve()
+        if place.is_relative_to(folder) and place.is_file():
+            return place
+    except (TypeError, ValueError, OSError):  # no text, a NUL byte, a name too long
+        pass
+    raise UserError("That recording is no longer here; upload or record it again.")
 
 
 def at_hand(form: Any) -> dict[str, Path]:
     """Fingerprint -> file of every voice that a lane can be compared with: the bundled ones, and the visitor's own."""
     found = [e.path for e in examples()]
     with contextlib.suppress(UserError):
-        found.append(uploaded((form or {}).get("own")))
+        found.append(uploaded(form.get("own") if isinstance(form, dict) else None))
     return {fingerprint(path): path for path in found}
 
 
@@ -124,6 +136,8 @@ def path_of(form: Any) -> str | None:
     name, own = (form.get(k) if isinstance(form, dict) else None for k in ("voice", "own"))
     if not name:
         return str(uploaded(own)) if own else None
+    if not isinstance(name, str):
+        raise UserError("The name of a voice must be a text.")
     if known := example(name):
         return str(known.path)
     raise UserError(f"There is no example voice called {name!r} here; pick another.")

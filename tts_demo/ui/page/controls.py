@@ -212,8 +212,8 @@ def lane_from(word: str) -> dict[str, Any]:
 
 def limits(seed: Any, max_seconds: Any, longest: float) -> tuple[int, float]:
     """A seed and a length that a run can take; the length is cut to ``longest``."""
-    if isinstance(seed, bool) or not isinstance(seed, (int, float)) or not 0 <= seed < 2**63:
-        raise Misplaced("seed", "The seed must be a whole number, 0 or more and below 2 to the power 63.")
+    if isinstance(seed, bool) or not isinstance(seed, (int, float)) or not 0 <= seed < 2**53 or seed != int(seed):
+        raise Misplaced("seed", "The seed must be a whole number, 0 or more and below 2 to the power 53.")
     if isinstance(max_seconds, bool) or not isinstance(max_seconds, (int, float)) or not max_seconds > 0:
         raise Misplaced("max_seconds", "The longest speech must be a number above 0.")
     return int(seed), min(float(max_seconds), longest)

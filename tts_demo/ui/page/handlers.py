@@ -19,13 +19,15 @@ from ... import audio, engine
 from ...config import Request, UserError
 from ...methods import METHODS
 from .. import voices
+from ..desk import Desk
+from ..presence import client
 from ..run import plots, words
 from ..run.collect import Collector, WarmingUp
 from ..run.rounds import FEWEST, MOST, Round
 from ..run.session import Made, Take, attention_from, remember, to_int16
 from ..run.transcriber import Transcriber
 from ..runs import Runner, expected
-from ..service import in_words, listened_to, log_line
+from ..service import in_words, log_line
 from . import texts
 from .controls import Form, Misplaced
 from .views import Views
@@ -78,11 +80,11 @@ class Outbox:
 class Handlers:
     """Bound to the runner and the page's components (``ui``)."""
 
-    def __init__(self, runner: Runner, ui: SimpleNamespace) -> None:
+    def __init__(self, runner: Runner, desk: Desk, ui: SimpleNamespace) -> None:
         self.runner, self.ui = runner, ui
         self.handle, self.gate, self.limits = runner.handle, runner.gate, runner.limits
         self.transcriber = Transcriber()
-        self.views = Views(ui, self.transcriber, self.limits)
+        self.views = Views(ui, self.transcriber, runner.recordings, desk)
 
     # -- speaking ---------------------------------------------------------------------------------------------
 
@@ -94,11 +96,12 @@ class Handlers:
             form = Form.parse(raw, self.limits.max_seconds)
             path = voices.path_of(raw)
             self.check(form.text, path, form.consent)
-            job = self.gate.join(visitor, listened_to(), self._size(form))
+            asking = client(self.runner.presence)
+            job = self.gate.join(visitor, asking.wanted, self._size(form), asking.address)
             yield {**self.buttons(True), ui.status: texts.status("Waiting for the device", "busy")}
             for sentence in job.waiting(self.handle):
                 yield {ui.status: texts.status(sentence, "busy")}
-            voice = voices.read(path, self.limits, None)
+            voice = self.runner.recordings.read(path, None)
             outcome = "left"
             mast = texts.masthead(texts.facts(self.handle.now, self.handle.state))  # the model may have come meanwhile
             yield {ui.status: texts.status("Listening to the voice", "busy"), ui.mast: mast}

@@ -13,7 +13,7 @@ from .. import voices
 from ..limits import Limits
 from ..run.warm import Warmth
 from ..service import Handle, in_words
-from . import controls, texts, views
+from . import controls, texts
 from .views import Views
 from .widgets import message
 
@@ -25,6 +25,7 @@ class Inputs:
 
     def __init__(self, handle: Handle, limits: Limits, ui: SimpleNamespace, show: Views, warm: Warmth) -> None:
         self.handle, self.limits, self.ui, self.views, self.warm = handle, limits, ui, show, warm
+        self.desk, self.recordings = show.desk, show.recordings
 
     def catalogue(self) -> dict[str, Any]:
         """All that the form offers: voices, texts, methods, sampling, limits."""
@@ -52,23 +53,25 @@ class Inputs:
             "hears": self.views.transcriber.available,
         }
 
-    def take_voice(self, path: str) -> dict[str, Any]:
+    def take_voice(self, path: Any) -> dict[str, Any]:
         """A recording that was just uploaded or made: checked, cut to the accepted length, kept as it will be used."""
         try:
-            return voices.take(path, self.limits, self.handle.now)
+            with self.desk.turn():
+                return voices.take(path, self.recordings, self.handle.now)
         except (UserError, OSError) as error:
             return {"error": in_words(error)}
 
-    def transcribe(self, path: str) -> dict[str, Any]:
+    def transcribe(self, path: Any) -> dict[str, Any]:
         """A machine's guess at what the visitor's voice says; empty where nothing was understood."""
         try:
-            return {"text": self.views.transcriber.transcribe(voices.read(voices.uploaded(path), self.limits))}
+            with self.desk.turn():
+                return {"text": self.views.transcriber.transcribe(self.recordings.read(voices.uploaded(path)))}
         except (UserError, OSError) as error:
             return {"error": in_words(error)}
 
-    def preview(self, text: str) -> dict[str, Any]:
-        """The sentences in which a text will be spoken, each as words and, where the stack can say, as sounds."""
-        text, stack = (text or "").strip()[: self.limits.max_characters], self.handle.now
+    def preview(self, text: Any) -> dict[str, Any]:
+        """The sentences of a text, each as words and, where the stack can tell, as phonemes."""
+        text, stack = (text if isinstance(text, str) else "").strip()[: self.limits.max_characters], self.handle.now
         if not stack or not text:
             return {"parts": []}
         try:
@@ -84,7 +87,7 @@ class Inputs:
             updates[ui.form] = message(self.catalogue() | {"set": controls.from_address(query)})
         except UserError as error:
             return {**updates, ui.status: texts.status(texts.escape(str(error)), "error")}
-        stem = next(iter(views.recorded().values()), None)
+        stem = next(iter(self.views.library.titles().values()), None)
         if stem and not self.handle.problems():
             updates |= self.views.open_recorded(stem, first=True)
         return updates

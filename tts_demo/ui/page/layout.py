@@ -12,13 +12,15 @@ from gradio.utils import get_upload_folder
 from ...measure import summary
 from .. import voices
 from ..api import Page, register
-from ..faults import Uploads
+from ..desk import Desk
 from ..limits import Limits
 from ..line import Gate
+from ..presence import Presence
 from ..run import plots
 from ..run.warm import Warmth
 from ..runs import Runner
 from ..service import Handle
+from ..uploads import Uploads
 from ..zerogpu import zero_gpu
 from . import controls, texts, views
 from .handlers import Handlers
@@ -40,12 +42,13 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
     limits = limits or Limits.from_environment()
     gr.set_static_paths([voices.ASSETS / "prompts"])
     warm = Warmth(next((e.path for e in voices.examples()), None))
-    uploads = Uploads(get_upload_folder())
+    uploads = Uploads(get_upload_folder(), limits)
     uploads.check()  # Gradio writes there at once
     handle, gate = Handle(warm.loader(stack) if callable(stack) else stack, uploads), Gate(limits)
     ui = SimpleNamespace()
-    runner = Runner(handle, gate, limits)
-    act = Handlers(runner, ui)
+    presence = Presence()
+    runner, desk = Runner(handle, gate, limits, presence), Desk(limits, presence)
+    act = Handlers(runner, desk, ui)
     fill = Inputs(handle, limits, ui, act.views, warm)
     with Page(title=texts.TITLE, analytics_enabled=False, delete_cache=(600, 3600), fill_width=True) as demo:
         ui.takes = gr.State([], time_to_live=3600)
@@ -60,7 +63,7 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
         ui.json = gr.JSON(visible=False)  # stands for what the browser's scripts send along
         _bind(ui, act, fill, demo)
         register(runner)
-    demo.queue(max_size=limits.max_queue, default_concurrency_limit=4)
+    demo.queue(max_size=200, default_concurrency_limit=None)  # who waits does so in the lines of line.py and desk.py
     demo.tts = SimpleNamespace(
         handle=handle, gate=gate, limits=limits, runner=runner, act=act, fill=fill, uploads=uploads
     )
@@ -106,7 +109,7 @@ def _bind(ui: SimpleNamespace, act: Handlers, fill: Inputs, demo: gr.Blocks) -> 
     speaking.then(act.buttons, None, [ui.run, ui.stop], **QUIET)  # however it ended
     ui.stop.click(act.stop, None, None, **QUIET)
     ui.board.select(act.views.attention_view, ui.takes, ui.board, **QUIET)
-    opened = ui.recorded.input(act.views.open_recorded, ui.recorded, shown, **QUIET)
+    opened = ui.recorded.input(act.views.open_recorded, ui.recorded, [ui.board, ui.status], preprocess=False, **QUIET)
     opened.then(None, None, ui.recorded, js="() => null", **QUIET)  # so that the same one can be opened again
     ui.listen.click(
         act.views.listen,
@@ -114,7 +117,7 @@ def _bind(ui: SimpleNamespace, act: Handlers, fill: Inputs, demo: gr.Blocks) -> 
         [ui.board, ui.status],
         js=from_page("[a[0], page.board.ids(), page.form.value()]"),
         show_progress_on=ui.figures,
-        **DEVICE,
+        **LINE,
     )
     ui.zip.click(act.views.export, [ui.takes, ui.json], ui.file, js=IDS, **QUIET).success(
         None, js=from_page("page.clickOn('zip-file')"), **QUIET

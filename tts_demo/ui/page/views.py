@@ -4,83 +4,153 @@ synthesis."""
 from __future__ import annotations
 
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any
 
 import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
+from pydantic import BaseModel, Field, ValidationError
 
 from ...config import UserError
 from .. import voices
-from ..limits import Limits
+from ..desk import Desk
 from ..run import plots, session
 from ..run.session import Lane, Take, export, find, load
 from ..run.transcriber import Transcriber
+from ..service import gradio_errors
+from ..voices import Recordings
 from . import texts
 from .widgets import message
 
 GONE = "The server no longer has these lanes: what the browser keeps can be heard and saved one by one; speak again."
 
 
+MOST_LANES = 6  # that stand side by side on the board
+
+
+class MapView(BaseModel):
+    """What the board asks for when another layer or head is chosen."""
+
+    ids: Any = None
+    layer: Annotated[str, Field(pattern=rf"^({plots.CLEAR}|mean|\d{{1,3}})$")] = plots.CLEAR
+    head: Annotated[str, Field(pattern=r"^(mean|\d{1,3})$")] = "mean"
+
+
 class Views:
     """Bound to the page's components."""
 
-    def __init__(self, ui: SimpleNamespace, transcriber: Transcriber, limits: Limits) -> None:
-        self.ui, self.transcriber, self.limits = ui, transcriber, limits
+    def __init__(self, ui: SimpleNamespace, transcriber: Transcriber, recordings: Recordings, desk: Desk) -> None:
+        self.ui, self.transcriber, self.recordings, self.desk = ui, transcriber, recordings, desk
+        self.library = Library()
 
     def attention_view(self, takes: list[Take], event: gr.EventData) -> dict[Any, Any]:
         """Maps of another layer or head, for the lanes that are still here."""
-        data, messages = event._data or {}, []
-        for lane_id, lane in kept(takes, data.get("ids")):
-            shown = plots.lane_map(lane, str(data.get("layer", plots.CLEAR)), str(data.get("head", "mean")))
-            if shown:
+        try:
+            view = MapView.model_validate(event, from_attributes=True)
+            found = self.kept(takes, view.ids)
+        except (ValidationError, UserError):
+            return {self.ui.board: gr.skip()}
+        messages = []
+        for lane_id, lane in found:
+            if shown := plots.lane_map(lane, view.layer, view.head):
                 messages.append({"kind": "map", "id": lane_id, "attention": shown})
         return {self.ui.board: message({"messages": messages})}
 
-    def open_recorded(self, stem: str | None, first: bool = False) -> dict[Any, Any]:
+    def open_recorded(self, stem: Any, first: bool = False) -> dict[Any, Any]:
         """A take that ships with the page, laid on the board. ``first``: on arrival, when what the browser keeps goes
         before it."""
-        known = recorded()
-        if stem not in known.values():
+        if not isinstance(stem, str) or stem not in self.library.titles().values():
             return {self.ui.status: gr.skip()}
         try:
-            take = load(voices.ASSETS / "runs" / stem)
+            lanes = self.library.payload(stem)
         except UserError as error:
             return {self.ui.status: texts.status(texts.escape(str(error)), "error")}
         # the time tells an opening from the one before; the board says in the status line what it shows
-        shown = {"kind": "show", "lanes": plots.payload(take), "first": first}
-        return {self.ui.board: message({"messages": [shown], "at": time.monotonic()}), self.ui.takes: [take]}
+        shown = {"kind": "show", "lanes": lanes, "first": first}
+        return {self.ui.board: message({"messages": [shown], "at": time.monotonic()})}
 
     def listen(self, takes: list[Take], ids: Any, form: Any) -> Iterator[dict[Any, Any]]:
-        """Let the recognisers and the voice judge listen to the lanes on the board, each beside its own voice."""
-        found = kept(takes, ids)
-        if not found:
-            yield {self.ui.status: texts.status(GONE, "error")}
+        """Let the recogniser and the voice judge check the lanes on the board, each beside its own voice. Ends with the
+        lane at hand once nobody waits."""
+        try:
+            found = self.kept(takes, ids)
+            yield {self.ui.status: texts.status(f"Listening to {lanes_in_words(found)}", "busy")}
+            known, heard = voices.at_hand(form), {}
+            with self.desk.turn() as job:
+                for lane_id, lane in found:
+                    if job.stopping():
+                        return
+                    path = known.get(lane.made.voice_hash)
+                    heard[lane_id] = self.transcriber.score(lane, self.recordings.read(path) if path else None)
+        except UserError as error:
+            yield {self.ui.status: texts.status(texts.escape(str(error)), "error")}
             return
-        count = f"{len(found)} lane{'s' * (len(found) > 1)}"
-        yield {self.ui.status: texts.status(f"Listening to {count}", "busy")}
-        known, heard = voices.at_hand(form), {}
-        for lane_id, lane in found:
-            path = known.get(lane.made.voice_hash)
-            heard[lane_id] = self.transcriber.score(lane, voices.read(path, self.limits) if path else None)
         said = unheard(list(heard.values()), all(lane.made.voice_hash in known for _, lane in found))
         messages = [{"kind": "figures", "id": i, "figures": figures} for i, figures in heard.items()]
         yield {
             self.ui.board: message({"messages": messages, "at": time.monotonic()}),
-            self.ui.status: texts.status(" ".join((f"Checked {count}.", *said)), "done"),
+            self.ui.status: texts.status(" ".join((f"Checked {lanes_in_words(found)}.", *said)), "done"),
         }
 
     def export(self, takes: list[Take], ids: Any) -> Any:
         """The lanes on the board as one zip."""
-        found = kept(takes, ids)
+        with gradio_errors():
+            found = self.kept(takes, ids)
+            with self.desk.turn() as job, tempfile.TemporaryDirectory() as folder:
+                path = export([lane for _, lane in found], Path(folder) / "lanes.zip", job.stopping)
+                return save_bytes_to_cache(path.read_bytes(), path.name, self.ui.file.GRADIO_CACHE)
+
+    def kept(self, takes: list[Take], ids: Any) -> list[tuple[str, Lane]]:
+        """Those of the browser's lanes that the server still has, recorded ones included; UserError where there are
+        none, or more than a board shows."""
+        distinct = dict.fromkeys(i for i in ids if isinstance(i, str)) if isinstance(ids, list) else {}
+        if len(distinct) > MOST_LANES:
+            raise UserError(f"At most {MOST_LANES} lanes can be asked for at once.")
+        places = [(i, find(takes, i) or self.library.find(i)) for i in distinct]
+        found = [(i, place[0].lanes[place[1]]) for i, place in places if place]
         if not found:
-            raise gr.Error(GONE, print_exception=False, title="Not yet")
-        with tempfile.TemporaryDirectory() as folder:
-            path = export([lane for _, lane in found], Path(folder) / "lanes.zip")
-            return save_bytes_to_cache(path.read_bytes(), path.name, self.ui.file.GRADIO_CACHE)
+            raise UserError(GONE)
+        return found
+
+
+class Library:
+    """Takes that ship with the page, each read once and shared by all visitors."""
+
+    def __init__(self) -> None:
+        self._takes: dict[Path, Take] = {}
+        self._payloads: dict[Path, list[dict[str, Any]]] = {}
+        self._guard = threading.Lock()
+
+    def titles(self) -> dict[str, str]:
+        """Title -> name of every take."""
+        return recorded()
+
+    def take(self, stem: str) -> Take:
+        path = voices.ASSETS / "runs" / stem
+        with self._guard:
+            if path not in self._takes:
+                self._takes[path] = load(path)
+            return self._takes[path]
+
+    def payload(self, stem: str) -> list[dict[str, Any]]:
+        """What the board draws of the take."""
+        take, path = self.take(stem), voices.ASSETS / "runs" / stem
+        with self._guard:
+            if path not in self._payloads:
+                self._payloads[path] = plots.payload(take)
+            return self._payloads[path]
+
+    def find(self, lane_id: str) -> tuple[Take, int] | None:
+        stem = lane_id.rpartition(".")[0]
+        return find([self.take(stem)], lane_id) if stem in self.titles().values() else None
+
+
+def lanes_in_words(found: list[Any]) -> str:
+    return f"{len(found)} lane{'s' * (len(found) > 1)}"
 
 
 def unheard(heard: list[dict[str, Any]], voices_there: bool) -> list[str]:
@@ -93,17 +163,6 @@ def unheard(heard: list[dict[str, Any]], voices_there: bool) -> list[str]:
     elif any(figures.get("similarity") is None for figures in heard):
         said.append("Voices were not compared where the speech is too short, or no judge is installed.")
     return said
-
-
-def kept(takes: list[Take], ids: Any) -> list[tuple[str, Lane]]:
-    """Those of the browser's lanes that the server still has, recorded ones included."""
-    places = [(i, find([*takes, *_recorded_takes(i)], i)) for i in ids or [] if isinstance(i, str)]
-    return [(i, place[0].lanes[place[1]]) for i, place in places if place]
-
-
-def _recorded_takes(lane_id: str) -> list[Take]:
-    stem = lane_id.rpartition(".")[0]
-    return [load(voices.ASSETS / "runs" / stem)] if stem in recorded().values() else []
 
 
 def recorded() -> dict[str, str]:

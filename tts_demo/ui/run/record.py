@@ -173,7 +173,7 @@ def screenshots(url: str, out: Path) -> None:
 def _samples(path: Path) -> tuple[Any, int]:
     if not path.is_file():
         raise UserError(f"There is no file {path}: check the path of the recording.")
-    recording = voices.read(path, Limits())
+    recording = voices.Recordings(Limits()).read(path)
     return recording.samples, recording.rate
 
 

@@ -12,6 +12,7 @@ import dataclasses
 import io
 import json
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import numpy as np
 from ... import audio
 from ...config import Request, UserError
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # beginnings that a spreadsheet does not take for text
 KEEP = 3  # takes kept per visitor on the server; the browser keeps what it draws
 
 
@@ -165,12 +167,14 @@ def _arrays(lane: Lane) -> dict[str, np.ndarray]:
     return arrays
 
 
-def export(lanes: list[Lane], path: Path) -> Path:
+def export(lanes: list[Lane], path: Path, stopping: Callable[[], bool] = lambda: False) -> Path:
     """Audio, tokens, per-step trace, attention and figures of the lanes as one zip, and all figures as a CSV."""
     records = [describe(lane) for lane in lanes]
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as z:
         z.writestr("figures.csv", csv_of(records))
         for number, (lane, record) in enumerate(zip(lanes, records)):
+            if stopping():
+                raise UserError("Nobody waits for the lanes any more.")
             folder = f"{number}-{lane.method}"
             z.writestr(f"{folder}/audio.wav", wav(lane))
             z.writestr(f"{folder}/metrics.json", json.dumps(record, indent=1, ensure_ascii=False))
@@ -182,15 +186,19 @@ def export(lanes: list[Lane], path: Path) -> Path:
 
 
 def csv_of(records: list[dict[str, Any]]) -> str:
-    """One line a lane, one column a figure; what is a list or a mapping stands as JSON."""
+    """One line a lane, one column a figure; what is a list or a mapping stands as JSON. Text that a spreadsheet would
+    take for a formula gets an apostrophe before it."""
     out = io.StringIO()
-    table = csv.DictWriter(out, list(dict.fromkeys(k for r in records for k in r)), lineterminator="\n")
+    table = csv.DictWriter(out, list(dict.fromkeys(k for r in records for k in r)))
     table.writeheader()
     for record in records:
-        table.writerow(
-            {k: json.dumps(v, ensure_ascii=False) if isinstance(v, (list, dict)) else v for k, v in record.items()}
-        )
+        table.writerow({k: _cell(v) for k, v in record.items()})
     return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else value
+    return f"'{text}" if isinstance(text, str) and text.startswith(FORMULA) else text
 
 
 PLAIN = ("method", "title", "options", "sample_rate", "metrics", "steps", "stopped", "truncated", "rounds", "notes")

@@ -1,7 +1,7 @@
 // The form: voice, text, the lanes to compare, seed and sampling. Kept in this browser; a link sets it.
 import { button, h, refocus, shorten } from "./base.js";
 import { methodCard } from "./picture.js";
-import { store } from "./store.js";
+import { kind, store } from "./store.js";
 import { voicePicker } from "./voice.js";
 
 let ask = null,
@@ -41,19 +41,18 @@ const initial = () => ({
   attention: true,
   ...Object.fromEntries(ask.sampling.map((s) => [s.name, s.default])),
 });
+const alike = (usual, given) => ({
+  ...usual,
+  ...Object.fromEntries(Object.entries(given || {}).filter(([k, v]) => k in usual && kind(v) === kind(usual[k]))),
+});
 const valid = (s) => {
-  // what was kept by an older page may name what no longer is
-  const good = { ...initial(), ...s };
-  good.lanes = (good.lanes || [])
+  // what was kept by an older page may name what no longer is, or be broken: such entries are dropped
+  const good = alike(initial(), s);
+  good.lanes = good.lanes
     .filter((l) => l && method(l.method))
     .slice(0, ask.most)
-    .map((l) => ({
-      method: l.method,
-      options: {
-        ...defaults(l.method),
-        ...Object.fromEntries(Object.entries(l.options || {}).filter(([k]) => k in defaults(l.method))),
-      },
-    }));
+    .map((l) => ({ method: l.method, options: alike(defaults(l.method), l.options) }));
+  if (!Number.isSafeInteger(good.seed) || good.seed < 0) good.seed = initial().seed;
   if (!ask.voices.some((v) => v.name === good.voice) && !(good.own && !good.voice)) good.voice = initial().voice;
   good.max_seconds = Math.min(good.max_seconds, ask.seconds);
   return good;

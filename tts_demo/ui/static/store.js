@@ -26,6 +26,16 @@ const all = (db) =>
     asked.onsuccess = () => done(asked.result);
     asked.onerror = () => done([]);
   });
+export const kind = (v) => (Array.isArray(v) ? "array" : v === null ? "null" : typeof v);
+const PARTS = {
+  id: "string",
+  title: "string",
+  made: "object",
+  figures: "object",
+  conditions: "array",
+  seconds: "number",
+};
+const whole = (lane) => Object.entries(PARTS).every(([k, what]) => kind(lane[k]) === what);
 const write = (f) => {
   if (base)
     try {
@@ -37,7 +47,8 @@ const write = (f) => {
 const ready = open.then(async (db) => {
   base = db;
   for (const lane of (await all(db)).sort((a, b) => a.when - b.when))
-    if (!memory.has(lane.id)) memory.set(lane.id, lane);
+    if (!whole(lane)) write((lanes) => lanes.delete(lane.id));
+    else if (!memory.has(lane.id)) memory.set(lane.id, lane);
 });
 const listeners = [];
 const changed = () => listeners.forEach((f) => f());
@@ -72,9 +83,12 @@ export const store = {
   noted(key, otherwise) {
     try {
       const v = JSON.parse(localStorage.getItem(`tts-demo-${key}`));
-      return v === null ? otherwise : v;
+      const fields = kind(v) === "object" ? Object.entries(otherwise) : [];
+      if (kind(v) === kind(otherwise) && fields.every(([k, usual]) => kind(v[k]) === kind(usual))) return v;
+      localStorage.removeItem(`tts-demo-${key}`); // none there, or broken
     } catch (_e) {
-      return otherwise;
+      /* private window, or no JSON */
     }
+    return otherwise;
   },
 };
