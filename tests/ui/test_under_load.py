@@ -64,6 +64,10 @@ class Server:
         self.port, self.folder, self.uploads = port or free_port(), folder, folder / "uploads"
         (folder / "tmp").mkdir(exist_ok=True)
         own = {"GRADIO_TEMP_DIR": str(self.uploads), "TMPDIR": str(folder / "tmp"), "HF_HUB_OFFLINE": "1"}
+        own |= {
+            "TTS_DEMO_PER_ADDRESS": "1000",
+            "TTS_DEMO_VISITOR_UPLOADS_MB": "100000",
+        }  # all visitors have one address
         self.started = time.monotonic()
         self.log = open(folder / "log.txt", "a")
         self.process = subprocess.Popen(
