@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from ..config import Request, Sampling, UserError
 from ..methods import METHODS
@@ -32,46 +33,101 @@ def about(field: str) -> Iterator[None]:
         raise
 
 
-@dataclass(frozen=True)
-class Asked:
-    """One speech that a program wants, without its voice."""
+NUMBER, TEXT = "must be a number", "must be a text"
+TYPES = {  # pydantic's names of errors, in our words
+    "string_type": TEXT,
+    "float_type": NUMBER,
+    "dict_type": 'must be an object such as {"patch_size": 4}',
+}
+
+
+def default(value: Any) -> BeforeValidator:
+    """null stands for this."""
+    return BeforeValidator(lambda given: value if given is None else given)
+
+
+class Asked(BaseModel):
+    """One speech that a program wants, without its voice. Read by ``of``."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
 
     text: str
-    method: str
-    options: Any
-    prompt_text: str
-    seed: int
-    temperature: float | None  # None: the stack's
-    max_seconds: float
+    method: Annotated[str, default("baseline")] = "baseline"
+    temperature: float = None  # None, where it is missing: the stack's
+    max_seconds: float = Field(float("inf"), validate_default=True)
+    options: Annotated[Any, default({})] = Field({}, validate_default=True)
+    prompt_text: Annotated[str, default("")] = ""
+    seed: Any = 1
 
     @classmethod
     def of(cls, limits: Limits, fields: Mapping[str, Any]) -> Asked:
         """From the fields as they came, each checked; UserError that names the field."""
-        words = string(fields, "text")
-        if not words.strip():
+        known = {name: fields[name] for name in cls.model_fields if name in fields}
+        try:
+            return cls.model_validate({"text": None} | known, context=limits)
+        except ValidationError as error:
+            first = error.errors()[0]
+            field, cause = str(first["loc"][0]), first.get("ctx", {}).get("error")
+            if isinstance(cause, BadField):
+                raise cause from None
+            if isinstance(cause, UserError):
+                cause.field = field
+                raise cause from None
+            raise BadField(field, f"{TYPES[first['type']]}, not {_shown(first['input'])}.") from None
+
+    @field_validator("text")
+    @classmethod
+    def _text(cls, text: str, info: ValidationInfo) -> str:
+        if not text.strip():
             raise BadField("text", "is empty: there is no text yet; give something to say.")
-        if len(words) > limits.max_characters:
-            raise BadField("text", f"has {len(words)} characters; the limit here is {limits.max_characters}.")
-        method = string(fields, "method", "baseline")
-        with about("method"):
-            if method not in METHODS:
-                raise UserError(f"Unknown method {method!r}; choose one of {', '.join(METHODS)}.")
-        temperature = number(fields, "temperature", None)
-        if temperature is not None:
-            with about("temperature"):
-                Sampling(temperature=temperature)  # says its range
-        longest = number(fields, "max_seconds", float(limits.max_seconds))
+        if len(text) > info.context.max_characters:
+            raise BadField("text", f"has {len(text)} characters; the limit here is {info.context.max_characters}.")
+        return text.strip()
+
+    @field_validator("method")
+    @classmethod
+    def _method(cls, method: str) -> str:
+        if method not in METHODS:
+            raise UserError(f"Unknown method {method!r}; choose one of {', '.join(METHODS)}.")
+        return method
+
+    @field_validator("temperature")
+    @classmethod
+    def _temperature(cls, temperature: float) -> float:
+        return Sampling(temperature=temperature).temperature  # says its range
+
+    @field_validator("max_seconds")
+    @classmethod
+    def _longest(cls, longest: float, info: ValidationInfo) -> float:
         if not longest > 0:
             raise BadField("max_seconds", f"must be above 0, not {longest:g}.")
-        return cls(
-            words.strip(),
-            method,
-            options(fields, METHODS[method].Options),
-            string(fields, "prompt_text", "").strip(),
-            seed(fields),
-            temperature,
-            min(longest, limits.max_seconds),
-        )
+        return min(longest, info.context.max_seconds)
+
+    @field_validator("options")
+    @classmethod
+    def _options(cls, options: Any, info: ValidationInfo) -> Any:
+        if not isinstance(options, Mapping):
+            raise BadField("options", f"{TYPES['dict_type']}, not {_shown(options)}.")
+        for key, one in options.items():
+            if not isinstance(one, (int, float, str)):
+                raise BadField(f"options: {key}", f"must be a number or a word, not {_shown(one)}.")
+        method = METHODS.get(info.data.get("method", ""))
+        return method.Options.parse({key: str(one) for key, one in options.items()}) if method else options
+
+    @field_validator("prompt_text")
+    @classmethod
+    def _transcript(cls, words: str) -> str:
+        return words.strip()
+
+    @field_validator("seed")
+    @classmethod
+    def _seed(cls, seed: Any) -> int:
+        known = isinstance(seed, (int, float)) and not isinstance(seed, bool)
+        if not known or not 0 <= seed < 2**63 or seed != int(seed):
+            raise BadField(
+                "seed", f"must be a whole number, 0 or more and below 2 to the power 63, not {_shown(seed)}."
+            )
+        return int(seed)
 
     def request(self, sampling: Sampling, plain: bool = False) -> Request:
         """For the engine; ``plain``: the baseline under the same conditions. ``sampling``: the stack's own."""
@@ -85,37 +141,8 @@ def string(fields: Mapping[str, Any], name: str, default: str | None = None) -> 
     value = fields.get(name, default)
     value = default if value is None and default is not None else value
     if not isinstance(value, str):
-        raise BadField(name, f"must be a text, not {_shown(value)}.")
+        raise BadField(name, f"{TEXT}, not {_shown(value)}.")
     return value
-
-
-def number(fields: Mapping[str, Any], name: str, default: float | None) -> float | None:
-    """A missing field is its default; null is not a number."""
-    if name not in fields:
-        return default
-    value = fields[name]
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise BadField(name, f"must be a number, not {_shown(value)}.")
-    return float(value)
-
-
-def seed(fields: Mapping[str, Any]) -> int:
-    value = fields.get("seed", 1)
-    known = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not known or not 0 <= value < 2**63 or value != int(value):
-        raise BadField("seed", f"must be a whole number, 0 or more and below 2 to the power 63, not {_shown(value)}.")
-    return int(value)
-
-
-def options(fields: Mapping[str, Any], kind: Any) -> Any:
-    value = {} if fields.get("options") is None else fields["options"]
-    if not isinstance(value, Mapping):
-        raise BadField("options", f'must be an object such as {{"patch_size": 4}}, not {_shown(value)}.')
-    with about("options"):
-        for key, one in value.items():
-            if not isinstance(one, (int, float, str)):
-                raise BadField(f"options: {key}", f"must be a number or a word, not {_shown(one)}.")
-        return kind.parse({key: str(one) for key, one in value.items()})
 
 
 def consent(fields: Mapping[str, Any]) -> bool:
