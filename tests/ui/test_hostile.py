@@ -545,3 +545,28 @@ def test_a_seed_that_browsers_cannot_hold_is_refused(seed):
     with pytest.raises(UserError, match="whole number"):
         controls.from_address([("seed", str(seed))])
     assert controls.from_address([("seed", str(2**53 - 1))]) == {"seed": 2**53 - 1}
+
+
+# -- behind a proxy ---------------------------------------------------------------------------------------------
+
+
+def test_the_page_is_served_behind_a_prefix(monkeypatch, folder, tmp_path):
+    import re
+
+    monkeypatch.setenv("GRADIO_ROOT_PATH", "/speech")
+    with served(ToyStack(), max_seconds=1) as (url, _), httpx.Client(base_url=url, timeout=60) as http:
+        page = http.get("/").text
+        script = re.search(r"page-[0-9a-f]{12}/main\.js", page)[0]
+        assert "/speech" in page and http.get("/config").json()["root"].endswith("/speech")
+        assert http.get(f"/{script}").status_code == http.get("/health").status_code == 200
+        path = http.post("/gradio_api/upload", files={"files": voice_file(tmp_path).read_bytes()}).json()[0]
+        data = ["Hello there", {"path": path, "meta": META}, True, "baseline", {}, "", 1, 0.7, 0.3]
+        event = http.post("/gradio_api/call/synthesize", json={"data": data}).json()["event_id"]
+        with http.stream("GET", f"/gradio_api/call/synthesize/{event}") as answer:
+            assert answer.headers["X-Accel-Buffering"] == "no" and answer.headers["Cache-Control"] == "no-store"
+            said = "".join(answer.iter_text())
+        assert "event: complete" in said and "/speech/gradio_api/file=" in said
+        order = {"model": "toy", "voice": "Maya", "input": "Hello.", "max_seconds": 0.2, "response_format": "pcm"}
+        for slash in ("", "/"):
+            answer = http.post(f"/v1/audio/speech{slash}", json=order | {"stream": True})
+            assert answer.status_code == 200 and answer.headers["X-Accel-Buffering"] == "no", answer.text

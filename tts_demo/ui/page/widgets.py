@@ -16,7 +16,9 @@ from typing import Any
 
 import gradio as gr
 import numpy as np
-from starlette.routing import Mount
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
 STATIC = Path(__file__).parents[1] / "static"
@@ -29,9 +31,14 @@ def address() -> str:
     return f"page-{hashlib.sha256(scripts).hexdigest()[:12]}"
 
 
-def routes() -> list[Mount]:
-    """The scripts of the page: nothing is fetched from elsewhere."""
-    return [Mount(f"/{address()}", StaticFiles(directory=STATIC))]
+def routes() -> list[Route]:
+    """The scripts of the page: nothing is fetched from elsewhere. No ``Mount``: behind a prefix it finds no file."""
+    files = StaticFiles(directory=STATIC)
+
+    async def script(request: Request) -> Response:
+        return await files.get_response(request.path_params["name"], request.scope)
+
+    return [Route(f"/{address()}/{{name}}", script)]
 
 
 def head() -> str:
