@@ -110,13 +110,17 @@ def test_a_folder_of_another_user_and_a_low_port(tmp_path):
 def test_a_full_disk_is_in_health_on_the_page_and_in_the_log(tmp_path, monkeypatch, caplog):
     with served(ToyStack()) as (url, app):
         assert httpx.get(f"{url}health").json()["problems"] == []
-        monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9 - 5, 5_000_000))
-        app.tts.uploads._looked = float("-inf")
-        answer = httpx.get(f"{url}health")
-        assert answer.status_code == 503 and answer.json()["status"] == "ill"
-        assert "nearly full, 5 MB are left" in answer.json()["problems"][0]
-        ui, fill = app.tts.act.ui, app.tts.fill
-        assert "nearly full" in fill.loaded()[ui.status]
+        with monkeypatch.context() as nearly:
+            nearly.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9 - 5, 5_000_000))
+            app.tts.uploads._looked = float("-inf")
+            answer = httpx.get(f"{url}health")
+            assert answer.status_code == 503 and answer.json()["status"] == "ill"
+            assert "nearly full, 5 MB are left" in answer.json()["problems"][0]
+            ui, fill = app.tts.act.ui, app.tts.fill
+            assert "nearly full" in fill.loaded()[ui.status]
+            with open(voice_file(tmp_path), "rb") as file:
+                answer = httpx.post(f"{url}gradio_api/upload", files={"files": file})
+            assert answer.status_code == 507 and "no room" in answer.json()["detail"]
 
         def no_room(*_, **__):
             raise FULL
