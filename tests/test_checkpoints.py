@@ -154,3 +154,28 @@ def test_an_unreachable_hub_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
     with pytest.raises(UserError, match="someone/voice.*check the name and the network"):
         checkpoints.resolve("someone/voice")
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("model.safetensors", lambda data: b"\xff" * 200 + data),
+        ("model.safetensors", lambda data: data[: len(data) // 2]),
+        ("model.safetensors", lambda data: b""),
+        ("config.json", lambda data: data.replace(b'"width": 16', b'"width": 32')),
+        ("config.json", lambda data: data.replace(b'"width": 16', b'"width": -1')),
+        ("config.json", lambda data: data.replace(b'"width": 16', b'"width": "wide"')),
+        ("config.json", lambda data: data.replace(b'"layers": 1', b'"layers": null')),
+        ("config.json", lambda data: data.replace(b'"config": {', b'"config": [{').replace(b"}", b"}]", 1)),
+        ("config.json", lambda data: data[:40]),
+    ],
+)
+def test_other_weights_or_sizes_under_a_valid_manifest_are_a_sentence(root: Path, file: str, change) -> None:
+    path = root / "speaker" / file
+    data = change(path.read_bytes())
+    assert data != path.read_bytes()
+    path.write_bytes(data)
+    checkpoints._update_manifest(root, "speaker")
+    with pytest.raises(UserError) as found:
+        checkpoints.load_module(root, "speaker")
+    assert "speaker" in str(found.value) and "\n" not in str(found.value)
