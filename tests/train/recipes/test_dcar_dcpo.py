@@ -7,7 +7,15 @@ import math
 import pytest
 import torch
 
-from tts_demo.train.recipes.dcpo import KL_WEIGHT, advantages, kl_weight, policy_loss, range_distance, rewards
+from tts_demo.train.recipes.dcpo import (
+    KL_WEIGHT,
+    advantages,
+    kl_weight,
+    mutual_information,
+    policy_loss,
+    range_distance,
+    rewards,
+)
 
 
 def allowed(*sizes: int) -> torch.Tensor:
@@ -26,10 +34,10 @@ def test_reward_is_the_error_over_the_recordings_and_the_penalty():
     mask = torch.tensor([[True, True, True, False]])
     found = rewards(torch.tensor([0.5]), torch.tensor([0.2]), actions, mask, allowed(2, 3, 4), torch.tensor([11]))
     assert found.item() == pytest.approx(-0.3 - 0.1 * (1 + 0 + 3) / 11)
-    priced = rewards(
-        torch.tensor([0.5]), torch.tensor([0.2]), actions, mask, allowed(2, 3, 4), torch.tensor([11]), price=0.2
+    free = rewards(
+        torch.tensor([0.5]), torch.tensor([0.2]), actions, mask, allowed(2, 3, 4), torch.tensor([11]), penalty=0.0
     )
-    assert priced.item() == pytest.approx(found.item() - 0.2 * 3 / 11)  # three steps
+    assert free.item() == pytest.approx(-0.3)
 
 
 def test_advantages_are_normalised_within_each_group():
@@ -93,3 +101,19 @@ def test_masked_positions_get_no_gradient_and_rows_count_alike():
     assert (logits.grad[~mask] == 0).all() and (logits.grad[mask] != 0).any(-1).all()
     without_kl, _ = policy_loss(log_probs, actions, old, torch.tensor([1.0, 3.0]), mask, torch.zeros(2, 7), 0.0)
     assert without_kl.item() == pytest.approx(-(1 + 3) / 2)  # ratio 1 everywhere: two decisions weigh what five do
+
+
+def test_a_tie_break_prefers_the_faster_of_equals_and_no_more():
+    errors, chunk = torch.tensor([-0.1, -0.1, -0.1, -0.1, -0.2, -0.1, -0.2, -0.1]), torch.tensor([2.0, 3, 4, 3] * 2)
+    plain, tied = advantages(errors, 4), advantages(errors, 4, chunk, 0.05)
+    assert plain[:4].abs().max() < 1e-3 and tied[:4].tolist() == pytest.approx([-0.05, 0, 0.05, 0], abs=1e-3)
+    assert (tied[4:] - plain[4:]).abs().max() <= 0.05 + 1e-6 and (tied[5::2] > tied[4::2]).all()
+
+
+def test_information_is_nothing_for_a_die_and_the_whole_choice_for_a_rule():
+    mask = torch.tensor([[True, True, True, False]])
+    die = torch.tensor([0.0, 0.5, 0.3, 0.2, 0, 0, 0]).log().expand(1, 4, 7)
+    rule = torch.full((1, 4, 7), float("-inf"))
+    rule[0, torch.arange(4), torch.tensor([1, 2, 3, 6])] = 0.0  # the last is masked
+    assert mutual_information(die, mask) == pytest.approx(0, abs=1e-6)
+    assert mutual_information(rule, mask) == pytest.approx(math.log(3), abs=1e-5)

@@ -19,12 +19,13 @@ from tts_demo.lm import lora
 from tts_demo.lm.masks import prefix_mask
 from tts_demo.methods.dcar import Dcar
 from tts_demo.methods.dcar.heads import Heads
+from tts_demo.text.symbols import SYMBOLS
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch, speech_targets
 from tts_demo.train.progress import Progress
 from tts_demo.train.recipes.dcar_heads import IGNORE, HeadsTask, head_targets, head_weights
-from tts_demo.train.recipes.dcar_policy import GROUP, UPDATES, PolicyTask, Utterances, guidance_profile
-from tts_demo.train.recipes.dcar_reward import PhonemeErrors
+from tts_demo.train.recipes.dcar_policy import GROUP, UPDATES, PolicySettings, PolicyTask, Utterances, guidance_profile
+from tts_demo.train.recipes.dcar_reward import Hama, PhonemeErrors, coarse
 from tts_demo.train.recipes.dcar_rollouts import Schedule, roll_out
 
 WARM, GREEDY = Sampling(1.0, 0, 1.0), Sampling(temperature=0)
@@ -198,7 +199,7 @@ def task(tiny_lm) -> PolicyTask:
     """The recipe on four made-up utterances whose 'phonemes' are their codes."""
     torch.manual_seed(0)
     task = PolicyTask.__new__(PolicyTask)
-    task.lm, task.size, task.price, task.total, task.errors = tiny_lm, 2, 0.0, 42, ToyErrors()
+    task.lm, task.size, task.total, task.errors, task.settings = tiny_lm, 2, 42, ToyErrors(), PolicySettings()
     task.data = TinyCorpus(tiny_lm)
     task.prepare(Heads(tiny_lm).requires_grad_(False))
     return task
@@ -265,7 +266,7 @@ def test_training_on_a_toy_reward_raises_it(task):
     optimiser = torch.optim.AdamW(task.policy.parameters(), 3e-2)
     curve = []
     for step in range(task.total):
-        loss, parts = task.loss(task.batch(np.random.default_rng(step), step), Progress(step))
+        loss, parts = task.loss(task.batch(np.random.default_rng(step), step), Progress.of(step, task.total))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -287,6 +288,42 @@ def test_groups_chase_then_exceed(task):
         assert all(len(s) == 1 and first.allowed[rows[0]][s[0] - 1] for s in sizes)  # fixed sizes of the group's range
         assert first.advantage[group * GROUP : (group + 1) * GROUP].mean().abs() < 1e-3
     assert (first.allowed.view(2, GROUP, 7) == first.allowed.view(2, GROUP, 7)[:, :1]).all()
+
+
+def test_groups_stay_in_the_guidance_range_and_begin_behind_the_prompt(task):
+    task.settings = PolicySettings(guidance=(3, 5), chase=0.0)
+    seen = []
+    task.errors.of_codes = lambda codes, *_: seen.extend(codes) or torch.zeros(len(codes))
+    found = task.explore(np.random.default_rng(0))
+    assert (found.allowed.sum(1) == 2).all() and found.allowed[:, [2, 4]].all() and found.own.all()
+    spoken = task.utterances(np.random.default_rng(0), task.data.train[:2]).repeat(GROUP)
+    assert 0 < spoken.prompt_frames <= int(spoken.speech.frames.min()) // 2
+    rollouts, _ = task.speak(spoken, Schedule(found.allowed, torch.zeros(2 * GROUP, dtype=torch.long)), 0)
+    for whole, new, recorded in zip(seen[-2 * GROUP :], rollouts.codes, spoken.speech.codes[..., 0]):
+        assert whole[: -len(new)].tolist() == recorded[: spoken.prompt_frames].tolist()  # judged with the prompt
+        assert whole[len(whole) - len(new) :].tolist() == new.tolist()
+
+
+def test_a_rollout_behind_a_prompt_equals_the_method_alone(noisy):
+    lm, batch = noisy.lm, counting_batch(noisy.lm, 3, seed=3)
+    limits, before = torch.full((3,), 12), batch.codes[:, :4, 0]
+    schedule = Schedule(torch.ones(3, 7, dtype=torch.bool), torch.full((3,), 3), strict=True)
+    found = roll_out(
+        noisy.decoder, noisy.heads, None, prefix_batch(lm, batch), schedule, limits, GREEDY, torch.Generator(), before
+    )
+    for row in range(3):
+        prefix = lm.prefix(batch.text[row, : batch.text_lengths[row]], (), batch.speaker[row], batch.codes[row, :4])
+        state = noisy.prefill(prefix, Dcar.Options("3"), GREEDY, torch.Generator(), 12)
+        frames = []
+        while not state.done:
+            frames.append(noisy.step(state).frames[:, 0])
+        assert found.codes[row].tolist() == torch.cat(frames).tolist()
+
+
+def test_hama_and_our_symbols_meet_in_one_alphabet():
+    text = [SYMBOLS.index(symbol) for symbol in "ɡɹAtᵊɜɹʌTʤOɔ"]
+    ipa = ["g", "r", "eɪ", "t", "ə", "ɝ", "ʌ", "t", "d͡ʒ", "oʊ", "ɒ"]
+    assert Hama.reference(text) == coarse(ipa)
 
 
 def test_phoneme_errors_in_a_batch_equal_those_of_rows_alone():

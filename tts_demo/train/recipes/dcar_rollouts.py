@@ -77,12 +77,17 @@ def roll_out(
     limits: Tensor,
     sampling: Sampling,
     generator: torch.Generator,
+    before: Tensor | None = None,
 ) -> Rollouts:
-    """Speak every row of ``prefix``, on the CPU, until it ends or has ``limits`` [R] frames. policy None: even chances
-    in the range (the random policy)."""
+    """Generate every row of ``prefix``, on the CPU, until it ends or has ``limits`` [R] frames beside the prompt.
+
+    before [R, P]: codes of the prompt's speech, which stands in front; policy None: even chances in the range (the
+    random policy).
+    """
     rows, codes, steps = len(prefix.x), decoder.config.speech_codes, int(limits.max())
-    lockstep, hidden = begin_lockstep(decoder, prefix, _slots(schedule, steps), prefix.x[:, :0])
-    hidden = hidden[:, -1]  # [R, H], at TASK
+    prompt = prefix.x[:, :0] if before is None else decoder.embed(before)
+    lockstep, hidden = begin_lockstep(decoder, prefix, _slots(schedule, steps), prompt)
+    hidden = hidden[:, -1]  # [R, H], at TASK or the prompt's last frame
     if policy is not None:
         terms, history = policy.range_terms(schedule.allowed), policy.new_cache(steps + 1, rows)
     recent = torch.full((rows, sampling.repeat_window), -1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-PENALTY = 0.1  # the scale of the out-of-range penalty
+PENALTY = 0.1  # scale of the out-of-range penalty
 CLIP = 0.2
 KL_WEIGHT = 0.04  # at the end of training
 
@@ -23,21 +23,45 @@ def range_distance(actions: Tensor, allowed: Tensor) -> Tensor:
 
 
 def rewards(
-    errors: Tensor, recorded: Tensor, actions: Tensor, mask: Tensor, allowed: Tensor, frames: Tensor, price: float = 0.0
+    errors: Tensor,
+    recorded: Tensor,
+    actions: Tensor,
+    mask: Tensor,
+    allowed: Tensor,
+    frames: Tensor,
+    penalty: float = PENALTY,
 ) -> Tensor:
     """Equation 5, [R]: errors of the rollouts and of their recordings [R], actions and mask (True = a chunk was
-    scheduled) [R, S], allowed [R, 7], frames [R] = tokens spoken. ``price`` of a step for every token, which the paper
-    has not: what is understood equally well should take fewer steps."""
-    outside, steps = (range_distance(actions, allowed) * mask).sum(1), mask.sum(1)
-    return -(errors - recorded) - (PENALTY * outside + price * steps) / frames.clamp(min=1)
+    scheduled) [R, S], allowed [R, 7], frames [R] = tokens generated; ``penalty`` 0 = without the trace penalty."""
+    outside = (range_distance(actions, allowed) * mask).sum(1)
+    return -(errors - recorded) - penalty * outside / frames.clamp(min=1)
 
 
-def advantages(rewards: Tensor, group: int) -> Tensor:
+def advantages(rewards: Tensor, group: int, chunk: Tensor | None = None, tie: float = 0.0) -> Tensor:
     """Rewards [U * group], one group after another -> rewards normalised within each group. Groups of equal rewards
-    teach nothing: 0."""
+    teach nothing: 0.
+
+    ``tie`` (not in the paper) prefers the faster of equals: so much is added for each token a step more (``chunk`` [U *
+    group], mean chunk size) than the group's mean. It is added after the normalisation, which would blow up a price of
+    steps wherever the errors of a group hardly differ.
+    """
     grouped = rewards.view(-1, group)
     spread = grouped.std(1, keepdim=True, correction=0)
-    return ((grouped - grouped.mean(1, keepdim=True)) / (spread + 1e-4)).view(-1)
+    normal = (grouped - grouped.mean(1, keepdim=True)) / (spread + 1e-4)
+    if chunk is not None and tie:
+        sizes = chunk.view(-1, group)
+        normal = normal + tie * (sizes - sizes.mean(1, keepdim=True))
+    return normal.view(-1)
+
+
+@torch.no_grad()
+def mutual_information(log_probs: Tensor, mask: Tensor) -> float:
+    """Nats by which the state tells what the policy chooses: log_probs [R, S, 7] at the states of ``mask`` [R, S], -inf
+    where a size is not allowed -> entropy of the mean choice minus the mean entropy of the choices. 0 = the policy is a
+    die."""
+    probs = log_probs[mask].exp()  # [N, 7]
+    entropy = lambda p: -torch.xlogy(p, p).sum(-1)
+    return float(entropy(probs.mean(0)) - entropy(probs).mean())
 
 
 def kl_weight(progress: float) -> float:
