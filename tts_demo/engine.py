@@ -19,7 +19,7 @@ from .lm import Decoder, LanguageModel, Prefix
 from .lm.attention import AttentionMap, capture, join
 from .methods.base import Method, State
 from .metrics import Meter, Snapshot, StepRecord
-from .runtime import generator_for, processor, synchronize, work_clock
+from .runtime import device_errors, generator_for, processor, synchronize, work_clock
 
 # Seconds of audio per vocoder call: the first comes early, then they double, up to what a listener on a slow machine
 # can wait for. Fewer calls are faster: each has a fixed cost and evicts the language model's weights from the CPU
@@ -166,9 +166,18 @@ def generate(
     when it returns True and the request captures attention, the tokens so far are replayed outside the clock and an
     ``AttentionUpdate`` is yielded."""
     meter = meter or Meter(stack.frame_rate, work=work_clock(stack.device))
-    for event in _Run(stack, request, should_stop, meter, every, wants_attention).events():
-        with meter.held():
-            yield event
+    with device_errors(stack.device):
+        for event in _Run(stack, request, should_stop, meter, every, wants_attention).events():
+            with meter.held():
+                yield event
+
+
+def computing(stack: Stack) -> dict[str, str | bool]:
+    """What figures depend on beside the model: processor and precision, and on a GPU whether steps run as CUDA graphs
+    and whether acoustic models multiply in TF32."""
+    facts: dict[str, str | bool] = {"processor": processor(stack.device), "dtype": stack.decoder.precision}
+    on_gpu = {"graphs": stack.decoder.graphed, "tf32": getattr(stack, "tf32", False)}
+    return facts | (on_gpu if stack.device.type == "cuda" else {})
 
 
 def warm_up(stack: Stack, request: Request, should_stop: Callable[[], bool] = lambda: False) -> None:

@@ -31,9 +31,62 @@ def pick_device(name: str | None = None) -> torch.device:
         raise UserError(f"{name!r} is not supported; use cpu, cuda or cuda:0.")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise UserError(
-            f"{name!r} was asked for, but this machine has {torch.cuda.device_count()} CUDA devices; use cpu."
+            f"{name!r} was asked for, but "
+            f"{_no_cuda() or f'this machine has {torch.cuda.device_count()} CUDA devices'}; use cpu."
         )
     return device
+
+
+def _no_cuda() -> str:
+    """Why CUDA cannot be used on this machine, "" if it can."""
+    if torch.cuda.is_available():
+        return ""
+    try:
+        torch.cuda.init()
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).split(". ")[0].strip().rstrip(".")
+        return f"CUDA cannot be used here ({reason})"
+    return "this machine has no CUDA device"
+
+
+class DeviceFailed(UserError):
+    """A GPU could not go on; what ran on it has ended, and the message says what to do."""
+
+
+@contextmanager
+def device_errors(device: torch.device) -> Iterator[None]:
+    """Out of memory, or a device that is lost, ends what runs inside with one sentence. Memory that nothing uses any
+    more is given back, so that the next run finds it."""
+    if device.type != "cuda":
+        yield
+        return
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        torch.cuda.empty_cache()
+        raise DeviceFailed(
+            f"The memory of {device} is full: ask for shorter speech, or for one run at a time, or choose a smaller "
+            "model."
+        ) from error
+    except RuntimeError as error:
+        if "CUDA" not in str(error) and "cuDNN" not in str(error) and "cuBLAS" not in str(error):
+            raise
+        reason = str(error).splitlines()[0]
+        raise DeviceFailed(f"{device} has failed ({reason}): whoever runs this program must start it anew.") from error
+
+
+@contextmanager
+def matrices_in_tf32(enabled: bool) -> Iterator[None]:
+    """Whether float32 matrices and convolutions are multiplied in TF32 inside, on a GPU that has it."""
+    kinds = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = [kind.allow_tf32 for kind in kinds]
+    try:
+        for kind in kinds:
+            kind.allow_tf32 = enabled
+        yield
+    finally:
+        for kind, was in zip(kinds, before):
+            kind.allow_tf32 = was
 
 
 @cache

@@ -73,6 +73,7 @@ def run(args: argparse.Namespace) -> None:
     engine.warm_up(stack, request)
     started, *_, done = engine.generate(stack, request)
     report = describe_run(request, started, done, tuple(dict.fromkeys(heard.notes + prompt.notes)))
+    report["computing"] = engine.computing(stack)
     replaced = " (replaced)" if Path(args.output).exists() else ""
     kept = {k: report[k] for k in ("method", "options", "seed", "stack", "checkpoint_hash")}
     audio.write_wav(args.output, done.audio, stack.sample_rate, kept)
@@ -86,8 +87,16 @@ def run(args: argparse.Namespace) -> None:
     print(
         f"{args.output}{replaced}: {report['audio_seconds']:.2f} s of speech by {args.method}, RTF {report['rtf']:.3f} "
         f"(LM-RTF {report['lm_rtf']:.3f}){ttfa}, {report['frames_per_step']:.2f} frames a step, "
-        f"KV cache up to {report['kv_bytes_peak'] / 1024:.0f} KiB"
+        f"KV cache up to {report['kv_bytes_peak'] / 1024:.0f} KiB{_on_gpu(report['computing'])}"
     )
+
+
+def _on_gpu(facts: dict[str, Any]) -> str:
+    """What the figures were made with, of a GPU."""
+    if "graphs" not in facts:
+        return ""
+    graphs = "with CUDA graphs" if facts["graphs"] else "without CUDA graphs"
+    return f"; {facts['processor']}, {facts['dtype']}, {graphs}, TF32 {'on' if facts['tf32'] else 'off'}"
 
 
 def ample(stack: Any, prompt: Any, segments: Sequence[str]) -> float:

@@ -8,7 +8,7 @@ import torch
 
 from ..config import UserError
 from ..engine import Stack
-from ..runtime import candidate_dtypes, few_threads, pick_device
+from ..runtime import candidate_dtypes, device_errors, few_threads, pick_device
 
 __all__ = ["is_cosyvoice", "load_stack"]
 
@@ -34,13 +34,14 @@ def load_stack(
         raise UserError("The stack needs a name: nano, a folder, or a Hugging Face repository (owner/name).")
     where = pick_device(str(device) if device is not None else None)
     precision, exact = pick_dtype(dtype, where), dtype not in (None, "auto")
-    if is_cosyvoice(name):
-        from .cosyvoice import CosyVoiceStack
+    with device_errors(where):
+        if is_cosyvoice(name):
+            from .cosyvoice import CosyVoiceStack
 
-        return CosyVoiceStack.load(name, where, precision, adapters=adapters, graphs=graphs, exact=exact)
-    from .nano import NanoStack
+            return CosyVoiceStack.load(name, where, precision, adapters=adapters, graphs=graphs, exact=exact)
+        from .nano import NanoStack
 
-    stack = NanoStack.load(name, where, precision, graphs, exact, adapters, allow_stale)
+        stack = NanoStack.load(name, where, precision, graphs, exact, adapters, allow_stale)
     few_threads(where, stack.lm.config.hidden)
     return stack
 

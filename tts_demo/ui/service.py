@@ -14,6 +14,7 @@ from typing import Any
 import gradio as gr
 
 from ..config import UserError
+from ..engine import computing
 from .faults import sentence
 from .limits import Unavailable
 from .line import Gate
@@ -87,6 +88,7 @@ def health(handle: Handle, gate: Gate) -> dict[str, Any]:
         "wait_seconds": None if wait is None else round(wait, 1),
         "stack": stack.name if stack else None,
         "checkpoint_hash": stack.checkpoint_hash if stack else None,
+        "computing": computing(stack) if stack else None,
         "problems": problems,
     }
 

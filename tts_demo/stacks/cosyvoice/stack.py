@@ -64,7 +64,7 @@ class CosyVoiceStack:
         self.tokenizer = TextTokenizer(folder / download.TEXT_FOLDER, config.version)
         self.lm = self._load_lm(folder)
         self.lm.graphed, self.lm.exact = graphs, exact
-        self._flow, self._hift = self._load_acoustics(folder)
+        self._flow, self._hift = self._load_acoustics(folder, exact)
         self._noise = flow_noise().to(self.device)
         self._voices = VoiceEncoder(folder, config, self.device)
         self._adapters = checkpoints.resolve(adapters) if adapters else folder / ADAPTERS
@@ -81,11 +81,12 @@ class CosyVoiceStack:
     def _load_lm(self, folder: Path) -> CosyLanguageModel:
         return weights.released_lm(folder, self.config).to(self.device, self.dtype).eval().requires_grad_(False)
 
-    def _load_acoustics(self, folder: Path) -> tuple[torch.nn.Module, Hift]:
+    def _load_acoustics(self, folder: Path, exact: bool) -> tuple[torch.nn.Module, Hift]:
         with torch.device("meta"):
             flow = build_flow(self.config.flow)
         weights.load_flow(flow, folder / "flow.pt")
         flow.to(self.device, torch.float32).eval().requires_grad_(False)
+        flow.tf32 = not exact
         hift = Hift(self.config.hift)
         weights.load_hift(hift, folder / "hift.pt")
         return flow, hift.prepare().to(self.device)
@@ -94,6 +95,11 @@ class CosyVoiceStack:
     def parts(self) -> dict[str, torch.nn.Module]:
         """What ``bench`` times apart; the rest of the acoustics is the vocoder's."""
         return {"flow": self._flow}
+
+    @property
+    def tf32(self) -> bool:
+        """Whether the flow multiplies in TF32 where the device has it: unless float32 was asked for."""
+        return self._flow.tf32
 
     @property
     def decoder(self) -> Decoder:

@@ -6,7 +6,7 @@ import html
 import time
 from typing import Any
 
-from ...runtime import processor
+from ...engine import computing
 
 TITLE = "Faster speech, side by side"
 LEAD = (
@@ -53,13 +53,18 @@ def masthead(facts: list[str]) -> str:
     )
 
 
+GPU = {"graphs": "CUDA graphs", "tf32": "TF32"}
+
+
 def facts(stack: Any, state: str) -> list[str]:
     """The conditions every number on the page was made under; ``stack`` is None until it is loaded."""
     if stack is None:
         return ["loading the model" if state == "loading" else "recorded runs only"]
+    how = computing(stack)
+    on_gpu = [f"{words} {'on' if how[name] else 'off'}" for name, words in GPU.items() if name in how]
     return [
         f"{stack.name} stack",
-        f"{processor(stack.device)} · {stack.decoder.precision}",
+        " · ".join([str(how["processor"]), str(how["dtype"]), *on_gpu]),
         f"{stack.sample_rate / 1000:g} kHz · {stack.frame_rate} frames/s",
         f"checkpoint {str(stack.checkpoint_hash)[:8]}",
     ]
