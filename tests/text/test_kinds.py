@@ -505,6 +505,126 @@ KINDS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
             "the PC": "the pc",
         },
     ),
+    # Rates without a number, hours of a laboratory
+    "compound_units": (
+        {
+            "250 BTU/hr/sf": "two hundred fifty btu per hour per square foot",
+            "litres/day and m³/hr": "litres per day and cubic meters per hour",
+            "W/m²": "watts per square meter",
+            "flow in m3/s": "flow in cubic meters per second",
+            "5 m³/hr": "five cubic meters per hour",
+            "After 72 h of culture": "after seventy two hours of culture",
+            "at 24 h (Fig. 7f)": "at twenty four hours figure seven f",
+            "at 24 h and 48 h": "at twenty four hours and forty eight hours",
+        },
+        {
+            "60 km/h": "sixty kilometers per hour",
+            "9.8 m/s^2": "nine point eight meters per second squared",
+            "x^3 + 1": "x cubed plus one",
+            "and/or": "and or",
+            "5 H of it": "five h of it",
+            "AC/DC": "ac dc",
+        },
+    ),
+    # How long ago
+    "minutes_ago": (
+        {
+            "Posted 1m ago.": "posted one minute ago",
+            "5m ago": "five minutes ago",
+            "3h ago": "three hours ago",
+            "2d ago": "two days ago",
+            "4w ago": "four weeks ago",
+            "10s ago": "ten seconds ago",
+        },
+        {
+            "1m away": "one meter away",
+            "5m rope": "five meter rope",
+            "2 days ago": "two days ago",
+            "a 3D film": "a three d film",
+            "10s of them": "tens of them",
+            "5G": "five g",
+        },
+    ),
+    # Numbers of things
+    "no_of": (
+        {
+            "No. of people: 12": "number of people twelve",
+            "the no. of items": "the number of items",
+            "Nos. of units": "numbers of units",
+            "in no. of hours": "in number of hours",
+            "Total no. of votes": "total number of votes",
+            "No. of days is 5.": "number of days is five",
+        },
+        {
+            "She said no. Of course.": "she said no of course",
+            "No. Max has no map.": "no max has no map",
+            "No. 5": "number five",
+            "no of course": "no of course",
+            "Order no. A-12": "order number a twelve",
+            "The answer is no.": "the answer is no",
+        },
+    ),
+    # Times and days as people type them
+    "loose_times": (
+        {
+            "at 330 pm": "at three thirty p m",
+            "1130 a.m.": "eleven thirty a m",
+            "at 0330 pm": "at three thirty p m",
+            "on the 25th": "on the twenty fifth",
+            "let's meet on 25th": "let's meet on the twenty fifth",
+            "tue 10:00 am": "tuesday ten a m",
+            "wed at 5": "wednesday at five",
+        },
+        {
+            "330 people": "three hundred thirty people",
+            "at 3:30 pm": "at three thirty p m",
+            "9.15 pm": "nine fifteen p m",
+            "a 25th anniversary": "a twenty fifth anniversary",
+            "on 25th Street": "on twenty fifth street",
+            "They wed at noon.": "they wed at noon",
+            "the sun sat low": "the sun sat low",
+        },
+    ),
+    # Rare fractions, extents, signs behind letters
+    "odd_fractions": (
+        {
+            "1/3RD cup": "one third cup",
+            "12639/12640": "twelve thousand six hundred thirty nine over twelve thousand six hundred forty",
+            "1/4TH of it": "one quarter of it",
+            "2/3rds done": "two thirds done",
+            "a 12″ wide board": "a twelve inch wide board",
+            "12″ wide": "twelve inches wide",
+            '6" long': "six inches long",
+            "2a- and 2a+": "two a minus and two a plus",
+        },
+        {
+            "31/32 of it": "thirty one thirty seconds of it",
+            "3/4": "three quarters",
+            "on 3/14/2021": "on march fourteenth twenty twenty one",
+            "a 12-inch pan": "a twelve inch pan",
+            "a B- in maths": "a b minus in maths",
+            "24/7": "twenty four seven",
+        },
+    ),
+    # Numbers of catalogues
+    "catalogues": (
+        {
+            "CVE-2024-3094 was found.": "cve twenty twenty four thirty ninety four was found",
+            "RFC-2616": "rfc twenty six sixteen",
+            "CVE-2021-44228": "cve twenty twenty one four four two two eight",
+            "GHSA and CVE-2014-0160": "ghsa and cve twenty fourteen zero one six zero",
+            "ISO-8859-1": "iso eighty eight fifty nine one",
+            "ISO 9001": "iso nine thousand one",
+        },
+        {
+            "COVID-19": "covid nineteen",
+            "GPT-4": "gpt four",
+            "UTF-8": "utf eight",
+            "an F-16": "an f sixteen",
+            "from 2010-2015": "from twenty ten to twenty fifteen",
+            "IEEE 1394": "ieee thirteen ninety four",
+        },
+    ),
 }
 CASES = [case for kinds in KINDS.values() for half in kinds for case in half.items()]
 
@@ -529,6 +649,9 @@ def test_read(text: str, reading: str) -> None:
         ("I asked Rev. He knew.", 2),
         ("Gen. Lee came. Rev. King spoke.", 2),
         ("He died.12 His son came.", 2),
+        ("Model wears size S. Fits size.", 2),
+        ("Max has the map? No. Max has no map.", 3),
+        ("Order no. A-12 is here.", 1),
     ],
 )
 def test_sentences_end_where_they_do(text: str, parts: int) -> None:

@@ -55,6 +55,11 @@ def _unknown(name: str) -> bool:
     return len(name) > 2 and not g2p.knows(name)
 
 
+def host(match: re.Match[str]) -> str:
+    """'GOV.UK' -> 'gov dot U.K.'"""
+    return named(match["url"].lower())
+
+
 def file(match: re.Match[str]) -> str:
     """'notes.txt'; not '3.5c', 'U.S.c'."""
     return match.group() if re.fullmatch(r"[\d.]+[a-z]?|(?:[A-Za-z]\.)+[a-z]", match["url"]) else url(match)

@@ -19,12 +19,17 @@ _COUNTED = re.compile(
 _AFTER = re.compile(r"(?:/\w+)?\s+([A-Za-z][A-Za-z']+)")
 _ACROSS = re.compile(r"\s+by\s+\d+\S*\s+(?:(?:feet|foot|ft|inch|inches|in|cm|mm|m)\s+)?([a-z]{3,})")
 _JOINED = re.compile(r"-(?=[A-Za-z])")
+_EXTENT = re.compile(
+    r"\s(?:wide|long|tall|high|deep|thick|across)(?:\s*(?:$|[,.;:!?)])|\s(?:and|by|x|at)\b)"
+)  # '12" wide.'
 _PLURAL_NOUN = re.compile(rf"\s(?:{filled(_WORDS['nouns'], {})})\b")
 
 
 def describes(match: re.Match[str]) -> bool:
     """'a $20 bill', 'a 5 km run', '6-ft fence'; not 'it cost $20', 'the 5 km to town'."""
     text, end = match.string, match.end()
+    if _EXTENT.match(text, end):
+        return False
     if _JOINED.match(text, end) or text[end - 1 : end] == "-":
         return True
     after = _ACROSS.match(text, end) or _AFTER.match(text, end)

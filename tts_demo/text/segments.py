@@ -71,6 +71,8 @@ def _is_end(before: str, after: str) -> bool:
         return low not in _AFTER_HALF_DAY and not _OPENING.match(before)
     if short in _NEVER:
         return short in _ALSO_NAMES and low in _CLEAR
+    if before.strip("\"'(") == "No.":
+        return True  # an answer
     if short in _SOMETIMES or re.fullmatch(r"(?:[a-z]\.)+[a-z]|[a-hj-z]", short) or (short == "i" and len(before) > 2):
         return low in _STARTERS
     return True

@@ -107,6 +107,22 @@ def spoonful(match: re.Match[str]) -> str:
     return f"{words} {_TABLE['spoons'][match['unit']]}{'s' * many}"
 
 
+def bare_rate(match: re.Match[str]) -> str:
+    """Without a number: 'W/m^2' -> 'watts per square meter', 'm3/s' -> 'cubic meters per second'"""
+    if not (match["power"] or match["perpower"]):
+        return match.group()
+    under = per(match["per"])
+    under = UNITS[under][0] if under in UNITS else under
+    square = f"{_POWERS[match['perpower']]} " if match["perpower"] else ""
+    return f"{unit_name(match['unit'], True, match['power'])} per {square}{under}"
+
+
+def ago(match: re.Match[str]) -> str:
+    """'5m ago' -> 'five minutes ago'"""
+    unit = _TABLE["ago"][match["unit"]]
+    return f"{numbers.cardinal(match['n'])} {unit}{'s' * (match['n'] != '1')} ago"
+
+
 _PLURAL = re.compile(r"(?:\b(?:the|of|all|those|these|my|his|her|two|three|\d+s and|\w+es and)\s)$")
 
 
@@ -116,8 +132,11 @@ def measure_or_letter(match: re.Match[str]) -> str:
     touching = not (before.isspace() or before == "-")
     if unit == "s" and touching and _PLURAL.search(match.string[: match.start()]):
         return match.group()
-    ends = unit in ("s", "h") and re.match(r"\s*(?:[,.;)]|$)", match.string[match.end() :])
+    ends = unit in ("s", "h") and re.match(r"\s*(?:[,.;()]|$)", match.string[match.end() :])
     ends = ends or (unit == "s" and "." in match["n"])
+    ends = ends or (
+        unit == "h" and re.match(r"\s(?:of|and|or|to|in|at|after|before|from|later)\b", match.string[match.end() :])
+    )
     return measure(match) if touching or unit not in _TOUCHING or ends or match["dot"] else match.group()
 
 
