@@ -22,13 +22,13 @@ from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.config import SpeakerConfig, UserError
 from tts_demo.lm.block import training_forward
 from tts_demo.train.loop import fit
-from tts_demo.train.optimiser import Muon, Together, optimiser_of
+from tts_demo.train.optimiser import Muon, Optimisers, optimiser_of
 from tts_demo.train.progress import Progress, learning_rate
 from tts_demo.train.published import command_line
 from tts_demo.train.settings import Settings
 from tts_demo.train.state import Average, Batches
 from tts_demo.train.task import Task, TrainOptions
-from tts_demo.train.updates import SPOILT
+from tts_demo.train.updates import SKIPPED
 
 
 class LineTask(Task):
@@ -130,7 +130,7 @@ def test_the_state_of_an_older_muon_is_read() -> None:
     weights, momenta = new(), [torch.randn(4, 6), torch.randn(3, 5, 4)]
     group = {"lr": 0.1, "weight_decay": 0.01, "momentum": 0.95, "params": [0, 1, 2]}
     old = {"state": {n: {"moving": m} for n, m in enumerate(momenta)}, "param_groups": [group]}
-    optimiser = Together(torch.optim.AdamW([nn.Parameter(torch.ones(1))]), Muon(weights, 0.1))
+    optimiser = Optimisers(torch.optim.AdamW([nn.Parameter(torch.ones(1))]), Muon(weights, 0.1))
     optimiser.load_state_dict({"0": optimiser.parts[0].state_dict(), "1": old})
     muon = optimiser.parts[1]
     found = [muon.state[view].get("momentum_buffer") for views in muon.views for view in views]
@@ -324,8 +324,8 @@ def test_gradients_that_stay_infinite_end_the_run(tmp_path: Path) -> None:
     original = task.loss
     task.loss = lambda batch, step: (original(batch, step)[0] + (task.model.project.weight.sum() * 0).sqrt(), {})
     with pytest.raises(RuntimeError, match="no finite gradient"):
-        fit(task, TrainOptions(data=tmp_path, out=tmp_path / "out", work=tmp_path / "work", steps=SPOILT + 5))
-    assert len(task.seen) == SPOILT and not (tmp_path / "out").exists()
+        fit(task, TrainOptions(data=tmp_path, out=tmp_path / "out", work=tmp_path / "work", steps=SKIPPED + 5))
+    assert len(task.seen) == SKIPPED and not (tmp_path / "out").exists()
 
 
 def test_a_run_that_leaves_out_every_other_batch_ends(tmp_path: Path) -> None:
@@ -336,8 +336,8 @@ def test_a_run_that_leaves_out_every_other_batch_ends(tmp_path: Path) -> None:
         original(batch, step)[0] + ((task.model.project.weight.sum() * 0).sqrt() if step.step % 2 else 0),
         {},
     )
-    with pytest.raises(RuntimeError, match=rf"no finite gradient in {SPOILT + 1} of {2 * SPOILT + 2} steps"):
-        fit(task, TrainOptions(data=tmp_path, out=tmp_path / "out", work=tmp_path / "work", steps=5 * SPOILT))
+    with pytest.raises(RuntimeError, match=rf"no finite gradient in {SKIPPED + 1} of {2 * SKIPPED + 2} steps"):
+        fit(task, TrainOptions(data=tmp_path, out=tmp_path / "out", work=tmp_path / "work", steps=5 * SKIPPED))
     assert not (tmp_path / "out").exists()
 
 

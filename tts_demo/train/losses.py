@@ -27,7 +27,7 @@ class SpectralLoss(nn.Module):
             self.register_buffer(f"window{n_fft}", torch.hann_window(n_fft), persistent=False)
 
     def forward(self, made: Tensor, real: Tensor) -> Tensor:
-        return self._apart(*(self._views(x) for x in (made, real)))
+        return self._distance(*(self._views(x) for x in (made, real)))
 
     def energy(self, made: Tensor, again: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
         """Energy distance of two renderings that differ in their noise alone, [B], and what they lie apart, [B]. A
@@ -35,8 +35,8 @@ class SpectralLoss(nn.Module):
         apart taken off, it is least where they vary as recordings do (A. Gritsenko and others, "A spectral energy
         distance for parallel speech synthesis", 2020, section 3)."""
         one, other, true = (self._views(x) for x in (made, again, real))
-        apart = self._apart(one, other)
-        return (self._apart(one, true) + self._apart(other, true) - apart) / 2, apart
+        distance = self._distance(one, other)
+        return (self._distance(one, true) + self._distance(other, true) - distance) / 2, distance
 
     def _views(self, samples: Tensor) -> list[tuple[Tensor, float]]:
         """What is compared, [B, ...] each, and its weight."""
@@ -52,7 +52,7 @@ class SpectralLoss(nn.Module):
         return views
 
     @staticmethod
-    def _apart(a: list[tuple[Tensor, float]], b: list[tuple[Tensor, float]]) -> Tensor:
+    def _distance(a: list[tuple[Tensor, float]], b: list[tuple[Tensor, float]]) -> Tensor:
         return sum(weight * (x - y).abs().flatten(1).mean(1) for (x, weight), (y, _) in zip(a, b)) / len(RESOLUTIONS)
 
 

@@ -49,7 +49,7 @@ class Muon(torch.optim.Muon):
         return super().load_state_dict(self.state_dict() | {"state": kept})
 
 
-class Together:
+class Optimisers:
     """Several optimisers as one."""
 
     def __init__(self, *parts: torch.optim.Optimizer) -> None:
@@ -85,7 +85,7 @@ def optimiser_of(
     matrices: list[nn.Parameter],
     lr: float,
     quick: Sequence[tuple[list[nn.Parameter], float]] = (),
-) -> torch.optim.Optimizer | Together:
+) -> torch.optim.Optimizer | Optimisers:
     """AdamW for ``parameters``, but Muon for those of ``matrices``. ``quick``: some of them that learn at so many times
     the rate, which each group of the optimiser that does so holds as ``times``."""
     aside = {id(weight) for weights, _ in quick for weight in weights}
@@ -95,4 +95,4 @@ def optimiser_of(
     adam = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), weight_decay=0.01)
     if not chosen:
         return adam
-    return Together(adam, Muon([w for w in parameters if id(w) in chosen], lr))
+    return Optimisers(adam, Muon([w for w in parameters if id(w) in chosen], lr))

@@ -11,7 +11,7 @@ from .processes import average_gradients
 from .task import Task
 
 # so many steps in a row without a finite gradient, or such a share of all, are a fault, not a bad batch
-SPOILT, SPOILT_SHARE = 20, 0.05
+SKIPPED, SKIPPED_SHARE = 20, 0.05
 
 
 class Updates:
@@ -45,7 +45,7 @@ class Updates:
             return True
         self._in_a_row += 1
         self._left_out += 1
-        if self._in_a_row == SPOILT or self._left_out > max(SPOILT, SPOILT_SHARE * (self._taken - 1)):
+        if self._in_a_row == SKIPPED or self._left_out > max(SKIPPED, SKIPPED_SHARE * (self._taken - 1)):
             raise RuntimeError(
                 f"{self._name}: no finite gradient in {self._left_out} of {self._taken} steps, the last "
                 f"{self._in_a_row} in a row; resume from an earlier state, lower --lr, or mend the loss."

@@ -48,7 +48,7 @@ def speech(tmp_path_factory) -> Speech:
             rows.append(f"{name}|The cat sat {n}.|{seconds}")
         (root / corpus / "metadata.csv").write_text("\n".join(rows) + "\n")
     speech = Speech(root, [], tmp_path_factory.mktemp("cache"))
-    speech.places = lambda i: np.arange(speech.frames(i)) % 5  # every frame says symbol 0, then 1, ... one a frame
+    speech.alignment = lambda i: np.arange(speech.frames(i)) % 5  # every frame says symbol 0, then 1, ... one a frame
     return speech
 
 
@@ -94,8 +94,8 @@ def test_the_second_half_of_a_pair_is_not_held_out_either(sequences: Sequences, 
     shared = [i for i in sequences.train if speech.utterances[i].speaker == speech.utterances[held].speaker]
     assert (
         shared
-        and all(held not in sequences.same_voice(i) for i in sequences.train)
-        and sequences.same_voice(held) == [held]
+        and all(held not in sequences.same_speaker(i) for i in sequences.train)
+        and sequences.same_speaker(held) == [held]
     )
     said = {tuple(sequences._item(np.random.default_rng(seed), shared[0], 400, 10**6)[1][-5:, 0]) for seed in range(40)}
     assert tuple(sequences.codes.get(held)[-5:, 0]) not in said and len(said) > 1
@@ -105,7 +105,7 @@ def test_chains_are_one_voice_in_a_row_and_as_long_as_asked(sequences: Sequences
     for seed in range(6):
         index = sequences.train[seed % len(sequences.train)]
         text, codes, align, _ = sequences._item(np.random.default_rng(seed), index, 500, 600)
-        step = max(len(sequences.codes.get(i)) for i in sequences.same_voice(index))
+        step = max(len(sequences.codes.get(i)) for i in sequences.same_speaker(index))
         assert min(500, 600 - step) <= len(codes) <= 600 and len(align) == len(codes)
         own = sequences.codes.get(index)
         assert np.array_equal(codes[: len(own)], own)

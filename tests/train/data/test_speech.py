@@ -17,18 +17,18 @@ from tts_demo.train.data.speech import (
     PAUSE,
     UNKNOWN,
     Speech,
-    Spoken,
+    TeacherTiming,
     labels_of,
+    phonemes_of_labels,
     punctuated,
     read_teacher,
     silences,
-    sounds_of,
 )
 
 
 def test_every_frame_says_the_symbol_its_middle_lies_in() -> None:
     frames = int(sum(UNITS) * 0.025 * FRAME_RATE)
-    places = Spoken(WORDS, UNITS).places(frames)
+    places = TeacherTiming(WORDS, UNITS).alignment(frames)
     starts = np.cumsum((0, *UNITS)) * 0.025
     middle = lambda n: places[int((starts[n] + starts[n + 1]) / 2 * FRAME_RATE)]
     assert [middle(n) for n in range(len(UNITS))] == [-1, *range(len(WORDS)), -1]
@@ -41,7 +41,11 @@ def test_labels_are_sounds_pauses_and_seams() -> None:
     h, o = IDS["h"], IDS["O"]
     wanted = np.repeat([PAUSE, h, o, PAUSE, UNKNOWN, h, o, PAUSE], (5, 2, 5, 6, 1, 2, 5, 11))
     assert labels_of(places, text).tolist() == wanted.tolist()
-    assert sounds_of(wanted, 9).tolist() == [h, o, h, o] and sounds_of(wanted, 3).tolist() == [h, o, h]
+    assert phonemes_of_labels(wanted, 9).tolist() == [h, o, h, o] and phonemes_of_labels(wanted, 3).tolist() == [
+        h,
+        o,
+        h,
+    ]
 
 
 def test_a_pause_belongs_to_the_mark_that_stands_there() -> None:
@@ -86,9 +90,9 @@ def test_ears_tell_the_times_of_natural_speech(tmp_path: Path) -> None:
     (folder / "metadata.csv").write_text("a|Oh, oh!|1\nb|Hello there.|1\n")
     speech = Speech(tmp_path / "natural", [], tmp_path / "cache", _Ears())
     assert speech.texts[0] == "ˈO, ˈO!"
-    assert speech.places(0).tolist() == [1] * 42 + [2] * 10 + [5] * 10
+    assert speech.alignment(0).tolist() == [1] * 42 + [2] * 10 + [5] * 10
     assert speech.labels(0).tolist() == [IDS["O"]] * 42 + [PAUSE] * 10 + [IDS["O"]] * 10
-    assert speech.places(1) is None and speech.labels(1) is None  # more phonemes than frames
+    assert speech.alignment(1) is None and speech.labels(1) is None  # more phonemes than frames
 
 
 def test_times_follow_a_front_end_that_reads_a_text_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +113,7 @@ def test_times_follow_a_front_end_that_reads_a_text_otherwise(tmp_path: Path, mo
     for said, places in (("ˈO ˈO.", [1, 4]), ("ˈO, ˈO.", [1, 5])):
         monkeypatch.setattr("tts_demo.train.data.speech.phonemes_of", lambda text: said if text == "one" else "ˈI ˈI.")
         speech = Speech(tmp_path / "natural", [], tmp_path / "cache", ears)
-        found = [n for n in dict.fromkeys(speech.places(0).tolist()) if speech.texts[0][n] == "O"]
+        found = [n for n in dict.fromkeys(speech.alignment(0).tolist()) if speech.texts[0][n] == "O"]
         assert found == places and speech.texts[1] == "ˈI ˈI."
     assert len(aligned) == 3, "the text that is read as before is not aligned again"
 

@@ -15,7 +15,7 @@ from tts_demo.config import SAMPLE_RATE, UserError
 from tts_demo.text.symbols import SYMBOLS
 from tts_demo.train.data import teacher as module
 from tts_demo.train.data.speech import read_teacher
-from tts_demo.train.data.teacher import Teacher, mixtures, speak_plan, write_plan
+from tts_demo.train.data.teacher import Teacher, mixtures, synthesise_plan, write_plan
 
 NUMBERS = {symbol: n for n, symbol in enumerate(SYMBOLS, 1)}
 
@@ -62,7 +62,7 @@ def test_a_plan_is_spoken_and_read_back(folder: Path) -> None:
     plan = [json.loads(line) for line in open(folder / "plan.jsonl", encoding="utf-8")]
     assert sorted(row["text"] for row in plan) == ["Hello there.", "It is 5 o'clock.", "Who is it?"]
     teacher = fake()
-    seconds = list(speak_plan(teacher, folder))
+    seconds = list(synthesise_plan(teacher, folder))
     found = {u.id: spoken for u, spoken in read_teacher([folder])}
     assert len(found) == len(plan) == len(seconds)
     for row in plan:
@@ -76,14 +76,14 @@ def test_a_plan_is_spoken_and_read_back(folder: Path) -> None:
 
 
 def test_it_goes_on_where_it_stopped_and_in_several_processes(folder: Path) -> None:
-    first = speak_plan(fake(), folder, shard=0, of=2)
+    first = synthesise_plan(fake(), folder, shard=0, of=2)
     next(first)
     first.close()
     with open(folder / "align-0.jsonl", "a", encoding="utf-8") as file:
         file.write('{"id": "half')  # killed while it wrote
     teachers = fake(), fake()
     for shard, teacher in enumerate(teachers):
-        list(speak_plan(teacher, folder, shard, of=2))
+        list(synthesise_plan(teacher, folder, shard, of=2))
     assert len(read_teacher([folder])) == 3
     assert [len(t.session.heard) for t in teachers] == [1, 1]
     assert not list(folder.glob("*.part"))
@@ -92,7 +92,7 @@ def test_it_goes_on_where_it_stopped_and_in_several_processes(folder: Path) -> N
 def test_a_model_that_tells_no_times_or_wrong_ones_is_refused(folder: Path) -> None:
     for told in ({"outputs": ("waveform",)}, {"short": 5000}):
         with pytest.raises(UserError, match=r"durations|how long"):
-            list(speak_plan(fake(**told), folder))
+            list(synthesise_plan(fake(**told), folder))
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:

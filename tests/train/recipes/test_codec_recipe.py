@@ -22,7 +22,7 @@ from tts_demo.train.loop import fit
 from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import refiner
 from tts_demo.train.recipes.codec import VOICE_CROP, CodecTask, fitting, heard_alike
-from tts_demo.train.recipes.first_book import CROP, OPEN, FirstBookTask, shared_out
+from tts_demo.train.recipes.first_book import CROP, OPEN, FirstBookTask, allocated
 from tts_demo.train.recipes.refiner_books import BooksRefinerTask
 from tts_demo.train.task import TrainOptions
 
@@ -117,10 +117,10 @@ def test_a_first_book_can_be_the_first_thing_trained(place: Path, tmp_path: Path
 
 def test_common_sounds_have_more_entries_and_every_sound_has_some() -> None:
     spoken = np.asarray([900, 0, 100, 400, 1])
-    found = np.bincount(shared_out(spoken, 100), minlength=5)
+    found = np.bincount(allocated(spoken, 100), minlength=5)
     assert found.sum() == 100 and found[1] == 0 and found[0] > found[3] > found[2] > found[4] >= 4
     with pytest.raises(UserError, match="at least 16"):
-        shared_out(spoken, 15)
+        allocated(spoken, 15)
 
 
 def test_new_ears_leave_the_rest_of_the_codec(place: Path, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_the_refiner_learns_on_latents_alone(
     more: dict[str, str], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(refiner, "CROP", 60)
-    monkeypatch.setattr(refiner, "HEARD", 20)
+    monkeypatch.setattr(refiner, "DECODED", 20)
     told = TrainOptions(
         data=place / "buzz",
         out=tmp_path,
@@ -167,10 +167,10 @@ def test_the_refiner_learns_on_latents_alone(
     watched = task.loss
     task.loss = lambda batch, step: (seen.append(watched(batch, step)), seen[-1])[1]
     scores = fit(task, told)
-    first, last = (np.mean([parts["reg"] for _, parts in some]) for some in (seen[:3], seen[-3:]))
+    first, last = (np.mean([parts["latent"] for _, parts in some]) for some in (seen[:3], seen[-3:]))
     assert more or last < first  # discriminators know nothing yet, and count in full after a tenth of the run
     assert list(task.modules) == ["refiner"] and all(np.isfinite(v) for v in scores.values()) and len(scores) == 3
-    assert bool(more) == ("alike" in seen[0][1]) == ("said" in seen[0][1]) and all(
+    assert bool(more) == ("features" in seen[0][1]) == ("phonemes" in seen[0][1]) and all(
         np.isfinite(v) for v in seen[-1][1].values()
     )
     batch = task._make(np.random.default_rng(0), np.asarray([0, 0]))
@@ -223,12 +223,12 @@ def test_a_crop_of_the_first_books_batch_is_what_was_heard_and_said_there(place:
     index = task.train[0]
     batch = task._make([(index, 40, 30), (index, 40, 20)])
     heard = task.codec.phonetic(torch.from_numpy(task.speech.samples(index)[None, : task.speech.frames(index) * HOP]))
-    assert torch.allclose(batch.heard[0], heard[0, 40:70], atol=1e-2)
+    assert torch.allclose(batch.phonetic[0], heard[0, 40:70], atol=1e-2)
     assert batch.labels[0].tolist() == task.speech.labels(index)[40:70].tolist()
     assert (batch.labels[1, 20:] == UNKNOWN).all() and batch.pitch[1, 20:].isnan().all()
     voiced = batch.pitch[0][~batch.pitch[0].isnan()]
     assert len(voiced) > 20 and voiced.abs().max() < 0.3  # a buzz at one pitch lies at its own mean
-    assert task.batch(np.random.default_rng(0), 0).heard.shape[:2] == (2, CROP)
+    assert task.batch(np.random.default_rng(0), 0).phonetic.shape[:2] == (2, CROP)
 
 
 def test_too_little_speech_is_said(place: Path) -> None:
@@ -265,7 +265,7 @@ def test_the_refiner_of_several_books_learns_from_draws_and_touches_nothing_else
     assert {"finer.weight", "said.weight", "trust.weight", "out.weight"} <= moved
     # What is drawn is kept: a recording's first book in all three, other finer books in two.
     task = BooksRefinerTask(options(place, 1, drawn="1"))
-    codes = task.drawn.get(task.train[0])
+    codes = task.sampled.get(task.train[0])
     assert (codes[1:, :, 0] == codes[0, :, 0]).all() and not (codes[1:, :, 1:] == codes[0, :, 1:]).all()
 
 

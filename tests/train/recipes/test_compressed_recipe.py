@@ -20,7 +20,7 @@ from tts_demo.train.data.sequences import SpeechBatch
 from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import compressed as recipe
 from tts_demo.train.recipes.compressed import CompressedTask, Setting
-from tts_demo.train.recipes.lm import ASTRAY, REJECTED
+from tts_demo.train.recipes.lm import OUTSIDE, REJECTION
 
 FRAMES = 48
 
@@ -63,7 +63,7 @@ def task(tiny_lm):
     torch.manual_seed(0)
     task = CompressedTask.__new__(CompressedTask)  # without speech on disk
     task.base, task.lm, task.only = tiny_lm, copy.deepcopy(tiny_lm), {}
-    task.guide = task.distil = task.text = task.drawn = 0.0
+    task.guide = task.distil = task.text = task.sampling_weight = 0.0
     task.lm.__dict__.pop("decoder", None)
     task.adapter = SummaryAdapter(task.lm).requires_grad_(True)
     with torch.no_grad():
@@ -201,9 +201,9 @@ def test_distillation_goes_to_the_base_models_law(task):
     task.distil = 0.25
     loss, parts = task.loss((batch, setting), Progress())
     assert loss.item() == pytest.approx(0.75 * parts["ce"] + 0.25 * parts["distil"], rel=1e-5)
-    task.drawn = 0.5
+    task.sampling_weight = 0.5
     loss, parts = task.loss((batch, setting), Progress())
-    base = parts["distil"] + 0.5 * (REJECTED * parts["rejected"] + ASTRAY * parts["astray"])
+    base = parts["distil"] + 0.5 * (REJECTION * parts["rejected"] + OUTSIDE * parts["astray"])
     assert loss.item() == pytest.approx(0.75 * parts["ce"] + 0.25 * base, rel=1e-5) and parts["rejected"] > 0
 
 
@@ -259,11 +259,11 @@ def test_a_text_window_goes_astray_by_a_little_now_and_then(task):
     batch = replace(
         batch, text=torch.ones(size, symbols).long(), text_lengths=torch.full((size,), symbols), alignment=place
     )
-    assert torch.equal(recipe.text_places(batch, 0), place)
-    off = recipe.text_places(batch, 6) - place
+    assert torch.equal(recipe.text_positions(batch, 0), place)
+    off = recipe.text_positions(batch, 6) - place
     assert off.abs().max() <= 6 and len(off.unique()) > 2 and (off[:, 0] == off[:, 30]).all()
     unknown = replace(batch, alignment=torch.where(torch.arange(FRAMES) % 2 == 0, place, -1))
-    assert torch.equal(recipe.text_places(unknown, 0)[:, 1::2], place[:, ::2])
+    assert torch.equal(recipe.text_positions(unknown, 0)[:, 1::2], place[:, ::2])
 
 
 def test_text_windows_are_drawn_in_their_share_of_the_batches(task):

@@ -237,7 +237,7 @@ class TinyCorpus:
         self.codes, self.speech = self.Codes(batch), self.Speech(batch)
         self.train, self.test = [0, 1, 2, 3], [4, 5]
 
-    def same_voice(self, index: int) -> list[int]:
+    def same_speaker(self, index: int) -> list[int]:
         return self.train if index in self.train else self.test
 
     @staticmethod

@@ -75,8 +75,8 @@ def test_ears_of_an_earlier_run_tell_the_times_of_natural_speech(options: TrainO
     checkpoints.save_module(tmp_path / "made", "ears", Ears(TINY), facts={}, scores={}, log=[])
     task = EarsTask(replace(options, settings=options.settings | {"align": str(tmp_path / "made"), "natural": "1"}))
     speech = task.speech
-    for i, spoken in enumerate(speech.spoken):
-        heard = speech.places(i)
+    for i, spoken in enumerate(speech.timings):
+        heard = speech.alignment(i)
         assert len(heard) == speech.frames(i)
         assert [s for s in dict.fromkeys(heard.tolist()) if s >= 0 and IDS[speech.texts[i][s]] in speech.sounds(i)]
         if spoken is None:  # every phoneme has its frames

@@ -10,7 +10,16 @@ import torch
 
 from tts_demo.config import UserError
 from tts_demo.train.data.sequences import SpeechBatch
-from tts_demo.train.recipes.lm import NEAR, LMSettings, add_noise, guided_loss, guided_to, looked_at, shape, spoken
+from tts_demo.train.recipes.lm import (
+    NEAR,
+    LMSettings,
+    add_noise,
+    aligned_phonemes,
+    attended_symbol,
+    attention_guide,
+    attention_guide_to,
+    shape,
+)
 
 
 def batch() -> SpeechBatch:
@@ -29,7 +38,7 @@ def test_guidance_is_the_mass_near_the_aligned_symbol() -> None:
     weights = torch.full((1, 5, 12), 1 / 12).log()
     # frames 0, 1, 2 have 3, 5 and 3 columns within reach; the unknown frame does not count
     near = torch.tensor([NEAR + 1, 2 * NEAR + 1, NEAR + 1]) / 12
-    assert guided_loss([weights], batch()).item() == pytest.approx(float(-near.log().mean()), abs=1e-6)
+    assert attention_guide([weights], batch()).item() == pytest.approx(float(-near.log().mean()), abs=1e-6)
 
 
 def test_guidance_has_finite_gradients_where_attention_is_forbidden() -> None:
@@ -37,24 +46,24 @@ def test_guidance_has_finite_gradients_where_attention_is_forbidden() -> None:
     logits = torch.randn(1, 5, 12, requires_grad=True)
     hidden = torch.zeros(1, 5, 12, dtype=torch.bool)
     hidden[0, 3, :6] = hidden[0, 2, 6:] = True
-    loss = guided_loss([logits.masked_fill(hidden, float("-inf")).log_softmax(-1)], batch())
+    loss = attention_guide([logits.masked_fill(hidden, float("-inf")).log_softmax(-1)], batch())
     loss.backward()
     assert torch.isfinite(loss) and torch.isfinite(logits.grad).all()
     assert logits.grad[0, :2].abs().min() > 0 and not logits.grad[0, 2:].any()
     nowhere = replace(batch(), alignment=torch.full((1, 4), -1))
-    assert guided_loss([logits.log_softmax(-1)], nowhere).item() == 0
+    assert attention_guide([logits.log_softmax(-1)], nowhere).item() == 0
 
 
 def test_what_is_looked_at_is_where_most_of_the_attention_lies_if_it_lies_anywhere() -> None:
     """And guidance to it: of rows that are about several symbols each, the mass near any of them."""
     weights = torch.tensor([[[0.9, 0.1, 0, 0, 0, 0, 0], [0.3, 0.3, 0.2, 0.2, 0, 0, 0], [0, 0, 0, 0, 0.2, 0.1, 0.7]]])
-    assert looked_at([weights.log(), weights.log()]).tolist() == [[0, -1, 6]]
+    assert attended_symbol([weights.log(), weights.log()]).tolist() == [[0, -1, 6]]
     places = torch.tensor([[[0, 6], [3, -1], [-1, -1]]])  # near: columns 0 to 2 and 4 to 6, 1 to 5, nothing
-    assert guided_to([weights.log()], places).item() == pytest.approx(-math.log(0.7) / 2, abs=1e-6)
+    assert attention_guide_to([weights.log()], places).item() == pytest.approx(-math.log(0.7) / 2, abs=1e-6)
 
 
 def test_the_spoken_phoneme_is_looked_up_in_the_items_own_text() -> None:
-    assert spoken(batch()).tolist() == [[10, 15, 21, -100]]
+    assert aligned_phonemes(batch()).tolist() == [[10, 15, 21, -100]]
 
 
 def test_noise_replaces_about_its_share() -> None:

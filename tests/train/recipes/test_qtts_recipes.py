@@ -16,7 +16,7 @@ from tts_demo.methods.qtts import QTTS
 from tts_demo.methods.qtts.delay import DelayStrategy
 from tts_demo.methods.qtts.hierarchical import HierarchicalStrategy
 from tts_demo.train import RECIPES
-from tts_demo.train.data.drawn import draw_delay, draw_hierarchical
+from tts_demo.train.data.sampled_codes import sample_delay, sample_hierarchical
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
 from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import qtts as recipe
@@ -186,7 +186,7 @@ def test_dials_can_be_pinned():
         QTTSSettings.parse({"codebooks": "3"})
 
 
-@pytest.mark.parametrize("strategy, draw", [("delay", draw_delay), ("hierarchical", draw_hierarchical)])
+@pytest.mark.parametrize("strategy, draw", [("delay", sample_delay), ("hierarchical", sample_hierarchical)])
 def test_what_rows_draw_together_is_what_teacher_forcing_expects_of_each(strategy, draw, tiny_lm):
     """Greedy: fed with what was drawn, every higher book's likeliest code is the one that was drawn; book 1 is the
     recording's."""
@@ -209,7 +209,7 @@ def test_an_item_s_own_draws_are_what_decoding_may_draw(strategy, tiny_lm):
     """Of certain heads: drawn all at once, again and again, they become what speaking frame by frame draws."""
     task = make_task(strategy, tiny_lm, noise=0.2)
     batch, books = task.data.batch(np.random.default_rng(4)), 3
-    kind, draw = {"delay": (DelayStrategy, draw_delay), "hierarchical": (HierarchicalStrategy, draw_hierarchical)}[
+    kind, draw = {"delay": (DelayStrategy, sample_delay), "hierarchical": (HierarchicalStrategy, sample_hierarchical)}[
         strategy
     ]
     for head in task.adapter.outer, task.adapter.bias:
@@ -218,7 +218,7 @@ def test_an_item_s_own_draws_are_what_decoding_may_draw(strategy, tiny_lm):
     wanted = draw(kind(task.lm, task.adapter), Sampling(temperature=0), given, torch.Generator())
     codes = given.codes
     for _ in range(3 * codes.shape[1]):
-        codes = task.own_draws(dataclasses.replace(given, codes=codes), Dials(books))
+        codes = task.own_samples(dataclasses.replace(given, codes=codes), Dials(books))
     there = torch.arange(codes.shape[1]) < batch.frames[:, None]
     assert torch.equal(codes[there], wanted[there]) and not torch.equal(codes[there], given.codes[there])
 
@@ -262,7 +262,7 @@ def test_looks_are_those_of_the_rows_that_decide_the_first_book(strategy, tiny_l
         slice(start, None),
         slice(start - text, start),
     )
-    looks = task.predict(batch, Dials(4, 2), batch.codes[..., :4], (1,)).looks
+    looks = task.predict(batch, Dials(4, 2), batch.codes[..., :4], (1,)).attention
     assert len(looks) == 1 and looks[0].shape == (len(batch.frames), batch.codes.shape[1] + 1, text)
     there = torch.arange(looks[0].shape[1]) <= batch.frames[:, None]
     torch.testing.assert_close(looks[0][there], expected[0][there], atol=1e-5, rtol=1e-5)

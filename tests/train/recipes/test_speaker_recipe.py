@@ -47,7 +47,7 @@ def test_it_learns_voices_and_scores_those_it_never_heard(options: TrainOptions)
 
 def test_a_voice_played_faster_is_higher_and_another_voice(options: TrainOptions) -> None:
     task = SpeakerTask(options)
-    index = task.by_voice["librispeech-1"][0]
+    index = task.by_speaker["librispeech-1"][0]
 
     def pitch(faster: float) -> float:
         crop = task._crop(np.random.default_rng(0), index, faster)

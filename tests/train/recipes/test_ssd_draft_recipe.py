@@ -15,10 +15,10 @@ from tts_demo.lm.sampling import probabilities
 from tts_demo.methods.ssd import Draft, draft_decoder, feature_projection, preceding
 from tts_demo.methods.ssd.draft import DraftConfig
 from tts_demo.train import RECIPES
+from tts_demo.train.data.on_policy import LONGER, PER_GROUP, REPEATS, OnPolicy, generate
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
-from tts_demo.train.data.spoken import AGAIN, LONGER, TOGETHER, OwnSpeech, speak
 from tts_demo.train.progress import Progress
-from tts_demo.train.recipes.lm import apart, base_inputs
+from tts_demo.train.recipes.lm import base_inputs, disagreement
 from tts_demo.train.recipes.ssd_draft import DEEPEST, DraftTask, ShallowLM, Speech
 
 
@@ -49,7 +49,7 @@ class TinyData:
 def task(tiny_lm):
     torch.manual_seed(0)
     task = DraftTask.__new__(DraftTask)  # without speech on disk
-    task.lm, task.distil, task.own = tiny_lm, 0.8, OwnSpeech(0.0, 0, task._say)
+    task.lm, task.distil, task.own = tiny_lm, 0.8, OnPolicy(0.0, 0, task._say)
     task.draft, task.decoder = Draft(tiny_lm).requires_grad_(True), tiny_lm.decoder
     task.shallow = ShallowLM.of(tiny_lm, task.draft)
     task.data = TinyData(tiny_lm.config.text_vocab, tiny_lm.config.speech_codes, tiny_lm.config.speaker)
@@ -80,15 +80,17 @@ def test_how_far_the_laws_are_apart():
     Both teach."""
     student, teacher = (3 * torch.randn(64, 40, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2))
     p, q = probabilities(student, Sampling()), probabilities(teacher, Sampling())
-    rejected, astray = apart(student.requires_grad_(), q)
+    rejected, astray = disagreement(student.requires_grad_(), q)
     # sum of p(x) (1 - min(1, q / p))
     torch.testing.assert_close(rejected, (p * (1 - (q / p).clamp(max=1)).nan_to_num()).sum(-1))
     assert ((astray <= rejected + 1e-6) & (astray >= 0)).all() and 0 < astray.mean() < rejected.mean()
     torch.testing.assert_close(astray, torch.stack([row[law == 0].sum() for row, law in zip(p, q)]))
     for share in (rejected, astray):
         (gradient,) = torch.autograd.grad(share.mean(), student, retain_graph=True)
-        assert (apart(student - 300 * gradient, q)[share is astray].mean() < share.mean()) and gradient.abs().sum() > 0
-    assert max(float(share.max()) for share in apart(teacher, q)) < 1e-5
+        assert (
+            disagreement(student - 300 * gradient, q)[share is astray].mean() < share.mean()
+        ) and gradient.abs().sum() > 0
+    assert max(float(share.max()) for share in disagreement(teacher, q)) < 1e-5
 
 
 def item_of(batch: SpeechBatch, index: int = 0) -> SpeechBatch:
@@ -200,7 +202,7 @@ def test_what_the_base_says_is_what_its_decoder_says(task):
         lm.head.weight[lm.config.eos] *= 2  # some come to an end by themselves, some are stopped
     ended = 0
     for kept in (0, 3):
-        spoken, hidden = speak(lm, lm.decoder, batch, kept, greedy, torch.Generator())
+        spoken, hidden = generate(lm, lm.decoder, batch, kept, greedy, torch.Generator())
         assert (spoken.frames <= (batch.frames * LONGER).long()).all() and spoken.frames.max() == spoken.codes.shape[1]
         assert torch.equal(spoken.codes[:, :kept], batch.codes[:, :kept, :1])
         for i in range(len(batch.frames)):
@@ -217,11 +219,11 @@ def test_what_the_base_says_is_what_its_decoder_says(task):
 
 def test_batches_in_the_bases_own_words_are_those_of_their_step(task):
     """The same whether it came there step by step or was resumed, and none of them a recording."""
-    task.own = OwnSpeech(1.0, 7, task._say)
-    group = TOGETHER * AGAIN
+    task.own = OnPolicy(1.0, 7, task._say)
+    group = PER_GROUP * REPEATS
     inorder = [task.batch(np.random.default_rng((7, step)), step) for step in range(group + 1)]
-    assert inorder[TOGETHER] is inorder[0]
-    task.own = OwnSpeech(1.0, 7, task._say)
+    assert inorder[PER_GROUP] is inorder[0]
+    task.own = OnPolicy(1.0, 7, task._say)
     for step in (group, 2):
         again = task.batch(np.random.default_rng((7, step)), step)
         assert torch.equal(again.batch.codes, inorder[step].batch.codes) and torch.equal(
@@ -231,7 +233,7 @@ def test_batches_in_the_bases_own_words_are_those_of_their_step(task):
     loss.backward()
     assert all(p.grad is not None for p in task.draft.parameters())
     assert not torch.equal(inorder[0].batch.codes, inorder[1].batch.codes)
-    task.own, task.process = OwnSpeech(1.0, 7, task._say), 1  # another process says something else
+    task.own, task.process = OnPolicy(1.0, 7, task._say), 1  # another process says something else
     assert not torch.equal(task.batch(np.random.default_rng((7, 0, 1)), 0).batch.codes, inorder[0].batch.codes)
-    task.own = OwnSpeech(0.0, 7, task._say)
+    task.own = OnPolicy(0.0, 7, task._say)
     assert task.batch(np.random.default_rng((7, 0)), 0).hidden is None

@@ -18,12 +18,12 @@ from tts_demo.methods import REGISTRY
 from tts_demo.methods.tldr import TLDR
 from tts_demo.methods.tldr.modules import TLDRAdapter, TLDRConfig
 from tts_demo.train import RECIPES
+from tts_demo.train.data.on_policy import PER_GROUP, REPEATS, generate_by
 from tts_demo.train.data.sequences import SpeechBatch
-from tts_demo.train.data.spoken import AGAIN, TOGETHER, speak_by
 from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import tldr
 from tts_demo.train.recipes.lm import base_logits
-from tts_demo.train.recipes.tldr import IGNORE, Patches, TLDRTask, early_ends, patch_logits, uneven_logits
+from tts_demo.train.recipes.tldr import IGNORE, Patches, TLDRTask, early_endings, patch_logits, uneven_logits
 from tts_demo.train.task import TrainOptions
 
 ABLATIONS = {name: kind for name, kind in REGISTRY.items() if kind.variant_of == "tldr"}
@@ -183,7 +183,7 @@ def test_decoding_patches_that_end_early_gives_the_logits_of_training(monkeypatc
 
 def test_early_ends_cover_the_batch():
     for seed in range(20):
-        sizes = early_ends(37, 5, np.random.default_rng(seed))
+        sizes = early_endings(37, 5, np.random.default_rng(seed))
         assert 38 <= sum(sizes) < 38 + 5 and max(sizes) <= 5 and min(sizes) >= 1
 
 
@@ -273,9 +273,9 @@ def test_patches_learn_from_what_they_said_themselves(make_task):
     with pytest.raises(UserError, match="distil"):
         make_task(spoken="1")
     task = make_task(distil="0.5", spoken="1", drawn="1", patch_size="3")
-    told = [task.batch(np.random.default_rng(i), i) for i in range(TOGETHER * AGAIN)]
-    assert all(batch.own and batch.size == 3 and set(batch.sizes) == {3} for batch in told)
-    assert [id(batch) for batch in told[:TOGETHER]] == [id(batch) for batch in told[TOGETHER:]]
+    told = [task.batch(np.random.default_rng(i), i) for i in range(PER_GROUP * REPEATS)]
+    assert all(batch.self_generated and batch.size == 3 and set(batch.sizes) == {3} for batch in told)
+    assert [id(batch) for batch in told[:PER_GROUP]] == [id(batch) for batch in told[PER_GROUP:]]
     batch = told[0]
     assert (
         batch.speech.codes.shape[1:] == (int(batch.speech.frames.max()), 1)
@@ -295,15 +295,15 @@ def test_patches_learn_from_what_they_said_themselves(make_task):
 def test_guided_heads_look_where_those_of_the_base_do(make_task, monkeypatch):
     """At the symbols of any token of a patch, of recordings and of what patches said themselves."""
     monkeypatch.setattr(tldr, "ALIGNMENT_LAYERS", (1,))
-    monkeypatch.setattr("tts_demo.train.recipes.lm.SURE", 0.0)  # a random model looks nowhere for sure
+    monkeypatch.setattr("tts_demo.train.recipes.lm.ATTENDED", 0.0)  # a random model looks nowhere for sure
     with pytest.raises(UserError, match="distil"):
         make_task(guide="1")
     task = make_task(distil="0.5", guide="3", spoken="0.5", patch_size="2")
-    batches = [task.batch(np.random.default_rng(i), i) for i in range(4 * TOGETHER * AGAIN)]
-    assert {batch.own for batch in batches} == {True, False}
+    batches = [task.batch(np.random.default_rng(i), i) for i in range(4 * PER_GROUP * REPEATS)]
+    assert {batch.self_generated for batch in batches} == {True, False}
     optimiser = torch.optim.Adam(task.adapter.parameters(), lr=3e-3)
     for own in (True, False):
-        batch, told = next(b for b in batches if b.own == own), []
+        batch, told = next(b for b in batches if b.self_generated == own), []
         for step in range(12):
             loss, parts = task.loss(batch, Progress(step))
             told.append(parts["own guide" if own else "guide"])
@@ -317,7 +317,7 @@ def test_what_a_method_says_is_its_own_run(make_task):
     task, greedy, random = make_task(distil="1"), Sampling(temperature=0), torch.Generator()
     method, batch = TLDR(task.base, {"tldr": task.adapter}), speech()
     options = method.Options(patch_size=4)
-    spoken = speak_by(method, options, batch, 4, greedy, random)
+    spoken = generate_by(method, options, batch, 4, greedy, random)
     for i, frames in enumerate(spoken.frames.tolist()):
         text = batch.text[i, : batch.text_lengths[i]]
         prefix = task.base.prefix(text, (), batch.speaker[i], batch.codes[i, :4])

@@ -131,8 +131,8 @@ class Corpus:
         """int64 [T]: the symbols of an utterance's text."""
         raise NotImplementedError
 
-    def places(self, index: int) -> np.ndarray | None:
-        """int64 [F]: the index into ``ids`` of what each frame says, -1 = unknown. None: it is not to be used."""
+    def alignment(self, index: int) -> np.ndarray | None:
+        """int64 [F]: the index into ``ids`` at each frame, -1 = unknown. None: the utterance is not to be used."""
         raise NotImplementedError
 
     def kept(

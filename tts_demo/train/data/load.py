@@ -18,19 +18,19 @@ from .sequences import Codes, Sequences
 from .speech import Speech
 
 
-def load_ears(root: Path) -> Ears:
+def load_recogniser(root: Path) -> Ears:
     return checkpoints.load_module(root, "ears").eval()
 
 
-def load_speech(options: TrainOptions, settings: Settings, ears: Ears | None = None) -> Speech:
-    """Natural speech under ``--data`` and teachers' under ``--set teacher=FOLDER[:FOLDER]``; ``ears`` tell the times of
-    the former."""
-    return Speech(options.data, settings.teacher, options.work / "cache", ears)
+def load_speech(options: TrainOptions, settings: Settings, recogniser: Ears | None = None) -> Speech:
+    """Natural speech under ``--data`` and teachers' under ``--set teacher=FOLDER[:FOLDER]``; ``recogniser`` aligns the
+    former."""
+    return Speech(options.data, settings.teacher, options.work / "cache", recogniser)
 
 
-def hears_as(ears: Ears, config: CodecConfig = CodecConfig()) -> CodecConfig:
-    """The configuration of a codec that listens through the encoder of these ears."""
-    c = ears.config
+def recogniser_shape(recogniser: Ears, config: CodecConfig = CodecConfig()) -> CodecConfig:
+    """The configuration of a codec whose first codebook quantises features of this recogniser."""
+    c = recogniser.config
     return replace(
         config,
         semantic_mels=c.mels,
@@ -42,10 +42,10 @@ def hears_as(ears: Ears, config: CodecConfig = CodecConfig()) -> CodecConfig:
     )
 
 
-def hear_with(codec: Codec, ears: Ears) -> None:
-    """Give the codec's first book the ears' encoder to listen with, frozen."""
+def use_recogniser(codec: Codec, recogniser: Ears) -> None:
+    """Give the codec the recogniser's encoder for its first codebook, frozen."""
     wanted = codec.phonetic.state_dict().keys()
-    codec.phonetic.load_state_dict({k: v for k, v in ears.state_dict().items() if k in wanted})
+    codec.phonetic.load_state_dict({k: v for k, v in recogniser.state_dict().items() if k in wanted})
     codec.phonetic.requires_grad_(False)
 
 
@@ -69,14 +69,14 @@ def scale(task: Task, lm: LanguageModel, frames: int) -> tuple[int, float, int]:
 
 def sequences(options: TrainOptions, settings: SequenceSettings, frames: int) -> Sequences:
     """Training sequences over ``options.data``, encoded by the released model, or by the codec, speaker encoder and
-    ears of the checkpoint."""
+    recogniser of the checkpoint."""
     kw = {"chains": settings.chains, "chained": settings.chained, "max_frames": settings.longest}
     if options.stack:
         from .tokens import TokenCache
 
         tokens = TokenCache(options)
         return Sequences(tokens, tokens.codes, frames, lead=tokens.lead, joint=(), device=options.device, **kw)
-    speech = load_speech(options, settings, load_ears(options.checkpoint).to(options.device))
+    speech = load_speech(options, settings, load_recogniser(options.checkpoint).to(options.device))
     codec: Codec = checkpoints.load_module(options.checkpoint, "codec").eval().to(options.device)
-    voice: SpeakerEncoder = checkpoints.load_module(options.checkpoint, "speaker").eval().to(options.device)
-    return Sequences(speech, Codes(speech, codec, voice), frames, device=options.device, **kw)
+    speaker_encoder: SpeakerEncoder = checkpoints.load_module(options.checkpoint, "speaker").eval().to(options.device)
+    return Sequences(speech, Codes(speech, codec, speaker_encoder), frames, device=options.device, **kw)

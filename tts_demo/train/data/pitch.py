@@ -50,12 +50,12 @@ def pitch_of_class(number: Tensor, classes: int) -> Tensor:
 
 def _strengths(samples: Tensor, classes: int) -> Tensor:
     """samples [F * HOP] -> [F, 1 + classes]: how well each class explains each frame, about 0 to 1."""
-    normal, own = _correlations(samples)
+    normal, alone = _correlations(samples)
     steps = torch.linspace(-0.5, classes - 0.5, FINER * classes)
     lags = SAMPLE_RATE / (PITCH_LOW * (PITCH_HIGH / PITCH_LOW) ** (steps / (classes - 1)))
     low = lags.floor().long()
     between = torch.lerp(normal[:, low], normal[:, low + 1], lags - low)
-    loud = own.sqrt()
+    loud = alone.sqrt()
     silent = (1 - loud / (0.05 * loud.max()).clamp(min=1e-3)).clamp(min=0)
     return torch.cat([UNVOICED + silent[:, None], between.unflatten(1, (classes, FINER)).amax(2)], 1)
 
@@ -66,9 +66,9 @@ def _correlations(samples: Tensor) -> tuple[Tensor, Tensor]:
     frames = padded.unfold(0, WINDOW, HOP)[: len(samples) // HOP]
     window = torch.hann_window(WINDOW)
     frames = (frames - frames.mean(1, keepdim=True)) * window
-    own, of_window = _autocorrelation(frames), _autocorrelation(window[None])[0]
-    normal = own / own[:, :1].clamp(min=1e-6) / (of_window / of_window[0]).clamp(min=1e-3)
-    return normal, own[:, 0]
+    alone, of_window = _autocorrelation(frames), _autocorrelation(window[None])[0]
+    normal = alone / alone[:, :1].clamp(min=1e-6) / (of_window / of_window[0]).clamp(min=1e-3)
+    return normal, alone[:, 0]
 
 
 def _autocorrelation(frames: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ class Rows:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self._places: dict[str, tuple[np.ndarray, int, int]] = {}  # key -> its piece, first and last row + 1
+        self._index: dict[str, tuple[np.ndarray, int, int]] = {}  # key -> its piece, first and last row + 1
         self._seen: set[str] = set()
         self.refresh()
 
@@ -36,18 +36,18 @@ class Rows:
             if path.name not in self._seen:
                 self._seen.add(path.name)
                 keys, offsets, rows = _open(path)
-                self._places |= {key: (rows, int(a), int(b)) for key, a, b in zip(keys, offsets[:-1], offsets[1:])}
+                self._index |= {key: (rows, int(a), int(b)) for key, a, b in zip(keys, offsets[:-1], offsets[1:])}
 
     def __contains__(self, key: str) -> bool:
-        return key in self._places
+        return key in self._index
 
     def __getitem__(self, key: str) -> np.ndarray:
         """[n, ...], a view of the file."""
-        rows, first, end = self._places[key]
+        rows, first, end = self._index[key]
         return rows[first:end]
 
     def length(self, key: str) -> int:
-        _, first, end = self._places[key]
+        _, first, end = self._index[key]
         return end - first
 
     def fill(self, keys: Iterable[str], make: Callable[[str], np.ndarray], what: str) -> Rows:

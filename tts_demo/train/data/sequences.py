@@ -1,4 +1,4 @@
-"""Batches for every recipe that trains on codes: text, codes, voice and alignment of utterances of like length.
+"""Batches for every recipe that trains on codes: text, codes, speaker and alignment of utterances of like length.
 
 Columns are laid out alike for all items, [speaker, SOS, text (padded), TASK, speech (padded)], with positions that skip
 the padding, so an item's numbers are those of decoding it alone: position of TASK = 2 + its own text length.
@@ -32,8 +32,8 @@ class SpeechBatch:
     text_lengths: Tensor  # [B]
     codes: Tensor  # [B, F, K], 0 behind the end
     frames: Tensor  # [B] true lengths
-    speaker: Tensor  # [B, E] of another utterance of the same voice
-    alignment: Tensor  # [B, F] index into the item's text spoken at that frame, -1 = unknown or padding
+    speaker: Tensor  # [B, E] of another utterance of the same speaker
+    alignment: Tensor  # [B, F] index into the item's text at that frame, -1 = unknown or padding
 
     def each(self, change: Callable[[Tensor], Tensor]) -> SpeechBatch:
         return SpeechBatch(*(change(getattr(self, field.name)) for field in fields(self)))
@@ -46,27 +46,29 @@ class Codes:
     """Codes [F, K] and a speaker vector of every utterance, made once per codec and speaker encoder. The codec's
     decoder does not count: training it further leaves every code as it is."""
 
-    def __init__(self, speech: Speech, codec: Codec, voice: SpeakerEncoder) -> None:
+    def __init__(self, speech: Speech, codec: Codec, speaker_encoder: SpeakerEncoder) -> None:
         device = codec.encoder.to_latent.weight.device
-        heard = heard_by(speech, codec)
+        features_of = phonetic_features(speech, codec)
 
         def whole(index: int) -> Tensor:
             return torch.from_numpy(speech.samples(index)[: speech.frames(index) * HOP])[None].to(device)
 
         @torch.no_grad()
         def codes(index: int) -> np.ndarray:
-            phonetic = torch.from_numpy(heard.get(index).astype(np.float32)).to(device)[None]
+            phonetic = torch.from_numpy(features_of.get(index).astype(np.float32)).to(device)[None]
             labels = speech.labels(index)
-            told = None if labels is None else torch.from_numpy(labels).to(device)[None]
-            return codec.encode(whole(index), phonetic, told)[0].cpu().numpy().astype(np.uint16)
+            known = None if labels is None else torch.from_numpy(labels).to(device)[None]
+            return codec.encode(whole(index), phonetic, known)[0].cpu().numpy().astype(np.uint16)
 
         @torch.no_grad()
         def speaker(index: int) -> np.ndarray:
-            return voice(whole(index)).cpu().numpy()
+            return speaker_encoder(whole(index)).cpu().numpy()
 
         made_by = tag_of(codec.encoder, codec.phonetic, codec.semantic, codec.quantizer)
-        self.codes = speech.kept(f"codes-{made_by}", codes, texts=speech.texts)  # known words tell the first book
-        vectors = speech.kept(f"voice-{tag_of(voice)}", speaker)
+        self.codes = speech.kept(
+            f"codes-{made_by}", codes, texts=speech.texts
+        )  # the alignment of known words labels the first codebook
+        vectors = speech.kept(f"voice-{tag_of(speaker_encoder)}", speaker)
         self.speakers = np.concatenate([vectors.get(i) for i in range(len(speech))])
 
     def get(self, index: int) -> np.ndarray:
@@ -74,8 +76,8 @@ class Codes:
         return self.codes.get(index).astype(np.int64)
 
 
-def heard_by(speech: Speech, codec: Codec) -> Kept:
-    """What the codec's phonetic encoder hears in whole utterances: float16 [F, width]."""
+def phonetic_features(speech: Speech, codec: Codec) -> Kept:
+    """Features of the codec's phonetic encoder for whole utterances: float16 [F, width]."""
     device = codec.phonetic.stem.weight.device
 
     @torch.no_grad()
@@ -90,10 +92,10 @@ def heard_by(speech: Speech, codec: Codec) -> Kept:
 class Sequences:
     """Deterministic batches of about ``frames`` codec frames each; ``batch(rng)`` for training, ``held_out`` to score.
 
-    ``pairs``: share of utterances under half of ``max_frames`` that get a second one of the same voice appended, so
+    ``pairs``: share of utterances under half of ``max_frames`` that get a second one of the same speaker appended, so
     that the model also knows sequences with a prompt in front and longer than one sentence. ``chains``: share of
-    batches whose items are several utterances of one voice in a row, up to ``chained`` frames: what is spoken in one go
-    may be long. What is longer than ``max_frames`` by itself is cut between words, anew each time. ``lead``: text ids
+    batches whose items are several utterances of one speaker in a row, up to ``chained`` frames, for long texts
+    in one go. What is longer than ``max_frames`` by itself is cut between words, anew each time. ``lead``: text ids
     in front of every text, ``joint``: those between two. Of a corpus without a hold-out rule one utterance in fifty is
     kept back.
     """
@@ -117,7 +119,7 @@ class Sequences:
         self.chains, self.chained = chains, chained
         self.lead, self.joint = (np.asarray(ids, dtype=np.int64) for ids in (lead, joint))
         usable, self.test = (
-            [i for i in speech.indices(side) if speech.places(i) is not None] for side in (False, True)
+            [i for i in speech.indices(side) if speech.alignment(i) is not None] for side in (False, True)
         )
         if not self.test:
             usable, self.test = [i for n, i in enumerate(usable) if n % 50], usable[::50]
@@ -137,13 +139,13 @@ class Sequences:
     def _side(self, index: int) -> tuple[str, bool]:
         return self.speech.utterances[index].speaker, index in self._tested
 
-    def same_voice(self, index: int) -> list[int]:
-        """Utterances of the same voice on the same side of the hold-out: what is held out is never said in training,
+    def same_speaker(self, index: int) -> list[int]:
+        """Utterances of the same speaker on the same side of the hold-out: held-out utterances are never trained on,
         not even as the second half of a pair."""
         return self._voices[self._side(index)]
 
     def batch(self, rng: np.random.Generator, times: int = 1) -> SpeechBatch:
-        """One training batch, or one ``times`` as large: utterances around a random length, drawn in proportion to
+        """One training batch, or one ``times`` as large: utterances around a random length, sampled in proportion to
         their frames."""
         centre = int(np.searchsorted(self._share, rng.random()))
         length = self._frames(self.train[centre])
@@ -164,11 +166,11 @@ class Sequences:
         )
 
     def batch_of(self, rng: np.random.Generator, indices: Sequence[int]) -> SpeechBatch:
-        """These utterances, each with the voice of another one of its speaker."""
+        """These utterances, each with the speaker vector of another one of its speaker."""
         return self.collate([self._item(rng, int(i)) for i in indices]).to(self.device)
 
     def held_out_chains(self, count: int = 4) -> list[SpeechBatch]:
-        """Fixed stretches of ``chained`` frames of held-out speech, each of one voice."""
+        """Fixed stretches of ``chained`` frames of held-out speech, each of one speaker."""
         rng = np.random.default_rng(0)
         chosen = rng.permutation(self.test)[:count]
         return [self.collate([self._item(rng, int(i), self.chained, self.chained)]).to(self.device) for i in chosen]
@@ -181,22 +183,22 @@ class Sequences:
         return [self.batch_of(rng, order[k : k + size]) for k in range(0, len(order), size)]
 
     def _item(self, rng: np.random.Generator, index: int, goal: int = 0, longest: int = 0) -> tuple[np.ndarray, ...]:
-        """An utterance, followed by others of its voice while there are fewer than ``goal`` frames and the next fits
+        """An utterance, followed by others of its speaker while there are fewer than ``goal`` frames and the next fits
         into ``longest``."""
-        voice = self.same_voice(index)
-        speaker = self.codes.speakers[int(rng.choice(voice))]
+        same = self.same_speaker(index)
+        speaker = self.codes.speakers[int(rng.choice(same))]
         text, codes, align = self._single(rng, index)
         while len(codes) < goal:
-            more_text, more_codes, more_align = self._single(rng, int(rng.choice(voice)))
+            more_text, more_codes, more_align = self._single(rng, int(rng.choice(same)))
             if len(codes) + len(more_codes) > longest:
                 break
-            align = np.concatenate([align, _moved(more_align, len(text) + len(self.joint))])
+            align = np.concatenate([align, _shifted(more_align, len(text) + len(self.joint))])
             text = np.concatenate([text, self.joint, more_text])
             codes = np.concatenate([codes, more_codes])
-        return np.concatenate([self.lead, text]), codes, _moved(align, len(self.lead)), speaker
+        return np.concatenate([self.lead, text]), codes, _shifted(align, len(self.lead)), speaker
 
     def _single(self, rng: np.random.Generator, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        codes, align = self.codes.get(index), self.speech.places(index)
+        codes, align = self.codes.get(index), self.speech.alignment(index)
         count = min(len(codes), len(align))
         whole = self.speech.ids(index), codes[:count], align[:count]
         return whole if count <= self.longest or index in self._tested else piece(rng, *whole, self.longest)
@@ -235,9 +237,9 @@ def piece(
     return text[gap + 1 : end], codes[begin:stop], inside
 
 
-def _moved(alignment: np.ndarray, places: int) -> np.ndarray:
-    """Indices into a text that has got ``places`` symbols in front; what is unknown stays so."""
-    return np.where(alignment < 0, -1, alignment + places)
+def _shifted(alignment: np.ndarray, symbols: int) -> np.ndarray:
+    """Indices into a text that has got ``symbols`` symbols in front; what is unknown stays so."""
+    return np.where(alignment < 0, -1, alignment + symbols)
 
 
 @dataclass(frozen=True)
@@ -313,7 +315,7 @@ def begin_lockstep(decoder: Decoder, prefix: PrefixBatch, room: int, speech: Ten
 
 
 def speech_targets(batch: SpeechBatch, eos: int, ignore: int = -100) -> Tensor:
-    """Targets [B, F + 1] of the first codebook: row t is what the model must say after t speech tokens; EOS at the
+    """Targets [B, F + 1] of the first codebook: row t is the token after t speech tokens; EOS at the
     item's end, ``ignore`` behind it. Row 0 is predicted at TASK."""
     size, longest = batch.codes.shape[:2]
     targets = torch.full((size, longest + 1), ignore, device=batch.codes.device)

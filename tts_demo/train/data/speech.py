@@ -30,17 +30,17 @@ HELD_OUT_VOICES = frozenset({24, 25, 26, 27, 96, 97, 98, 99})  # and those of it
 PAUSE = 0  # label of a frame beside the phonemes
 SEAM = 3  # frames: a blank or mark that takes no longer is a seam between words, not a pause
 COMMA, STOP = 8, 25  # frames: how long a pause at least is at these marks, where a transcript has none
-SOUNDS = {symbol: IDS[symbol] for symbol in VOWELS + CONSONANTS}  # what can be heard: no stress, blanks, punctuation
+PHONEMES = {symbol: IDS[symbol] for symbol in VOWELS + CONSONANTS}  # without stress, blanks, punctuation
 
 
 @dataclass(frozen=True)
-class Spoken:
+class TeacherTiming:
     """What a teacher was given and how long each symbol took."""
 
     phonemes: str
     durations: tuple[int, ...]  # in UNITs: of the silence before, of each symbol, of the silence after
 
-    def places(self, frames: int) -> np.ndarray:
+    def alignment(self, frames: int) -> np.ndarray:
         """int16 [F]: the symbol that each codec frame's middle lies in, -1 before and behind the text."""
         units = np.repeat(np.arange(-1, len(self.phonemes) + 1), self.durations)
         middles = ((np.arange(frames) + 0.5) / FRAME_RATE / UNIT).astype(int)
@@ -52,42 +52,42 @@ class Speech(Corpus):
     """Natural corpora and teachers' folders under ``data``, and teachers' folders elsewhere; samples are decoded
     once."""
 
-    def __init__(self, data: Path, teachers: Iterable[Path], cache: Path, ears: Ears | None = None) -> None:
-        """ears: tell the times of natural speech; without them ``places`` is None for it."""
+    def __init__(self, data: Path, teachers: Iterable[Path], cache: Path, recogniser: Ears | None = None) -> None:
+        """recogniser: aligns natural speech; without it ``alignment`` is None there."""
         folders = [*map(Path, teachers), *sorted(path.parent for path in data.glob("*/plan.jsonl"))]
         natural = read_corpora(data) if not folders or any(_listings(data)) else []
-        spoken = read_teacher(folders)
-        super().__init__(natural + [u for u, _ in spoken], cache)
+        timed = read_teacher(folders)
+        super().__init__(natural + [u for u, _ in timed], cache)
         self._marked: dict[int, np.ndarray] = {}
-        self.spoken: list[Spoken | None] = [None] * len(natural) + [s for _, s in spoken]
+        self.timings: list[TeacherTiming | None] = [None] * len(natural) + [s for _, s in timed]
         self._samples = self.kept("samples", lambda i: _decoded(self.utterances[i].path))
-        self.texts = [s.phonemes if s else phonemes_of(u.text) for u, s in zip(self.utterances, self.spoken)]
-        self._aligned = self.align(ears) if ears else None
-        self._marked = self._mark() if ears else {}
+        self.texts = [s.phonemes if s else phonemes_of(u.text) for u, s in zip(self.utterances, self.timings)]
+        self._aligned = self.align(recogniser) if recogniser else None
+        self._marked = self._mark() if recogniser else {}
 
-    def align(self, ears: Ears) -> Kept:
-        """Where natural speech says what, as these ears hear it."""
-        natural = [i for i, spoken in enumerate(self.spoken) if spoken is None]
-        device = ears.stem.weight.device
+    def align(self, recogniser: Ears) -> Kept:
+        """Alignments of natural speech by this recogniser."""
+        natural = [i for i, timed in enumerate(self.timings) if timed is None]
+        device = recogniser.stem.weight.device
 
-        def places(index: int) -> np.ndarray:
+        def alignment(index: int) -> np.ndarray:
             samples = torch.from_numpy(self.samples(index)).to(device)
-            heard = [n for n, symbol in enumerate(self.texts[index]) if symbol in SOUNDS]
+            audible = [n for n, symbol in enumerate(self.texts[index]) if symbol in PHONEMES]
             try:
                 with autocast(device):
-                    path = ears.align(samples, torch.from_numpy(self.sounds(index)).to(device)).cpu().numpy()
-            except RuntimeError:  # more phonemes than frames: the text is not what was said
+                    path = recogniser.align(samples, torch.from_numpy(self.sounds(index)).to(device)).cpu().numpy()
+            except RuntimeError:  # more phonemes than frames: the text does not fit the recording
                 return np.empty(0, dtype=np.int16)
-            return silences(np.asarray([*heard, -1])[path], self.texts[index])
+            return silences(np.asarray([*audible, -1])[path], self.texts[index])
 
-        return self.kept(f"places-{tag_of(ears)}", places, natural, list(self.texts))
+        return self.kept(f"places-{tag_of(recogniser)}", alignment, natural, list(self.texts))
 
     def _mark(self) -> dict[int, np.ndarray]:
-        """Give transcripts without punctuation marks where the voice pauses; their places [F] in what is then read."""
+        """Add punctuation where the speaker pauses to transcripts without any; returns their new alignments [F]."""
         marked = {}
         for index, text in enumerate(self.texts):
-            if not any(symbol in PUNCTUATION for symbol in text) and (places := self.places(index)) is not None:
-                self.texts[index], marked[index] = punctuated(text, places)
+            if not any(symbol in PUNCTUATION for symbol in text) and (alignment := self.alignment(index)) is not None:
+                self.texts[index], marked[index] = punctuated(text, alignment)
         return marked
 
     def samples(self, index: int, start: int = 0, count: int | None = None) -> np.ndarray:
@@ -106,13 +106,13 @@ class Speech(Corpus):
         return np.asarray(encode(self.texts[index]), dtype=np.int64)
 
     def sounds(self, index: int) -> np.ndarray:
-        """int64 [T]: the phonemes that can be heard, without stress, blanks or punctuation."""
-        return np.asarray(encode(s for s in self.texts[index] if s in SOUNDS), dtype=np.int64)
+        """int64 [T]: the phonemes, without stress, blanks or punctuation."""
+        return np.asarray(encode(s for s in self.texts[index] if s in PHONEMES), dtype=np.int64)
 
-    def places(self, index: int) -> np.ndarray | None:
-        spoken = self.spoken[index]
-        if spoken:
-            return spoken.places(self.frames(index)).astype(np.int64)
+    def alignment(self, index: int) -> np.ndarray | None:
+        timed = self.timings[index]
+        if timed:
+            return timed.alignment(self.frames(index)).astype(np.int64)
         if index in self._marked:
             return self._marked[index]
         if self._aligned is None or index not in self._aligned or not self._aligned.length(index):
@@ -121,61 +121,61 @@ class Speech(Corpus):
 
     def labels(self, index: int) -> np.ndarray | None:
         """int64 [F]: the phoneme of each frame, where its times are known."""
-        places = self.places(index)
-        return None if places is None else labels_of(places, self.texts[index])
+        alignment = self.alignment(index)
+        return None if alignment is None else labels_of(alignment, self.texts[index])
 
 
-def labels_of(places: np.ndarray, text: str) -> np.ndarray:
-    """places [F] into ``text`` -> the phoneme of each frame [F]. A stress mark is the beginning of its vowel; a blank
-    or mark that is over in a moment is a seam between words, UNKNOWN, a longer one a PAUSE."""
+def labels_of(alignment: np.ndarray, text: str) -> np.ndarray:
+    """alignment [F] into ``text`` -> the phoneme of each frame [F]. A stress mark is the beginning of its vowel; a
+    blank or mark that is over in a moment is a seam between words, UNKNOWN, a longer one a PAUSE."""
     of, coming = np.full(len(text) + 1, PAUSE, dtype=np.int64), PAUSE
     for n in reversed(range(len(text))):
-        coming = SOUNDS.get(text[n], coming)
-        of[n] = coming if text[n] in SOUNDS or text[n] in STRESS else PAUSE
-    labels, silent = of[places], np.asarray([s not in SOUNDS and s not in STRESS for s in text] + [False])
-    starts = np.r_[0, np.flatnonzero(places[1:] != places[:-1]) + 1, len(places)]
+        coming = PHONEMES.get(text[n], coming)
+        of[n] = coming if text[n] in PHONEMES or text[n] in STRESS else PAUSE
+    labels, silent = of[alignment], np.asarray([s not in PHONEMES and s not in STRESS for s in text] + [False])
+    starts = np.r_[0, np.flatnonzero(alignment[1:] != alignment[:-1]) + 1, len(alignment)]
     for start, end in zip(starts[:-1], starts[1:]):
-        if silent[places[start]] and end - start <= SEAM:
+        if silent[alignment[start]] and end - start <= SEAM:
             labels[start:end] = UNKNOWN
     return labels
 
 
-def sounds_of(labels: np.ndarray, most: int) -> np.ndarray:
+def phonemes_of_labels(labels: np.ndarray, most: int) -> np.ndarray:
     """Labels [F] -> the phonemes of that stretch in turn, each once, at most ``most``."""
-    told = labels[labels != UNKNOWN]
-    if not len(told):
-        return told
-    runs = told[np.r_[True, told[1:] != told[:-1]]]
+    known = labels[labels != UNKNOWN]
+    if not len(known):
+        return known
+    runs = known[np.r_[True, known[1:] != known[:-1]]]
     return runs[runs != PAUSE][:most]
 
 
-def silences(places: np.ndarray, text: str) -> np.ndarray:
+def silences(alignment: np.ndarray, text: str) -> np.ndarray:
     """Give each pause (-1) between two phonemes to the mark or blank that stands between them, if there is one:
     int16 [F]."""
-    places = places.astype(np.int16)
-    silent = places < 0
+    alignment = alignment.astype(np.int16)
+    silent = alignment < 0
     edges = np.flatnonzero(np.diff(np.r_[False, silent, False]))
     for start, end in zip(edges[::2], edges[1::2]):
-        before = places[start - 1] if start else -1
-        after = places[end] if end < len(places) else len(text)
-        between = [n for n in range(before + 1, after) if text[n] not in SOUNDS and text[n] not in STRESS]
+        before = alignment[start - 1] if start else -1
+        after = alignment[end] if end < len(alignment) else len(text)
+        between = [n for n in range(before + 1, after) if text[n] not in PHONEMES and text[n] not in STRESS]
         if between and start:  # a mark pauses rather than the blank beside it
-            places[start:end] = next((n for n in between if text[n] != BOUNDARY), between[0])
-    return places
+            alignment[start:end] = next((n for n in between if text[n] != BOUNDARY), between[0])
+    return alignment
 
 
-def punctuated(text: str, places: np.ndarray) -> tuple[str, np.ndarray]:
-    """A text without marks and the symbol of each frame [F] -> the same with a comma or full stop wherever the voice
+def punctuated(text: str, alignment: np.ndarray) -> tuple[str, np.ndarray]:
+    """A text without marks and the symbol of each frame [F] -> the same with a comma or full stop wherever the speaker
     pauses, and a full stop at the end."""
-    frames = np.bincount(places[places >= 0], minlength=len(text))
+    frames = np.bincount(alignment[alignment >= 0], minlength=len(text))
     pauses = [n for n, symbol in enumerate(text) if symbol == BOUNDARY and frames[n] >= COMMA]
     marks = {n: "." if frames[n] >= STOP else "," for n in pauses} | {len(text): "."}
     moved = np.asarray([n + sum(n > pause for pause in pauses) for n in range(len(text))] + [-1])
-    spoken = np.flatnonzero(places >= 0)
-    last = spoken[-1] if len(spoken) else len(places)
-    ending = np.arange(len(places)) > last
+    timed = np.flatnonzero(alignment >= 0)
+    last = timed[-1] if len(timed) else len(alignment)
+    ending = np.arange(len(alignment)) > last
     written = "".join(marks.get(n, "") + symbol for n, symbol in enumerate(text)) + marks[len(text)]
-    return written, np.where(ending, len(written) - 1, moved[places])
+    return written, np.where(ending, len(written) - 1, moved[alignment])
 
 
 def _listings(data: Path) -> Iterator[Path]:
@@ -197,7 +197,7 @@ def _decoded(path: str) -> np.ndarray:
     return (samples * min(LEVEL_RMS / rms, LEVEL_PEAK / peak) * 32767).astype(np.int16)
 
 
-def read_teacher(folders: list[Path]) -> list[tuple[Utterance, Spoken]]:
+def read_teacher(folders: list[Path]) -> list[tuple[Utterance, TeacherTiming]]:
     """Every utterance that is whole: planned, aligned, and there. Its order is the plan's; what two plans list counts
     once."""
     plans = [folder / "plan.jsonl" for folder in folders if (folder / "plan.jsonl").exists()]
@@ -208,22 +208,22 @@ def read_teacher(folders: list[Path]) -> list[tuple[Utterance, Spoken]]:
         listed = folder / "held_out_voices.json"
         held_out |= set(json.loads(listed.read_text())) if listed.exists() else set()
         for path in sorted(folder.glob("align*.jsonl")):
-            for row in spoken_lines(path):
+            for row in whole_lines(path):
                 durations[row["id"]] = (row["lead"], *row["frames"], row["tail"])
         for path in [*folder.glob("*.flac"), *folder.glob("audio/*.flac"), *folder.glob("audio/*.opus")]:
             audio[path.stem] = path
     found = []
-    rows = {row["id"]: row for plan in plans for row in spoken_lines(plan)}
+    rows = {row["id"]: row for plan in plans for row in whole_lines(plan)}
     for row in rows.values():
         name, voice = row["id"], int(row["voice"])
         if name in durations and name in audio and len(durations[name]) == len(row["phonemes"]) + 2:
             speaker = f"{TEACHER}-{voice:03d}"
             utterance = Utterance(TEACHER, name, row["text"], speaker, str(audio[name]), voice in held_out)
-            found.append((utterance, Spoken(row["phonemes"], durations[name])))
+            found.append((utterance, TeacherTiming(row["phonemes"], durations[name])))
     return found
 
 
-def spoken_lines(path: Path) -> Iterable[dict]:
+def whole_lines(path: Path) -> Iterable[dict]:
     """Records of a file that another process may be writing: its last line may not be whole."""
     with open(path, encoding="utf-8") as file:
         for line in file:

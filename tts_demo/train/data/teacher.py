@@ -24,7 +24,7 @@ import torchaudio
 
 from ...config import SAMPLE_RATE, UserError
 from ...text.symbols import PUNCTUATION
-from .speech import UNIT, phonemes_of, spoken_lines
+from .speech import UNIT, phonemes_of, whole_lines
 
 MODEL = "onnx-community/Kokoro-82M-v1.0-ONNX-timestamped"
 RATE = 24_000  # Hz, of what the teacher says
@@ -131,22 +131,24 @@ def write_plan(folder: Path, sentences: Iterable[str], voices: list[dict[str, fl
     (folder / "voices.json").write_text(json.dumps(voices, indent=1))
     part = folder / "plan.part"
     with open(part, "w", encoding="utf-8") as file:
-        for number, place in enumerate(rng.permutation(len(rows))):
-            voice, (text, phonemes) = int(rng.integers(len(voices))), rows[place]
+        for number, position in enumerate(rng.permutation(len(rows))):
+            voice, (text, phonemes) = int(rng.integers(len(voices))), rows[position]
             row = {"id": f"k{voice:03d}-{number:05d}", "voice": voice, "speed": round(float(rng.uniform(*SPEEDS)), 2)}
             file.write(json.dumps(row | {"text": text, "phonemes": phonemes}, ensure_ascii=False) + "\n")
     os.replace(part, folder / "plan.jsonl")
 
 
-def speak_plan(teacher: Teacher, folder: Path, shard: int = 0, of: int = 1, minutes: float = 0.0) -> Iterator[float]:
+def synthesise_plan(
+    teacher: Teacher, folder: Path, shard: int = 0, of: int = 1, minutes: float = 0.0
+) -> Iterator[float]:
     """Speak every ``of``-th utterance of the plan that nobody has spoken yet; yields the seconds of each."""
     voices = json.loads((folder / "voices.json").read_text())
-    done = {row["id"] for path in folder.glob("align*.jsonl") for row in spoken_lines(path)}
+    done = {row["id"] for path in folder.glob("align*.jsonl") for row in whole_lines(path)}
     end = time.monotonic() + 60 * minutes if minutes else float("inf")
     log = folder / f"align-{shard}.jsonl"
     _drop_half_a_line(log)
     with open(log, "a", encoding="utf-8") as file:
-        for number, row in enumerate(spoken_lines(folder / "plan.jsonl")):
+        for number, row in enumerate(whole_lines(folder / "plan.jsonl")):
             if number % of != shard or row["id"] in done:
                 continue
             if time.monotonic() > end:

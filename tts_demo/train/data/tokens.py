@@ -35,7 +35,7 @@ class Tokens:
 
 
 class TokenCache(Corpus):
-    """What ``Sequences`` draws from. An utterance longer than the speech tokenizer takes has no codes. ``lead``: ids
+    """The corpus of ``Sequences``. An utterance longer than the speech tokenizer takes has no codes. ``lead``: ids
     that stand before every text (the system prompt)."""
 
     def __init__(self, options: TrainOptions) -> None:
@@ -71,6 +71,6 @@ class TokenCache(Corpus):
     def ids(self, index: int) -> np.ndarray:
         return np.asarray(self.texts[index], dtype=np.int64)
 
-    def places(self, index: int) -> np.ndarray | None:
+    def alignment(self, index: int) -> np.ndarray | None:
         count = self.codes.codes.length(index)
         return np.full(count, -1, dtype=np.int64) if count and self.texts[index] else None

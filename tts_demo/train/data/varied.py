@@ -1,7 +1,7 @@
-"""One recording as many people, rooms and microphones would have it: for whatever must hear past them.
+"""Augmentation: one recording as many speakers, rooms and microphones would have it.
 
 On samples: rooms, noise, another voice in the background, loudness. On mel frames: pace, and spectra stretched as by a
-longer or shorter throat; bands and stretches of time blotted out (SpecAugment; D. Park and others, 2019).
+longer or shorter vocal tract; bands and stretches of time masked (SpecAugment; D. Park and others, 2019).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...config import SAMPLE_RATE
 
 ROOM, BABBLE, DULL = 0.3, 0.15, 0.15  # share of the recordings in a room, with a voice behind, without high bands
 DECAY = 0.15, 0.7  # seconds in which a room's echo falls by 60 dB
-PACE, THROAT = 0.14, 0.13  # how far from 1 they are drawn
+PACE, THROAT = 0.14, 0.13  # how far from 1 they are sampled
 SECOND_DRY = 0.2  # share without any noise
 
 
@@ -32,9 +32,9 @@ def in_rooms(samples: Tensor) -> Tensor:
     echo = echo / echo.norm(dim=1, keepdim=True) * below
     echo[:, 0] = 1
     size = samples.shape[1] + length
-    heard = torch.fft.irfft(torch.fft.rfft(samples[chosen], size) * torch.fft.rfft(echo, size), size)
+    wet = torch.fft.irfft(torch.fft.rfft(samples[chosen], size) * torch.fft.rfft(echo, size), size)
     out = samples.clone()
-    out[chosen] = heard[:, : samples.shape[1]]
+    out[chosen] = wet[:, : samples.shape[1]]
     return out
 
 
@@ -49,10 +49,10 @@ def noisy(samples: Tensor) -> Tensor:
     noise = noise / noise.square().mean(1, keepdim=True).sqrt()
     below = 10 ** (-torch.empty(batch, 1, device=samples.device).uniform_(5, 50) / 20)
     below = below * (torch.rand_like(below) >= SECOND_DRY)
-    voice = (samples / level.clamp(min=1e-6)).roll(1, 0).roll(count // 3, 1)
+    other = (samples / level.clamp(min=1e-6)).roll(1, 0).roll(count // 3, 1)
     behind = 10 ** (-torch.empty(batch, 1, device=samples.device).uniform_(12, 30) / 20)
     behind = behind * (torch.rand_like(behind) < BABBLE)
-    return samples + level * (below * noise + behind * voice)
+    return samples + level * (below * noise + behind * other)
 
 
 def louder(samples: Tensor) -> Tensor:
@@ -75,10 +75,10 @@ def blotted(features: Tensor, stretches: int = 3) -> Tensor:
     batch, count, mels = features.shape
 
     def pieces(number: int, length: int, longest: int) -> Tensor:  # [B, length]
-        size, place = (torch.rand(2, batch, number, 1, device=features.device) * longest).unbind()
-        place = place / longest * max(1, length - longest)
+        size, start = (torch.rand(2, batch, number, 1, device=features.device) * longest).unbind()
+        start = start / longest * max(1, length - longest)
         at = torch.arange(length, device=features.device)
-        return ((at >= place) & (at < place + size)).any(1)
+        return ((at >= start) & (at < start + size)).any(1)
 
     high = torch.arange(mels, device=features.device) >= mels * (
         0.6 + 0.4 * torch.rand(batch, 1, device=features.device)

@@ -33,10 +33,10 @@ from ...codec.speaker import SpeakerEncoder
 from ...config import FRAME_RATE, HOP, RefinerConfig, UserError
 from ...text.symbols import SYMBOLS
 from ..data.corpora import describe, pad_stack
-from ..data.load import hear_with, hears_as, load_ears, load_speech
+from ..data.load import load_recogniser, load_speech, recogniser_shape, use_recogniser
 from ..data.pitch import pitch_of
-from ..data.sequences import heard_by
-from ..data.speech import sounds_of
+from ..data.sequences import phonetic_features
+from ..data.speech import phonemes_of_labels
 from ..discriminators import of_waveforms
 from ..losses import SemanticProbe, SpectralLoss, known_frames_loss
 from ..optimiser import inner_matrices
@@ -95,7 +95,7 @@ class CodecTask(Task):
 
     def __init__(self, options: TrainOptions) -> None:
         super().__init__(options)
-        ears = load_ears(options.checkpoint)
+        ears = load_recogniser(options.checkpoint)
         self.speech = load_speech(options, self.settings, ears)
         self.size, self.device = options.batch or 8, options.device
         share = self.settings.refined
@@ -107,7 +107,7 @@ class CodecTask(Task):
         self.codec.phonetic.to(self.device)
         self.pitch = pitch_of(self.speech, self.refiner.config.pitch_classes)
         self.hertz = pitch_of(self.speech)
-        self.phonetic = heard_by(self.speech, self.codec)
+        self.phonetic = phonetic_features(self.speech, self.codec)
         self.modules = {"codec": self.codec, "decoder": self.decoder, "refiner": self.refiner, "speaker": self.voice}
         self.train, self.test = self.speech.split(lambda i: _usable(self, i))
         if not self.train:
@@ -136,8 +136,8 @@ class CodecTask(Task):
                 part.requires_grad_(True)
             codec.quantizer.books[0].requires_grad_(False)
             return codec, decoder, refiner, voice
-        codec = Codec(hears_as(ears))
-        hear_with(codec, ears)
+        codec = Codec(recogniser_shape(ears))
+        use_recogniser(codec, ears)
         return codec, WaveformDecoder(), Refiner(RefinerConfig(entries=codec.config.first)), SpeakerEncoder()
 
     def matrices(self) -> list[nn.Parameter]:
@@ -158,7 +158,7 @@ class CodecTask(Task):
             labels.append(spoken)
             pitch.append(self.pitch.get(i)[start : start + CROP].astype(np.int64))
             hertz.append(self.hertz.get(i)[start : start + CROP])
-            sounds.append(sounds_of(spoken, MAX_SOUNDS))
+            sounds.append(phonemes_of_labels(spoken, MAX_SOUNDS))
             speaker = self.speech.utterances[i].speaker
             other = int(rng.choice(self.by_voice.get(speaker, [i])))
             heard, told = self._voice(rng, other)
@@ -322,7 +322,7 @@ def fitting(refiner: Refiner, entries: int) -> Refiner:
 
 
 def _usable(task: CodecTask, index: int) -> bool:
-    return task.speech.frames(index) > CROP and task.speech.places(index) is not None
+    return task.speech.frames(index) > CROP and task.speech.alignment(index) is not None
 
 
 def random_books(count: int, books: int) -> Tensor:

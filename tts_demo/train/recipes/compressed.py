@@ -1,18 +1,17 @@
 """Recipe ``compressed``: LoRA and the summary token of compressed-to-fine language modelling.
 
-The mask of section 3.3 in one teacher-forced pass: summaries stand behind their spans, carry no loss, and everything
-else attends as it will when decoding. Window, group and how much of the speech counts as prompt are drawn for every
-batch, so that the dials are live on one adapter. ``--set window=50`` or ``group=10`` train one setting, as the paper.
-``--set chains=0.5 chained=4500``: half of the batches are up to 4,500 frames of one voice in a row, for long speech.
-Some input tokens are replaced at random, as in the base model's recipe. ``--set guide=0.3``: the heads that ``lm.py``
-guided to the spoken phoneme stay guided while LoRA moves them, because in long speech losing one's place in the text is
-what goes wrong. ``--set distil=0.6``: that share of the loss is the cross-entropy to the distribution of the base
-model, which sees all of the past, so that the adapter learns to do without it and nothing else; ``drawn=1``: and what
-is drawn from the two is to be alike (``as_base``).
+The mask of section 3.3 in one teacher-forced pass: summaries stand after their spans and carry no loss, and everything
+else attends as it will when decoding. Window, group and how much of the speech counts as prompt are sampled for every
+batch, so that one adapter serves all settings of the dials. ``--set window=50`` or ``group=10`` train one setting, as
+the paper does. ``--set chains=0.5 chained=4500``: half of the batches are up to 4,500 frames of one voice in a row, for
+long speech. Some input tokens are replaced at random, as in the base model's recipe. ``--set guide=0.3``: the heads
+that ``lm.py`` guided stay guided while LoRA moves them, because long speech fails by losing its place in the text.
+``--set distil=0.6``: that share of the loss is the cross-entropy to the distribution of the base model, which attends
+to all of the past; ``drawn=1`` adds ``lm.disagreement`` of the sampled distributions.
 
-Recipe ``compressed-text`` trains another adapter, from that one on, for which the text too is seen through a window
-that moves along with speech (``lm/text_position.py``), in most batches (``--set text=0.8``). So a sentence teaches what
-holds in a run of any length. It is guided and taught by the base unless it is told otherwise.
+Recipe ``compressed-text`` trains another adapter, from that one on, for which the text too is attended through a window
+that moves along with speech (``lm/text_position.py``), in most batches (``--set text=0.8``). So a sentence trains what
+holds in a run of any length. By default it is guided and distilled from the base model.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import Count, SequenceSettings, Share, Weight
 from ..task import Task, TrainOptions
-from .lm import add_noise, as_base, base_logits, guided_loss
+from .lm import add_noise, attention_guide, base_logits, distillation
 
 WINDOWS = (30, 40, 50, 50, 80, 120, 200)  # the paper's own counts twice
-TEXTS = (16, 24, 30, 30, 40, 60)  # symbols of the text seen to either side of the spoken one
+TEXTS = (16, 24, 30, 30, 40, 60)  # symbols of the text visible to either side of the aligned one
 NOISE = 0.08  # share of input tokens replaced
-# a decoder does not know the spoken place exactly: it is this far off at most, for so long
-ASTRAY, ASTRAY_FRAMES = 6, 40
+# a decoder does not know its position in the text exactly: it is this far off at most, for so many frames
+POSITION_ERROR, ERROR_FRAMES = 6, 40
 SCORED = ((50, 0), (50, 5), (50, 10), (50, 15), (30, 10), (120, 10))
 
 
@@ -53,8 +52,8 @@ SCORED = ((50, 0), (50, 5), (50, 10), (50, 15), (30, 10), (120, 10))
 class Setting:
     window: int
     group: int
-    prompt: int  # frames at the start of every item that are reference speech: always seen, never said
-    text: int = 0  # symbols seen to either side of the spoken one, 0 = the whole text
+    prompt: int  # frames at the start of every item that are reference speech: always visible, never a target
+    text: int = 0  # symbols visible to either side of the aligned one, 0 = the whole text
 
 
 class CompressedSettings(SequenceSettings):
@@ -89,9 +88,9 @@ class CompressedTask(Task):
         settings = self.settings
         fixed = {"window": settings.window, "group": settings.group}
         self.only = {key: value for key, value in fixed.items() if value is not None}
-        self.guide, self.distil, self.drawn = settings.guide, settings.distil, settings.drawn
+        self.guide, self.distil, self.sampling_weight = settings.guide, settings.distil, settings.drawn
         self.text = settings.text
-        if self.drawn and not self.distil:
+        if self.sampling_weight and not self.distil:
             raise UserError("drawn needs what the base model says: set distil as well.")
         self.modules, self.helpers = {self.name: self.adapter}, {}
         self.data_summary = describe(self.data.speech, self.data.train)
@@ -101,63 +100,66 @@ class CompressedTask(Task):
 
     def batch(self, rng: np.random.Generator, step: int) -> tuple[SpeechBatch, Setting]:
         batch = self.data.batch(rng)
-        drawn = {"window": int(rng.choice(WINDOWS)), "group": int(rng.choice(GROUPS))} | self.only
+        dials = {"window": int(rng.choice(WINDOWS)), "group": int(rng.choice(GROUPS))} | self.only
         shortest = int(batch.frames.min())
         prompt = int(rng.integers(0, min(150, shortest // 2) + 1)) if rng.random() < 0.5 else 0
         text = int(rng.choice(TEXTS)) if rng.random() < self.text else 0
         prompt = 0 if text else prompt
-        return batch, Setting(**drawn, prompt=prompt, text=text)
+        return batch, Setting(**dials, prompt=prompt, text=text)
 
     def loss(self, batch: tuple[SpeechBatch, Setting], progress: Progress) -> tuple[Tensor, dict[str, float]]:
         speech, setting = batch
         codes = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, NOISE)
-        logits, targets, guided = self.logits(speech, setting, codes, ALIGNMENT_LAYERS if self.guide else (), ASTRAY)
+        logits, targets, guided = self.logits(
+            speech, setting, codes, ALIGNMENT_LAYERS if self.guide else (), POSITION_ERROR
+        )
         loss = entropy = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
         parts = {"ce": entropy.item()}
         if self.distil:
-            said = targets != -100
+            emits = targets != -100
             with torch.no_grad():
-                law = base_logits(self.base, speech, codes)[said]
-            base, told = as_base(logits[said], law, self.drawn)
-            loss, parts = (1 - self.distil) * entropy + self.distil * base, parts | told
+                teacher = base_logits(self.base, speech, codes)[emits]
+            base, more = distillation(logits[emits], teacher, self.sampling_weight)
+            loss, parts = (1 - self.distil) * entropy + self.distil * base, parts | more
         if self.guide and bool((speech.alignment >= 0).any()):
-            guide = guided_loss(guided, speech)
+            guide = attention_guide(guided, speech)
             loss, parts = loss + self.guide * guide, parts | {"guide": guide.item()}
         return loss, parts
 
     def logits(
-        self, batch: SpeechBatch, setting: Setting, heard: Tensor, guided: tuple[int, ...] = (), astray: int = 0
+        self, batch: SpeechBatch, setting: Setting, tokens: Tensor, guided: tuple[int, ...] = (), error: int = 0
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Logits [B, F + 1, V] of the rows that say speech after the tokens ``heard`` [B, F], their targets, and their
-        log attention on the text in each ``guided`` layer [B, F + 1, T]; summaries are not among the rows. A window on
-        the text lies up to ``astray`` symbols off."""
+        """Logits [B, F + 1, V] of the rows that emit speech, given the input ``tokens`` [B, F], their targets, and
+        their log attention to the text in each ``guided`` layer [B, F + 1, T]; summaries are not among the rows. A
+        window on the text is up to ``error`` symbols off."""
         lm, prefix, layout = self.lm, prefix_batch(self.lm, batch), self._layout(batch, setting)
-        heard = lm.embed_speech(heard[:, layout.index + setting.prompt])
-        speech = torch.where(layout.summary[:, None], self.adapter.summary, heard)
+        tokens = lm.embed_speech(tokens[:, layout.index + setting.prompt])
+        speech = torch.where(layout.summary[:, None], self.adapter.summary, tokens)
         start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
         x, positions, mask = inputs(prefix, speech, layout, setting, lm.config.bidirectional_text)
         shifts: Shifts = ()
         if setting.text:
-            places = text_places(batch, astray)[:, layout.index]
+            aligned = text_positions(batch, error)[:, layout.index]
             symbols = torch.arange(text, device=mask.device)
-            mask[:, start + 1 :, start - text : start] &= (symbols - places[..., None]).abs() <= setting.text
+            mask[:, start + 1 :, start - text : start] &= (symbols - aligned[..., None]).abs() <= setting.text
             long = batch.text_lengths > setting.text + 1  # as ``TextPosition.moves``
             mask[:, : start + 1, : start + 1] &= nearby(prefix.positions, NEIGHBOURS) | ~long[:, None, None]
-            shifts = text_moved(prefix, places, layout.index, setting.text, long, text)
+            shifts = text_shifts(prefix, aligned, layout.index, setting.text, long, text)
         hidden, weights = training_forward(
             lm, x, positions, mask, guided, slice(start, None), slice(start - text, start), shifts=shifts
         )
-        speaks = F.pad(~layout.summary, (1, 0), value=True)
+        emits = F.pad(~layout.summary, (1, 0), value=True)
         targets = speech_targets(batch, lm.config.eos)
         targets[:, : setting.prompt] = -100
-        return lm.head(hidden[:, start:][:, speaks]), targets, [w[:, speaks] for w in weights]
+        return lm.head(hidden[:, start:][:, emits]), targets, [w[:, emits] for w in weights]
 
     def _layout(self, batch: SpeechBatch, setting: Setting) -> Layout:
         return Layout.of(setting.prompt, batch.codes.shape[1] - setting.prompt, setting.group, batch.codes.device)
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
-        """Cross-entropy on held-out speech, the base model's with all of the past beside each setting of the dials."""
+        """Cross-entropy on held-out speech, the base model's with all of the past visible beside each setting of the
+        dials."""
         held_out, chains = self.data.held_out(batches=4), self.data.held_out_chains()
         scores = {"base, everything seen": _mean([self._base(batch) for batch in held_out])}
         for window, group in SCORED:
@@ -183,23 +185,23 @@ class TextWindowTask(CompressedTask):
     follows = {TEXT_WINDOW: FULL_TEXT}
 
 
-def text_places(batch: SpeechBatch, astray: int) -> Tensor:
-    """[B, F]: the symbol spoken at each frame, or rather a place that is up to ``astray`` off, by an amount that
-    changes every now and then."""
+def text_positions(batch: SpeechBatch, error: int) -> Tensor:
+    """[B, F]: the aligned symbol of each frame, up to ``error`` off by an amount that changes every
+    ``ERROR_FRAMES``."""
     size, frames = batch.alignment.shape
-    place = batch.alignment.cummax(1).values.clamp(min=0)  # where unknown: the last one known
-    if not astray:
-        return place
-    off = torch.randint(-astray, astray + 1, (size, -(-frames // ASTRAY_FRAMES)), device=place.device)
-    off = off.repeat_interleave(ASTRAY_FRAMES, 1)[:, :frames]
-    return (place + off).clamp(min=0).minimum(batch.text_lengths[:, None] - 1)
+    position = batch.alignment.cummax(1).values.clamp(min=0)  # where unknown: the last known one
+    if not error:
+        return position
+    off = torch.randint(-error, error + 1, (size, -(-frames // ERROR_FRAMES)), device=position.device)
+    off = off.repeat_interleave(ERROR_FRAMES, 1)[:, :frames]
+    return (position + off).clamp(min=0).minimum(batch.text_lengths[:, None] - 1)
 
 
-def text_moved(prefix: PrefixBatch, places: Tensor, index: Tensor, reach: int, long: Tensor, text: int) -> Shifts:
-    """Where each row [B, C + S] sees the columns before speech: the speech of places [B, S] and numbers ``index`` [S]
-    as decoding moves them, for items whose text is ``long`` [B]."""
+def text_shifts(prefix: PrefixBatch, positions: Tensor, index: Tensor, reach: int, long: Tensor, text: int) -> Shifts:
+    """The shift of the prefix columns for each row [B, C + S], as decoding shifts them: for speech rows at text
+    ``positions`` [B, S] and of numbers ``index`` [S], in items whose text is ``long`` [B]."""
     start, columns = prefix.x.shape[1] - 1 - text, prefix.x.shape[1]
-    by = prefix_shifts(start, prefix.next[:, None], 0, reach, places, index.expand_as(places))
+    by = prefix_shifts(start, prefix.next[:, None], 0, reach, positions, index.expand_as(positions))
     shifts = (F.pad(torch.where(long[:, None], further, 0), (columns, 0)) for further in by)
     return tuple(zip((start, text, 1), shifts))
 

@@ -29,7 +29,7 @@ from ...methods.dcar.heads import Heads
 from ...methods.dcar.policy import Policy
 from ...methods.dcar.ranges import LONGEST
 from ..data.corpora import describe
-from ..data.load import load_ears, load_lm, sequences
+from ..data.load import load_lm, load_recogniser, sequences
 from ..data.sequences import SpeechBatch, prefix_batch
 from ..progress import Progress
 from ..settings import SequenceSettings, Share, Weight, some_of
@@ -122,7 +122,7 @@ class PolicyTask(Task):
         self.lm = load_lm(options).requires_grad_(False)
         heads = checkpoints.load_module(options.checkpoint, "dcar-heads", Heads(self.lm))
         parts = [checkpoints.load_module(options.checkpoint, name) for name in ("codec", "decoder", "refiner")]
-        ears = Hama() if self.settings.ear == "hama" else load_ears(options.checkpoint)
+        ears = Hama() if self.settings.ear == "hama" else load_recogniser(options.checkpoint)
         self.errors = PhonemeErrors(*parts, ears)
         self.prepare(heads)
 
@@ -246,7 +246,7 @@ class PolicyTask(Task):
         """What to say, and another utterance of the same voice to sound like."""
         items, prompts = [], []
         for i in chosen:
-            other = int(rng.choice(self.data.same_voice(i)))
+            other = int(rng.choice(self.data.same_speaker(i)))
             codes, voice = self.data.codes.get(i), self.data.codes.get(other)
             prompts.append(torch.from_numpy(np.resize(voice[:PROMPT_FRAMES], (PROMPT_FRAMES, voice.shape[1]))))
             items.append((self.data.speech.ids(i), codes, np.full(len(codes), -1), self.data.codes.speakers[other]))

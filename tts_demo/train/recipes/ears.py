@@ -1,9 +1,9 @@
-"""Recipe ``ears``: what the codec's first book will listen with, from natural speech and a teacher's.
+"""Recipe ``ears``: the phoneme recogniser whose features the codec's first codebook quantises.
 
-A teacher's durations say which sound every frame is: cross-entropy, frame by frame. Of natural speech the text is known
-alone: CTC, and once ``--set align=EARS`` has made ears of an earlier run align it, cross-entropy too. Every recording
-is varied as it is drawn (``data/varied.py``). Scores: phonemes wrong in what is spelt (CTC's best path) on natural
-speech held out and on the teacher's voices held out.
+A teacher's durations label every frame: cross-entropy, frame by frame. Of natural speech only the text is known: CTC,
+and once ``--set align=DIR`` has the recogniser of an earlier run align it, cross-entropy too. Every recording is
+augmented as it is read (``data/varied.py``). Scores: phoneme error rate (CTC's best path) on natural speech held out
+and on the teacher's voices held out.
 
 ``--set teacher=FOLDER[:FOLDER]`` teachers' folders; ``natural=0.6`` share of the batches that are natural speech.
 """
@@ -37,17 +37,17 @@ SHORTEST, LONGEST = 0.6, 20.0  # seconds
 
 
 @dataclass(frozen=True)
-class Heard:
+class RecogniserBatch:
     samples: Tensor  # [B, N]
     pace: Tensor  # [B]
     throat: Tensor  # [B]
     frames: Tensor  # [B] after the change of pace, like all that follows
-    labels: Tensor  # [B, F] sound of each frame, UNKNOWN where nobody knows
-    targets: Tensor  # [B, T] sounds of the utterance, 0 = padding
+    labels: Tensor  # [B, F] phoneme of each frame, or UNKNOWN
+    targets: Tensor  # [B, T] phonemes of the utterance, 0 = padding
     lengths: Tensor  # [B] of these
 
-    def to(self, device: torch.device | str) -> Heard:
-        return Heard(*(getattr(self, f.name).to(device) for f in fields(self)))
+    def to(self, device: torch.device | str) -> RecogniserBatch:
+        return RecogniserBatch(*(getattr(self, f.name).to(device) for f in fields(self)))
 
 
 class EarsSettings(Settings):
@@ -86,21 +86,21 @@ class EarsTask(Task):
     def _fits(self, index: int) -> bool:
         return SHORTEST <= self.speech.seconds(index) <= LONGEST and len(self.speech.sounds(index)) > 0
 
-    def batch(self, rng: np.random.Generator, step: int) -> Heard:
+    def batch(self, rng: np.random.Generator, step: int) -> RecogniserBatch:
         some = self.natural if rng.random() < self.share else self.teacher
         return self._make(some[rng.integers(len(some))], *1 + rng.uniform(-1, 1, (2, 256)) * [[PACE], [THROAT]])
 
-    def _make(self, chosen: list[int], pace: np.ndarray, throat: np.ndarray) -> Heard:
+    def _make(self, chosen: list[int], pace: np.ndarray, throat: np.ndarray) -> RecogniserBatch:
         count = len(chosen)
         frames = [self.speech.frames(i) for i in chosen]
         slower = [int(n * p) for n, p in zip(frames, pace)]
         labels = []
         for i, n, m in zip(chosen, frames, slower):
             row = self.speech.labels(i)
-            place = np.minimum(((np.arange(m) + 0.5) * n / m).astype(int), n - 1)
-            labels.append(np.full(m, UNKNOWN) if row is None else row[place])
+            position = np.minimum(((np.arange(m) + 0.5) * n / m).astype(int), n - 1)
+            labels.append(np.full(m, UNKNOWN) if row is None else row[position])
         targets = [self.speech.sounds(i) for i in chosen]
-        return Heard(
+        return RecogniserBatch(
             pad_stack([self.speech.samples(i)[: n * HOP] for i, n in zip(chosen, frames)]),
             torch.from_numpy(pace[:count]).float(),
             torch.from_numpy(throat[:count]).float(),
@@ -110,7 +110,7 @@ class EarsTask(Task):
             torch.tensor([len(t) for t in targets]),
         )
 
-    def loss(self, batch: Heard, progress: Progress) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: RecogniserBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         batch = batch.to(self.device)
         with torch.no_grad():
             features = self.model.features(louder(noisy(in_rooms(batch.samples))))
@@ -118,9 +118,9 @@ class EarsTask(Task):
         spell, frame = self.model.heads(self.model.understood(self.model.low(features)))
         scores = spell.log_softmax(-1).transpose(0, 1)
         ctc = F.ctc_loss(scores, batch.targets, batch.frames, batch.lengths, blank=0, zero_infinity=True)
-        told = known_frames_loss(frame.transpose(1, 2), batch.labels)
-        known = {"frame": told.item()} if bool((batch.labels != UNKNOWN).any()) else {}
-        return ctc + told, {"ctc": ctc.item()} | known
+        frame_loss = known_frames_loss(frame.transpose(1, 2), batch.labels)
+        known = {"frame": frame_loss.item()} if bool((batch.labels != UNKNOWN).any()) else {}
+        return ctc + frame_loss, {"ctc": ctc.item()} | known
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
@@ -131,18 +131,18 @@ class EarsTask(Task):
     def _wrong(self, chosen: list[int]) -> float:
         errors = length = 0
         for i in chosen:
-            heard = self.model.phonemes(torch.from_numpy(self.speech.samples(i)).to(self.device))
+            recognised = self.model.phonemes(torch.from_numpy(self.speech.samples(i)).to(self.device))
             truth = self.speech.sounds(i).tolist()
-            errors, length = errors + Levenshtein.distance(heard, truth), length + len(truth)
+            errors, length = errors + Levenshtein.distance(recognised, truth), length + len(truth)
         return errors / length
 
     def _frames_wrong(self, chosen: list[int]) -> float:
         wrong = total = 0
         for i in chosen:
             labels = torch.from_numpy(self.speech.labels(i))
-            heard = self.model.hear(torch.from_numpy(self.speech.samples(i)).to(self.device))[1].argmax(-1).cpu()
+            recognised = self.model.hear(torch.from_numpy(self.speech.samples(i)).to(self.device))[1].argmax(-1).cpu()
             known = labels != UNKNOWN
-            wrong, total = wrong + int((heard != labels)[known].sum()), total + int(known.sum())
+            wrong, total = wrong + int((recognised != labels)[known].sum()), total + int(known.sum())
         return wrong / total
 
 
@@ -157,7 +157,7 @@ def batches_of(speech: Speech, indices: list[int], seconds: float) -> list[list[
 
 
 def held_out_sets(speech: Speech) -> dict[str, list[int]]:
-    """Natural recordings held out, LibriSpeech's (voices never heard) and ARCTIC's (sentences never heard) apart; the
+    """Natural recordings held out, LibriSpeech's (unseen voices) and ARCTIC's (unseen sentences) separately; the
     teacher's voices held out. ``SCORED`` of each, spread."""
     held_out = speech.indices(held_out=True)
     of = lambda test: [i for i in held_out if test(speech.utterances[i].corpus)]

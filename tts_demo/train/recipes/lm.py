@@ -1,13 +1,12 @@
 """Recipe ``lm``: the base language model, which every method is compared with and builds on.
 
-Next-token cross-entropy on the first codebook, text seen both ways, 8 % of the input tokens replaced at random. On
+Next-token cross-entropy on the first codebook, text attended both ways, 8 % of the input tokens replaced at random. On
 little data the text-speech alignment fails first, so one head in each of a few layers is guided: the share of its
-attention that falls on the phoneme being spoken (forced alignment, two symbols either side) is a second loss, and a
-linear probe on the hidden state must name that phoneme. ``--set width=192 longest=500`` makes a smaller model on
-utterances of at most 10 s, which two CPU cores train in an hour; ``chains=0.2`` makes a fifth of the batches of several
-utterances in a row, up to a minute, for what is to speak that long in one go; ``optimiser=muon`` trains the matrices of
-the layers with Muon. ``start=wider`` begins with the blocks of the published model, made as wide as asked; its tables
-are new and learn alone for ``settled=150`` steps.
+attention near the aligned phoneme (forced alignment, two symbols either side) is a second loss, and a linear probe on
+the hidden state predicts that phoneme. ``--set width=192 longest=500`` makes a smaller model on utterances of at most
+10 s, which two CPU cores train in an hour; ``chains=0.2`` makes a fifth of the batches of several utterances in a row,
+up to a minute, for long texts in one go. ``start=wider`` begins with the blocks of the published model, made as wide as
+asked; its tables are new and learn alone for the first ``settled`` steps.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ from ..settings import SequenceSettings, Share, Weight
 from ..task import Task, TrainOptions
 from ..wider import widened
 
-REJECTED, ASTRAY = 4.0, 2.0  # weights of what ``apart`` tells beside a cross-entropy
-SURE = 0.5  # share of the attention on one symbol
+REJECTION, OUTSIDE = 4.0, 2.0  # weights of the two parts of ``disagreement`` beside a cross-entropy
+ATTENDED = 0.5  # share of the attention on one symbol
 SETTLED = 150  # steps in which new tables learn alone (``Progress.ramp``)
 NEAR = 2  # symbols either side of the aligned one that count as aligned
 
@@ -90,8 +89,10 @@ class LMTask(Task):
         hidden, targets, guided = self._forward(batch, self.noise, ALIGNMENT_LAYERS, self.dropout)
         entropy = F.cross_entropy(self.lm.head(hidden).float().flatten(0, 1), targets.flatten(), ignore_index=-100)
         guide, probe = (
-            guided_loss(guided, batch),
-            F.cross_entropy(self.probe(hidden[:, :-1]).float().transpose(1, 2), spoken(batch), ignore_index=-100),
+            attention_guide(guided, batch),
+            F.cross_entropy(
+                self.probe(hidden[:, :-1]).float().transpose(1, 2), aligned_phonemes(batch), ignore_index=-100
+            ),
         )
         loss = entropy + self.guide * (guide + probe)
         return loss, {"ce": entropy.item(), "guide": guide.item(), "probe": probe.item()}
@@ -99,8 +100,8 @@ class LMTask(Task):
     def _forward(
         self, batch: SpeechBatch, noise: float, guided: tuple[int, ...], dropout: float = 0.0
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """-> hidden [B, F + 1, H] that decides each frame, targets [B, F + 1], log attention on the text of each guided
-        layer [B, F + 1, T]."""
+        """-> hidden states [B, F + 1, H] before each frame, targets [B, F + 1], log attention to the text in each
+        guided layer [B, F + 1, T]."""
         codes = add_noise(batch.codes[..., 0], self.lm.config.speech_codes, noise)
         hidden, weights = base_hidden(self.lm, batch, codes, guided, dropout)
         return hidden, speech_targets(batch, self.lm.config.eos), weights
@@ -118,7 +119,7 @@ class LMTask(Task):
             hits += float((logits.argmax(-1) == targets)[valid].sum())
             count += int(valid.sum())
             known = int((batch.alignment >= 0).sum())
-            near += float(torch.exp(-guided_loss(guided, batch))) * known
+            near += float(torch.exp(-attention_guide(guided, batch))) * known
             aligned += known
         return {
             "cross-entropy, held-out, nats": entropy / count,
@@ -127,8 +128,8 @@ class LMTask(Task):
         }
 
 
-def spoken(batch: SpeechBatch) -> Tensor:
-    """The phoneme spoken at each frame [B, F], -100 where unknown."""
+def aligned_phonemes(batch: SpeechBatch) -> Tensor:
+    """The phoneme of each frame by the alignment [B, F], -100 where unknown."""
     ids = batch.text.gather(1, batch.alignment.clamp(min=0))
     return torch.where(batch.alignment >= 0, ids, -100)
 
@@ -147,7 +148,7 @@ def shape(width: int, entries: int) -> LMConfig:
 
 
 def add_noise(codes: Tensor, entries: int, share: float) -> Tensor:
-    """Replace a random ``share`` of codes by random ones, so that the model forgives its own mistakes."""
+    """Replace a random ``share`` of codes by random ones, so that the model recovers from its own errors."""
     if not share:
         return codes
     other = torch.randint(entries, codes.shape, device=codes.device)
@@ -159,70 +160,70 @@ def base_inputs(lm: LanguageModel, prefix: PrefixBatch, codes: Tensor) -> tuple[
     return speech_inputs(prefix, lm.embed_speech(codes), lm.config.bidirectional_text)
 
 
-def base_logits(lm: LanguageModel, batch: SpeechBatch, spoken: Tensor) -> Tensor:
-    """The base model's logits [B, F + 1, V] after each of the tokens ``spoken`` [B, F], and before the first."""
-    return base_rows(lm, batch, spoken)[0]
+def base_logits(lm: LanguageModel, batch: SpeechBatch, tokens: Tensor) -> Tensor:
+    """The base model's logits [B, F + 1, V] after each of ``tokens`` [B, F], and before the first."""
+    return base_rows(lm, batch, tokens)[0]
 
 
 def base_rows(
-    lm: LanguageModel, batch: SpeechBatch, spoken: Tensor, guided: tuple[int, ...] = ()
+    lm: LanguageModel, batch: SpeechBatch, tokens: Tensor, guided: tuple[int, ...] = ()
 ) -> tuple[Tensor, list[Tensor]]:
-    """``base_logits``, and the log attention on the text of each ``guided`` layer [B, F + 1, T]."""
-    hidden, looks = base_hidden(lm, batch, spoken, guided)
-    return lm.head(hidden), looks
+    """``base_logits``, and the log attention to the text in each ``guided`` layer [B, F + 1, T]."""
+    hidden, attention = base_hidden(lm, batch, tokens, guided)
+    return lm.head(hidden), attention
 
 
 def base_hidden(
-    lm: LanguageModel, batch: SpeechBatch, spoken: Tensor, guided: tuple[int, ...] = (), dropout: float = 0.0
+    lm: LanguageModel, batch: SpeechBatch, tokens: Tensor, guided: tuple[int, ...] = (), dropout: float = 0.0
 ) -> tuple[Tensor, list[Tensor]]:
     """``base_rows`` before the head: [B, F + 1, H]."""
     prefix = prefix_batch(lm, batch)
     start = prefix.x.shape[1] - 1
     rows, text = slice(start, None), slice(start - batch.text.shape[1], start)
-    hidden, looks = training_forward(lm, *base_inputs(lm, prefix, spoken), guided, rows, text, dropout)
-    return hidden[:, start:], looks
+    hidden, attention = training_forward(lm, *base_inputs(lm, prefix, tokens), guided, rows, text, dropout)
+    return hidden[:, start:], attention
 
 
-def apart(student: Tensor, base: Tensor) -> tuple[Tensor, Tensor]:
+def disagreement(student: Tensor, base: Tensor) -> tuple[Tensor, Tensor]:
     """Logits [N, V] of a student and the base's probabilities [N, V] -> [N] each, under the default sampling
-    (repetition left aside): the chance that a token drawn from it is rejected where the base verifies, and its mass on
-    tokens that the base would never draw. Differentiable."""
+    (repetition penalty left out): the probability that the base rejects a token sampled from the student, and the
+    student's mass outside the base's support. Differentiable."""
     p = probabilities(student, Sampling())
     return (p - base).clamp(min=0).sum(-1), p.where(base == 0, 0.0).sum(-1)
 
 
-def as_base(student: Tensor, base: Tensor, drawn: float = 0.0) -> tuple[Tensor, dict[str, float]]:
-    """Logits [N, V] of a student and of the base -> cross-entropy to the base's law, [], with ``drawn`` times how far
-    apart they draw; and the parts of it."""
+def distillation(student: Tensor, base: Tensor, sampling_weight: float = 0.0) -> tuple[Tensor, dict[str, float]]:
+    """Logits [N, V] of a student and of the base -> cross-entropy to the base's distribution plus ``sampling_weight``
+    times their ``disagreement``, []; its parts."""
     student, base = student.float(), base.float()
     entropy = F.cross_entropy(student, base.softmax(-1))
-    if not drawn:
+    if not sampling_weight:
         return entropy, {"distil": entropy.item()}
-    rejected, astray = (share.mean() for share in apart(student, probabilities(base, Sampling())))
-    parts = {"distil": entropy.item(), "rejected": rejected.item(), "astray": astray.item()}
-    return entropy + drawn * (REJECTED * rejected + ASTRAY * astray), parts
+    rejection, outside = (share.mean() for share in disagreement(student, probabilities(base, Sampling())))
+    parts = {"distil": entropy.item(), "rejected": rejection.item(), "astray": outside.item()}
+    return entropy + sampling_weight * (REJECTION * rejection + OUTSIDE * outside), parts
 
 
-def guided_loss(weights: list[Tensor], batch: SpeechBatch) -> Tensor:
-    """weights: log attention [B, F + 1, T] per guided layer -> mean of -log(mass near the aligned phoneme), []."""
-    return guided_to([w[:, :-1] for w in weights], batch.alignment[..., None])
+def attention_guide(weights: list[Tensor], batch: SpeechBatch) -> Tensor:
+    """weights: log attention [B, F + 1, T] per guided layer -> mean of -log(attention near the aligned phoneme), []."""
+    return attention_guide_to([w[:, :-1] for w in weights], batch.alignment[..., None])
 
 
-def guided_to(weights: list[Tensor], places: Tensor) -> Tensor:
-    """``guided_loss`` of any rows: weights [B, R, T] per guided layer, places [B, R, P] of the text that each row is
-    about, -1 = unknown."""
+def attention_guide_to(weights: list[Tensor], positions: Tensor) -> Tensor:
+    """``attention_guide`` of any rows: weights [B, R, T] per guided layer, positions [B, R, P] in the text that each
+    row is about, -1 = unknown."""
     if not weights:
         raise UserError("Guided attention needs at least one layer.")
-    symbols = torch.arange(weights[0].shape[-1], device=places.device)
-    near = (((symbols - places[..., None]).abs() <= NEAR) & (places >= 0)[..., None]).any(2)  # [B, R, T]
-    # Rows that see nothing near the phoneme (behind a window on the text) are left out before the sum, not after it:
-    # the logarithm of nothing has a gradient that is no number, which no weight of 0 makes one.
-    told = (near & weights[0].isfinite()).any(-1)
-    losses = [-w[told].masked_fill(~near[told], float("-inf")).logsumexp(-1).sum() for w in weights]
-    return torch.stack(losses).mean() / told.sum().clamp(min=1)
+    symbols = torch.arange(weights[0].shape[-1], device=positions.device)
+    near = (((symbols - positions[..., None]).abs() <= NEAR) & (positions >= 0)[..., None]).any(2)  # [B, R, T]
+    # Rows whose window on the text masks all of it out are left out before the sum, not after it: log(0) has a NaN
+    # gradient, which a weight of 0 does not remove.
+    known = (near & weights[0].isfinite()).any(-1)
+    losses = [-w[known].masked_fill(~near[known], float("-inf")).logsumexp(-1).sum() for w in weights]
+    return torch.stack(losses).mean() / known.sum().clamp(min=1)
 
 
-def looked_at(weights: list[Tensor]) -> Tensor:
-    """Log attention [B, R, T] of guided layers -> [B, R]: the symbol that most of it lies on, -1 = spread too wide."""
-    share, place = torch.stack([w.exp() for w in weights]).mean(0).max(-1)
-    return place.where(share >= SURE, -1)
+def attended_symbol(weights: list[Tensor]) -> Tensor:
+    """Log attention [B, R, T] of guided layers -> [B, R]: the most attended symbol, -1 where none has ``ATTENDED``."""
+    share, position = torch.stack([w.exp() for w in weights]).mean(0).max(-1)
+    return position.where(share >= ATTENDED, -1)

@@ -1,16 +1,15 @@
-"""What the recipes ``qtts-delay`` and ``qtts-hierarchical`` share: dials drawn per batch, loss and held-out scores.
+"""What the recipes ``qtts-delay`` and ``qtts-hierarchical`` share: dials sampled per batch, loss and held-out scores.
 
-The base model is frozen; LoRA, the vectors of books 2 to K and the heads or the depth decoder learn. The codes' vectors
-start as the codec's own entries. K and d are drawn for each batch, so that one adapter serves every setting of the
-page; ``--set codebooks=8 delay=1`` trains that one alone. Some input codes are replaced at random, as in the base's
-recipe.
+The base model is frozen; LoRA, the vectors of codebooks 2 to K and the heads or the depth decoder learn. The codes'
+vectors start as the codec's own entries. K and d are sampled for each batch, so that one adapter serves every setting
+of the page; ``--set codebooks=8 delay=1`` trains that one alone. Some input codes are replaced at random, as in the
+base's recipe.
 
-What the finer books will be when it speaks are its own draws, and they look little like a recording's: an adapter that
-has only heard recordings now and then loses its place in the text behind them. So in half of the batches (``--set
-own=0.5``) it hears the recording's first book with finer ones that it draws itself, and learns there what the first
-says next, nothing else. Of book 1's loss, half (``--set distil=0.5``) is the cross-entropy to the base model's own law,
-which is what WER is compared with, and the heads that ``lm.py`` guided to the spoken phoneme stay guided (``--set
-guide=0.3``).
+When decoding, the finer codebooks in the past are the adapter's own samples, which differ much from a recording's: an
+adapter trained on recordings alone then loses its place in the text. So in half of the batches (``--set own=0.5``) the
+input is the recording's first codebook with finer ones that the adapter samples, and the only target there is the next
+token of the first codebook. Of the first codebook's loss, half (``--set distil=0.5``) is the cross-entropy to the base
+model's distribution, and the heads that ``lm.py`` guided stay guided (``--set guide=0.3``).
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import SequenceSettings, Share, Weight, some_of
 from ..task import Task, TrainOptions
-from .lm import add_noise, as_base, base_logits, guided_loss
+from .lm import add_noise, attention_guide, base_logits, distillation
 
 IGNORE = -100
 NOISE = 0.06  # share of input codes replaced
-BOOKS = (2, 4, 8, 8)  # drawn evenly: all the books twice as often
+BOOKS = (2, 4, 8, 8)  # sampled evenly: all codebooks twice as often
 DELAYS = (1, 1, 2, 3, 4)
-PASSES = 2  # in which finer books are drawn, each with those of the one before for their past
+PASSES = 2  # in which finer codebooks are sampled, each given the samples of the pass before
 
 
 @dataclass(frozen=True)
@@ -58,18 +57,18 @@ class Dials:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Teacher-forced: logits [R, V] and targets [R] of book 1, end of speech included; logits [K - 1, R', entries] and
-    targets [K - 1, R'] of the others, ``IGNORE`` where there is nothing to say. ``looks``: of each guided layer the log
-    attention [B, F + 1, T] of book 1's rows on the text."""
+    """Teacher-forced: logits [R, V] and targets [R] of codebook 1, end of speech included; logits [K - 1, R', entries]
+    and targets [K - 1, R'] of the others, ``IGNORE`` where there is none. ``attention``: log attention [B, F + 1, T] of
+    codebook 1's rows to the text, of each guided layer."""
 
     first: Tensor
     first_targets: Tensor
     rest: Tensor
     rest_targets: Tensor
-    looks: list[Tensor]
+    attention: list[Tensor]
 
     def entropies(self, reduction: str = "mean") -> tuple[Tensor, Tensor]:
-        """Cross-entropy of book 1 and of the other books together."""
+        """Cross-entropy of codebook 1 and of the others together."""
         return (
             F.cross_entropy(self.first.float(), self.first_targets, reduction=reduction),
             F.cross_entropy(
@@ -105,7 +104,7 @@ class QTTSTask(Task):
         self.data_summary = describe(self.data.speech, self.data.train)
 
     def adapt(self, entries: Tensor) -> None:
-        """Make the adapter, begin with the codec's ``entries`` [K, N, width], and put its LoRA into the base."""
+        """Make the adapter, start from the codec's ``entries`` [K, N, width], and attach its LoRA to the base."""
         self.adapter: Any = self.build(self.lm)
         self.adapter.codebooks.start_from(entries)
         lora.attach(self.lm.backbone, self.adapter.config.lora, self.adapter.lora)
@@ -118,8 +117,8 @@ class QTTSTask(Task):
     def build(self, lm: LanguageModel) -> nn.Module:
         raise NotImplementedError
 
-    def predict(self, batch: SpeechBatch, dials: Dials, heard: Tensor, guided: tuple[int, ...] = ()) -> Prediction:
-        """``heard`` [B, F, K]: the codes that stand at the inputs; what is to be said is the batch's."""
+    def predict(self, batch: SpeechBatch, dials: Dials, inputs: Tensor, guided: tuple[int, ...] = ()) -> Prediction:
+        """``inputs`` [B, F, K]: the input codes; the targets are the batch's."""
         raise NotImplementedError
 
     def batch(self, rng: np.random.Generator, step: int) -> tuple[SpeechBatch, Dials]:
@@ -128,64 +127,63 @@ class QTTSTask(Task):
     def loss(self, batch: tuple[SpeechBatch, Dials], progress: Progress) -> tuple[Tensor, dict[str, float]]:
         speech, dials = batch
         own = bool(torch.rand(()) < self.own)
-        heard = self.own_draws(speech, dials) if own else speech.codes[..., : dials.books]
-        heard = add_noise(heard, self.adapter.config.entries, NOISE)
-        said = self.predict(speech, dials, heard, ALIGNMENT_LAYERS if self.guide else ())
-        first, rest = said.entropies()
+        inputs = self.own_samples(speech, dials) if own else speech.codes[..., : dials.books]
+        inputs = add_noise(inputs, self.adapter.config.entries, NOISE)
+        prediction = self.predict(speech, dials, inputs, ALIGNMENT_LAYERS if self.guide else ())
+        first, rest = prediction.entropies()
         parts = {"book 1": first.item()} | ({} if own else {"others": rest.item()})
         if self.distil:
-            # the end of speech has one too
-            rows = torch.arange(heard.shape[1] + 1, device=heard.device) <= speech.frames[:, None]
+            # the end of speech has a distribution too
+            rows = torch.arange(inputs.shape[1] + 1, device=inputs.device) <= speech.frames[:, None]
             with torch.no_grad():
-                law = base_logits(self.base, speech, heard[..., 0])[rows]
-            base, told = as_base(said.first, law)
-            first, parts = (1 - self.distil) * first + self.distil * base, parts | told
+                teacher = base_logits(self.base, speech, inputs[..., 0])[rows]
+            base, more = distillation(prediction.first, teacher)
+            first, parts = (1 - self.distil) * first + self.distil * base, parts | more
         if self.guide and bool((speech.alignment >= 0).any()):
-            guide = guided_loss(said.looks, speech)
+            guide = attention_guide(prediction.attention, speech)
             first, parts = first + self.guide * guide, parts | {"guide": guide.item()}
-        # behind what it drew itself the recording's finer codes mean nothing
+        # after its own samples the recording's finer codes are no targets
         return first if own else first + rest, parts
 
     @torch.no_grad()
-    def own_draws(self, batch: SpeechBatch, dials: Dials, generator: torch.Generator | None = None) -> Tensor:
-        """Codes [B, F, K]: the first book is the batch's, the others are drawn as decoding draws them. Not one frame
-        after the other, as ``drawn.py`` does once for all, but at once, from what stood there in the pass before: at
-        first the
-        recording's."""
-        law, codes = higher_sampling(Sampling()), batch.codes[..., : dials.books].clone()
+    def own_samples(self, batch: SpeechBatch, dials: Dials, generator: torch.Generator | None = None) -> Tensor:
+        """Codes [B, F, K]: the first codebook is the batch's, the others are sampled as in decoding. Not frame by
+        frame, as ``data/sampled_codes.py`` does once for all, but all frames at once, given the codes of the pass
+        before: first the recording's."""
+        sampling, codes = higher_sampling(Sampling()), batch.codes[..., : dials.books].clone()
         spoken = torch.arange(codes.shape[1], device=codes.device) < batch.frames[:, None]
         for _ in range(PASSES):
-            said = self.predict(batch, dials, codes)
-            for k, (logits, targets) in enumerate(zip(said.rest, said.rest_targets), 1):
-                there = targets != IGNORE  # an item's rows come in the order of its frames
-                codes[..., k].masked_scatter_(spoken, sample(logits[there].float(), law, generator))
+            prediction = self.predict(batch, dials, codes)
+            for k, (logits, targets) in enumerate(zip(prediction.rest, prediction.rest_targets), 1):
+                there = targets != IGNORE  # an item's rows are in the order of its frames
+                codes[..., k].masked_scatter_(spoken, sample(logits[there].float(), sampling, generator))
         return codes
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
-        """Held-out cross-entropy in nats and top-1 accuracy, of book 1 and of the other books, for several dials; and
-        how much more book 1 costs, in the shorter half, behind finer books that the adapter drew itself, as it will
-        speak."""
+        """Held-out cross-entropy in nats and top-1 accuracy, of codebook 1 and of the others, for several dials; and
+        how much the cross-entropy of codebook 1 grows, on the shorter half, given finer codebooks that the adapter
+        sampled itself, as in decoding."""
         batches, scores = self.data.held_out(batches=2), {}
         for dials in (d for d in self.scored if d.books in self.books and d.d in self.delays):
             sums, costs = np.zeros(6), []
             for batch in batches:
                 p = self.predict(batch, dials, batch.codes[..., : dials.books])
                 first, rest = p.entropies("sum")
-                said = p.rest_targets != IGNORE
+                known = p.rest_targets != IGNORE
                 hits = (p.first.argmax(-1) == p.first_targets).sum(), (p.rest.argmax(-1) == p.rest_targets).sum()
-                sums += [float(v) for v in (first, hits[0], len(p.first_targets), rest, hits[1], said.sum())]
+                sums += [float(v) for v in (first, hits[0], len(p.first_targets), rest, hits[1], known.sum())]
                 costs.append(float(first) / len(p.first_targets))
             for book, (entropy, hits, count) in zip(("book 1", "other books"), sums.reshape(2, 3)):
                 scores |= {f"{dials}: {book}, nats": entropy / count, f"{dials}: {book}, top-1": hits / count}
-            draws = self.own_draws(batches[0], dials, torch.Generator(self.lm.device).manual_seed(0))
+            draws = self.own_samples(batches[0], dials, torch.Generator(self.lm.device).manual_seed(0))
             own = self.predict(batches[0], dials, draws).entropies()[0].item()
             scores[f"{dials}: book 1 behind its own draws, nats more"] = own - costs[0]
         return scores
 
 
-def padded_codes(batch: SpeechBatch, heard: Tensor, pad: int) -> tuple[Tensor, Tensor]:
+def padded_codes(batch: SpeechBatch, inputs: Tensor, pad: int) -> tuple[Tensor, Tensor]:
     """heard [B, F, K] -> input codes [B, F, K], ``pad`` behind an item's end; the batch's as targets [B, F, K],
     ``IGNORE`` there."""
-    spoken = (torch.arange(heard.shape[1], device=heard.device) < batch.frames[:, None])[..., None]
-    return torch.where(spoken, heard, pad), torch.where(spoken, batch.codes[..., : heard.shape[-1]], IGNORE)
+    spoken = (torch.arange(inputs.shape[1], device=inputs.device) < batch.frames[:, None])[..., None]
+    return torch.where(spoken, inputs, pad), torch.where(spoken, batch.codes[..., : inputs.shape[-1]], IGNORE)

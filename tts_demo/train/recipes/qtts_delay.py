@@ -24,15 +24,17 @@ class QTTSDelayTask(QTTSTask):
     def matrices(self) -> list[nn.Parameter]:
         return [*super().matrices(), self.adapter.inner]
 
-    def predict(self, batch: SpeechBatch, dials: Dials, heard: Tensor, guided: tuple[int, ...] = ()) -> Prediction:
-        hidden, below, targets, looks = delay_rows(self.lm, self.adapter, batch, dials, heard, guided)
+    def predict(
+        self, batch: SpeechBatch, dials: Dials, heard_codes: Tensor, guided: tuple[int, ...] = ()
+    ) -> Prediction:
+        hidden, below, targets, attention = delay_rows(self.lm, self.adapter, batch, dials, heard_codes, guided)
         first, rest = targets[..., 0] != IGNORE, (targets[..., 1:] != IGNORE).any(-1)
         return Prediction(
             self.lm.head(hidden[first]),
             targets[..., 0][first],
             self.adapter.scores(hidden[rest], below[rest]),
             targets[..., 1:][rest].t(),
-            looks,
+            attention,
         )
 
 
@@ -41,17 +43,17 @@ def delay_rows(
     adapter: DelayAdapter,
     batch: SpeechBatch,
     dials: Dials,
-    heard: Tensor,
+    heard_codes: Tensor,
     guided: tuple[int, ...] = (),
 ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
-    """Teacher forcing of the delay pattern: hidden [B, S, H] that decides each step, what its heads know of their
-    frames' lower books [B, S, K - 1, H], targets [B, S, K], and the looks at the text of the F + 1 steps at which book
-    1 speaks; S = F + (K - 1) d. LoRA must be attached to ``lm.backbone``."""
+    """Teacher forcing of the delay pattern: hidden states [B, S, H] before each step, the vectors of their frames'
+    lower codebooks [B, S, K - 1, H], targets [B, S, K], and the log attention to the text of the F + 1 steps that emit
+    codebook 1; S = F + (K - 1) d. LoRA must be attached to ``lm.backbone``."""
     pad = adapter.config.pad
-    codes, targets = padded_codes(batch, heard, pad)
+    codes, targets = padded_codes(batch, heard_codes, pad)
     steps = delay(codes, dials.d, pad)
     targets = delay(targets, dials.d, IGNORE)
-    # after its last frame, book 1 must end speech
+    # after its last frame, codebook 1 ends speech
     ends = torch.arange(targets.shape[1], device=targets.device) == batch.frames[:, None]
     targets[..., 0] = torch.where(ends, lm.config.eos, targets[..., 0])
     table = adapter.table(lm.speech_embedding.weight, dials.books)
@@ -60,6 +62,6 @@ def delay_rows(
     fed = speech_inputs(prefix, inputs, lm.config.bidirectional_text)
     start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
     rows = slice(start, start + codes.shape[1] + 1)
-    hidden, looks = training_forward(lm, *fed, guided, rows, slice(start - text, start))
+    hidden, attention = training_forward(lm, *fed, guided, rows, slice(start - text, start))
     below = adapter.below(adapter.codebooks.look_up(table, codes)[1], dials.d)
-    return hidden[:, start:], below, targets, looks
+    return hidden[:, start:], below, targets, attention

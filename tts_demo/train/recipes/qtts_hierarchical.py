@@ -1,4 +1,5 @@
-"""Recipe ``qtts-hierarchical``: LoRA and the depth decoder, trained on whole frames, all books of a frame at once."""
+"""Recipe ``qtts-hierarchical``: LoRA and the depth decoder, trained on whole frames, all codebooks of a frame at
+once."""
 
 from __future__ import annotations
 
@@ -24,27 +25,41 @@ class QTTSHierarchicalTask(QTTSTask):
     def matrices(self) -> list[nn.Parameter]:
         return [*super().matrices(), *inner_matrices(self.adapter.depth.blocks)]
 
-    def predict(self, batch: SpeechBatch, dials: Dials, heard: Tensor, guided: tuple[int, ...] = ()) -> Prediction:
+    def predict(
+        self, batch: SpeechBatch, dials: Dials, heard_codes: Tensor, guided: tuple[int, ...] = ()
+    ) -> Prediction:
         lm, adapter = self.lm, self.adapter
-        hidden, contexts, targets, looks = frame_rows(lm, adapter, batch, heard, guided)
+        hidden, contexts, targets, attention = frame_rows(lm, adapter, batch, heard_codes, guided)
         first_targets = speech_targets(batch, lm.config.eos, IGNORE)
-        spoken = first_targets != IGNORE  # end of speech included: its row decides book 1, and no other book
+        spoken = first_targets != IGNORE  # end of speech included: its row predicts codebook 1 alone
         rows = adapter.depth(hidden[spoken], contexts[spoken])
         first = lm.head(hidden[spoken] + adapter.correct(rows[:, 0]))
-        return Prediction(first, first_targets[spoken], adapter.scores(rows[:, 1:]), targets[spoken][:, 1:].t(), looks)
+        return Prediction(
+            first, first_targets[spoken], adapter.scores(rows[:, 1:]), targets[spoken][:, 1:].t(), attention
+        )
 
 
 def frame_rows(
-    lm: LanguageModel, adapter: HierarchicalAdapter, batch: SpeechBatch, heard: Tensor, guided: tuple[int, ...] = ()
+    lm: LanguageModel,
+    adapter: HierarchicalAdapter,
+    batch: SpeechBatch,
+    heard_codes: Tensor,
+    guided: tuple[int, ...] = (),
 ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
-    """Teacher forcing over frames: hidden [B, F + 1, H] that decides each frame, the contexts of that frame's own codes
-    [B, F + 1, K, W], targets [B, F + 1, K], and their looks at the text. LoRA must be attached to ``lm.backbone``."""
-    books = heard.shape[-1]
-    codes, targets = padded_codes(batch, heard, adapter.config.pad)
-    table = adapter.codebooks.table(lm.speech_embedding.weight, books)
+    """Teacher forcing over frames: hidden states [B, F + 1, H] before each frame, the contexts of that frame's codes
+    [B, F + 1, K, W], targets [B, F + 1, K], and the log attention to the text. LoRA must be attached to
+    ``lm.backbone``."""
+    codebooks = heard_codes.shape[-1]
+    codes, targets = padded_codes(batch, heard_codes, adapter.config.pad)
+    table = adapter.codebooks.table(lm.speech_embedding.weight, codebooks)
     inputs, contexts = adapter.codebooks.look_up(table, codes)
     prefix = prefix_batch(lm, batch)
-    fed = speech_inputs(prefix, inputs + adapter.tag(books), lm.config.bidirectional_text)
+    fed = speech_inputs(prefix, inputs + adapter.tag(codebooks), lm.config.bidirectional_text)
     start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
-    hidden, looks = training_forward(lm, *fed, guided, slice(start, None), slice(start - text, start))
-    return (hidden[:, start:], F.pad(contexts, (0, 0, 0, 0, 0, 1)), F.pad(targets, (0, 0, 0, 1), value=IGNORE), looks)
+    hidden, attention = training_forward(lm, *fed, guided, slice(start, None), slice(start - text, start))
+    return (
+        hidden[:, start:],
+        F.pad(contexts, (0, 0, 0, 0, 0, 1)),
+        F.pad(targets, (0, 0, 0, 1), value=IGNORE),
+        attention,
+    )

@@ -1,12 +1,12 @@
-"""Recipe ``refiner``: from the first book to the decoder's latent, learnt on latents alone.
+"""Recipe ``refiner``: from the first codebook to the decoder's latent, trained on latents alone.
 
-Taught through the decoder, as by ``codec`` and ``decoder``, a crop costs a waveform and its spectra. Here both
-sides come from cached codes, a fifth of the time a frame: for a first book that is new to the refiner, whose entries it
-must learn one by one. ``decoder`` then learns to decode what it makes.
+Trained through the decoder, as by ``codec`` and ``decoder``, a crop costs a waveform and its spectra. Here both
+sides come from cached codes, a fifth of the time a frame: for a first codebook that is new to the refiner.
+``decoder`` then learns to decode what it makes.
 
-A distance alone teaches the mean of all latents that a code leaves open, which sounds veiled and takes consonants for
-one another. ``adversarial=0.1`` has discriminators of latents speak up by degrees; with ``heard=1`` the frozen decoder
-says a stretch of each crop, of which the ears must hear what they hear of the recording.
+A distance alone trains towards the mean of all latents that a code allows, which sounds veiled and confuses consonants.
+``adversarial=0.1`` adds discriminators of latents, phased in (``Progress.ramp``); with ``heard=1`` the frozen decoder
+decodes a stretch of each crop, whose features and phonemes by the recogniser must be those of the recording.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ..settings import Optimiser, SequenceSettings, Weight
 from ..task import Task, TrainOptions
 from .codec import SAID, heard_alike
 
-CROP, HEARD = 128, 96  # frames: short sentences are speech too
+CROP, DECODED = 128, 96  # frames: short sentences are speech too
 PITCHES = 0.1  # weight of the pitch's cross-entropy, as in the codec's recipe
 BY_DEGREES = 500  # steps until the discriminators count in full (``Progress.ramp``)
 
@@ -41,10 +41,10 @@ BY_DEGREES = 500  # steps until the discriminators count in full (``Progress.ram
 @dataclass(frozen=True)
 class RefinerBatch:
     codes: Tensor  # [B, CROP, K]
-    prompt: Tensor  # [B, prompt frames, K], the same voice elsewhere
+    prompt: Tensor  # [B, prompt frames, K], another utterance of the speaker
     speaker: Tensor  # [B, E] of that other utterance
     pitch: Tensor  # [B, CROP] class of pitch.py
-    labels: Tensor  # [B, HEARD] phoneme of each frame of a stretch of the crop, UNKNOWN where nobody knows
+    labels: Tensor  # [B, HEARD] phoneme of each frame of a stretch of the crop, or UNKNOWN
     samples: Tensor  # [B, HEARD * HOP] of this stretch
     stretch: Tensor  # [B] where in the crop it begins
 
@@ -90,7 +90,7 @@ class RefinerTask(Task):
         frames = np.asarray([self._frames(i) for i in self.train])
         self.share = frames / frames.sum()
         self.modules, self.helpers = {"refiner": self.refiner}, {}
-        self.heard = self.settings.heard
+        self.recognised = self.settings.heard
         self.adversarial = self.settings.adversarial
         if self.adversarial:
             self.helpers["discriminators"] = of_latents(2 * codec.config.latent + shape.speaker)
@@ -111,11 +111,11 @@ class RefinerTask(Task):
             start = int(rng.integers(self._frames(i) - CROP + 1))
             codes.append(self.data.codes.get(i)[start : start + CROP])
             pitches.append(self.pitch.get(i)[start : start + CROP].astype(np.int64))
-            stretch = int(rng.integers(CROP - HEARD + 1))
-            labels.append(self.data.speech.labels(i)[start + stretch :][:HEARD])
-            samples.append(self.data.speech.samples(i, (start + stretch) * HOP, HEARD * HOP))
+            stretch = int(rng.integers(CROP - DECODED + 1))
+            labels.append(self.data.speech.labels(i)[start + stretch :][:DECODED])
+            samples.append(self.data.speech.samples(i, (start + stretch) * HOP, DECODED * HOP))
             stretches.append(np.asarray(stretch))
-            other = int(rng.choice(self.data.same_voice(i)))
+            other = int(rng.choice(self.data.same_speaker(i)))
             voice = self.data.codes.get(other)
             count = self.refiner.config.prompt_frames
             start = int(rng.integers(max(1, len(voice) - count + 1)))
@@ -131,31 +131,33 @@ class RefinerTask(Task):
     def loss(self, batch: RefinerBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         batch = batch.to(self.device)
         refined, latent, guessed = self._refined(batch, batch.pitch)
-        apart = F.l1_loss(refined, latent)
-        loss, parts = apart + PITCHES * guessed, {"reg": apart.item(), "pitch": guessed.item()}
-        if self.heard:
-            heard, said = heard_alike(self.codec, self._spoken(refined, batch.stretch), batch.samples, batch.labels)
-            loss, parts = (
-                loss + self.heard * (heard + SAID * said),
-                parts | {"heard": heard.item(), "said": said.item()},
+        distance = F.l1_loss(refined, latent)
+        loss, parts = distance + PITCHES * guessed, {"latent": distance.item(), "pitch": guessed.item()}
+        if self.recognised:
+            recognised, phonemes = heard_alike(
+                self.codec, self._decoded(refined, batch.stretch), batch.samples, batch.labels
             )
-        return self._judged(refined, latent, batch, progress, loss, parts) if self.adversarial else (loss, parts)
+            loss, parts = (
+                loss + self.recognised * (recognised + SAID * phonemes),
+                parts | {"recognised": recognised.item(), "phonemes": phonemes.item()},
+            )
+        return self._adversarial(refined, latent, batch, progress, loss, parts) if self.adversarial else (loss, parts)
 
-    def _spoken(self, latent: Tensor, stretch: Tensor) -> Tensor:
-        """Latents [B, CROP, latent] -> what the decoder makes of HEARD frames from frame ``stretch`` [B] on [B, N]."""
-        place = stretch[:, None] + torch.arange(HEARD, device=latent.device)
-        some = latent.gather(1, place[..., None].expand(-1, -1, latent.shape[-1]))
+    def _decoded(self, latent: Tensor, stretch: Tensor) -> Tensor:
+        """Latents [B, CROP, latent] -> DECODED frames from frame ``stretch`` [B] on, decoded [B, N]."""
+        frames = stretch[:, None] + torch.arange(DECODED, device=latent.device)
+        some = latent.gather(1, frames[..., None].expand(-1, -1, latent.shape[-1]))
         return self.decoder(accumulate(torch.cat([some, self.decoder.source(some.detach())], -1)))
 
     def _refined(self, batch: RefinerBatch, pitch: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """-> the latent refined and that of all books, [B, F, latent] each, and the cross-entropy of the pitch guessed,
-        []. ``pitch`` None: it is refined for that one."""
+        """-> the refined latent and that of all codebooks, [B, F, latent] each, and the cross-entropy of the predicted
+        pitch, []. ``pitch`` None: the predicted pitch is used."""
         with torch.no_grad():
             latent, prompt = self.quantizer.decode(batch.codes), self.quantizer.decode(batch.prompt)
         refined, logits = self.refiner.refine(batch.codes[..., 0], batch.speaker, prompt, pitch=pitch)
         return refined.float(), latent, F.cross_entropy(logits.float().transpose(1, 2), batch.pitch)
 
-    def _judged(
+    def _adversarial(
         self,
         refined: Tensor,
         latent: Tensor,
@@ -164,19 +166,23 @@ class RefinerTask(Task):
         loss: Tensor,
         parts: dict[str, float],
     ) -> tuple[Tensor, dict[str, float]]:
-        """What discriminators say of latents, who know the first book and the voice, added to the loss."""
+        """Adds the losses of discriminators of latents, conditioned on the first codebook and the speaker."""
         first = self.quantizer.books[0].lookup(batch.codes[..., 0]).detach()
         known = torch.cat([first, batch.speaker[:, None].expand(-1, first.shape[1], -1)], -1)
-        told, fooled, alike = self.helpers["discriminators"].losses(
+        discriminator_loss, generator_loss, feature_matching = self.helpers["discriminators"].losses(
             torch.cat([refined, known], -1), torch.cat([latent, known], -1)
         )
         weight = self.adversarial * progress.ramp(BY_DEGREES)
-        parts |= {"told": told.item(), "fooled": fooled.item(), "alike": alike.item()}
-        return loss + told + weight * (fooled + 2 * alike), parts
+        parts |= {
+            "discriminators": discriminator_loss.item(),
+            "generator": generator_loss.item(),
+            "features": feature_matching.item(),
+        }
+        return loss + discriminator_loss + weight * (generator_loss + 2 * feature_matching), parts
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
-        """On fixed crops of held-out speech, with the recording's pitch and with the one guessed."""
+        """On fixed crops of held-out speech, with the recording's pitch and with the predicted one."""
         rng, scores = np.random.default_rng(0), []
         for start in range(0, min(len(self.test), 96), 12):
             batch = self._make(rng, np.asarray(self.test[start : start + 12])).to(self.device)

@@ -1,12 +1,12 @@
-"""Recipe ``refiner-books``: the refiner of strategies that say several books (QTTS) learns what their draws are worth.
+"""Recipe ``refiner-books``: the refiner of strategies that emit several codebooks (QTTS), trained on their samples.
 
-Each crop comes with its first book as recorded and its finer books from one of three sources: the recording's own, or
-as the adapter of either strategy draws them behind that first book, with its own past (drawn.py). What is to come out
-is the recording, by ear: through the frozen decoder, with the losses of recipe ``codec``. What a draw does not tell
-about the recording is so learnt to be left aside, which no loss on recorded codes could teach. How many books were said
-is drawn too. Everything but this refiner is frozen, so every code and every other method's speech stays as it is.
-``--set drawn=3``: hours of speech to draw codes for, once; ``--set recorded=0.3``: share of crops with the recording's
-books.
+Each crop comes with its first codebook as recorded and its finer codebooks from one of three sources: the recording's,
+or as the adapter of either strategy samples them given that first codebook (``data/sampled_codes.py``). The target is
+the recording: through the frozen decoder, with the losses of recipe ``codec``. So the refiner learns to ignore what
+samples do not carry about the recording, which no loss on recorded codes could teach. The number of codebooks is
+sampled too. Everything but this refiner is frozen, so every code and every other method's speech stays as it is.
+``--set drawn=3``: hours of speech to sample codes for, once; ``--set recorded=0.3``: share of crops with the
+recording's codebooks.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from ...methods.qtts import QTTS
 from ...methods.qtts.delay import DelayStrategy
 from ...methods.qtts.hierarchical import HierarchicalStrategy
 from ..data.corpora import describe
-from ..data.drawn import Drawn, draw_delay, draw_hierarchical
 from ..data.load import load_lm, sequences
+from ..data.sampled_codes import SampledCodes, sample_delay, sample_hierarchical
 from ..data.speech import tag_of
 from ..progress import Progress
 from ..settings import SequenceSettings, Share
@@ -38,7 +38,7 @@ from ..task import TrainOptions
 from .codec import CROP, CodecBatch, CodecSettings, CodecTask, fitted, published
 
 NAME = "refiner-books"
-BOOKS = (2, 4, 8)  # said, drawn evenly
+BOOKS = (2, 4, 8)  # codebooks emitted, sampled evenly
 
 
 class BooksRefinerSettings(CodecSettings, SequenceSettings):
@@ -58,13 +58,17 @@ class BooksRefinerTask(CodecTask):
         super().__init__(options)
         self.codec, self.voice = self.codec.to(options.device), self.voice.to(options.device)
         self.modules, self.helpers = {NAME: self.refiner}, {}
-        self.recorded, self.drawn = self.settings.recorded, self._drawn(options, self.settings.drawn)
-        self.train, self.test = ([i for i in side if self.drawn.get(i) is not None] for side in (self.train, self.test))
+        self.recorded, self.sampled = self.settings.recorded, self._sampled(options, self.settings.drawn)
+        self.train, self.test = (
+            [i for i in side if self.sampled.get(i) is not None] for side in (self.train, self.test)
+        )
         seconds = np.asarray([self.speech.seconds(i) for i in self.train])
         self.weights = seconds / seconds.sum()
         self.data_summary = describe(self.speech, self.train)
 
-    def _networks(self, options: TrainOptions, ears: Ears) -> tuple[Codec, WaveformDecoder, Refiner, SpeakerEncoder]:
+    def _networks(
+        self, options: TrainOptions, recogniser: Ears
+    ) -> tuple[Codec, WaveformDecoder, Refiner, SpeakerEncoder]:
         codec, decoder, plain, voice = published(options)
         refiner = BooksRefiner(plain.config)
         if checkpoints.available(options.checkpoint, NAME) and self.settings.start == "published":
@@ -73,20 +77,20 @@ class BooksRefinerTask(CodecTask):
             refiner.load_state_dict(plain.state_dict(), strict=False)
         return codec, decoder, refiner.requires_grad_(True), voice
 
-    def _drawn(self, options: TrainOptions, hours: float) -> Drawn:
+    def _sampled(self, options: TrainOptions, hours: float) -> SampledCodes:
         data, lm = sequences(options, self.settings, frames=1), load_lm(options)
         adapters = {
             name: checkpoints.load_module(options.checkpoint, name, module).to(options.device)
             for name, module in QTTS.build_modules(lm).items()
         }
-        draws = {
-            "delay": partial(draw_delay, DelayStrategy(lm, adapters["qtts-delay"]), Sampling()),
+        samplers = {
+            "delay": partial(sample_delay, DelayStrategy(lm, adapters["qtts-delay"]), Sampling()),
             "hierarchical": partial(
-                draw_hierarchical, HierarchicalStrategy(lm, adapters["qtts-hierarchical"]), Sampling()
+                sample_hierarchical, HierarchicalStrategy(lm, adapters["qtts-hierarchical"]), Sampling()
             ),
         }
         tag = tag_of(lm, *adapters.values(), self.codec.quantizer)
-        return Drawn(data, draws, tag, hours)
+        return SampledCodes(data, samplers, tag, hours)
 
     def loss(self, batch: CodecBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         source = torch.where(torch.rand(len(batch.place)) < self.recorded, 0, torch.randint(1, 3, (len(batch.place),)))
@@ -97,13 +101,13 @@ class BooksRefinerTask(CodecTask):
             target, speaker = self.codec.quantizer.decode(codes[:, 0]), self.voice(batch.voice)
         refined, pitch = self._refine(batch, codes, source, books, speaker, batch.pitch)
         _, spectral, loss, parts = self.heard(batch, refined)
-        apart, told = fitted(refined, target, pitch, batch.pitch)
-        return loss + apart, {"refined": spectral.mean().item()} | told | parts
+        distance, more = fitted(refined, target, pitch, batch.pitch)
+        return loss + distance, {"refined": spectral.mean().item()} | more | parts
 
     def _codes(self, batch: CodecBatch) -> Tensor:
         """[B, sources, CROP, K]."""
         return torch.from_numpy(
-            np.stack([self.drawn.get(i)[:, start : start + CROP] for i, start in batch.place.tolist()])
+            np.stack([self.sampled.get(i)[:, start : start + CROP] for i, start in batch.place.tolist()])
         )
 
     def _refine(
@@ -115,30 +119,31 @@ class BooksRefinerTask(CodecTask):
         speaker: Tensor,
         pitch: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Each item's finer books from its ``source`` [B], of which ``books`` [B] were said."""
+        """Each item's finer codebooks from its ``source`` [B], of which ``books`` [B] were emitted."""
         with torch.no_grad():
             chosen, books = codes[torch.arange(len(codes)), source], books.to(codes.device)
-            finer = sum(
+            finer_codes = sum(
                 book.lookup(chosen[..., k]) * (books > k)[:, None, None]
                 for k, book in enumerate(self.codec.quantizer.books)
                 if k
             )
             prompt = self._prompt(batch, len(codes))
-        return self.refiner.hear(chosen[..., 0], finer, books, speaker, prompt, pitch=pitch)
+        return self.refiner.hear(chosen[..., 0], finer_codes, books, speaker, prompt, pitch=pitch)
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
-        """Spectral distance of fixed crops of held-out speech, by who said the finer books and how many."""
+        """Spectral distance of fixed crops of held-out speech, by the source of the finer codebooks and their
+        number."""
         rng, scores = np.random.default_rng(0), {}
         for start in range(0, len(self.test), 12):
             batch = self._make(rng, np.asarray(self.test[start : start + 12]))
             codes, batch = self._codes(batch).to(self.device), batch.to(self.device)
             speaker, count = self.voice(batch.voice), len(codes)
-            for source, name in enumerate(Drawn.SOURCES):
+            for source, name in enumerate(SampledCodes.SOURCES):
                 for books in (2, 8):
                     refined, _ = self._refine(
                         batch, codes, torch.full((count,), source), torch.full((count,), books), speaker
                     )
-                    apart = self.spectral(self.decoder.whole(refined), batch.audio).mean().item()
-                    scores.setdefault(f"spectral distance, {books} books {name}", []).append(apart)
+                    distance = self.spectral(self.decoder.whole(refined), batch.audio).mean().item()
+                    scores.setdefault(f"spectral distance, {books} books {name}", []).append(distance)
         return {name: float(np.mean(found)) for name, found in scores.items()}

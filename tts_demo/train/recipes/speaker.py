@@ -1,10 +1,11 @@
-"""Recipe ``speaker``: a voice prompt to one vector, learnt by telling voices apart in noise, rooms and at any loudness.
+"""Recipe ``speaker``: a prompt to one speaker vector, trained to tell speakers apart in noise, rooms and at any
+loudness.
 
 Every voice counts three times: as it is, and with pitch and formants shifted down and up by playing it slower and
-faster, which makes new voices out of few. Additive angular margin (J. Deng and others, "ArcFace", 2019, section 3.1)
-over all of them; a crop is varied as it is drawn (``data/varied.py``). Scores: on voices never heard, how often two
-crops are wrongly taken for one voice or two (equal error rate), clean against clean and clean against varied.
-``--set start=published`` goes on from the published encoder.
+faster, which makes new speakers out of few. Additive angular margin (J. Deng and others, "ArcFace", 2019, section 3.1)
+over all of them; a crop is augmented as it is read (``data/varied.py``). Scores: on unseen speakers, the equal error
+rate of two crops being from one speaker, clean against clean and clean against augmented. ``--set start=published``
+goes on from the published encoder.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ SCORED = 12  # crops of each voice
 
 
 @dataclass(frozen=True)
-class VoiceBatch:
+class SpeakerBatch:
     samples: Tensor  # [B, CROP * HOP]
     voices: Tensor  # [B]
 
-    def to(self, device: torch.device | str) -> VoiceBatch:
-        return VoiceBatch(self.samples.to(device), self.voices.to(device))
+    def to(self, device: torch.device | str) -> SpeakerBatch:
+        return SpeakerBatch(self.samples.to(device), self.voices.to(device))
 
 
 class SpeakerTask(Task):
@@ -52,22 +53,22 @@ class SpeakerTask(Task):
         self.train, self.test = self.speech.split(long)
         if not self.train:
             raise UserError(f"There is too little speech to train on: recordings over {CROP / 40:g} s of some voices.")
-        self.by_voice = _by_voice(self.speech.utterances, self.train)
-        self.unheard = _unheard(self.speech.utterances, self.test, set(self.by_voice))
-        self.names = sorted(self.by_voice)
+        self.by_speaker = _by_speaker(self.speech.utterances, self.train)
+        self.unheard = _unheard(self.speech.utterances, self.test, set(self.by_speaker))
+        self.names = sorted(self.by_speaker)
         self.encoder = SpeakerEncoder()
         self.voices = nn.Linear(self.encoder.config.embedding, len(self.names) * len(SHIFTS), bias=False)
         self.modules, self.helpers = {"speaker": self.encoder}, {"voices": self.voices}
         self.data_summary = describe(self.speech, self.train)
 
-    def batch(self, rng: np.random.Generator, step: int) -> VoiceBatch:
-        """Every voice as often as every other, however much it says."""
+    def batch(self, rng: np.random.Generator, step: int) -> SpeakerBatch:
+        """Every speaker as often as every other, however much speech there is."""
         samples, voices = [], []
         for _ in range(self.size):
             voice, shift = int(rng.integers(len(self.names))), int(rng.integers(len(SHIFTS)))
-            samples.append(self._crop(rng, int(rng.choice(self.by_voice[self.names[voice]])), SHIFTS[shift]))
+            samples.append(self._crop(rng, int(rng.choice(self.by_speaker[self.names[voice]])), SHIFTS[shift]))
             voices.append(voice * len(SHIFTS) + shift)
-        return VoiceBatch(torch.stack(samples), torch.tensor(voices))
+        return SpeakerBatch(torch.stack(samples), torch.tensor(voices))
 
     def _crop(self, rng: np.random.Generator, index: int, faster: float = 1.0) -> Tensor:
         """[CROP * HOP], played ``faster``."""
@@ -76,11 +77,11 @@ class SpeakerTask(Task):
         samples = torch.from_numpy(self.speech.samples(index, start, count))
         return F.interpolate(samples[None, None], CROP * HOP, mode="linear", align_corners=True)[0, 0]
 
-    def loss(self, batch: VoiceBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: SpeakerBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         batch = batch.to(self.device)
         with torch.no_grad():
-            heard = louder(noisy(in_rooms(batch.samples)))
-        cosines = F.normalize(self.encoder(heard).float(), dim=-1) @ F.normalize(self.voices.weight, dim=-1).t()
+            augmented = louder(noisy(in_rooms(batch.samples)))
+        cosines = F.normalize(self.encoder(augmented).float(), dim=-1) @ F.normalize(self.voices.weight, dim=-1).t()
         loss = F.cross_entropy(SCALE * with_margin(cosines, batch.voices), batch.voices)
         return loss, {"loss": loss.item(), "right": (cosines.argmax(-1) == batch.voices).float().mean().item()}
 
@@ -91,8 +92,8 @@ class SpeakerTask(Task):
         clean, varied, voices = [], [], []
         for number, indices in enumerate(self.unheard.values()):
             crops = torch.stack([self._crop(rng, int(rng.choice(indices))) for _ in range(SCORED)])
-            heard = louder(noisy(in_rooms(crops)))
-            for kept, samples in ((clean, crops), (varied, heard)):
+            augmented = louder(noisy(in_rooms(crops)))
+            for kept, samples in ((clean, crops), (varied, augmented)):
                 kept.append(F.normalize(self.encoder(samples.to(self.device)).float(), dim=-1).cpu())
             voices += [number] * SCORED
         clean, varied, voices = torch.cat(clean), torch.cat(varied), torch.tensor(voices)
@@ -105,28 +106,28 @@ class SpeakerTask(Task):
 
 
 def with_margin(cosines: Tensor, voices: Tensor) -> Tensor:
-    """cosines [B, V]: the angle to each item's own voice made MARGIN larger."""
+    """cosines [B, V]: the angle to each item's own speaker made MARGIN larger."""
     own = cosines.gather(1, voices[:, None]).clamp(-1 + 1e-6, 1 - 1e-6)
     return cosines.scatter(1, voices[:, None], torch.cos((torch.arccos(own) + MARGIN).clamp(max=torch.pi)))
 
 
 def equal_error(scores: Tensor, same: Tensor) -> float:
-    """scores [n], same [n] -> the rate at which as many of the same are missed as of the others are taken."""
+    """scores [n], same [n] -> the rate at which misses among the same equal false alarms among the others."""
     order = scores.argsort()
     missed = same[order].double().cumsum(0) / same.sum().clamp(min=1)
     taken = 1 - (~same[order]).double().cumsum(0) / (~same).sum().clamp(min=1)
     return float(torch.maximum(missed, taken).min())
 
 
-def _by_voice(utterances: list, indices: list[int]) -> dict[str, list[int]]:
+def _by_speaker(utterances: list, indices: list[int]) -> dict[str, list[int]]:
     found = defaultdict(list)
     for i in indices:
         found[utterances[i].speaker].append(i)
     return dict(found)
 
 
-def _unheard(utterances: list, test: list[int], heard: set[str]) -> dict[str, list[int]]:
-    """Held-out utterances of voices that are not trained on; of all voices where there are fewer than two."""
-    all_of_them = _by_voice(utterances, test)
-    strangers = {voice: some for voice, some in all_of_them.items() if voice not in heard}
+def _unheard(utterances: list, test: list[int], augmented: set[str]) -> dict[str, list[int]]:
+    """Held-out utterances of speakers that are not trained on; of all speakers where there are fewer than two."""
+    all_of_them = _by_speaker(utterances, test)
+    strangers = {voice: some for voice, some in all_of_them.items() if voice not in augmented}
     return strangers if len(strangers) > 1 else all_of_them

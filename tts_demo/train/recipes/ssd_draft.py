@@ -33,14 +33,14 @@ from ...methods.ssd import Draft
 from ...runtime import precision
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
+from ..data.on_policy import PER_GROUP, OnPolicy, generate
 from ..data.sequences import SpeechBatch, prefix_batch, speech_targets
-from ..data.spoken import TOGETHER, OwnSpeech, speak
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import SequenceSettings, Share
 from ..task import Task, TrainOptions
 from .drafting import at_every_depth
-from .lm import ASTRAY, REJECTED, add_noise, apart, base_inputs
+from .lm import OUTSIDE, REJECTION, add_noise, base_inputs, disagreement
 
 NOISE = 0.05  # share of input tokens replaced
 DEEPEST = 3  # tokens back to the last that the base was heard about
@@ -108,7 +108,7 @@ class DraftTask(Task):
         self.shallow = ShallowLM.of(self.lm, self.draft)
         self.distil = self.settings.distil
         self.decoder = Decoder.from_model(self.lm, dtype=precision(options.device))  # many rows at once are fastest so
-        self.own = OwnSpeech(self.settings.spoken, options.seed, self._say)
+        self.own = OnPolicy(self.settings.spoken, options.seed, self._say)
         self.modules, self.helpers = {"ssd-draft": self.draft}, {}
         self.data_summary = describe(self.data.speech, self.data.train)
 
@@ -120,12 +120,12 @@ class DraftTask(Task):
 
     def _say(self, rng: np.random.Generator) -> list[Speech]:
         """Some batches in the base's own words, all of them or from a random frame of the recordings on."""
-        batch = self.data.batch(rng, TOGETHER)
+        batch = self.data.batch(rng, PER_GROUP)
         kept = int(rng.integers(int(batch.frames.min()))) if rng.random() < 0.5 else 0
         generator = torch.Generator(batch.codes.device).manual_seed(int(rng.integers(2**62)))
-        spoken, hidden = speak(self.lm, self.decoder, batch, kept, Sampling(), generator)
+        spoken, hidden = generate(self.lm, self.decoder, batch, kept, Sampling(), generator)
         order = spoken.frames.argsort()  # of like length together
-        return [_part(spoken, hidden, rows) for rows in order.chunk(TOGETHER)]
+        return [_part(spoken, hidden, rows) for rows in order.chunk(PER_GROUP)]
 
     def loss(self, speech: Speech, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         rows = self.rows(speech, NOISE if speech.hidden is None else 0.0)
@@ -134,10 +134,12 @@ class DraftTask(Task):
         teacher = rows.teacher.float()
         truth = F.cross_entropy(student, rows.targets[rows.about], reduction="none") @ weight
         base = F.cross_entropy(student, teacher.softmax(-1)[rows.about], reduction="none") @ weight
-        rejected, astray = (share @ weight for share in apart(student, probabilities(teacher, Sampling())[rows.about]))
+        rejected, outside = (
+            share @ weight for share in disagreement(student, probabilities(teacher, Sampling())[rows.about])
+        )
         distil = self.distil if speech.hidden is None else 1.0
-        loss = (1 - distil) * truth + distil * (base + REJECTED * rejected + ASTRAY * astray)
-        return loss, {"ce": truth.item(), "distil": base.item(), "rejected": rejected.item(), "astray": astray.item()}
+        loss = (1 - distil) * truth + distil * (base + REJECTION * rejected + OUTSIDE * outside)
+        return loss, {"ce": truth.item(), "distil": base.item(), "rejected": rejected.item(), "astray": outside.item()}
 
     def rows(self, speech: Speech, noise: float = 0.0) -> Rows:
         lm, batch = self.lm, speech.batch
@@ -174,7 +176,7 @@ class DraftTask(Task):
         recorded = self._means([Speech(batch) for batch in held_out])
         generator = torch.Generator(held_out[0].codes.device).manual_seed(0)
         own = self._means(
-            [Speech(*speak(self.lm, self.decoder, batch, 0, Sampling(), generator)) for batch in held_out]
+            [Speech(*generate(self.lm, self.decoder, batch, 0, Sampling(), generator)) for batch in held_out]
         )
         names = (
             "draft cross-entropy",
@@ -198,13 +200,13 @@ class DraftTask(Task):
         for speech in held_out:
             rows = self.rows(speech)
             student, teacher, targets = rows.student.float(), rows.teacher.float(), rows.targets[rows.about]
-            rejected, astray = apart(student, probabilities(teacher, Sampling())[rows.about])
+            rejected, outside = disagreement(student, probabilities(teacher, Sampling())[rows.about])
             values = (
                 F.cross_entropy(student, targets, reduction="none"),
                 F.cross_entropy(teacher, rows.targets, reduction="none")[rows.about],
                 student.argmax(-1) == targets,
                 1 - rejected,
-                astray,
+                outside,
             )
             depth = rows.depth.cpu().numpy()
             sums += [np.bincount(depth, v.double().cpu().numpy(), DEEPEST + 1) for v in values]

@@ -1,22 +1,21 @@
 """Recipe ``tldr``: compressor, LoRA and extractor of patch-level decoding, one adapter for every patch size.
 
-Teacher-forced cross-entropy of every valid token, end of speech included, padding left out (section 3.4). P is drawn
+Teacher-forced cross-entropy of every valid token, end of speech included, padding left out (section 3.4). P is sampled
 per batch and is the same for its items. The context of patch k is the backbone's output at patch k - 1 (section A.2),
 so its own latent is never seen. Some input tokens are replaced at random, as in the base model's recipe. ``--set
-distil=0.6`` mixes in cross-entropy to the frozen base's own distribution of every token: on few hours of speech it says
-more than the one token that was spoken, and it is what patches are to lose nothing against.
+distil=0.6`` mixes in cross-entropy to the frozen base model's distribution of every token, which carries more than the
+one token of the recording.
 
 ``--set ablate=`` no-lora, no-speaker, mean-pool or parallel trains a comparison model of the paper into a folder of its
-own (``tldr-no-lora`` ...), which is also a recipe's name; ``tldr-short`` is what they are compared with; ``--set
-patch_size=4`` trains that size alone. ``--set early=0.3``: in so many batches patches end early, as they do at run time
-where a patch ends before a token that the extractor is unsure of.
+own (``tldr-no-lora`` ...), which is also a recipe's name; ``tldr-short`` is what they are compared with. ``--set
+patch_size=4`` trains that size alone. ``--set early=0.3``: in that share of the batches patches end early, as they do
+at run time before a token that the extractor is unsure of.
 
-``--set spoken=0.5``: so many batches are speech that patches said themselves, with the weights of the moment, all of it
-or from some frame on; there the base alone teaches, what it would say after just that (on-policy distillation, R.
-Agarwal and others, 2024). ``--set drawn=1``: besides its law, what decides at run time, as in ``ssd_draft.py``: the
-share of tokens that the base would not have drawn so, and the mass on those that it never would. ``--set guide=0.3``:
-the heads that ``lm.py`` guided to the spoken phoneme look where the base's look at any token of the patch: where they
-do not, patches skip words and say others twice.
+``--set spoken=0.5``: that share of the batches is sampled from the patches themselves with the weights of the moment,
+from the start or from some frame on; there the base model's distribution is the only target (on-policy distillation, R.
+Agarwal and others, 2024). ``--set drawn=1`` adds ``lm.disagreement`` of the sampled distributions. ``--set guide=0.3``:
+the alignment heads attend where the base model's do at any token of the patch; without it patches skip and repeat
+words.
 """
 
 from __future__ import annotations
@@ -42,29 +41,30 @@ from ...methods.tldr import TLDR
 from ...methods.tldr.modules import LARGEST, TLDRAdapter, TLDRConfig, patch_position
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
+from ..data.on_policy import PER_GROUP, OnPolicy, generate_by
 from ..data.sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
-from ..data.spoken import TOGETHER, OwnSpeech, speak_by
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import SequenceSettings, Share, Weight
 from ..task import Task, TrainOptions
-from .lm import add_noise, as_base, base_rows, guided_to, looked_at
+from .lm import add_noise, attended_symbol, attention_guide_to, base_rows, distillation
 
 IGNORE = -100
 NOISE = 0.08  # share of input tokens replaced
-# Patch sizes, drawn from this list. One token a patch starts as the base model and costs the most: it is here once.
-DRAWN = (1, 2, 2, 3, 3, 4, 4, 4, 4, 5, 5, 6, 6, 6, 7, 7, 8, 8, 8, 8)
+# Patch sizes are sampled from this list. One token a patch starts as the base model and costs the most: it is here
+# once.
+SIZES = (1, 2, 2, 3, 3, 4, 4, 4, 4, 5, 5, 6, 6, 6, 7, 7, 8, 8, 8, 8)
 SCORED = (1, 2, 4, 6, 8)
 
 
 @dataclass(frozen=True)
 class Patches:
-    """Speech, the largest size of a patch, and the sizes of all; ``own``: said by patches."""
+    """Speech, the largest size of a patch, and the sizes of all; ``self_generated``: sampled from patches."""
 
     speech: SpeechBatch
     size: int
     sizes: list[int]
-    own: bool = False
+    self_generated: bool = False
 
 
 class TLDRSettings(SequenceSettings):
@@ -92,7 +92,7 @@ class TLDRTask(Task):
         super().__init__(options)
         settings = self.settings
         ablate = settings.ablate or self.ablate
-        self.sizes = (settings.patch_size,) if settings.patch_size else DRAWN
+        self.sizes = (settings.patch_size,) if settings.patch_size else SIZES
         self.lm = load_lm(options).requires_grad_(False)
         self.steps, self.lr, frames = scale(self, self.lm, 3000)
         self.data = sequences(options, self.settings, frames=options.batch or frames)
@@ -106,7 +106,7 @@ class TLDRTask(Task):
         self.early, self.drawn, self.guide = settings.early, settings.drawn, settings.guide
         if self.base is None and (settings.spoken or self.drawn or self.guide):
             raise UserError("spoken, drawn and guide need what the base model says: set distil as well.")
-        self.own = OwnSpeech(settings.spoken, options.seed, self._say)
+        self.on_policy = OnPolicy(settings.spoken, options.seed, self._sample)
         if settings.spoken:
             self.ahead, self.base.graphed = False, False  # decoders live for a few batches
         self.data_summary = describe(self.data.speech, self.data.train)
@@ -116,44 +116,44 @@ class TLDRTask(Task):
         return [weight for weight in inner_matrices(self.adapter) if weight is not head]
 
     def batch(self, rng: np.random.Generator, step: int) -> Patches:
-        if (own := self.own.batch(step, self.process)) is not None:
-            return own
+        if (samples := self.on_policy.batch(step, self.process)) is not None:
+            return samples
         speech, size = self.data.batch(rng), int(rng.choice(self.sizes))
         frames = speech.codes.shape[1]
         uneven = self.early and size > 2 and rng.random() < self.early
-        return Patches(speech, size, early_ends(frames, size, rng) if uneven else _whole(frames, size))
+        return Patches(speech, size, early_endings(frames, size, rng) if uneven else _whole(frames, size))
 
-    def _say(self, rng: np.random.Generator) -> list[Patches]:
-        """Some batches in the words of patches of one size."""
+    def _sample(self, rng: np.random.Generator) -> list[Patches]:
+        """Some batches sampled from patches of one size."""
         method, size = TLDR(self.base, {TLDR.name: self.adapter}), int(rng.choice(self.sizes))
-        generator, said = torch.Generator(self.base.device).manual_seed(int(rng.integers(2**62))), []
-        for _ in range(TOGETHER):
+        generator, samples = torch.Generator(self.base.device).manual_seed(int(rng.integers(2**62))), []
+        for _ in range(PER_GROUP):
             batch = self.data.batch(rng)
             kept = int(rng.integers(int(batch.frames.min()))) // size * size if rng.random() < 0.5 else 0
-            own = speak_by(method, method.Options(patch_size=size), batch, kept, Sampling(), generator)
-            said.append(Patches(own, size, _whole(own.codes.shape[1], size), own=True))
-        return said
+            generated = generate_by(method, method.Options(patch_size=size), batch, kept, Sampling(), generator)
+            samples.append(Patches(generated, size, _whole(generated.codes.shape[1], size), self_generated=True))
+        return samples
 
     def loss(self, batch: Patches, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         speech, size, guided = batch.speech, batch.size, ALIGNMENT_LAYERS if self.guide else ()
-        spoken = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, 0.0 if batch.own else NOISE)
-        logits, targets, looks = uneven_logits(self.lm, self.adapter, speech, size, batch.sizes, spoken, guided)
+        tokens = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, 0.0 if batch.self_generated else NOISE)
+        logits, targets, attention = uneven_logits(self.lm, self.adapter, speech, size, batch.sizes, tokens, guided)
         valid = targets != IGNORE
         logits, targets = logits[valid].float(), targets[valid]
         truth = F.cross_entropy(logits, targets)
         if self.base is None:
             return truth, {"ce": truth.item()}
         with torch.no_grad():
-            teacher, looked = base_rows(self.base, speech, spoken, guided)
-        places = _windows(batch.sizes, size, valid.device).clamp(max=teacher.shape[1] - 1)  # [N, P]
-        loss, parts = as_base(logits, teacher[:, places][valid], self.drawn)
-        if not batch.own:
+            teacher, base_attention = base_rows(self.base, speech, tokens, guided)
+        targets_of = _windows(batch.sizes, size, valid.device).clamp(max=teacher.shape[1] - 1)  # [N, P]
+        loss, parts = distillation(logits, teacher[:, targets_of][valid], self.drawn)
+        if not batch.self_generated:
             loss, parts = (1 - self.distil) * truth + self.distil * loss, {"ce": truth.item(), **parts}
         if self.guide:
-            about = looked_at(looked)[:, places].where(valid, -1)
-            guide = guided_to(looks, about)
+            symbols = attended_symbol(base_attention)[:, targets_of].where(valid, -1)
+            guide = attention_guide_to(attention, symbols)
             loss, parts = loss + self.guide * guide, parts | {"guide": guide.item()}
-        return loss, {f"own {name}": value for name, value in parts.items()} if batch.own else parts
+        return loss, {f"own {name}": value for name, value in parts.items()} if batch.self_generated else parts
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
@@ -201,11 +201,11 @@ class Parallel(TLDRTask):
 
 
 def patch_logits(
-    lm: LanguageModel, adapter: TLDRAdapter, batch: SpeechBatch, size: int, spoken: Tensor | None = None
+    lm: LanguageModel, adapter: TLDRAdapter, batch: SpeechBatch, size: int, tokens: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Teacher-forced logits [B, N, P, V] of a batch cut into patches of ``size``, and targets [B, N, P] (``IGNORE`` =
-    padding). ``spoken`` [B, F]: the tokens heard instead of the true ones. LoRA must be attached to ``lm.backbone``."""
-    return uneven_logits(lm, adapter, batch, size, _whole(batch.codes.shape[1], size), spoken)[:2]
+    padding). ``tokens`` [B, F]: the input tokens, if not the batch's own. LoRA must be attached to ``lm.backbone``."""
+    return uneven_logits(lm, adapter, batch, size, _whole(batch.codes.shape[1], size), tokens)[:2]
 
 
 def uneven_logits(
@@ -214,32 +214,32 @@ def uneven_logits(
     batch: SpeechBatch,
     largest: int,
     sizes: Sequence[int],
-    spoken: Tensor | None = None,
+    tokens: Tensor | None = None,
     guided: tuple[int, ...] = (),
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
     """``patch_logits`` of N patches that end early, at these ``sizes``, which cover the batch. Each is decoded as one
-    of the ``largest`` size: logits [B, N, largest, V], targets [B, N, largest]; and of each ``guided`` layer the log
-    attention on the text of the rows that decide the patches [B, N, T]."""
+    of the ``largest`` size: logits [B, N, largest, V], targets [B, N, largest]; and the log attention
+    to the text [B, N, T] of the rows before each patch, of each ``guided`` layer."""
     windows = _windows(sizes, largest, batch.codes.device)
     starts = F.pad(windows[:, 0], (0, 1), value=sum(sizes))
     missing = int(windows.max()) - batch.codes.shape[1]  # behind the frames and end of speech
     targets = F.pad(speech_targets(batch, lm.config.eos, IGNORE), (0, missing), value=IGNORE)[:, windows]
-    spoken = batch.codes[..., 0] if spoken is None else spoken
-    embedded = lm.embed_speech(F.pad(spoken, (0, 1 + missing), value=lm.config.eos))  # [B, L, H]
+    tokens = batch.codes[..., 0] if tokens is None else tokens
+    embedded = lm.embed_speech(F.pad(tokens, (0, 1 + missing), value=lm.config.eos))  # [B, L, H]
     prefix = prefix_batch(lm, batch)
     # The last latent is never an input: patch N - 1 is decided at latent N - 2, patch 0 at TASK.
-    count, heard = len(sizes) - 1, sum(sizes[:-1])
-    latents = adapter.compressor.of_sizes(embedded[:, :heard], sizes[:-1]) if count else prefix.x[:, :0]
-    places = patch_position(prefix.next[:, None], starts[None, 1:-1])
+    count, count_read = len(sizes) - 1, sum(sizes[:-1])
+    latents = adapter.compressor.of_sizes(embedded[:, :count_read], sizes[:-1]) if count else prefix.x[:, :0]
+    patch_positions = patch_position(prefix.next[:, None], starts[None, 1:-1])
     mask = attention_mask(prefix, causal_mask(count, count, starts.device), lm.config.bidirectional_text)
     start = prefix.x.shape[1] - 1
-    x, positions = torch.cat([prefix.x, latents], 1), torch.cat([prefix.positions, places], 1)
+    x, positions = torch.cat([prefix.x, latents], 1), torch.cat([prefix.positions, patch_positions], 1)
     rows, text = slice(start, None), slice(start - batch.text.shape[1], start)
-    hidden, looks = training_forward(lm, x, positions, mask, guided, rows, text)
+    hidden, attention = training_forward(lm, x, positions, mask, guided, rows, text)
     g = hidden[:, start:].flatten(0, 1)  # [B N, H]
     speaker = batch.speaker.repeat_interleave(len(sizes), 0)
     logits = adapter.extractor(g, speaker, embedded[:, windows].flatten(0, 1))
-    return logits.view(*targets.shape, -1), targets, looks
+    return logits.view(*targets.shape, -1), targets, attention
 
 
 def _windows(sizes: Sequence[int], largest: int, device: torch.device) -> Tensor:
@@ -253,9 +253,9 @@ def _whole(frames: int, size: int) -> list[int]:
     return [size] * -(-(frames + 1) // size)
 
 
-def early_ends(frames: int, largest: int, rng: np.random.Generator) -> list[int]:
-    """Sizes of patches, at most ``largest``, that cover ``frames`` and end of speech: each goes on after a token with a
-    chance that is drawn once for all."""
+def early_endings(frames: int, largest: int, rng: np.random.Generator) -> list[int]:
+    """Sizes of patches, at most ``largest``, that cover ``frames`` and end of speech: each goes on after a token with
+    one probability, sampled once for all."""
     going, sizes = rng.uniform(0.3, 0.95), []
     while sum(sizes) < frames + 1:
         sizes.append(min(largest, int(rng.geometric(1 - going))))
