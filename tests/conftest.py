@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import torch
 
 from tts_demo import audio
 from tts_demo.config import LMConfig, Sampling, UserError
-from tts_demo.lm import LanguageModel, Prefix, text_position
+from tts_demo.lm import Base, LanguageModel, Prefix, text_position
 from tts_demo.methods import METHODS, compressed
 from tts_demo.methods.base import Method
 
@@ -84,6 +85,12 @@ def make_lm(config: LMConfig = TINY, seed: int = 0) -> LanguageModel:
     return lm
 
 
+@cache
+def base_of(lm: LanguageModel) -> Base:
+    """One a model: its decoder and sampler are shared, as those of a stack are."""
+    return Base(lm)
+
+
 def make_prefix(lm: LanguageModel, text: int = 7, prompt: int = 5, codebooks: int = 8, seed: int = 1) -> Prefix:
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(lm.config.text_vocab, (text,), generator=generator)
@@ -131,8 +138,11 @@ class TinyStack:
     name, sample_rate, frame_rate, checkpoint_hash = "tiny", 1000, 50, "0" * 12
     device, dtype, sampling, parts = torch.device("cpu"), torch.float32, Sampling(), {}
 
-    def __init__(self, lm: LanguageModel, modules: dict[str, torch.nn.Module] | None = None) -> None:
-        self.lm, self.decoder, self.modules = lm, lm.decoder, modules or {}
+    def __init__(
+        self, lm: LanguageModel, modules: dict[str, torch.nn.Module] | None = None, exact: bool = False
+    ) -> None:
+        self.lm, self.base, self.modules = lm, Base(lm, exact), modules or {}
+        self.decoder = self.base.decoder
         self._methods: dict = {}
 
     def tokenize(self, text: str) -> tuple[torch.Tensor, tuple[str, ...]]:
@@ -160,7 +170,7 @@ class TinyStack:
             raise UserError(f"There is no method {name!r}; use one of {', '.join(METHODS)}.")
         if name not in self._methods:
             fresh = METHODS[name].build_modules(self.lm)
-            self._methods[name] = METHODS[name](self.lm, {**fresh, **self.modules})
+            self._methods[name] = METHODS[name](self.base, {**fresh, **self.modules})
         return self._methods[name]
 
     def vocoder(self, prompt: TinyPrompt, codebooks: int, live: bool = True) -> TinyVocoder:

@@ -42,5 +42,5 @@ def _readable_in_vectors(bias: Tensor) -> None:
 def obey(monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on this test's models are built and run as on a GPU, and attention has CUDA's rules."""
     monkeypatch.setattr(F, "scaled_dot_product_attention", cuda_attention(F.scaled_dot_product_attention))
-    for user in ("linear", "decoder"):
+    for user in ("linear", "backend"):
         monkeypatch.setattr(f"tts_demo.lm.{user}.float32_on_cpu", lambda device, dtype: False)

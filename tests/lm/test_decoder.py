@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conftest import TINY, make_lm, make_prefix
+from conftest import TINY, base_of, make_lm, make_prefix
 from tts_demo.lm import Decoder, LoraSpec
+from tts_demo.lm.backend import Backend
 from tts_demo.lm.linear import Projection
 from tts_demo.lm.lora import LoraDelta, attach, detach
 from tts_demo.lm.masks import causal_mask, prefix_mask
@@ -40,19 +41,19 @@ def test_prefix_spans_the_text(tiny_lm):
 
 def test_full_equals_hugging_face(tiny_lm, sequence):
     x, mask, expected = sequence
-    hidden, _ = tiny_lm.decoder.full(x, torch.arange(21), mask)
+    hidden, _ = base_of(tiny_lm).decoder.full(x, torch.arange(21), mask)
     torch.testing.assert_close(hidden, expected, atol=1e-5, rtol=1e-5)
 
 
 def test_cached_equals_hugging_face(tiny_lm, sequence):
     """Prefill, a call of several tokens, then single steps."""
     x, mask, expected = sequence
-    cache = tiny_lm.decoder.new_cache(32)
+    cache = base_of(tiny_lm).decoder.new_cache(32)
     parts = [
-        tiny_lm.decoder.forward(x[:, :12], cache, 0, mask[:12, :12]),
-        tiny_lm.decoder.forward(x[:, 12:17], cache, cache.next_position),
+        base_of(tiny_lm).decoder.forward(x[:, :12], cache, 0, mask[:12, :12]),
+        base_of(tiny_lm).decoder.forward(x[:, 12:17], cache, cache.next_position),
     ]
-    parts += [tiny_lm.decoder.forward(x[:, i : i + 1], cache, i) for i in range(17, 21)]
+    parts += [base_of(tiny_lm).decoder.forward(x[:, i : i + 1], cache, i) for i in range(17, 21)]
     torch.testing.assert_close(torch.cat(parts, 1), expected, atol=1e-5, rtol=1e-5)
     assert cache.length == 21 and cache.positions[:21].tolist() == list(range(21))
 
@@ -73,7 +74,7 @@ def test_chunks_see_their_past_as_far_as_the_cache_grows(tiny_lm, sequence):
 def test_heads_that_share_one_key_take_chunks_too(sequence):
     x, mask, _ = sequence
     lm = make_lm(replace(TINY, kv_heads=1))
-    decoder, cache = lm.decoder, lm.decoder.new_cache(32)
+    decoder, cache = base_of(lm).decoder, base_of(lm).decoder.new_cache(32)
     parts = [decoder.forward(x[:, :9], cache, 0, mask[:9, :9]), decoder.forward(x[:, 9:10], cache, 9)]
     parts += [decoder.forward(x[:, i : i + 4], cache, i)[:, :4] for i in (10, 14)] + [
         decoder.forward(x[:, 18:], cache, 18, last=True)
@@ -86,39 +87,39 @@ def test_heads_that_share_one_key_take_chunks_too(sequence):
 
 def test_rollback_then_restep(tiny_lm, sequence):
     x, mask, expected = sequence
-    cache = tiny_lm.decoder.new_cache(32)
-    tiny_lm.decoder.forward(x[:, :16], cache, 0, mask[:16, :16])
-    tiny_lm.decoder.forward(torch.randn(1, 4, 64), cache, 16)
+    cache = base_of(tiny_lm).decoder.new_cache(32)
+    base_of(tiny_lm).decoder.forward(x[:, :16], cache, 0, mask[:16, :16])
+    base_of(tiny_lm).decoder.forward(torch.randn(1, 4, 64), cache, 16)
     cache.rollback(4)
-    again = tiny_lm.decoder.forward(x[:, 16:17], cache, cache.next_position)
+    again = base_of(tiny_lm).decoder.forward(x[:, 16:17], cache, cache.next_position)
     torch.testing.assert_close(again, expected[:, 16:17], atol=1e-5, rtol=1e-5)
 
 
 def test_logical_positions_survive_eviction(tiny_lm, sequence):
     """Evicting slots equals hiding them by mask, because positions stay logical."""
     x, mask, _ = sequence
-    cache = tiny_lm.decoder.new_cache(32)
-    tiny_lm.decoder.forward(x[:, :20], cache, 0, mask[:20, :20])
+    cache = base_of(tiny_lm).decoder.new_cache(32)
+    base_of(tiny_lm).decoder.forward(x[:, :20], cache, 0, mask[:20, :20])
     kept = torch.ones(20, dtype=torch.bool)
     kept[10:15] = False
-    hidden_by_mask = tiny_lm.decoder.forward(
+    hidden_by_mask = base_of(tiny_lm).decoder.forward(
         x[:, 20:], cache, 20, torch.cat([kept, torch.ones(1, dtype=torch.bool)])[None]
     )
     cache.rollback(1)
     cache.keep(kept)
-    evicted = tiny_lm.decoder.forward(x[:, 20:], cache, cache.next_position)
+    evicted = base_of(tiny_lm).decoder.forward(x[:, 20:], cache, cache.next_position)
     torch.testing.assert_close(evicted, hidden_by_mask, atol=1e-5, rtol=1e-5)
 
 
 def test_batched_rows_of_unequal_length(tiny_lm, sequence):
     """A left-padded row with its own positions and mask gives what it gives alone."""
     x, mask, expected = sequence
-    cache = tiny_lm.decoder.new_cache(32, batch=2)
+    cache = base_of(tiny_lm).decoder.new_cache(32, batch=2)
     padded = torch.stack([x[0], torch.cat([torch.randn(4, 64), x[0, :17]])])
     positions = torch.stack([torch.arange(21), (torch.arange(21) - 4).clamp(min=0)])
     row = torch.eye(21, dtype=torch.bool)
     row[4:, 4:] = mask[:17, :17]
-    hidden = tiny_lm.decoder.forward(padded, cache, positions, torch.stack([mask, row]))
+    hidden = base_of(tiny_lm).decoder.forward(padded, cache, positions, torch.stack([mask, row]))
     torch.testing.assert_close(hidden[0], expected[0], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(hidden[1, 4:], expected[0, :17], atol=1e-5, rtol=1e-5)
 
@@ -127,7 +128,7 @@ def test_the_last_row_alone_is_the_last_of_all_rows(tiny_lm, sequence):
     """With a mask or causal, one row or several, one sequence or two, in a block that is also the first; the cache is
     the same."""
     x, mask, _ = sequence
-    for decoder in (tiny_lm.decoder, Decoder.from_model(tiny_lm, layers=[1])):
+    for decoder in (base_of(tiny_lm).decoder, Decoder.from_model(tiny_lm, layers=[1])):
         for batch in (1, 2):
             whole, last = decoder.new_cache(32, batch), decoder.new_cache(32, batch)
             both, more = torch.cat([x, x.flip(1)])[:batch], mask[:12, :12]
@@ -175,7 +176,7 @@ def test_training_reaches_the_factors_only(tiny_lm, sequence):
 def test_static_step_equals_eager_step(tiny_lm, sequence):
     """The path a CUDA graph captures, run as plain code: whole buffers, slots and positions as tensors."""
     x, mask, expected = sequence
-    decoder, cache = tiny_lm.decoder, tiny_lm.decoder.new_cache(32)
+    decoder, cache = base_of(tiny_lm).decoder, base_of(tiny_lm).decoder.new_cache(32)
     decoder.forward(x[:, :15], cache, 0, mask[:15, :15])
     place = torch.arange(15, 19)
     hidden = decoder.forward_static(x[:, 15:19], cache.kv, place, place)
@@ -190,7 +191,7 @@ def test_static_step_equals_eager_step(tiny_lm, sequence):
 
 def test_bf16_stays_close(tiny_lm, sequence):
     x, mask, expected = sequence
-    decoder = Decoder.from_model(tiny_lm, dtype=torch.bfloat16)
+    decoder = Decoder.from_model(tiny_lm, backend=Backend(tiny_lm.device, torch.bfloat16))
     cache = decoder.new_cache(32)
     parts = [decoder.forward(x[:, :12].bfloat16(), cache, 0, mask[:12, :12])]
     parts += [decoder.forward(x[:, i : i + 1].bfloat16(), cache, i) for i in range(12, 21)]
@@ -221,7 +222,7 @@ def test_a_step_launches_few_operators_a_layer():
 
     counts = []
     for layers in (1, 2):
-        decoder = make_lm(replace(TINY, layers=layers)).decoder
+        decoder = base_of(make_lm(replace(TINY, layers=layers))).decoder
         cache = decoder.new_cache(16)
         for position in range(3):
             counts.append(0)

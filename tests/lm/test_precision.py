@@ -25,10 +25,7 @@ def test_float32_means_it_in_every_method(tiny_lm, tiny_prompt, name, monkeypatc
     monkeypatch.setattr(linear, "_pack_halves", lambda weight: made.append(weight.shape) or pytest.fail("halved"))
 
     def speak(exact: bool) -> None:
-        lm = copy.deepcopy(tiny_lm)
-        lm.__dict__.pop("decoder", None)
-        lm.exact = exact
-        engine.run(TinyStack(lm), Request("Hello there.", tiny_prompt, name, forced_frames=8))
+        engine.run(TinyStack(tiny_lm, exact=exact), Request("Hello there.", tiny_prompt, name, forced_frames=8))
 
     speak(True)
     assert not made

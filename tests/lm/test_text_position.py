@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from conftest import base_of
 from tts_demo.lm import text_position
 from tts_demo.lm.masks import prefix_mask
 from tts_demo.lm.text_position import ALIGNMENT_LAYERS, BEHIND, DISTANCE, TextPosition, prefix_shifts
@@ -74,7 +75,7 @@ def test_heads_that_never_looked_are_a_mistake_of_the_program():
 
 def test_what_is_looked_at_is_the_attention_of_the_first_head(tiny_lm, tiny_prefix, monkeypatch):
     monkeypatch.setattr(text_position, "ALIGNMENT_LAYERS", (1,))
-    decoder, n = tiny_lm.decoder, len(tiny_prefix.x)
+    decoder, n = base_of(tiny_lm).decoder, len(tiny_prefix.x)
     x = torch.cat([tiny_prefix.x, torch.randn(1, 64)])
     mask = prefix_mask(n, n + 1, True)
     place = TextPosition(tiny_prefix.text, 2)
@@ -108,7 +109,7 @@ def test_what_stands_before_speech_is_always_as_far_away():
 
 def test_a_prefix_that_moved_is_one_that_was_put_there(tiny_lm, tiny_prefix):
     """Keys turned in the cache are keys of a pass at other positions, in any order of moves."""
-    decoder, x, count = tiny_lm.decoder, tiny_prefix.x[None], len(tiny_prefix.x)
+    decoder, x, count = base_of(tiny_lm).decoder, tiny_prefix.x[None], len(tiny_prefix.x)
     whole, put = (decoder.new_cache(count) for _ in range(2))
     ring = decoder.new_ring(count - 1, 30, 0, 10)
     decoder.forward(x, whole, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from conftest import base_of
 from tts_demo.config import Sampling
 from tts_demo.lm.masks import prefix_mask
 from tts_demo.methods import METHODS
@@ -13,7 +14,7 @@ GREEDY = Sampling(temperature=0)
 
 
 def decode(lm, prefix, sampling=GREEDY, seed=0, max_frames=24, forced=False):
-    method = Baseline(lm)
+    method = Baseline(base_of(lm))
     state = method.prefill(
         prefix, Baseline.Options(), sampling, torch.Generator().manual_seed(seed), max_frames, forced
     )
@@ -55,14 +56,14 @@ def test_forced_length_never_ends_early(tiny_lm, tiny_prefix):
 
 
 def test_replay_logits_equal_stepwise_logits(tiny_lm, tiny_prefix):
-    method = Baseline(tiny_lm)
+    method = Baseline(base_of(tiny_lm))
     state = method.prefill(tiny_prefix, Baseline.Options(), Sampling(1.0), torch.Generator().manual_seed(4), 20, True)
     stepwise = []
     while not state.done:
         method.step(state)
         stepwise.append(state.hidden[0, 0])
     replay = method.replay(state)
-    hidden, weights = tiny_lm.decoder.full(replay.x[None], replay.positions, replay.mask, tiny_prefix.text)
+    hidden, weights = base_of(tiny_lm).decoder.full(replay.x[None], replay.positions, replay.mask, tiny_prefix.text)
     torch.testing.assert_close(hidden[0, replay.rows], torch.stack(stepwise), atol=1e-5, rtol=1e-5)
     assert weights.shape == (2, 4, len(replay.x), 7) and len(replay.rows) == 20 == sum(replay.frames_of)
 

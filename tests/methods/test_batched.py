@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from conftest import make_prefix
+from conftest import base_of, make_prefix
 from tts_demo.config import Sampling
 from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.batched import BatchedBaseline
@@ -13,7 +13,7 @@ GREEDY = Sampling(temperature=0)
 
 
 def alone(lm, prefix, frames: int) -> list[int]:
-    method = Baseline(lm)
+    method = Baseline(base_of(lm))
     state = method.prefill(prefix, Baseline.Options(), GREEDY, torch.Generator(), frames)
     while not state.done:
         method.step(state)
@@ -23,21 +23,23 @@ def alone(lm, prefix, frames: int) -> list[int]:
 def test_batch_equals_single_runs_under_greedy(tiny_lm):
     prefixes = [make_prefix(tiny_lm, text=t, prompt=p, seed=t) for t, p in ((4, 3), (11, 0), (7, 9), (5, 5))]
     single = [alone(tiny_lm, p, 24) for p in prefixes]
-    rows, batch = BatchedBaseline(tiny_lm.decoder, GREEDY, torch.Generator()).run(prefixes, 24)
+    rows, batch = BatchedBaseline(base_of(tiny_lm).decoder, GREEDY, torch.Generator()).run(prefixes, 24)
     assert [row.tolist() for row in rows] == single and len({tuple(s) for s in single}) == 4
 
 
 def test_rows_end_by_themselves_and_bytes_leave_padding_out(tiny_lm):
     prefixes = [make_prefix(tiny_lm, text=t, prompt=2, seed=t) for t in (4, 10)]
     lively = Sampling(2.0, 0, 1.0)
-    rows, batch = BatchedBaseline(tiny_lm.decoder, lively, torch.Generator().manual_seed(3)).run(prefixes, 400)
+    rows, batch = BatchedBaseline(base_of(tiny_lm).decoder, lively, torch.Generator().manual_seed(3)).run(prefixes, 400)
     assert len(rows[0]) != len(rows[1]) and not batch.alive.any()  # each of 33 ids is likely: 400 tokens do not pass
     slots = sum(len(p.x) + 2 for p in prefixes) + 2 * (batch.frames - 1)
-    assert batch.nbytes == slots * tiny_lm.decoder.new_cache(1).slot_bytes
+    assert batch.nbytes == slots * base_of(tiny_lm).decoder.new_cache(1).slot_bytes
 
 
 def test_forced_length(tiny_lm):
     prefixes = [make_prefix(tiny_lm, seed=s) for s in (1, 2)]
-    decoder = BatchedBaseline(tiny_lm.decoder, Sampling(2.0, 0, 1.0), torch.Generator().manual_seed(0), forced=True)
+    decoder = BatchedBaseline(
+        base_of(tiny_lm).decoder, Sampling(2.0, 0, 1.0), torch.Generator().manual_seed(0), forced=True
+    )
     rows, _ = decoder.run(prefixes, 50)
     assert [len(row) for row in rows] == [50, 50]

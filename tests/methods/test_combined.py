@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conftest import make_prefix
+from conftest import base_of, make_prefix
 from tts_demo.config import Sampling
 from tts_demo.lm.ring import RingCache
 from tts_demo.methods import METHODS
@@ -20,7 +20,7 @@ def stirred(lm, name: str, by: float = 0.03) -> Method:
     for module in modules.values():
         for weight in module.eval().requires_grad_(False).parameters():
             weight.add_(torch.randn_like(weight) * by)
-    return METHODS[name](lm, modules)
+    return METHODS[name](base_of(lm), modules)
 
 
 def speak(method: Method, prefix, sampling=HOT, seed=0, frames=40, forced=False, **options):

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from conftest import make_prefix
+from conftest import base_of, make_prefix
 from tts_demo.config import Sampling, UserError
 from tts_demo.lm.ring import RingCache
 from tts_demo.methods import METHODS
@@ -26,7 +26,7 @@ def method(tiny_lm):
     for adapter in modules.values():
         for weight in adapter.requires_grad_(False).parameters():
             weight.add_(torch.randn_like(weight) * 0.05)  # an adapter that does something
-    return Compressed(tiny_lm, modules)
+    return Compressed(base_of(tiny_lm), modules)
 
 
 def start(method, prefix, sampling=HOT, seed=0, max_frames=60, forced=True, **options):
@@ -154,7 +154,7 @@ def test_a_cache_that_is_too_small_says_so():
 
 
 def test_window_0_is_the_baseline(method, tiny_lm, tiny_prefix):
-    base = Baseline(tiny_lm)
+    base = Baseline(base_of(tiny_lm))
     for sampling, seed in ((GREEDY, 0), (HOT, 3)):
         expected, _ = finish(
             base, base.prefill(tiny_prefix, base.Options(), sampling, torch.Generator().manual_seed(seed), 60)
@@ -162,14 +162,14 @@ def test_window_0_is_the_baseline(method, tiny_lm, tiny_prefix):
         state = start(method, tiny_prefix, sampling, seed, forced=False, window=0)
         assert finish(method, state)[0] == expected
     replay = method.replay(state)
-    assert replay.decoder is tiny_lm.decoder and torch.equal(replay.mask, base.replay(state).mask)
+    assert replay.decoder is base_of(tiny_lm).decoder and torch.equal(replay.mask, base.replay(state).mask)
     on = finish(method, start(method, tiny_prefix, GREEDY, forced=False, window=200))[0]
     assert on != expected  # the adapter is real: what window 0 leaves out matters
 
 
 def test_a_fresh_adapter_with_a_long_window_is_the_baseline(tiny_lm, tiny_prefix):
-    fresh = Compressed(tiny_lm, Compressed.build_modules(tiny_lm))
-    base = Baseline(tiny_lm)
+    fresh = Compressed(base_of(tiny_lm), Compressed.build_modules(tiny_lm))
+    base = Baseline(base_of(tiny_lm))
     expected, _ = finish(base, base.prefill(tiny_prefix, base.Options(), GREEDY, torch.Generator(), 60))
     assert finish(fresh, start(fresh, tiny_prefix, GREEDY, forced=False, window=100))[0] == expected
 
@@ -275,7 +275,9 @@ def test_a_text_that_moves_stands_behind_no_transcript(windowed, tiny_lm):
 
 
 def test_a_window_longer_than_the_text_is_the_whole_text(windowed, tiny_lm, tiny_prefix):
-    same = Compressed(tiny_lm, dict.fromkeys(("compressed", "compressed-text"), windowed.modules["compressed"]))
+    same = Compressed(
+        base_of(tiny_lm), dict.fromkeys(("compressed", "compressed-text"), windowed.modules["compressed"])
+    )
     runs = [finish(same, start(same, tiny_prefix, forced=False, seed=3, text=text))[0] for text in (0, 40)]
     assert runs[0] == runs[1]
     other = finish(windowed, start(windowed, tiny_prefix, forced=False, seed=3, text=40))[0]
@@ -302,7 +304,7 @@ def test_a_model_without_guided_layers_says_so(method, tiny_prefix):
 
 def test_a_window_on_the_text_needs_weights_of_its_own(windowed, tiny_lm, tiny_prefix):
     method = windowed
-    alone = Compressed(tiny_lm, {"compressed": method.modules["compressed"]})
+    alone = Compressed(base_of(tiny_lm), {"compressed": method.modules["compressed"]})
     finish(alone, start(alone, tiny_prefix))
     with pytest.raises(UserError, match="set text to 0"):
         start(alone, tiny_prefix, text=40)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conftest import make_prefix
+from conftest import base_of, make_prefix
 from tts_demo.config import Sampling, UserError
 from tts_demo.lm.masks import prefix_mask
 from tts_demo.methods import METHODS
@@ -28,7 +28,7 @@ def method(tiny_lm) -> Dcar:
             weight.data.add_(torch.randn_like(weight) * 0.1)
         module.eval().requires_grad_(False)
     modules["dcar-policy"].core.head.weight.data.mul_(10)
-    return Dcar(tiny_lm, modules)
+    return Dcar(base_of(tiny_lm), modules)
 
 
 def start(method, prefix, word, sampling=WARM, seed=0, max_frames=30, forced=True):
@@ -93,8 +93,10 @@ def test_fresh_heads_say_what_the_base_head_says(tiny_lm):
 
 @pytest.mark.parametrize("sampling", [GREEDY, Sampling()], ids=["greedy", "sampled"])
 def test_chunks_of_one_are_the_baseline(tiny_lm, tiny_prefix, sampling):
-    dcar = Dcar(tiny_lm, Dcar.build_modules(tiny_lm))  # untrained LoRA adds nothing
-    ours, theirs = (finish(m, start(m, tiny_prefix, "1", sampling, forced=False))[1] for m in (dcar, Baseline(tiny_lm)))
+    dcar = Dcar(base_of(tiny_lm), Dcar.build_modules(tiny_lm))  # untrained LoRA adds nothing
+    ours, theirs = (
+        finish(m, start(m, tiny_prefix, "1", sampling, forced=False))[1] for m in (dcar, Baseline(base_of(tiny_lm)))
+    )
     assert torch.equal(ours, theirs) and len(ours) > 3
 
 
@@ -120,7 +122,7 @@ def test_a_confident_size_ends_before_the_first_head_that_is_not_sure():
 
 
 def test_the_rule_without_training_takes_the_tokens_of_confident_heads(method, tiny_prefix):
-    bare = Dcar(method.lm, {"dcar-heads": method.heads})  # needs no policy
+    bare = Dcar(method.base, {"dcar-heads": method.heads})  # needs no policy
     state = start(bare, tiny_prefix, "sure:2,3,4", GREEDY, max_frames=24)
     while not state.done:
         step = bare.step(state)
@@ -154,7 +156,7 @@ def test_the_policy_is_counted_and_its_cache_listed_apart(method, tiny_prefix):
 
 
 def test_an_untrained_policy_is_asked_for_clearly(method, tiny_prefix):
-    bare = Dcar(method.lm, {"dcar-heads": method.heads})
+    bare = Dcar(method.base, {"dcar-heads": method.heads})
     with pytest.raises(UserError, match="train dcar-policy"):
         start(bare, tiny_prefix, "2,3,4")
     for word in ("3", "random:2,3,4"):
@@ -202,7 +204,7 @@ def test_interleaved_runs_equal_runs_apart(method, tiny_prefix):
 
 
 def test_policy_steps_equal_its_training_pass_and_see_only_the_past(method):
-    policy, runner = method.modules["dcar-policy"], PolicyRunner(method.modules["dcar-policy"])
+    policy, runner = method.modules["dcar-policy"], PolicyRunner(method.modules["dcar-policy"], method.base.backend)
     hidden = torch.randn(2, 6, method.lm.config.hidden)
     allowed = torch.tensor([[0, 1, 1, 1, 0, 0, 0], [1] * 7]).bool()
     whole = policy(hidden, allowed)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import TinyStack, make_prefix
+from conftest import TinyStack, base_of, make_prefix
 from tts_demo import engine
 from tts_demo.config import Request, Sampling
 from tts_demo.methods import METHODS
@@ -22,7 +22,7 @@ ROWS = [row for row in papers.measured_rows() if row.method.name in METHODS]
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.label)
 def test_a_method_speaks_at_least_the_shortest_length(tiny_lm, guided, row):
     """Hot sampling over 33 ids ends a tiny model's speech within a few dozen frames, often at once."""
-    method = row.method(tiny_lm, row.method.build_modules(tiny_lm))
+    method = row.method(base_of(tiny_lm), row.method.build_modules(tiny_lm))
     prefix = dataclasses.replace(make_prefix(tiny_lm), shortest=41)
     for seed in range(3):
         state = method.prefill(prefix, row.options, Sampling(2.0, 0, 1.0), torch.Generator().manual_seed(seed), 60)
@@ -60,10 +60,12 @@ def test_a_sentence_without_an_end_leaves_the_next_its_own_time(tiny_lm, guided,
 
 def test_rows_of_a_batch_have_their_own_shortest_and_longest_length(tiny_lm):
     prefixes = [dataclasses.replace(make_prefix(tiny_lm, text=t), shortest=s) for t, s in ((4, 0), (7, 30), (9, 45))]
-    rows, _ = BatchedBaseline(tiny_lm.decoder, Sampling(2.0, 0, 1.0), torch.Generator().manual_seed(0)).run(
+    rows, _ = BatchedBaseline(base_of(tiny_lm).decoder, Sampling(2.0, 0, 1.0), torch.Generator().manual_seed(0)).run(
         prefixes, 60
     )
     assert [len(r) >= p.shortest for r, p in zip(rows, prefixes)] == [True] * 3
     capped = [dataclasses.replace(p, shortest=60, longest=n) for p, n in zip(prefixes, (5, 30, None))]
-    rows, _ = BatchedBaseline(tiny_lm.decoder, Sampling(2.0, 0, 1.0), torch.Generator().manual_seed(0)).run(capped, 60)
+    rows, _ = BatchedBaseline(base_of(tiny_lm).decoder, Sampling(2.0, 0, 1.0), torch.Generator().manual_seed(0)).run(
+        capped, 60
+    )
     assert [len(r) for r in rows] == [5, 30, 60]

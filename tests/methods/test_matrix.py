@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import TinyStack, make_prefix
+from conftest import TinyStack, base_of, make_prefix
 from tts_demo.config import Request, Sampling
 from tts_demo.engine import AttentionUpdate, Done, generate, run
 from tts_demo.lm.decoder import Decoder
@@ -41,7 +41,7 @@ def built(lm, name: str, stir: bool) -> Method:
         for weight in module.eval().requires_grad_(False).parameters():
             if stir:
                 weight.add_(torch.randn_like(weight) * 0.03)
-    return METHODS[name](lm, modules)
+    return METHODS[name](base_of(lm), modules)
 
 
 def speak(method: Method, prefix, options, sampling=HOT, seed=0, frames=40, forced=False):
@@ -92,7 +92,7 @@ def test_the_neutral_setting_is_the_baseline(tiny_lm, tiny_prefix, guided, name)
     kind = METHODS[name]
     if kind.neutral is None:
         pytest.skip("has no setting that is the baseline")
-    expected = speak(METHODS["baseline"](tiny_lm), tiny_prefix, None, GREEDY)[1]
+    expected = speak(METHODS["baseline"](base_of(tiny_lm)), tiny_prefix, None, GREEDY)[1]
     state, codes = speak(built(tiny_lm, name, stir=False), tiny_prefix, kind.Options(**kind.neutral), GREEDY)
     assert torch.equal(codes, expected) and len(codes) > 3
 

@@ -49,8 +49,6 @@ def rules(monkeypatch: pytest.MonkeyPatch) -> None:
 def stack_of(lm, dtype: torch.dtype, *names: str) -> TinyStack:
     """A stack whose modules of the methods ``names`` are random: adapters that start as nothing would hide a part."""
     lm = copy.deepcopy(lm).to(dtype)
-    for made in ("decoder", "sampler"):
-        lm.__dict__.pop(made, None)
     torch.manual_seed(5)
     stack = TinyStack(lm)
     for name in names:
@@ -89,7 +87,7 @@ def test_every_method_runs_and_looks_at_itself(
     assert len(first.codes) == frames and (first.codes == second.codes).all()
     assert first.attention is not None
     decoder = stack.method(name).decoder
-    assert not decoder.lean and decoder.dtype == dtype and (decoder.pool is not None) == (path == "static")
+    assert not decoder.backend.lean and decoder.dtype == dtype and (decoder.pool is not None) == (path == "static")
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -97,9 +95,10 @@ def test_every_method_runs_and_looks_at_itself(
 def test_a_batch(tiny_lm, rules, monkeypatch, dtype, path):
     if path == "static":
         monkeypatch.setattr(graphs, "available", lambda device: True)
-    lm = stack_of(tiny_lm, dtype).lm
+    stack = stack_of(tiny_lm, dtype)
+    lm = stack.lm
     prefixes = [make_prefix(lm, text=t, prompt=p, seed=t) for t, p in ((4, 3), (11, 0), (7, 9))]
-    rows, _ = BatchedBaseline(lm.decoder, Sampling(), torch.Generator().manual_seed(0), True).run(prefixes, 20)
+    rows, _ = BatchedBaseline(stack.decoder, Sampling(), torch.Generator().manual_seed(0), True).run(prefixes, 20)
     assert [len(row) for row in rows] == [20] * 3
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from conftest import base_of
 from tests.conftest import make_prefix
 from tts_demo.config import Request, Sampling, UserError
 from tts_demo.engine import run
@@ -31,7 +32,7 @@ def make_method(lm, noise: float = 0.1) -> QTTS:
     for module in modules.values():
         for name, weight in module.requires_grad_(False).named_parameters():
             weight.add_(torch.randn_like(weight) * noise * (3.0 if "outer" in name else 1.0))
-    return QTTS(lm, modules)
+    return QTTS(base_of(lm), modules)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,7 @@ def test_higher_books_are_drawn_at_a_lower_temperature(strategy, method, tiny_pr
     """Of one frame's scores: the first book's law is the caller's, the others' are sharper."""
     drawn = []
     watch = lambda logits, law, *rest: drawn.append((law, *logits.shape)) or sample(logits, law, *rest)
-    monkeypatch.setattr(method.lm.sampler, "sample", watch)
+    monkeypatch.setattr(method.base.sampler, "sample", watch)
     finish(method, start(method, tiny_prefix, strategy, 4, max_frames=3))
     first, others = [law for law, *_, size in drawn if size > 32], [law for law, *_, size in drawn if size == 32]
     assert (
@@ -91,7 +92,7 @@ def test_higher_books_are_drawn_at_a_lower_temperature(strategy, method, tiny_pr
 
 def test_single_is_the_baseline_and_leaves_the_rest_to_the_refiner(method, tiny_lm, tiny_prefix):
     _, frames = finish(method, start(method, tiny_prefix, "single", sampling=GREEDY, forced=False))
-    baseline = Baseline(tiny_lm)
+    baseline = Baseline(base_of(tiny_lm))
     state = baseline.prefill(tiny_prefix, Baseline.Options(), GREEDY, torch.Generator(), 20)
     assert torch.equal(frames, finish(baseline, state)[1])
     assert [
@@ -103,9 +104,9 @@ def test_single_is_the_baseline_and_leaves_the_rest_to_the_refiner(method, tiny_
 def test_untrained_adapters_speak_the_baselines_first_book(strategy, tiny_lm, tiny_prefix):
     """LoRA, the inputs of books 2 to K and the corrections start at zero: greedy book 1 is the baseline's, token for
     token."""
-    fresh = QTTS(tiny_lm, QTTS.build_modules(tiny_lm))
+    fresh = QTTS(base_of(tiny_lm), QTTS.build_modules(tiny_lm))
     _, frames = finish(fresh, start(fresh, tiny_prefix, strategy, sampling=GREEDY, max_frames=24, forced=False))
-    baseline = Baseline(tiny_lm)
+    baseline = Baseline(base_of(tiny_lm))
     state = baseline.prefill(tiny_prefix, Baseline.Options(), GREEDY, torch.Generator(), 24)
     expected = finish(baseline, state)[1]
     assert frames.shape[1] == 8 and len(set(expected[:, 0].tolist())) > 3 and torch.equal(frames[:, :1], expected)
@@ -232,8 +233,8 @@ def test_each_head_is_told_the_lower_books_of_its_own_frame(method, tiny_prefix)
 def test_unrolled_depth_decoder_equals_the_parallel_one(method, tiny_lm):
     """The static unrolled computation over its fixed block, against the training forward and a growing one."""
     adapter = method.modules["qtts-hierarchical"]
-    table = adapter.codebooks.table(tiny_lm.decoder.embedding, 8)
-    stacked = StackedDepth(adapter.depth, table[..., adapter.config.hidden :])
+    table = adapter.codebooks.table(base_of(tiny_lm).decoder.embedding, 8)
+    stacked = StackedDepth(adapter.depth, table[..., adapter.config.hidden :], method.base.backend)
     block = stacked.new_block(8, rows=3)
     assert block.length == 8 and block.nbytes == 8 * block.slot_bytes
     generator = torch.Generator().manual_seed(0)
@@ -279,7 +280,7 @@ def test_lora_is_merged_in_the_backbone_of_a_strategy(method, tiny_lm):
     adapter = method.modules["qtts-delay"]
     strategy = next(s for k, s in method.strategies.items() if k.__name__ == "DelayState")
     eye = torch.eye(64)
-    merged = strategy.decoder.layers[0].out(eye) - tiny_lm.decoder.layers[0].out(eye)
+    merged = strategy.decoder.layers[0].out(eye) - base_of(tiny_lm).decoder.layers[0].out(eye)
     delta = LoraDelta(adapter.lora.state_dict(), adapter.config.lora).delta(0, "o_proj").t()
     torch.testing.assert_close(merged, delta, atol=1e-5, rtol=1e-4)
     assert delta.abs().max() > 1e-3
@@ -342,7 +343,7 @@ def test_registered(tiny_lm):
 
 
 def test_a_strategy_without_weights_says_how_to_make_them(tiny_lm, tiny_prefix):
-    bare = QTTS(tiny_lm)
+    bare = QTTS(base_of(tiny_lm))
     assert len(finish(bare, start(bare, tiny_prefix, "single", max_frames=5))[1]) == 5
     for strategy in ("delay", "hierarchical"):
         with pytest.raises(UserError, match=f"train qtts-{strategy}"):

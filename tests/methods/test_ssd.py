@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from conftest import base_of
 from tts_demo.config import Sampling, UserError
 from tts_demo.lm.graphs import SharedGraphs
 from tts_demo.lm.masks import prefix_mask
@@ -31,7 +32,7 @@ def make_method(lm, noise: float = 0.3) -> SSD:
     modules = SSD.build_modules(lm)
     for weight in modules["ssd-draft"].parameters():
         weight.requires_grad_(False).add_(torch.randn_like(weight) * weight.std() * noise)
-    return SSD(lm, modules)
+    return SSD(base_of(lm), modules)
 
 
 def start(method, prefix, sampling=GREEDY, seed=0, max_frames=24, forced=False, **options):
@@ -57,7 +58,7 @@ def decode(method, prefix, *args, **kwargs):
 def with_end_of_speech(lm, prefix):
     """A copy whose greedy run ends by itself: the end outdoes the token that a greedy run says for the first time
     last."""
-    tokens = decode(Baseline(lm), prefix, max_frames=30)
+    tokens = decode(Baseline(base_of(lm)), prefix, max_frames=30)
     last = max(set(tokens), key=tokens.index)
     lm = copy.deepcopy(lm)
     lm.__dict__.pop("decoder", None)  # built anew from the changed head
@@ -172,7 +173,7 @@ def test_counting_is_skipped_only_where_it_changes_nothing(tiny_lm, tiny_prefix,
 @pytest.mark.parametrize("length", LENGTHS)
 def test_greedy_at_tolerance_0_is_the_baseline(tiny_lm, tiny_prefix, length):
     for lm in (tiny_lm, with_end_of_speech(tiny_lm, tiny_prefix)):
-        base = Baseline(lm)
+        base = Baseline(base_of(lm))
         expected = decode(base, tiny_prefix, max_frames=40)
         steps, tokens = finish(
             method := make_method(lm), start(method, tiny_prefix, max_frames=40, tolerance=0.0, draft_length=length)
@@ -187,7 +188,7 @@ def test_sampled_tokens_have_the_baseline_statistics(tiny_lm, tiny_prefix):
     sampling = Sampling(1.5, 20, 0.95, repeat_window=4, repeat_ratio=0.25)
     runs, size = 60, tiny_lm.config.speech_codes
     counts = []
-    for method, options in ((Baseline(tiny_lm), {}), (make_method(tiny_lm, 0.1), {"tolerance": 0.0})):
+    for method, options in ((Baseline(base_of(tiny_lm)), {}), (make_method(tiny_lm, 0.1), {"tolerance": 0.0})):
         spoken = [decode(method, tiny_prefix, sampling, seed, 12, True, **options)[1:] for seed in range(runs)]
         counts.append(torch.bincount(torch.tensor(spoken).flatten(), minlength=size).float())
     a, b = (c[sum(counts) >= 20] for c in counts)
@@ -241,7 +242,10 @@ def test_caches_after_rollback_equal_a_fresh_prefill(tiny_lm, tiny_prefix, lengt
             ]
         )
         heard = None
-        for name, decoder, unseen in (("backbone", tiny_lm.decoder, state.last), ("draft", method.draft, behind)):
+        for name, decoder, unseen in (
+            ("backbone", base_of(tiny_lm).decoder, state.last),
+            ("draft", method.draft, behind),
+        ):
             cache, n = state.caches[name], len(embedded) - len(unseen)
             # of the base, all of it
             x = (
@@ -282,13 +286,13 @@ def test_end_of_speech_drafted_and_rejected(tiny_lm, tiny_prefix):
     method.draft.head_bias[tiny_lm.config.eos] = 1e4  # the draft would always end
     state = start(method, tiny_prefix, tolerance=0.0)
     steps, tokens = finish(method, state)
-    assert tokens == decode(Baseline(tiny_lm), tiny_prefix) and not state.ended
+    assert tokens == decode(Baseline(base_of(tiny_lm)), tiny_prefix) and not state.ended
     assert all(s.marks == ("resampled|",) for s in steps[:-1]) and steps[-1].marks == ("bonus|",)
 
 
 def test_end_of_speech_drafted_and_accepted_and_drawn_behind(tiny_lm, tiny_prefix):
     lm = with_end_of_speech(tiny_lm, tiny_prefix)
-    expected = decode(Baseline(lm), tiny_prefix, max_frames=40)
+    expected = decode(Baseline(base_of(lm)), tiny_prefix, max_frames=40)
     assert 0 < len(expected) < 40
     for length in range(1, 9):  # the end falls on a drafted token for some lengths, on the bonus for others
         method = make_method(lm, noise=0)
@@ -351,7 +355,7 @@ def test_two_runs_interleaved_are_two_runs_apart(tiny_lm, tiny_prefix):
 
 def test_draft_shares_memory_and_stores_only_what_is_trained(tiny_lm):
     method = make_method(tiny_lm)
-    base, draft = tiny_lm.decoder, method.draft
+    base, draft = base_of(tiny_lm).decoder, method.draft
     assert draft.layers[-1] is base.layers[-1] and draft.embedding is base.embedding and draft.norm is base.norm
     assert draft.layers[0].qkv is not base.layers[0].qkv
     stored = method.modules["ssd-draft"].state_dict()
@@ -364,7 +368,7 @@ def test_kv_bytes_list_both_models(tiny_lm, tiny_prefix):
     state = start(method, tiny_prefix, max_frames=10, forced=True)
     finish(method, state)
     assert set(state.caches) == {"backbone", "draft"}
-    for cache, decoder in zip(state.caches.values(), (tiny_lm.decoder, method.draft)):
+    for cache, decoder in zip(state.caches.values(), (base_of(tiny_lm).decoder, method.draft)):
         assert cache.nbytes == cache.length * 2 * len(decoder.layers) * 2 * 16 * 4  # K and V, 2 KV heads of 16 floats
 
 
@@ -402,8 +406,8 @@ def test_auto_drafts_nothing_where_that_is_fastest(tiny_lm, tiny_prefix):
     )
     steps, tokens = finish(method, state)
     assert all(step.proposed == 0 for step in steps)
-    theirs = Baseline(tiny_lm).prefill(tiny_prefix, None, Sampling(), torch.Generator().manual_seed(0), 24)
-    assert tokens == finish(Baseline(tiny_lm), theirs)[1]  # token for token, seed for seed
+    theirs = Baseline(base_of(tiny_lm)).prefill(tiny_prefix, None, Sampling(), torch.Generator().manual_seed(0), 24)
+    assert tokens == finish(Baseline(base_of(tiny_lm)), theirs)[1]  # token for token, seed for seed
 
 
 def test_auto_measures_what_rounds_cost_once(tiny_lm, tiny_prefix, monkeypatch):

@@ -69,9 +69,9 @@ def test_every_method_says_the_same(tiny_lm, tiny_prompt, guided, name, options,
         done = engine.run(stack, request)
         assert (done.codes == expected.codes).all() and done.codes.shape == expected.codes.shape
         gc.collect()
-    assert stack.method(name).decoder.pool is not None and stack.lm.sampler.graphs.keys
+    assert stack.method(name).decoder.pool is not None and stack.base.sampler.graphs.keys
     drafts = "ssd" in name and options["draft_length"] != "auto"  # which may draft nothing where all is rejected
-    assert drafts <= any(key[0] == "sample_from" for key in stack.lm.sampler.graphs.keys)
+    assert drafts <= any(key[0] == "sample_from" for key in stack.base.sampler.graphs.keys)
 
 
 def test_the_table_is_what_ran(tiny_lm, tiny_prompt, guided, monkeypatch):

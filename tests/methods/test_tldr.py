@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conftest import TINY, make_lm, make_prefix
+from conftest import TINY, base_of, make_lm, make_prefix
 from tts_demo.config import LMConfig, Sampling, UserError
 from tts_demo.lm.graphs import BufferPool
 from tts_demo.lm.lora import LoraFactors
@@ -27,7 +27,7 @@ def stirred(lm, kind=TLDR) -> TLDR:
     modules = kind.build_modules(lm)
     for name, weight in modules[kind.needs_weights[0]].named_parameters():
         weight.requires_grad_(False).add_(torch.randn_like(weight) * (0.02 if "lora" in name else 0.1))
-    return kind(lm, modules)
+    return kind(base_of(lm), modules)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_graph_blocks_are_used_again_but_never_shared(method, monkeypatch):
 def test_half_precision_runs_and_halves_the_memory(tiny_lm):
     lm = make_lm().bfloat16()
     modules = {name: module.bfloat16() for name, module in TLDR.build_modules(lm).items()}
-    method = TLDR(lm, modules)
+    method = TLDR(base_of(lm), modules)
     state = start(method, make_prefix(lm), 4)
     assert len(codes_of(finish(method, state))) == 24
     assert state.caches["extractor"].slot_bytes == 2 * 1 * TINY.hidden * 2  # K and V, one layer, two bytes
@@ -166,7 +166,7 @@ def test_end_of_speech_at_every_place_of_a_patch(tiny_lm, tiny_prefix, method, m
         place = 0
     state, steps = start(method, tiny_prefix, size, forced=False, max_frames=40), []
     script = [7] * (2 * size + place) + [TINY.eos] + [9] * size
-    monkeypatch.setattr(method.lm.sampler, "sample", lambda *_: torch.tensor([script.pop(0)]))
+    monkeypatch.setattr(method.base.sampler, "sample", lambda *_: torch.tensor([script.pop(0)]))
     steps = finish(method, state)
     assert codes_of(steps).tolist() == [7] * (2 * size + place)  # nothing behind the end is spoken
     assert len(steps) == 3 and len(steps[-1].frames) == len(steps[-1].marks) == place and state.done
@@ -203,7 +203,7 @@ def test_global_memory_shrinks_by_the_patch_size(tiny_lm, method):
     prefix = make_prefix(tiny_lm, prompt=0)
     run = lambda m, s: (finish(m, s), s.caches["backbone"])[1]
     base = run(
-        method_base := Baseline(tiny_lm),
+        method_base := Baseline(base_of(tiny_lm)),
         method_base.prefill(prefix, Baseline.Options(), GREEDY, torch.Generator(), 401, True),
     )
     patched = run(method, start(method, prefix, 4, max_frames=401))
@@ -216,8 +216,8 @@ def test_fresh_adapter_at_patch_one_is_the_baseline(tiny_prefix):
     lm = make_lm(seed=5)
     table = lm.speech_embedding.weight
     table.div_(table.square().mean(-1, keepdim=True).sqrt())
-    method, prefix = TLDR(lm, TLDR.build_modules(lm)), make_prefix(lm)
-    base = Baseline(lm)
+    method, prefix = TLDR(base_of(lm), TLDR.build_modules(lm)), make_prefix(lm)
+    base = Baseline(base_of(lm))
     expected = codes_of(finish(base, base.prefill(prefix, Baseline.Options(), GREEDY, torch.Generator(), 30, True)))
     spoken = codes_of(finish(method, start(method, prefix, 1, max_frames=30)))
     assert len(set(expected.tolist())) > 3 and torch.equal(spoken, expected)
@@ -239,7 +239,7 @@ def test_the_voice_reaches_the_extractor_alone_and_only_when_asked(tiny_lm, tiny
         method = stirred(tiny_lm, kind)
         one, other = (method.extractor.speaker_term(torch.full((TINY.speaker,), v)) for v in (-1.0, 1.0))
         assert (not torch.equal(one, other)) == heard
-    assert stirred(tiny_lm, ABLATIONS["tldr-no-lora"]).decoder is tiny_lm.decoder
+    assert stirred(tiny_lm, ABLATIONS["tldr-no-lora"]).decoder is base_of(tiny_lm).decoder
 
 
 def test_sizes_at_the_papers_backbone_are_the_papers():

@@ -1,5 +1,7 @@
 """The speech language model: weights, KV cache, lean decoder, sampling, LoRA, attention capture and cost."""
 
+from .backend import Backend
+from .base import Base
 from .cache import KVCache
 from .decoder import Decoder
 from .lora import LoraDelta, LoraFactors, LoraSpec
@@ -8,6 +10,8 @@ from .prefix import Prefix
 from .sampling import Distribution, History, distribution, probabilities, sample
 
 __all__ = [
+    "Backend",
+    "Base",
     "Decoder",
     "Distribution",
     "History",

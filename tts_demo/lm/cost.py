@@ -11,8 +11,8 @@ import torch
 
 from ..config import LMConfig
 from ..runtime import candidate_dtypes, synchronize, work_clock
+from .backend import Backend
 from .decoder import Decoder
-from .linear import bytes_of_weight
 from .model import LanguageModel
 
 
@@ -25,8 +25,8 @@ class Cost:
     kv_bytes_per_token: int
 
     @classmethod
-    def of(cls, config: LMConfig, dtype: torch.dtype, device: torch.device, exact: bool = False) -> Cost:
-        c, size = config, dtype.itemsize
+    def of(cls, config: LMConfig, backend: Backend) -> Cost:
+        c, size = config, backend.dtype.itemsize
         heads = (c.heads + 2 * c.kv_heads) * c.head_dim
         matrices = c.layers * [
             c.hidden * heads,
@@ -36,8 +36,8 @@ class Cost:
         ]
         others = c.layers * (heads + 2 * c.hidden) + c.hidden  # biases and norms
         head = c.hidden * c.vocab  # float32 at least: see Decoder
-        weight_bytes = others * size + sum(n * bytes_of_weight(n, dtype, device, exact) for n in matrices)
-        weight_bytes += head * bytes_of_weight(head, torch.float32, device, exact)
+        weight_bytes = others * size + sum(n * backend.weight_bytes(n) for n in matrices)
+        weight_bytes += head * backend.with_dtype(torch.float32).weight_bytes(head)
         return cls(sum(matrices) + head + others, weight_bytes, 2 * c.layers * c.kv_heads * c.head_dim * size)
 
     def step_bytes(self, live: float, batch: int = 1) -> float:
@@ -101,7 +101,7 @@ def pass_costs(
 
 def _stepper(lm: LanguageModel, dtype: torch.dtype, live: int) -> Callable[[], None]:
     """One decoding step with ``live`` tokens in the cache, to be called repeatedly."""
-    decoder = Decoder.from_model(lm, dtype=dtype)
+    decoder = Decoder.from_model(lm, backend=Backend(lm.device, dtype))
     cache = decoder.new_cache(live + 1)
     decoder.forward(torch.zeros(1, live, lm.config.hidden, dtype=dtype, device=decoder.device), cache, 0)
     x = torch.ones(1, 1, lm.config.hidden, dtype=dtype, device=decoder.device)

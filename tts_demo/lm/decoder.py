@@ -10,25 +10,21 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..config import LMConfig
+from .backend import Backend
 from .cache import KVCache
-from .graphs import buffer_pool
-from .linear import Projection, direction, direction_scale, float32_on_cpu, unit_rms
+from .linear import Projection, direction, direction_scale, unit_rms
+from .lora import LoraDelta, LoraSum
 from .masks import ALIGNED, additive, empty_bias
+from .model import LanguageModel
 from .ring import RingCache
 from .rotary import rotated
 from .workspace import Workspace
-
-if TYPE_CHECKING:
-    from .lora import LoraDelta, LoraSum
-    from .model import LanguageModel
-
 
 Observe = Callable[[int, Tensor, Tensor], None]  # layer, its query [B, T, A, D] and key [B, kv, S, D], both rotated
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]  # as ``Decoder._attend``
@@ -59,15 +55,10 @@ def _pair_up(weight: Tensor, head_dim: int) -> Tensor:
 
 
 def fuse(
-    block: torch.nn.Module,
-    index: int,
-    lora: LoraDelta | LoraSum | None,
-    head_dim: int,
-    dtype: torch.dtype,
-    exact: bool = False,
+    block: torch.nn.Module, head_dim: int, backend: Backend, index: int = 0, lora: LoraDelta | LoraSum | None = None
 ) -> Layer:
     """One Qwen2 block with fused weights, with what ``lora`` adds to block number ``index`` merged in. Merged and fused
-    in float32, then rounded to ``dtype`` once. exact: see ``Projection``."""
+    in float32, then rounded once."""
     attention, mlp = block.self_attn, block.mlp
 
     def weight(module: torch.nn.Module, name: str) -> Tensor:
@@ -79,22 +70,19 @@ def fuse(
     def bias(module: torch.nn.Module) -> Tensor:
         return getattr(module, "base_layer", module).bias.detach()
 
-    def project(weight: Tensor, bias: Tensor | None = None) -> Projection:
-        return Projection(weight.to(dtype), None if bias is None else bias.to(dtype), exact)
-
     q, k, v = (weight(getattr(attention, n), n) for n in ("q_proj", "k_proj", "v_proj"))
     qb, kb, vb = (bias(getattr(attention, n)) for n in ("q_proj", "k_proj", "v_proj"))
-    root = direction_scale(block.input_layernorm.weight, dtype)
+    root = direction_scale(block.input_layernorm.weight, backend.dtype)
     norm1, norm2 = (
         norm.weight.detach().float() * root for norm in (block.input_layernorm, block.post_attention_layernorm)
     )
     qkv = torch.cat([_pair_up(q, head_dim), _pair_up(k, head_dim), v]) * norm1
     gate_up = torch.cat([weight(mlp.gate_proj, "gate_proj"), weight(mlp.up_proj, "up_proj")]) * norm2
     return Layer(
-        qkv=project(qkv, torch.cat([_pair_up(qb, head_dim), _pair_up(kb, head_dim), vb])),
-        out=project(weight(attention.o_proj, "o_proj")),
-        gate_up=project(gate_up),
-        down=project(weight(mlp.down_proj, "down_proj")),
+        qkv=backend.projection(qkv, torch.cat([_pair_up(qb, head_dim), _pair_up(kb, head_dim), vb])),
+        out=backend.projection(weight(attention.o_proj, "o_proj")),
+        gate_up=backend.projection(gate_up),
+        down=backend.projection(weight(mlp.down_proj, "down_proj")),
     )
 
 
@@ -109,20 +97,18 @@ class Decoder:
         norm: Tensor,
         embedding: Tensor,
         head: Tensor,
-        head_bias: Tensor | None = None,
-        graphed: bool = True,
-        exact: bool = False,
+        head_bias: Tensor | None,
+        backend: Backend,
     ) -> None:
-        """graphed: on CUDA, run steps as graphs over pooled cache buffers; exact: see ``Projection``."""
-        self.config, self.layers, self.norm, self.exact = config, list(layers), norm, exact
+        """Of ``backend``'s device and dtype."""
+        self.config, self.layers, self.norm, self.backend = config, list(layers), norm, backend
         self.embedding, self.head, self.head_bias = embedding, head, head_bias  # [V, H], [V, H], [V] or None
-        self.device, self.dtype = norm.device, norm.dtype
+        self.device, self.dtype = backend.device, backend.dtype
         half = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
         angles = torch.arange(config.max_positions, dtype=torch.float64)[:, None] * config.rope_theta**-half
         self.rotation = torch.polar(torch.ones_like(angles), angles).to(torch.complex64).to(self.device)  # [pos, D/2]
-        self.lean = float32_on_cpu(self.device, self.dtype)
         self.counter = torch.arange(config.max_positions, device=self.device)
-        self.pool = buffer_pool(self.device, graphed)
+        self.pool = backend.buffer_pool()
         # causal bias, the last columns of a wide one, by the number of new tokens and the remainder of the columns
         self._triangles: dict[tuple[int, int], Tensor] = {}
         self._no_rotation = self.rotation.new_ones(1, config.kv_heads, config.head_dim // 2)  # values are not rotated
@@ -132,8 +118,7 @@ class Decoder:
     @torch.no_grad()
     def to_vocabulary(self) -> Projection:
         """float32 -> float32, whatever the layers compute in: bfloat16 would round a logit of 16 to steps of 0.125."""
-        bias = None if self.head_bias is None else self.head_bias.float()
-        return Projection(self.head.float(), bias, self.exact)
+        return self.backend.with_dtype(torch.float32).projection(self.head, self.head_bias)
 
     @property
     def graphed(self) -> bool:
@@ -155,24 +140,23 @@ class Decoder:
         lm: LanguageModel,
         lora: LoraDelta | LoraSum | None = None,
         layers: Sequence[int] | None = None,
-        dtype: torch.dtype | None = None,
-        graphed: bool | None = None,
+        backend: Backend | None = None,
     ) -> Decoder:
         """Fuse (and merge LoRA into) the weights of ``lm``. ``layers`` picks blocks, in order (a draft model keeps a
-        few). ``graphed``: None = as ``lm`` says. Weights that need no fusing are shared with ``lm`` in memory."""
-        dtype = dtype or lm.dtype
+        few). backend: None = of the model's device and dtype. Weights that need no fusing are shared with ``lm`` in
+        memory."""
+        backend = backend or Backend(lm.device, lm.dtype)
         chosen = range(lm.config.layers) if layers is None else layers
-        fused = [fuse(lm.backbone.layers[i], i, lora, lm.config.head_dim, dtype, lm.exact) for i in chosen]
-        bias = lm.head.bias.detach().to(dtype) if lm.head.bias is not None else None
+        fused = [fuse(lm.backbone.layers[i], lm.config.head_dim, backend, i, lora) for i in chosen]
+        bias = lm.head.bias
         return cls(
             replace(lm.config, layers=len(fused)),
             fused,
-            lm.backbone.norm.weight.detach().to(dtype),
-            lm.speech_embedding.weight.detach().to(dtype),
-            lm.head.weight.detach().to(dtype),
-            bias,
-            lm.graphed if graphed is None else graphed,
-            lm.exact,
+            backend.cast(lm.backbone.norm.weight),
+            backend.cast(lm.speech_embedding.weight),
+            backend.cast(lm.head.weight),
+            None if bias is None else backend.cast(bias),
+            backend,
         )
 
     def new_cache(self, capacity: int, batch: int = 1) -> KVCache:
@@ -231,7 +215,7 @@ class Decoder:
         if self.pool is not None and n <= FEW and positions.dim() == 1 and cache in self.pool and observe is None:
             hidden = self._graphed_step(x, cache, self.counter[slots], positions, mask)
             return hidden[:, -1:] if last else hidden
-        if self.lean and n <= FEW and len(x) == 1 and positions.dim() == 1 and observe is None:
+        if self.backend.lean and n <= FEW and len(x) == 1 and positions.dim() == 1 and observe is None:
             bias = None if mask is None and n == 1 else self._bias(mask, n, cache.attended, x)
             workspace = cache.scratch.get(n) or cache.scratch.setdefault(n, Workspace(self.config, cache.capacity, n))
             hidden = workspace.run(self.layers, x[0], cache, slots, cache.attended, rotation, bias)

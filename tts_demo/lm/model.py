@@ -6,17 +6,13 @@ backbone is ``transformers.Qwen2Model`` fed with embeddings only. Decoding does 
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from ..config import LMConfig
-from .decoder import Decoder
-from .graphs import shared_graphs
 from .prefix import Prefix
-from .sampling import Sampler
 
 if TYPE_CHECKING:
     from transformers import Qwen2Config, Qwen2Model
@@ -55,9 +51,6 @@ def new_backbone(config: LMConfig) -> Qwen2Model:
 class LanguageModel(nn.Module):
     """A Qwen2 backbone with text, speech and speaker inputs and a speech head of V ids (end-of-speech included)."""
 
-    graphed: bool = True  # on CUDA, decoders made of this model run their steps as graphs
-    exact: bool = False  # float32 was asked for: no matrix made of this model's is kept in less
-
     def __init__(self, config: LMConfig) -> None:
         super().__init__()
         self.config = config
@@ -77,17 +70,6 @@ class LanguageModel(nn.Module):
     @property
     def dtype(self) -> torch.dtype:
         return self.head.weight.dtype
-
-    @cached_property
-    def decoder(self) -> Decoder:
-        """The lean decoder of these weights, built once and shared by every method. Build it after the weights are
-        loaded and moved: it holds fused copies, which later changes to this module do not reach."""
-        return Decoder.from_model(self)
-
-    @cached_property
-    def sampler(self) -> Sampler:
-        """What the methods draw their tokens with."""
-        return Sampler(shared_graphs(self.device, self.graphed))
 
     def prefix(self, text_ids: Tensor, labels: tuple[str, ...], speaker: Tensor | None, prompt_codes: Tensor) -> Prefix:
         """text_ids [T], speaker [speaker width] or None, prompt_codes [F, K] -> Prefix whose x is

@@ -4,6 +4,7 @@ runs have made; whether a graph computes what plain code does; the device and it
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -38,7 +39,7 @@ def table(methods: Sequence[Method]) -> str:
 def difference(stack: Stack) -> dict[str, float]:
     """The backbone's hidden states over a few steps and one pass of four tokens, as graphs and as plain code: the
     largest difference, and the largest value it is a difference of."""
-    graphed, plain = stack.decoder, Decoder.from_model(stack.lm, graphed=False)
+    graphed, plain = stack.decoder, Decoder.from_model(stack.lm, backend=replace(stack.decoder.backend, graphed=False))
     shape = (1, PREFIX + STEPS + 4, graphed.config.hidden)
     x = torch.randn(shape, device=stack.device, generator=generator_for(stack.device, 0)).to(graphed.dtype)
     found = []

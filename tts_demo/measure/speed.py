@@ -50,7 +50,7 @@ class Bench:
     ) -> None:
         self.stack, self.prompt, self.records, self.seconds, self.seed = stack, prompt, records, seconds, seed
         self.where, self.setting, self.kv_seconds = Where.of(stack), f"{seconds:g} s, {runtime}", kv_seconds
-        self.cost = Cost.of(stack.decoder.config, stack.decoder.dtype, stack.device, stack.decoder.exact)
+        self.cost = Cost.of(stack.decoder.config, stack.decoder.backend)
         self.baseline = Row.of(BASELINE)
         self._kv: dict[str, dict[str, float]] = {}
 

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from ..config import Sampling, UserError
+from ..lm.base import Base
 from ..lm.cache import KVCache
 from ..lm.decoder import Decoder, Shifts
 from ..lm.graphs import BufferPool, SharedGraphs
@@ -244,9 +245,9 @@ class Method(abc.ABC):
     variant_of: ClassVar[str] = ""  # the method it is a comparison model of: measured like one, no choice on the page
     combines: ClassVar[tuple[str, ...]] = ()  # names of the methods it puts together; no row of the small table
 
-    def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:
+    def __init__(self, base: Base, modules: dict[str, nn.Module] | None = None) -> None:
         """modules: folder name -> trained module, for each of ``needs_weights``."""
-        self.lm = lm
+        self.base, self.lm = base, base.lm
         self.modules = modules or {}
         self._settled: set[tuple[Any, ...]] = set()
 
@@ -265,11 +266,11 @@ class Method(abc.ABC):
     @cached_property
     def decoder(self) -> Decoder:
         """The backbone as this method runs it: a method with LoRA merges it here."""
-        return self.lm.decoder
+        return self.base.decoder
 
     def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
         """What a step consists of, and the CUDA graphs it runs as; None: launched operator by operator."""
-        return {"backbone": self.decoder.pool, "logits": None, "sampling": self.lm.sampler.graphs}
+        return {"backbone": self.decoder.pool, "logits": None, "sampling": self.base.sampler.graphs}
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:

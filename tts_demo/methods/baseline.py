@@ -50,7 +50,7 @@ class Baseline(Method):
     def sample_token(self, state: BaselineState) -> Step:
         """Draw the token that ``state.hidden`` decides."""
         logits = self.decoder.logits(state.hidden[:, -1])
-        token = self.lm.sampler.sample(
+        token = self.base.sampler.sample(
             logits, state.sampling, state.generator, state.history.tokens, self.forbidden(state)
         )
         if not state.accept(token.tolist()):

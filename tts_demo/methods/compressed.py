@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from ..config import LMConfig, UserError
+from ..lm.base import Base
 from ..lm.cache import KVCache
 from ..lm.decoder import Decoder, Observe, Shifts
 from ..lm.graphs import BufferPool, SharedGraphs
@@ -186,9 +187,9 @@ class Compressed(Baseline):
     neutral = {"window": 0}
     needs_weights = (FULL_TEXT,)  # a window on the text needs the other adapter as well
 
-    def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:
-        super().__init__(lm, modules)
-        self.plain = Baseline(lm)  # with the window off: no adapter
+    def __init__(self, base: Base, modules: dict[str, nn.Module] | None = None) -> None:
+        super().__init__(base, modules)
+        self.plain = Baseline(base)  # with the window off: no adapter
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
@@ -208,7 +209,7 @@ class Compressed(Baseline):
 
     def _merged(self, name: str) -> Decoder:
         adapter = self.modules[name]
-        return Decoder.from_model(self.lm, LoraDelta(adapter.lora.state_dict(), adapter.spec))
+        return self.base.merged(LoraDelta(adapter.lora.state_dict(), adapter.spec))
 
     def _summary(self, decoder: Decoder) -> Tensor:
         """[1, H] the embedding of W."""

@@ -13,6 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
+from ..lm.base import Base
 from ..lm.cache import KVCache
 from ..lm.decoder import Decoder
 from ..lm.lora import LoraDelta, LoraSum
@@ -47,9 +48,9 @@ class CompressedChunks(Dcar):
     needs_weights = ("dcar-heads", FULL_TEXT)
     combines = (Dcar.name, Compressed.name)
 
-    def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:
-        super().__init__(lm, modules)
-        self.plain = Dcar(lm, modules)  # with the window off: no adapter for it
+    def __init__(self, base: Base, modules: dict[str, nn.Module] | None = None) -> None:
+        super().__init__(base, modules)
+        self.plain = Dcar(base, modules)  # with the window off: no adapter for it
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
@@ -62,7 +63,7 @@ class CompressedChunks(Dcar):
             LoraDelta(heads.lora.state_dict(), heads.config.lora),
             LoraDelta(compressor.lora.state_dict(), compressor.spec),
         )
-        return Decoder.from_model(self.lm, LoraSum(both))
+        return self.base.merged(LoraSum(both))
 
     @cached_property
     def summary(self) -> Tensor:

@@ -37,14 +37,14 @@ class DraftAlone(Baseline):
 
     @cached_property
     def decoder(self) -> Decoder:
-        return draft_decoder(self.lm, self.modules["ssd-draft"])
+        return draft_decoder(self.base.decoder, self.modules["ssd-draft"])
 
     @cached_property
     def project(self) -> Projection:
         return feature_projection(self.modules["ssd-draft"], self.decoder)
 
     def begin(self, start: Start) -> AloneState:
-        base, prefix = self.lm.decoder, start.prefix
+        base, prefix = self.base.decoder, start.prefix
         x = token_inputs(base, prefix)
         features = preceding(first_pass(base, prefix, x, base.new_cache(len(x)), last=False)[0], len(prefix.x))
         cache, fed = self.decoder.new_cache(len(x) + start.ending.longest), self.project(features, x)

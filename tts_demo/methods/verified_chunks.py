@@ -13,6 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
+from ..lm.base import Base
 from ..lm.decoder import Decoder
 from ..lm.graphs import BufferPool, SharedGraphs
 from ..lm.model import LanguageModel
@@ -52,9 +53,9 @@ class VerifiedChunks(SSD):
     needs_weights = ("dcar-heads",)
     combines = (Dcar.name, SSD.name)
 
-    def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:
-        super().__init__(lm, modules)
-        self.chunks = Dcar(lm, modules)
+    def __init__(self, base: Base, modules: dict[str, nn.Module] | None = None) -> None:
+        super().__init__(base, modules)
+        self.chunks = Dcar(base, modules)
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
@@ -90,8 +91,8 @@ class VerifiedChunks(SSD):
     def draft_tokens(self, state: SSDState, length: int) -> tuple[Tensor, Distribution, Tensor | None]:
         """The heads do not know each other's tokens, nor how often those were said: they draw all at once."""
         logits = torch.cat(self.extra(state.features[-1][-1:], length)).float()
-        p = self.lm.sampler.distribution(logits, state.sampling, state.forbidden(length))
-        drafted = self.lm.sampler.sample_from(p, state.generator)
+        p = self.base.sampler.distribution(logits, state.sampling, state.forbidden(length))
+        drafted = self.base.sampler.sample_from(p, state.generator)
         recent = torch.cat([self._recent(state), drafted]) if self._may_repeat(state, length) else None
         return drafted, p, recent
 

@@ -24,7 +24,7 @@ from ..codec.speaker import SpeakerEncoder
 from ..codec.streaming import RunningPhase, Windowed
 from ..config import FRAME_RATE, HOP, SAMPLE_RATE, Sampling, UserError
 from ..engine import Prompt
-from ..lm import Decoder, LanguageModel, Prefix
+from ..lm import Base, Decoder, LanguageModel, Prefix
 from ..methods import Method, find
 from ..text import sentences, symbols
 from ..text.pacing import closed
@@ -71,7 +71,7 @@ class NanoStack:
         than ``dtype``."""
         self.device, self.dtype = torch.device(device), dtype
         self.lm = lm.to(self.device, dtype).eval().requires_grad_(False)
-        self.lm.graphed, self.lm.exact = graphs, exact
+        self.base = Base(self.lm, exact, graphs)
         self.codec, self.waveform_decoder, self.refiner, self.speaker = (
             m.to(self.device).float().eval().requires_grad_(False) for m in (codec, decoder, refiner, speaker)
         )
@@ -117,7 +117,7 @@ class NanoStack:
 
     @property
     def decoder(self) -> Decoder:
-        return self.lm.decoder
+        return self.base.decoder
 
     @property
     def parts(self) -> dict[str, torch.nn.Module]:
@@ -214,7 +214,7 @@ class NanoStack:
         kind = find(name)
         with self._loading:
             if name not in self._methods:
-                method = kind(self.lm, self._trained(kind))
+                method = kind(self.base, self._trained(kind))
                 if self.adapters is not None:
                     method.weights_hash = checkpoints.modules_hash(self.adapters, method.modules)
                 self._methods[name] = method

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..config import LMConfig, Sampling, UserError
 from ..engine import Prompt
-from ..lm import Decoder, LanguageModel, Prefix
+from ..lm import Base, Decoder, LanguageModel, Prefix
 from ..lm.cost import fastest_dtype
 from ..methods import Method, find
 from ..runtime import candidate_dtypes
@@ -70,7 +70,7 @@ class ShapeStack:
         torch.manual_seed(0)
         self.name, self.frame_rate, self.device, self.dtype = name, frame_rate, device, dtype
         self.lm = LanguageModel(config).to(device, dtype).eval().requires_grad_(False)
-        self.lm.graphed = graphs
+        self.base = Base(self.lm, graphed=graphs)
         self.prompt = Prompt(
             torch.randint(config.speech_codes, (PROMPT_SECONDS * frame_rate, 8), device=device),
             torch.randn(config.speaker, device=device),
@@ -83,7 +83,7 @@ class ShapeStack:
 
     @property
     def decoder(self) -> Decoder:
-        return self.lm.decoder
+        return self.base.decoder
 
     def split(self, text: str) -> list[str]:
         return [text]
@@ -102,7 +102,7 @@ class ShapeStack:
             modules = find(name).build_modules(self.lm)
             for module in modules.values():
                 module.to(self.device, self.dtype).eval().requires_grad_(False)
-            self._methods[name] = find(name)(self.lm, modules)
+            self._methods[name] = find(name)(self.base, modules)
         return self._methods[name]
 
     def vocoder(self, prompt: Prompt, codebooks: int, live: bool = True) -> Silence:
@@ -120,7 +120,7 @@ class RandomCosyVoice(CosyVoiceStack):
         torch.manual_seed(0)
         self.name, self.config, self.device, self.dtype = name, config, device, dtype
         self.lm = CosyLanguageModel(config.lm, config.layout).to(device, dtype).eval().requires_grad_(False)
-        self.lm.graphed = graphs
+        self.base = Base(self.lm, graphed=graphs)
         self._flow = build_flow(config.flow).to(device).eval().requires_grad_(False)
         self._hift = Hift(config.hift).prepare().to(device)
         self._noise = flow_noise().to(device)

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from conftest import base_of
 from tts_demo.config import Sampling
 from tts_demo.lm.lora import attach
 from tts_demo.lm.text_position import TextPosition
@@ -86,7 +87,7 @@ def test_training_logits_are_decoding_logits(task, tiny_lm, group, prompt):
     with torch.no_grad():
         trained, targets, _ = task.logits(batch, Setting(30, group, prompt), batch.codes[..., 0])
     assert (targets[:, :prompt] == -100).all() and (targets[:, prompt:] >= 0).sum() == (batch.frames + 1 - prompt).sum()
-    method = Compressed(tiny_lm, {"compressed": task.adapter})
+    method = Compressed(base_of(tiny_lm), {"compressed": task.adapter})
     for i in range(2):
         codes = batch.codes[i, : int(batch.frames[i])]
         prefix = tiny_lm.prefix(batch.text[i, : int(batch.text_lengths[i])], (), batch.speaker[i], codes[:prompt])
@@ -236,7 +237,7 @@ def test_text_windows_are_those_of_decoding(task, tiny_lm, monkeypatch, reach):
         trained, *_ = task.logits(batch, Setting(30, 5, 0, reach), batch.codes[..., 0])
         whole, *_ = task.logits(batch, Setting(30, 5, 0), batch.codes[..., 0])
     assert ((trained - whole).abs().max() > 0.1) == (reach < 9)
-    method = Compressed(tiny_lm, dict.fromkeys(("compressed", "compressed-text"), task.adapter))
+    method = Compressed(base_of(tiny_lm), dict.fromkeys(("compressed", "compressed-text"), task.adapter))
     codes = batch.codes[0, : int(batch.frames[0])]
     prefix = tiny_lm.prefix(batch.text[0, : int(batch.text_lengths[0])], (), batch.speaker[0], codes[:0])
     prefix = replace(prefix, x=prefix.x.detach())

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from conftest import base_of
 from tts_demo.codec.decoder import WaveformDecoder
 from tts_demo.codec.ears import Ears, EarsConfig
 from tts_demo.codec.model import Codec
@@ -67,7 +68,7 @@ def noisy(tiny_lm) -> Dcar:
         for weight in module.parameters():
             weight.data.add_(torch.randn_like(weight) * 0.1)
         module.eval().requires_grad_(False)
-    return Dcar(tiny_lm, modules)
+    return Dcar(base_of(tiny_lm), modules)
 
 
 def test_targets_of_each_head():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from conftest import base_of
 from tts_demo.config import Sampling, UserError
 from tts_demo.lm import lora
 from tts_demo.lm.block import training_forward
@@ -78,7 +79,7 @@ def test_recipes_are_registered():
 def test_training_rows_equal_decoding_rows(strategy, books, d, tiny_lm):
     """Greedy decoding from a prefix alone, then teacher forcing of what was spoken: same hidden states, same scores."""
     task = make_task(strategy, tiny_lm, noise=0.1)
-    method = QTTS(tiny_lm, {**QTTS.build_modules(tiny_lm), task.name: task.adapter})
+    method = QTTS(base_of(tiny_lm), {**QTTS.build_modules(tiny_lm), task.name: task.adapter})
     text, speaker = torch.randint(1, 20, (6,)), torch.randn(tiny_lm.config.speaker)
     prefix = tiny_lm.prefix(text, ("x",) * 6, speaker, torch.zeros(0, 8, dtype=torch.long))
     state = method.prefill(
@@ -195,7 +196,7 @@ def test_what_rows_draw_together_is_what_teacher_forcing_expects_of_each(strateg
     kind = {"delay": DelayStrategy, "hierarchical": HierarchicalStrategy}[strategy]
     for books in (8, 3):
         given = dataclasses.replace(batch, codes=batch.codes[..., :books])
-        codes = draw(kind(task.lm, task.adapter), Sampling(temperature=0), given, torch.Generator())
+        codes = draw(kind(base_of(task.lm), task.adapter), Sampling(temperature=0), given, torch.Generator())
         there = torch.arange(codes.shape[1]) < batch.frames[:, None]
         assert codes.shape == given.codes.shape and torch.equal(codes[there][:, 0], given.codes[there][:, 0])
         assert (codes[there] != given.codes[there]).any()
@@ -215,7 +216,7 @@ def test_an_item_s_own_draws_are_what_decoding_may_draw(strategy, tiny_lm):
     for head in task.adapter.outer, task.adapter.bias:
         head.data *= 1e4  # one code has all of the probability
     given = dataclasses.replace(batch, codes=batch.codes[..., :books])
-    wanted = draw(kind(task.lm, task.adapter), Sampling(temperature=0), given, torch.Generator())
+    wanted = draw(kind(base_of(task.lm), task.adapter), Sampling(temperature=0), given, torch.Generator())
     codes = given.codes
     for _ in range(3 * codes.shape[1]):
         codes = task.own_samples(dataclasses.replace(given, codes=codes), Dials(books))

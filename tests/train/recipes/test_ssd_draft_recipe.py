@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import TINY, make_lm
+from conftest import TINY, base_of, make_lm
 from tts_demo.config import Sampling
 from tts_demo.lm.sampling import probabilities
 from tts_demo.methods.ssd import Draft, draft_decoder, feature_projection, preceding
@@ -50,7 +50,7 @@ def task(tiny_lm):
     torch.manual_seed(0)
     task = DraftTask.__new__(DraftTask)  # without speech on disk
     task.lm, task.distil, task.own = tiny_lm, 0.8, OnPolicy(0.0, 0, task._say)
-    task.draft, task.decoder = Draft(tiny_lm).requires_grad_(True), tiny_lm.decoder
+    task.draft, task.decoder = Draft(tiny_lm).requires_grad_(True), base_of(tiny_lm).decoder
     task.shallow = ShallowLM.of(tiny_lm, task.draft)
     task.data = TinyData(tiny_lm.config.text_vocab, tiny_lm.config.speech_codes, tiny_lm.config.speaker)
     return task
@@ -174,8 +174,8 @@ def test_it_learns_from_what_it_does_when_drafting(task):
     codes, rows = item.codes, task.rows(Speech(item))
     x, _, mask = base_inputs(lm, prefix := prefix_batch(lm, item), codes[..., 0])
     c, f = prefix.x.shape[1], codes.shape[1]
-    decoder, listen = draft_decoder(lm, draft), feature_projection(draft, draft_decoder(lm, draft))
-    hidden = lm.decoder.forward(x, lm.decoder.new_cache(c + f), 0, mask[0])[0]
+    decoder, listen = draft_decoder(base_of(lm).decoder, draft), feature_projection(draft, base_of(lm).decoder)
+    hidden = base_of(lm).decoder.forward(x, base_of(lm).decoder.new_cache(c + f), 0, mask[0])[0]
     heard, compared = preceding(hidden, c), 0
     for i in range(f + 1):  # i tokens are known and heard the base about
         cache = decoder.new_cache(c + f)
@@ -202,15 +202,17 @@ def test_what_the_base_says_is_what_its_decoder_says(task):
         lm.head.weight[lm.config.eos] *= 2  # some come to an end by themselves, some are stopped
     ended = 0
     for kept in (0, 3):
-        spoken, hidden = generate(lm, lm.decoder, batch, kept, greedy, torch.Generator())
+        spoken, hidden = generate(lm, base_of(lm).decoder, batch, kept, greedy, torch.Generator())
         assert (spoken.frames <= (batch.frames * LONGER).long()).all() and spoken.frames.max() == spoken.codes.shape[1]
         assert torch.equal(spoken.codes[:, :kept], batch.codes[:, :kept, :1])
         for i in range(len(batch.frames)):
             item = item_of(spoken, i)
             x, _, mask = base_inputs(lm, prefix := prefix_batch(lm, item), item.codes[..., 0])
-            full = lm.decoder.forward(x, lm.decoder.new_cache(x.shape[1]), 0, mask[0])[0, prefix.x.shape[1] - 1 :]
+            full = base_of(lm).decoder.forward(x, base_of(lm).decoder.new_cache(x.shape[1]), 0, mask[0])[
+                0, prefix.x.shape[1] - 1 :
+            ]
             torch.testing.assert_close(hidden[i, : len(full)], full, atol=1e-4, rtol=1e-4)
-            said, limit = lm.decoder.logits(full[kept:]).argmax(-1), int(batch.frames[i] * LONGER)
+            said, limit = base_of(lm).decoder.logits(full[kept:]).argmax(-1), int(batch.frames[i] * LONGER)
             assert torch.equal(said[:-1], item.codes[0, kept:, 0])
             assert len(full) - 1 == limit or said[-1] >= lm.config.speech_codes
             ended += len(full) - 1 < limit

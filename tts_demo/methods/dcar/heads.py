@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...lm import LanguageModel, LoraFactors, LoraSpec
-from ...lm.graphs import shared_graphs
+from ...lm.backend import Backend
 from ...lm.linear import Projection
 from .ranges import LONGEST
 
@@ -62,13 +62,13 @@ class HeadsRunner:
 
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
     @torch.no_grad()
-    def __init__(self, heads: Heads, exact: bool = False, graphed: bool = True) -> None:
+    def __init__(self, heads: Heads, backend: Backend) -> None:
         self.blocks = [
-            [Projection(weight.t(), bias[0], exact) for weight, bias in zip(heads.weight[:, head], heads.bias[:, head])]
-            for head in range(heads.config.heads)
+            [backend.projection(weight.t(), bias[0]) for weight, bias in zip(weights, biases)]
+            for weights, biases in zip(heads.weight.unbind(1), heads.bias.unbind(1))
         ]
-        self.out = [Projection(out.detach(), exact=exact) for out in heads.out]
-        self.graphs = shared_graphs(heads.out.device, graphed)
+        self.out = [backend.projection(out) for out in heads.out]
+        self.graphs = backend.shared_graphs()
 
     @torch.no_grad()
     def __call__(self, hidden: Tensor, count: int) -> list[Tensor]:

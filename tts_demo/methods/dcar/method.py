@@ -83,15 +83,15 @@ class Dcar(Method):
 
     @cached_property
     def decoder(self) -> Decoder:
-        return Decoder.from_model(self.lm, LoraDelta(self.heads.lora.state_dict(), self.heads.config.lora))
+        return self.base.merged(LoraDelta(self.heads.lora.state_dict(), self.heads.config.lora))
 
     @cached_property
     def extra(self) -> HeadsRunner:
-        return HeadsRunner(self.heads, self.lm.exact, self.lm.graphed)
+        return HeadsRunner(self.heads, self.base.backend)
 
     @cached_property
     def policy(self) -> PolicyRunner:
-        return PolicyRunner(self.modules["dcar-policy"], self.lm.graphed, self.lm.exact)
+        return PolicyRunner(self.modules["dcar-policy"], self.base.backend)
 
     def check(self, options: DcarOptions) -> None:
         if options.chunks.chooser == "policy" and "dcar-policy" not in self.modules:
@@ -129,7 +129,7 @@ class Dcar(Method):
             state.hidden = self.feed(state, state.taken[-1])
         size, logits = self._choose(state)
         state.chosen[size] += 1
-        tokens = self.lm.sampler.sample(logits, state.sampling, state.generator, state.recent, state.forbidden(size))
+        tokens = self.base.sampler.sample(logits, state.sampling, state.generator, state.recent, state.forbidden(size))
         tokens = tokens[: state.accept(tokens.tolist())]
         state.taken.append(tokens)
         if state.sampling.repeat_window:

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ...config import LMConfig
-from ...lm import Decoder, KVCache, LanguageModel
-from ...lm.linear import Projection
+from ...lm import Backend, Decoder, KVCache, LanguageModel
 from ...lm.masks import causal_mask
 from .ranges import LONGEST
 
@@ -78,7 +77,7 @@ class Policy(nn.Module):
         return (self.config.prior * allowed.float()).log_softmax(-1)
 
     def runner(self) -> PolicyRunner:
-        return PolicyRunner(self)
+        return PolicyRunner(self, Backend(self.core.device, self.core.dtype))
 
 
 class PolicyRunner:
@@ -86,10 +85,9 @@ class PolicyRunner:
 
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
     @torch.no_grad()
-    def __init__(self, policy: Policy, graphed: bool = True, exact: bool = False) -> None:
-        self.policy, policy.core.exact = policy, exact
-        self.decoder = Decoder.from_model(policy.core, graphed=graphed)
-        self.enter = Projection(policy.enter.weight.detach(), exact=exact)
+    def __init__(self, policy: Policy, backend: Backend) -> None:
+        self.policy, self.decoder = policy, Decoder.from_model(policy.core, backend=backend)
+        self.enter = backend.projection(policy.enter.weight)
 
     def new_cache(self, capacity: int, batch: int = 1) -> KVCache:
         return self.decoder.new_cache(capacity, batch)

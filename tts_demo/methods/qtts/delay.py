@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...config import Sampling
+from ...lm.base import Base
 from ...lm.decoder import Decoder
-from ...lm.graphs import shared_graphs
 from ...lm.linear import Projection, unit_rms
 from ...lm.lora import LoraDelta, LoraFactors
 from ...lm.model import LanguageModel
@@ -115,26 +115,24 @@ class LeanHead:
 
 
 class DelayStrategy:
-    def __init__(self, lm: LanguageModel, adapter: DelayAdapter) -> None:
-        self.lm, self.adapter = lm, adapter
-        self.graphs = shared_graphs(lm.device, lm.graphed)
+    def __init__(self, base: Base, adapter: DelayAdapter) -> None:
+        self.base, self.adapter = base, adapter
+        self.graphs = base.backend.shared_graphs()
 
     @cached_property
     def decoder(self) -> Decoder:
-        return Decoder.from_model(self.lm, LoraDelta(self.adapter.lora.state_dict(), self.adapter.config.lora))
+        return self.base.merged(LoraDelta(self.adapter.lora.state_dict(), self.adapter.config.lora))
 
     @cached_property
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: they must stay ordinary tensors
     @torch.no_grad()
     def heads(self) -> list[LeanHead]:
         """Of books 2 to K."""
-        a, dtype = self.adapter, self.decoder.dtype
+        a, backend = self.adapter, self.base.backend
         parts = zip(a.inner, a.inner_bias[:, 0], a.outer, a.codebooks.codes[1:], a.bias[:, 0])
         return [
             LeanHead(
-                Projection(inner.t().to(dtype), bias.to(dtype), self.lm.exact),
-                Projection(outer.t().to(dtype), exact=self.lm.exact),
-                Projection(codes.to(dtype), last.to(dtype), self.lm.exact),
+                backend.projection(inner.t(), bias), backend.projection(outer.t()), backend.projection(codes, last)
             )
             for inner, bias, outer, codes, last in parts
         ]
@@ -228,14 +226,14 @@ class DelayStrategy:
             rest = self._scores(state.hidden, below)
         else:
             rest = self.graphs.run(len(below), self._scores, state.hidden, below)
-        first = self.lm.sampler.sample(
+        first = self.base.sampler.sample(
             self.decoder.logits(state.hidden),
             state.sampling,
             state.generator,
             state.history.tokens,
             state.start.ending.forbid(state.steps),
         )
-        return torch.cat([first, self.lm.sampler.sample(rest, state.higher_sampling, state.generator)])
+        return torch.cat([first, self.base.sampler.sample(rest, state.higher_sampling, state.generator)])
 
     def replay(self, state: DelayState) -> Replay:
         fed = torch.cat([state.prompt, state.generated[: max(0, state.steps - 1)]])

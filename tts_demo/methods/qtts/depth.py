@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ...lm.backend import Backend
 from ...lm.cache import KVCache
-from ...lm.graphs import buffer_pool
 from ...lm.linear import Projection, unit_rms
 from .codebooks import QTTSConfig
 
@@ -77,12 +77,12 @@ class StackedBlock:
     down: Projection
 
     @classmethod
-    def of(cls, block: DepthBlock, exact: bool) -> StackedBlock:
+    def of(cls, block: DepthBlock, backend: Backend) -> StackedBlock:
         return cls(
-            Projection(block.qkv.weight * block.norm1, exact=exact),
-            Projection(block.out.weight.detach(), exact=exact),
-            Projection(block.gate_up.weight * block.norm2, exact=exact),
-            Projection(block.down.weight.detach(), exact=exact),
+            backend.projection(block.qkv.weight * block.norm1),
+            backend.projection(block.out.weight),
+            backend.projection(block.gate_up.weight * block.norm2),
+            backend.projection(block.down.weight),
         )
 
 
@@ -91,12 +91,12 @@ class StackedDepth:
 
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors
     @torch.no_grad()
-    def __init__(self, module: DepthDecoder, contexts: Tensor, exact: bool = False, graphed: bool = False) -> None:
-        """contexts [K, entries + 1, W], of every code. graphed: each book's pass is a graph where there are graphs."""
-        self.pool = buffer_pool(contexts.device, graphed)
+    def __init__(self, module: DepthDecoder, contexts: Tensor, backend: Backend) -> None:
+        """contexts [K, entries + 1, W], of every code. Where steps run as graphs, each codebook's pass is one."""
+        self.pool = backend.buffer_pool()
         self.module, self.contexts, self.norm = module, contexts, module.norm.detach()
-        self.blocks = [StackedBlock.of(block, exact) for block in module.blocks]
-        self.project = Projection(module.project.weight.detach(), exact=exact)
+        self.blocks = [StackedBlock.of(block, backend) for block in module.blocks]
+        self.project = backend.projection(module.project.weight)
 
     def new_block(self, codebooks: int, rows: int = 1) -> KVCache:
         """K slots that every frame fills anew: claimed once, as static memory is."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ...config import Sampling
+from ...lm.base import Base
 from ...lm.decoder import Decoder
 from ...lm.linear import Projection
 from ...lm.lora import LoraDelta, LoraFactors
@@ -59,12 +60,12 @@ class HierarchicalState(State):
 
 
 class HierarchicalStrategy:
-    def __init__(self, lm: LanguageModel, adapter: HierarchicalAdapter) -> None:
-        self.lm, self.adapter = lm, adapter
+    def __init__(self, base: Base, adapter: HierarchicalAdapter) -> None:
+        self.base, self.adapter = base, adapter
 
     @cached_property
     def decoder(self) -> Decoder:
-        return Decoder.from_model(self.lm, LoraDelta(self.adapter.lora.state_dict(), self.adapter.config.lora))
+        return self.base.merged(LoraDelta(self.adapter.lora.state_dict(), self.adapter.config.lora))
 
     @cached_property
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors
@@ -72,9 +73,9 @@ class HierarchicalStrategy:
     def heads(self) -> list[Projection]:
         """Per book from the second, W -> entries: the two factors of a head multiplied out, because for one row the
         number of operators matters, not the number of multiplications."""
-        a, dtype = self.adapter, self.decoder.dtype
-        weights = torch.bmm(a.codebooks.codes[1:], a.outer.transpose(1, 2)).to(dtype)
-        return [Projection(w, b, self.lm.exact) for w, b in zip(weights, a.bias[:, 0].to(dtype))]
+        a = self.adapter
+        weights = torch.bmm(a.codebooks.codes[1:], a.outer.transpose(1, 2))
+        return [self.base.backend.projection(w, b) for w, b in zip(weights, a.bias[:, 0])]
 
     @cached_property
     @torch.inference_mode(False)
@@ -87,9 +88,7 @@ class HierarchicalStrategy:
 
     @cached_property
     def stacked(self) -> StackedDepth:
-        return StackedDepth(
-            self.adapter.depth, self.table[..., self.adapter.config.hidden :], self.lm.exact, self.lm.graphed
-        )
+        return StackedDepth(self.adapter.depth, self.table[..., self.adapter.config.hidden :], self.base.backend)
 
     @torch.no_grad()
     def begin(self, start: Start) -> HierarchicalState:
@@ -129,10 +128,10 @@ class HierarchicalStrategy:
         def sample(k: int, row: Tensor) -> Tensor:
             if k == 0:
                 logits = self.decoder.logits(state.hidden + self.adapter.correct(row))
-                return self.lm.sampler.sample(
+                return self.base.sampler.sample(
                     logits, state.sampling, state.generator, state.history.tokens, state.forbidden()
                 )
-            return self.lm.sampler.sample(self.heads[k - 1](row).float(), state.higher_sampling, state.generator)
+            return self.base.sampler.sample(self.heads[k - 1](row).float(), state.higher_sampling, state.generator)
 
         return self.stacked.unroll(state.hidden, state.caches["depth"], sample)[0]
 

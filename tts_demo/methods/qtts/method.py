@@ -69,11 +69,11 @@ class QTTS(Method):
     @cached_property
     def strategies(self) -> dict[type[State], Any]:
         """By the type of state that each makes. A strategy without its modules is absent."""
-        found: dict[type[State], Any] = {BaselineState: Baseline(self.lm)}
+        found: dict[type[State], Any] = {BaselineState: Baseline(self.base)}
         if DELAY in self.modules:
-            found[DelayState] = DelayStrategy(self.lm, self.modules[DELAY])
+            found[DelayState] = DelayStrategy(self.base, self.modules[DELAY])
         if HIERARCHICAL in self.modules:
-            found[HierarchicalState] = HierarchicalStrategy(self.lm, self.modules[HIERARCHICAL])
+            found[HierarchicalState] = HierarchicalStrategy(self.base, self.modules[HIERARCHICAL])
         return found
 
     def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:

@@ -56,21 +56,19 @@ class Draft(nn.Module):
 
 @torch.inference_mode(False)  # built on first use, perhaps inside a run: its weights must stay ordinary tensors
 @torch.no_grad()
-def draft_decoder(lm: LanguageModel, draft: Draft) -> Decoder:
-    """The draft as a decoder of its own. Shared blocks, final norm and embedding are the base decoder's tensors."""
-    base, config = lm.decoder, draft.config
-    own = [fuse(block, i, None, lm.config.head_dim, base.dtype, base.exact) for i, block in enumerate(draft.layers)]
-    layers = own + base.layers[config.layers - config.shared :]
-    bias = draft.head.bias.detach().to(base.dtype) if draft.head.bias is not None else None
+def draft_decoder(base: Decoder, draft: Draft) -> Decoder:
+    """The draft as a decoder of its own. Shared blocks, final norm and embedding are those of the ``base`` decoder."""
+    config, backend, bias = draft.config, base.backend, draft.head.bias
+    trained = [fuse(block, base.config.head_dim, backend) for block in draft.layers]
+    layers = trained + base.layers[config.layers - config.shared :]
     return Decoder(
         replace(base.config, layers=len(layers)),
         layers,
         base.norm,
         base.embedding,
-        draft.head.weight.detach().to(base.dtype),
-        bias,
-        base.graphed,
-        base.exact,
+        backend.cast(draft.head.weight),
+        None if bias is None else backend.cast(bias),
+        backend,
     )
 
 
@@ -79,7 +77,7 @@ def draft_decoder(lm: LanguageModel, draft: Draft) -> Decoder:
 def feature_projection(draft: Draft, decoder: Decoder) -> Projection:
     """``projection(features, x)``: hidden states [N, H] of the positions before, and embeddings x [N, H] -> the draft's
     inputs [N, H]."""
-    return Projection(draft.feature_projection.weight.detach().to(decoder.dtype), exact=decoder.exact)
+    return decoder.backend.projection(draft.feature_projection.weight)
 
 
 def preceding(hidden: Tensor, start: int) -> Tensor:

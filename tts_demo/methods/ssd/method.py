@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from ...lm.decoder import Decoder
-from ...lm.graphs import BufferPool, SharedGraphs, shared_graphs
+from ...lm.graphs import BufferPool, SharedGraphs
 from ...lm.linear import Projection
 from ...lm.model import LanguageModel
 from ...lm.sampling import Distribution, Ending
@@ -109,11 +109,11 @@ class SSD(Method):
 
     @cached_property
     def verifier(self) -> Verifier:
-        return Verifier(self.lm.config.vocab, shared_graphs(self.lm.device, self.lm.graphed))
+        return Verifier(self.lm.config.vocab, self.base.backend.shared_graphs())
 
     @cached_property
     def draft(self) -> Decoder:
-        return draft_decoder(self.lm, self.modules["ssd-draft"])
+        return draft_decoder(self.base.decoder, self.modules["ssd-draft"])
 
     @cached_property
     def project(self) -> Projection:
@@ -201,7 +201,7 @@ class SSD(Method):
     def _sample_one(self, state: SSDState) -> tuple[Tensor, Tensor, list[int]]:
         """The same for a draft of no tokens, at the baseline's cost: one token, drawn from the base model."""
         rows = self._base_states(state, state.last[:0])
-        token = self.lm.sampler.sample(
+        token = self.base.sampler.sample(
             self.decoder.logits(rows), state.sampling, state.generator, self._recent(state)[None], state.forbidden()
         )
         return state.last[:0], rows, token.tolist()
@@ -223,9 +223,9 @@ class SSD(Method):
             history = recent[None, i:] if recent is not None else None
             forbid = state.start.ending.forbid(state.emitted + i)
             draft_distributions.append(
-                self.lm.sampler.distribution(draft.logits(features), state.sampling, forbid, history)
+                self.base.sampler.distribution(draft.logits(features), state.sampling, forbid, history)
             )
-            feed = self.lm.sampler.sample_from(draft_distributions[-1], state.generator)
+            feed = self.base.sampler.sample_from(draft_distributions[-1], state.generator)
             drafted.append(feed)
             if recent is not None:
                 recent = torch.cat([recent, feed])
@@ -259,7 +259,7 @@ class SSD(Method):
     def _base_distributions(self, state: SSDState, rows: Tensor, recent: Tensor | None) -> Distribution:
         """The base model's distributions [L + 1, M] of every drafted token and of the one after them."""
         history = recent.unfold(0, state.sampling.repeat_window, 1) if recent is not None else None
-        return self.lm.sampler.distribution(
+        return self.base.sampler.distribution(
             self.decoder.logits(rows), state.sampling, state.forbidden(len(rows)), history
         )
 

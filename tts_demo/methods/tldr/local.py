@@ -19,7 +19,6 @@ from torch import Tensor
 
 from ...lm.cache import KVCache
 from ...lm.decoder import Decoder, fuse
-from ...lm.graphs import buffer_pool
 from ...lm.linear import Projection, direction, direction_scale, unit_rms
 from ...lm.workspace import Workspace
 from .modules import LARGEST, Compressor, Extractor, ExtractorLayer, window_mask
@@ -57,11 +56,10 @@ class PatchDecoder:
     def __init__(self, extractor: Extractor, base: Decoder) -> None:
         """base: of the base model. Computes in its dtype, on its device; each place of a patch is a graph if its steps
         are."""
-        self.config, self.dtype, self.device = extractor.config, base.dtype, base.device
+        self.config, self.backend = extractor.config, base.backend
         layers, head = extractor.layers, extractor.head
-        self.root = direction_scale(extractor.norm.weight.to(self.device), self.dtype)
-        cast = lambda t: t.detach().to(self.device, self.dtype)
-        project = lambda w, b=None: Projection(cast(w), None if b is None else cast(b), base.exact)
+        self.root = direction_scale(extractor.norm.weight.to(base.device), base.dtype)
+        cast, project = base.backend.cast, base.backend.projection
         self.parallel = self.config.ablate == "parallel"
         self.table = F.linear(base.embedding, cast(extractor.enter.weight))  # [V, H]: token -> input row
         self.position, self.base = cast(extractor.position), cast(extractor.base)
@@ -79,12 +77,12 @@ class PatchDecoder:
         self.out_head = project(
             head.weight.float() @ (extractor.out.weight * extractor.norm.weight).float() * self.root
         )
-        self.counter = torch.arange(LARGEST, device=self.device)
-        self.pool = buffer_pool(self.device, base.graphed and not self.parallel)
+        self.counter = torch.arange(LARGEST, device=base.device)
+        self.pool = None if self.parallel else base.backend.buffer_pool()
         width = self.config.hidden // self.config.heads
         self.no_rotation = torch.ones(1, width // 2, dtype=torch.complex64)  # places are not rotated
         own = dict(layers=len(layers), heads=self.config.heads, kv_heads=self.config.heads, ffn=self.config.ffn)
-        self.shape = replace(base.config, **own) if base.lean else None
+        self.shape = replace(base.config, **own) if base.backend.lean else None
 
     def _fold_cross(self, layer: ExtractorLayer) -> Tensor:
         """[2 A H, slot width]: from a slot to its key folded with the query projection, and to its value folded with
@@ -104,8 +102,9 @@ class PatchDecoder:
 
     def new_cache(self) -> KVCache:
         """Room for one patch."""
-        c = self.config
-        make = lambda kv: KVCache(c.layers, 1, c.heads, LARGEST, c.hidden // c.heads, self.dtype, self.device, kv=kv)
+        c, backend = self.config, self.backend
+        sizes = c.layers, 1, c.heads, LARGEST, c.hidden // c.heads, backend.dtype, backend.device
+        make = lambda kv: KVCache(*sizes, kv=kv)
         return make(None) if self.pool is None else self.pool.lease(make)
 
     @torch.no_grad()
@@ -113,7 +112,7 @@ class PatchDecoder:
         """speaker [E] -> the constant part of every patch context of a run [1, H]. None: a vector of zeros."""
         if self.speaker_projection is None or speaker is None:
             return self.fuse_bias[None]
-        return F.linear(speaker.to(self.device, self.dtype)[None], self.speaker_projection, self.fuse_bias)
+        return F.linear(self.backend.cast(speaker)[None], self.speaker_projection, self.fuse_bias)
 
     @torch.no_grad()
     def decode(
@@ -204,13 +203,13 @@ class PatchEncoder:
         self.pool_only = self.config.ablate == "mean-pool"
         if self.pool_only:
             return
-        project = lambda weight: Projection(weight.detach(), exact=base.exact)
+        project = base.backend.projection
         self.query = project(compressor.query.weight * compressor.query_norm.weight)
         self.key_value, self.out = project(compressor.key_value.weight), project(compressor.out.weight)
         local, shape = compressor.local, compressor.local_config
-        layer = fuse(local.layers[0], 0, None, shape.head_dim, embedding.dtype, base.exact)
-        norm = local.norm.weight.detach().to(embedding.dtype)
-        self.decoder = Decoder(shape, [layer], norm, embedding, embedding, None, base.graphed, base.exact)
+        layer = fuse(local.layers[0], shape.head_dim, base.backend)
+        norm = base.backend.cast(local.norm.weight)
+        self.decoder = Decoder(shape, [layer], norm, embedding, embedding, None, base.backend)
         reach = self.config.window + self.SPARE
         self.band = window_mask(reach + LARGEST, self.config.window, embedding.device)
         self.reach = reach

@@ -93,16 +93,16 @@ class TLDR(Method):
         """The backbone with the patch LoRA merged in."""
         lora = self.adapter.lora
         if lora is None:
-            return self.lm.decoder
-        return Decoder.from_model(self.lm, LoraDelta(lora.state_dict(), lora.spec))
+            return self.base.decoder
+        return self.base.merged(LoraDelta(lora.state_dict(), lora.spec))
 
     @cached_property
     def encoder(self) -> PatchEncoder:
-        return PatchEncoder(self.adapter.compressor, self.lm.decoder)
+        return PatchEncoder(self.adapter.compressor, self.base.decoder)
 
     @cached_property
     def extractor(self) -> PatchDecoder:
-        return PatchDecoder(self.adapter.extractor, self.lm.decoder)
+        return PatchDecoder(self.adapter.extractor, self.base.decoder)
 
     def begin(self, start: Start) -> TLDRState:
         prefix, size, codes = start.prefix, start.options.patch_size, start.prefix.prompt_codes[:, 0]
@@ -135,7 +135,7 @@ class TLDR(Method):
 
         def sample(logits: Tensor) -> Tensor:
             forbid = state.start.ending.forbid(next(frames))
-            token = self.lm.sampler.sample(logits, state.sampling, state.generator, state.history.tokens, forbid)
+            token = self.base.sampler.sample(logits, state.sampling, state.generator, state.history.tokens, forbid)
             state.history.push(token)
             return token
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from ... import checkpoints
 from ...config import UserError
 from ...engine import Prompt
-from ...lm import Decoder, Prefix
+from ...lm import Base, Decoder, Prefix
 from ...methods import Method, find
 from ...runtime import available_bytes
 from ..transcript import misfit
@@ -63,7 +63,7 @@ class CosyVoiceStack:
         self.checkpoint_hash = download.fingerprint(folder, config)
         self.tokenizer = TextTokenizer(folder / download.TEXT_FOLDER, config.version)
         self.lm = self._load_lm(folder)
-        self.lm.graphed, self.lm.exact = graphs, exact
+        self.base = Base(self.lm, exact, graphs)
         self._flow, self._hift = self._load_acoustics(folder, exact)
         self._noise = flow_noise().to(self.device)
         self._voices = VoiceEncoder(folder, config, self.device)
@@ -103,7 +103,7 @@ class CosyVoiceStack:
 
     @property
     def decoder(self) -> Decoder:
-        return self.lm.decoder
+        return self.base.decoder
 
     def tokenize(self, text: str) -> tuple[Tensor, tuple[str, ...]]:
         """-> ids [T], one label each."""
@@ -176,7 +176,7 @@ class CosyVoiceStack:
                 found = {
                     part: self._trained(kind, part, module) for part, module in kind.build_modules(self.lm).items()
                 }
-                method = kind(self.lm, {part: module for part, module in found.items() if module is not None})
+                method = kind(self.base, {part: module for part, module in found.items() if module is not None})
                 if self._adapters is not None:
                     method.weights_hash = checkpoints.modules_hash(self._adapters, method.modules)
                 self._methods[name] = method

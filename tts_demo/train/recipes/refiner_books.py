@@ -25,6 +25,7 @@ from ...codec.model import Codec
 from ...codec.refiner import BooksRefiner, Refiner
 from ...codec.speaker import SpeakerEncoder
 from ...config import Sampling
+from ...lm.base import Base
 from ...methods.qtts import QTTS
 from ...methods.qtts.delay import DelayStrategy
 from ...methods.qtts.hierarchical import HierarchicalStrategy
@@ -79,14 +80,15 @@ class BooksRefinerTask(CodecTask):
 
     def _sampled(self, options: TrainOptions, hours: float) -> SampledCodes:
         data, lm = sequences(options, self.settings, frames=1), load_lm(options)
+        base = Base(lm)
         adapters = {
             name: checkpoints.load_module(options.checkpoint, name, module).to(options.device)
             for name, module in QTTS.build_modules(lm).items()
         }
         samplers = {
-            "delay": partial(sample_delay, DelayStrategy(lm, adapters["qtts-delay"]), Sampling()),
+            "delay": partial(sample_delay, DelayStrategy(base, adapters["qtts-delay"]), Sampling()),
             "hierarchical": partial(
-                sample_hierarchical, HierarchicalStrategy(lm, adapters["qtts-hierarchical"]), Sampling()
+                sample_hierarchical, HierarchicalStrategy(base, adapters["qtts-hierarchical"]), Sampling()
             ),
         }
         tag = tag_of(lm, *adapters.values(), self.codec.quantizer)

@@ -25,7 +25,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ...config import LMConfig, Sampling
-from ...lm import Decoder
+from ...lm import Backend, Decoder
 from ...lm.block import training_forward
 from ...lm.model import LanguageModel
 from ...lm.sampling import probabilities
@@ -107,7 +107,8 @@ class DraftTask(Task):
         self.draft = Draft(self.lm).requires_grad_(True)
         self.shallow = ShallowLM.of(self.lm, self.draft)
         self.distil = self.settings.distil
-        self.decoder = Decoder.from_model(self.lm, dtype=precision(options.device))  # many rows at once are fastest so
+        backend = Backend(self.lm.device, precision(options.device))  # many rows at once are fastest so
+        self.decoder = Decoder.from_model(self.lm, backend=backend)
         self.own = OnPolicy(self.settings.spoken, options.seed, self._say)
         self.modules, self.helpers = {"ssd-draft": self.draft}, {}
         self.data_summary = describe(self.data.speech, self.data.train)

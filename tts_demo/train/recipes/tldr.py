@@ -32,7 +32,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ...config import Sampling, UserError
-from ...lm import lora
+from ...lm import Base, lora
 from ...lm.block import training_forward
 from ...lm.masks import causal_mask
 from ...lm.model import LanguageModel
@@ -108,7 +108,8 @@ class TLDRTask(Task):
             raise UserError("spoken, drawn and guide need what the base model says: set distil as well.")
         self.on_policy = OnPolicy(settings.spoken, options.seed, self._sample)
         if settings.spoken:
-            self.ahead, self.base.graphed = False, False  # decoders live for a few batches
+            self.ahead = False
+            self.frozen = Base(self.base, graphed=False)  # decoders live for a few batches
         self.data_summary = describe(self.data.speech, self.data.train)
 
     def matrices(self) -> list[nn.Parameter]:
@@ -125,7 +126,7 @@ class TLDRTask(Task):
 
     def _sample(self, rng: np.random.Generator) -> list[Patches]:
         """Some batches sampled from patches of one size."""
-        method, size = TLDR(self.base, {TLDR.name: self.adapter}), int(rng.choice(self.sizes))
+        method, size = TLDR(self.frozen, {TLDR.name: self.adapter}), int(rng.choice(self.sizes))
         generator, samples = torch.Generator(self.base.device).manual_seed(int(rng.integers(2**62))), []
         for _ in range(PER_GROUP):
             batch = self.data.batch(rng)
