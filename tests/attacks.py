@@ -54,7 +54,7 @@ class Server:
                 stdout=log,
                 stderr=log,
             )
-        end = time.monotonic() + 300
+        end = time.monotonic() + 1800  # a busy machine
         while time.monotonic() < end:
             with contextlib.suppress(httpx.HTTPError):
                 if httpx.get(f"{self.url}/health", timeout=10).json()["status"] == "ok":

@@ -489,6 +489,35 @@ def test_any_value_of_the_pages_events_is_answered(place, handler, value):
         assert place.http.post("gradio_api/run/predict", json=body).status_code in (200, 500)
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"lanes": [{"method": []}]},
+        {"lanes": [{"method": "tldr", "options": {"patch_size": [4]}}]},
+        {"lanes": [{"method": "tldr", "options": {"patch_size": "four"}}]},
+        {"lanes": "tldr"},
+        {"lanes": [None]},
+        {"text": ["x"]},
+        {"voice": {}},
+        {"own": 5},
+        {"consent": "true"},
+        {"prompt_text": []},
+        {"attention": 1},
+        {"seed": 10**400},
+        {"temperature": 10**400},
+        {"top_k": 10**400},
+        {"max_seconds": [1]},
+    ],
+)
+def test_any_type_in_the_pages_form_is_a_sentence(bad):
+    from tts_demo.config import UserError
+    from tts_demo.ui.page import controls
+
+    with pytest.raises(UserError) as found:
+        controls.Form.parse({"text": "Hi.", "voice": "Maya", "lanes": [], "seed": 3, "max_seconds": 9} | bad, 5.0)
+    assert "\n" not in str(found.value) and len(str(found.value)) < 600
+
+
 def test_another_visitors_lanes_are_not_to_be_had(place):
     listen = index(place, "listen")
     body = {"data": [None, ["0123456789ab.0"], {}], "fn_index": listen._id, "session_hash": "thief"}

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from ...config import Sampling, UserError
 from ...methods import METHODS
 from .. import voices
@@ -47,6 +49,30 @@ def labelled(labels: Mapping[str, str], prefix: str = "", lane: int | None = Non
         raise Misplaced(prefix + name, f"{labels[name]} {words}", lane) from None
 
 
+class SentLane(BaseModel):
+    """One lane of the page's JSON."""
+
+    model_config = ConfigDict(strict=True)
+    method: str
+    options: dict[str, bool | int | float | str] = {}
+
+
+class SentForm(BaseModel):
+    """The page's JSON, by types alone. What a visitor types as a number has a sentence of its own: see ``limits`` and
+    ``sampling``."""
+
+    model_config = ConfigDict(strict=True)
+    text: str = ""
+    voice: str = ""
+    own: str = ""
+    consent: bool = False
+    prompt_text: str = ""
+    lanes: list[SentLane] = []
+    seed: Any = None
+    max_seconds: Any = None
+    attention: bool = True
+
+
 @dataclass(frozen=True)
 class Setting:
     """One lane as it is asked for."""
@@ -76,22 +102,21 @@ class Form:
         """From the page's JSON; UserError for what a run cannot take. The baseline is not among its lanes."""
         if not isinstance(raw, Mapping):
             raise UserError("The page has not finished loading; try again in a moment.")
-        word = lambda key: raw.get(key) if isinstance(raw.get(key), str) else ""
-        lanes = raw.get("lanes") if isinstance(raw.get("lanes"), list) else []
-        if len(lanes) > MOST_LANES:
+        sent = _typed(SentForm, raw)
+        if len(sent.lanes) > MOST_LANES:
             raise UserError(f"At most {MOST_LANES} settings can be compared with the baseline in one run.")
-        seed, seconds = limits(raw.get("seed"), raw.get("max_seconds"), longest)
-        known = voices.example(word("voice"))
+        seed, seconds = limits(sent.seed, sent.max_seconds, longest)
+        known = voices.example(sent.voice)
         return cls(
-            word("text").strip(),
-            word("voice"),
-            word("own"),
-            raw.get("consent") is True,
-            known.text if known else "" if word("voice") else word("prompt_text").strip(),
-            tuple(setting(lane, number) for number, lane in enumerate(lanes)),
+            sent.text.strip(),
+            sent.voice,
+            sent.own,
+            sent.consent,
+            known.text if known else "" if sent.voice else sent.prompt_text.strip(),
+            tuple(setting(lane, number) for number, lane in enumerate(sent.lanes)),
             seed,
             seconds,
-            raw.get("attention") is not False,
+            sent.attention,
             sampling(raw),
         )
 
@@ -103,12 +128,20 @@ class Form:
         return [f"{label} {value:g} (default {usual:g})" for label, value, usual in now if value != usual]
 
 
+def _typed(kind: type[Any], raw: Any) -> Any:
+    try:
+        return kind.model_validate(raw)
+    except ValidationError as error:
+        field = ".".join(map(str, error.errors()[0]["loc"])) or "The form"
+        raise UserError(f"{field} is of a wrong type; load the page again.") from None
+
+
 def setting(raw: Any, lane: int | None = None) -> Setting:
-    """One lane of the page's JSON, the ``lane``-th: {"method": name, "options": {field: value}}."""
-    if not isinstance(raw, Mapping) or raw.get("method") not in METHODS:
+    """One lane of the page's JSON, the ``lane``-th."""
+    sent = _typed(SentLane, raw)
+    if sent.method not in METHODS:
         raise UserError(f"Unknown method in a lane; choose one of {', '.join(METHODS)}.")
-    method = METHODS[raw["method"]]
-    given = raw.get("options") if isinstance(raw.get("options"), Mapping) else {}
+    method, given = METHODS[sent.method], sent.options
     with labelled({f.name: f.metadata.get("label", f.name) for f in fields(method)}, "dial-", lane):
         return Setting(method.name, options(method, [given.get(f.name, f.default) for f in fields(method)]))
 
@@ -119,8 +152,8 @@ def sampling(raw: Mapping[str, Any]) -> Sampling:
     with labelled({name: label for name, label, *_ in SAMPLING}):
         for f in dataclasses.fields(Sampling):
             value = raw.get(f.name, f.default)
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise UserError(f"{f.name} must be a number, not {value!r}.")
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 2**53:
+                raise UserError(f"{f.name} must be a number, not {str(value)[:40]}.")
             if isinstance(f.default, int) and not float(value).is_integer():
                 raise UserError(f"{f.name} must be a whole number, not {value!r}.")
             values[f.name] = type(f.default)(value)

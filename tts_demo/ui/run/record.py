@@ -183,7 +183,7 @@ def record(args: argparse.Namespace) -> None:
         screenshots(args.sources[0] if args.sources else "http://127.0.0.1:7860", args.out or voices.ASSETS)
         return
     if args.text is not None:
-        preview(args.text)  # says what cannot be spoken
+        preview(args.text)  # raises where something cannot be spoken
     for source in args.sources:
         _samples(Path(source.partition("=")[0]))
     if args.what == "voices":

@@ -1,6 +1,6 @@
-"""Lanes spoken in rounds of turns: every lane goes on a little at a time, so that all of them meet the same machine.
+"""Lanes in rounds, interleaved: every lane goes on a little at a time, so that all of them meet the same machine.
 
-The first round is heard; the further ones speak the same again for the clock alone, so that a ratio of speeds comes
+The first round is played; the further ones generate the same again for the clock alone, so that a ratio of speeds comes
 with its spread.
 """
 

@@ -18,7 +18,7 @@ TEXT = "The kettle sang, and the cat listened."
 
 
 class Warmth:
-    """Loads a stack and speaks a second unheard with every method; ``words`` says how far it has come."""
+    """Loads a stack and generates a second of speech with every method, which is discarded; ``words``: its progress."""
 
     def __init__(self, voice: Path | None = None) -> None:
         self.words, self._voice = "loading the model", voice
