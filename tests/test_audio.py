@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import struct
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -204,6 +206,51 @@ def test_no_exception_of_a_decoder_gets_out(name: str) -> None:
             assert np.isfinite(audio.read(bytes(raw), max_seconds=10).samples).all()
         except UserError as error:
             assert str(error).endswith((".", ")."))
+
+
+def claimed_wav(rate: int, channels: int, frames: int, size: int | None = None) -> bytes:
+    """A WAV with whatever its header is to claim. size: bytes of sound that the header claims."""
+    data = np.zeros((frames, channels), np.int16)
+    data[:, :1] = np.round(voice(frames / 16000)[:, None] * 32767)
+    sound = data.tobytes()
+    size = len(sound) if size is None else size
+    form = struct.pack("<IHHIIHH", 16, 1, channels, rate, rate * channels * 2 % 2**32, channels * 2 % 2**16, 16)
+    riff = b"RIFF" + struct.pack("<I", (36 + size) % 2**32) + b"WAVEfmt "
+    return riff + form + b"data" + struct.pack("<I", size) + sound
+
+
+def hour_of_silence(container: str) -> bytes:
+    out = io.BytesIO()
+    with soundfile.SoundFile(out, "w", 16000, 1, format=container) as file:
+        for _ in range(3600):
+            file.write(np.zeros(16000, np.int16))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: claimed_wav(1, 1, 32000), "too little for a voice"),
+        (lambda: claimed_wav(10_000_000, 1, 32000), "at most at 192 kHz"),
+        (lambda: claimed_wav(0, 1, 32000), "not audio"),
+        (lambda: claimed_wav(16000, 0, 32000), "not audio"),
+        (lambda: claimed_wav(16000, 65_535, 20), "not audio"),
+        (lambda: claimed_wav(16000, 255, 32000), None),
+        (lambda: claimed_wav(16000, 1, 32000, 0xFFFFFFF0), None),
+        (lambda: hour_of_silence("FLAC"), "60.0 minutes"),
+        (lambda: hour_of_silence("OGG"), "60.0 minutes"),
+    ],
+)
+def test_what_a_header_claims_costs_nothing(make: Callable[[], bytes], words: str | None) -> None:
+    sound = make()
+    peak = lambda: int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
+    before = peak()
+    if words:
+        with pytest.raises(UserError, match=words):
+            audio.read(sound)
+    else:
+        assert audio.read(sound).seconds == 2.0
+    assert peak() - before < 100_000  # kilobytes
 
 
 def test_whatever_a_decoder_raises(monkeypatch: pytest.MonkeyPatch) -> None:
