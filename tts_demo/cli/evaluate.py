@@ -35,7 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """A table for people, then one JSON object as the last line."""
-    from ..measure import analyses, codec, quality, rows, summary, texts
+    from ..measure import analyses, codec, heads, quality, rows, summary, texts
     from ..measure.judges import missing
     from ..report import papers
 
@@ -59,7 +59,11 @@ def run(args: argparse.Namespace) -> None:
     if args.all:
         main, recordings = [row for row in wanted if row.main], [case for case in others if case.kind == "arctic"]
         long, endless = (rows.runnable(evaluation.stack, papers.long_rows(which))[0] for which in ("", "endless"))
-        todo += [*codec.jobs(evaluation.stack, recordings), *analyses.jobs(main, cases, long, endless)]
+        todo += [
+            *codec.jobs(evaluation.stack, recordings),
+            *heads.jobs(evaluation.stack, recordings),
+            *analyses.jobs(main, cases, long, endless),
+        ]
     if args.plan:
         print(quality.plan(evaluation, todo, args.processes))
         return
