@@ -652,6 +652,10 @@ def test_read(text: str, reading: str) -> None:
         ("Model wears size S. Fits size.", 2),
         ("Max has the map? No. Max has no map.", 3),
         ("Order no. A-12 is here.", 1),
+        ("It is on Wed. 5 June at noon.", 1),
+        ("It is on Sat. 12th of May.", 1),
+        ("They sat. 5 people came.", 2),
+        ("It is on Fri. 5 people come.", 2),
     ],
 )
 def test_sentences_end_where_they_do(text: str, parts: int) -> None:

@@ -23,6 +23,8 @@ _LABELLED = re.compile(filled(rf"\b(?:{LABELS})\s[A-Z]\.$", {}))  # 'Team B.'
 _OPENING = re.compile(
     r"[\"'(]*(?:At|By|Around|About|Until|Before|After|Since|From)\s[\d:.\s]+[ap]\.m\.$", re.I
 )  # 'At 5 a.m.'
+_WEEKDAY = re.compile(r"\b(?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\.$")
+_DAY = re.compile(r"\d{1,2}(?:st|nd|rd|th)?\s(?:of\s)?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)")
 _CODE = re.compile(r"[A-Z]{1,4}-?\d")  # behind 'no.'
 _CLAUSE_END = re.compile(r"(?<=[;:—])\s+|(?<=,)\s+")
 
@@ -53,6 +55,8 @@ def _is_end(before: str, after: str) -> bool:
     short = word[1].lower()
     if is_book(before, after):
         return False
+    if _WEEKDAY.search(before) and _DAY.match(after):
+        return False  # 'Wed. 5 June'
     if re.search(r"\b[bdmr]\.$", before) and re.match(r"1\d{3}\b|20\d\d\b", after):
         return False  # 'b. 1920'
     if following[:1].isdigit() and re.search(r"\d\s[A-Z][\w.]{0,5}$", before[:-1]):
