@@ -14,9 +14,11 @@ import torch
 
 from tts_demo import audio
 from tts_demo.config import LMConfig, Sampling, UserError
-from tts_demo.lm import Base, LanguageModel, Prefix, text_position
-from tts_demo.methods import METHODS, compressed
+from tts_demo.lm import Base, LanguageModel, Prefix
+from tts_demo.methods import METHODS
 from tts_demo.methods.base import Method
+from tts_demo.methods.compressed import method as compressed
+from tts_demo.methods.compressed import text_position
 
 
 def importing(tool: str) -> list[str]:

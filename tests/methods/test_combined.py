@@ -7,9 +7,9 @@ import torch
 
 from conftest import base_of, make_prefix
 from tts_demo.config import Sampling
-from tts_demo.lm.ring import RingCache
 from tts_demo.methods import METHODS
 from tts_demo.methods.base import Method
+from tts_demo.methods.compressed import RingCache
 
 HOT = Sampling(1.5, 20, 0.95, repeat_window=4, repeat_ratio=0.25)
 

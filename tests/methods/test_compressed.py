@@ -11,10 +11,9 @@ import torch
 
 from conftest import base_of, make_prefix
 from tts_demo.config import Sampling, UserError
-from tts_demo.lm.ring import RingCache
 from tts_demo.methods import METHODS
 from tts_demo.methods.baseline import Baseline
-from tts_demo.methods.compressed import Compressed, Layout, masks
+from tts_demo.methods.compressed import Compressed, Layout, RingCache, masks
 
 GREEDY, HOT = Sampling(temperature=0), Sampling(1.0, 0, 1.0)
 

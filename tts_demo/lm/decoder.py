@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -22,10 +23,10 @@ from .linear import Projection, direction, direction_scale, unit_rms
 from .lora import LoraDelta, LoraSum
 from .masks import ALIGNED, additive, empty_bias
 from .model import LanguageModel
-from .ring import RingCache
 from .rotary import rotated
 from .workspace import Workspace
 
+Cache = TypeVar("Cache", bound=KVCache)
 Observe = Callable[[int, Tensor, Tensor], None]  # layer, its query [B, T, A, D] and key [B, kv, S, D], both rotated
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]  # as ``Decoder._attend``
 # Prefix columns that rows see at other positions than their own: for consecutive groups of columns from the first, the
@@ -161,18 +162,15 @@ class Decoder:
 
     def new_cache(self, capacity: int, batch: int = 1) -> KVCache:
         """An empty cache of at least ``capacity`` slots."""
-        if self.pool is None:
-            return self._cache(capacity, batch)
-        capacity = -(-capacity // CAPACITY_STEP) * CAPACITY_STEP
-        return self.pool.lease(lambda kv: self._cache(capacity, batch, kv), (capacity, batch))
+        return self.lease(lambda kv, slots: self._cache(slots, batch, kv), capacity, batch)
 
-    def new_ring(self, fixed: int, window: int, group: int, tokens: int, most: int = 1) -> RingCache:
-        """An empty ring cache for a prefix of ``fixed`` tokens and ``tokens`` behind it, up to ``most`` in a pass."""
-        c, capacity = self.config, RingCache.slots(fixed, window, group, tokens)
-        capacity = capacity if self.pool is None else -(-capacity // CAPACITY_STEP) * CAPACITY_STEP
-        sizes = c.layers, 1, c.kv_heads, c.head_dim, fixed, window, group, tokens, self.dtype, self.device
-        make = lambda kv: RingCache(*sizes, kv=kv, capacity=capacity, most=most)
-        return make(None) if self.pool is None else self.pool.lease(make, (capacity, 1))
+    def lease(self, make: Callable[[Tensor | None, int], Cache], capacity: int, batch: int = 1) -> Cache:
+        """``make(kv, capacity)``: an empty cache of at least ``capacity`` slots over the memory kv, None = new memory.
+        Where steps run as graphs, the memory is the pool's."""
+        if self.pool is None:
+            return make(None, capacity)
+        capacity = -(-capacity // CAPACITY_STEP) * CAPACITY_STEP
+        return self.pool.lease(lambda kv: make(kv, capacity), (capacity, batch))
 
     def _cache(self, capacity: int, batch: int, kv: Tensor | None = None) -> KVCache:
         c = self.config

@@ -18,9 +18,8 @@ from ..lm.cache import KVCache
 from ..lm.decoder import Decoder
 from ..lm.lora import LoraDelta, LoraSum
 from ..lm.model import LanguageModel
-from ..lm.ring import RingCache
 from .base import Picture, Replay, Start, Step
-from .compressed import FULL_TEXT, Compressed, Layout, SummaryAdapter, WindowOptions, feed, masks
+from .compressed import FULL_TEXT, Compressed, Layout, RingCache, SummaryAdapter, WindowOptions, feed, masks
 from .dcar import Dcar
 from .dcar.method import DcarOptions, DcarState
 from .dcar.ranges import LONGEST
@@ -75,7 +74,7 @@ class CompressedChunks(Dcar):
 
     def new_cache(self, start: Start, first: int) -> KVCache:
         options = start.options
-        return self.decoder.new_ring(first, options.window, options.group, start.ending.longest, most=LONGEST)
+        return RingCache.new(self.decoder, first, options.window, options.group, start.ending.longest, most=LONGEST)
 
     def step(self, state: DcarState) -> Step:
         return super().step(state) if state.start.options.window else self.plain.step(state)

@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from conftest import base_of
 from tts_demo.config import Sampling
 from tts_demo.lm.lora import attach
-from tts_demo.lm.text_position import TextPosition
-from tts_demo.methods import compressed
 from tts_demo.methods.compressed import Compressed, SummaryAdapter
+from tts_demo.methods.compressed import method as compressed
+from tts_demo.methods.compressed.text_position import TextPosition
 from tts_demo.train import RECIPES
 from tts_demo.train.data.sequences import SpeechBatch
 from tts_demo.train.progress import Progress

@@ -29,8 +29,9 @@ from ...lm.block import training_forward
 from ...lm.decoder import Shifts
 from ...lm.lora import attach
 from ...lm.masks import nearby
-from ...lm.text_position import ALIGNMENT_LAYERS, prefix_shifts
+from ...lm.model import ALIGNMENT_LAYERS
 from ...methods.compressed import FULL_TEXT, GROUPS, NEIGHBOURS, TEXT_WINDOW, Layout, SummaryAdapter
+from ...methods.compressed.text_position import prefix_shifts
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets

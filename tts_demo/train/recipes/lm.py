@@ -22,9 +22,8 @@ from torch import Tensor, nn
 from ... import checkpoints
 from ...config import CodecConfig, LMConfig, Sampling, UserError
 from ...lm.block import training_forward
-from ...lm.model import LanguageModel
+from ...lm.model import ALIGNMENT_LAYERS, LanguageModel
 from ...lm.sampling import probabilities
-from ...lm.text_position import ALIGNMENT_LAYERS
 from ...text.symbols import SYMBOLS
 from ..data.corpora import describe
 from ..data.load import load_lm, sequences

@@ -26,9 +26,8 @@ from torch import Tensor, nn
 from ... import checkpoints
 from ...config import Sampling
 from ...lm import lora
-from ...lm.model import LanguageModel
+from ...lm.model import ALIGNMENT_LAYERS, LanguageModel
 from ...lm.sampling import sample
-from ...lm.text_position import ALIGNMENT_LAYERS
 from ...methods.qtts.codebooks import higher_sampling
 from ..data.corpora import describe
 from ..data.load import load_lm, sequences

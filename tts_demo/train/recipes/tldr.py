@@ -35,8 +35,7 @@ from ...config import Sampling, UserError
 from ...lm import Base, lora
 from ...lm.block import training_forward
 from ...lm.masks import causal_mask
-from ...lm.model import LanguageModel
-from ...lm.text_position import ALIGNMENT_LAYERS
+from ...lm.model import ALIGNMENT_LAYERS, LanguageModel
 from ...methods.tldr import TLDR
 from ...methods.tldr.modules import LARGEST, TLDRAdapter, TLDRConfig, patch_position
 from ..data.corpora import describe

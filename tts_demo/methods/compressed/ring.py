@@ -17,8 +17,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .cache import KVCache
-from .rotary import rotated
+from ...lm.cache import KVCache
+from ...lm.decoder import Decoder, Observe
+from ...lm.rotary import rotated
 
 
 class RingCache(KVCache):
@@ -54,6 +55,15 @@ class RingCache(KVCache):
         self._visible = fixed  # and on how many slots
         # summaries made in one pass, all spans still in the ring
         self._summaries_per_pass = (window - most + 1) // group if group else 0
+
+    @classmethod
+    def new(cls, decoder: Decoder, fixed: int, window: int, group: int, tokens: int, most: int = 1) -> RingCache:
+        """An empty one for a run of ``decoder``: a prefix of ``fixed`` tokens, then ``tokens``, up to ``most`` in a
+        pass."""
+        c = decoder.config
+        sizes = c.layers, 1, c.kv_heads, c.head_dim, fixed, window, group, tokens, decoder.dtype, decoder.device
+        make = lambda kv, capacity: cls(*sizes, kv=kv, capacity=capacity, most=most)
+        return decoder.lease(make, cls.slots(fixed, window, group, tokens))
 
     @staticmethod
     def slots(fixed: int, window: int, group: int, tokens: int) -> int:
@@ -165,3 +175,18 @@ class RingCache(KVCache):
 
     def keep(self, mask: Tensor) -> None:
         raise ValueError("a ring evicts by itself: slots cannot be chosen")
+
+
+def feed(decoder: Decoder, cache: RingCache, tokens: Tensor, summary: Tensor, observe: Observe | None = None) -> Tensor:
+    """Feed tokens [N] and, in the same pass, the summaries due with them -> hidden [1, N, H] of the tokens. summary:
+    [1, H] the embedding of W."""
+    count, position, span_ends = len(tokens), cache.next_position, cache.span_ends(len(tokens))
+    due = cache.summaries_due(count)
+    # a graph has fixed shapes, so it must be told which slots are attended to
+    mask = cache.mask(count) if due or count > 1 or cache.has_empty_slots or decoder.graphed else None
+    x = decoder.embed(tokens)
+    if not due:
+        return decoder.forward(x[None], cache, position, mask, observe)
+    places = [*range(position, position + count), *(position - cache.generated + end for end in span_ends)]
+    x = torch.cat([x, summary.expand(due, -1)])
+    return decoder.forward(x[None], cache, torch.tensor(places, device=x.device), mask, observe)[:, :count]

@@ -14,7 +14,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-ALIGNMENT_LAYERS = (4, 5, 6, 7)  # layers of the language model whose first head is guided
+from ...lm.model import ALIGNMENT_LAYERS
+
 MOVES = (0.68, 0.27, 0.05)  # probability of staying, and of moving one or two symbols on, in a frame of 20 ms
 LINGER = 30  # frames at the last symbol after which the text has been spoken
 DISTANCE = 128  # positions from the symbol being spoken to the speech, not counting the prompt's: as in a long sentence

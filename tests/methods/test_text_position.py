@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from conftest import base_of
-from tts_demo.lm import text_position
 from tts_demo.lm.masks import prefix_mask
-from tts_demo.lm.text_position import ALIGNMENT_LAYERS, BEHIND, DISTANCE, TextPosition, prefix_shifts
+from tts_demo.methods.compressed import RingCache, text_position
+from tts_demo.methods.compressed.text_position import ALIGNMENT_LAYERS, BEHIND, DISTANCE, TextPosition, prefix_shifts
 
 
 def looks(place: TextPosition, symbol: int, sharp: float = 6.0) -> None:
@@ -82,7 +82,7 @@ def test_what_is_looked_at_is_the_attention_of_the_first_head(tiny_lm, tiny_pref
     mask[n, place.text] = False
     mask[n, place.window(3)] = True
     place.index = 3
-    whole, cache = decoder.new_cache(n), decoder.new_ring(n, 30, 0, 10)
+    whole, cache = decoder.new_cache(n), RingCache.new(decoder, n, 30, 0, 10)
     decoder.forward(x[None, :n], whole, 0, mask[:n, :n])
     parts, still = (slice(0, place.text.start), place.window(3), slice(place.text.stop, n)), torch.zeros(3).long()
     cache.show_prefix(whole, parts, decoder.rotation_by(still))
@@ -111,7 +111,7 @@ def test_a_prefix_that_moved_is_one_that_was_put_there(tiny_lm, tiny_prefix):
     """Keys turned in the cache are keys of a pass at other positions, in any order of moves."""
     decoder, x, count = base_of(tiny_lm).decoder, tiny_prefix.x[None], len(tiny_prefix.x)
     whole, put = (decoder.new_cache(count) for _ in range(2))
-    ring = decoder.new_ring(count - 1, 30, 0, 10)
+    ring = RingCache.new(decoder, count - 1, 30, 0, 10)
     decoder.forward(x, whole, 0)
     decoder.forward(x, put, torch.arange(count) + 5)
     for by, parts in ((300, (slice(0, 2),)), (-2, (slice(0, 3), slice(4, count))), (5, (slice(0, 2), slice(3, 6)))):

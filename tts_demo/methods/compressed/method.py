@@ -6,11 +6,11 @@ reference speech), to the W of every span that lies wholly before its window, an
 k = floor((t - N) / G) summaries.
 
 Positions are logical. W takes the position of the last token of its span, so that speech keeps the positions the frozen
-base model was trained with, whatever N and G are. ``masks`` states the definition once; training and replay
-use it. Decoding evicts instead (``lm.ring``), with equal logits.
+base model was trained with, whatever N and G are. ``masks`` (layout.py) states the definition once; training and
+replay use it. Decoding evicts instead (ring.py), with equal logits.
 
 The text is visible as a whole, as in the paper, or (option ``text``, an addition to the paper) through a window around
-the symbol being spoken, which moves along with speech (``lm.text_position``), with an adapter trained for it: in a
+the symbol being spoken, which moves along with speech (text_position.py), with an adapter trained for it: in a
 minute of speech from one run, the long text causes more errors than the long speech.
 """
 
@@ -22,19 +22,20 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from ..config import LMConfig, UserError
-from ..lm.base import Base
-from ..lm.cache import KVCache
-from ..lm.decoder import Decoder, Observe, Shifts
-from ..lm.graphs import BufferPool, SharedGraphs
-from ..lm.lora import LoraDelta, LoraFactors, LoraSpec
-from ..lm.masks import prefix_mask
-from ..lm.model import LanguageModel
-from ..lm.ring import RingCache
-from ..lm.sampling import special_ids
-from ..lm.text_position import ALIGNMENT_LAYERS, TextPosition, prefix_shifts
-from .base import Options, Picture, Replay, Start, Step, dial, first_pass, token_inputs
-from .baseline import Baseline, BaselineState
+from ...config import UserError
+from ...lm.base import Base
+from ...lm.cache import KVCache
+from ...lm.decoder import Decoder, Shifts
+from ...lm.graphs import BufferPool, SharedGraphs
+from ...lm.lora import LoraDelta
+from ...lm.model import ALIGNMENT_LAYERS, LanguageModel
+from ...lm.sampling import special_ids
+from ..base import Options, Picture, Replay, Start, Step, dial, first_pass, token_inputs
+from ..baseline import Baseline, BaselineState
+from .adapter import FULL_TEXT, TEXT_WINDOW, SummaryAdapter
+from .layout import Layout, masks
+from .ring import RingCache, feed
+from .text_position import TextPosition, prefix_shifts
 
 WINDOWS = (30, 200)  # shortest and longest
 GROUPS = (0, 5, 10, 15)
@@ -42,93 +43,6 @@ TEXTS = (0, 20, 30, 40, 60)
 # Columns before speech that are further apart do not see each other where a text is seen through a window: how a symbol
 # sounds depends on a few words, and speaker, SOS and TASK have never lain a thousand symbols away.
 NEIGHBOURS = 60
-FULL_TEXT, TEXT_WINDOW = "compressed", "compressed-text"  # adapters: for the whole text, for a window of it
-
-
-@dataclass(frozen=True)
-class CompressedConfig:
-    hidden: int
-    rank: int
-    alpha: float
-
-    @classmethod
-    def of(cls, config: LMConfig) -> CompressedConfig:
-        rank = 64 if config.hidden >= 896 else 16
-        return cls(config.hidden, rank, float(rank))
-
-
-class SummaryAdapter(nn.Module):
-    """What is trained: LoRA on the frozen backbone and the embedding of W. A fresh one changes no weight, and its W is
-    the mean of the speech embeddings."""
-
-    def __init__(self, lm: LanguageModel) -> None:
-        super().__init__()
-        self.config = CompressedConfig.of(lm.config)
-        self.spec = LoraSpec(self.config.rank, self.config.alpha)
-        self.lora = LoraFactors(lm.backbone, self.spec)
-        self.summary = nn.Parameter(lm.speech_embedding.weight.detach().mean(0).clone())  # [H]
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Speech with its summaries, in order. index: [S] the number of the token (negative = prompt speech), of a summary
-    that of the last token of its span. summary: [S] bool."""
-
-    index: Tensor
-    summary: Tensor
-
-    @classmethod
-    def of(cls, prompt: int, tokens: int, group: int, device: torch.device | str | None = None) -> Layout:
-        """``prompt`` tokens of reference speech, then ``tokens``, with a summary after every full span."""
-        generated = torch.arange(-prompt, tokens, device=device)
-        span_ends = generated[prompt + group - 1 :: group] if group else generated[:0]
-        order = torch.argsort(torch.cat([2 * generated, 2 * span_ends + 1]))
-        kind = torch.cat([torch.zeros_like(generated), torch.ones_like(span_ends)]).bool()
-        return cls(torch.cat([generated, span_ends])[order], kind[order])
-
-    def mask(self, window: int, group: int, last: Tensor | None = None) -> Tensor:
-        """[S, S]: who may attend to whom. The row of token s decides token s + 1. last: [S] the number of the last
-        token of each row's pass, whose window all of its tokens have; None: each is alone in its pass."""
-        row, column = self.index[:, None], self.index[None]
-        end = row if last is None else last[:, None]
-        token_token = (column <= row) & ((column > end - window) | (column < 0))
-        token_summary = column + window <= end  # the span ends before the window of the row begins
-        summary_token = (column <= row) & (column > row - group)
-        of_tokens = torch.where(self.summary[None], token_summary, token_token)
-        of_summaries = torch.where(self.summary[None], column == row, summary_token)
-        return torch.where(self.summary[:, None], of_summaries, of_tokens)
-
-
-def masks(
-    prefix: int,
-    layout: Layout,
-    window: int,
-    group: int,
-    bidirectional: bool,
-    last: Tensor | None = None,
-    neighbours: int = 0,
-) -> Tensor:
-    """[T, T] for ``prefix`` columns of [speaker, SOS, text, TASK] and the speech of ``layout`` after them."""
-    total = prefix + len(layout.index)
-    mask = prefix_mask(prefix, total, bidirectional, layout.index.device, neighbours)
-    mask[prefix:, prefix:] = layout.mask(window, group, last)
-    mask[prefix:, :prefix] = ~layout.summary[:, None]
-    return mask
-
-
-def feed(decoder: Decoder, cache: RingCache, tokens: Tensor, summary: Tensor, observe: Observe | None = None) -> Tensor:
-    """Feed tokens [N] and, in the same pass, the summaries due with them -> hidden [1, N, H] of the tokens. summary:
-    [1, H] the embedding of W."""
-    count, position, span_ends = len(tokens), cache.next_position, cache.span_ends(len(tokens))
-    due = cache.summaries_due(count)
-    # a graph has fixed shapes, so it must be told which slots are attended to
-    mask = cache.mask(count) if due or count > 1 or cache.has_empty_slots or decoder.graphed else None
-    x = decoder.embed(tokens)
-    if not due:
-        return decoder.forward(x[None], cache, position, mask, observe)
-    places = [*range(position, position + count), *(position - cache.generated + end for end in span_ends)]
-    x = torch.cat([x, summary.expand(due, -1)])
-    return decoder.forward(x[None], cache, torch.tensor(places, device=x.device), mask, observe)[:, :count]
 
 
 @dataclass(frozen=True)
@@ -242,7 +156,7 @@ class Compressed(Baseline):
         if position and position.moves:
             full_prefix, symbols = decoder.new_cache(len(x)), text.stop - text.start
             slots += min(symbols, 2 * options.text + 1) - symbols
-        cache = decoder.new_ring(slots, options.window, options.group, start.ending.longest)
+        cache = RingCache.new(decoder, slots, options.window, options.group, start.ending.longest)
         state = CompressedState(
             start=start,
             caches={"backbone": cache},

@@ -1,0 +1,58 @@
+"""The order of speech tokens and summaries, and the mask that defines who attends to whom: for training and replay.
+Decoding evicts instead (ring.py), with equal logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...lm.masks import prefix_mask
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Speech with its summaries, in order. index: [S] the number of the token (negative = prompt speech), of a summary
+    that of the last token of its span. summary: [S] bool."""
+
+    index: Tensor
+    summary: Tensor
+
+    @classmethod
+    def of(cls, prompt: int, tokens: int, group: int, device: torch.device | str | None = None) -> Layout:
+        """``prompt`` tokens of reference speech, then ``tokens``, with a summary after every full span."""
+        generated = torch.arange(-prompt, tokens, device=device)
+        span_ends = generated[prompt + group - 1 :: group] if group else generated[:0]
+        order = torch.argsort(torch.cat([2 * generated, 2 * span_ends + 1]))
+        kind = torch.cat([torch.zeros_like(generated), torch.ones_like(span_ends)]).bool()
+        return cls(torch.cat([generated, span_ends])[order], kind[order])
+
+    def mask(self, window: int, group: int, last: Tensor | None = None) -> Tensor:
+        """[S, S]: who may attend to whom. The row of token s decides token s + 1. last: [S] the number of the last
+        token of each row's pass, whose window all of its tokens have; None: each is alone in its pass."""
+        row, column = self.index[:, None], self.index[None]
+        end = row if last is None else last[:, None]
+        token_token = (column <= row) & ((column > end - window) | (column < 0))
+        token_summary = column + window <= end  # the span ends before the window of the row begins
+        summary_token = (column <= row) & (column > row - group)
+        of_tokens = torch.where(self.summary[None], token_summary, token_token)
+        of_summaries = torch.where(self.summary[None], column == row, summary_token)
+        return torch.where(self.summary[:, None], of_summaries, of_tokens)
+
+
+def masks(
+    prefix: int,
+    layout: Layout,
+    window: int,
+    group: int,
+    bidirectional: bool,
+    last: Tensor | None = None,
+    neighbours: int = 0,
+) -> Tensor:
+    """[T, T] for ``prefix`` columns of [speaker, SOS, text, TASK] and the speech of ``layout`` after them."""
+    total = prefix + len(layout.index)
+    mask = prefix_mask(prefix, total, bidirectional, layout.index.device, neighbours)
+    mask[prefix:, prefix:] = layout.mask(window, group, last)
+    mask[prefix:, :prefix] = ~layout.summary[:, None]
+    return mask
