@@ -223,7 +223,7 @@ def test_text_through_a_window_evicting_equals_masking(windowed, tiny_lm, group)
     state = start(windowed, prefix, max_frames=150, window=30, group=group, text=4)
     tokens, hidden = finish(windowed, state)
     replay = windowed.replay(state)
-    full = replay.decoder.full(replay.x[None], replay.positions, replay.mask, shifts=replay.shifts)[0][0, replay.rows]
+    full = replay.decoder.full(replay.x[None], replay.positions, replay.mask, hook=replay.hook)[0][0, replay.rows]
     torch.testing.assert_close(full, hidden, atol=1e-4, rtol=1e-4)
     text = prefix.text
     assert len(state.indices) == 149 and sorted(set(state.indices))[0] == 0 and len(set(state.indices)) > 1
@@ -269,7 +269,7 @@ def test_a_text_that_moves_stands_behind_no_transcript(windowed, tiny_lm):
     assert run(behind, 4)[0] == run(alone, 4)[0] and run(behind, 40)[0] != run(alone, 40)[0]
     state = start(windowed, behind, window=30, text=4)
     hidden, replay = finish(windowed, state)[1], windowed.replay(state)
-    full = replay.decoder.full(replay.x[None], replay.positions, replay.mask, shifts=replay.shifts)[0][0, replay.rows]
+    full = replay.decoder.full(replay.x[None], replay.positions, replay.mask, hook=replay.hook)[0][0, replay.rows]
     torch.testing.assert_close(full, hidden, atol=1e-4, rtol=1e-4)
 
 

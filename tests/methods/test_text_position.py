@@ -8,6 +8,7 @@ import torch
 from conftest import base_of
 from tts_demo.lm.masks import prefix_mask
 from tts_demo.methods.compressed import RingCache, text_position
+from tts_demo.methods.compressed.shifts import rotation_by
 from tts_demo.methods.compressed.text_position import ALIGNMENT_LAYERS, BEHIND, DISTANCE, TextPosition, prefix_shifts
 
 
@@ -85,7 +86,7 @@ def test_what_is_looked_at_is_the_attention_of_the_first_head(tiny_lm, tiny_pref
     whole, cache = decoder.new_cache(n), RingCache.new(decoder, n, 30, 0, 10)
     decoder.forward(x[None, :n], whole, 0, mask[:n, :n])
     parts, still = (slice(0, place.text.start), place.window(3), slice(place.text.stop, n)), torch.zeros(3).long()
-    cache.show_prefix(whole, parts, decoder.rotation_by(still))
+    cache.show_prefix(whole, parts, rotation_by(decoder, still))
     decoder.forward(x[None, n:], cache, n, cache.mask(), place.observe)
     _, weights = decoder.full(x[None], torch.arange(n + 1), mask, place.window(3))
     expected = weights[1, 0, n] / weights[1, 0, n].sum()
@@ -115,11 +116,11 @@ def test_a_prefix_that_moved_is_one_that_was_put_there(tiny_lm, tiny_prefix):
     decoder.forward(x, whole, 0)
     decoder.forward(x, put, torch.arange(count) + 5)
     for by, parts in ((300, (slice(0, 2),)), (-2, (slice(0, 3), slice(4, count))), (5, (slice(0, 2), slice(3, 6)))):
-        ring.show_prefix(whole, parts, decoder.rotation_by(torch.full((len(parts),), by)))
+        ring.show_prefix(whole, parts, rotation_by(decoder, torch.full((len(parts),), by)))
     shown = [0, 1, 3, 4, 5]
     torch.testing.assert_close(ring.k[:, :, :, :5], put.k[:, :, :, shown], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(ring.v[:, :, :, :5], put.v[:, :, :, shown], atol=1e-5, rtol=1e-5)
     assert ring.has_empty_slots and ring.mask().tolist() == [[True] * 5 + [False] * (count - 6) + [True]]
     assert ring.nbytes == whole.nbytes + (count - 1) * ring.slot_bytes
     with pytest.raises(AssertionError):
-        ring.show_prefix(whole, (slice(0, count),), decoder.rotation_by(torch.zeros(1).long()))
+        ring.show_prefix(whole, (slice(0, count),), rotation_by(decoder, torch.zeros(1).long()))

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .decoder import Decoder, Shifts
+from .decoder import Decoder, Hook
 
 BAND = 0.1  # half width of the diagonal band, as a share of the text
 HEADS = 4  # heads that the scores are averaged over
@@ -75,12 +75,12 @@ def clearest(weights: np.ndarray) -> np.ndarray:
 
 
 def capture(
-    decoder: Decoder, x: Tensor, positions: Tensor, mask: Tensor, rows: Tensor, text: slice, shifts: Shifts = ()
+    decoder: Decoder, x: Tensor, positions: Tensor, mask: Tensor, rows: Tensor, text: slice, hook: Hook | None = None
 ) -> np.ndarray:
-    """x [T, H], positions [T], mask [T, T], rows [R], shifts as for ``Decoder.full`` -> weights [layers, heads, R,
+    """x [T, H], positions [T], mask [T, T], rows [R], hook as for ``Decoder.full`` -> weights [layers, heads, R,
     text]."""
     with torch.inference_mode():
-        _, weights = decoder.full(x[None].to(decoder.dtype), positions, mask, text, shifts)
+        _, weights = decoder.full(x[None].to(decoder.dtype), positions, mask, text, hook)
         return weights[:, :, rows].float().cpu().numpy()
 
 

@@ -18,6 +18,8 @@ from ..config import LMConfig
 
 # (query [B, A, T, D] scaled, key and value [B, A, T, D]) -> [B, A, T, D]
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+# (query [B, A, T, D], which are ``rows`` of the sequence, key [B, A, S, D], rows) -> their products [B, A, T, S]
+Products = Callable[[Tensor, Tensor, slice], Tensor]
 RotaryFactors = tuple[Tensor, Tensor]  # cos and sin, each [B, 1, T, D]
 
 
@@ -63,22 +65,15 @@ def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, float("-inf"))[:, None]
 
 
-def attend_under(bias: Tensor, shifts: Sequence[tuple[int, RotaryFactors]] = ()) -> Attend:
+def plain_products(query: Tensor, key: Tensor, rows: slice = slice(None)) -> Tensor:
+    """query [B, A, T, D], key [B, A, S, D] -> [B, A, T, S]."""
+    return query @ key.transpose(-1, -2)
+
+
+def attend_under(bias: Tensor, products: Products = plain_products) -> Attend:
     """Attention with ``bias`` added to the scores, written out: with a mask, the CPU's fused attention takes twice the
-    time in training. shifts: see ``scores``."""
-    return lambda q, k, v: torch.softmax(scores(q, k, shifts) + bias, -1).to(v.dtype) @ v
-
-
-def scores(q: Tensor, k: Tensor, shifts: Sequence[tuple[int, RotaryFactors]] = ()) -> Tensor:
-    """q [B, A, T, D], k [B, A, S, D] -> [B, A, T, S]. shifts: of the first columns, how many and the rotation of the
-    queries that makes each row see them elsewhere than they stand, then of the next ones, and so on."""
-    if not shifts:
-        return q @ k.transpose(-1, -2)
-    parts, start = [], 0
-    for count, factors in shifts:
-        parts.append(rotate(q, *factors) @ k[:, :, start : start + count].transpose(-1, -2))
-        start += count
-    return torch.cat([*parts, q @ k[:, :, start:].transpose(-1, -2)], -1)
+    time in training."""
+    return lambda q, k, v: torch.softmax(products(q, k, slice(None)) + bias, -1).to(v.dtype) @ v
 
 
 def block(
@@ -108,19 +103,17 @@ def training_forward(
     rows: slice = slice(0),
     columns: slice = slice(0),
     dropout: float = 0.0,
-    shifts: Sequence[tuple[int, Tensor]] = (),
+    products: Products = plain_products,
 ) -> tuple[Tensor, list[Tensor]]:
     """x [B, T, H], positions [B, T], mask [B, T, T] (True = attend) -> hidden [B, T, H] after the final norm, and for
     each layer in ``alignment_layers`` the log attention weights [B, R, C] of head 0 from ``rows`` to ``columns``.
-    shifts: as ``Shifts`` of decoder.py, with offsets [B, T]."""
+    products: of queries and keys, where they are not the plain ones."""
     dtype, config = compute_dtype(x), lm.config
     factors, bias, weights = rotary_factors(config, positions, dtype), additive(mask, dtype), []
-    shift_factors = [(count, rotary_factors(config, -by, dtype)) for count, by in shifts]
-    attend = attend_under(bias, shift_factors)
+    attend = attend_under(bias, products)
 
     def observed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        of_rows = [(count, (cos[:, :, rows], sin[:, :, rows])) for count, (cos, sin) in shift_factors]
-        found = scores(q[:, :1, rows].float(), k[:, :1].float(), of_rows)[:, 0]
+        found = products(q[:, :1, rows].float(), k[:, :1].float(), rows)[:, 0]
         weights.append((found + bias[:, 0, rows].float()).log_softmax(-1)[..., columns])
         return attend(q, k, v)
 

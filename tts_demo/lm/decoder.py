@@ -23,15 +23,12 @@ from .linear import Projection, direction, direction_scale, unit_rms
 from .lora import LoraDelta, LoraSum
 from .masks import ALIGNED, additive, empty_bias
 from .model import LanguageModel
-from .rotary import rotated
 from .workspace import Workspace
 
 Cache = TypeVar("Cache", bound=KVCache)
-Observe = Callable[[int, Tensor, Tensor], None]  # layer, its query [B, T, A, D] and key [B, kv, S, D], both rotated
-Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]  # as ``Decoder._attend``
-# Prefix columns that rows see at other positions than their own: for consecutive groups of columns from the first, the
-# number of columns and the positions [T] by which each row sees them later.
-Shifts = Sequence[tuple[int, Tensor]]
+# (layer, query [B, T, A, D], key [B, kv, S, D], both rotated): called in every layer of a pass. May return the products
+# [A, T, S] of queries and keys to use instead of the plain ones, for one sequence.
+Hook = Callable[[int, Tensor, Tensor], Tensor | None]
 FEW = 16  # new tokens up to which a pass is a step: its causal bias is kept, and on CUDA it is a graph
 CAPACITY_STEP = 256  # pooled capacities are multiples of this, so that runs of about one length share buffers
 
@@ -192,14 +189,14 @@ class Decoder:
         cache: KVCache,
         positions: Tensor | int,
         mask: Tensor | None = None,
-        observe: Observe | None = None,
+        hook: Hook | None = None,
         last: bool = False,
     ) -> Tensor:
         """x [B, T, H] -> hidden [B, T, H] after the final norm; T slots are appended to the cache.
 
         positions [T] logical, or an int: consecutive from there. mask [T, live + T] bool, or [B, T, live + T] for rows
         of unequal length (positions [B, T]); None: new tokens are causal among themselves and see every live slot.
-        observe: called in every layer (never with a CUDA graph).
+        hook: here it only looks (such a pass is never a CUDA graph).
         last: only the last token's hidden state [B, 1, H] is wanted, so the last block works out no other.
         """
         n = x.shape[1]
@@ -210,18 +207,18 @@ class Decoder:
         else:
             rotation = self.rotation[positions]
         slots = cache.claim(positions if positions.dim() == 1 else positions.amax(0))
-        if self.pool is not None and n <= FEW and positions.dim() == 1 and cache in self.pool and observe is None:
+        if self.pool is not None and n <= FEW and positions.dim() == 1 and cache in self.pool and hook is None:
             hidden = self._graphed_step(x, cache, self.counter[slots], positions, mask)
             return hidden[:, -1:] if last else hidden
-        if self.backend.lean and n <= FEW and len(x) == 1 and positions.dim() == 1 and observe is None:
+        if self.backend.lean and n <= FEW and len(x) == 1 and positions.dim() == 1 and hook is None:
             bias = None if mask is None and n == 1 else self._bias(mask, n, cache.attended, x)
             workspace = cache.scratch.get(n) or cache.scratch.setdefault(n, Workspace(self.config, cache.capacity, n))
             hidden = workspace.run(self.layers, x[0], cache, slots, cache.attended, rotation, bias)
             return self._final_norm(hidden[-1:] if last else hidden)[None]
         live = cache.kv.narrow(3, 0, cache.attended)
         if isinstance(slots, Tensor):  # apart from each other
-            return self._blocks(x, rotation, cache.kv, slots, live, mask, observe, last)
-        return self._blocks(x, rotation, cache.kv.narrow(3, slots.start, n), None, live, mask, observe, last)
+            return self._blocks(x, rotation, cache.kv, slots, live, mask, hook, last)
+        return self._blocks(x, rotation, cache.kv.narrow(3, slots.start, n), None, live, mask, hook, last)
 
     def _graphed_step(self, x: Tensor, cache: KVCache, slots: Tensor, positions: Tensor, mask: Tensor | None) -> Tensor:
         """A pass over the claimed ``slots`` [T] as a graph; mask [T, live] as ``forward`` takes it."""
@@ -252,14 +249,13 @@ class Decoder:
         slots: Tensor | None,
         live: Tensor,
         mask: Tensor | None,
-        observe: Observe | None = None,
+        hook: Hook | None = None,
         last: bool = False,
-        attend: Attend | None = None,
     ) -> Tensor:
         """All blocks and the final norm. rotation [T, D/2] or [B, T, D/2]; target: the buffer [layers, B, 2 kv, T, D]
         that takes the new keys and values (or, with ``slots``, the whole buffer); live: what is attended to; mask None:
-        causal; attend: instead of ``_attend``."""
-        c, (batch, n, _), attend = self.config, x.shape, attend or self._attend
+        causal."""
+        c, (batch, n, _) = self.config, x.shape
         heads = c.heads + c.kv_heads
         rotation = rotation.unsqueeze(-2)
         rotation = torch.cat(
@@ -276,13 +272,13 @@ class Decoder:
             new = new.view(batch, -1, 1, c.head_dim) if n == 1 else new.view(batch, n, -1, c.head_dim).transpose(1, 2)
             into.copy_(new) if slots is None else into.index_copy_(2, slots, new)
             query = query.view(batch, n, c.heads, c.head_dim)
-            if observe is not None:
-                observe(index, query, key)
+            products = None if hook is None else hook(index, query, key)
             # of the other tokens only keys and values are needed
             if last and n > 1 and index == len(self.layers) - 1:
                 query, x, n = query[:, -1:], x.view(batch, n, -1)[:, -1], 1
                 bias = None if mask is None else bias[:, :, -(c.heads // c.kv_heads) :]
-            x = layer.out(attend(query, key, value, bias), x)
+            attended = self._attend(query, key, value, bias) if products is None else self._weigh(products, value, mask)
+            x = layer.out(attended, x)
             x = self._feed_forward(layer, x)
         return self._final_norm(x).view(batch, n, -1)
 
@@ -341,37 +337,34 @@ class Decoder:
         gate, up = layer.gate_up(direction(x, self.config.rms_eps)).chunk(2, -1)
         return layer.down(F.silu(gate).mul_(up), x)
 
+    def _weigh(self, products: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+        """Attention by a hook's products [A, T, S], mask [T, S]; value [1, kv, S, D] -> [T, A D]."""
+        values = value[0].repeat_interleave(self.config.heads // self.config.kv_heads, 0)
+        return (self._weights(products, mask).to(values.dtype) @ values).transpose(0, 1).flatten(1)
+
+    def _weights(self, products: Tensor, mask: Tensor) -> Tensor:
+        """products [A, T, S] -> attention weights, float32."""
+        return (products.float() * self.config.head_dim**-0.5 + additive(mask, torch.float32)).softmax(-1)
+
     @torch.no_grad()
     def full(
-        self, x: Tensor, positions: Tensor, mask: Tensor, capture: slice | None = None, shifts: Shifts = ()
+        self, x: Tensor, positions: Tensor, mask: Tensor, capture: slice | None = None, hook: Hook | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """Teacher-forced pass without a cache: x [1, T, H], positions [T], mask [T, T] -> hidden [1, T, H], and with
-        ``capture`` the attention weights of those columns, float32 [layers, A, T, columns]. shifts: see
-        ``Shifts``."""
-        c, bias, captured = self.config, additive(mask, torch.float32), []
-        rotations = [(count, self.rotation_by(-by)[:, None]) for count, by in shifts]
+        ``capture`` the attention weights of those columns, float32 [layers, A, T, columns]."""
+        c, captured = self.config, []
 
-        def scores(query: Tensor, key: Tensor) -> Tensor:
-            """query [1, T, A, D], key [1, kv, T, D] -> float32 [A, T, T]."""
-            key, parts, start = key[0].repeat_interleave(c.heads // c.kv_heads, 0).transpose(1, 2), [], 0
-            for count, rotation in rotations:
-                parts.append(rotated(query, rotation)[0].transpose(0, 1) @ key[:, :, start : start + count])
-                start += count
-            parts.append(query[0].transpose(0, 1) @ key[:, :, start:])
-            return torch.cat(parts, -1).float() * c.head_dim**-0.5 + bias
-
-        def observe(index: int, query: Tensor, key: Tensor) -> None:
-            captured.append(scores(query, key).softmax(-1)[:, :, capture].clone())
-
-        def attend(query: Tensor, key: Tensor, value: Tensor, grouped: Tensor | None) -> Tensor:
-            values = value[0].repeat_interleave(c.heads // c.kv_heads, 0)
-            return (scores(query, key).softmax(-1).to(values.dtype) @ values).transpose(0, 1).flatten(1)
+        def captured_hook(layer: int, query: Tensor, key: Tensor) -> Tensor | None:
+            products = None if hook is None else hook(layer, query, key)
+            shown = products
+            if shown is None:
+                keys = key[0].repeat_interleave(c.heads // c.kv_heads, 0)
+                shown = query[0].transpose(0, 1) @ keys.transpose(1, 2)
+            captured.append(self._weights(shown, mask)[:, :, capture].clone())
+            return products
 
         kv = x.new_empty(c.layers, 1, 2 * c.kv_heads, x.shape[1], c.head_dim)
-        watch, instead = observe if capture is not None else None, attend if rotations else None
-        hidden = self._blocks(x, self.rotation[positions], kv, None, kv, mask, watch, attend=instead)
+        hidden = self._blocks(
+            x, self.rotation[positions], kv, None, kv, mask, hook if capture is None else captured_hook
+        )
         return hidden, torch.stack(captured) if captured else None
-
-    def rotation_by(self, by: Tensor) -> Tensor:
-        """by [...] positions, of either sign -> the rotation [..., D/2] that moves a key or a query so far on."""
-        return torch.where(by[..., None] < 0, self.rotation[by.abs()].conj(), self.rotation[by.abs()])

@@ -14,25 +14,13 @@ def causal_mask(rows: int, columns: int, device: torch.device | str | None = Non
     return torch.ones(rows, columns, dtype=torch.bool, device=device).tril_(columns - rows)
 
 
-def prefix_mask(
-    n_prefix: int, total: int, bidirectional: bool, device: torch.device | str | None = None, neighbours: int = 0
-) -> Tensor:
+def prefix_mask(n_prefix: int, total: int, bidirectional: bool, device: torch.device | str | None = None) -> Tensor:
     """[total, total]: causal, except that the first ``n_prefix`` positions (speaker, SOS, text, TASK) attend to each
-    other in both directions when ``bidirectional`` (DCAR, section 3.2). neighbours: all of those but the last attend to
-    none that is further away; 0 = to all."""
+    other in both directions when ``bidirectional`` (DCAR, section 3.2)."""
     mask = causal_mask(total, total, device)
     if bidirectional:
         mask[:n_prefix, :n_prefix] = True
-    if neighbours:
-        mask[:n_prefix, :n_prefix] &= nearby(torch.arange(n_prefix, device=device), neighbours)
     return mask
-
-
-def nearby(positions: Tensor, reach: int) -> Tensor:
-    """positions [..., N] -> [..., N, N]: which are at most ``reach`` apart, and all of them in the last row."""
-    near = (positions[..., :, None] - positions[..., None, :]).abs() <= reach
-    near[..., -1, :] = True
-    return near
 
 
 def empty_bias(like: Tensor, *shape: int) -> Tensor:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from ..config import Sampling, UserError
 from ..lm.base import Base
 from ..lm.cache import KVCache
-from ..lm.decoder import Decoder, Shifts
+from ..lm.decoder import Decoder, Hook
 from ..lm.graphs import BufferPool, SharedGraphs
 from ..lm.masks import prefix_mask
 from ..lm.model import LanguageModel
@@ -160,7 +160,7 @@ class Replay:
 
     x: [T, H] inputs of the backbone; positions: [T] logical; mask: [T, T] bool, True = may attend. rows: [R] the row of
     x whose output decided step r; frames_of: how many frames each step emitted (0 allowed). decoder: the backbone of
-    this run. shifts: see ``Shifts``.
+    this run. hook: of the pass (see ``Hook``), where attention is not the plain one.
     """
 
     x: Tensor
@@ -169,7 +169,7 @@ class Replay:
     rows: Tensor
     frames_of: tuple[int, ...]
     decoder: Decoder
-    shifts: Shifts = ()
+    hook: Hook | None = None
 
     @property
     def first_frame(self) -> tuple[int, ...]:
@@ -185,17 +185,11 @@ def token_inputs(decoder: Decoder, prefix: Prefix, tokens: Tensor | None = None)
 
 
 def first_pass(
-    decoder: Decoder,
-    prefix: Prefix,
-    x: Tensor,
-    cache: KVCache,
-    positions: Tensor | int = 0,
-    last: bool = True,
-    neighbours: int = 0,
+    decoder: Decoder, prefix: Prefix, x: Tensor, cache: KVCache, positions: Tensor | int = 0, last: bool = True
 ) -> Tensor:
     """The first pass of every run: x [T, H], the prefix followed by the prompt's speech, into an empty cache
-    -> hidden [1, 1, H] of the last row, [1, T, H] of all rows if not ``last``. neighbours: as for ``prefix_mask``."""
-    mask = prefix_mask(len(prefix.x), len(x), decoder.config.bidirectional_text, x.device, neighbours)
+    -> hidden [1, 1, H] of the last row, [1, T, H] of all rows if not ``last``."""
+    mask = prefix_mask(len(prefix.x), len(x), decoder.config.bidirectional_text, x.device)
     return decoder.forward(x[None], cache, positions, mask, last=last)
 
 

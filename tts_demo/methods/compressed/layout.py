@@ -50,9 +50,19 @@ def masks(
     last: Tensor | None = None,
     neighbours: int = 0,
 ) -> Tensor:
-    """[T, T] for ``prefix`` columns of [speaker, SOS, text, TASK] and the speech of ``layout`` after them."""
+    """[T, T] for ``prefix`` columns of [speaker, SOS, text, TASK] and the speech of ``layout`` after them.
+    neighbours: prefix columns but the last attend to none that is further away; 0 = to all."""
     total = prefix + len(layout.index)
-    mask = prefix_mask(prefix, total, bidirectional, layout.index.device, neighbours)
+    mask = prefix_mask(prefix, total, bidirectional, layout.index.device)
+    if neighbours:
+        mask[:prefix, :prefix] &= nearby(torch.arange(prefix, device=mask.device), neighbours)
     mask[prefix:, prefix:] = layout.mask(window, group, last)
     mask[prefix:, :prefix] = ~layout.summary[:, None]
     return mask
+
+
+def nearby(positions: Tensor, reach: int) -> Tensor:
+    """positions [..., N] -> [..., N, N]: which are at most ``reach`` apart, and all of them in the last row."""
+    near = (positions[..., :, None] - positions[..., None, :]).abs() <= reach
+    near[..., -1, :] = True
+    return near

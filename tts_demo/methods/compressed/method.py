@@ -25,16 +25,19 @@ from torch import Tensor, nn
 from ...config import UserError
 from ...lm.base import Base
 from ...lm.cache import KVCache
-from ...lm.decoder import Decoder, Shifts
+from ...lm.decoder import Decoder
 from ...lm.graphs import BufferPool, SharedGraphs
 from ...lm.lora import LoraDelta
+from ...lm.masks import prefix_mask
 from ...lm.model import ALIGNMENT_LAYERS, LanguageModel
+from ...lm.prefix import Prefix
 from ...lm.sampling import special_ids
 from ..base import Options, Picture, Replay, Start, Step, dial, first_pass, token_inputs
 from ..baseline import Baseline, BaselineState
 from .adapter import FULL_TEXT, TEXT_WINDOW, SummaryAdapter
-from .layout import Layout, masks
+from .layout import Layout, masks, nearby
 from .ring import RingCache, feed
+from .shifts import Shifts, replay_hook, rotation_by
 from .text_position import TextPosition, prefix_shifts
 
 WINDOWS = (30, 200)  # shortest and longest
@@ -157,19 +160,27 @@ class Compressed(Baseline):
             full_prefix, symbols = decoder.new_cache(len(x)), text.stop - text.start
             slots += min(symbols, 2 * options.text + 1) - symbols
         cache = RingCache.new(decoder, slots, options.window, options.group, start.ending.longest)
+        if full_prefix is None:
+            hidden = first_pass(decoder, start.prefix, x, cache)
+        else:
+            hidden = self._first_pass(decoder, start.prefix, x, full_prefix)
         state = CompressedState(
             start=start,
             caches={"backbone": cache},
             history=start.history(),
-            hidden=first_pass(
-                decoder, start.prefix, x, full_prefix or cache, neighbours=NEIGHBOURS if full_prefix else 0
-            ),
+            hidden=hidden,
             position=position,
             full_prefix=full_prefix,
         )
         if full_prefix is not None:
             self._show_prefix(state)  # what is cached is counted from the first step on
         return state
+
+    def _first_pass(self, decoder: Decoder, prefix: Prefix, x: Tensor, cache: KVCache) -> Tensor:
+        """``first_pass`` where prefix columns see no more than their neighbours."""
+        mask = prefix_mask(len(prefix.x), len(x), self.lm.config.bidirectional_text, x.device)
+        mask[: len(prefix.x), : len(prefix.x)] &= nearby(torch.arange(len(prefix.x), device=x.device), NEIGHBOURS)
+        return decoder.forward(x[None], cache, 0, mask, last=True)
 
     def step(self, state: BaselineState) -> Step:
         cache = state.caches["backbone"]
@@ -195,7 +206,7 @@ class Compressed(Baseline):
         start, end, prompt = text.text.start, text.text.stop, len(state.prefix.prompt_codes)
         symbol, generated = torch.tensor(text.index), torch.tensor(cache.generated)
         by = prefix_shifts(start, full_prefix.length, prompt, text.reach, symbol, generated)
-        rotations = self.windowed.rotation_by(torch.stack(by).to(self.windowed.device))
+        rotations = rotation_by(self.windowed, torch.stack(by).to(self.windowed.device))
         cache.show_prefix(
             full_prefix, (slice(0, start), text.window(text.index), slice(end, full_prefix.length)), rotations
         )
@@ -231,13 +242,11 @@ class Compressed(Baseline):
             rows=deciding[: len(state.frames_of)],
             frames_of=tuple(state.frames_of),
             decoder=decoder,
-            shifts=self._shifts(state, layout),
+            hook=replay_hook(decoder, self._shifts(state, layout)) if state.full_prefix else None,
         )
 
     def _shifts(self, state: CompressedState, layout: Layout) -> Shifts:
         """Where ``_show_prefix`` put what it showed before each token was fed."""
-        if state.full_prefix is None:
-            return ()
         text, prompt, first = state.position.text, len(state.prefix.prompt_codes), len(state.prefix.x)
         fixed, rows = first + prompt, _fed(layout) + first
         places = torch.tensor(state.indices, device=rows.device)

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from ...lm.cache import KVCache
-from ...lm.decoder import Decoder, Observe
-from ...lm.rotary import rotated
+from ...lm.decoder import Decoder, Hook
+from .shifts import rotated
 
 
 class RingCache(KVCache):
@@ -177,7 +177,7 @@ class RingCache(KVCache):
         raise ValueError("a ring evicts by itself: slots cannot be chosen")
 
 
-def feed(decoder: Decoder, cache: RingCache, tokens: Tensor, summary: Tensor, observe: Observe | None = None) -> Tensor:
+def feed(decoder: Decoder, cache: RingCache, tokens: Tensor, summary: Tensor, hook: Hook | None = None) -> Tensor:
     """Feed tokens [N] and, in the same pass, the summaries due with them -> hidden [1, N, H] of the tokens. summary:
     [1, H] the embedding of W."""
     count, position, span_ends = len(tokens), cache.next_position, cache.span_ends(len(tokens))
@@ -186,7 +186,7 @@ def feed(decoder: Decoder, cache: RingCache, tokens: Tensor, summary: Tensor, ob
     mask = cache.mask(count) if due or count > 1 or cache.has_empty_slots or decoder.graphed else None
     x = decoder.embed(tokens)
     if not due:
-        return decoder.forward(x[None], cache, position, mask, observe)
+        return decoder.forward(x[None], cache, position, mask, hook)
     places = [*range(position, position + count), *(position - cache.generated + end for end in span_ends)]
     x = torch.cat([x, summary.expand(due, -1)])
-    return decoder.forward(x[None], cache, torch.tensor(places, device=x.device), mask, observe)[:, :count]
+    return decoder.forward(x[None], cache, torch.tensor(places, device=x.device), mask, hook)[:, :count]

@@ -25,12 +25,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ...config import UserError
-from ...lm.block import training_forward
-from ...lm.decoder import Shifts
+from ...lm.block import compute_dtype, plain_products, training_forward
 from ...lm.lora import attach
-from ...lm.masks import nearby
 from ...lm.model import ALIGNMENT_LAYERS
 from ...methods.compressed import FULL_TEXT, GROUPS, NEIGHBOURS, TEXT_WINDOW, Layout, SummaryAdapter
+from ...methods.compressed.layout import nearby
+from ...methods.compressed.shifts import Shifts, training_products
 from ...methods.compressed.text_position import prefix_shifts
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
@@ -138,7 +138,7 @@ class CompressedTask(Task):
         speech = torch.where(layout.summary[:, None], self.adapter.summary, tokens)
         start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
         x, positions, mask = inputs(prefix, speech, layout, setting, lm.config.bidirectional_text)
-        shifts: Shifts = ()
+        products = plain_products
         if setting.text:
             aligned = text_positions(batch, error)[:, layout.index]
             symbols = torch.arange(text, device=mask.device)
@@ -146,8 +146,9 @@ class CompressedTask(Task):
             long = batch.text_lengths > setting.text + 1  # as ``TextPosition.moves``
             mask[:, : start + 1, : start + 1] &= nearby(prefix.positions, NEIGHBOURS) | ~long[:, None, None]
             shifts = text_shifts(prefix, aligned, layout.index, setting.text, long, text)
+            products = training_products(lm.config, shifts, compute_dtype(x))
         hidden, weights = training_forward(
-            lm, x, positions, mask, guided, slice(start, None), slice(start - text, start), shifts=shifts
+            lm, x, positions, mask, guided, slice(start, None), slice(start - text, start), products=products
         )
         emits = F.pad(~layout.summary, (1, 0), value=True)
         targets = speech_targets(batch, lm.config.eos)
