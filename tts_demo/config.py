@@ -7,6 +7,23 @@ Symbols used in shape comments throughout the package:
     H  hidden width     A  attention heads    D  width of one head
     V  speech vocabulary of the LM, end-of-speech included
     S  slots of a KV cache                    N  audio samples
+
+Words, one meaning each:
+
+    prefix        embeddings before speech: [speaker, SOS, text, TASK]; the prompt's speech tokens follow it
+    prompt        a recording of a voice and, if known, its transcript; ``speaker`` is the vector of that voice
+    voice         an entry that people pick from a list
+    codebook      one level of the residual quantiser; the first is the semantic one that the LM predicts
+    token, frame  a code of the first codebook; the codes of all codebooks at one time
+    position      logical index of a token in its sequence; ``slot``: where the KV cache keeps it
+    generated     sampled by the model and accepted as frames; ``emitted``: frames counted so far
+    distribution  over the next token, after temperature, top-k and top-p
+    draft, verify propose tokens with a cheap model; accept or reject them by the base model's distribution
+    base model    the language model without any method's adapter
+    patch, chunk  tokens of one backbone pass: compressed into one input (TLDR), or read one by one (DCAR)
+    window, span, summary   recent tokens attended to one by one; older tokens that one summary token stands for
+    alignment     symbol of the text that each frame says; alignment heads: attention heads trained to follow it
+    transcript    the words of a recording, given or recognised
 """
 
 from __future__ import annotations
@@ -31,7 +48,7 @@ class CodecConfig:
     mels: int = 80
     encoder_width: int = 256
     encoder_layers: int = 4
-    semantic_mels: int = 80  # what the first book listens through: see ``codec.semantic.PhoneticEncoder``
+    semantic_mels: int = 80  # input of the first codebook: see ``codec.semantic.PhoneticEncoder``
     semantic_width: int = 224
     semantic_layers: int = 6
     semantic_middle: int = 0
@@ -40,13 +57,13 @@ class CodecConfig:
     latent: int = 256  # width of the quantised latent the decoder reads
     codebooks: int = 8
     entries: int = 1024
-    first_entries: int = 0  # of the first book; 0 = as many as the others have
+    first_entries: int = 0  # of the first codebook; 0 = as many as the others have
     first_by_sound: bool = False  # each of its entries belongs to one phoneme: see ``codec.quantizer.SoundBook``
     code_width: int = 32  # factorised lookup width
 
     @property
     def first(self) -> int:
-        """Entries of the first book, of which a language model says one a frame."""
+        """Entries of the first codebook, of which the language model predicts one a frame."""
         return self.first_entries or self.entries
 
 
@@ -99,7 +116,7 @@ class LMConfig:
     text_vocab: int = 128
     speech_codes: int = 1024
     extra_codes: int = 1  # ids after the codes; each of them ends speech
-    end: int = 0  # which of them the model says for it
+    end: int = 0  # which of them the model is taught to use
     hidden: int = 256
     layers: int = 12
     heads: int = 4
@@ -128,10 +145,9 @@ class LMConfig:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a token is drawn. ``temperature`` 0 is greedy. Repetition-aware sampling (VALL-E 2, section 3.2):
-    a drawn token that fills at least ``repeat_ratio`` of the last ``repeat_window`` tokens is drawn again
-    from the untruncated distribution; the likeliest of the others, where it is greedy. ``repeat_window`` 0 turns it
-    off."""
+    """How a token is sampled. ``temperature`` 0 is greedy. Repetition-aware sampling (VALL-E 2, section 3.2):
+    a sampled token that fills at least ``repeat_ratio`` of the last ``repeat_window`` tokens is sampled again from the
+    untruncated distribution; greedy sampling takes the likeliest other token. ``repeat_window`` 0 turns this off."""
 
     temperature: float = 0.7
     top_k: int = 50
@@ -151,14 +167,14 @@ class Sampling:
 
     @property
     def repeat_threshold(self) -> float:
-        """As many times among the last ``repeat_window`` tokens, and a token is drawn again."""
+        """Occurrences among the last ``repeat_window`` tokens from which a token is sampled again."""
         return self.repeat_ratio * self.repeat_window
 
 
 @dataclass(frozen=True)
 class Request:
-    """One text to speak. ``prompt`` is an encoded voice (``stack.encode_prompt``), ``options`` the method's own
-    ``Options`` instance or None for its defaults."""
+    """One text to generate speech for. ``prompt`` is an encoded voice (``stack.encode_prompt``), ``options`` the
+    method's own ``Options`` instance or None for its defaults."""
 
     text: str
     prompt: object
@@ -168,5 +184,7 @@ class Request:
     seed: int = 0
     max_seconds: float = 30.0
     capture_attention: bool = False
-    forced_frames: int = 0  # > 0: ignore end-of-speech and speak exactly this many frames (speed and memory runs)
-    live: bool = True  # somebody hears it while it is made; False: sound may come at the end, and sound better for it
+    forced_frames: int = 0  # > 0: ignore end-of-speech and generate exactly this many frames (speed and memory runs)
+    live: bool = (
+        True  # streamed to a listener; False: all audio may come at the end, where a better vocoder pass is possible
+    )

@@ -85,7 +85,7 @@ def capture(
 
 
 def join(maps: Sequence[AttentionMap]) -> AttentionMap:
-    """Maps of segments spoken in turn as one: no segment saw another's text, so those weights are 0."""
+    """Maps of consecutive segments as one map. No segment attends to another's text: those weights are 0."""
     if len(maps) == 1:
         return maps[0]
     layers, heads = maps[0].weights.shape[:2]

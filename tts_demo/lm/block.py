@@ -80,7 +80,7 @@ def block(
     module: nn.Module, config: LMConfig, x: Tensor, factors: RotaryFactors, attend: Attend, dropout: float = 0.0
 ) -> Tensor:
     """One block: x [B, T, H] -> [B, T, H]. ``attend`` is given the rotated queries, keys and values, those of grouped
-    heads repeated. dropout: share of what each half of the block adds that is left out."""
+    heads repeated. dropout: dropout rate of the attention's and the feed-forward's output."""
     c, attention, mlp = config, module.self_attn, module.mlp
     h = rms_norm(x, module.input_layernorm, c.rms_eps)
     q, k, v = (

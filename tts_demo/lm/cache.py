@@ -12,8 +12,8 @@ class KVCache:
     """Keys and values of every layer in one buffer ``kv`` [layers, B, 2 kv_heads, S, D]: keys first, then values, so
     that a step stores both with one copy. ``k`` and ``v`` are views of it.
 
-    ``positions`` [S] holds the logical position of each slot, -1 = unused: after an eviction the physical slot and
-    the position part company, and rotary embedding needs the position. ``length`` is the number of live slots,
+    ``positions`` [S] holds the logical position of each slot, -1 = unused: after an eviction they differ from the
+    slots' indices, and rotary embedding needs the position. ``length`` is the number of live slots,
     which are always the first ones, in order.
     """
 
@@ -35,8 +35,8 @@ class KVCache:
         self.k, self.v = self.kv.split(kv_heads, dim=2)
         self.positions = torch.full((capacity,), -1, dtype=torch.long, device=device)
         self.capacity, self.batch, self.length = capacity, batch, 0
-        self.next_position = 0  # where a sequence without gaps goes on
-        self.scratch: dict[int, Any] = {}  # by number of tokens, what the decoder keeps for passes over this cache
+        self.next_position = 0  # position of the next token of a sequence without gaps
+        self.scratch: dict[int, Any] = {}  # the decoder's workspaces for passes over this cache, by number of tokens
         self.layers = list(zip(self.k.unbind(0), self.v.unbind(0)))  # per layer [B, kv_heads, S, D]
 
     @property
@@ -59,7 +59,7 @@ class KVCache:
 
     @property
     def attended(self) -> int:
-        """How many slots, from the first, the tokens just claimed may attend to."""
+        """Number of slots, from the first, that the tokens claimed last may attend to."""
         return self.length
 
     def claim(self, positions: Tensor) -> slice | Tensor:
@@ -73,7 +73,7 @@ class KVCache:
         return slice(start, end)
 
     def rollback(self, n: int) -> None:
-        """Forget the last ``n`` tokens, as if they had never been stepped."""
+        """Remove the last ``n`` tokens."""
         assert 0 <= n <= self.length, (n, self.length)
         self.length -= n
         self.next_position -= n

@@ -1,7 +1,7 @@
 """Inference through a Qwen2 backbone: fused weights, static cache slices, no autograd, few operators a layer.
 
-What is fed, at which positions and under which mask is decided by the methods. Tests compare it with the forward pass
-of transformers (model.py).
+The methods choose inputs, positions and masks. Tests compare this decoder with the forward pass of transformers
+(model.py).
 """
 
 from __future__ import annotations

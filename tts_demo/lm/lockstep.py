@@ -66,8 +66,8 @@ class TokenRows:
     shortest: Tensor | int = 0  # [B] frames before which a row may not end
     history: History = field(init=False)
     alive: Tensor = field(init=False)  # [B] bool, rows that have not ended
-    token: Tensor = field(init=False)  # [B] drawn last
-    frames: int = 0  # drawn so far, by the rows that are alive
+    token: Tensor = field(init=False)  # [B] sampled last
+    frames: int = 0  # frames sampled so far by the rows that are alive
 
     @property
     def cache(self) -> KVCache:
@@ -98,5 +98,5 @@ class TokenRows:
         return token.where(emitted, -1)
 
     def feed(self) -> None:
-        """Feed the drawn tokens back. Rows that have ended are fed on, and not listened to."""
+        """Feed the sampled tokens back. Rows that have ended are fed too; their results are ignored."""
         self.hidden = self.lockstep.feed(self.lockstep.decoder.embed(self.token)[:, None])[:, 0]

@@ -65,7 +65,7 @@ class LoraDelta:
 
 @dataclass(frozen=True)
 class LoraSum:
-    """Several adapters at once: what they add is added up."""
+    """Several adapters merged together: the sum of their deltas."""
 
     parts: tuple[LoraDelta, ...]
 

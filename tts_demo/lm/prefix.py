@@ -1,4 +1,4 @@
-"""The embedded prefix of a run. Lives below the methods, because the language model makes it and they consume it."""
+"""The embedded prefix of a run: made by the language model, read by the methods."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Prefix:
     prompt_codes: [F, K] codec codes of the prompt's speech, empty when the LM gets none (a method embeds them in
     its own way: token by token, patchified, or over several codebooks). ``labels``: one readable label a text token.
     ``shortest``: the least number of frames this text can take; speech does not end before. ``longest``: the most it
-    can take; it is cut there (None: no cap). ``transcript``: how many columns right before the text say what the
-    prompt's speech says.
+    can take; it is cut there (None: no cap). ``transcript``: number of columns
+    right before the text that hold the prompt's transcript.
     """
 
     x: Tensor
@@ -30,7 +30,8 @@ class Prefix:
     transcript: int = 0
 
     def room(self, max_frames: int, forced: bool = False) -> int:
-        """The frames that this text may take of ``max_frames``; all of them when the length is forced."""
+        """The most frames that this text may take, at most ``max_frames``; ``max_frames`` itself when the length is
+        forced."""
         return max_frames if forced or self.longest is None else min(max_frames, self.longest)
 
     def without_prompt(self) -> Prefix:

@@ -1,4 +1,4 @@
-"""Drawing tokens on the device: temperature, top-k, top-p, repetition-aware sampling; on a GPU without any host
+"""Sampling tokens on the device: temperature, top-k, top-p, repetition-aware sampling; on a GPU without any host
 sync."""
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def distribution(
     """The distribution that ``sample`` draws from: logits [B, V] -> candidates [B, M], likeliest first, as many as
     top-k leaves, or all ids; greedy has one.
 
-    forbid: [V] bool, True = never drawn. history [B, W] as ``sample`` takes it: the redraws of repetition-aware
-    sampling are then included in closed form: what is drawn and not repeated, and, for the mass of each repeated token,
-    the untruncated distribution of the others. None: repetition is ignored.
+    forbid: [V] bool, True = probability 0. history [B, W] as for ``sample``: the distribution then includes the redraws
+    of repetition-aware sampling in closed form: the mass of each repeated token is spread over the other tokens by the
+    untruncated distribution. None: repetition is ignored.
     """
     logits = _without(logits, forbid)
     if sampling.temperature == 0:
@@ -97,8 +97,8 @@ def _likeliest(logits: Tensor, sampling: Sampling, history: Tensor | None) -> Te
 
 
 def _never_redrawn(ids: Tensor, sampling: Sampling, history: Tensor | None) -> bool:
-    """Whether none of ``ids`` [B, M] is so frequent in ``history`` that drawing it would mean drawing again. On a GPU
-    the question itself would be a host sync, so the answer is False there; on a CPU redraws are rare and cost more."""
+    """Whether no id of ``ids`` [B, M] reaches the repetition threshold in ``history``, so that no redraw can happen.
+    Always False on a GPU, where the check would be a host sync."""
     if history is None or not sampling.repeat_window:
         return True
     times = (history[:, :, None] == ids[:, None]).sum(1)
@@ -129,13 +129,13 @@ def sample(
     history: Tensor | None = None,
     forbid: Tensor | None = None,
 ) -> Tensor:
-    """Draw one token a row: logits [B, V] -> [B].
+    """Sample one token a row: logits [B, V] -> [B].
 
-    history: [B, W] recent tokens, -1 = none. A draw that fills at least ``repeat_ratio`` of the window is drawn again
-    from the untruncated distribution (VALL-E 2, section 3.2) of the other tokens (CosyVoice since 2026: without it the
-    redraw often is the same token); a greedy redraw is the likeliest of the others. forbid: [V] bool. A GPU always
-    makes the second draw, because asking whether it is needed would be a host sync; a CPU makes it only where it is
-    needed.
+    history: [B, W] recent tokens, -1 = none. A token that fills at least ``repeat_ratio`` of the window is sampled
+    again from the untruncated distribution (VALL-E 2, section 3.2) of the other tokens (CosyVoice since 2026: without
+    it the redraw often is the same token); a greedy redraw is the likeliest of the others. forbid: [V] bool. A GPU
+    always makes the second draw, because asking whether it is needed would be a host sync; a CPU makes it only where it
+    is needed.
     """
     logits = _without(logits, forbid)
     if sampling.temperature == 0:
@@ -152,7 +152,7 @@ def sample(
 def chosen(
     logits: Tensor, sampling: Sampling, noise: Sequence[Tensor], history: Tensor | None, forbid: Tensor | None
 ) -> Tensor:
-    """``sample`` [B] by random numbers that are given: ``noise`` of ``noise_for``."""
+    """``sample`` [B] with given random numbers: ``noise`` is the result of ``noise_for``."""
     logits = _without(logits, forbid)
     if sampling.temperature == 0:
         return _likeliest(logits, sampling, history)
@@ -164,7 +164,7 @@ def chosen(
 def noise_for(
     logits: Tensor, sampling: Sampling, history: Tensor | None, generator: torch.Generator | None
 ) -> list[Tensor]:
-    """The random numbers of one draw from each row of logits [B, V], and of its second draw where there is one."""
+    """The random numbers of one sample of each row of logits [B, V], and of its redraw where there is one."""
     if sampling.temperature == 0:
         return []
     first = exponential(logits[:, : min(sampling.top_k or logits.shape[-1], logits.shape[-1])], generator)
@@ -184,8 +184,8 @@ def free_to_ask(device: torch.device) -> bool:
 
 
 class Sampler:
-    """``sample``, ``distribution`` and a draw from one as they are, or as one CUDA graph each where steps run as
-    graphs: random numbers are drawn before."""
+    """``sample``, ``distribution`` and ``Distribution.sample``, each as one CUDA graph where steps run as graphs. The
+    random numbers are generated outside the graph."""
 
     def __init__(self, graphs: SharedGraphs | None) -> None:
         self.graphs = graphs
@@ -256,8 +256,9 @@ def special_ids(speech_codes: int, vocab: int, device: torch.device | str) -> Te
 
 
 class Ending:
-    """How short and how long speech may be, in frames. End of speech (any id from ``speech_codes`` on) is not drawn
-    before ``shortest`` frames, because models now and then end before the text does; ``longest`` is the limit."""
+    """Shortest and longest length of speech, in frames. End of speech (any id from ``speech_codes`` on) has
+    probability 0 before ``shortest`` frames, because a model sometimes ends before the text does; ``longest`` is the
+    limit."""
 
     def __init__(
         self, speech_codes: int, vocab: int, shortest: int, longest: int, device: torch.device | str = "cpu"
@@ -267,12 +268,13 @@ class Ending:
 
     @classmethod
     def of(cls, config: LMConfig, prefix: Prefix, max_frames: int, forced: bool) -> Ending:
-        """Of a run from ``prefix``; ``forced``: exactly ``max_frames``."""
+        """The limits of a run from ``prefix``; ``forced``: exactly ``max_frames``."""
         shortest = max_frames if forced else prefix.shortest
         return cls(config.speech_codes, config.vocab, shortest, max_frames, prefix.x.device)
 
     def forbid(self, frames: int, count: int = 1) -> Tensor | None:
-        """What the next ``count`` tokens after ``frames`` frames must not be: [V] or [count, V] bool, or None."""
+        """The ids that the next ``count`` tokens after ``frames`` frames must not take: [V] or [count, V] bool, or
+        None."""
         early = self.shortest - frames
         if early <= 0:
             return None

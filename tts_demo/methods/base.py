@@ -97,7 +97,7 @@ class State:
     start: Start
     caches: dict[str, KVCache]  # by name, the backbone's is "backbone"
     emitted: int = 0  # frames so far
-    ended: bool = False  # end of speech was drawn
+    ended: bool = False  # end of speech was sampled
 
     @property
     def prefix(self) -> Prefix:
@@ -120,13 +120,13 @@ class State:
         return self.ended or self.emitted >= self.max_frames
 
     def forbidden(self, count: int = 1) -> Tensor | None:
-        """What the next ``count`` tokens must not be while speech is too short to end: [V] or [count, V] bool, True =
-        not allowed; or None."""
+        """The ids that the next ``count`` tokens must not take while speech is too short to end: [V] or [count, V]
+        bool, True = not allowed; or None."""
         return self.start.ending.forbid(self.emitted, count)
 
     def accept(self, tokens: list[int]) -> int:
-        """How many of the drawn tokens are frames: those before end of speech, up to the longest length. Counts them as
-        emitted, and notes end of speech."""
+        """Number of sampled tokens that are frames: those before end of speech, up to the longest length. Adds them to
+        ``emitted`` and records end of speech."""
         ending = self.start.ending
         end = next((i for i, token in enumerate(tokens) if token >= ending.speech_codes), len(tokens))
         count = min(end, ending.longest - self.emitted)
@@ -211,9 +211,9 @@ def plain_replay(
 
 @dataclass(frozen=True)
 class Picture:
-    """A method drawn for the page as two rows of cells: what the KV cache holds, left to right, and what one step
-    emits. Cells: p prefix, s speech token, z patch, w summary, x dropped, d the draft's cache, a accepted draft token,
-    r resampled token, h token of an extra head, k code of a higher codebook; a space is a gap."""
+    """A method as a picture for the page as two rows of cells: what the KV cache holds, left to right, and what one
+    step emits. Cells: p prefix, s speech token, z patch, w summary, x dropped, d the draft's cache, a accepted draft
+    token, r resampled token, h token of an extra head, k code of a higher codebook; a space is a gap."""
 
     cache: str
     emits: str
@@ -246,8 +246,8 @@ class Method(abc.ABC):
         self._settled: set[tuple[Any, ...]] = set()
 
     def warm(self, options: Options | None) -> bool:
-        """Whether a run with such options was heard: a first one also pays for what is built for it. Tolerances and the
-        like (floats) are all the same, nothing is built for them."""
+        """Whether a run with such options has been made: the first one also builds weights and graphs. Float options
+        such as tolerances build nothing and are ignored."""
         return self._built_for(options) in self._settled
 
     def has_run(self, options: Options | None) -> None:
@@ -283,7 +283,7 @@ class Method(abc.ABC):
         max_frames: int,
         forced: bool = False,
     ) -> State:
-        """Begin a run: the prefix goes through the backbone once. End of speech is not drawn before
+        """Begin a run: the prefix goes through the backbone once. End of speech is not sampled before
         ``prefix.shortest`` frames; ``forced``: not before ``max_frames``."""
         self.check(options)
         ending = Ending.of(self.lm.config, prefix, max_frames, forced)
@@ -292,7 +292,7 @@ class Method(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, start: Start) -> State:
-        """The state of a run after the first pass, from which ``step`` draws the first frames."""
+        """The state of a run after the first pass, from which ``step`` samples the first frames."""
 
     @abc.abstractmethod
     def step(self, state: State) -> Step:

@@ -20,7 +20,7 @@ class BaselineState(State):
 
     @property
     def frames_of(self) -> list[int]:
-        """Frames of each step: one, and none of the step that drew end of speech."""
+        """Frames of each step: one, and none of the step that sampled end of speech."""
         return [1] * len(self.tokens) + [0] * self.ended
 
 
@@ -48,7 +48,7 @@ class Baseline(Method):
         return self.sample_token(state)
 
     def sample_token(self, state: BaselineState) -> Step:
-        """Draw the token that ``state.hidden`` decides."""
+        """Sample the token that ``state.hidden`` decides."""
         logits = self.decoder.logits(state.hidden[:, -1])
         token = self.base.sampler.sample(
             logits, state.sampling, state.generator, state.history.tokens, self.forbidden(state)

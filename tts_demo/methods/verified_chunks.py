@@ -85,11 +85,11 @@ class VerifiedChunks(SSD):
         )
 
     def length(self, state: SSDState) -> int:
-        """The first token is drawn alone: the heads predict what comes after it."""
+        """The first token is sampled alone: the heads predict the tokens after it."""
         return super().length(state) if len(state.last) else 0
 
     def draft_tokens(self, state: SSDState, length: int) -> tuple[Tensor, Distribution, Tensor | None]:
-        """The heads do not know each other's tokens, nor how often those were said: they draw all at once."""
+        """All tokens are sampled at once: no head knows the others' tokens or how often they occurred."""
         logits = torch.cat(self.extra(state.features[-1][-1:], length)).float()
         p = self.base.sampler.distribution(logits, state.sampling, state.forbidden(length))
         drafted = self.base.sampler.sample_from(p, state.generator)

@@ -10,7 +10,7 @@ base model was trained with, whatever N and G are. ``masks`` (layout.py) states 
 replay use it. Decoding evicts instead (ring.py), with equal logits.
 
 The text is visible as a whole, as in the paper, or (option ``text``, an addition to the paper) through a window around
-the symbol being spoken, which moves along with speech (text_position.py), with an adapter trained for it: in a
+the current symbol, which moves along with speech (text_position.py), with an adapter trained for it: in a
 minute of speech from one run, the long text causes more errors than the long speech.
 """
 
@@ -85,7 +85,7 @@ class CompressedOptions(WindowOptions):
 class CompressedState(BaselineState):
     position: TextPosition | None = None  # with a window on the text
     full_prefix: KVCache | None = None  # everything before speech, where only a window of it is in the ring
-    indices: list[int] = field(default_factory=list)  # of the symbol being spoken, when each token was fed
+    indices: list[int] = field(default_factory=list)  # of the current symbol, when each token was fed
 
 
 class Compressed(Baseline):
@@ -194,14 +194,14 @@ class Compressed(Baseline):
         return replace(self.sample_token(state), stats={"summaries": cache.summaries, "slots": cache.length})
 
     def feed(self, state: CompressedState, token: Tensor) -> Tensor:
-        """Feed the drawn token [1] and, when summaries are due, those in the same pass -> hidden [1, 1, H]."""
+        """Feed the sampled token [1] and, when summaries are due, those in the same pass -> hidden [1, 1, H]."""
         if state.full_prefix is not None:
             self._show_prefix(state)
         decoder, observe = (self.windowed, state.position.observe) if state.position else (self.decoder, None)
         return feed(decoder, state.caches["backbone"], token, self._summary(decoder), observe)
 
     def _show_prefix(self, state: CompressedState) -> None:
-        """What the next token is to see of everything before speech, where it is to see it."""
+        """Write the visible part of the prefix, shifted, for the next token."""
         text, full_prefix, cache = state.position, state.full_prefix, state.caches["backbone"]
         start, end, prompt = text.text.start, text.text.stop, len(state.prefix.prompt_codes)
         symbol, generated = torch.tensor(text.index), torch.tensor(cache.generated)
@@ -213,7 +213,7 @@ class Compressed(Baseline):
 
     def forbidden(self, state: BaselineState) -> Tensor | None:
         """With a window on the text, speech does not end before the end of the text is visible, and ends when the text
-        has been spoken."""
+        is finished."""
         early, text = super().forbidden(state), getattr(state, "position", None)
         if early is not None or text is None or (text.end_visible and not text.finished):
             return early
@@ -246,7 +246,7 @@ class Compressed(Baseline):
         )
 
     def _shifts(self, state: CompressedState, layout: Layout) -> Shifts:
-        """Where ``_show_prefix`` put what it showed before each token was fed."""
+        """The shifts that ``_show_prefix`` used before each token was fed."""
         text, prompt, first = state.position.text, len(state.prefix.prompt_codes), len(state.prefix.x)
         fixed, rows = first + prompt, _fed(layout) + first
         places = torch.tensor(state.indices, device=rows.device)

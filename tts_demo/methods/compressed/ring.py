@@ -2,11 +2,11 @@
 
     slots: [ prefix | ring of ``window`` tokens | summary 0, summary 1, ... ]
 
-The prefix is put there by the first pass, or (``show_prefix``) is what a step is to see of a longer one kept elsewhere.
+The first pass writes the prefix; or ``show_prefix`` writes the visible part of a longer prefix kept in another cache.
 
 Attention does not depend on the order of slots (rotary positions are inside the keys), so a token takes the slot of the
 one that has just left the window: no token is moved or masked, and a token attends to one run of slots from the first
-(at both ends of a text of which a part is shown, some of the prefix's slots hold nothing and are masked). A summary is
+(near both ends of a text seen through a window, some of the prefix's slots are empty and masked). A summary is
 computed before it is needed, and is not attended to until its span has left the window.
 """
 
@@ -50,9 +50,9 @@ class RingCache(KVCache):
         self.fixed, self.window, self.group = fixed, window, group
         self.generated = self.summaries = 0  # tokens behind the prefix, and summaries made
         self._attended = 0
-        self._full_prefix: KVCache | None = None  # the longer prefix of which parts are shown,
-        self._parts: list[slice] = []  # which,
-        self._visible = fixed  # and on how many slots
+        self._full_prefix: KVCache | None = None  # the longer prefix of which parts are visible,
+        self._parts: list[slice] = []  # these parts,
+        self._visible = fixed  # and the number of slots they take
         # summaries made in one pass, all spans still in the ring
         self._summaries_per_pass = (window - most + 1) // group if group else 0
 
@@ -81,12 +81,12 @@ class RingCache(KVCache):
 
     @property
     def has_empty_slots(self) -> bool:
-        """Whether slots among those attended to hold nothing."""
+        """Whether some slots of the attended range are empty."""
         return self._visible < self.fixed
 
     def show_prefix(self, full_prefix: KVCache, parts: Sequence[slice], rotations: Tensor) -> None:
-        """The next passes see these parts of a prefix that lies in a cache of its own, one behind the other, their keys
-        turned by complex rotations [parts, D/2] from where they were put: a step costs the same however long it is."""
+        """Make these slots of a prefix in a cache of its own visible to the next passes, one part after the other, with
+        keys rotated by complex rotations [parts, D/2]. A step's cost does not depend on the prefix's length."""
         if self._full_prefix is None:
             self._full_prefix, self.length, self.next_position = full_prefix, self.fixed, full_prefix.next_position
         changed, start = list(parts) != self._parts, 0
@@ -100,12 +100,12 @@ class RingCache(KVCache):
         self._parts, self._visible = list(parts), start
 
     def summaries_due(self, tokens: int = 1) -> int:
-        """How many summaries the pass of the next ``tokens`` must include: several at once, because a pass over a few
-        tokens costs little more than a pass over one, and before their spans leave the ring."""
+        """Number of summaries that the pass of the next ``tokens`` must include. They are computed several at once,
+        because a pass over a few tokens costs little more than over one, and before their spans leave the ring."""
         return self._summaries_per_pass if self.summarised(tokens) > self.summarised(0) else 0
 
     def summarised(self, tokens: int) -> int:
-        """Of what has been spoken after ``tokens`` more: how many of the first have summaries then."""
+        """Number of tokens that have summaries once ``tokens`` more have been generated."""
         batch = self._summaries_per_pass * self.group
         return (self.generated + tokens) // batch * batch if batch else 0
 
@@ -182,7 +182,7 @@ def feed(decoder: Decoder, cache: RingCache, tokens: Tensor, summary: Tensor, ho
     [1, H] the embedding of W."""
     count, position, span_ends = len(tokens), cache.next_position, cache.span_ends(len(tokens))
     due = cache.summaries_due(count)
-    # a graph has fixed shapes, so it must be told which slots are attended to
+    # a graph has fixed shapes, so its mask says which slots are attended to
     mask = cache.mask(count) if due or count > 1 or cache.has_empty_slots or decoder.graphed else None
     x = decoder.embed(tokens)
     if not due:

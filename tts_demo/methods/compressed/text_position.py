@@ -1,12 +1,12 @@
-"""The position in the text that is being spoken, tracked during decoding from the attention of guided heads.
+"""The current position in the text, tracked during decoding from the attention of alignment heads.
 
-Recipe ``lm`` trains one head of a few layers to attend to the phoneme being spoken. In each step their attention is a
+Recipe ``lm`` trains one head of a few layers to attend to the current phoneme. In each step their attention is a
 distribution over the visible symbols; a forward filter (a hidden Markov model that never moves back) estimates from it
-the symbol being spoken. Speech then needs to attend only to a window of the text around it, however long the text is.
+the current symbol. Speech then needs to attend only to a window of the text around it, however long the text is.
 
-And it may see that window always equally far away: a model that has learnt from sentences knows no text that lies a
-minute back. So what stands before speech moves along with it (rotary positions within the cache instead of within the
-text, as in G. Xiao and others, "Efficient streaming language models with attention sinks", 2023, section 3.2).
+The window can also stay at a constant distance: a model trained on sentences has never attended to text a minute back.
+So the prefix is shifted along with speech (rotary positions within the cache instead of within the text, as in G. Xiao
+and others, "Efficient streaming language models with attention sinks", 2023, section 3.2).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch import Tensor
 from ...lm.model import ALIGNMENT_LAYERS
 
 MOVES = (0.68, 0.27, 0.05)  # probability of staying, and of moving one or two symbols on, in a frame of 20 ms
-LINGER = 30  # frames at the last symbol after which the text has been spoken
-DISTANCE = 128  # positions from the symbol being spoken to the speech, not counting the prompt's: as in a long sentence
+LINGER = 30  # frames at the last symbol after which the text is finished
+DISTANCE = 128  # positions from the current symbol to the speech, not counting the prompt's: as in a long sentence
 BEHIND = 96  # speech tokens after which what stands between text and speech goes no further away
 BACK = 3  # symbols that the estimate may go back by: speech does not, and would say again what it went back to
 FLOOR = 0.002  # attention may be elsewhere for a frame: it makes no symbol impossible
@@ -31,7 +31,7 @@ def prefix_shifts(
     and what stands behind it (TASK and the prompt's speech), each [...].
 
     start: first column of the text. fixed: columns of the prefix, ``prompt`` of them the prompt's speech. reach:
-    symbols visible on either side. symbol [...]: index of the symbol being spoken. generated [...]: tokens generated
+    symbols visible on either side. symbol [...]: index of the current symbol. generated [...]: tokens generated
     so far."""
     of_text = generated + (fixed - DISTANCE - prompt - start) - symbol
     return of_text + (symbol - reach).clamp(min=0), of_text, (generated - BEHIND).clamp(min=0)
@@ -42,12 +42,12 @@ class TextPosition:
     are visible: of a text that moves the only ones in the cache, from slot ``text.start`` on."""
 
     def __init__(self, text: slice, reach: int) -> None:
-        self.text, self.reach, self.index = text, reach, 0  # index: the symbol being spoken
+        self.text, self.reach, self.index = text, reach, 0  # index: the current symbol
         self.posterior = torch.zeros(text.stop - text.start)  # on the CPU: a few operators on short vectors a step
         self.posterior[0] = 1.0
         self.furthest = self._frames_at_end = 0
         self._symbols = torch.arange(len(self.posterior), dtype=torch.float32)
-        self._attention: Tensor | None = None  # of guided heads since the last step, summed [visible symbols]
+        self._attention: Tensor | None = None  # of alignment heads since the last step, summed [visible symbols]
 
     def window(self, index: int) -> slice:
         """Columns of the symbols that are visible from symbol ``index``."""
@@ -71,7 +71,7 @@ class TextPosition:
         return self._frames_at_end > LINGER
 
     def observe(self, layer: int, query: Tensor, key: Tensor) -> None:
-        """query [1, T, A, D] and key [1, kv, S, D] of a layer: adds up the attention of guided heads, from the first
+        """query [1, T, A, D] and key [1, kv, S, D] of a layer: adds up the attention of alignment heads, from the first
         token of the pass to the visible symbols."""
         if layer not in ALIGNMENT_LAYERS:
             return

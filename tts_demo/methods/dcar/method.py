@@ -176,7 +176,7 @@ class Dcar(Method):
     def replay(self, state: DcarState) -> Replay:
         prefix, counts = state.prefix, [len(tokens) for tokens in state.taken]
         x = token_inputs(self.decoder, prefix, torch.cat([prefix.prompt_codes[:0, 0], *state.taken[:-1]]))
-        before = torch.tensor([0, *counts], device=x.device).cumsum(0)[:-1]  # frames spoken before each step
+        before = torch.tensor([0, *counts], device=x.device).cumsum(0)[:-1]  # frames generated before each step
         replay = plain_replay(self.decoder, prefix, x, counts)
         return replace(replay, rows=len(prefix.x) + len(prefix.prompt_codes) - 1 + before)
 

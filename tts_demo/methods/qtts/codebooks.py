@@ -1,4 +1,4 @@
-"""What both multi-codebook strategies share: their sizes, and the embedding of the codes of every book."""
+"""What both multi-codebook strategies share: their sizes, and the embeddings of all codebooks' codes."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from torch import Tensor, nn
 from ...config import CodecConfig, LMConfig, Sampling
 from ...lm.lora import LoraSpec
 
-HIGHER_TEMPERATURE = 0.57  # temperature of the higher books, as a share of the first's
+HIGHER_TEMPERATURE = 0.57  # temperature of the higher codebooks, as a share of the first's
 
 
 def higher_sampling(sampling: Sampling) -> Sampling:
-    """The sampling of books 2 to K, at a lower temperature: they carry mostly fine texture, which at the first book's
-    temperature sounds like noise."""
+    """The sampling of codebooks 2 to K, at a lower temperature: they carry mostly fine texture, which sounds like noise
+    at the first codebook's temperature."""
     return replace(sampling, temperature=HIGHER_TEMPERATURE * sampling.temperature)
 
 
 @dataclass(frozen=True)
 class QTTSConfig:
     """Sizes of an adapter. ``code_width`` E: every code is a vector of that width, projected up to where it is read and
-    scored by inner product where it is predicted; a table and a head of full width per book would be four times larger
-    and, on a few hours of speech, mostly noise."""
+    scored by inner product where it is predicted; a table and a head of full width per codebook would be four times
+    larger and, on a few hours of speech, mostly noise."""
 
     hidden: int = 256
     entries: int = 1024
@@ -59,16 +59,16 @@ class QTTSConfig:
 
     @property
     def pad(self) -> int:
-        """The padding id of every book: no such frame."""
+        """The padding id of every codebook: no such frame."""
         return self.entries
 
 
 class CodebookEmbeddings(nn.Module):
     """Vectors of codes [K, entries, E], and their projections as input and as context.
 
-    The input of a backbone step is the sum of its codes' embeddings. The first book's is the language model's own; the
-    others start at zero, so that an untrained adapter is the language model. ``context`` of width C conditions a
-    prediction directly on the lower books of its own frame: their sum, as in a residual quantizer.
+    The input of a backbone step is the sum of its codes' embeddings. The first codebook's is the language model's own;
+    the others start at zero, so that an untrained adapter is the language model. ``context`` of width C conditions a
+    prediction directly on the lower codebooks of its own frame: their sum, as in a residual quantizer.
     """
 
     def __init__(self, c: QTTSConfig, context: int) -> None:
@@ -77,7 +77,7 @@ class CodebookEmbeddings(nn.Module):
         self.codes = nn.Parameter(torch.randn(c.codebooks, c.entries, c.code_width))
         self.into = nn.Parameter(torch.zeros(c.codebooks - 1, c.code_width, c.hidden))
         self.context = nn.Parameter(torch.randn(c.codebooks, c.code_width, context) * (0.3 * c.code_width**-0.5))
-        self.count_tag = nn.Parameter(torch.zeros(c.codebooks, c.hidden))  # row K - 1: K books are in use
+        self.count_tag = nn.Parameter(torch.zeros(c.codebooks, c.hidden))  # row K - 1: K codebooks are in use
 
     @torch.no_grad()
     def start_from(self, entries: Tensor) -> None:
@@ -87,7 +87,7 @@ class CodebookEmbeddings(nn.Module):
         self.codes[..., :width] = F.normalize(entries[..., :width], dim=-1) * width**0.5
 
     def table(self, base: Tensor, codebooks: int, pads: Tensor | None = None) -> Tensor:
-        """base [V, H], the language model's speech embedding -> [books, entries + 1, H + C]: per code its input
+        """base [V, H], the language model's speech embedding -> [codebooks, entries + 1, H + C]: per code its input
         embedding and its context. The last row is padding: input ``pads`` [K, H] or zero, context zero."""
         into = torch.cat(
             [
@@ -106,5 +106,5 @@ class CodebookEmbeddings(nn.Module):
 
 
 def row_offsets(table: Tensor) -> Tensor:
-    """[K]: where each book's rows begin in ``table`` [K, rows, ...] flattened."""
+    """[K]: where each codebook's rows begin in ``table`` [K, rows, ...] flattened."""
     return torch.arange(table.shape[0], device=table.device) * table.shape[1]

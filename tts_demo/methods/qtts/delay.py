@@ -1,6 +1,6 @@
-"""Delay multihead (QTTS, section 2.2): one head per codebook, all of them on every backbone step, book k delayed by
-k * d steps. When head k predicts frame f, books < k of that frame are known: the backbone has read them at its input,
-and the head gets their context once more directly.
+"""Delay multihead (QTTS, section 2.2): one head per codebook, all of them on every backbone step, codebook k delayed by
+k * d steps. When head k predicts frame f, codebooks < k of that frame are known: the backbone has read them at its
+input, and the head gets their context once more directly.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .pattern import delay
 
 
 class DelayAdapter(nn.Module):
-    """LoRA, the books' vectors and the heads of books 2 to K; book 1 keeps the language model's head. One adapter
-    serves every K and d: a tag added to the backbone's inputs stands for them."""
+    """LoRA, the codebooks' vectors and the heads of codebooks 2 to K; codebook 1 keeps the language model's head. One
+    adapter serves every K and d: a tag added to the backbone's inputs stands for them."""
 
     def __init__(self, lm: LanguageModel) -> None:
         super().__init__()
@@ -50,13 +50,13 @@ class DelayAdapter(nn.Module):
 
     def below(self, contexts: Tensor, d: int) -> Tensor:
         """contexts [B, F, K, H] of single codes -> [B, F + (K - 1) d, K - 1, H]: the context of head k at step s, of
-        frame s - k d, the sum over the lower books, laid out as the steps are."""
+        frame s - k d, the sum over the lower codebooks, laid out as the steps are."""
         known = contexts.cumsum(2)
         heads = known.shape[2] - 1
         return torch.stack([F.pad(known[:, :, k], (0, 0, (k + 1) * d, (heads - 1 - k) * d)) for k in range(heads)], 2)
 
     def scores(self, hidden: Tensor, below: Tensor) -> Tensor:
-        """hidden [R, H], below [R, k, H] -> logits [k, R, entries] of books 2 to k + 1."""
+        """hidden [R, H], below [R, k, H] -> logits [k, R, entries] of codebooks 2 to k + 1."""
         heads = below.shape[1]
         known = (hidden[:, None] + below).transpose(0, 1)
         normed = F.rms_norm(known, known.shape[-1:])
@@ -67,17 +67,19 @@ class DelayAdapter(nn.Module):
 
 @dataclass(kw_only=True)
 class DelayState(State):
-    history: History  # of the first book
+    history: History  # of the first codebook
     higher_sampling: Sampling  # of the others
     table: Tensor  # [K, entries + 1, 2 H]
     tag: Tensor  # [H]
     d: int
     prompt: Tensor  # [F', K] delayed codes fed before the first step
-    lead: Tensor  # [(K - 1) d, K] prompt codes that the delay moves past the prompt, or padding; -1 = to be drawn
-    known: list[Tensor]  # per step modulo d, [K, H]: summed contexts of books 0 to k, of the frame that book k was at
+    lead: Tensor  # [(K - 1) d, K] prompt codes that the delay moves past the prompt, or padding; -1 = to be sampled
+    known: list[
+        Tensor
+    ]  # per step modulo d, [K, H]: summed contexts of codebooks 0 to k, of the frame that codebook k was at
     generated: Tensor  # [max_frames + (K - 1) d, K] codes as emitted, delayed
     hidden: Tensor  # [1, H] backbone output that decides the next step
-    end: int  # frames in all: the limit until end of speech is drawn
+    end: int  # frames in all: the limit until end of speech is sampled
     steps: int = 0
 
     @property
@@ -90,7 +92,7 @@ class DelayState(State):
 
     @property
     def tail(self) -> int:
-        """Steps by which the last book is delayed against the first."""
+        """Steps by which the last codebook is delayed against the first."""
         return (self.codebooks - 1) * self.d
 
     @property
@@ -127,7 +129,7 @@ class DelayStrategy:
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: they must stay ordinary tensors
     @torch.no_grad()
     def heads(self) -> list[LeanHead]:
-        """Of books 2 to K."""
+        """Of codebooks 2 to K."""
         a, backend = self.adapter, self.base.backend
         parts = zip(a.inner, a.inner_bias[:, 0], a.outer, a.codebooks.codes[1:], a.bias[:, 0])
         return [
@@ -141,7 +143,7 @@ class DelayStrategy:
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors
     @torch.no_grad()
     def table(self) -> Tensor:
-        """[books, entries + 1, 2 H], of which a run reads its first K books."""
+        """[codebooks, entries + 1, 2 H], of which a run reads its first K codebooks."""
         return self.adapter.table(self.decoder.embedding, self.adapter.config.codebooks).to(self.decoder.dtype)
 
     @torch.no_grad()
@@ -172,7 +174,7 @@ class DelayStrategy:
 
     def _known(self, contexts: Tensor, codebooks: int, d: int) -> list[Tensor]:
         """contexts [F', K, H] of the prompt's codes -> what ``DelayState.known`` holds before the first step: row k of
-        step s, s = -d .. -1, sums books up to and with k of frame F' + s - k d."""
+        step s, s = -d .. -1, sums codebooks up to and with k of frame F' + s - k d."""
         sums = F.pad(contexts.cumsum(1), (0, 0, 0, 0, codebooks * d, 0))  # frames before the prompt: nothing known
         last = len(sums)
         return [torch.stack([sums[last - d + s - k * d, k] for k in range(codebooks)]) for s in range(d)]
@@ -187,7 +189,7 @@ class DelayStrategy:
             codes = torch.where(state.lead[s] < 0, codes, state.lead[s])
         if s < state.end and int(codes[0]) >= self.adapter.config.entries:
             state.end = s
-        if s >= state.end:  # the first books have ended; the others are still behind by their delay
+        if s >= state.end:  # the first codebooks have ended; the others are still behind by their delay
             codes[: (s - state.end) // state.d + 1] = self.adapter.config.pad
         else:
             state.history.push(codes[:1])
@@ -214,7 +216,7 @@ class DelayStrategy:
         return self.decoder.forward((x + state.tag)[None, None], cache, cache.next_position)[0]
 
     def _scores(self, hidden: Tensor, below: Tensor) -> Tensor:
-        """hidden [1, H], below [k, H] -> logits [k, entries] of books 2 to k + 1 in float32."""
+        """hidden [1, H], below [k, H] -> logits [k, entries] of codebooks 2 to k + 1 in float32."""
         if hidden.device.type == "cpu":
             return torch.cat([head(known) for head, known in zip(self.heads, (hidden + below).split(1))]).float()
         return self.adapter.scores(hidden, below[None])[:, 0].float()

@@ -35,7 +35,7 @@ class DepthBlock(nn.Module):
             nn.init.normal_(linear.weight, std=0.02)  # small: a fresh block is nearly the identity
 
     def forward(self, x: Tensor, heads: int) -> Tensor:
-        """x [R, K, W], causal over the books."""
+        """x [R, K, W], causal over the codebooks."""
         q, k, v = self.qkv(F.rms_norm(x, self.norm1.shape, self.norm1, EPS)).unflatten(-1, (3, heads, -1)).unbind(-3)
         y = F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v)), is_causal=True)
         x = x + self.out(y.transpose(1, 2).flatten(2))
@@ -44,9 +44,9 @@ class DepthBlock(nn.Module):
 
 
 class DepthDecoder(nn.Module):
-    """hidden [R, H] of R frames and contexts of their books -> [R, K, W], from whose row k book k is predicted.
+    """hidden [R, H] of R frames and contexts of their codebooks -> [R, K, W], from whose row k codebook k is predicted.
 
-    Row 0 has read the hidden state alone; row k also the sum of the contexts of books < k, as in an RQ-Transformer.
+    Row 0 has read the hidden state alone; row k also the sum of the contexts of codebooks < k, as in an RQ-Transformer.
     """
 
     def __init__(self, c: QTTSConfig) -> None:
@@ -58,7 +58,7 @@ class DepthDecoder(nn.Module):
         self.norm = nn.Parameter(torch.ones(c.depth_width))
 
     def forward(self, hidden: Tensor, contexts: Tensor) -> Tensor:
-        """contexts [R, K, W] of the single codes, teacher-forced; the last book's is not used."""
+        """contexts [R, K, W] of the single codes, teacher-forced; the last codebook's is not used."""
         below = F.pad(contexts.cumsum(1)[:, :-1], (0, 0, 1, 0))
         x = self.project(hidden)[:, None] + self.positions[: contexts.shape[1]] + below
         for block in self.blocks:

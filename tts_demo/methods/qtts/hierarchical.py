@@ -23,8 +23,8 @@ from .depth import DepthDecoder, StackedDepth
 
 
 class HierarchicalAdapter(nn.Module):
-    """LoRA, the books' vectors and the depth decoder. Book 1 is the language model's head on the hidden state, to which
-    the depth decoder's first row adds a correction that starts at zero."""
+    """LoRA, the codebooks' vectors and the depth decoder. Codebook 1 is the language model's head on the hidden state,
+    to which the depth decoder's first row adds a correction that starts at zero."""
 
     def __init__(self, lm: LanguageModel) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class HierarchicalAdapter(nn.Module):
         return self.codebooks.count_tag[codebooks - 1]
 
     def scores(self, rows: Tensor) -> Tensor:
-        """Depth decoder outputs [R, k, W] of books 2 to k + 1 -> logits [k, R, entries]."""
+        """Depth decoder outputs [R, k, W] of codebooks 2 to k + 1 -> logits [k, R, entries]."""
         heads = rows.shape[1]
         vectors = torch.bmm(rows.transpose(0, 1), self.outer[:heads])
         return torch.baddbmm(self.bias[:heads], vectors, self.codebooks.codes[1 : heads + 1].transpose(1, 2))
@@ -50,7 +50,7 @@ class HierarchicalAdapter(nn.Module):
 
 @dataclass(kw_only=True)
 class HierarchicalState(State):
-    history: History  # of the first book
+    history: History  # of the first codebook
     higher_sampling: Sampling  # of the others
     table: Tensor  # [K, entries + 1, H + W]
     tag: Tensor  # [H]
@@ -71,7 +71,7 @@ class HierarchicalStrategy:
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors
     @torch.no_grad()
     def heads(self) -> list[Projection]:
-        """Per book from the second, W -> entries: the two factors of a head multiplied out, because for one row the
+        """Per codebook from the second, W -> entries: the two factors of a head multiplied out, because for one row the
         number of operators matters, not the number of multiplications."""
         a = self.adapter
         weights = torch.bmm(a.codebooks.codes[1:], a.outer.transpose(1, 2))
@@ -81,7 +81,7 @@ class HierarchicalStrategy:
     @torch.inference_mode(False)
     @torch.no_grad()
     def table(self) -> Tensor:
-        """[books, entries + 1, H + W], of which a run reads its first K books."""
+        """[codebooks, entries + 1, H + W], of which a run reads its first K codebooks."""
         return self.adapter.codebooks.table(self.decoder.embedding, self.adapter.config.codebooks).to(
             self.decoder.dtype
         )

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def delay(codes: Tensor, d: int, fill: int) -> Tensor:
-    """codes [..., F, K] -> [..., F + (K - 1) d, K]: step s holds, of book k, frame s - k d, or ``fill`` where there is
-    no such frame."""
+    """codes [..., F, K] -> [..., F + (K - 1) d, K]: step s holds, of codebook k, frame s - k d, or ``fill`` where there
+    is no such frame."""
     last = codes.shape[-1] - 1
     return torch.stack([F.pad(codes[..., k], (k * d, (last - k) * d), value=fill) for k in range(last + 1)], -1)

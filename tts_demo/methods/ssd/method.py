@@ -1,13 +1,13 @@
 """Speech speculative decoding (SSD): a shallow draft model proposes tokens, one pass of the base model verifies them.
 
-Section 2.2, algorithm 1: accept x_i if r < min(1, q_i(x_i) / p_i(x_i)) + tolerance; on the first rejection draw from
-normalise(max(0, q_i - p_i)) and stop; if every token was accepted, one more is drawn from q_{L+1}. One rule is added: a
-token with q_i(x_i) = 0 (beyond the base model's top-k or top-p) is rejected whatever the tolerance. It is rare, so the
-speed stays, and it removes most of the errors that a tolerance causes.
+Section 2.2, algorithm 1: accept x_i if r < min(1, q_i(x_i) / p_i(x_i)) + tolerance; on the first rejection sample from
+normalise(max(0, q_i - p_i)) and stop; if every token was accepted, one more is sampled from q_{L+1}. One rule is added:
+a token with q_i(x_i) = 0 (beyond the base model's top-k or top-p) is rejected whatever the tolerance. It is rare, so
+the speed stays, and it removes most of the errors that a tolerance causes.
 
-p and q are the distributions that tokens are actually drawn from: after temperature, top-k and top-p, with the redraws
-of repetition-aware sampling included (``lm.sampling.distribution``; the recent tokens of draft position i include the
-tokens drafted before it). So at tolerance 0 the tokens have exactly the distribution of the baseline.
+p and q are the distributions that tokens are actually sampled from: after temperature, top-k and top-p, with the
+redraws of repetition-aware sampling included (``lm.sampling.distribution``; the recent tokens of draft position i
+include the tokens drafted before it). So at tolerance 0 the tokens have exactly the distribution of the baseline.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class SSDState(State):
     length: Length
     last: Tensor  # [0 or 1] token that the base has not read
     unread: list[Tensor] = field(default_factory=list)  # each [N] tokens that the draft has not read
-    features: list[Tensor] = field(default_factory=list)  # each [N, H] of the base, from which those were drawn
+    features: list[Tensor] = field(default_factory=list)  # each [N, H] of the base, from which those were sampled
     tokens: list[int] = field(default_factory=list)
     proposed: int = 0
     accepted: int = 0
@@ -199,7 +199,7 @@ class SSD(Method):
         return drafted, rows, self.verifier(drafted, p, q, state.options.tolerance, state.generator)
 
     def _sample_one(self, state: SSDState) -> tuple[Tensor, Tensor, list[int]]:
-        """The same for a draft of no tokens, at the baseline's cost: one token, drawn from the base model."""
+        """The same for a draft of no tokens, at the baseline's cost: one token, sampled from the base model."""
         rows = self._base_states(state, state.last[:0])
         token = self.base.sampler.sample(
             self.decoder.logits(rows), state.sampling, state.generator, self._recent(state)[None], state.forbidden()
@@ -207,7 +207,7 @@ class SSD(Method):
         return state.last[:0], rows, token.tolist()
 
     def draft_tokens(self, state: SSDState, length: int) -> tuple[Tensor, Distribution, Tensor | None]:
-        """Draft ``length`` tokens: tokens [L], the distributions they were drawn from [L, M], and the recent tokens
+        """Draft ``length`` tokens: tokens [L], the distributions they were sampled from [L, M], and the recent tokens
         before and with them [W + L], None where no token can reach the redraw threshold."""
         draft, cache = self.draft, state.caches["draft"]
         recent = self._recent(state) if self._may_repeat(state, length) else None

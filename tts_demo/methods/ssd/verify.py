@@ -65,7 +65,7 @@ def verify_on_device(
     tolerance: float,
     vocab: int,
 ) -> Tensor:
-    """``verify`` by random numbers r [L + 1] that are given, in tensor operators of fixed shapes: [2 + L] the number of
+    """``verify`` with given random numbers r [L + 1], in tensor operators of fixed shapes: [2 + L] the number of
     accepted tokens, the token after them, and the drafted ones."""
     p, q = Distribution(p_weights, p_ids), Distribution(q_weights, q_ids)
     p_full, q_full = p.full(vocab), q.full(vocab)
@@ -82,13 +82,13 @@ def verify_on_device(
 
 
 def _probability(token: int, probs: np.ndarray, ids: np.ndarray) -> float:
-    """Of one token under probs [M] of ids [M]."""
+    """Probability of one token under probs [M] of ids [M]."""
     found = probs[ids == token]
     return float(found[0]) if len(found) else 0.0
 
 
 def _pick(weights: np.ndarray, ids: np.ndarray, r: float) -> int:
-    """The id drawn by r, uniform in [0, 1), from weights [M] of ids [M], which need not sum to 1."""
+    """The id that r, uniform in [0, 1), selects from weights [M] of ids [M], which need not sum to 1."""
     cumulative = weights.cumsum()
     index = int(cumulative.searchsorted(r * cumulative[-1], side="right"))
     return int(ids[index if index < len(ids) else weights.argmax()])  # rounding left nothing

@@ -3,8 +3,8 @@
 What depends only on the patch is computed once a patch. Cross-attention to J slots then costs a token two products
 with [A J, H] matrices: the query projection is folded into the slots' keys and the output projection into their values.
 Norms' weights are folded into what follows, the head into the extractor's output projection, and the base model's
-share of the logits of all P places is one product. Tests hold all of it equal to modules.py. On CUDA each place of a
-patch is one graph, captured over a pooled buffer of keys and values.
+share of the logits of all P positions is one product. Tests hold all of it equal to modules.py. On CUDA each position
+of a patch is one graph, captured over a pooled buffer of keys and values.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class PatchDecoder:
     @torch.inference_mode(False)  # built when first needed, perhaps inside a run: its weights stay ordinary tensors
     @torch.no_grad()
     def __init__(self, extractor: Extractor, base: Decoder) -> None:
-        """base: of the base model. Computes in its dtype, on its device; each place of a patch is a graph if its steps
-        are."""
+        """base: of the base model. Computes in its dtype, on its device; each position of a patch is a graph if its
+        steps are."""
         self.config, self.backend = extractor.config, base.backend
         layers, head = extractor.layers, extractor.head
         self.root = direction_scale(extractor.norm.weight.to(base.device), base.dtype)
@@ -80,7 +80,7 @@ class PatchDecoder:
         self.counter = torch.arange(LARGEST, device=base.device)
         self.pool = None if self.parallel else base.backend.buffer_pool()
         width = self.config.hidden // self.config.heads
-        self.no_rotation = torch.ones(1, width // 2, dtype=torch.complex64)  # places are not rotated
+        self.no_rotation = torch.ones(1, width // 2, dtype=torch.complex64)  # positions are not rotated
         own = dict(layers=len(layers), heads=self.config.heads, kv_heads=self.config.heads, ffn=self.config.ffn)
         self.shape = replace(base.config, **own) if base.backend.lean else None
 
@@ -146,7 +146,8 @@ class PatchDecoder:
         return torch.cat(tokens)
 
     def _token_logits(self, cache: KVCache, i: int, *inputs: Tensor) -> Tensor:
-        """Logits [1, V] at place i of the patch, as a graph where there are graphs; ``inputs``: of ``_logits_at``."""
+        """Logits [1, V] at position i of the patch, as a graph where there are graphs; ``inputs``: of
+        ``_logits_at``."""
         if self.pool is None:
             return (
                 self._logits_at(*inputs, cache.kv, i)
@@ -157,8 +158,8 @@ class PatchDecoder:
         return self.pool.run(cache, i, lambda buffer, *tensors: extractor._logits_at(*tensors, buffer.kv, i), *inputs)
 
     def _logits_at(self, x: Tensor, cross: Tensor, base: Tensor, kv: Tensor, start: int) -> Tensor:
-        """Logits [n, V] at places ``start`` on, from input rows x [n, H]: they see every earlier place and each other
-        (n is 1 unless parallel). base [n, V]: the base model's share. Leaves the rows' keys and values in kv."""
+        """Logits [n, V] at positions ``start`` on, from input rows x [n, H]: they see every earlier position and each
+        other (n is 1 unless parallel). base [n, V]: the base model's share. Leaves the rows' keys and values in kv."""
         c, n = self.config, x.shape[0]
         stop = start + n
         for layer, (score, add), memory in zip(self.layers, cross.unbind(0), kv.unbind(0)):
@@ -174,7 +175,7 @@ class PatchDecoder:
         return self.out_head(direction(x, c.eps), base).float()
 
     def _workspace_logits(self, cache: KVCache, i: int, x: Tensor, cross: Tensor, base: Tensor) -> Tensor:
-        """``_logits_at`` for one place, on the CPU in float32."""
+        """``_logits_at`` for one position, on the CPU in float32."""
         c = self.config
         space = cache.scratch.get(1) or cache.scratch.setdefault(1, Workspace(self.shape, LARGEST, 1))
 

@@ -51,7 +51,7 @@ class TLDRState(State):
     prompt: Tensor  # [N P] prompt tokens, cut to whole patches
     speaker_term: Tensor  # [1, H] the speaker's part of every patch context
     hidden: Tensor  # [1, H] g_k, backbone output that decides the next patch
-    patches: list[Tensor] = field(default_factory=list)  # each [n] as drawn; the last is not fed back yet
+    patches: list[Tensor] = field(default_factory=list)  # each [n] as sampled; the last is not fed back yet
     sampled: int = 0  # tokens in them
 
     @property

@@ -1,7 +1,7 @@
 """What TLDR trains: compressor, LoRA factors, speaker-conditioned extractor and its head. Forward passes here are the
 teacher-forced ones of training and the oracle of the tests; decoding goes through local.py.
 
-One adapter serves every patch size: P reaches the compressor and the extractor as an embedding of (P, place in the
+One adapter serves every patch size: P reaches the compressor and the extractor as an embedding of (P, position in the
 patch). A fresh adapter starts near the frozen model it adapts: z_k is the normalised mean of the token embeddings at
 the embeddings' own scale, LoRA adds nothing, and the extractor is a residual, zero at first, around the base head, so
 the first token of a patch starts from the base model's own prediction from g_k.
@@ -90,7 +90,7 @@ class Compressor(nn.Module):
         )
         self.local = new_backbone(self.local_config)
         del self.local.embed_tokens  # only embeddings are fed; a stub table would be stored for nothing
-        self.position = nn.Parameter(torch.randn(LARGEST, LARGEST, width) * 0.1 * embedding_rms)  # [P - 1, place]
+        self.position = nn.Parameter(torch.randn(LARGEST, LARGEST, width) * 0.1 * embedding_rms)  # [P - 1, position]
         self.query_norm = RMSNorm(width, config.eps)
         self.query, self.key_value = nn.Linear(width, width, bias=False), nn.Linear(width, 2 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
@@ -183,7 +183,7 @@ class Extractor(nn.Module):
         )
         self.enter = nn.Linear(width, width, bias=False)
         nn.init.normal_(self.enter.weight, std=width**-0.5 / embedding_rms)  # rows of unit size, as c_k's
-        self.position = nn.Parameter(torch.randn(LARGEST, LARGEST, width) * 0.1)  # [P - 1, place]
+        self.position = nn.Parameter(torch.randn(LARGEST, LARGEST, width) * 0.1)  # [P - 1, position]
         self.layers = nn.ModuleList(ExtractorLayer(config) for _ in range(config.layers))
         self.norm, self.out = RMSNorm(width, config.eps), nn.Linear(width, width, bias=False)
         nn.init.zeros_(self.out.weight)
@@ -226,6 +226,6 @@ class TLDRAdapter(nn.Module):
 
 
 def patch_position(start: int | Tensor, tokens: int | Tensor) -> int | Tensor:
-    """Logical position of a patch behind which ``tokens`` tokens have been spoken: that of its last token, so that
+    """Logical position of a patch after which ``tokens`` tokens have been generated: that of its last token, so that
     positions advance with time at every P and are the base model's at P = 1."""
     return start + tokens - 1
