@@ -54,12 +54,12 @@ def probe_bandwidth(device: torch.device, size: int, seconds: float = 0.5) -> fl
 
     The size should be what a step reads: a model that fits in a cache has that cache's bandwidth for its ceiling.
     """
-    words = torch.ones(max(1 << 20, size // 4), device=device)
+    buffer = torch.ones(max(1 << 20, size // 4), device=device)
     best, start = float("inf"), time.perf_counter()
     with torch.inference_mode():
         while time.perf_counter() - start < seconds or best == float("inf"):
-            best = min(best, _timed(lambda: words.sum(), device))
-    return words.numel() * 4 / best
+            best = min(best, _timed(lambda: buffer.sum(), device))
+    return buffer.numel() * 4 / best
 
 
 def fastest_dtype(config: LMConfig, device: torch.device, live: int = 400, steps: int = 8) -> torch.dtype:

@@ -249,9 +249,9 @@ class Compressed(Baseline):
         """The shifts that ``_show_prefix`` used before each token was fed."""
         text, prompt, first = state.position.text, len(state.prefix.prompt_codes), len(state.prefix.x)
         fixed, rows = first + prompt, _fed(layout) + first
-        places = torch.tensor(state.indices, device=rows.device)
-        generated = torch.arange(len(places), device=rows.device)
-        by = prefix_shifts(text.start, fixed, prompt, state.position.reach, places, generated)
+        symbols = torch.tensor(state.indices, device=rows.device)
+        generated = torch.arange(len(symbols), device=rows.device)
+        by = prefix_shifts(text.start, fixed, prompt, state.position.reach, symbols, generated)
         offsets = rows.new_zeros(len(by), first + len(layout.index))
         offsets[:, rows] = torch.stack(by)
         return tuple(zip((text.start, text.stop - text.start, fixed - text.stop), offsets))
@@ -269,5 +269,5 @@ class Compressed(Baseline):
 
 
 def _fed(layout: Layout) -> Tensor:
-    """The places in ``layout`` of the tokens that were fed one by one."""
+    """The rows in ``layout`` of the tokens that were fed one by one."""
     return (~layout.summary & (layout.index >= 0)).nonzero(as_tuple=True)[0]

@@ -187,6 +187,6 @@ def feed(decoder: Decoder, cache: RingCache, tokens: Tensor, summary: Tensor, ho
     x = decoder.embed(tokens)
     if not due:
         return decoder.forward(x[None], cache, position, mask, hook)
-    places = [*range(position, position + count), *(position - cache.generated + end for end in span_ends)]
+    positions = [*range(position, position + count), *(position - cache.generated + end for end in span_ends)]
     x = torch.cat([x, summary.expand(due, -1)])
-    return decoder.forward(x[None], cache, torch.tensor(places, device=x.device), mask, hook)[:, :count]
+    return decoder.forward(x[None], cache, torch.tensor(positions, device=x.device), mask, hook)[:, :count]

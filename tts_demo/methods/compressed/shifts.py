@@ -37,8 +37,8 @@ def replay_hook(decoder: Decoder, shifts: Shifts) -> Hook:
     def products(layer: int, query: Tensor, key: Tensor) -> Tensor:
         """query [1, T, A, D], key [1, kv, T, D] -> [A, T, T]."""
         key = key[0].repeat_interleave(query.shape[2] // key.shape[1], 0).transpose(1, 2)
-        turned = [(count, rotated(query, rotation)[0].transpose(0, 1)) for count, rotation in rotations]
-        return _by_group(turned, query[0].transpose(0, 1), key)
+        queries = [(count, rotated(query, rotation)[0].transpose(0, 1)) for count, rotation in rotations]
+        return _by_group(queries, query[0].transpose(0, 1), key)
 
     return products
 
@@ -48,17 +48,17 @@ def training_products(config: LMConfig, shifts: Shifts, dtype: torch.dtype) -> P
     factors = [(count, rotary_factors(config, -offsets, dtype)) for count, offsets in shifts]
 
     def products(query: Tensor, key: Tensor, rows: slice) -> Tensor:
-        turned = [(count, rotate(query, cos[:, :, rows], sin[:, :, rows])) for count, (cos, sin) in factors]
-        return _by_group(turned, query, key.transpose(-1, -2))
+        queries = [(count, rotate(query, cos[:, :, rows], sin[:, :, rows])) for count, (cos, sin) in factors]
+        return _by_group(queries, query, key.transpose(-1, -2))
 
     return products
 
 
-def _by_group(turned: Sequence[tuple[int, Tensor]], query: Tensor, key: Tensor) -> Tensor:
-    """query [..., T, D], key [..., D, S] -> [..., T, S]: the columns of each group with the query turned for it, the
+def _by_group(queries: Sequence[tuple[int, Tensor]], query: Tensor, key: Tensor) -> Tensor:
+    """query [..., T, D], key [..., D, S] -> [..., T, S]: the columns of each group with the query rotated for it, the
     rest with ``query``."""
     parts, start = [], 0
-    for count, own_query in turned:
-        parts.append(own_query @ key[..., start : start + count])
+    for count, shifted in queries:
+        parts.append(shifted @ key[..., start : start + count])
         start += count
     return torch.cat([*parts, query @ key[..., start:]], -1)

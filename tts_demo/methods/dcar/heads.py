@@ -76,8 +76,8 @@ class HeadsRunner:
         if self.graphs is None:
             return [self._head(hidden, blocks, out) for blocks, out in zip(self.blocks[:count], self.out)]
         heads = list(zip(self.blocks[:count], self.out))
-        together = lambda hidden: torch.cat([self._head(hidden, blocks, out) for blocks, out in heads])
-        return list(self.graphs.run(count, together, hidden).split(1))
+        all_logits = lambda hidden: torch.cat([self._head(hidden, blocks, out) for blocks, out in heads])
+        return list(self.graphs.run(count, all_logits, hidden).split(1))
 
     def _head(self, x: Tensor, blocks: list[Projection], out: Projection) -> Tensor:
         for block in blocks:
