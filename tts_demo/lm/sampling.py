@@ -128,37 +128,28 @@ def sample(
     generator: torch.Generator | None = None,
     history: Tensor | None = None,
     forbid: Tensor | None = None,
+    noise: Sequence[Tensor] | None = None,
 ) -> Tensor:
     """Sample one token a row: logits [B, V] -> [B].
 
     history: [B, W] recent tokens, -1 = none. A token that fills at least ``repeat_ratio`` of the window is sampled
     again from the untruncated distribution (VALL-E 2, section 3.2) of the other tokens (CosyVoice since 2026: without
-    it the redraw often is the same token); a greedy redraw is the likeliest of the others. forbid: [V] bool. A GPU
-    always makes the second draw, because asking whether it is needed would be a host sync; a CPU makes it only where it
-    is needed.
+    it the redraw often is the same token); a greedy redraw is the likeliest of the others. forbid: [V] bool. noise:
+    ``noise_for`` this call, instead of random numbers of ``generator``. A GPU always makes the redraw, because checking
+    whether it is needed would be a host sync; a CPU makes it only where it is needed.
     """
     logits = _without(logits, forbid)
     if sampling.temperature == 0:
         return _likeliest(logits, sampling, history)
+    given = iter(noise or ())
+    exponentials = (lambda like: exponential(like, generator)) if noise is None else (lambda like: next(given))
     probs, ids = _truncated(logits, sampling)
-    token = ids.gather(-1, race(probs, generator)[:, None])
+    token = ids.gather(-1, (probs / exponentials(probs)).argmax(-1, keepdim=True))
     if history is None or not sampling.repeat_window:
         return token[:, 0]
     if free_to_ask(token.device) and max((history == token).sum(-1).tolist()) < sampling.repeat_threshold:
         return token[:, 0]
-    return _unless_repeated(token, logits, sampling, history, exponential(logits, generator))
-
-
-def chosen(
-    logits: Tensor, sampling: Sampling, noise: Sequence[Tensor], history: Tensor | None, forbid: Tensor | None
-) -> Tensor:
-    """``sample`` [B] with given random numbers: ``noise`` is the result of ``noise_for``."""
-    logits = _without(logits, forbid)
-    if sampling.temperature == 0:
-        return _likeliest(logits, sampling, history)
-    probs, ids = _truncated(logits, sampling)
-    token = ids.gather(-1, (probs / noise[0]).argmax(-1, keepdim=True))
-    return token[:, 0] if len(noise) == 1 else _unless_repeated(token, logits, sampling, history, noise[1])
+    return _unless_repeated(token, logits, sampling, history, exponentials(logits))
 
 
 def noise_for(
@@ -202,7 +193,7 @@ class Sampler:
         if self.graphs is None:
             return sample(logits, sampling, generator, history, forbid)
         noise = noise_for(logits, sampling, history, generator)
-        given_noise = lambda logits, history, forbid, *noise: chosen(logits, sampling, noise, history, forbid)
+        given_noise = lambda logits, history, forbid, *noise: sample(logits, sampling, None, history, forbid, noise)
         return self._run(("sample", sampling), given_noise, logits, history, forbid, *noise)
 
     def distribution(
