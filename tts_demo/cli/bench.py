@@ -23,6 +23,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--runtime", default="eager", choices=("eager", "graph"), help="(%(default)s)")
     parser.add_argument("--parts", action="store_true", help="also operators, launches and waits of a step")
+    parser.add_argument("--gpu", action="store_true", help="the first minutes on a GPU, on random weights, and no more")
     parser.add_argument("--peer", action="store_true", help="also transformers' own generate on the same weights")
     parser.add_argument("--rounds", type=int, default=0, metavar="N", help="default: 4, of secondary rows 2")
     add_measure(parser, "every dial, those for long speech also at a minute, and transformers' generate")
@@ -41,6 +42,9 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("--runtime graph needs a CUDA device; use --runtime eager here.")
     if args.batch < 1 or not 0.5 <= args.seconds <= 120:
         raise UserError("--batch must be 1 or more and --seconds between 0.5 and 120.")
+    if args.gpu:
+        _first_run(args, device)
+        return
     check_least(args, minutes=0, rounds=0)
     settings, _ = split(args.set)
     names, records = methods_of(args, settings), Records(None if args.shape else records_of(args))
@@ -66,6 +70,18 @@ def run(args: argparse.Namespace) -> None:
         report["graphs"] = _graphs(stack, wanted)
     print("\n".join(f"skipped: {line}" for line in skipped))
     print(json.dumps(report))
+
+
+def _first_run(args: argparse.Namespace, device: Any) -> None:
+    """A line for each record; everything is appended to the records."""
+    from ..measure.gpu import FirstRun
+    from ..measure.records import Records
+    from ..stacks.random import shape_stack
+
+    if device.type != "cuda":
+        raise UserError("--gpu needs a CUDA device, and this machine has none.")
+    for record in FirstRun(device, Records(records_of(args)), shape_stack, args.seconds).run():
+        print(json.dumps({"stack": record["stack"], "row": record["row"]} | record["figures"]), flush=True)
 
 
 def _stack(args: argparse.Namespace, device: Any) -> tuple[Any, Any]:

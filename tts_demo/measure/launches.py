@@ -7,7 +7,6 @@ it is on already counts as nothing.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..config import Sampling
+from ..lm.base import Base
 from ..lm.graphs import static_path
 from ..lm.prefix import Prefix
 from ..methods.base import Method
@@ -98,11 +98,7 @@ def _chooses(index: Any) -> bool:
 
 def on_static_path(method: Method) -> Method:
     """The same method and weights, decoders and samplers built anew for graphs. Use it inside ``static_path``."""
-    lm = copy.copy(method.lm)
-    for built in ("decoder", "sampler"):
-        lm.__dict__.pop(built, None)
-    lm.graphed = True
-    return type(method)(lm, method.modules)
+    return type(method)(Base(method.lm, method.base.backend.exact, graphed=True), method.modules)
 
 
 @torch.inference_mode()

@@ -16,7 +16,7 @@ from ..measure.records import RECORDS, ROOT, Records
 from ..measure.rows import BASELINE, Row, defaults
 from ..measure.summary import WITHIN, Results, changed, choices, fastest_within, newest, speed_table, trade_off
 from ..methods import METHODS
-from . import goals, plot
+from . import goals, gpu, plot
 from .markdown import Column, plain, table
 from .papers.table import render as papers_tables
 
@@ -81,7 +81,7 @@ def write(records: Path = RECORDS, results: Path = RESULTS, readme: Path = READM
     """Render everything; returns the sentence that says which set it was."""
     runs = Records(records).read()
     found = newest(runs)
-    results.write_text(render(found, earlier(runs, found)), encoding="utf-8")
+    results.write_text(render(found, earlier(runs, found), gpu.section(runs)), encoding="utf-8")
     points = trade_off(found)
     (readme.parent / PLOT).write_text(plot.draw(points), encoding="utf-8")
     before, rest = readme.read_text(encoding="utf-8").split(BEGIN)
@@ -149,7 +149,7 @@ def earlier(records: list[dict[str, Any]], now: Results) -> str:
     return told + table("checkpoint", columns, rows) if len(sets) > 1 else ""
 
 
-def render(results: Results, before: str = "") -> str:
+def render(results: Results, before: str = "", on_gpu: str = "") -> str:
     codec_rows = codec_table(results)
     sections = {
         "": summary(results).replace(f"({PLOT})", f"(../../{PLOT})"),
@@ -167,6 +167,7 @@ def render(results: Results, before: str = "") -> str:
         "Where the models look": _alignment(results),
         "Which head predicts a token best": _heads(results),
         "A minute and more in one run": _long(results),
+        "On a GPU": on_gpu,
         "Earlier weights": before,
     }
     measured = {title: body for title, body in sections.items() if body}

@@ -127,43 +127,46 @@ class RingCache(KVCache):
             slots = super().claim(positions)
             self._attended = self.length
             return slots
-        count = self.summaries_due(
-            len(positions)
-        )  # those of so many tokens are those of fewer that come with summaries
+        # those of so many tokens are those of fewer that come with summaries
+        count = self.summaries_due(len(positions))
         tokens = len(positions) - count
         first = self.fixed + self.window + self.summaries
         if first + count > self.capacity:
             raise ValueError(
                 f"the KV cache holds {self.capacity} slots, {first + count} are needed: allocate a larger one"
             )
-        ring = self._ring(tokens)
+        start = self.generated
         self.generated += tokens
         self.summaries += count
         self.next_position += tokens
         self.length = self.fixed + min(self.generated, self.window) + self.summaries
         self._attended = first + count if count else self.visible(self.generated)
         if len(positions) == 1:
-            slot = int(ring[0])
+            slot = self.fixed + start % self.window
             self.positions[slot : slot + 1] = positions
             return slice(slot, slot + 1)
-        slots = torch.cat([ring, torch.arange(first, first + count)]).to(self.k.device)
+        slots = torch.cat([self._ring(start, tokens), torch.arange(first, first + count)]).to(self.k.device)
         self.positions[slots] = positions
         return slots
 
-    def _ring(self, tokens: int) -> Tensor:
-        """The slots of the next ``tokens``."""
-        return torch.arange(self.generated, self.generated + tokens) % self.window + self.fixed
+    def _ring(self, start: int, tokens: int) -> Tensor:
+        """The slots of ``tokens`` behind the first ``start``."""
+        return torch.arange(start, start + tokens) % self.window + self.fixed
 
     def mask(self, tokens: int = 1) -> Tensor:
         """[n + due, slots] for a pass of n tokens and the summaries due with them: a token attends to what it would
         without the summaries but not to those after it, each summary to the tokens of its span and itself."""
         count, summarised = self.summaries_due(tokens), self.summarised(tokens)
         visible, first = self.visible(self.generated + tokens), self.fixed + self.window + self.summaries
+        if tokens == 1 and not count:  # made where it is used: most steps are such
+            mask = torch.ones(1, visible, dtype=torch.bool, device=self.k.device)
+            mask[:, self._visible : self.fixed] = False
+            return mask
         mask = torch.zeros(tokens + count, first + count if count else visible, dtype=torch.bool)
         mask[:tokens, :visible] = True
         mask[:, self._visible : self.fixed] = False
         later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
-        mask[:tokens, self._ring(tokens)] &= ~later
+        mask[:tokens, self._ring(self.generated, tokens)] &= ~later
         if count:
             spans = torch.arange(summarised - count * self.group, summarised) % self.window + self.fixed
             mask[tokens:].scatter_(1, spans.view(count, self.group), True)

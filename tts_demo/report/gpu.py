@@ -1,0 +1,65 @@
+"""RESULTS.md's section "On a GPU", from the records of ``bench --gpu``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..measure import gpu
+from .markdown import Column, table
+
+STEPS = (
+    Column("ms_per_step", "ms a step, lower is better"),
+    Column("frames_per_step", "tokens a step"),
+    Column("lm_gain", "LM gain, times, higher is better"),
+    Column("lm_rtf", "LM-RTF, lower is better", digits=3),
+    Column("acoustics_rtf", "acoustics RTF, lower is better", digits=3),
+    Column("rtf", "RTF, lower is better", digits=3),
+    Column("ttfa", "first sound s, lower is better"),
+)
+ACOUSTICS = (
+    Column("seconds", "s in all, lower is better"),
+    Column("flow_seconds", "flow s", digits=3),
+    Column("vocoder_seconds", "vocoder s", digits=3),
+    Column("first_sound", "first sound after s"),
+)
+
+
+def section(records: list[dict[str, Any]]) -> str:
+    """Every run, the newest first; "" where there is none."""
+    return "\n\n".join(_run(run) for run in gpu.newest(records))
+
+
+def _run(run: list[dict[str, Any]]) -> str:
+    last = run[-1]
+    parts = [
+        f"{last['machine']}, torch {last['torch']}, {last['date'][:10]}, commit {last['commit']}, random weights, "
+        f"{last['text']}, one run."
+    ]
+    for note in dict.fromkeys(r["figures"]["note"] for r in run if "note" in r["figures"]):
+        parts.append(note)
+    for stack, dtype in dict.fromkeys((r["stack"], r["dtype"]) for r in run):
+        here = {r["row"]: r["figures"] for r in run if (r["stack"], r["dtype"]) == (stack, dtype)}
+        parts += [f"{stack}, {dtype}: {line}" for line in _said(here)]
+        for columns in (STEPS, ACOUSTICS):
+            rows = [(f"`{row}`", f) for row, f in here.items() if any(column.key in f for column in columns)]
+            if rows:
+                parts.append(f"{stack}, {dtype}:\n\n{table('row', columns, rows)}")
+    return "\n\n".join(parts)
+
+
+def _said(here: dict[str, dict[str, Any]]) -> list[str]:
+    """What no table holds."""
+    lines = []
+    if (same := here.get(gpu.SAME)) is not None:
+        difference = f", largest difference of hidden states {same['difference']:.2g}" if "difference" in same else ""
+        lines.append(
+            f"as graphs, twice, and as plain code {same['same']} of {same['settings']} settings say the same tokens"
+            f"{difference}."
+        )
+    for row, figures in here.items():
+        passes = [f"{name.rpartition('_')[2]} tokens {v:.2f}" for name, v in figures.items() if "pass_of" in name]
+        if passes:
+            lines.append(f"passes over more than one token take, in passes over one (`{row}`): {', '.join(passes)}.")
+    if (memory := here.get(gpu.MEMORY)) is not None:
+        lines.append(f"at most {memory['peak_bytes'] / 1e9:.1f} GB of the GPU's memory were in use.")
+    return lines
