@@ -55,11 +55,12 @@ class Server:
                 stderr=log,
             )
         end = time.monotonic() + 1800  # a busy machine
-        while time.monotonic() < end:
+        while time.monotonic() < end and self.process.poll() is None:
             with contextlib.suppress(httpx.HTTPError):
                 if httpx.get(f"{self.url}/health", timeout=10).json()["status"] == "ok":
                     return
             time.sleep(0.5)
+        self.process.kill()
         raise SystemExit(self.log.read_text()[-2000:])
 
     def memory(self) -> float:
@@ -145,8 +146,8 @@ def recordings(server: Server) -> Counter:
     path = server.folder / "long.flac"
     with soundfile.SoundFile(path, "w", 192_000, 2, format="FLAC") as file:
         wave = np.zeros((192_000, 2), np.float32)
-        wave[::1000] = 0.5
-        for _ in range(299):
+        for second in range(299):
+            wave[: 192_000 // 10 : 1000] = 0.5 if second == 0 else 0.0  # not silent, and yet nothing to store
             file.write(wave)
     with server.client() as http:
         form = events(http)["form"]

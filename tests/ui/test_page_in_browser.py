@@ -10,7 +10,7 @@ import threading
 import zipfile
 
 import pytest
-from pages import arrived, browser, choose, lanes, needs_chromium, open_tab, speak, upload, visit  # noqa: F401 (fixtures)
+from pages import arrived, browser, choose, lanes, needs_chromium, newcomer, open_tab, speak, upload, visit  # noqa: F401 (fixtures)
 from toy import ToyStack, served, voice_file
 
 from tts_demo.config import UserError
@@ -374,3 +374,25 @@ def test_two_visitors_see_only_their_own(visit, tmp_path):
     bob.reload()
     arrived(bob)
     assert "Only for Ann" not in bob.content()
+
+
+BROKEN = {
+    "form": {"text": 5, "lanes": "tldr", "seed": 2**60, "temperature": "warm", "max_seconds": None, "voice": ["x"]},
+    "board": {"shown": "x", "pinned": 5},
+    "blind-votes": "many",
+    "toured": "yes",
+}
+
+
+@pytest.mark.parametrize("entries", [BROKEN, {"form": 5, "board": []}, {"form": {"lanes": [None, {"method": []}]}}])
+def test_broken_entries_in_the_browsers_storage_are_dropped(browser, address, entries):
+    page = newcomer(browser, address)
+    kept = {f"tts-demo-{key}": json.dumps(value) for key, value in entries.items()}
+    page.add_init_script(f"for (const [k, v] of Object.entries({json.dumps(kept)})) localStorage.setItem(k, v);")
+    page.add_init_script("localStorage.setItem('tts-demo-preview', '{not json');")
+    page.goto(f"{address}?max_seconds=1")
+    arrived(page)
+    page.wait_for_selector("#text")
+    assert page.input_value("#text") and page.input_value("#seed") == "1"
+    assert page.said == []
+    page.context.close()
