@@ -294,8 +294,10 @@ def the_line(server: Server) -> Counter:
         data = ["Nobody else. " * 4, {"path": path, "meta": META}, True, "baseline", {}, "", 1, 0.7, 4.0]
 
         def ask(_: int) -> str:
-            event = http.post("/gradio_api/call/synthesize", json={"data": data}).json()["event_id"]
-            said = http.get(f"/gradio_api/call/synthesize/{event}").text
+            answer = http.post("/gradio_api/call/synthesize", json={"data": data})
+            if answer.status_code != 200:
+                return f"{answer.status_code} {answer.json()['detail'][:60]}"
+            said = http.get(f"/gradio_api/call/synthesize/{answer.json()['event_id']}").text
             return "spoke" if "event: complete" in said else json.loads(said.split("data: ")[-1])["error"][:60]
 
         return together(60, ask)
