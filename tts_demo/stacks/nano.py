@@ -101,6 +101,7 @@ class NanoStack:
             notes += (f"From the adapters instead of the stack: {', '.join(sorted(replaced))}.",)
         lineage.check(folder, checkpoints.modules(folder), allow_stale)
         parts = {name: checkpoints.load_module(folder, name) for name in PARTS}
+        check_sizes(parts)
         books = checkpoints.load_module(folder, BOOKS) if checkpoints.available(folder, BOOKS) else None
         return cls(
             **parts,
@@ -248,6 +249,28 @@ class NanoStack:
             return NanoVocoder(speech_stages(decoder, quantizer.decode), self.device, around)
         refined = Windowed(refine, self.refiner.left, self.refiner.right)
         return NanoVocoder([refined, *speech_stages(decoder)], self.device, around)
+
+
+def check_sizes(parts: dict[str, torch.nn.Module]) -> None:
+    """Raises UserError where what one module makes is not what the next one takes: modules of two checkpoints."""
+    c = {name: module.config for name, module in parts.items()}
+    sizes = {
+        "entries of the first codebook": {"codec": c["codec"].first, "refiner": c["refiner"].entries},
+        "width of the latent": {
+            "codec": c["codec"].latent,
+            "decoder": c["decoder"].latent,
+            "refiner": c["refiner"].latent,
+        },
+        "width of the speaker vector": {"speaker": c["speaker"].embedding, "refiner": c["refiner"].speaker},
+        "codes": {"codec": c["codec"].first, "lm": c["lm"].speech_codes},
+    }
+    for what, found in sizes.items():
+        first = next(iter(found))
+        if other := next((name for name in found if found[name] != found[first]), None):
+            raise UserError(
+                f"{first!r} and {other!r} do not fit each other ({what}: {found[first]} and {found[other]}): give a "
+                f"checkpoint that holds both, or make the one that is missing with 'python -m tts_demo train {first}'."
+            )
 
 
 def frames_of(symbols: int) -> tuple[int, int]:
