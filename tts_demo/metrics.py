@@ -52,6 +52,11 @@ class Snapshot:
     acceptance: float | None  # accepted / proposed; None where nothing is proposed
     method_stats: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def work_rtf(self) -> float:
+        """RTF of the parts by the work clock: on a CPU without what other programs take."""
+        return (self.lm_seconds + self.vocoder_seconds) / self.audio_seconds if self.audio_seconds else 0.0
+
 
 class Meter:
     """Counts one run. ``clock`` and ``work`` return seconds: of everything, and of the parts (None: by the clock)."""

@@ -81,6 +81,7 @@ def speak(page, press=True):
         page.click("#run")
     page.wait_for_selector("#status .status.done, #status .status.stopped, #status .status.error")
     assert "error" not in page.get_attribute("#status .status", "class"), page.inner_text("#status")
+    page.wait_for_function("!TTSD.board.busy()", timeout=180_000)  # what follows in the background is done too
 
 
 def choose(page, name, lane=0):

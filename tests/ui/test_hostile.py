@@ -522,7 +522,7 @@ def test_another_visitors_lanes_are_not_to_be_had(place):
     listen = index(place, "listen")
     body = {"data": [None, ["0123456789ab.0"], {}], "fn_index": listen._id, "session_hash": "thief"}
     place.http.post("gradio_api/queue/join", json=body).raise_for_status()
-    assert "no longer has these lanes" in place.http.get("gradio_api/queue/data?session_hash=thief").text
+    assert "no longer has these results" in place.http.get("gradio_api/queue/data?session_hash=thief").text
 
 
 @pytest.mark.parametrize("path", ["gradio_api/file=%00", "%00", "gradio_api/file=a%00.wav", "health?x=%00"])

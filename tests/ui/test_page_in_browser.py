@@ -61,11 +61,15 @@ def test_every_method_speaks_beside_the_baseline(visit, tmp_path):
         assert [lane["method"] for lane in shown] == ["baseline", *names]
         assert all(0 < lane["seconds"] <= 2 and lane["made"]["text"] == TEXT for lane in shown)
         assert all(lane["speed"]["rounds"] == 5 for lane in shown)
+        said = page.inner_text(".headline .shared")  # once for all of them
+        assert all(word in said for word in (TEXT, "your own voice", "seed 1"))
         for lane in shown[1:]:
             card = page.inner_text(f"[data-id='{lane['id']}']")
-            for word in (METHODS[lane["method"]].title, TEXT, "your own voice", "seed 1", "Passes of the model"):
+            for word in (METHODS[lane["method"]].title, "Everything, RTF", "Language model, RTF", "Words misheard"):
                 assert word in card
-            assert re.search(r"as fast|times (faster|slower)", card) and "in 5 rounds" in card
+            page.click(f"[data-id='{lane['id']}'] .diagnostics summary")
+            more = page.inner_text(f"[data-id='{lane['id']}'] .diagnostics")
+            assert re.search(r"as fast|times (faster|slower)", card) and "in 5 rounds" in more and "passes" in more
     assert page.evaluate("TTSD.board.lost()") == 0
     assert page.locator(".lane .map").count() == 4
 
@@ -75,6 +79,7 @@ def test_lanes_can_be_pinned_removed_and_laid_beside_new_ones(visit, tmp_path):
     ready(page, tmp_path)
     speak(page)
     first = lanes(page)
+    page.click(f"[data-id='{first[1]['id']}'] .diagnostics summary")
     page.click(f"[data-id='{first[1]['id']}'] button:has-text('Pin')")
     page.click(f"[data-id='{first[0]['id']}'] button[aria-label^='Remove']")
     page.fill("#text", "Other words now.")
@@ -110,10 +115,12 @@ def test_pinned_lanes_that_find_no_room_are_told(visit, tmp_path):
     ready(page, tmp_path)
     page.click("#add-lane")
     page.click("#add-lane")
-    for word in ("4 lanes", "2 pinned lanes have made room"):
+    for word in ("4 results", "2 pinned results have made room"):
         speak(page)
         for i in range(4):
-            page.click(f".lane >> nth={i} >> button[aria-label^='Pin']") if word == "4 lanes" else None
+            if word == "4 results":
+                page.click(f".lane >> nth={i} >> .diagnostics summary")
+                page.click(f".lane >> nth={i} >> button[aria-label^='Pin']")
     assert word in page.inner_text("#board") and len(lanes(page)) == 6
 
 
@@ -138,7 +145,7 @@ def test_who_comes_while_the_model_loads_is_told_when_it_is_there(browser, fails
         calls = []
         page.on("request", lambda r: calls.append(r.url))
         page.wait_for_timeout(2500)
-        assert not [url for url in calls if "heartbeat" not in url]
+        assert not [url for url in calls if "heartbeat" not in url and not url.endswith("/health")]
         page.context.close()
 
 
@@ -169,7 +176,14 @@ def test_sound_starts_soon_and_the_map_shows_the_right_text(visit, stack, tmp_pa
     page.wait_for_function("document.querySelectorAll('.scroller')[1].scrollLeft === 120")  # maps scroll together
     assert page.locator(".gutter").first.bounding_box()["x"] >= page.locator(".lane").first.bounding_box()["x"]
     table = page.inner_text("#figures")
-    for word in ("Passes of the model", "KV cache at", "lower is better", f"{stack.name} stack", "of its baseline"):
+    for word in (
+        "Passes of the model",
+        "(LM-RTF)",
+        "KV cache at",
+        "lower is better",
+        f"{stack.name} stack",
+        "of its baseline",
+    ):
         assert word in table
     with page.expect_download() as download:
         page.click("#zip")
@@ -178,6 +192,7 @@ def test_sound_starts_soon_and_the_map_shows_the_right_text(visit, stack, tmp_pa
     with zipfile.ZipFile(saved) as z:
         assert z.testzip() is None and json.loads(z.read("0-baseline/metrics.json"))["text"] == TEXT
     with page.expect_download() as download:
+        page.click(f"[data-id='{base}'] .diagnostics summary")
         page.click(f"[data-id='{base}'] button:has-text('Download audio')")
     assert download.value.suggested_filename == "baseline-seed1.wav"
 
@@ -220,6 +235,7 @@ def test_stop_and_bad_voices(visit, tmp_path):
     page.wait_for_selector("#status .status.stopped")
     page.wait_for_selector("#run:enabled:has-text('Speak')")
     assert page.is_disabled("#stop") and page.evaluate("document.activeElement.id") == "run"
+    page.wait_for_function("TTSD.board.lanes().every(TTSD.count.done)")
     first = lanes(page)[0]
     assert 0 < first["seconds"] < 30 and not page.evaluate("TTSD.deck.playing")
     assert "Stopped before the end" in page.inner_text(f"[data-id='{first['id']}'] .warnings")

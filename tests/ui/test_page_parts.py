@@ -24,7 +24,7 @@ from tts_demo.ui import voices
 from tts_demo.ui.limits import Limits
 from tts_demo.ui.line import Gate
 from tts_demo.ui.page import controls
-from tts_demo.ui.run import blind, plots, rounds, session, words
+from tts_demo.ui.run import blind, charts, plots, reading, rounds, session, words
 from tts_demo.ui.service import Handle, health
 
 
@@ -188,15 +188,15 @@ def test_switching_lanes_lands_on_the_same_letter():
 
 def test_words_that_attention_never_came_to_are_named():
     whole = make_lane().attention
-    assert plots.unread(whole) == []
+    assert reading.unread(whole) == []
     cut = whole.weights.copy()
     cut[:, :, :, 3:] = 0  # the second word is never looked at
     cut[:, :, 4:, 1] = 1
     missing = dataclasses.replace(whole, weights=cut)
-    assert plots.unread(missing) == [1]
+    assert reading.unread(missing) == [1]
     maps = [plots.lane_map(dataclasses.replace(make_lane(), attention=missing, stopped=s)) for s in (False, True)]
     assert [m["unread"] for m in maps] == [[1], []]  # who stops a run wants it shorter
-    assert plots.unread(dataclasses.replace(whole, weights=cut, words=())) == []
+    assert reading.unread(dataclasses.replace(whole, weights=cut, words=())) == []
 
 
 def test_spectrogram_shows_a_tone_where_it_is():
@@ -236,16 +236,24 @@ def test_own_plots_follow_from_what_a_lane_contains():
 
 def test_measured_settings_become_one_picture():
     points = [
-        plots.summary.Point("baseline", 1.0, 10.0, 20),
-        plots.summary.Point("ssd tolerance=0.4 draft_length=3", 0.75, 11.0, 20),
+        charts.summary.Point("baseline", 1.0, 10.0, 20),
+        charts.summary.Point("ssd tolerance=0.4 draft_length=3", 0.75, 11.0, 20),
     ]
-    plot = plots.tradeoff(points)
+    plot = charts.tradeoff(points)
     assert plot["points"] == [
-        [1.0, 0.1, "Token by token", True],
-        [0.75, 0.11, "Draft and verify, Tolerance 0.4", False],
+        [1.0, 0.1, "Token by token", True, 0, True],
+        [0.75, 0.11, "Draft and verify, Tolerance 0.4", False, charts.colour("ssd"), False],
     ]
-    assert "20 texts" in plot["hint"]
-    assert plots.tradeoff(points[:1]) is None
+    assert "20 texts" in plot["layout"]["title"]["subtitle"]["text"]
+    assert charts.tradeoff(points[:1]) is None
+
+
+def test_every_method_has_a_colour_of_its_own():
+    colours = [charts.colour(name) for name in METHODS]
+    assert colours[0] == 0 and len(set(colours)) == len(METHODS) <= charts.COLOURS
+    assert charts.colour("gone") < charts.COLOURS and charts.SCRIPT.is_file()
+    for name, made in charts.charts().items():
+        assert "lower is better" in made["title"]["subtitle"]["text"] or name in ("bars", "line")
 
 
 def test_blind_gains_make_lanes_equally_loud_without_clipping():

@@ -15,7 +15,6 @@ import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
-import gradio as gr
 import numpy as np
 import pytest
 import soundfile
@@ -75,6 +74,13 @@ def drain(act, who, sent, takes=()):
     return updates, updates[-1].get(act.ui.takes, list(takes))
 
 
+def behind(act, who, updates, takes):
+    """What follows the press in the background: its updates, and the takes after it."""
+    after = next(u[act.ui.after] for u in updates if act.ui.after in u)
+    later = list(act.after(visitor(who), list(takes), after))
+    return later, next((u[act.ui.takes] for u in reversed(later) if act.ui.takes in u), list(takes))
+
+
 def board(act, updates, numbered=True):
     """Every message that the board got, in order."""
     sent = [json.loads(u[act.ui.board]) for u in updates if act.ui.board in u]
@@ -116,13 +122,78 @@ def test_lanes_speak_in_turns_and_are_timed_in_several_rounds(methods, tmp_path)
     told = board(act, updates)
     started = [i for i, one in enumerate(told) if one["kind"] == "start"]
     assert len(started) == 2 and not any(one["kind"] == "lane" for one in told[: started[1]])  # both before one ends
-    assert all(len(lane.rounds) == rounds.MOST for lane in take.lanes)
+    assert not act.gate.busy and all(len(lane.rounds) == 1 for lane in take.lanes)  # Speak is free after the first
+    act.transcriber.available = False
+    later, (take,) = behind(act, "ann", updates, [take])
+    told += board(act, later)
+    assert all(len(lane.rounds) == len(lane.whole) == rounds.MOST for lane in take.lanes)
     speeds = [one["lanes"] for one in told if one["kind"] == "speeds"]
     assert [s[take.lane_id(1)]["rounds"] for s in speeds] == list(range(1, rounds.MOST + 1))
     last = speeds[-1][take.lane_id(1)]
-    assert last["low"] <= last["times"] <= last["high"] and "rounds of turns" in status(act, updates[-1])
+    assert last["low"] <= last["times"] <= last["high"]
+    assert last["whole"]["low"] <= last["whole"]["times"] <= last["whole"]["high"]
+    shares = [one["share"] for one in told if one["kind"] == "progress"]
+    assert shares[-1] is None and all(0 <= share <= 1 for share in shares if share is not None)
     _, (alone,) = drain(act, "ann", form(tmp_path / "voice-3.wav", lanes=[]))
     assert len(alone.lanes) == 1 and len(alone.lanes[0].rounds) == 1  # nothing to compare: nothing said again
+
+
+def test_what_follows_a_run_gives_way_to_the_next_order_and_goes_on(methods, tmp_path):
+    _, act = page(ToyStack())
+    act.transcriber.available = False
+    sent = form(voice_file(tmp_path), max_seconds=2.0, attention=False)
+    updates, takes = drain(act, "ann", sent)
+    after = next(u[act.ui.after] for u in updates if act.ui.after in u)
+    following = act.after(visitor("ann"), takes, after)
+    next(following)
+    bob = act.gate.join("bob")
+    ended = threading.Thread(target=lambda: ends.extend(following))
+    ends: list = []
+    ended.start()
+    assert bob.acquire(5.0)  # the device is given up at the next step
+    assert not ends or all(act.ui.takes not in u for u in ends)  # a round that was stopped is not counted
+    bob.leave()
+    ended.join(60)
+    (take,) = next(u[act.ui.takes] for u in reversed(ends) if act.ui.takes in u)
+    assert all(len(lane.rounds) == rounds.MOST for lane in take.lanes)
+    act.gate.join("ann")  # the same visitor's next order ends it for good
+    (last,) = act.after(visitor("ann"), takes, after)
+    assert [one["kind"] for one in board(act, [last], numbered=False)] == ["progress"]
+
+
+def test_words_are_checked_behind_a_run_as_written_or_as_spoken(methods, tmp_path):
+    _, act = page(ToyStack())
+    heard = iter(["Hello, there!", "hello their"])
+    act.transcriber.available = True
+    act.transcriber._judges = SimpleNamespace(words=lambda samples: next(heard))
+    updates, takes = drain(act, "ann", form(voice_file(tmp_path)))
+    later, _ = behind(act, "ann", updates, takes)
+    figures = [one["figures"] for one in board(act, later) if one["kind"] == "figures"]
+    assert [(f["wrong"], f["words"], f["misheard"]) for f in figures] == [(0, 2, []), (1, 2, ["there as their"])]
+
+
+PERFECT = (  # a text, and what a recogniser writes down when every word is right
+    ("She sells seashells by the seashore.", "She sells sea shells by the sea shore."),
+    ("It cost $1,249.50 in all.", "It cost one thousand two hundred forty-nine dollars and fifty cents in all."),
+    ("The train leaves at 7:45 p.m. sharp.", "The train leaves at seven forty-five PM sharp."),
+    ("The colour of the harbour at dawn.", "The color of the harbor at dawn."),
+    ("We met on the 3rd of May, 1998.", "We met on the third of May, nineteen ninety-eight."),
+    ("Mr. Smith paid 25% more.", "Mister Smith paid twenty-five percent more."),
+    ("A grey programme in the theatre.", "A gray program in the theater."),
+    ("Turn left after 2.5 miles.", "Turn left after two point five miles."),
+    ("The bookkeeper's notebook was online.", "The book keeper's note book was on line."),
+    ("Chapter 12 begins on page 340.", "Chapter twelve begins on page three hundred forty."),
+    ("He apologised for the neighbour's dog.", "He apologized for the neighbor's dog."),
+    ("Doctor Lee paid $24.50 for two tickets.", "Dr. Lee paid $24.50 for 2 tickets."),
+)
+
+
+@pytest.mark.parametrize("text, heard", PERFECT)
+def test_a_perfect_result_has_no_word_wrong(text, heard):
+    from tts_demo.metrics import word_errors
+    from tts_demo.ui.run.transcriber import misheard
+
+    assert word_errors(text, heard).errors == 0 and misheard(text, heard) == []
 
 
 def test_stop_ends_a_run_within_a_fifth_of_a_second(methods, tmp_path, monkeypatch):
@@ -233,9 +304,10 @@ def test_judges_listen_when_asked_and_compare_only_the_same_voice(methods, tmp_p
     ids = [takes[0].lane_id(i) for i in range(2)]
     begun, done = act.views.listen(takes, ids, form(voice, voice="Maya"))  # whatever voice is chosen by now
     told = board(act, [done], numbered=False)
-    assert "Listening to 2 lanes" in status(act, begun) and "Checked 2 lanes.<" in status(act, done)
+    assert "Listening to 2 results" in status(act, begun) and "Checked 2 results.<" in status(act, done)
     assert [one["id"] for one in told] == ids
-    assert told[1]["figures"] == {"heard": "hello their", "wer": 0.5, "similarity": 1.0}
+    there = {"heard": "hello their", "wer": 0.5, "wrong": 1, "words": 2, "misheard": ["there as their"]}
+    assert told[1]["figures"] == there | {"similarity": 1.0}
     for gone in (form(other), None):
         *_, done = act.views.listen(takes, ids, gone)
         (_, figures) = board(act, [done], numbered=False)
@@ -276,10 +348,11 @@ def test_another_layer_and_the_zip_are_of_the_lanes_asked_for(methods, tmp_path)
     asked = SimpleNamespace(ids=[takes[0].lane_id(1), "gone.0"], layer="1", head="2")
     (told,) = board(act, [act.views.attention_view(takes, asked)], numbered=False)
     assert told["id"] == takes[0].lane_id(1) and told["attention"]["text"] == len("Hello there")
-    with zipfile.ZipFile(act.views.export(takes, [takes[0].lane_id(1)])) as z:
+    saved = act.views.export(takes, [takes[0].lane_id(1)])
+    with zipfile.ZipFile(saved[act.ui.file]) as z:
         assert "0-echo/audio.wav" in z.namelist() and len(z.namelist()) == 5
-    with pytest.raises(gr.Error, match="no longer has"):
-        act.views.export(takes, ["gone.0"])
+    gone = act.views.export(takes, ["gone.0"])
+    assert gone[act.ui.file] is None and "no longer has" in status(act, gone)
 
 
 def _too_short(*_):

@@ -226,6 +226,7 @@ class Method(abc.ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     paper: ClassVar[str]
+    arxiv: ClassVar[str] = ""  # the paper's number there
     idea: ClassVar[str]  # one or two plain sentences for the page
     cached: ClassVar[str]  # what is kept in the KV cache, in a few words
     emits: ClassVar[str]  # what one step emits, in a few words

@@ -125,7 +125,7 @@ class Endpoints:
             wanted = asked.Asked.of(runner.limits, fields)
             asked.consent(fields)
             path = uploaded(fields["voice"])
-            size = len(names) * expected(wanted.text, wanted.max_seconds)
+            size = len(names) * expected(runner.handle.now, wanted.text, wanted.max_seconds)
             asking = client(runner.presence)
             job = runner.gate.join(visitor, asking.wanted, size, asking.address)
             outcome = "left"

@@ -67,6 +67,7 @@ class Gate:
         self.limits, self._noun = limits, noun
         self.draining = False
         self._line: list[Job] = []
+        self._spare: Job | None = None  # has the device while the line is empty
         self._changed = threading.Condition()
         self._lasted: deque[tuple[float, float]] = deque(maxlen=20)  # seconds and sizes of the last runs
 
@@ -96,10 +97,23 @@ class Gate:
             self._line.append(job)
             return job
 
-    def first(self, job: Job, timeout: float) -> bool:
-        """Wait until ``job`` is first in the line, which is to have the device."""
+    def spare(self, visitor: str, wanted: Callable[[], bool] = lambda: True) -> Job | None:
+        """The device for work that gives way: its job is to stop as soon as anybody joins the line, who waits until it
+        has left. None where somebody has the device, or waits for it."""
         with self._changed:
-            if self._changed.wait_for(lambda: self._line[:1] == [job], timeout):
+            if self._line or self._spare or self.draining:
+                return None
+            self._spare = Job(self, visitor, lambda: wanted() and not self._line, 0.0, "")
+            return self._spare
+
+    def has(self, visitor: str) -> bool:
+        """Whether this visitor has a place in the line."""
+        return bool(self._of(visitor))
+
+    def first(self, job: Job, timeout: float) -> bool:
+        """Wait until ``job`` is first in the line and may have the device."""
+        with self._changed:
+            if self._changed.wait_for(lambda: self._line[:1] == [job] and self._spare is None, timeout):
                 job.began = job.began or time.monotonic()
             return job.began is not None
 
@@ -128,6 +142,9 @@ class Gate:
 
     def forget(self, job: Job) -> None:
         with self._changed:
+            if job is self._spare:
+                self._spare = None
+                self._changed.notify_all()
             if job in self._line:
                 self._line.remove(job)
                 if job.began:
@@ -138,6 +155,8 @@ class Gate:
         """Ask every run of this visitor to stop; how many were asked."""
         with self._changed:
             jobs = self._of(visitor)
+            if self._spare and self._spare.visitor == visitor:
+                jobs.append(self._spare)
         for job in jobs:
             job.stop.set()
         return len(jobs)
@@ -162,6 +181,8 @@ class Gate:
         """Refuse new runs, let the running one finish for a while, then stop it cleanly."""
         with self._changed:
             self.draining = True
+            if self._spare:
+                self._spare.stop.set()
             self._changed.wait_for(lambda: not self._line, self.limits.shutdown_seconds)
             for job in self._line:
                 job.stop.set()

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .. import audio, engine
-from ..config import Request
+from ..config import Request, UserError
 from .limits import Limits
 from .line import Gate
 from .presence import Presence
 from .run.collect import PromptEncoded, WarmingUp
-from .run.rounds import rounds
+from .run.rounds import First, Progress, Round, further_rounds, rounds
 from .service import Handle
 from .voices import Recordings
 from .zerogpu import Ticket, forks, gpu
@@ -72,8 +72,36 @@ class Runner:
                 event = dataclasses.replace(event, request=requests[which])
             yield which, event
 
+    def timing(
+        self,
+        voice: audio.Recording,
+        transcript: str,
+        requests: Sequence[Request],
+        first: First,
+        number: int,
+        stopping: Callable[[], bool],
+    ) -> Iterator[tuple[int, Round | Progress]]:
+        """The rounds after ``number`` of them, for the clock alone. Not on ZeroGPU, where they belong to the run's own
+        call."""
+        stack = self.handle.get()
+        prompt = stack.encode_prompt(
+            voice.samples, voice.rate, None if voice.cut else (transcript or "").strip() or None
+        )
+        ready = [dataclasses.replace(request, prompt=prompt) for request in requests]
+        yield from further_rounds(stack, ready, first, stopping, number=number)
 
-def expected(text: str, max_seconds: float) -> float:
+
+def expected(stack: Any, text: str, max_seconds: float) -> float:
     """Rough length of the text's speech in seconds: the player waits by it where generation is slower than real time,
-    and the line's estimate rests on it."""
-    return round(min(max_seconds, 0.5 + len(text) / CHARACTERS_A_SECOND), 1)
+    and the line's estimate rests on it. Numbers and signs count as they are spoken, where ``stack`` can say how."""
+    return round(min(max_seconds, 0.5 + len(written_out(stack, text)) / CHARACTERS_A_SECOND), 1)
+
+
+def written_out(stack: Any, text: str) -> str:
+    """The text as it is spoken; as it is typed without a stack, or where it cannot be spoken."""
+    if stack is None or not text.strip():
+        return text.strip()
+    try:
+        return " ".join(words for words, _ in stack.preview(text))
+    except UserError:
+        return text.strip()

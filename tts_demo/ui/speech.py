@@ -140,7 +140,7 @@ class Speaking:
         started, outcome, order, runner = time.monotonic(), "refused", self.order, self.runner
         visitor, job, last = f"v1-{uuid.uuid4().hex}", None, None
         try:
-            size = expected(order.asked.text, order.asked.max_seconds)
+            size = expected(runner.handle.now, order.asked.text, order.asked.max_seconds)
             job = runner.gate.join(visitor, lambda: not self.left.is_set(), size, self._address)
             for _ in job.waiting(runner.handle):
                 pass

@@ -92,6 +92,7 @@ class Compressed(Baseline):
     name = "compressed"
     title = "Compressed context"
     paper = "Speech Token Prediction via Compressed-to-fine Language Modeling"
+    arxiv = "2505.24496"
     idea = (
         "The model keeps the text, the prompt and the last second or so; older speech is compressed into a few "
         "learned summary tokens."

@@ -57,6 +57,7 @@ class Dcar(Method):
     name = "dcar"
     title = "Dynamic chunks"
     paper = "Robust and Efficient Autoregressive Speech Synthesis with Dynamic Chunk-wise Prediction Policy (DCAR)"
+    arxiv = "2506.22023"
     idea = (
         "Six extra heads predict the tokens after the next one. A small policy, trained by reinforcement learning on "
         "what a recogniser mishears, chooses how many of them to emit at once."

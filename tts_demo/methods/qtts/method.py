@@ -45,6 +45,7 @@ class QTTS(Method):
     name = "qtts"
     title = "Several codebooks"
     paper = "QTTS: multi-codebook generation on the QDAC codec, sections 2.2, 2.3 and 3.1"
+    arxiv = "2507.12197"
     idea = (
         "The language model predicts the fine codebooks too, either all at once with a delay between them, "
         "or one after "

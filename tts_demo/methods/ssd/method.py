@@ -83,6 +83,7 @@ class SSD(Method):
     name = "ssd"
     title = "Draft and verify"
     paper = "Speech Speculative Decoding (SSD)"
+    arxiv = "2505.15380"
     idea = (
         "A draft model of a few blocks, which reads the base model's hidden states, proposes a few tokens; one pass of "
         "the base model verifies them all, as strictly as the tolerance says."

@@ -63,6 +63,7 @@ class TLDR(Method):
     name = "tldr"
     title = "Patches (TLDR)"
     paper = "TLDR: Compressing Audio Tokens for Efficient Autoregressive Text-to-Speech"
+    arxiv = "2606.09019"
     idea = (
         "Several speech tokens are compressed into one patch, so the big model takes one step for all of them; a small "
         "model that knows the voice decodes the tokens of each patch."

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ...config import Sampling, UserError
 from ...methods import METHODS
 from .. import voices
+from ..run import charts
 
 PRESET_NAMES = ("Saves most", "Balanced", "Closest to the baseline")  # of passes or of cache, whichever a method saves
 MOST_LANES = 3  # beside the baseline
@@ -166,16 +167,24 @@ def catalogue() -> list[dict[str, Any]]:
         {
             "name": m.name,
             "title": m.title,
+            "slot": charts.colour(m.name),
             "idea": m.idea,
             "cached": m.cached,
             "emits": m.emits,
             "paper": m.paper,
+            "links": links(m),
             "picture": dataclasses.asdict(m.picture) if m.picture else None,
             "presets": [{"name": n, "options": preset(m, n)} for n in PRESET_NAMES] if m.presets else [],
             "dials": [dial(f) for f in fields(m)],
         }
         for m in METHODS.values()
     ]
+
+
+def links(method: type[Any]) -> list[list[str]]:
+    """[words, address] of the papers of a method, or of the methods that it puts together."""
+    parts = [METHODS[name] for name in method.combines] or [method]
+    return [[f"arXiv {m.arxiv}", f"https://arxiv.org/abs/{m.arxiv}"] for m in parts if m.arxiv]
 
 
 def dial(f: dataclasses.Field) -> dict[str, Any]:

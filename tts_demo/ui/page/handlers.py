@@ -5,9 +5,10 @@ for the page, finished lanes become a Take. Nothing about one visitor is kept ou
 from __future__ import annotations
 
 import dataclasses
+import functools
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -20,14 +21,16 @@ from ...config import Request, UserError
 from ...methods import METHODS
 from .. import voices
 from ..desk import Desk
+from ..line import WAIT_SECONDS, Job
 from ..presence import client
-from ..run import plots, words
-from ..run.collect import Collector, WarmingUp
-from ..run.rounds import FEWEST, MOST, Round
+from ..run import charts, plots, published, words
+from ..run.collect import Collector, WarmingUp, timed
+from ..run.rounds import FEWEST, MOST, First, Progress
 from ..run.session import Made, Take, attention_from, remember, to_int16
 from ..run.transcriber import Transcriber
 from ..runs import Runner, expected
 from ..service import in_words, log_line
+from ..zerogpu import forks
 from . import texts
 from .controls import Form, Misplaced
 from .views import Views
@@ -35,6 +38,21 @@ from .widgets import message, pcm
 
 QUICK = 0.7  # RTF of all lanes together below which maps grow during generation
 FLUSH_SECONDS = 0.12  # sound waits at most this long for company on its way to the browser
+FIGURES_SECONDS = 0.3  # figures without sound, and the bar of progress
+
+
+PATIENCE_SECONDS = 120.0  # how long work in the background waits for the device
+
+Step = tuple[list[dict[str, Any]], Take | None]  # messages for the board, and the take where it has changed
+
+
+@dataclass(frozen=True)
+class After:
+    """What the work after a run has to know: its form, the file of its voice, the id of its take."""
+
+    form: Form
+    voice: str
+    take: str
 
 
 @dataclass
@@ -47,13 +65,19 @@ class Live:
     pending: list[np.ndarray] = field(default_factory=list)
     snapshot: Any = None
     sent: bool = False
+    news: bool = False  # figures that the browser has not seen
+
+    @property
+    def seconds(self) -> float:
+        return self.snapshot.audio_seconds if self.snapshot else 0.0
 
     def message(self) -> dict[str, Any]:
         """What came since the last message: sound, the curve's last point, counts."""
         samples = np.concatenate(self.pending) if self.pending else np.zeros(0, np.int16)
         self.pending.clear()
-        self.sent, s = True, self.snapshot
-        counts = {"backbone_steps": s.backbone_steps, "frames_per_step": s.frames_per_step} if s else {}
+        self.sent, self.news, s = True, False, self.snapshot
+        shown = ("backbone_steps", "frames_per_step", "lm_rtf", "audio_seconds", "kv_bytes_total", "acceptance")
+        counts = {k: getattr(s, k) for k in shown} | {"rtf": s.work_rtf} if s else {}
         last = [round(float(v), 4) for v in self.curve[-1]] if self.curve else None
         return {"kind": "chunk", "id": self.id, "pcm": pcm(samples), "point": last, "figures": counts}
 
@@ -63,18 +87,18 @@ class Outbox:
 
     def __init__(self, board: Any) -> None:
         self._board, self._seq, self._sent, self._waiting = board, 0, 0.0, []
+        self._id = secrets.token_hex(4)
 
     def add(self, *messages: dict[str, Any]) -> None:
         self._waiting += messages
 
-    @property
-    def due(self) -> bool:
-        return self._seq < 2 or time.monotonic() - self._sent >= FLUSH_SECONDS
+    def due(self, seconds: float = FLUSH_SECONDS) -> bool:
+        return self._seq < 2 or time.monotonic() - self._sent >= seconds
 
     def update(self) -> dict[Any, Any]:
         self._seq, self._sent = self._seq + 1, time.monotonic()
         messages, self._waiting = self._waiting, []
-        return {self._board: message({"seq": self._seq, "messages": messages})}
+        return {self._board: message({"box": self._id, "seq": self._seq, "messages": messages})}
 
 
 class Handlers:
@@ -105,11 +129,12 @@ class Handlers:
             outcome = "left"
             mast = texts.masthead(texts.facts(self.handle.now, self.handle.state))  # the model may have come meanwhile
             yield {ui.status: texts.status("Listening to the voice", "busy"), ui.mast: mast}
-            take, count = yield from self._take(form, voice, visitor, voices.fingerprint(path))
+            take = yield from self._take(form, voice, visitor, voices.fingerprint(path))
             outcome = "stopped" if job.stop.is_set() else "done"
             yield {
                 ui.takes: remember(takes, take),
-                ui.status: texts.status(texts.escape(words.done(take, count)), outcome),
+                ui.after: After(form, str(path), take.id) if outcome == "done" else None,
+                ui.status: texts.status(texts.escape(words.done(take)), outcome),
             }
         except (UserError, OSError) as error:
             outcome, said, field = "refused", in_words(error), getattr(error, "field", "")
@@ -136,11 +161,9 @@ class Handlers:
         speak = gr.Button("Running…" if running else "Speak", interactive=not running)
         return {self.ui.run: speak, self.ui.stop: gr.Button(interactive=running)}
 
-    @staticmethod
-    def _size(form: Form) -> float:
-        """Seconds of speech that a press makes, in all lanes and rounds."""
-        seconds, others = expected(form.text, form.max_seconds), len(form.lanes)
-        return seconds * (1 + others) * (FEWEST if others else 1)
+    def _size(self, form: Form) -> float:
+        """Seconds of speech that a press makes, in all lanes; further rounds give way to others."""
+        return expected(self.handle.now, form.text, form.max_seconds) * (1 + len(form.lanes))
 
     def check(self, text: str, voice: str | None, consent: bool) -> None:
         """Refuse with a sentence what is missing: text, voice or consent."""
@@ -161,7 +184,7 @@ class Handlers:
         return [base, *(dataclasses.replace(base, method=s.method, options=s.options) for s in form.lanes)]
 
     def _take(self, form: Form, voice: audio.Recording, visitor: str, voice_hash: str) -> Iterator[dict[Any, Any]]:
-        """Drive the engine for all lanes and pass its events on; returns the finished Take and its rounds."""
+        """Drive the engine for all lanes and pass its events on; returns the finished Take."""
         ui, rate, take = self.ui, self.handle.get().sample_rate, Take(secrets.token_hex(6), ())
         requests, box, name = self.requests(form), Outbox(ui.board), form.voice or "your own voice"
         made = Made(form.text, name, form.seed, dataclasses.asdict(form.sampling), form.max_seconds, {}, voice_hash)
@@ -171,23 +194,26 @@ class Handlers:
         lives = [Live(take.lane_id(i), title, found.curves[i]) for i, title in enumerate(titles)]
         box.add({"kind": "take", "lanes": [waiting(v, r, made, take) for v, r in zip(lives, requests)]})
         yield box.update()
-        # further rounds are for the clock alone: who waits comes first
-        most = 1 if len(requests) == 1 else FEWEST if self.gate.crowded() else MOST
+        length = expected(self.handle.get(), form.text, form.max_seconds)
+        # further rounds follow in the background; a call on ZeroGPU is one acquisition, so there they belong to it
+        most = 1 if len(requests) == 1 or not forks() else FEWEST if self.gate.crowded() else MOST
         for which, event in self.runner.events(voice, form.prompt_text, requests, visitor, most, QUICK):
             live = lives[which]
             found.add(which, event)
             if isinstance(event, WarmingUp):
                 yield {ui.status: texts.status(f"Warming up {METHODS[event.method].title}, unheard", "busy")}
             elif isinstance(event, engine.Started):
-                box.add({"kind": "start", "id": live.id, "sr": rate, "length": expected(form.text, form.max_seconds)})
-                yield {ui.status: texts.status(speaking(len(requests)), "busy"), **box.update()}
+                box.add({"kind": "start", "id": live.id, "sr": rate, "length": length})
+                yield {ui.status: texts.status(started(len(requests)), "busy"), **box.update()}
             elif isinstance(event, engine.Audio):
                 live.pending.append(to_int16(event.samples))
                 continue  # its figures follow at once and go along
             elif isinstance(event, engine.Stats):
-                live.snapshot = event.snapshot
-                if live.pending and (box.due or not live.sent):
-                    box.add(*(lane.message() for lane in lives if lane.pending))
+                live.snapshot, live.news = event.snapshot, True
+                sound = live.pending and (box.due() or not live.sent)
+                if sound or box.due(FIGURES_SECONDS):
+                    box.add(*(lane.message() for lane in lives if lane.pending or lane.news))
+                    box.add(progress(first_share(lives, length), *speaking(lives, length)))
                     yield box.update()
             elif isinstance(event, engine.AttentionUpdate):
                 attention, frame = attention_from(event.attention), 1 / self.handle.get().frame_rate
@@ -197,10 +223,79 @@ class Handlers:
                 live.pending.clear()
                 box.add({"kind": "lane", "lane": plots.lane_payload(found.lane(which), live.id, take.id)})
                 yield box.update()
-            elif isinstance(event, Round):
-                box.add({"kind": "speeds", "lanes": plots.speeds(dataclasses.replace(take, lanes=found.lanes))})
-                yield {ui.status: texts.status(timing(event), "busy"), **box.update()}
-        return dataclasses.replace(take, lanes=found.lanes), found.rounds
+        take = dataclasses.replace(take, lanes=found.lanes)
+        follows = len(take.lanes) > 1 or self.transcriber.available
+        last = progress(0.0, "Speak is free:", "words and further rounds follow") if follows and lasting(take) else None
+        box.add({"kind": "speeds", "lanes": plots.speeds(take)}, last or progress(None))
+        yield box.update()
+        return take
+
+    # -- in the background ------------------------------------------------------------------------------------
+
+    def after(self, request: gr.Request, takes: list[Take], after: After | None) -> Iterator[dict[Any, Any]]:
+        """What follows a run without holding anybody up: its words are checked, then further rounds are timed. Gives
+        the device to whoever orders speech, and goes on once it is free; this visitor's next order ends it."""
+        visitor, listening = request.session_hash or "api", client(self.runner.presence).wanted
+        take = next((take for take in takes if after and take.id == after.take), None)
+        if take is None or not take.lanes:
+            return
+        box, todo = Outbox(self.ui.board), list(self._todo(after, take))
+        waited = time.monotonic()
+        while todo and listening() and not self.gate.has(visitor):
+            job = self.gate.spare(visitor, listening)
+            if job is None:
+                if time.monotonic() - waited > PATIENCE_SECONDS:
+                    break
+                time.sleep(WAIT_SECONDS)
+                continue
+            try:
+                while todo and not job.stopping():
+                    for messages, timed in todo[0](take, job):
+                        take = timed or take
+                        box.add(*messages)
+                        if timed or box.due(FIGURES_SECONDS):
+                            yield {**box.update(), **({self.ui.takes: replaced(takes, take)} if timed else {})}
+                    if not job.stopping():
+                        todo.pop(0)
+            finally:
+                stopped = job.stop.is_set()
+                job.leave()
+            waited = time.monotonic()
+            if stopped:
+                break
+        box.add(progress(None))
+        yield box.update()
+
+    def _todo(self, after: After, take: Take) -> Iterator[Callable[[Take, Job], Iterator[Step]]]:
+        """The parts of ``after``: each may be begun anew where it had to give way."""
+        if self.transcriber.available:
+            for index in range(len(take.lanes)):
+                yield functools.partial(self._check_words, index)
+        if len(take.lanes) > 1 and lasting(take) and not forks():
+            yield functools.partial(self._time, after)
+
+    def _check_words(self, index: int, take: Take, job: Job) -> Iterator[Step]:
+        lane, count = take.lanes[index], len(take.lanes)
+        yield [progress(index / count, f"Checking the words of {lane.title}", "then timing further rounds")], None
+        figures = self.transcriber.score(lane, None)
+        yield [{"kind": "figures", "id": take.lane_id(index), "figures": figures}], None
+
+    def _time(self, after: After, take: Take, job: Job) -> Iterator[Step]:
+        """Rounds that the take does not have yet."""
+        snapshots = [lane.metrics for lane in take.lanes]
+        first = First(sum(s["total_seconds"] for s in snapshots), sum(s["frames"] for s in snapshots))
+        requests, number = self.requests(after.form), len(take.lanes[0].rounds)
+        voice = self.runner.recordings.read(after.voice, None)
+        for _, event in self.runner.timing(
+            voice, after.form.prompt_text, requests, first, number, lambda: job.stopping()
+        ):
+            if isinstance(event, Progress):
+                share = (event.number - 2 + event.share) / max(1, event.count - 1)
+                yield [progress(share, f"Timing round {event.number} of {event.count}, unheard", "")], None
+            else:
+                lanes = tuple(timed(lane, event, i) for i, lane in enumerate(take.lanes))
+                take = dataclasses.replace(take, lanes=lanes)
+                yield [{"kind": "speeds", "lanes": plots.speeds(take)}], take
 
     def stop(self, request: gr.Request) -> None:
         """Ask this visitor's run to stop, because they said so or closed the page; others are untouched. The run alone
@@ -216,17 +311,40 @@ def waiting(live: Live, request: Request, made: Made, take: Take) -> dict[str, A
         "take": take.id,
         "method": request.method,
         "title": live.title,
+        "slot": charts.colour(request.method),
         "options": options,
         "dials": words.dials(request.method, options),
         "made": plots.made(made),
+        "published": published.payload(published.of(request.method, request.options)),
     }
 
 
-def speaking(lanes: int) -> str:
-    return f"{lanes} lanes speak in turns; you hear the first" if lanes > 1 else "The baseline is speaking"
+def started(count: int) -> str:
+    return f"{count} results are spoken in turns; you hear the first" if count > 1 else "The baseline is spoken"
 
 
-def timing(event: Round) -> str:
-    """What the page says when a round of turns has ended."""
-    count = event.number + event.left
-    return f"Timing: round {min(event.number + 1, count)} of {count} of turns, unheard"
+def progress(share: float | None, now: str = "", left: str = "") -> dict[str, Any]:
+    """A message for the bar above the lanes: the share that is done, what runs now, what is left; None: all is done."""
+    return {"kind": "progress", "share": share, "now": now, "left": left}
+
+
+def first_share(lives: Sequence[Live], length: float) -> float:
+    """How much of the first round is done, going by the speech that is expected."""
+    return min(1.0, sum(min(live.seconds, length) for live in lives) / max(0.1, length * len(lives)))
+
+
+def speaking(lives: Sequence[Live], length: float) -> tuple[str, str]:
+    """What runs in a first round, and what is left of it."""
+    seconds = sum(live.seconds for live in lives)
+    now = f"Speaking: {seconds:.1f} s of about {length * len(lives):.0f} s" + (" in all" if len(lives) > 1 else "")
+    return now, "then the attention maps; Speak is free after them"
+
+
+def lasting(take: Take) -> bool:
+    """Whether nobody stopped it."""
+    return bool(take.lanes) and not any(lane.stopped for lane in take.lanes)
+
+
+def replaced(takes: Sequence[Take], take: Take) -> list[Take]:
+    """The takes with this one in the place of its earlier state."""
+    return [take if old.id == take.id else old for old in takes]

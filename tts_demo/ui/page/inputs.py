@@ -11,7 +11,10 @@ from starlette.datastructures import QueryParams
 from ...config import Sampling, UserError
 from .. import voices
 from ..limits import Limits
+from ..run import words
+from ..run.languages import foreign
 from ..run.warm import Warmth
+from ..runs import expected
 from ..service import Handle, in_words
 from . import controls, texts
 from .views import Views
@@ -75,7 +78,9 @@ class Inputs:
         if not stack or not text:
             return {"parts": []}
         try:
-            return {"parts": [{"words": words, "sounds": sounds} for words, sounds in stack.preview(text)]}
+            parts = [{"words": said, "sounds": words.ipa(sounds)} for said, sounds in stack.preview(text)]
+            seconds, sounds = expected(stack, text, self.limits.max_seconds), any(p["sounds"] for p in parts)
+            return {"parts": parts, "seconds": seconds, "hint": texts.foreign(foreign(text)) if sounds else ""}
         except (UserError, OSError) as error:
             return {"error": in_words(error)}
 

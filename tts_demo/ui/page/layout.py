@@ -16,7 +16,7 @@ from ..desk import Desk
 from ..limits import Limits
 from ..line import Gate
 from ..presence import Presence
-from ..run import plots
+from ..run import charts
 from ..run.warm import Warmth
 from ..runs import Runner
 from ..service import Handle
@@ -25,7 +25,7 @@ from ..zerogpu import zero_gpu
 from . import controls, texts, views
 from .handlers import Handlers
 from .inputs import Inputs
-from .widgets import from_page, widget
+from .widgets import drawing, from_page, widget
 
 QUIET: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 DEVICE: dict[str, Any] = {"concurrency_id": "device", "concurrency_limit": 1, "api_visibility": "private"}
@@ -52,9 +52,10 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
     fill = Inputs(handle, limits, ui, act.views, warm)
     with Page(title=texts.TITLE, analytics_enabled=False, delete_cache=(600, 3600), fill_width=True) as demo:
         ui.takes = gr.State([], time_to_live=3600)
+        ui.after = gr.State(None, time_to_live=3600)  # what is left to do when a run has been heard
         ui.clock = gr.Timer(1.0, active=False)  # ticks for a visitor who came while the model loads
         ui.mast = gr.HTML(texts.masthead(texts.facts(handle.now, handle.state)), elem_id="mast")
-        ui.tour = widget("tour")
+        ui.tour = widget("tour", [act.views.recorded_lanes])
         with gr.Row(elem_id="desk"):
             with gr.Column(scale=4, min_width=330, elem_id="inputs"):
                 ui.form = widget("form", [fill.preview, fill.take_voice, fill.transcribe], fill.catalogue())
@@ -77,14 +78,14 @@ def _stage(ui: SimpleNamespace) -> None:
         ui.status = gr.HTML(texts.status("Ready. Choose a voice, then press Speak."), elem_id="status")
         ui.link = gr.Button("Copy link", scale=0, min_width=100, elem_id="link")
     ui.board = widget("board")
+    with gr.Row(elem_id="actions"):
+        ui.listen = gr.Button("Check words and voice", elem_id="listen", scale=0, min_width=190)
+        ui.zip = gr.Button("Save all results (ZIP)", elem_id="zip", scale=0, min_width=170)
+        ui.file = gr.DownloadButton("Save the zip", visible="hidden", elem_id="zip-file")
+    ui.more = widget("export")
     with gr.Tabs(elem_id="views"):
         with gr.Tab("Figures", id="figures-tab"):
-            ui.figures = widget("figures", value={"tradeoff": plots.tradeoff(summary.published())})
-            with gr.Row(elem_id="actions"):
-                ui.listen = gr.Button("Check words and voice", elem_id="listen", scale=0, min_width=190)
-                ui.zip = gr.Button("Save all lanes (ZIP)", elem_id="zip", scale=0, min_width=170)
-                ui.file = gr.DownloadButton("Save the zip", visible="hidden", elem_id="zip-file")
-            ui.more = widget("export")
+            ui.figures = widget("figures", value={"tradeoff": charts.tradeoff(summary.published()), **drawing()})
         with gr.Tab("Blind test", id="blind-tab"):
             ui.blind = widget("blind")
         with gr.Tab("Earlier runs", id="runs-tab"):
@@ -104,9 +105,10 @@ def _stage(ui: SimpleNamespace) -> None:
 
 def _bind(ui: SimpleNamespace, act: Handlers, fill: Inputs, demo: gr.Blocks) -> None:
     shown = [ui.board, ui.takes, ui.status]
-    pressed = [*shown, ui.mast, ui.run, ui.stop]
+    pressed = [*shown, ui.after, ui.mast, ui.run, ui.stop]
     speaking = ui.run.click(act.speak, [ui.takes, ui.json], pressed, js=FORM, show_progress="hidden", **LINE)
     speaking.then(act.buttons, None, [ui.run, ui.stop], **QUIET)  # however it ended
+    speaking.success(act.after, [ui.takes, ui.after], [ui.board, ui.takes], show_progress="hidden", **LINE)
     ui.stop.click(act.stop, None, None, **QUIET)
     ui.board.select(act.views.attention_view, ui.takes, ui.board, **QUIET)
     opened = ui.recorded.input(act.views.open_recorded, ui.recorded, [ui.board, ui.status], preprocess=False, **QUIET)
@@ -116,11 +118,11 @@ def _bind(ui: SimpleNamespace, act: Handlers, fill: Inputs, demo: gr.Blocks) -> 
         [ui.takes, ui.json, ui.json],
         [ui.board, ui.status],
         js=from_page("[a[0], page.board.ids(), page.form.value()]"),
-        show_progress_on=ui.figures,
+        show_progress_on=ui.listen,
         **LINE,
     )
-    ui.zip.click(act.views.export, [ui.takes, ui.json], ui.file, js=IDS, **QUIET).success(
-        None, js=from_page("page.clickOn('zip-file')"), **QUIET
+    ui.zip.click(act.views.export, [ui.takes, ui.json], [ui.file, ui.status], js=IDS, **QUIET).success(
+        None, ui.file, None, js=from_page("a[0] && page.clickOn('zip-file')"), **QUIET
     )
     demo.load(fill.arrive, None, [ui.mast, ui.clock, ui.form, *shown], **QUIET)
     ui.clock.tick(fill.loaded, None, [ui.mast, ui.clock, ui.status], **QUIET)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 import time
 from typing import Any
 
@@ -10,8 +11,8 @@ from ...engine import computing
 
 TITLE = "Faster speech, side by side"
 LEAD = (
-    "A plain decoder and up to three faster settings speak your text in turns, with the same voice, seed and sampling. "
-    "Listen, watch, compare."
+    "A plain decoder and up to three faster settings speak your text with the same voice, seed and sampling: "
+    "listen, watch, compare."
 )
 CONSENT = "This is my own voice, or I have the speaker's permission to use it."
 MISUSE = (
@@ -20,28 +21,44 @@ MISUSE = (
 )
 RECORDED = "They open at once, without running a model."
 CONDITIONS = (
-    "All lanes of a run go on a little at a time, in turns, so that a machine that is slow for a second is slow for "
-    "all of them. You hear the first round; further rounds speak the same again unheard, and the speed shown is the "
-    "median of the rounds with its range: seconds of the language model per second of audio, the baseline's over the "
-    "lane's. Passes, tokens a pass and KV bytes are counted, not timed, so no load moves them; a KV cache holds the "
-    "live keys and values of every autoregressive model of a lane, drafts included, and is compared at the same second "
-    "of audio. The clock stops while the page takes a piece of audio away; on a CPU the language model's time is the "
-    "processor's, in which other programs do not count. Attention is read in a second, untimed pass."
+    "All settings of a run go on a little at a time, in turns, so that a machine that is slow for a second is slow for "
+    "all of them. You hear the first round, in which the baseline has the lead because its sound plays; further rounds "
+    "generate the same again unheard, in the background, and the speed shown is the median of the rounds with its "
+    "range: seconds of computing per second of audio (RTF), the baseline's over the setting's, of everything and of "
+    "the language model alone. Passes, tokens a pass and KV bytes are counted, not timed, so no load moves them; a KV "
+    "cache holds the live keys and values of every autoregressive model, drafts included, and is compared at the same "
+    "second of audio. It begins anew with each sentence, which is spoken apart: hence the saw-tooth of its curve. The "
+    "clock stops while the page takes a piece of audio away; on a CPU time is the processor's, in which other programs "
+    "do not count; the curve of the real-time factor goes by the clock. Attention is read in a second, untimed pass. "
+    "Words are checked after the run by Whisper tiny.en, which mishears people too; 'measured over texts' are the "
+    "figures of RESULTS.md."
 )
 KEYS = (
     ("Ctrl + Enter", "speak"),
     ("Esc", "stop"),
     ("Space", "play or pause"),
-    ("1 to 6", "hear that lane from its start, or at the moment that plays"),
-    ("X", "switch to the next lane at the same moment of the text"),
+    ("1 to 6", "hear that result from its start, or at the moment that plays"),
+    ("X", "switch to the next result at the same moment of the text"),
     ("← / →", "one second back or on; on a slider, one step"),
     ("A / B / 0", "vote in the blind test: first, second, no difference"),
 )
 
 
 def about(methods: list[dict[str, Any]]) -> dict[str, Any]:
-    """What "How it works" shows: every method of the catalogue, the conditions of the numbers, the keys."""
-    return {"methods": methods, "conditions": CONDITIONS, "keys": KEYS, "misuse": MISUSE}
+    """What "How it works" shows: every method of the catalogue, the conditions of the numbers, the keys, the code."""
+    return {"methods": methods, "conditions": CONDITIONS, "keys": KEYS, "misuse": MISUSE, "code": code()}
+
+
+def code() -> dict[str, str]:
+    """Where the code is: on a Space, its files."""
+    space = os.environ.get("SPACE_ID", "")
+    words = "The folder tts_demo beside app.py: one file or folder a method in tts_demo/methods, one decode loop."
+    return {"words": words, "url": f"https://huggingface.co/spaces/{space}/tree/main" if space else ""}
+
+
+def foreign(language: str) -> str:
+    """A hint before a run on a text that is not English."""
+    return f"This looks like {language}; this model reads English only, with English sounds." if language else ""
 
 
 def masthead(facts: list[str]) -> str:

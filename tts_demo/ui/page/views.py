@@ -21,12 +21,15 @@ from ..desk import Desk
 from ..run import plots, session
 from ..run.session import Lane, Take, export, find, load
 from ..run.transcriber import Transcriber
-from ..service import gradio_errors
+from ..service import in_words
 from ..voices import Recordings
 from . import texts
 from .widgets import message
 
-GONE = "The server no longer has these lanes: what the browser keeps can be heard and saved one by one; speak again."
+GONE = (
+    "The server no longer has these results: save them as one page (HTML), or each one's audio under More, from what "
+    "the browser keeps; or speak again."
+)
 
 
 MOST_LANES = 6  # that stand side by side on the board
@@ -73,6 +76,10 @@ class Views:
         shown = {"kind": "show", "lanes": lanes, "first": first}
         return {self.ui.board: message({"messages": [shown], "at": time.monotonic()})}
 
+    def recorded_lanes(self, _: Any) -> dict[str, Any]:
+        """Every recorded lane, for the tour through all methods."""
+        return {"lanes": [lane for stem in self.library.titles().values() for lane in self.library.payload(stem)]}
+
     def listen(self, takes: list[Take], ids: Any, form: Any) -> Iterator[dict[Any, Any]]:
         """Let the recogniser and the voice judge check the lanes on the board, each beside its own voice. Ends with the
         lane at hand once nobody waits."""
@@ -96,20 +103,26 @@ class Views:
             self.ui.status: texts.status(" ".join((f"Checked {lanes_in_words(found)}.", *said)), "done"),
         }
 
-    def export(self, takes: list[Take], ids: Any) -> Any:
-        """The lanes on the board as one zip."""
-        with gradio_errors():
+    def export(self, takes: list[Take], ids: Any) -> dict[Any, Any]:
+        """The lanes on the board as one zip; a sentence where the server has none of them any more."""
+        try:
             found = self.kept(takes, ids)
             with self.desk.turn() as job, tempfile.TemporaryDirectory() as folder:
                 path = export([lane for _, lane in found], Path(folder) / "lanes.zip", job.stopping)
-                return save_bytes_to_cache(path.read_bytes(), path.name, self.ui.file.GRADIO_CACHE)
+                saved = save_bytes_to_cache(path.read_bytes(), path.name, self.ui.file.GRADIO_CACHE)
+        except (UserError, OSError) as error:
+            return {self.ui.file: None, self.ui.status: texts.status(texts.escape(in_words(error)), "error")}
+        said = f"Saved: {lanes_in_words(found)}."
+        if len(found) < len(ids):
+            said += " The others are in the browser only."
+        return {self.ui.file: saved, self.ui.status: texts.status(said, "done")}
 
     def kept(self, takes: list[Take], ids: Any) -> list[tuple[str, Lane]]:
         """Those of the browser's lanes that the server still has, recorded ones included; UserError where there are
         none, or more than a board shows."""
         distinct = dict.fromkeys(i for i in ids if isinstance(i, str)) if isinstance(ids, list) else {}
         if len(distinct) > MOST_LANES:
-            raise UserError(f"At most {MOST_LANES} lanes can be asked for at once.")
+            raise UserError(f"At most {MOST_LANES} results can be asked for at once.")
         places = [(i, find(takes, i) or self.library.find(i)) for i in distinct]
         found = [(i, place[0].lanes[place[1]]) for i, place in places if place]
         if not found:
@@ -150,7 +163,7 @@ class Library:
 
 
 def lanes_in_words(found: list[Any]) -> str:
-    return f"{len(found)} lane{'s' * (len(found) > 1)}"
+    return f"{len(found)} result{'s' * (len(found) > 1)}"
 
 
 def unheard(heard: list[dict[str, Any]], voices_there: bool) -> list[str]:

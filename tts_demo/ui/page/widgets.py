@@ -16,10 +16,13 @@ from typing import Any
 
 import gradio as gr
 import numpy as np
+import plotly
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
+
+from ..run import charts
 
 STATIC = Path(__file__).parents[1] / "static"
 
@@ -32,13 +35,27 @@ def address() -> str:
 
 
 def routes() -> list[Route]:
-    """The scripts of the page: nothing is fetched from elsewhere. No ``Mount``: behind a prefix it finds no file."""
-    files = StaticFiles(directory=STATIC)
+    """The scripts of the page: nothing is fetched from elsewhere."""
+    return [_files(address(), STATIC), _files(_plotly(), charts.SCRIPT.parent)]
+
+
+def _files(under: str, folder: Path) -> Route:
+    """The files of a folder. No ``Mount``: behind a prefix it finds none."""
+    files = StaticFiles(directory=folder)
 
     async def script(request: Request) -> Response:
         return await files.get_response(request.path_params["name"], request.scope)
 
-    return [Route(f"/{address()}/{{name}}", script)]
+    return Route(f"/{under}/{{name}}", script)
+
+
+def drawing() -> dict[str, Any]:
+    """What the browser needs to draw charts: layouts, and where plotly.js is, which it loads when it needs it."""
+    return {"charts": charts.charts(), "plotly": f"{_plotly()}/{charts.SCRIPT.name}"}
+
+
+def _plotly() -> str:
+    return f"plotly-{plotly.__version__}"
 
 
 def head() -> str:

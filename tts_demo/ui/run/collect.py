@@ -81,10 +81,14 @@ class Collector:
         elif isinstance(event, Round):
             self.rounds = event.number
             if event.number > 1:  # the first is in the lanes already
-                self._lanes = {
-                    i: dataclasses.replace(lane, rounds=(*lane.rounds, event.lm_rtf[i]))
-                    for i, lane in self._lanes.items()
-                }
+                self._lanes = {i: timed(lane, event, i) for i, lane in self._lanes.items()}
+
+
+def timed(lane: Lane, event: Round, which: int) -> Lane:
+    """The lane with one more round of turns."""
+    return dataclasses.replace(
+        lane, rounds=(*lane.rounds, event.lm_rtf[which]), whole=(*lane.whole, *event.rtf[which : which + 1])
+    )
 
 
 def conditions(event: engine.Started, cold: bool = False) -> dict[str, Any]:

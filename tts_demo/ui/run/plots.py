@@ -13,18 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ...lm.attention import clearest
-from ...measure import summary
-from ...measure.rows import BASELINE
-from ...methods import METHODS
-from . import blind, words
+from . import blind, charts, published, words
+from .reading import CLEAR, pick, repeated, unread, words_of
 from .session import Attention, Lane, Made, Take, speed, wav
-
-CLEAR = "clear"  # the layer choice that picks the heads which follow the text best
 
 COLUMNS = 480  # widest map sent to the browser
 BANDS = 64  # mel-like bands of a spectrogram
-READ = 0.25  # share of one step's attention by which a word counts as read
 
 
 def b64(array: np.ndarray) -> str:
@@ -50,16 +44,6 @@ def spectrogram(audio: np.ndarray, sample_rate: int, columns: int = COLUMNS) -> 
     return (255 * np.clip(scaled, 0, 1)).astype(np.uint8).T[::-1]
 
 
-def pick(attention: Attention, layer: str = CLEAR, head: str = "mean") -> np.ndarray:
-    """[layers, heads, steps, text] -> [steps, text]: the heads that follow the text best, or one layer or head, or
-    means."""
-    w = attention.weights.astype(np.float32)
-    if layer == CLEAR:
-        return clearest(w)
-    w = w.mean(0) if layer == "mean" else w[min(int(layer), len(w) - 1)]
-    return w.mean(0) if head == "mean" else w[min(int(head), len(w) - 1)]
-
-
 def attention_payload(attention: Attention, layer: str = CLEAR, head: str = "mean") -> dict[str, Any]:
     """One map for the browser: text tokens down, steps across with their time spans, coverage of each token."""
     w = pick(attention, layer, head)  # [steps, text]
@@ -75,15 +59,22 @@ def attention_payload(attention: Attention, layer: str = CLEAR, head: str = "mea
         "steps": len(w),
         "text": w.shape[1],
         "peak": round(peak, 4),
-        "labels": list(attention.labels),
-        "words": word_spans(attention.words),
+        "labels": labels(attention),
+        "words": [[w.first, w.last, w.text] for w in words_of(attention.words)],
         "start": np.round(start, 4).tolist(),
         "end": np.round(end, 4).tolist(),
         "coverage": np.round(coverage / (coverage.max() or 1), 3).tolist(),
         "unread": unread(attention),
+        "repeated": repeated(attention),
         "layers": attention.weights.shape[0],
         "heads": attention.weights.shape[1],
     }
+
+
+def labels(attention: Attention) -> list[str]:
+    """What each text token is, sounds in the phonetic alphabet."""
+    sounds = bool(words.PHONETIC & set("".join(attention.labels)))
+    return [label.translate(words.IPA) if sounds else label for label in attention.labels]
 
 
 def lane_map(lane: Lane, layer: str = CLEAR, head: str = "mean") -> dict[str, Any] | None:
@@ -91,19 +82,6 @@ def lane_map(lane: Lane, layer: str = CLEAR, head: str = "mean") -> dict[str, An
     if not lane.attention:
         return None
     return attention_payload(lane.attention, layer, head) | ({"unread": []} if lane.stopped else {})
-
-
-def word_spans(words: tuple[str, ...]) -> list[list[Any]]:
-    """[first token, last token, word] of every written word, in order."""
-    spans: list[list[Any]] = []
-    for i, word in enumerate(words):
-        if not word:
-            continue
-        if spans and spans[-1][2] == word and spans[-1][1] == i - 1:
-            spans[-1][1] = i
-        else:
-            spans.append([i, i, word])
-    return spans
 
 
 def path(attention: Attention) -> tuple[np.ndarray, np.ndarray]:
@@ -124,15 +102,6 @@ def track(lane: Lane, points: int = 60) -> list[list[float]]:
     return np.round(np.stack([at[chosen], rising], 1), 6).tolist()
 
 
-def unread(attention: Attention) -> list[int]:
-    """Which of ``word_spans`` attention never came to: what was probably not said. A word counts as read once one step
-    gives it ``READ`` of its attention; words that are read get 0.5 to 1, those behind a cut nearly 0."""
-    w = pick(attention)
-    return [
-        i for i, (a, b, _) in enumerate(word_spans(attention.words)) if w[:, a : b + 1].sum(1).max(initial=0) < READ
-    ]
-
-
 def timeline(steps: Sequence[dict[str, Any]]) -> list[list[Any]]:
     """[first frame, frames, marks, milliseconds, proposed, accepted] of every step."""
     rows, first = [], 0
@@ -151,6 +120,7 @@ def lane_payload(lane: Lane, lane_id: str, take_id: str, recorded: str = "") -> 
         "recorded": recorded,
         "method": lane.method,
         "title": lane.title,
+        "slot": charts.colour(lane.method),
         "options": lane.options,
         "dials": words.dials(lane.method, lane.options),
         "made": made(lane.made),
@@ -165,10 +135,11 @@ def lane_payload(lane: Lane, lane_id: str, take_id: str, recorded: str = "") -> 
         "timeline": timeline(lane.steps),
         "kv": [s["kv_bytes"] for s in lane.steps],
         "curve": np.round(thin(lane.curve), 4).tolist(),
-        "figures": {k: v for k, v in lane.metrics.items() if isinstance(v, (int, float, str)) and k != "method_stats"},
+        "figures": {k: v for k, v in lane.metrics.items() if isinstance(v, (int, float, str)) or k == "misheard"},
         "gain": round(blind.gain(lane.audio, lane.sample_rate), 4),
         "track": track(lane),
         "attention": lane_map(lane),
+        "published": published.payload(published.of(lane.method, lane.options)),
         "own": own_plots(lane),
     }
 
@@ -182,15 +153,19 @@ def so_far(attention: Attention, steps: Sequence[dict[str, Any]], frame: float) 
 
 
 def speeds(take: Take) -> dict[str, Any]:
-    """Lane id -> LM-RTF, and how many times faster than the baseline beside it, with range and rounds."""
+    """Lane id -> LM-RTF, RTF and how many times faster than the baseline beside it, with range and rounds: the language
+    model alone, and (``whole``) everything."""
     found = {}
     for index, lane in enumerate(take.lanes):
-        gain = speed(lane.rounds, take.lanes[0].rounds) if index else None
-        lm_rtf = float(np.median(lane.rounds))
+        base = take.lanes[0]
+        gains = [speed(lane.rounds, base.rounds), speed(lane.whole, base.whole)] if index else [None, None]
+        lm, whole = (dataclasses.asdict(gain) if gain else {} for gain in gains)
         found[take.lane_id(index)] = {
-            "lm_rtf": lm_rtf,
+            "lm_rtf": float(np.median(lane.rounds)),
+            "rtf": float(np.median(lane.whole or [lane.metrics.get("rtf", 0.0)])),
             "rounds": len(lane.rounds),
-            **(dataclasses.asdict(gain) if gain else {}),
+            **lm,
+            "whole": whole or None,
         }
     return found
 
@@ -242,24 +217,6 @@ def bars(title: str, x: Sequence[Any], y: Sequence[float], unit: str, each: str)
     return found | {"unit": unit, "each": each}
 
 
-def tradeoff(measured: list[summary.Point]) -> dict[str, Any] | None:
-    """Word errors against speed of every setting that was measured with the bundled weights: the README's picture."""
-    if len(measured) < 2:
-        return None
-    return {
-        "title": "Speed against word errors",
-        "x_label": "time of the language model over the baseline's",
-        "y_label": "words misheard",
-        "hint": f"measured by evaluate and bench, {max(p.texts for p in measured)} texts at most",
-        # in the words of the lanes; the last: whether it is what the others are compared with
-        "points": [
-            [p.time, p.errors / 100, ", ".join(filter(None, spoken)), p.method == BASELINE.name]
-            for p in measured
-            for spoken in [(METHODS[p.method].title, words.dials(p.method, summary.dials(p.label)))]
-        ],
-    }
-
-
 def frame_seconds(lane: Lane) -> float:
     frames = sum(s["frames"] for s in lane.steps)
     return lane.seconds / frames if frames else 0.02
@@ -276,7 +233,7 @@ def acceptance_plot(lane: Lane, frame: float, window: int = 8) -> dict[str, Any]
     seconds = np.cumsum([s["frames"] for s in lane.steps]) * frame
     return {
         "kind": "line",
-        "title": f"Drafted tokens accepted, last {window} passes",
+        "title": f"Draft tokens accepted, last {window} passes",
         "y_label": "share",
         "max": 1,
         "series": [{"name": lane.title, "points": thin(np.stack([seconds, share], 1)).round(3).tolist()}],

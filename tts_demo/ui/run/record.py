@@ -35,6 +35,7 @@ from ..limits import Limits
 from . import session
 from .collect import Collector
 from .rounds import MOST, rounds
+from .transcriber import Transcriber
 
 BESIDE = 3  # lanes beside the baseline
 TRIES = 4  # of an example voice
@@ -78,16 +79,23 @@ def record_runs(
     stack: Any, out: Path, voice: voices.Example, text: str, seed: int, max_seconds: float, listed: Any
 ) -> None:
     """``listed``: title and methods of each take, which come beside a baseline."""
-    prompt = stack.encode_prompt(*_samples(voice.path), voice.text or None)
+    prompt, transcriber = stack.encode_prompt(*_samples(voice.path), voice.text or None), Transcriber()
     for number, (title, methods) in enumerate(listed, 1):
         base = Request(text, prompt, "baseline", METHODS["baseline"].Options(), Sampling(), seed, max_seconds, True)
         asked = [base, *(dataclasses.replace(base, method=m, options=METHODS[m].Options()) for m in methods)]
         lanes = generate(stack, asked, voice.name, voice_hash=voices.fingerprint(voice.path))
         stem = out / f"{number}-{'-'.join(methods)}"
-        lanes = tuple(slim(lane) for lane in lanes)
+        lanes = tuple(slim(checked(lane, transcriber)) for lane in lanes)
         session.save(session.Take(stem.name, lanes, title), stem)
         size = sum(stem.with_suffix(s).stat().st_size for s in (".json", ".npz")) / 1e6
         print(f"{stem.name}: {', '.join(f'{lane.seconds:.1f} s' for lane in lanes)}, {size:.2f} MB")
+
+
+def checked(lane: session.Lane, transcriber: Transcriber) -> session.Lane:
+    """The lane with its words checked, as the page does after a run; as it is where there is no recogniser."""
+    if not transcriber.available:
+        return lane
+    return dataclasses.replace(lane, metrics=lane.metrics | transcriber.score(lane, None))
 
 
 def slim(lane: session.Lane) -> session.Lane:

@@ -54,7 +54,8 @@ class Made:
 @dataclass(frozen=True)
 class Lane:
     """One finished synthesis. ``steps``: frames, marks, kv_bytes, ms, proposed, accepted of every backbone pass.
-    ``curve``: [points, 3] audio seconds, RTF so far, live KV bytes. ``rounds``: LM-RTF of every round of turns."""
+    ``curve``: [points, 3] audio seconds, RTF so far, live KV bytes. ``rounds``: LM-RTF of every round of turns;
+    ``whole``: RTF of every round by the work clock, the acoustics included."""
 
     made: Made
     method: str
@@ -70,6 +71,7 @@ class Lane:
     stopped: bool = False
     truncated: bool = False
     rounds: tuple[float, ...] = ()
+    whole: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()  # what the run says about itself, one sentence each
 
     @property
@@ -100,7 +102,8 @@ class Speed:
 
 
 def speed(lane: tuple[float, ...], baseline: tuple[float, ...]) -> Speed | None:
-    """Gain of the language model in each round of turns, as ``bench`` has it: the baseline's LM-RTF over the lane's."""
+    """Gain in each round of turns, as ``bench`` has it: the baseline's RTF over the lane's, of the language model or of
+    everything."""
     gains = [b / a for a, b in zip(lane, baseline) if a > 0 and b > 0]
     return Speed(float(np.median(gains)), min(gains), max(gains), len(gains)) if gains else None
 
@@ -145,6 +148,7 @@ def describe(lane: Lane) -> dict[str, Any]:
         **lane.made.conditions,
         **lane.metrics,
         "lm_rtf_rounds": list(lane.rounds),
+        "rtf_rounds": list(lane.whole),
         "sample_rate": lane.sample_rate,
         "stopped": lane.stopped,
         "truncated": lane.truncated,
@@ -201,7 +205,8 @@ def _cell(value: Any) -> Any:
     return f"'{text}" if isinstance(text, str) and text.startswith(FORMULA) else text
 
 
-PLAIN = ("method", "title", "options", "sample_rate", "metrics", "steps", "stopped", "truncated", "rounds", "notes")
+PLAIN = ("method", "title", "options", "sample_rate", "metrics", "steps", "stopped", "truncated")
+PLAIN_TUPLES = ("rounds", "whole", "notes")
 
 
 def save(take: Take, stem: Path) -> None:
@@ -209,7 +214,7 @@ def save(take: Take, stem: Path) -> None:
     arrays, lanes = {}, []
     for number, lane in enumerate(take.lanes):
         arrays |= {f"{number}.{k}": v for k, v in _arrays(lane).items()}
-        lanes.append({k: getattr(lane, k) for k in PLAIN} | {"made": dataclasses.asdict(lane.made)})
+        lanes.append({k: getattr(lane, k) for k in (*PLAIN, *PLAIN_TUPLES)} | {"made": dataclasses.asdict(lane.made)})
     stem.parent.mkdir(parents=True, exist_ok=True)
     head = {"title": take.recorded, "lanes": lanes}
     stem.with_suffix(".json").write_text(json.dumps(head, ensure_ascii=False), encoding="utf-8")
@@ -237,7 +242,8 @@ def _lane(number: int, plain: dict[str, Any], arrays: dict[str, np.ndarray]) -> 
     if "weights" in a:
         labels, words = (tuple(str(t) for t in a[k]) for k in ("text_tokens", "text_words"))
         attention = Attention(a["weights"], labels, a["step_start_seconds"], a["step_end_seconds"], words)
-    plain = plain | {"made": Made(**plain["made"]), "rounds": tuple(plain["rounds"]), "notes": tuple(plain["notes"])}
+    tuples = {k: tuple(plain.get(k, ())) for k in PLAIN_TUPLES}
+    plain = plain | tuples | {"made": Made(**plain["made"])}
     return Lane(**plain, audio=a["audio"], codes=a["codes"], curve=a["curve"], attention=attention)
 
 
@@ -275,6 +281,7 @@ def lane_from(
         stopped=done.stopped,
         truncated=done.truncated,
         rounds=(float(done.snapshot.lm_rtf),),
+        whole=(float(done.snapshot.work_rtf),),
         notes=tuple(done.notes),
     )
 

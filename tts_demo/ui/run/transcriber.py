@@ -15,7 +15,7 @@ import numpy as np
 from ... import audio
 from ...config import SAMPLE_RATE
 from ...measure.judges import Judges, missing, similarity, whisper_folder
-from ...metrics import word_errors
+from ...metrics import nearest_words, word_errors
 from .session import Lane
 
 
@@ -43,5 +43,20 @@ class Transcriber:
             if voice is not None:
                 found["similarity"] = similarity(self._judges.voice(voice.samples), self._judges.voice(samples))
             if transcript is not None:
-                found |= {"heard": transcript, "wer": word_errors(lane.made.text, transcript).rate}
+                errors = word_errors(lane.made.text, transcript)
+                found |= {"heard": transcript, "wer": errors.rate, "wrong": errors.errors, "words": errors.words}
+                found["misheard"] = misheard(lane.made.text, transcript)
             return found
+
+
+def misheard(text: str, transcript: str) -> list[str]:
+    """Where a transcript differs from the text, in order: 'harbour as harper', 'small missing', 'again added'."""
+    from rapidfuzz.distance import Levenshtein
+
+    said, heard = nearest_words(text, transcript)
+    found = []
+    for kind, a, b, c, d in Levenshtein.opcodes(said, heard):
+        was, now = " ".join(said[a:b]), " ".join(heard[c:d])
+        if kind != "equal":
+            found.append({"replace": f"{was} as {now}", "delete": f"{was} missing", "insert": f"{now} added"}[kind])
+    return found

@@ -7,6 +7,29 @@ from typing import Any
 from ...methods import METHODS
 from .session import Lane, Take
 
+# Letters of the lexicon that stand for two sounds, or for one with another sign, as they are in the phonetic alphabet.
+IPA = str.maketrans(
+    {
+        "A": "eɪ",
+        "I": "aɪ",
+        "O": "oʊ",
+        "Q": "əʊ",
+        "W": "aʊ",
+        "Y": "ɔɪ",
+        "T": "ɾ",
+        "ʤ": "dʒ",
+        "ʧ": "tʃ",
+        "ᵊ": "ə",
+        "ᵻ": "ɪ",
+    }
+)
+PHONETIC = set("ˈˌəɪʊɛɔæʌɑɹðθʃʒŋɡᵊᵻʤʧ")  # signs that only a text in sounds has
+
+
+def ipa(sounds: str) -> str:
+    """Phonemes in the international phonetic alphabet; what is no text in sounds stays as it is."""
+    return sounds.translate(IPA) if PHONETIC & set(sounds) else sounds
+
 
 def dials(method: str, options: dict[str, Any]) -> str:
     """'Patch size 4 tokens, ...': the settings by the labels of the page's dials, without those that are off by default
@@ -18,6 +41,7 @@ def dials(method: str, options: dict[str, Any]) -> str:
         if name in metadata and not value and value == metadata[name].default:
             continue
         shown = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+        shown = shown.replace(":", ": ").replace(",", ", ")  # of a choice such as random:2,3,4
         parts.append(" ".join(filter(None, (m.get("label", name), shown, m.get("unit")))))
     return ", ".join(parts)
 
@@ -51,7 +75,7 @@ def warnings(lane: Lane) -> list[str]:
     return found
 
 
-def done(take: Take, rounds: int) -> str:
+def done(take: Take) -> str:
     """The status line after a take."""
     count = len(take.lanes) - 1
     if not take.lanes:
@@ -59,5 +83,4 @@ def done(take: Take, rounds: int) -> str:
     if any(lane.stopped for lane in take.lanes):
         return "Stopped. What was spoken so far can be heard and inspected."
     beside = f" and {count} setting{'s' * (count > 1)} beside it" if count else " alone"
-    timed = f", timed in {rounds} rounds of turns" if count and rounds > 1 else ""
-    return f"The baseline{beside}{timed}."
+    return f"The baseline{beside}."

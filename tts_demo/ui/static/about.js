@@ -22,6 +22,10 @@ export const mountHow = (root) => (about) => {
         ),
       ),
       section("Please", h("p", {}, about.misuse)),
+      section(
+        "The code",
+        h("p", {}, about.code.words, " ", about.code.url ? h("a", { href: about.code.url }, "Its files") : ""),
+      ),
     ),
   );
 };

@@ -86,9 +86,9 @@ export const mountBlind = (root) => {
       ready = pairs().length > 0;
     words.textContent =
       !ready && !order
-        ? "Two lanes of one text, each at least 3 s long, are needed: speak a longer text, or open a recorded run."
+        ? "Two results of one text, each at least 3 s long, are needed: speak a longer text, or open a recorded run."
         : !order
-          ? "Two lanes of the board at the same loudness, in a random order. " +
+          ? "Two results of the board at the same loudness, in a random order. " +
             "Names and figures stay out of sight until you have voted."
           : voted
             ? ""

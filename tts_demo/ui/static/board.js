@@ -3,37 +3,29 @@ import { button, decodeBase64, h, pcmFloats, refocus } from "./base.js";
 import { deck } from "./deck.js";
 import { count } from "./count.js";
 import { form } from "./form.js";
-import { laneCard, madeWords } from "./lane.js";
+import { headline, madeWords, shared } from "./headline.js";
+import { laneCard } from "./lane.js";
+import { progress } from "./progress.js";
 import { store } from "./store.js";
 
 const MOST = 6,
   listeners = [],
-  pending = new Map(),
-  slots = new Map();
+  pending = new Map();
 let shown = [],
   before = [],
   pinned = new Set(),
   current = null,
-  seq = 0,
+  boxes = new Map(),
+  told = null, // the last word on how far a run has come
   lost = 0,
   crowded = 0;
 const get = (id) => pending.get(id) || store.get(id);
 const tell = () => listeners.forEach((f) => f());
-const slot = (id) => {
-  // a colour that no other lane on the board has; the baseline's is 0
-  if (!slots.has(id)) {
-    const taken = new Set(shown.map((k) => slots.get(k)));
-    const free = id.endsWith(".0") && !taken.has(0) ? 0 : [1, 2, 3, 4, 5, 0].find((n) => !taken.has(n));
-    slots.set(id, free === undefined ? 5 : free);
-  }
-  return slots.get(id);
-};
+const slot = (id) => (get(id) || {}).slot || 0; // the colour of its method
 const keep = () => store.note("board", { shown: shown.filter((id) => store.get(id)), pinned: [...pinned] });
 const stand = (ids) => {
-  for (const id of [...slots.keys()]) if (!ids.includes(id)) slots.delete(id);
   shown = ids.slice(0, MOST);
   crowded = ids.length - shown.length;
-  shown.forEach(slot);
   deck.stand(shown);
   for (const id of shown) {
     const lane = store.get(id);
@@ -48,12 +40,15 @@ const describe = () => {
     [first] = board.lanes();
   if (!line || line.classList.contains("busy")) return;
   line.className = `status ${first ? "done" : "idle"}`;
-  line.querySelector("span").textContent = !first
+  const link = form.linked() ? "Settings from a link: press Speak. " : "";
+  line.querySelector("span").textContent = `${link}${standing(first)}`;
+};
+const standing = (first) =>
+  !first
     ? "The board is empty. Press Speak, or open an earlier run."
     : first.recorded
       ? `Recorded, not run here: ${first.recorded}.`
       : "An earlier run, kept in this browser.";
-};
 export const board = {
   on: (f) => listeners.push(f),
   get,
@@ -77,7 +72,7 @@ export const board = {
   lay(ids) {
     // earlier lanes beside what stands there
     const more = ids.filter((id) => store.get(id) && !shown.includes(id));
-    if (shown.length + more.length > MOST) return `At most ${MOST} lanes stand side by side; remove one first.`;
+    if (shown.length + more.length > MOST) return `At most ${MOST} results stand side by side; remove one first.`;
     more.forEach((id) => pinned.add(id));
     stand([...shown, ...more]);
     return "";
@@ -88,6 +83,7 @@ export const board = {
     describe();
   },
   lost: () => lost,
+  busy: () => !!told || pending.size > 0, // also in the background
   view: () => null,
 };
 
@@ -98,7 +94,8 @@ const act = {
     current = m.lanes[0].take;
     before = shown.filter((id) => store.get(id));
     pending.clear();
-    m.lanes.forEach((l) => pending.set(l.id, { ...l, figures: {}, curve: [], note: "waiting" }));
+    told = null;
+    m.lanes.forEach((l) => pending.set(l.id, { ...l, figures: {}, curve: [], note: "waiting", expected: 0 }));
     stand([...m.lanes.map((l) => l.id), ...shown.filter((id) => pinned.has(id) && store.get(id))]);
   },
   start(m) {
@@ -113,8 +110,12 @@ const act = {
     const l = pending.get(m.id);
     if (!l) return;
     Object.assign(l.figures, m.figures);
-    if (m.point) l.curve.push(m.point);
-    deck.push(m.id, pcmFloats(decodeBase64(m.pcm)));
+    if (m.point && (!l.curve.length || m.point[0] > l.curve[l.curve.length - 1][0])) l.curve.push(m.point);
+    if (m.pcm) deck.push(m.id, pcmFloats(decodeBase64(m.pcm)));
+    tell();
+  },
+  progress(m) {
+    told = m.share === null ? null : m;
     tell();
   },
   looked({ kind, id, ...seen }) {
@@ -175,8 +176,8 @@ const act = {
 };
 board.receive = (m) => {
   if (m.seq) {
-    if (m.seq > 1 && m.seq !== seq + 1) lost++;
-    seq = m.seq;
+    if (m.seq !== (boxes.get(m.box) || 0) + 1) lost++;
+    boxes.set(m.box, m.seq);
   }
   for (const one of m.messages || []) act[one.kind](one);
 };
@@ -185,9 +186,9 @@ export const mountBoard = (root, trigger) => {
   const cards = new Map(),
     look = { zoom: 1, sounds: true };
   let layer = "clear",
-    head = "mean";
+    chosenHead = "mean";
   root.className = "board";
-  const lanes = h("div", { class: "lanes", role: "region", tabindex: "0", "aria-label": "Lanes" });
+  const lanes = h("div", { class: "lanes", role: "region", tabindex: "0", "aria-label": "Results" });
   const zoom = h("div", { class: "zoom", role: "group", "aria-label": "Zoom of the maps" });
   for (const z of [1, 2, 4])
     zoom.append(
@@ -210,11 +211,11 @@ export const mountBoard = (root, trigger) => {
     legend = h(
       "div",
       { class: "marks" },
-      h("span", { class: "ok" }, "accepted draft"),
-      h("span", { class: "no" }, "redrawn"),
-      h("span", { class: "plus" }, "one more"),
+      h("span", { class: "ok" }, "draft accepted"),
+      h("span", { class: "no" }, "draft rejected"),
+      h("span", { class: "plus" }, "extra token"),
     );
-  const ask = () => trigger("select", { ids: shown, layer, head });
+  const ask = () => trigger("select", { ids: shown, layer, head: chosenHead });
   const pick = (name, act2) => {
     const s = h("select", { "aria-label": name });
     s.onchange = () => act2(s.value);
@@ -222,12 +223,12 @@ export const mountBoard = (root, trigger) => {
   };
   const layers = pick("Layer of the maps", (v) => {
       layer = v;
-      if (v === "clear") head = "mean";
+      if (v === "clear") chosenHead = "mean";
       ask();
       draw();
     }),
     heads = pick("Head of the maps", (v) => {
-      head = v;
+      chosenHead = v;
       ask();
     });
   const bar = h(
@@ -245,7 +246,7 @@ export const mountBoard = (root, trigger) => {
   const empty = h(
     "p",
     { class: "quiet empty card" },
-    "Lanes appear here: each with its sound, its figures, and which part of the text it looked at while it spoke.",
+    "Results appear here: each with its sound, its figures, and which part of the text it looked at while it spoke.",
   );
   const options = (select, rows, value) => {
     const now = JSON.stringify(rows);
@@ -255,6 +256,8 @@ export const mountBoard = (root, trigger) => {
     }
     select.value = value;
   };
+  const head = headline(),
+    running = progress();
   const room = h("p", { class: "quiet", role: "status" });
   const remove = (id) => {
     // the focus goes to the lane that comes up in its place
@@ -266,8 +269,8 @@ export const mountBoard = (root, trigger) => {
   };
   const draw = () => {
     room.textContent = crowded
-      ? `${crowded} pinned ${crowded > 1 ? "lanes have" : "lane has"} made room: at most ${MOST} stand side by side. ` +
-        `${crowded > 1 ? "They are" : "It is"} under Earlier runs.`
+      ? `${crowded} pinned ${crowded > 1 ? "results have" : "result has"} made room: ` +
+        `at most ${MOST} stand side by side. ${crowded > 1 ? "They are" : "It is"} under Earlier runs.`
       : "";
     const all = board.lanes(),
       done = all.filter(count.done),
@@ -285,6 +288,9 @@ export const mountBoard = (root, trigger) => {
         card.root.remove();
         cards.delete(id);
       }
+    const common = shared(all);
+    head.show(all, slot);
+    running.show(told, [...pending.keys()].length ? all.filter((l) => l.take === current) : [], slot);
     for (const l of all) {
       if (!cards.has(l.id))
         cards.set(
@@ -304,6 +310,7 @@ export const mountBoard = (root, trigger) => {
         pinned: board.pinned(l.id),
         older: board.older(l.id),
         second,
+        alone: !common,
         note: l.note || "",
       });
     }
@@ -318,17 +325,21 @@ export const mountBoard = (root, trigger) => {
     scale.replaceChildren(
       h("span", {}, "weight 0"),
       h("i", {}),
-      h("span", { title: "One scale for all lanes" }, `${look.peak.toFixed(2)} in all lanes`),
+      h("span", { title: "One scale for all results" }, `${look.peak.toFixed(2)} in all`),
     );
     const deep = Math.max(1, ...maps.map((l) => l.attention.layers)),
       wide = Math.max(1, ...maps.map((l) => l.attention.heads)),
       numbered = (n, w) => Array.from({ length: n }, (_, i) => [String(i), `${w} ${i + 1}`]);
-    options(layers, [["clear", "Clearest heads"], ["mean", "Mean of all layers"], ...numbered(deep, "Layer")], layer);
-    options(heads, [["mean", "Mean of all heads"], ...numbered(wide, "Head")], head);
+    options(
+      layers,
+      [["clear", "Heads that follow the text"], ["mean", "Mean of all layers"], ...numbered(deep, "Layer")],
+      layer,
+    );
+    options(heads, [["mean", "Mean of all heads"], ...numbered(wide, "Head")], chosenHead);
     layers.hidden = deep < 2;
     heads.hidden = wide < 2 || layer === "clear";
   };
-  root.append(room, bar, empty, lanes);
+  root.append(head.root, bar, running.root, room, empty, lanes);
   board.view = (id) => (cards.has(id) ? cards.get(id).view() : null);
   board.on(draw);
   deck.on((kind, m) => {
@@ -359,7 +370,7 @@ export const mountEarlier = (root) => {
       "p",
       { class: "quiet" },
       "Runs are kept in this browser only. " +
-        "Lay lanes of an earlier run beside what is on the board: each keeps its own conditions.",
+        "Lay results of an earlier run beside what is on the board: each keeps its own conditions.",
     ),
     said,
     list,

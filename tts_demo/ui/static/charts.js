@@ -1,267 +1,308 @@
-// Small SVG charts: the live pair (real-time factor, KV cache) and the plots that belong to a method.
-import { axisTicks, h, inBytes, s } from "./base.js";
+// Charts by plotly.js: layouts come from the server, results from the board. Hover, zoom and PNG export are plotly's.
+import { cssColour, h, inBytes, onTheme } from "./base.js";
 import { count } from "./count.js";
 
-// series: [{name, slot, points: [[x, y]...]}]. Lines differ by dashes too, not by colour alone.
-export const lineChart = (root, o) => {
-  const box = h("div", { class: "chart" }),
-    title = h("h4", {}, o.title),
-    hint = h("small", {}, o.hint || ""),
-    legend = h("div", { class: "legend" });
-  const svg = s("svg", { role: "img" }),
-    tip = h("div", { class: "tip", hidden: "" });
-  box.append(h("div", { class: "chart-head" }, title, hint, legend), svg, tip);
+const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
+const loading = {}; // address -> promise of plotly.js
+const plotly = (address) => {
+  loading[address] =
+    loading[address] ||
+    new Promise((done, fail) => {
+      const script = h("script", { src: new URL(address, document.baseURI).href });
+      script.onload = () => done(window.Plotly);
+      script.onerror = () => fail(new Error("The charts' script could not be loaded: reload the page."));
+      document.head.append(script);
+    });
+  return loading[address];
+};
+// "2 tokens", "1 pass"
+export const counted = (n, unit) => `${n} ${+n === 1 ? unit.replace(/(ss)es$|s$/, "$1") : unit}`.trim();
+
+const themed = (layout) => {
+  const ink = cssColour("--ink"),
+    line = cssColour("--line"),
+    axis = (given) => ({ gridcolor: line, linecolor: line, zerolinecolor: line, ...given });
+  return {
+    ...layout,
+    xaxis: axis(layout.xaxis),
+    yaxis: axis(layout.yaxis),
+    font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: cssColour("--quiet") },
+    title: { ...layout.title, font: { ...(layout.title || {}).font, color: ink } },
+    paper_bgcolor: cssColour("--card"),
+    plot_bgcolor: cssColour("--card"),
+    hoverlabel: { bgcolor: cssColour("--card"), bordercolor: line, font: { color: ink } },
+  };
+};
+
+// One chart in ``root``: given once it is in sight. said: what it shows in words, for who cannot see it.
+export const chart = (root, address, name) => {
+  const place = h("div", { class: "plot" }),
+    said = h("p", { class: "only-read" }),
+    box = h("figure", { class: "chart", "aria-label": name }, place, said);
   root.append(box);
-  let series = [],
-    geometry = null;
-  const last = (r) => {
-    const [at, v] = r.points[r.points.length - 1];
-    return `${(o.exact || o.format)(v)} at ${at.toFixed(1)} s`;
-  };
-  const draw = () => {
-    const w = box.clientWidth,
-      height = 150,
-      left = 56,
-      right = 14,
-      top = 8,
-      bottom = 24;
-    if (!w) return;
-    svg.setAttribute("viewBox", `0 0 ${w} ${height}`);
-    svg.setAttribute("height", height);
-    const all = series.flatMap((r) => r.points);
-    const xs = Math.max(o.xmin || 1, ...all.map((p) => p[0]));
-    // The first points of a running ratio are start-up and would flatten the rest: with ``settle`` they may leave the
-    // top.
-    const calm = o.settle ? all.filter((p) => p[0] > 0.12 * xs) : all;
-    const ys = o.max || Math.max(o.ymin || 0, ...(calm.length ? calm : all).map((p) => p[1])) * 1.15 || 1;
-    const x = (v) => left + ((w - left - right) * v) / xs,
-      y = (v) => height - bottom - ((height - top - bottom) * Math.min(v, 1.04 * ys)) / ys;
-    const parts = [];
-    for (const t of axisTicks(ys, 3))
-      parts.push(
-        s("line", { x1: left, x2: w - right, y1: y(t), y2: y(t), class: "grid" }),
-        s("text", { x: left - 7, y: y(t) + 4, "text-anchor": "end" }, all.length ? o.format(t) : ""),
-      );
-    if (all.length)
-      for (const t of axisTicks(xs, Math.max(3, Math.floor(w / 110))))
-        parts.push(s("text", { x: x(t), y: height - 7, "text-anchor": "middle" }, `${+t.toFixed(2)}${t ? "" : " s"}`));
-    if (o.line && o.line < ys)
-      parts.push(
-        s("line", { x1: left, x2: w - right, y1: y(o.line), y2: y(o.line), class: "limit" }),
-        s("text", { x: w - right, y: y(o.line) - 4, "text-anchor": "end", class: "limit-word" }, o.lineWord),
-      );
-    for (const r of series) {
-      if (!r.points.length) continue;
-      const d = r.points.map((p, i) => `${i ? "L" : "M"}${x(p[0]).toFixed(1)} ${y(p[1]).toFixed(1)}`).join("");
-      parts.push(s("path", { d, class: `line slot-${r.slot}` }));
-      const [lx, ly] = r.points[r.points.length - 1];
-      parts.push(s("circle", { cx: x(lx), cy: y(ly), r: 3.5, class: `end slot-${r.slot}` }));
-    }
-    svg.replaceChildren(...parts);
-    svg.setAttribute(
-      "aria-label",
-      `${o.title}. ` + series.map((r) => (r.points.length ? `${r.name}: ${r.words || last(r)}` : "")).join(". "),
-    );
-    legend.replaceChildren(
-      ...series
-        .filter((r) => r.points.length)
-        .map((r) =>
-          h(
-            "span",
-            { class: `slot-${r.slot}` },
-            s(
-              "svg",
-              { class: "key", width: 30, height: 8, "aria-hidden": "true" },
-              s("path", { d: "M0 4H30", class: `line slot-${r.slot}` }),
-            ),
-            `${r.name} `,
-            h("b", {}, r.words || last(r)),
-          ),
-        ),
-    );
-    geometry = { left, right, w, xs };
-  };
-  svg.addEventListener("pointermove", (e) => {
-    if (!geometry || !series.some((r) => r.points.length)) return;
-    const r = svg.getBoundingClientRect(),
-      at = ((e.clientX - r.left - geometry.left) / (geometry.w - geometry.left - geometry.right)) * geometry.xs;
-    const words = series
-      .filter((q) => q.points.length)
-      .map((q) => {
-        const p = q.points.reduce((a, b) => (Math.abs(b[0] - at) < Math.abs(a[0] - at) ? b : a));
-        return `${q.name} ${o.format(p[1])}`;
+  let wanted = null,
+    seen = false;
+  const draw = async () => {
+    if (!seen || !wanted || !box.isConnected) return;
+    const { traces, layout } = wanted;
+    try {
+      const drawn = await plotly(address);
+      await drawn.react(place, traces, themed(layout), {
+        responsive: true,
+        displaylogo: false,
+        modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+        toImageButtonOptions: { format: "png", scale: 2, filename: name.toLowerCase().replaceAll(" ", "-") },
       });
-    tip.textContent = `${Math.max(0, at).toFixed(2)} s · ${words.join(" · ")}`;
-    tip.hidden = false;
-    tip.style.left = `${Math.min(e.clientX - r.left + 10, geometry.w - tip.offsetWidth)}px`;
-  });
-  svg.addEventListener("pointerleave", () => {
-    tip.hidden = true;
-  });
-  new ResizeObserver(draw).observe(box);
-  return (next) => {
-    series = next;
-    draw();
-  };
-};
-
-export const drawCharts = (root, slot) => {
-  const kv = lineChart(root, {
-    title: "KV cache",
-    hint: "live bytes by seconds of audio; lower is better",
-    format: (v) => (v ? inBytes(v) : "0"),
-  });
-  const rtf = lineChart(root, {
-    title: "Real-time factor so far",
-    hint: "seconds of computing per second of audio, first round; lower is better",
-    settle: true,
-    format: (v) => (+v.toFixed(2)).toString(),
-    exact: (v) => v.toFixed(2),
-    line: 1,
-    lineWord: "real time",
-  });
-  return (lanes) => {
-    const { common, kvAt, done } = count,
-      t = common(lanes),
-      same = (l) => (done(l) && t ? `${inBytes(kvAt(l, t))} at ${t.toFixed(1)} s` : null); // as in the table
-    const of = (column, words) =>
-      lanes
-        .filter((l) => l.curve && l.curve.length)
-        .map((l) => ({
-          slot: slot(l.id),
-          name: l.title,
-          points: l.curve.map((p) => [p[0], p[column]]),
-          words: words && words(l),
-        }));
-    kv(of(2, same));
-    rtf(of(1));
-  };
-};
-
-const of = (n, unit) => `${n} ${+n === 1 ? unit.replace(/(ss)es$|s$/, "$1") : unit}`.trim();
-const bars = (root, p, slot, name) => {
-  const names = p.x.map((x) => of(x, p.each)),
-    words = p.y.map((y) => of(+y.toFixed(3), p.unit)),
-    row = 21,
-    left = 70,
-    top = Math.max(...p.y, 1e-9);
-  const svg = s("svg", {
-    role: "img",
-    height: row * p.x.length,
-    "aria-label": `${p.title}: ${names.map((x, i) => `${x}, ${words[i]}`).join("; ")}`,
-  });
-  const box = h(
-    "div",
-    { class: "chart" },
-    h("div", { class: "chart-head" }, h("h4", {}, p.title), h("small", {}, name)),
-    svg,
-  );
-  const draw = () => {
-    // each number right behind its bar
-    const room = box.clientWidth - left - 6 - 7 * Math.max(...words.map((w) => w.length));
-    svg.replaceChildren(
-      ...names.flatMap((x, i) => {
-        const long = Math.max(2, (room * p.y[i]) / top);
-        return [
-          s("text", { x: left - 8, y: row * i + 14, "text-anchor": "end" }, x),
-          s("rect", {
-            x: left,
-            y: row * i + 2,
-            height: 15,
-            rx: 3,
-            width: long.toFixed(1),
-            class: `end slot-${slot}`,
-          }),
-          s("text", { x: left + long + 6, y: row * i + 14 }, words[i]),
-        ];
-      }),
-    );
-  };
-  root.append(box);
-  new ResizeObserver(draw).observe(box);
-};
-export const scatter = (root, p) => {
-  // lower left is better: faster and better understood
-  const box = h(
-    "div",
-    { class: "chart" },
-    h("div", { class: "chart-head" }, h("h4", {}, p.title), h("small", {}, p.hint)),
-  );
-  const svg = s("svg", { role: "img" }),
-    filled = h("p", { class: "quiet" });
-  box.append(svg, filled);
-  root.append(box);
-  const draw = () => {
-    const w = box.clientWidth,
-      height = 250,
-      left = 46,
-      right = 16,
-      top = 30,
-      bottom = 44;
-    if (!w) return;
-    svg.setAttribute(
-      "aria-label",
-      `${p.title}: ` + p.points.map(([x, y, name]) => `${name} ${x.toFixed(2)}, ${Math.round(100 * y)} %`).join("; "),
-    );
-    svg.setAttribute("viewBox", `0 0 ${w} ${height}`);
-    svg.setAttribute("height", height);
-    const xs = Math.max(...p.points.map((q) => q[0])) * 1.15,
-      ys = Math.max(...p.points.map((q) => q[1])) * 1.2 || 1;
-    const x = (v) => left + ((w - left - right) * v) / xs,
-      y = (v) => height - bottom - ((height - top - bottom) * v) / ys;
-    const parts = [
-      s("text", { x: 0, y: 11 }, `${p.y_label}, lower is better`),
-      s("text", { x: w - right, y: height - 4, "text-anchor": "end" }, `${p.x_label}, lower is better`),
-    ];
-    for (const t of axisTicks(ys, 3))
-      parts.push(
-        s("line", { x1: left, x2: w - right, y1: y(t), y2: y(t), class: "grid" }),
-        s("text", { x: left - 7, y: y(t) + 4, "text-anchor": "end" }, `${+(100 * t).toFixed(1)} %`),
-      );
-    for (const t of axisTicks(xs, 4))
-      parts.push(s("text", { x: x(t), y: height - bottom + 16, "text-anchor": "middle" }, `${+t.toFixed(2)}`));
-    const best = (q) => !p.points.some((o) => o !== q && o[0] <= q[0] && o[1] <= q[1]); // none beats it in both
-    filled.textContent = `Lower left is better. Filled: the baseline and, what no other beats: ${p.points
-      .filter((q) => !q[3] && best(q))
-      .sort((a, b) => a[0] - b[0])
-      .map((q) => q[2])
-      .join("; ")}.`;
-    const taken = p.points.map(([px, py]) => [x(px) - 6, x(px) + 6, y(py)]); // no label is put on a point or on another
-    for (const q of [...p.points].sort((a, b) => best(b) - best(a))) {
-      const [px, py, name, base] = q,
-        long = 6.2 * name.length,
-        cx = x(px),
-        cy = y(py);
-      const dot = s("circle", { cx, cy, r: 4.5, class: base ? "end slot-0" : best(q) ? "end slot-1" : "other" });
-      dot.append(s("title", {}, `${name}: ${px.toFixed(2)} of the baseline's time, ${(100 * py).toFixed(1)} %`));
-      parts.push(dot);
-      const place = [
-        [cx + 8, cy],
-        [cx - 8 - long, cy],
-        [cx - long / 2, cy - 13],
-        [cx - long / 2, cy + 14],
-      ].find(
-        ([from, row]) =>
-          from > left &&
-          from + long < w &&
-          row > 8 &&
-          row < height - bottom &&
-          !taken.some(([a, b, v]) => a < from + long && from < b && Math.abs(v - row) < 12),
-      );
-      if (!place) continue; // its words are in its title
-      taken.push([place[0], place[0] + long, place[1]]);
-      parts.push(s("text", { x: place[0], y: place[1] + 4 }, name));
+    } catch (error) {
+      place.textContent = error.message;
     }
-    svg.replaceChildren(...parts);
   };
-  new ResizeObserver(draw).observe(box);
+  const watch = new IntersectionObserver(
+    (entries) => {
+      if (!entries.some((e) => e.isIntersecting)) return;
+      seen = true;
+      draw();
+    },
+    { rootMargin: "300px" },
+  );
+  watch.observe(box);
+  const off = onTheme(draw);
+  return {
+    box,
+    show(traces, layout, words) {
+      wanted = { traces, layout };
+      said.textContent = words;
+      box.hidden = !traces.length;
+      draw();
+    },
+    close() {
+      watch.disconnect();
+      off();
+      box.remove();
+    },
+  };
 };
-export const ownPlot = (root, p, slot, name) => {
-  if (p.kind === "bars") {
-    bars(root, p, slot, name);
+
+const colour = (slot) => cssColour(`--lane-${slot}`);
+// Results of one method share its colour; the second and third of them are told apart by dashes.
+const dashes = (lanes) => {
+  const seen = new Map();
+  return lanes.map((l) => {
+    const n = seen.get(l.slot) || 0;
+    seen.set(l.slot, n + 1);
+    return DASHES[n % DASHES.length];
+  });
+};
+const titled = (l) => `${l.title}${l.dials ? `, ${l.dials}` : ""}`;
+
+// The last value of every curve, written at its end; labels that would lie on one another are moved apart.
+const ends = (curves, layout) => {
+  const top = Math.max(1e-9, ...curves.flatMap((c) => c.y)),
+    height = layout.height - layout.margin.t - layout.margin.b - 30,
+    rows = curves.map((c) => ({ c, y: c.y[c.y.length - 1], px: (height * c.y[c.y.length - 1]) / (1.05 * top) }));
+  rows.sort((a, b) => a.px - b.px);
+  let last = -Infinity;
+  return rows.map(({ c, y, px }) => {
+    const at = Math.max(px, last + 14);
+    last = at;
+    return {
+      x: c.x[c.x.length - 1],
+      y,
+      yshift: at - px,
+      xshift: 6,
+      text: c.end,
+      showarrow: false,
+      xanchor: "left",
+      font: { color: colour(c.slot), size: 12 },
+    };
+  });
+};
+const line = (c) => ({
+  type: "scatter",
+  mode: "lines",
+  name: c.name,
+  x: c.x,
+  y: c.y,
+  line: { color: colour(c.slot), width: 2.2, dash: c.dash, shape: c.shape || "linear" },
+  hovertemplate: `%{y:${c.format}}<extra>${c.name}</extra>`,
+});
+const curves = (into, list, layout, unit) => {
+  if (!list.length) {
+    into.show([], layout, "");
     return;
   }
-  lineChart(root, { title: p.title, hint: name, max: p.max, format: (v) => `${Math.round(100 * v)} %` })(
-    p.series.map((r) => ({ ...r, slot })),
-  );
+  const most = Math.max(...list.flatMap((c) => c.y));
+  const shown = {
+    ...layout,
+    xaxis: { ...layout.xaxis, range: [0, 1.02 * Math.max(...list.flatMap((c) => c.x))] },
+    yaxis: { ...layout.yaxis, range: layout.yaxis.range || [0, 1.05 * most] },
+    annotations: ends(list, layout),
+  };
+  into.show(list.map(line), shown, list.map((c) => `${c.name}: ${c.end} ${unit}`).join(". "));
+};
+
+const kvCurve = (l) => {
+  // live bytes after each pass
+  if (!count.done(l)) return { x: l.curve.map((p) => p[0]), y: l.curve.map((p) => p[2] / 1e6) };
+  return { x: count.ends(l), y: l.kv.map((v) => v / 1e6) };
+};
+export const drawCharts = (root, given) => {
+  const kv = chart(root, given.plotly, "KV cache"),
+    rtf = chart(root, given.plotly, "Real-time factor");
+  return (lanes) => {
+    const able = lanes.filter((l) => l.curve && l.curve.length),
+      dash = dashes(able),
+      of = (l, i, xy, more) => ({ ...xy, name: titled(l), slot: l.slot, dash: dash[i], ...more });
+    const again = able.some((l) => l.figures.first_segment_seconds),
+      layout = given.charts.kv,
+      subtitle = `${layout.title.subtitle.text}${again ? "; begins anew with each sentence" : ""}`;
+    curves(
+      kv,
+      able.map((l, i) => {
+        const xy = kvCurve(l);
+        return of(l, i, xy, { shape: "hv", format: ".2f", end: inBytes(1e6 * (xy.y[xy.y.length - 1] || 0)) });
+      }),
+      { ...layout, title: { ...layout.title, subtitle: { text: subtitle } } },
+      "",
+    );
+    curves(
+      rtf,
+      able.map((l, i) => {
+        const y = l.curve.map((p) => p[1]);
+        return of(l, i, { x: l.curve.map((p) => p[0]), y }, { format: ".3f", end: y[y.length - 1].toFixed(2) });
+      }),
+      given.charts.rtf,
+      "",
+    );
+  };
+};
+
+// Plots that belong to methods: those of one title share a chart, a trace a result.
+export const drawOwn = (root, given) => {
+  const shown = new Map();
+  return (lanes) => {
+    const by = new Map();
+    lanes.forEach((l, i) => {
+      for (const p of l.own || []) by.set(p.title, [...(by.get(p.title) || []), { l, p, dash: dashes(lanes)[i] }]);
+    });
+    for (const [title, one] of shown)
+      if (!by.has(title)) {
+        one.close();
+        shown.delete(title);
+      }
+    for (const [title, list] of by) {
+      if (!shown.has(title)) shown.set(title, chart(root, given.plotly, title));
+      const [{ p: first }] = list,
+        base = given.charts[first.kind] || given.charts.bars,
+        layout = { ...base, title: { ...base.title, text: title, subtitle: { text: "" } } };
+      if (first.kind === "line") {
+        const all = list.map(({ l, p, dash }) => {
+          const points = p.series[0].points,
+            y = points.map((v) => v[1]);
+          return {
+            x: points.map((v) => v[0]),
+            y,
+            name: titled(l),
+            slot: l.slot,
+            dash,
+            format: ".0%",
+            end: `${Math.round(100 * y[y.length - 1])} %`,
+          };
+        });
+        curves(shown.get(title), all, layout, "");
+        continue;
+      }
+      const traces = list.map(({ l, p }) => ({
+        type: "bar",
+        name: titled(l),
+        x: p.x.map((x) => counted(x, p.each)),
+        y: p.y,
+        text: p.y.map((y) => counted(+y.toFixed(3), "")),
+        marker: { color: colour(l.slot) },
+        hovertemplate: `%{x}: %{y} ${p.unit}<extra>${titled(l)}</extra>`,
+      }));
+      const words = list.map(
+        ({ l, p }) =>
+          `${titled(l)}: ` +
+          p.x.map((x, i) => `${counted(x, p.each)}, ${counted(+p.y[i].toFixed(3), p.unit)}`).join("; "),
+      );
+      const y = { ...layout.yaxis, title: { text: first.unit } };
+      shown.get(title).show(traces, { ...layout, yaxis: y, showlegend: true }, words.join(". "));
+    }
+  };
+};
+
+// Lower left is better: faster and better understood. Labels: the baseline, each method's defaults, what none beats.
+export const drawTradeoff = (root, given) => {
+  if (!given.tradeoff) return;
+  const { points, layout } = given.tradeoff,
+    best = (q) => !points.some((o) => o !== q && o[0] <= q[0] && o[1] <= q[1]),
+    named = points.filter((q) => q[3] || q[5] || best(q)),
+    into = chart(root, given.plotly, "Speed against word errors");
+  const draw = () => {
+    const most = [Math.max(...points.map((q) => q[0])) * 1.12, Math.max(...points.map((q) => q[1])) * 1.2],
+      px = Math.max(300, into.box.clientWidth - layout.margin.l - layout.margin.r),
+      py = layout.height - layout.margin.t - layout.margin.b,
+      taken = points.map((q) => [(px * q[0]) / most[0] - 6, (px * q[0]) / most[0] + 6, (py * q[1]) / most[1]]);
+    const labels = [];
+    for (const q of [...named].sort((a, b) => best(b) - best(a))) {
+      const wide = 6.4 * q[2].length,
+        cx = (px * q[0]) / most[0],
+        cy = (py * q[1]) / most[1];
+      const at = [
+        [cx + 9, cy],
+        [cx - 9 - wide, cy],
+        [cx - wide / 2, cy + 14],
+        [cx - wide / 2, cy - 14],
+      ].find(
+        ([from, row]) =>
+          from > 0 &&
+          from + wide < px &&
+          row > 6 &&
+          row < py - 6 &&
+          !taken.some(([a, b, v]) => a < from + wide && from < b && Math.abs(v - row) < 13),
+      );
+      if (!at) continue; // hovering says it
+      taken.push([at[0], at[0] + wide, at[1]]);
+      labels.push({
+        x: q[0],
+        y: q[1],
+        text: q[2],
+        showarrow: false,
+        xanchor: "left",
+        xshift: at[0] - cx,
+        yshift: at[1] - cy,
+        font: { color: colour(q[4]), size: 12 },
+      });
+    }
+    const trace = {
+      type: "scatter",
+      mode: "markers",
+      x: points.map((q) => q[0]),
+      y: points.map((q) => q[1]),
+      text: points.map((q) => q[2]),
+      marker: {
+        size: 10,
+        color: points.map((q) => colour(q[4])),
+        symbol: points.map((q) => (q[3] || best(q) ? "circle" : "circle-open")),
+        line: { width: 1.6, color: points.map((q) => colour(q[4])) },
+      },
+      hovertemplate: "%{text}<br>%{x:.2f} of the baseline's time<br>%{y:.1%} of words misheard<extra></extra>",
+    };
+    const shown = {
+      ...layout,
+      xaxis: { ...layout.xaxis, range: [0, most[0]] },
+      yaxis: { ...layout.yaxis, range: [0, most[1]] },
+      annotations: labels,
+    };
+    const words = points.map(([x, y, name]) => `${name} ${x.toFixed(2)}, ${Math.round(100 * y)} %`).join("; ");
+    into.show([trace], shown, `Filled: the baseline and what no other setting beats in both. ${words}`);
+  };
+  draw();
+  let wide = 0;
+  new ResizeObserver(() => {
+    if (Math.abs(into.box.clientWidth - wide) < 20) return;
+    wide = into.box.clientWidth;
+    draw();
+  }).observe(into.box);
 };

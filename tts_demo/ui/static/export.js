@@ -3,7 +3,7 @@ import { button, cssColour, download, s } from "./base.js";
 import { board } from "./board.js";
 import { comparisonPage } from "./comparison.js";
 import { count } from "./count.js";
-import { madeWords } from "./lane.js";
+import { madeWords } from "./headline.js";
 
 const under = (lane) => [
   `${lane.title}${lane.dials ? `, ${lane.dials}` : ""}`,
@@ -53,7 +53,7 @@ const heads = (lane) => {
     (e) => e.selectedOptions[0].text,
   );
   return lane.attention
-    ? [`Attention map: ${(lane.attention.view ? chosen.join(", ") : "Clearest heads").toLowerCase()}`]
+    ? [`Attention map: ${(lane.attention.view ? chosen.join(", ") : "Heads that follow the text").toLowerCase()}`]
     : [];
 };
 const long = (text, size) => {
@@ -114,62 +114,6 @@ const map = (lane) => {
     )
   );
 };
-const frozen = (drawn, at) => {
-  // a drawing that no longer needs the page's style
-  const copy = drawn.cloneNode(true),
-    parts = copy.querySelectorAll("*"),
-    look = ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "opacity"];
-  drawn.querySelectorAll("*").forEach((e, i) => {
-    const seen = getComputedStyle(e);
-    for (const k of look) parts[i].setAttribute(k, seen.getPropertyValue(k));
-  });
-  for (const [k, v] of Object.entries(at)) copy.setAttribute(k, v);
-  return copy;
-};
-const charts = () => {
-  // all charts as they are drawn, one under the other, with their keys; the conditions of every lane beneath
-  const all = s("g", {}),
-    line = (x, y, size, text) => {
-      all.append(s("text", { x, y, "font-size": size, fill: cssColour("--ink") }, text));
-      wide = Math.max(wide, x + long(text, size) + 8);
-    };
-  let y = 0,
-    wide = 0;
-  for (const box of document.querySelectorAll("#figures .chart")) {
-    const inner = box.querySelector(":scope > svg"),
-      { width, height } = inner.getBoundingClientRect();
-    if (!width) continue;
-    line(8, y + 16, 13, [...box.querySelectorAll("h4, small")].map((e) => e.textContent).join(", "));
-    y += 34;
-    for (const span of box.querySelectorAll(".legend span")) {
-      all.append(frozen(span.querySelector("svg"), { x: 8, y: y - 8, width: 30, height: 8 }));
-      line(46, y, 11, span.textContent);
-      y += 17;
-    }
-    all.append(frozen(inner, { x: 8, y, width, height }));
-    y += height + 8;
-    wide = Math.max(wide, width + 16);
-    for (const said of box.querySelectorAll(":scope > p"))
-      for (const part of said.textContent.split(/(?<=[.;]) /)) line(8, (y += 15), 11, part);
-    y += 18;
-  }
-  return y
-    ? sheet(
-        wide,
-        y,
-        [document.title],
-        all,
-        board
-          .lanes()
-          .filter(count.done)
-          .flatMap((l) => {
-            const [title, made, conditions] = under(l);
-            return [`${title} · ${made}`, conditions];
-          }),
-      )
-    : null;
-};
-
 export const mountExport = (root) => {
   root.className = "row exports";
   const pair = (words, name, draw) => [
@@ -190,7 +134,6 @@ export const mountExport = (root) => {
                 ),
               ),
             ),
-            ...pair("Charts", "charts", charts),
             ...lanes
               .filter((l) => l.attention)
               .flatMap((l) => pair(`Map of ${l.title}`, `${l.method}-map`, () => map(l))),

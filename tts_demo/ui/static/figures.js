@@ -1,28 +1,27 @@
 // The table and the charts of all lanes on the board.
 import { h } from "./base.js";
 import { board } from "./board.js";
-import { drawCharts, ownPlot, scatter } from "./charts.js";
+import { drawCharts, drawOwn, drawTradeoff } from "./charts.js";
 import { count, tableRows } from "./count.js";
 
 export const mountFigures = (root) => {
   root.className = "figures-view";
-  const place = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Figures of all lanes" }),
-    more = h("p", { class: "quiet", hidden: true }, "More lanes to the right: scroll the table sideways →"),
+  const place = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Figures of all results" }),
+    more = h("p", { class: "quiet", hidden: true }, "More results to the right: scroll the table sideways →"),
     own = h("div", { class: "own" }),
     charts = h("div", { class: "card charts" });
   const trade = h("div", { class: "own" });
   root.append(more, place, charts, own, trade);
-  const draw = drawCharts(charts, board.slot);
+  let draw = () => {};
   const wide = () => {
     more.hidden = place.scrollWidth <= place.clientWidth;
   };
   new ResizeObserver(wide).observe(place);
   const fill = () => {
     const lanes = board.lanes().filter(count.done);
-    draw(board.lanes());
+    draw(board.lanes(), lanes);
     if (!lanes.length) {
       place.replaceChildren(h("p", { class: "quiet" }, "Nothing has been spoken yet."));
-      own.replaceChildren();
       return;
     }
     const head = h(
@@ -67,13 +66,20 @@ export const mountFigures = (root) => {
       ),
     );
     wide();
-    own.replaceChildren();
-    for (const l of lanes) for (const p of l.own || []) ownPlot(own, p, board.slot(l.id), l.title);
   };
   board.on(fill);
   fill();
   return (m) => {
+    charts.replaceChildren();
+    own.replaceChildren();
     trade.replaceChildren();
-    if (m.tradeoff) scatter(trade, m.tradeoff);
+    const shared = drawCharts(charts, m),
+      each = drawOwn(own, m);
+    draw = (all, finished) => {
+      shared(all);
+      each(finished);
+    };
+    drawTradeoff(trade, m);
+    fill();
   };
 };

@@ -1,6 +1,7 @@
 // The form: voice, text, the lanes to compare, seed and sampling. Kept in this browser; a link sets it.
 import { button, h, refocus, shorten } from "./base.js";
 import { methodCard } from "./picture.js";
+import { calm } from "./status.js";
 import { kind, store } from "./store.js";
 import { voicePicker } from "./voice.js";
 
@@ -8,7 +9,8 @@ let ask = null,
   state = null,
   chosen = 0,
   drawn = () => {},
-  picker = null;
+  picker = null,
+  fromLink = false;
 let typed = "",
   given = ""; // the text that the visitor wrote, and the one that a button put in its place
 const listeners = []; // called once the form is there
@@ -62,6 +64,7 @@ const keep = () => {
   store.note("form", rest);
 };
 const edited = () => {
+  fromLink = false;
   // from now on the form is this browser's: what a link said must not come back with the next load
   keep();
   const q = new URLSearchParams(location.search),
@@ -79,6 +82,7 @@ const put = (text) => {
 };
 
 export const form = {
+  linked: () => fromLink, // whether the settings came with the address, and nobody has changed them
   on(f) {
     listeners.push(f);
   },
@@ -92,7 +96,7 @@ export const form = {
     }
     const e = document.getElementById(field),
       place = e && (e.closest(".dial, .tick, .form .row") || e);
-    form.accept();
+    form.accept(false);
     if (!e) return;
     for (let fold = e.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
     place.after(h("p", { class: "quiet bad", id: "refused" }, words));
@@ -101,11 +105,12 @@ export const form = {
     e.focus({ preventScroll: true });
     place.scrollIntoView({ block: "center" });
   },
-  accept() {
+  accept(changed = true) {
     const e = document.getElementById("refused"),
       bad = document.querySelector("[aria-errormessage=refused]");
     if (e) e.remove();
     if (bad) ["aria-invalid", "aria-errormessage"].forEach((k) => bad.removeAttribute(k));
+    if (changed) calm();
   },
   use(lanes) {
     // settings of an earlier run
@@ -154,7 +159,12 @@ const dialOf = (d, value, set, id) => {
         ...d.choices.map((c, i) => {
           const r = h("input", { type: "radio", name: id, id: `${id}-${i}`, checked: c === value, value: c });
           r.onchange = () => set(c);
-          return h("span", { class: "chip" }, r, h("label", { for: r.id }, String(c).replaceAll(",", ", ")));
+          return h(
+            "span",
+            { class: "chip" },
+            r,
+            h("label", { for: r.id }, String(c).replaceAll(":", ": ").replaceAll(",", ", ")),
+          );
         }),
       ),
       help,
@@ -256,6 +266,7 @@ export const mountForm = (root, _trigger, server, upload) => {
       placeholder: "Type what should be said",
     });
     const count = h("p", { class: "quiet", id: "count" }),
+      hint = h("p", { class: "quiet bad", id: "hint", role: "status" }),
       over = h("p", { class: "quiet bad", id: "over", role: "status" }),
       said = h("div", { class: "said-list quiet", id: "preview" });
     let timer = 0,
@@ -265,7 +276,10 @@ export const mountForm = (root, _trigger, server, upload) => {
         n = letters.length,
         most = ask.characters; // as the server counts: an emoji is one
       back.hidden = !typed || typed === text.value;
-      count.textContent = `${n} of ${most} characters, about ${(n / 15).toFixed(0)} s of speech`;
+      const length = (seconds) => {
+        count.textContent = `${n} of ${most} characters, about ${seconds.toFixed(0)} s of speech`;
+      };
+      length(n ? 0.5 + n / 15 : 0); // until the server says what is read for numbers and signs
       over.textContent =
         n > most
           ? `${n - most} characters too many; what is behind “${letters
@@ -282,6 +296,8 @@ export const mountForm = (root, _trigger, server, upload) => {
           answer = await server.preview(text.value).catch(() => ({ parts: [] }));
         if (mine !== asked) return;
         const parts = answer.parts || [];
+        if (answer.seconds) length(answer.seconds);
+        hint.textContent = answer.hint || "";
         said.replaceChildren(
           ...(answer.error
             ? [answer.error]
@@ -346,7 +362,7 @@ export const mountForm = (root, _trigger, server, upload) => {
                   "data-lane": i,
                   "data-key": `pick ${i}`,
                 },
-                h("i", { class: `dot slot-${i + 1}` }),
+                h("i", { class: `dot slot-${method(l.method).slot}` }),
                 h("span", {}, method(l.method).title, h("small", {}, words(l) || "no dials")),
               ),
               button(
@@ -530,7 +546,7 @@ export const mountForm = (root, _trigger, server, upload) => {
     };
     root.replaceChildren(
       panel(1, "Voice", picker.root),
-      panel(2, "Text", text, count, over, said, back, examples),
+      panel(2, "Text", text, count, over, hint, said, back, examples),
       panel(3, "Settings to compare", tabs, editor, more),
     );
     drawn();
@@ -547,6 +563,7 @@ export const mountForm = (root, _trigger, server, upload) => {
       put(text);
       state = valid({ ...state, ...set, voice: voice === undefined ? state.voice : voice });
       chosen = 0;
+      fromLink = true;
       keep();
       drawn();
       if (voice !== undefined && !ask.voices.some((v) => v.name === voice)) picker.missing(voice, state.voice);

@@ -13,13 +13,9 @@ import {
 } from "./base.js";
 import { deck } from "./deck.js";
 import { count } from "./count.js";
-import { attentionMap, unreadWords } from "./map.js";
+import { madeWords } from "./headline.js";
+import { attentionMap, repeatedWords, unreadWords } from "./map.js";
 
-const made = (lane) => {
-  const m = lane.made || {};
-  return [`“${shorten(m.text || "", 90)}”`, m.voice, `seed ${m.seed}`].filter(Boolean);
-};
-export const madeWords = made;
 export const laneCard = (id, act) => {
   let lane = null,
     look = null,
@@ -48,11 +44,11 @@ export const laneCard = (id, act) => {
     head,
   );
   const play = button("▶", { class: "play", disabled: true }, () => deck.toggle(id));
-  const time = h("span", { class: "time" }, "0.0 / 0.0 s"),
-    health = h("span", { class: "health" });
+  const time = h("span", { class: "time" }, "0.0 / 0.0 s");
+  let health = "";
   const here = button(
     "Switch here",
-    { class: "small swap", title: "Go on in this lane at the same moment of the text (X)", disabled: true },
+    { class: "small swap", title: "Go on in this result at the same moment of the text (X)", disabled: true },
     () => deck.swap(id),
   );
   const save = button("Download audio", { class: "small", disabled: true }, () =>
@@ -66,15 +62,18 @@ export const laneCard = (id, act) => {
   const figures = h(
     "dl",
     { class: "figures" },
-    figure("passes", "Passes of the model", "Forward passes of the language model; counted, so no load moves it"),
-    figure("tokens", "Tokens a pass", "Codec frames that one pass yields on average"),
-    figure("kv", "KV bytes per second", "What a second of speech adds to the live keys and values"),
-    figure(
-      "speed",
-      "Language model",
-      "Seconds of the language model per second of audio: the baseline's over this lane's, median of the rounds " +
-        "of turns. The acoustics, which make the sound, are not in it.",
-    ),
+    figure("whole", "Everything, RTF", "Seconds of computing per second of audio, sound included; lower is better"),
+    figure("model", "Language model, RTF", "Seconds of the language model per second of audio; lower is better"),
+    figure("kv", "Memory growth", "What a second of speech adds to the live keys and values; lower is better"),
+    figure("words", "Words misheard", "By Whisper tiny.en, which mishears people too; one text tells little"),
+  );
+  const diagnostics = h("p", { class: "quiet" });
+  const more = h(
+    "details",
+    { class: "diagnostics" },
+    h("summary", {}, "More"),
+    diagnostics,
+    h("div", { class: "row" }, pin, save),
   );
   const place = h("div", { class: "map-place" });
   const root = h(
@@ -85,17 +84,16 @@ export const laneCard = (id, act) => {
       {},
       h("i", { class: "dot", "aria-hidden": "true" }),
       title,
-      dials,
       state,
       h("span", { class: "grow" }),
-      pin,
       remove,
+      dials,
     ),
     line,
-    warn,
     wave,
-    h("div", { class: "transport" }, play, time, here, h("span", { class: "grow" }), health, save),
+    h("div", { class: "transport" }, play, time, here, h("span", { class: "grow" }), more),
     figures,
+    warn,
     place,
   );
 
@@ -140,7 +138,7 @@ export const laneCard = (id, act) => {
   const refresh = () => {
     const mine = deck.playing && deck.lane === id,
       t = track(),
-      name = lane ? lane.title : "lane";
+      name = lane ? lane.title : "result";
     play.textContent = mine ? "❚❚" : "▶";
     play.setAttribute("aria-label", `${mine ? "Pause" : "Play"} ${name}`);
     play.disabled = !t || !t.length;
@@ -149,7 +147,7 @@ export const laneCard = (id, act) => {
     root.classList.toggle("audible", mine);
     root.classList.toggle("chosen", deck.lane === id);
     if (t && t.heard && t.started)
-      health.textContent = [
+      health = [
         `heard after ${inSeconds(t.heard - t.started)}, other lanes' turns and buffering included`,
         t.gaps ? `${t.gaps} gap${t.gaps > 1 ? "s" : ""}` : "no gaps",
       ].join(", ");
@@ -179,46 +177,49 @@ export const laneCard = (id, act) => {
   const say = (cell, words, ...small) =>
     cells[cell].replaceChildren(
       words,
-      ...small.filter(Boolean).map(([text, kind]) => h("small", { class: kind || "" }, text)),
+      ...small.filter(Boolean).map(([text, kind, hint]) => h("small", { class: kind || "", title: hint }, text)),
     );
+  const percent = (share) => `${Math.round(100 * share)} %`;
+  const rtf = (v) => (v ? v.toFixed(v < 0.1 ? 3 : 2) : "–");
+  // Seconds of computing per second of audio, how that compares here, and over many texts.
+  const timing = (cell, value, quick, published) => {
+    const first = lane.id === `${lane.take}.0`;
+    say(
+      cell,
+      rtf(value),
+      first ? ["the baseline"] : quick ? [quick.words, quick.kind, quick.range] : null,
+      !first && published ? [`${published.texts} texts: ${published.words}`] : null,
+    );
+  };
   const numbers = (t) => {
     const f = lane.figures || {},
       base = count.reference(lane),
-      c = count,
-      first = lane.id === `${lane.take}.0`;
-    const beside = (a, b) => (base && c.done(lane) && b ? [`${Math.round((100 * a) / b)} % of baseline's`] : null);
-    say(
-      "passes",
-      f.backbone_steps ? f.backbone_steps.toLocaleString("en") : "–",
-      base && base.figures ? beside(f.backbone_steps, base.figures.backbone_steps) : null,
-    );
-    say(
-      "tokens",
-      f.frames_per_step ? f.frames_per_step.toFixed(2) : "–",
-      f.acceptance !== undefined && f.acceptance !== null
-        ? [`${Math.round(100 * f.acceptance)} % of drafts accepted`]
-        : null,
-    );
-    if (c.done(lane)) {
-      const g = c.growth(lane, t),
-        b = base && c.done(base) ? c.growth(base, t) : null;
-      say("kv", g === null ? "–" : inBytes(g), [
-        `up to ${t.toFixed(1)} s${b ? `, ${Math.round((100 * g) / b)} % of baseline's` : ""}`,
-      ]);
-    } else say("kv", "–");
-    const quick = c.model(lane);
-    cells.speed.className = first || !quick ? "word" : "";
-    if (first)
-      say("speed", "The baseline", [
-        lane.speed && lane.speed.rounds > 1
-          ? `timed in ${lane.speed.rounds} rounds of turns`
-          : "what the others are compared with",
-      ]);
-    else if (quick) say("speed", h("b", { class: quick.kind }, quick.words), [quick.range]);
-    else
-      say("speed", c.done(lane) ? "not timed" : "–", [
-        c.done(lane) ? "stopped before a round ended" : "follows when all lanes have spoken",
-      ]);
+      known = lane.published,
+      speed = lane.speed || {};
+    const many = (gain) => known && { texts: known.texts, words: `${gain.times.toFixed(2)} times` };
+    timing("whole", speed.rtf || f.rtf, count.whole(lane), known && many(known.whole));
+    timing("model", speed.lm_rtf || f.lm_rtf, count.model(lane), known && many(known.lm));
+    if (count.done(lane)) {
+      const g = count.growth(lane, t),
+        b = base && count.done(base) ? count.growth(base, t) : null,
+        share = b ? g / b : 1;
+      const kind = Math.abs(share - 1) < 0.03 ? "same" : share < 1 ? "good" : "bad";
+      say("kv", g === null ? "–" : `${inBytes(g)}/s`, b ? [`${percent(share)} of baseline's`, kind] : null);
+    } else say("kv", f.kv_bytes_total ? inBytes(f.kv_bytes_total) : "–", f.kv_bytes_total ? ["so far"] : null);
+    if (f.words) {
+      const list = (f.misheard || []).join("; ");
+      say("words", `${f.wrong} of ${f.words}`, f.wrong ? [shorten(list, 44), "", list] : ["all as written"]);
+    } else say("words", "–", lane.recorded || !count.done(lane) ? null : ["checked when the run is over"]);
+    const lines = [
+      f.backbone_steps ? `${f.backbone_steps.toLocaleString("en")} passes of the language model` : "",
+      f.frames_per_step ? `${f.frames_per_step.toFixed(2)} tokens a pass` : "",
+      f.acceptance !== undefined && f.acceptance !== null ? `${percent(f.acceptance)} of drafts accepted` : "",
+      f.ttfa_seconds ? `first audio after ${inSeconds(f.ttfa_seconds)} of its own computing` : "",
+      health,
+      count.model(lane) ? `language model ${count.model(lane).range}` : "",
+      count.whole(lane) ? `everything ${count.whole(lane).range}` : "",
+    ];
+    diagnostics.textContent = `${lines.filter(Boolean).join("; ")}.`;
   };
 
   return {
@@ -237,21 +238,24 @@ export const laneCard = (id, act) => {
       pin.textContent = now.pinned ? "Pinned" : "Pin";
       pin.setAttribute(
         "aria-label",
-        `${now.pinned ? "Unpin" : "Pin"} ${lane.title}: a pinned lane stays when you speak again`,
+        `${now.pinned ? "Unpin" : "Pin"} ${lane.title}: a pinned result stays when you speak again`,
       );
       remove.setAttribute("aria-label", `Remove ${lane.title} from the board`);
+      line.hidden = !now.alone;
       line.replaceChildren(
-        ...made(lane).map((w, i) => h("span", i ? {} : { class: "said", title: lane.made.text }, w)),
+        ...madeWords(lane).map((w, i) => h("span", i ? {} : { class: "said", title: lane.made.text }, w)),
         ...(lane.recorded
           ? [h("span", { class: "tag" }, "recorded, not run here")]
           : now.pinned && now.older
             ? [h("span", { class: "tag" }, "earlier run")]
             : []),
       );
-      const missing = unreadWords(lane);
+      const missing = unreadWords(lane),
+        twice = repeatedWords(lane);
       const sentences = [
         ...(lane.warnings || []),
-        ...(missing.length ? [`Words may be missing here: ${shorten(missing.join(" "), 60)}`] : []),
+        ...(missing.length ? [`Words may be missing: ${shorten(missing.join(" "), 60)}`] : []),
+        ...(twice.length ? [`Words may be said twice: ${shorten(twice.join(" "), 60)}`] : []),
       ];
       warn.replaceChildren(...sentences.map((w) => h("li", {}, w)));
       save.disabled = !count.done(lane);

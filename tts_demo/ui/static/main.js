@@ -3,16 +3,19 @@ import { mountHow } from "./about.js";
 import { cssColour, h } from "./base.js";
 import { mountBlind } from "./blind.js";
 import { board, mountBoard, mountEarlier } from "./board.js";
-import { ownPlot } from "./charts.js";
+import { counted } from "./charts.js";
 import { count, tableRows } from "./count.js";
 import { bufferWait, deck } from "./deck.js";
 import { mountExport } from "./export.js";
 import { mountFigures } from "./figures.js";
 import { form, mountForm } from "./form.js";
 import { clickOn } from "./page.js";
+import { watchConnection } from "./status.js";
 import { mountTour } from "./tour.js";
 
-export { board, bufferWait, clickOn, count, cssColour, deck, form, ownPlot, tableRows };
+export { board, bufferWait, clickOn, count, counted, cssColour, deck, form, tableRows };
+
+watchConnection();
 
 const MOUNTS = {
   blind: mountBlind,

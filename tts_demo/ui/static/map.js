@@ -54,7 +54,7 @@ export const attentionMap = (lane, look) => {
   const spec = lane.spectrogram ? decodeBase64(lane.spectrogram) : null,
     columns = spec ? spec.length / lane.bands : 0;
   const specPicture = spec ? stamp(spec, columns, lane.bands, false, 1) : null;
-  const tall = map ? Math.round(Math.max(130, Math.min(240, map.text * 9)) * { 1: 1, 2: 1.5, 4: 2.4 }[look.zoom]) : 0;
+  const tall = map ? Math.round(Math.max(130, Math.min(190, map.text * 9)) * { 1: 1, 2: 1.5, 4: 2.4 }[look.zoom]) : 0;
   const yStrip = TOP + tall + (tall ? 8 : 2),
     ySpec = yStrip + STRIP + 6,
     yAxis = ySpec + SPEC + 3,
@@ -86,7 +86,7 @@ export const attentionMap = (lane, look) => {
     if (map) {
       const row = tall / map.text,
         room = row >= 9.5 && look.sounds,
-        bad = new Set(map.unread || []);
+        bad = new Set([...(map.unread || []), ...(map.repeated || [])]);
       g.font = font(11);
       const spans = map.words && map.words.length ? map.words : map.labels.map((l, i) => [i, i, l]);
       let last = -20;
@@ -281,5 +281,7 @@ export const attentionMap = (lane, look) => {
     },
   };
 };
-export const unreadWords = (lane) =>
-  lane.attention && lane.attention.unread ? lane.attention.unread.map((k) => lane.attention.words[k][2]) : [];
+const named = (lane, which) =>
+  lane.attention && lane.attention[which] ? lane.attention[which].map((k) => lane.attention.words[k][2]) : [];
+export const unreadWords = (lane) => named(lane, "unread");
+export const repeatedWords = (lane) => named(lane, "repeated");

@@ -13,7 +13,7 @@ const KINDS = {
   x: "dropped",
   d: "draft's cache",
   a: "accepted",
-  r: "redrawn",
+  r: "rejected, sampled again",
   h: "extra head",
   k: "codebook",
 };
@@ -90,7 +90,7 @@ export const methodPicture = (m) => {
     at: "",
     rest() {
       picture.at = "";
-      fill("kept in the cache", row(m.picture.cache, 17), "one pass emits", m.picture.emits);
+      fill("kept in the cache", row(m.picture.cache, 17), "one pass makes", m.picture.emits);
     },
     show(lane, t) {
       // the pass that ended last before ``t``; bytes on one scale for all lanes of the run
@@ -117,7 +117,7 @@ export const methodPicture = (m) => {
       fill(
         `kept in the cache: ${inBytes(lane.kv[i])}`,
         [...row(prefix, 17), ...cells],
-        `pass ${i + 1} of ${lane.timeline.length} emits`,
+        `pass ${i + 1} of ${lane.timeline.length} makes`,
         emitted(lane.timeline[i], m.picture.emits),
       );
     },
@@ -144,5 +144,15 @@ export const methodCard = (m) =>
     { class: "method-card" },
     h("p", { class: "idea" }, m.idea),
     m.picture ? methodPicture(m).root : null,
-    h("p", { class: "quiet" }, `Cache: ${m.cached}. One pass: ${m.emits}.`, h("br", {}), h("cite", {}, m.paper)),
+    h(
+      "p",
+      { class: "quiet" },
+      `Cache: ${m.cached}. One pass: ${m.emits}.`,
+      h("br", {}),
+      h("cite", {}, m.paper),
+      ...(m.links || []).flatMap(([words, url]) => [
+        " ",
+        h("a", { href: url, target: "_blank", rel: "noopener" }, words),
+      ]),
+    ),
   );

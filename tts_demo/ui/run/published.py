@@ -1,0 +1,132 @@
+"""What was measured of a setting over many texts with the bundled weights, to stand beside the figures of one run."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ...config import UserError
+from ...measure import speed, summary
+from ...measure.records import RECORDS, Records
+from ...measure.rows import BASELINE, Row
+from ...methods import METHODS
+
+SAME = 0.05  # a gain this close to 1 is none
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Times faster than the baseline: the median of the rounds and their range."""
+
+    times: float
+    low: float
+    high: float
+
+    @property
+    def kind(self) -> str:
+        if self.low <= 1 <= self.high or abs(self.times - 1) < SAME:
+            return "same"
+        return "good" if self.times > 1 else "bad"
+
+
+@dataclass(frozen=True)
+class Published:
+    """One setting. memory: growth of the cache over the baseline's; more: words misheard in 100 beyond the baseline's,
+    with the 95 % interval."""
+
+    label: str
+    texts: int
+    lm: Gain
+    whole: Gain
+    memory: float
+    more: float
+    more_low: float
+    more_high: float
+
+    @property
+    def more_kind(self) -> str:
+        if self.more_low <= 0 <= self.more_high:
+            return "same"
+        return "bad" if self.more > 0 else "good"
+
+
+def of(method: str, options: Any, path: Path = RECORDS) -> Published | None:
+    """Of these options of a method; None where they were not both spoken and timed."""
+    if method not in METHODS or method == BASELINE.name:
+        return None
+    try:
+        options = METHODS[method].Options(**options) if isinstance(options, dict) else options
+    except (TypeError, UserError):  # an earlier version's
+        return None
+    return table(path).get(Row(METHODS[method], options).label)
+
+
+def table(path: Path = RECORDS) -> dict[str, Published]:
+    """Row label -> what was measured; {} where no set of records is complete."""
+    return _table(path, path.stat().st_mtime_ns if path.is_file() else 0)
+
+
+@functools.lru_cache(2)
+def _table(path: Path, modified: int) -> dict[str, Published]:
+    try:
+        results = summary.newest(Records(path).read())
+    except UserError:
+        return {}
+    rounds = results.runs[results.runs["kind"] == speed.KIND]
+    found = {}
+    for label, row in results.quality.join(results.speed, how="inner", suffixes=("", "_speed")).iterrows():
+        if pd.isna(row.get("over")) or pd.isna(row.get("rtf_gain")) or pd.isna(row.get("kv_growth")):
+            continue
+        own = rounds[rounds["row"] == label]
+        gains = [Gain(float(row[k]), float(own[k].min()), float(own[k].max())) for k in ("lm_gain", "rtf_gain")]
+        more = [100 * float(row[k]) for k in ("over", "over_low", "over_high")]
+        found[str(label)] = Published(str(label), int(row["texts"]), *gains, float(row["kv_growth"]), *more)
+    return found
+
+
+def payload(found: Published | None) -> dict[str, Any] | None:
+    """For the browser: the figures, and the sentence in parts, each good, bad or (within its interval) the same."""
+    if found is None:
+        return None
+    parts = [{"words": words, "kind": kind} for words, kind in sentence(found)]
+    return asdict(found) | {"sentence": parts}
+
+
+def sentence(p: Published) -> list[tuple[str, str]]:
+    """'language model 2.0 times faster', 'everything 1.6', 'a quarter of the memory growth', '1.0 more words ...'"""
+    whole = times(p.whole)
+    if p.lm.kind == p.whole.kind != "same":
+        whole = whole.split()[0]  # the same word follows
+    return [
+        (f"language model {times(p.lm)}", p.lm.kind),
+        (f"everything {whole}", p.whole.kind),
+        (growth(p.memory), "same" if abs(p.memory - 1) < 0.05 else "good" if p.memory < 1 else "bad"),
+        (misheard(p), p.more_kind),
+    ]
+
+
+def times(gain: Gain) -> str:
+    if gain.kind == "same":
+        return "as fast"
+    return f"{gain.times:.1f} times faster" if gain.times > 1 else f"{1 / gain.times:.1f} times slower"
+
+
+def growth(share: float) -> str:
+    """'a quarter of the memory growth'"""
+    if share < 0.01:
+        return "no memory growth"
+    for value, words in ((0.25, "a quarter"), (1 / 3, "a third"), (0.5, "half")):
+        if abs(share - value) < 0.02:
+            return f"{words} of the memory growth"
+    return "the same memory growth" if abs(share - 1) < 0.05 else f"{100 * share:.0f} % of the memory growth"
+
+
+def misheard(p: Published) -> str:
+    """'1.0 more words in 100 misheard (-1.5 to 3.5)', with the 95 % interval."""
+    less = "more" if p.more >= 0 else "fewer"
+    low, high = (p.more_low, p.more_high) if p.more >= 0 else (-p.more_high, -p.more_low)
+    return f"{abs(p.more):.1f} {less} words in 100 misheard ({low:.1f} to {high:.1f})".replace("-", "\N{MINUS SIGN}")
