@@ -49,6 +49,11 @@ def record(root: Path, names: Sequence[str], source: Path) -> None:
     _write(root, {"through": {k: v for k, v in through.items() if v}})
 
 
+def note(root: Path, through: dict[str, dict[str, str]]) -> None:
+    """Note what modules just written to ``root`` were trained through: hashes known from elsewhere."""
+    _write(root, {"through": through})
+
+
 def adopt(source: Path, root: Path, name: str) -> None:
     """Copy a module, and what it was trained through, from one checkpoint to another: how a candidate is published."""
     checkpoints.copy_module(source, root, name)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..config import UserError
 from ..train import RECIPES
-from .settings import add_set, pairs
+from .settings import add_set, check_writable, pairs
 
 HELP = "train a part of the bundled stack, or a method for a released model"
 
@@ -64,6 +64,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="where modules it builds on are read; default: --out, and the bundled checkpoint for what is not there",
     )
     parser.add_argument("--work", default=".train", metavar="DIR", help="resumable state and caches (%(default)s)")
+    parser.add_argument("--packed", type=Path, metavar="FILE", help="train from one file instead of --data")
+    parser.add_argument("--pack", type=Path, metavar="FILE", help="write that file for these settings, and end")
+    parser.add_argument("--mib", type=float, default=55.0, help="size of the file that --pack writes, at most")
+    parser.add_argument("--sound", choices=("opus", "flac"), default="opus", help="how --pack stores speech")
     parser.add_argument("--preset", default="full", choices=("full", "smoke"), help="smoke: a handful of steps")
     parser.add_argument("--steps", type=int, default=0, help="default: the recipe's own")
     parser.add_argument("--batch", type=int, default=0, help="frames, crops or seconds; default: the recipe's own")
@@ -96,9 +100,11 @@ def run(args: argparse.Namespace) -> None:
         for note in notes:
             print(note, file=sys.stderr)
     paths = {"data": Path(args.data), "out": out, "work": work, "checkpoint": checkpoint}
-    same = {name: getattr(args, name) for name in ("batch", "lr", "seed", "minutes", "resume")}
+    same = {name: getattr(args, name) for name in ("batch", "lr", "seed", "minutes", "resume", "packed")}
     options = TrainOptions(**paths, **same, steps=steps, device=where.type, settings=pairs(args.set), stack=stack)
     check(args.recipe, options)
+    if args.pack:
+        return _pack(args, options)
     accelerator = accelerator_for(where)
     options = dataclasses.replace(options, device=str(accelerator.device))
     torch.manual_seed(args.seed)  # the task samples the weights it begins with
@@ -109,6 +115,22 @@ def run(args: argparse.Namespace) -> None:
     if accelerator.is_main_process:
         for name, value in scores.items():
             print(f"{name}: {value:.4g}")
+
+
+def _pack(args: argparse.Namespace, options: Any) -> None:
+    from ..train import load_task, recipe
+
+    if not recipe(args.recipe).packable:
+        raise UserError(f"The recipe {args.recipe!r} cannot be packed; these can: {', '.join(_packable())}.")
+    check_writable(args.pack)
+    count = load_task(args.recipe, options).pack(args.pack, int(args.mib * 2**20), args.sound)
+    print(f"{args.pack}: {count} utterances, {args.pack.stat().st_size / 2**20:.1f} MiB")
+
+
+def _packable() -> list[str]:
+    from ..train import recipe
+
+    return [name for name in RECIPES if recipe(name).packable]
 
 
 def _training_folders(args: argparse.Namespace) -> tuple[Path, Path, str]:

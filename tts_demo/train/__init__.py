@@ -51,6 +51,8 @@ def recipe(name: str) -> Any:
 def check(name: str, options: Any) -> None:
     """Raises UserError for an unknown recipe or setting, or where the recipe cannot train as it is asked to."""
     recipe(name).Settings.parse(options.settings)
+    if options.packed and not recipe(name).packable:
+        raise UserError(f"The recipe {name!r} does not train from a packed file: give --data.")
     if name not in METHODS and options.stack:
         raise UserError(f"The recipe {name!r} is for the bundled stack alone; with --stack use {', '.join(METHODS)}.")
     if name in CPU_ONLY and options.device != "cpu":

@@ -57,7 +57,8 @@ class Loop:
         self.updates = Updates(task, parameters, self.peak, accelerator)
         self.average, optimiser = Average(parameters, task.averaged), self.updates.optimiser
         writes = accelerator.is_main_process
-        self.state = Run(options.work / task.name, self.everything, optimiser, self.average, writes)
+        small = options.packed is not None  # such runs' files go through narrow doors
+        self.state = Run(options.work / task.name, self.everything, optimiser, self.average, writes, small)
         self.step, self.log, self.spent = self.state.load() if options.resume else (0, [], 0.0)
         self.state.began = self.state.began or began
         share_weights(accelerator, self.everything)
@@ -67,6 +68,7 @@ class Loop:
     def run(self) -> dict[str, float]:
         task, options = self.task, self.options
         started = saved = time.monotonic()
+        before = self.step
         _train_mode(self.everything)
         look = {"unit": "step", "smoothing": 0.02, "mininterval": 2.0, "disable": not self.accelerator.is_main_process}
         bar = tqdm(total=self.steps, initial=self.step, desc=task.name, **look)
@@ -86,7 +88,10 @@ class Loop:
                 saved = now
         bar.close()
         batches.close()
-        self.spent += time.monotonic() - started
+        seconds = time.monotonic() - started
+        self.spent += seconds
+        if self.accelerator.is_main_process:
+            tqdm.write(f"{(self.step - before) / seconds:.2f} steps a second")
         return self._finish()
 
     def _progress(self, started: float) -> Progress | None:

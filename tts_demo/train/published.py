@@ -21,12 +21,13 @@ def begin(task: Task, options: TrainOptions) -> dict[str, str]:
         _begin_helpers(task, task.settings.helpers)
     if not task.goes_on and task.settings.start == "new":
         return {}
-    here = {name: checkpoints.available(options.checkpoint, name) for name in task.modules}
+    root = task.packed.checkpoint if options.packed else options.checkpoint
+    here = {name: checkpoints.available(root, name) for name in task.modules}
     sources = {name: name if here[name] else task.follows.get(name, name) for name in task.modules}
     for name, module in task.modules.items():
         if not task.loads_published:
-            _load(options.checkpoint, sources[name], module)
-    return {name: checkpoints.how_it_was_made(options.checkpoint, source) for name, source in sources.items()}
+            _load(root, sources[name], module)
+    return {name: checkpoints.how_it_was_made(root, source) for name, source in sources.items()}
 
 
 def _begin_helpers(task: Task, folder: Path) -> None:
@@ -52,7 +53,9 @@ def publish(
     for folder, module in task.modules.items():
         before = {"begun with": began[folder]} if began.get(folder) else {}
         checkpoints.save_module(options.out, folder, module, facts=facts | before, scores=scores, log=log)
-    if not options.stack:
+    if options.packed:
+        lineage.note(options.out, {name: task.packed.meta["through"] for name in task.modules})
+    elif not options.stack:
         lineage.record(options.out, list(task.modules), options.checkpoint)
     for name, module in task.helpers.items() if task.settings.helpers else ():
         checkpoints.save_module(task.settings.helpers, f"{task.name}-{name}", module, facts=facts)
@@ -60,7 +63,8 @@ def publish(
 
 def command_line(name: str, options: TrainOptions) -> str:
     """The command of a run, folders of this machine left out."""
-    words = [f"python -m tts_demo train {name} --data SPEECH --seed {options.seed}"]
+    source = f"--packed {options.packed.name}" if options.packed else "--data SPEECH"
+    words = [f"python -m tts_demo train {name} {source} --seed {options.seed}"]
     if options.stack:
         words.append(f"--stack {Path(options.stack).name if Path(options.stack).is_dir() else options.stack}")
     words += [f"--{k} {getattr(options, k):g}" for k in ("steps", "minutes", "batch", "lr") if getattr(options, k)]

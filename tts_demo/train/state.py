@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -56,12 +58,23 @@ class Average:
             averaged.copy_(kept)
 
 
+PIECE = 15 << 20  # bytes of a file at most, where files are to be small
+
+
 class Run:
-    """Resumable state in one file, replaced atomically. Of several processes one ``writes``, all read."""
+    """Resumable state in one file, replaced atomically, or in ``pieces`` of it beside a list of them, which is replaced
+    last. Of several processes one ``writes``, all read."""
 
     def __init__(
-        self, folder: Path, modules: nn.Module, optimiser: torch.optim.Optimizer, average: Average, writes: bool
+        self,
+        folder: Path,
+        modules: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        average: Average,
+        writes: bool,
+        pieces: bool = False,
     ) -> None:
+        self.pieces = pieces
         self.path, self.modules, self.optimiser, self.writes = folder / "state.pt", modules, optimiser, writes
         self.average = average
         self.trained = [name for name, weight in modules.named_parameters() if weight.requires_grad]
@@ -80,13 +93,40 @@ class Run:
             "began": self.began,
             "average": dict(zip(self.trained, self.average.weights)),
         }
-        torch.save(state, self.path.with_suffix(".part"))
-        os.replace(self.path.with_suffix(".part"), self.path)
+        part = self.path.with_suffix(".part")
+        if self.pieces:
+            part.write_text("\n".join(self._write_pieces(state, step)))
+        else:
+            torch.save(state, part)
+        os.replace(part, self.path)
+        if self.pieces:
+            listed = set(self.path.read_text().split())
+            for old in self.path.parent.glob("state-*"):
+                if old.name not in listed:
+                    old.unlink()
+
+    def _write_pieces(self, state: dict[str, Any], step: int) -> Iterator[str]:
+        """Writes files of ``PIECE`` bytes, yields their names."""
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        whole = buffer.getbuffer()
+        for number, start in enumerate(range(0, len(whole), PIECE)):
+            name = f"state-{step}-{time.monotonic_ns()}.{number}"
+            (self.path.parent / name).write_bytes(whole[start : start + PIECE])
+            yield name
+
+    def _read(self) -> dict[str, Any]:
+        with open(self.path, "rb") as file:
+            whole = file.read(6) != b"state-"
+        source: Any = self.path
+        if not whole:
+            source = io.BytesIO(b"".join((self.path.parent / n).read_bytes() for n in self.path.read_text().split()))
+        return torch.load(source, weights_only=True, map_location="cpu")
 
     def load(self) -> tuple[int, list, float]:
         if not self.path.exists():
             raise UserError(f"Nothing to resume: {self.path} does not exist; start without --resume.")
-        state = torch.load(self.path, weights_only=True, map_location="cpu")
+        state = self._read()
         self.modules.load_state_dict(state["modules"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.began = state["began"]

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor, nn
 
+from .data.packed import Packed
 from .progress import Progress
 from .settings import Settings
 
@@ -31,6 +32,7 @@ class TrainOptions:
     resume: bool = False
     device: str = "cpu"
     settings: Mapping[str, str] = field(default_factory=dict)  # --set key=value as given, for the card
+    packed: Path | None = None  # train from this file instead of ``data`` and ``checkpoint``
     stack: str = ""  # a released model to train a method for (folder or Hub name); "" = the bundled checkpoint
 
 
@@ -54,6 +56,8 @@ class Task:
     ahead = True  # on a device, batches are made while it works: not those that the weights of the moment make
     goes_on = False  # begins with published weights whether asked to or not
     loads_published = False  # sees to ``--set start=published`` itself
+    packed: Packed | None = None  # what it trains from instead of a corpus and its caches
+    packable = False  # trains from a packed file too, and has ``pack``
     follows: dict[str, str] = {}  # a module -> the published one it begins with while it has not been published itself
 
     def __init__(self, options: TrainOptions) -> None:
@@ -71,4 +75,8 @@ class Task:
         raise NotImplementedError
 
     def evaluate(self) -> dict[str, float]:
+        raise NotImplementedError
+
+    def pack(self, file: Path, limit: int, sound: str) -> int:
+        """Write what the recipe trains from into one file of at most ``limit`` bytes. Returns how many utterances."""
         raise NotImplementedError

@@ -12,17 +12,25 @@ run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
 from pydantic import Field
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from ... import checkpoints
+from ... import checkpoints, lineage
 from ...codec.decoder import WaveformDecoder
-from ...config import FRAME_RATE, HOP, DecoderConfig, UserError
+from ...codec.model import Codec
+from ...config import FRAME_RATE, HOP, CodecConfig, DecoderConfig, UserError
+from ..data import packed
 from ..data.corpora import describe
 from ..data.load import sequences
 from ..data.pitch import pitch_of
@@ -82,21 +90,34 @@ class DecoderTask(Task):
     steps, lr = 40_000, 1e-3
     averaged = 0.999
     flat = 0.7
+    packable = True
 
     def __init__(self, options: TrainOptions) -> None:
         super().__init__(options)
-        told = self.settings
-        self.data, self.device = sequences(options, told, frames=1), options.device
-        self.size = options.batch or 8
-        self.codec, self.refiner = (
-            checkpoints.load_module(options.checkpoint, name).to(self.device) for name in ("codec", "refiner")
-        )
+        told, self.device, self.size = self.settings, options.device, options.batch or 8
+        self.packed = packed.read(options.packed, options.work, self.device) if options.packed else None
+        self.checkpoint = self.packed.checkpoint if self.packed else options.checkpoint
+        self.codec = _codec(self.checkpoint, told.recognised > 0, bool(self.packed)).to(self.device)
+        self.refiner = checkpoints.load_module(self.checkpoint, "refiner").to(self.device)
         self.quantizer = self.codec.quantizer
         self.refined = min(self.size, round(self.size * told.refined))
         shape = {name: getattr(told, name) for name in SHAPE}
         if told.start == "published":
-            shape = checkpoints.read_config(options.checkpoint, "decoder")["config"]
+            shape = checkpoints.read_config(self.checkpoint, "decoder")["config"]
         self.decoder = WaveformDecoder(DecoderConfig(**shape))
+        if not self.packed:
+            self._open(options)
+        self.data_summary = self.packed.meta["data"] if self.packed else describe(self.data.speech, self.train)
+        self.spectral = SpectralLoss().to(self.device)
+        self.recognised, self.adversarial = told.recognised, told.adversarial
+        self.modules, self.helpers = {"decoder": self.decoder}, {}
+        if self.adversarial:
+            self.helpers["discriminators"] = of_waveforms(told.wider, told.judges == "light")
+            self.quicker = {"discriminators": told.judges_rate}
+
+    def _open(self, options: TrainOptions) -> None:
+        """Speech and codes from the caches under ``--work``."""
+        self.data = sequences(options, self.settings, frames=1)
         self.pitch = pitch_of(self.data.speech, self.refiner.config.pitch_classes)
         self.f0 = pitch_of(self.data.speech)
         self.train, self.test = (
@@ -109,13 +130,6 @@ class DecoderTask(Task):
             )
         frames = np.asarray([self._frames(i) for i in self.train])
         self.share = frames / frames.sum()
-        self.spectral = SpectralLoss().to(self.device)
-        self.recognised, self.adversarial = told.recognised, told.adversarial
-        self.modules, self.helpers = {"decoder": self.decoder}, {}
-        if self.adversarial:
-            self.helpers["discriminators"] = of_waveforms(told.wider, told.judges == "light")
-            self.quicker = {"discriminators": told.judges_rate}
-        self.data_summary = describe(self.data.speech, self.train)
 
     def matrices(self) -> list[nn.Parameter]:
         return [w for part in (self.decoder.blocks, self.decoder.fine_blocks) for w in inner_matrices(part)]
@@ -124,6 +138,8 @@ class DecoderTask(Task):
         return min(len(self.data.codes.get(index)), len(self.pitch.get(index)))
 
     def batch(self, rng: np.random.Generator, step: int) -> DecoderBatch:
+        if self.packed:
+            return self._gather(self.packed.train, int(rng.integers(2**62)), self.size, self.refined)
         return self._make(rng, rng.choice(self.train, size=self.size, p=self.share), self.refined)
 
     def _make(self, rng: np.random.Generator, chosen: np.ndarray, refined: int) -> DecoderBatch:
@@ -144,6 +160,51 @@ class DecoderTask(Task):
                 prompts.append(np.resize(prompt[begin : begin + count], (count, prompt.shape[1])))  # repeated if short
                 speakers.append(self.data.codes.speakers[other])
         return DecoderBatch(*(torch.from_numpy(np.stack(row)) for row in rows))
+
+    def _gather(self, part: packed.Resident, seed: int, count: int, refined: int) -> DecoderBatch:
+        """``_make`` on the device, all items at once."""
+        generator = torch.Generator(self.device).manual_seed(seed)
+        chosen, crop = part.stretches(count, CROP, generator)
+        other, prompt = part.others(chosen[: max(1, refined)], self.refiner.config.prompt_frames, generator)
+        return DecoderBatch(
+            part.codes[crop].long(),
+            part.codes[prompt].long(),
+            part.speakers[other],
+            part.pitch[crop].long(),
+            part.f0[crop],
+            part.labels[crop].long(),
+            part.wave(crop),
+        )
+
+    def _row(self, index: int) -> packed.Row:
+        count, speech = self._frames(index), self.data.speech
+        return packed.Row(
+            speech.samples(index, 0, count * HOP),
+            self.data.codes.get(index)[:count],
+            speech.labels(index)[:count],
+            self.pitch.get(index)[:count],
+            self.f0.get(index)[:count],
+            self.data.codes.speakers[index],
+            speech.utterances[index].speaker,
+        )
+
+    def pack(self, file: Path, limit: int, sound: str) -> int:
+        rng = np.random.default_rng(0)
+        order = {"train": rng.permutation(self.train).tolist(), "test": rng.permutation(self.test).tolist()}
+        rows = {name: [partial(self._row, i) for i in some] for name, some in order.items()}
+        meta = lambda count: {
+            "recipe": self.name,
+            "data": describe(self.data.speech, order["train"][:count]),
+            "through": lineage.present(self.checkpoint, lineage.THROUGH[self.name]),
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("refiner", *(["decoder"] if self.settings.start == "published" else [])):
+                if checkpoints.available(self.checkpoint, name):
+                    checkpoints.copy_module(self.checkpoint, Path(folder), name)
+                else:  # older checkpoints hold the decoder within the codec
+                    checkpoints.save_module(folder, name, checkpoints.load_module(self.checkpoint, name))
+            _write_codec(self.codec, Path(folder), self.settings.recognised > 0)
+            return packed.write(file, rows, Path(folder), meta, limit, sound)
 
     def loss(self, batch: DecoderBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         batch = batch.to(self.device)
@@ -192,11 +253,46 @@ class DecoderTask(Task):
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
         """Spectral distances on fixed crops of held-out speech, with the decoder's own F0."""
-        rng, scores = np.random.default_rng(0), []
-        for start in range(0, min(len(self.test), 96), 12):
-            chosen = np.asarray(self.test[start : start + 12])
-            batch = self._make(rng, chosen, len(chosen)).to(self.device)
-            latents = self.quantizer.decode(batch.codes), self._latents(batch, len(chosen))
+        scores = []
+        for batch in self._held_out():
+            batch = batch.to(self.device)
+            latents = self.quantizer.decode(batch.codes), self._latents(batch, len(batch.codes))
             scores.append([self.spectral(self.decoder.whole(x), batch.samples).mean().item() for x in latents])
         names = ("spectral distance, 8 codebooks", "spectral distance, first codebook refined")
         return dict(zip(names, np.mean(scores, axis=0).tolist()))
+
+    def _held_out(self) -> Iterator[DecoderBatch]:
+        """Fixed crops of held-out speech, up to 96 of them, twelve at a time, all through the refiner."""
+        if self.packed:
+            yield from (self._gather(self.packed.test, seed, 12, 12) for seed in range(8))
+            return
+        rng = np.random.default_rng(0)
+        for start in range(0, min(len(self.test), 96), 12):
+            chosen = np.asarray(self.test[start : start + 12])
+            yield self._make(rng, chosen, len(chosen))
+
+
+def _parts(recognised: bool) -> tuple[str, ...]:
+    """Prefixes of the codec's weights that the recipe reads."""
+    return ("quantizer.", *(("phonetic.", "semantic.") if recognised else ()))
+
+
+def _codec(checkpoint: Path, recognised: bool, some: bool) -> Codec:
+    """The published codec; ``some``: of a packed file, which holds no more of it than the recipe reads."""
+    if not some:
+        return checkpoints.load_module(checkpoint, "codec")
+    codec = Codec(CodecConfig(**json.loads((checkpoint / "codec" / "config.json").read_text())["config"]))
+    state = load_file(checkpoint / "codec" / "model.safetensors")
+    if missing := [p for p in _parts(recognised) if not any(key.startswith(p) for key in state)]:
+        raise UserError(
+            f"The packed file lacks the codec's {missing[0][:-1]}: pack it with the settings that it is for."
+        )
+    codec.load_state_dict(state, strict=False)
+    return codec.float().eval().requires_grad_(False)
+
+
+def _write_codec(codec: Codec, folder: Path, recognised: bool) -> None:
+    state = {k: v.half().cpu().contiguous() for k, v in codec.state_dict().items() if k.startswith(_parts(recognised))}
+    (folder / "codec").mkdir()
+    save_file(state, folder / "codec" / "model.safetensors")
+    (folder / "codec" / "config.json").write_text(json.dumps({"config": asdict(codec.config)}))
