@@ -38,6 +38,18 @@ def pytest_report_header() -> list[str]:
     return [f"left out without {tool} ({fix}): {', '.join(files)}" for tool, files in LEFT_OUT.items()]
 
 
+SLOW = tuple(
+    line for line in (Path(__file__).parent / "slow.txt").read_text("utf-8").splitlines() if not line.startswith("#")
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what ``slow.txt`` lists."""
+    for item in items:
+        if item.nodeid.removeprefix("tests/").startswith(SLOW):
+            item.add_marker("slow")
+
+
 TINY = LMConfig(
     text_vocab=20, speech_codes=32, hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, speaker=8, max_positions=512
 )

@@ -138,6 +138,9 @@ class Meter:
         )
 
 
+WORD_SCORE = 2  # how ``word_errors`` counts; records say by which they were made
+
+
 class WordErrors(NamedTuple):
     """Substitutions + insertions + deletions, and the number of words of the text."""
 

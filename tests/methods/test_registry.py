@@ -12,10 +12,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from tts_demo.cli import main as cli
+from tts_demo.config import UserError
 from tts_demo.measure import rows
-from tts_demo.methods import METHODS, REGISTRY, find
+from tts_demo.methods import METHODS, REGISTRY, checked, find
+from tts_demo.methods.base import Method, Replay
+from tts_demo.methods.baseline import Baseline
 from tts_demo.report import papers
 from tts_demo.ui.page import controls, texts
 
@@ -59,6 +63,31 @@ def test_it_has_its_rows(name):
 def test_comparison_models_belong_to_a_method_and_are_no_choice():
     variants = {name: kind for name, kind in REGISTRY.items() if name not in METHODS}
     assert variants and all(kind.variant_of in METHODS and kind.neutral is None for kind in variants.values())
+
+
+def test_a_method_that_lacks_something_is_refused_with_its_name():
+    whole = dict(name="a", title="b", paper="c", idea="d", cached="e", emits="f")
+    make = lambda base=Baseline, **fields: type("Mine", (base,), fields)
+    assert checked(make(**whole)).name == "a"
+    bare = {name: value for name, value in whole.items() if name not in ("cached", "emits")}
+    steps = dict.fromkeys(("begin", "step", "replay"), lambda *_: None)
+    with pytest.raises(UserError, match="Mine cannot be registered: give it cached, emits"):
+        checked(make(Method, **bare, **steps))
+    with pytest.raises(UserError, match="define replay"):
+        checked(make(Method, **whole, begin=steps["begin"], step=steps["step"]))
+    with pytest.raises(UserError, match="options {'size': 3} are wrong"):
+        checked(make(**whole, presets=({"size": 3},)))
+
+
+def test_a_wrong_replay_is_told_in_words():
+    parts = dict(x=torch.zeros(5, 2), positions=torch.arange(5), mask=torch.ones(5, 5, dtype=torch.bool), decoder=None)
+    Replay(**parts, rows=torch.tensor([3, 4]), frames_of=(1, 1))
+    with pytest.raises(ValueError, match="one row a step: 2 rows for 3 steps"):
+        Replay(**parts, rows=torch.tensor([3, 4]), frames_of=(1, 1, 1))
+    with pytest.raises(ValueError, match="must lie in 0 to 4: 86"):
+        Replay(**parts, rows=torch.tensor([3, 86]), frames_of=(1, 1))
+    with pytest.raises(ValueError, match="as many positions"):
+        Replay(**parts | {"positions": torch.arange(4)}, rows=torch.tensor([3]), frames_of=(1,))
 
 
 def test_a_sixth_method_is_one_file_and_one_line(tmp_path):

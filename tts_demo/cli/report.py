@@ -13,8 +13,13 @@ HELP = "write RESULTS.md, the README's table and its plot from what was measured
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--records", type=Path, metavar="F", help="default: checkpoints/nano/records.jsonl")
-    parser.add_argument("--readme", type=Path, metavar="F", help="default: the README beside the package")
-    parser.add_argument("-o", "--output", type=Path, metavar="F", help="default: checkpoints/nano/RESULTS.md")
+    parser.add_argument(
+        "--readme",
+        type=Path,
+        metavar="F",
+        help="also its table and plot; default: of the bundled records the README, of others none",
+    )
+    parser.add_argument("-o", "--output", type=Path, metavar="F", help="default: RESULTS.md beside the records")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -25,8 +30,10 @@ def run(args: argparse.Namespace) -> None:
     if not records.is_file():
         raise UserError(f"There is no {records}: measure with 'python -m tts_demo evaluate' and 'bench' first.")
     check(records)
-    output, readme = args.output or results.RESULTS, args.readme or results.README
+    output, readme = args.output or records.with_name("RESULTS.md"), args.readme
+    if readme is None and records.resolve() == RECORDS.resolve():
+        readme = results.README
     check_writable(output)
-    if not readme.is_file():
+    if readme is not None and not readme.is_file():
         raise UserError(f"There is no {readme}: give the page that holds the marks of the table with --readme.")
     print(results.write(records, output, readme))

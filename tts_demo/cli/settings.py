@@ -90,21 +90,21 @@ def add_measure(parser: argparse.ArgumentParser, everything: str) -> None:
         "--records",
         type=Path,
         metavar="F",
-        help="append to this file, and measure nothing again that stands there; default: the bundled stack's "
-        "checkpoints/nano/records.jsonl, of other stacks none",
+        help="append to this file, and measure nothing again that stands there; default: .measured/records.jsonl, "
+        "of other stacks than the bundled one none",
     )
     add_set(parser, "an option for the methods that have it, or of sampling")
 
 
 def records_of(args: argparse.Namespace) -> Path | None:
     """The file that a command measures into; None = nowhere: runs with another sampling are no rows of the table."""
-    from ..measure.records import RECORDS, check
+    from ..measure.records import OWN, check
 
     if args.records:
         check_writable(args.records)
         check(args.records)
     usual = args.stack == "nano" and not set(pairs(args.set)) & set(SAMPLING_KEYS)
-    return args.records or (RECORDS if usual else None)
+    return args.records or (OWN if usual else None)
 
 
 def methods_of(args: argparse.Namespace, settings: Mapping[str, str]) -> list[str]:

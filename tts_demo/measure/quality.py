@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from .. import audio, engine
 from ..config import SAMPLE_RATE, Request, Sampling
-from ..metrics import word_errors
+from ..metrics import WORD_SCORE, word_errors
 from ..stacks import load_stack
 from .judges import Judges, similarity
 from .records import Records, Where, key, key_of
@@ -113,6 +113,7 @@ class Evaluation:
             "heard": heard,
             "errors": errors,
             "words": words,
+            "score": WORD_SCORE,
             "distilmos": self.judge.distilmos(samples),
             "dnsmos": self.judge.dnsmos(samples),
             "sim": similarity(self.judge.voice(samples), self._voice(case.voice.path)),

@@ -23,7 +23,8 @@ from ..methods.base import Method
 from ..runtime import processor
 
 ROOT = Path(__file__).parents[2]
-RECORDS = ROOT / "checkpoints" / "nano" / "records.jsonl"
+RECORDS = ROOT / "checkpoints" / "nano" / "records.jsonl"  # what the repository shows
+OWN = ROOT / ".measured" / "records.jsonl"  # where a person's own measurements go; no part of the repository
 KEY = ("kind", "row", "text", "seed", "stack", "checkpoint", "machine", "dtype", "adapters")
 
 

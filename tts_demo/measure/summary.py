@@ -17,10 +17,11 @@ import pandas as pd
 
 from ..config import UserError
 from ..methods import METHODS, find
+from ..metrics import WORD_SCORE, word_errors
 from . import quality, speed
 from .records import RECORDS, Records
 from .rows import BASELINE, Row, defaults
-from .texts import unheard
+from .texts import table, unheard
 
 SET = ("stack", "checkpoint", "machine", "dtype")  # what figures of one set share
 MEANS = ("distilmos", "dnsmos", "sim", "frames_per_step", "kv_peak", "cut", "acceptance", "seconds")
@@ -29,7 +30,7 @@ MEDIANS = (
     "ms_per_step ceiling_share bandwidth_gb_s kv_prefix kv_12s kv_20s kv_small_12s kv_small_20s ours_over_peer "
     "pass_of_2 pass_of_4 pass_of_8"
 ).split()
-WITHIN = 1.1  # times the baseline's errors: what still counts as understood as well
+MARGIN = 2.0  # points over the baseline's WER: what still counts as understood as well, if the interval lies below
 TOO_MANY = 2.0  # times the baseline's errors: a row that the picture leaves out
 
 
@@ -69,6 +70,23 @@ def newest(records: list[dict[str, Any]]) -> Results:
     raise UserError(f"No set of measurements is complete: measure {lacking}.")
 
 
+def rescored(records: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """-> the records with word errors by today's count (``metrics.word_errors``), and of how many that was not
+    possible: older ones whose transcript or text is not at hand."""
+    texts = {row["id"]: row["text"] for row in table("evaluation.tsv")}
+    found, as_they_were = [], 0
+    for record in records:
+        figures, text = record["figures"], texts.get(record["text"])
+        if record["kind"] == quality.KIND and "errors" in figures and figures.get("score") != WORD_SCORE:
+            if text is not None and "heard" in figures:
+                errors, words = word_errors(text, figures["heard"])
+                record = record | {"figures": figures | {"errors": errors, "words": words, "score": WORD_SCORE}}
+            else:
+                as_they_were += 1
+        found.append(record)
+    return found, as_they_were
+
+
 def frame(records: list[dict[str, Any]]) -> pd.DataFrame:
     """One line a record, its figures as columns beside what it is of; oldest first. Of a text's kind: ``text_kind``."""
     flat = [
@@ -86,7 +104,7 @@ def quality_table(runs: pd.DataFrame) -> pd.DataFrame:
     by_text = runs.astype(dict.fromkeys(columns, float)).groupby(["row", "text"], sort=False)[columns].mean()
     of = lambda label: by_text.loc[label] if label in by_text.index else by_text.iloc[:0].droplevel("row")
     base, natural = of(Row.of(BASELINE).label), of(quality.NATURAL)
-    table = {}
+    rows = {}
     for label in by_text.index.get_level_values("row").unique():
         texts = by_text.loc[label]
         row = {"texts": len(texts), "runs": int((runs["row"] == label).sum()), **texts[columns].mean().to_dict()}
@@ -106,16 +124,16 @@ def quality_table(runs: pd.DataFrame) -> pd.DataFrame:
                 row["times_natural"] = heard.loc[read, "errors"].sum() / max(natural.loc[read, "errors"].sum(), 1e-9)
         if "sim" in columns and len(pairs):
             row["sim_over"] = (pairs["sim"] - pairs["sim_base"]).mean()
-        table[label] = row
-    return pd.DataFrame.from_dict(table, orient="index").drop(columns=["errors", "words"], errors="ignore")
+        rows[label] = row
+    return pd.DataFrame.from_dict(rows, orient="index").drop(columns=["errors", "words"], errors="ignore")
 
 
 def on_shared_texts(results: Results, labels: Sequence[str]) -> pd.DataFrame:
     """``quality_table`` of those of these rows that were spoken, in order, on the texts that all of them spoke."""
     runs = results.runs[(results.runs["kind"] == quality.KIND) & results.runs["row"].isin(labels)]
     spoken = runs.groupby("text")["row"].nunique()
-    table = quality_table(runs[runs["text"].isin(spoken.index[spoken == runs["row"].nunique()])])
-    return table.loc[[label for label in labels if label in table.index]]
+    found = quality_table(runs[runs["text"].isin(spoken.index[spoken == runs["row"].nunique()])])
+    return found.loc[[label for label in labels if label in found.index]]
 
 
 def in_natural_voices(runs: pd.DataFrame) -> pd.Series:
@@ -183,8 +201,9 @@ def bootstrap(values: np.ndarray, weights: np.ndarray, draws: int = 1000) -> tup
     if not len(values):
         return float("nan"), float("nan")
     index = np.random.default_rng(0).integers(len(values), size=(draws, len(values)))
-    ratios = values[index].sum(1) / np.maximum(weights[index].sum(1), 1e-9)
-    low, high = np.quantile(ratios, (0.025, 0.975))
+    sums, counts = values[index].sum(1), weights[index].sum(1)
+    ratios = np.divide(sums, counts, out=np.full(draws, np.inf), where=counts > 0)  # nothing to compare with: no bound
+    low, high = np.quantile(ratios, (0.025, 0.975), method="nearest")
     return float(low), float(high)
 
 
@@ -258,10 +277,13 @@ def choices(results: Results) -> pd.DataFrame:
     return both[[str(label).split()[0] in METHODS for label in both.index]]
 
 
-def fastest_within(results: Results) -> str:
-    """The label of the fastest setting that errs at most ``WITHIN`` times as often as the baseline."""
+def fastest_within(results: Results) -> str | None:
+    """The label of the fastest setting whose errors over the baseline's lie below ``MARGIN`` points with their 95 %
+    interval; None where that is the baseline itself."""
     both = choices(results)
-    return str(both.loc[both["times"] <= WITHIN, "lm_gain"].idxmax())
+    fine = both.loc[both["over_high"] <= MARGIN / 100, "lm_gain"]
+    best = str(fine.idxmax()) if len(fine) else ""
+    return best if best and fine[best] > 1 and best != Row.of(BASELINE).label else None
 
 
 def published(path: Path = RECORDS) -> list[Point]:

@@ -10,9 +10,28 @@ from .base import Method, Options
 __all__ = ["METHODS", "REGISTRY", "Method", "Options", "find"]
 
 
+REQUIRED = ("name", "title", "paper", "idea", "cached", "emits")  # what page, command line and tables say of a method
+
+
+def checked(method: type[Method]) -> type[Method]:
+    """A method that can be registered. Raises UserError where it lacks something, or names options it does not take."""
+    if missing := [name for name in REQUIRED if not isinstance(getattr(method, name, None), str)]:
+        raise UserError(f"{method.__name__} cannot be registered: give it {', '.join(missing)} (methods/base.py).")
+    if undefined := sorted(method.__abstractmethods__):
+        raise UserError(f"{method.__name__} cannot be registered: define {', '.join(undefined)} (methods/base.py).")
+    for options in (*method.presets, method.neutral or {}):
+        try:
+            method.Options(**options)
+        except (TypeError, UserError) as error:
+            raise UserError(
+                f"{method.__name__} cannot be registered: its options {options} are wrong: {error}"
+            ) from None
+    return method
+
+
 def _load(path: str) -> type[Method]:
     module, name = path.rsplit(".", 1)
-    return getattr(import_module(f"{__name__}.{module}"), name)
+    return checked(getattr(import_module(f"{__name__}.{module}"), name))
 
 
 REGISTRY: dict[str, type[Method]] = {

@@ -171,6 +171,19 @@ class Replay:
     decoder: Decoder
     hook: Hook | None = None
 
+    def __post_init__(self) -> None:
+        """Raises ValueError where the parts do not fit together: an own method's mistake, told in words."""
+        total, steps = len(self.x), len(self.frames_of)
+        if len(self.positions) != total or self.mask.shape[-1] != total:
+            raise ValueError(
+                f"A replay of {total} inputs needs as many positions and a mask [T, T], not {len(self.positions)} and "
+                f"{list(self.mask.shape)}."
+            )
+        if len(self.rows) != steps:
+            raise ValueError(f"A replay needs one row a step: {len(self.rows)} rows for {steps} steps.")
+        if steps and not 0 <= int(self.rows.min()) <= int(self.rows.max()) < total:
+            raise ValueError(f"The rows of a replay must lie in 0 to {total - 1}: {int(self.rows.max())} does not.")
+
     @property
     def first_frame(self) -> tuple[int, ...]:
         """Frames emitted before each step."""

@@ -14,10 +14,22 @@ from ..measure import analyses, codec, heads, speed
 from ..measure.quality import NATURAL, TEACHER
 from ..measure.records import RECORDS, ROOT, Records
 from ..measure.rows import BASELINE, Row, defaults
-from ..measure.summary import WITHIN, Results, changed, choices, fastest_within, newest, speed_table, trade_off
+from ..measure.summary import (
+    MARGIN,
+    Results,
+    changed,
+    choices,
+    fastest_within,
+    newest,
+    rescored,
+    speed_table,
+    trade_off,
+)
 from ..methods import METHODS
 from . import goals, gpu, plot
 from .markdown import Column, plain, table
+from .papers import papers
+from .papers.sentences import sentences
 from .papers.table import render as papers_tables
 
 README, RESULTS = ROOT / "README.md", ROOT / "checkpoints" / "nano" / "RESULTS.md"
@@ -77,12 +89,19 @@ CODEC = (
 )
 
 
-def write(records: Path = RECORDS, results: Path = RESULTS, readme: Path = README) -> str:
-    """Render everything; returns the sentence that says which set it was."""
-    runs = Records(records).read()
+def write(records: Path = RECORDS, results: Path = RESULTS, readme: Path | None = README) -> str:
+    """Render everything; returns the sentence that says which set it was. readme None: the page and its plot alone."""
+    runs, as_they_were = rescored(Records(records).read())
     found = newest(runs)
-    results.write_text(render(found, earlier(runs, found), gpu.section(runs)), encoding="utf-8")
+    page = render(found, earlier(runs, found), gpu.section(runs))
+    if as_they_were:
+        page += f"\n{as_they_were} older records hold no transcript or text: their words count as they did then.\n"
     points = trade_off(found)
+    if readme is None:
+        results.write_text(page.replace(f"../../{PLOT}", f"{results.stem}.svg"), encoding="utf-8")
+        results.with_suffix(".svg").write_text(plot.draw(points), encoding="utf-8")
+        return conditions(found)
+    results.write_text(page, encoding="utf-8")
     (readme.parent / PLOT).write_text(plot.draw(points), encoding="utf-8")
     before, rest = readme.read_text(encoding="utf-8").split(BEGIN)
     readme.write_text(f"{before}{BEGIN}\n{summary(found)}\n{END}{rest.split(END)[1]}", encoding="utf-8")
@@ -91,7 +110,9 @@ def write(records: Path = RECORDS, results: Path = RESULTS, readme: Path = READM
 
 def summary(results: Results) -> str:
     """The small table with its conditions and the plot: what the README shows, and RESULTS.md too."""
-    return "\n\n".join([small_table(results), conditions(results), f"![Word errors against speed]({PLOT})"])
+    said = [text for paper in papers() for text in sentences(paper, results, codec_table(results), readme=True)]
+    parts = [small_table(results), conditions(results), " ".join(said), f"![Word errors against speed]({PLOT})"]
+    return "\n\n".join(filter(None, parts))
 
 
 def small_table(results: Results) -> str:
@@ -100,10 +121,9 @@ def small_table(results: Results) -> str:
     both = results.quality.join(results.speed.drop(columns=results.quality.columns, errors="ignore"))
     rows = [(label.capitalize(), both.loc[label]) for label in (NATURAL, TEACHER) if label in both.index]
     rows += [(f"{row.method.title} (`{row.method.name}`)", both.loc[row.label]) for row in defaults()]
-    best = fastest_within(results)
-    times, low, high = both.loc[best, ["times", "times_low", "times_high"]]
-    told = f"within {WITHIN:g} times the baseline's errors (found {times:.2f}, 95 % from {low:.2f} to {high:.2f})"
-    rows.append((f"Fastest of {len(choices(results))} settings {told}: {spoken(best)}", both.loc[best]))
+    if best := fastest_within(results):
+        told = f"Fastest of {len(choices(results))} settings within {MARGIN:g} points of the baseline's errors (95 %)"
+        rows.append((f"{told}: {spoken(best)}", both.loc[best]))
     return table("", SMALL, rows)
 
 
@@ -118,13 +138,11 @@ def conditions(results: Results) -> str:
     base, texts = results.speed.loc[rows[0]], _between(results.quality.loc[rows, "texts"])
     busy = f" at a load average of {base['load']:.1f}" if base.get("load", np.nan) == base.get("load") else ""
     return (
-        f"Checkpoint {w['checkpoint']} on {w['machine']}, {w['dtype']}, torch {ours['torch'].iloc[-1]}, measured until "
-        f"{ours['date'].max()[:10]} at commit {ours['commit'].iloc[-1]}. {texts} texts a row (natural recordings: "
-        "those that have one) in natural and bundled voices, ± is half of a 95 % interval; words by Whisper tiny.en, "
-        f"voices by Resemblyzer. Speeds: {_between(results.speed.loc[rows, 'rounds'])} rounds, medians, each row in "
-        f"turns with a run of the baseline, whose own RTF is {base['rtf']:.2f}{busy}. KV: live bytes "
-        f"of every model without prompt and text, which take {1e-6 * base['kv_prefix']:.1f} MB of the baseline's, its "
-        f"speech {1e-6 * base['kv_12s']:.1f} MB."
+        f"Checkpoint {w['checkpoint']} on {w['machine']}, {w['dtype']}, until {ours['date'].max()[:10]}, commit "
+        f"{ours['commit'].iloc[-1]}. {texts} texts a row, {_between(results.quality.loc[rows, 'runs'])} runs, in "
+        "natural and bundled voices, ± half of a 95 % interval; words by Whisper tiny.en, voices by Resemblyzer. "
+        f"Speeds: medians of {_between(results.speed.loc[rows, 'rounds'])} rounds beside the baseline, whose RTF is "
+        f"{base['rtf']:.2f}{busy}. KV: live bytes of all models' speech ({1e-6 * base['kv_12s']:.1f} MB for the baseline)."
     )
 
 
