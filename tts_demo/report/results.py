@@ -142,7 +142,7 @@ def conditions(results: Results) -> str:
         f"{ours['commit'].iloc[-1]}. {texts} texts a row, {_between(results.quality.loc[rows, 'runs'])} runs, in "
         "natural and bundled voices, ± half of a 95 % interval; words by Whisper tiny.en, voices by Resemblyzer. "
         f"Speeds: medians of {_between(results.speed.loc[rows, 'rounds'])} rounds beside the baseline, whose RTF is "
-        f"{base['rtf']:.2f}{busy}. KV: live bytes of all models' speech ({1e-6 * base['kv_12s']:.1f} MB for the baseline)."
+        f"{base['rtf']:.2f}{busy}. KV: live bytes of speech ({1e-6 * base['kv_12s']:.1f} MB for the baseline)."
     )
 
 
