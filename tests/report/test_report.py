@@ -71,11 +71,11 @@ def test_one_command_writes_the_page_the_table_and_the_plot(tmp_path: Path, caps
     small, whole = results.shown(readme), page.read_text()
     assert small.splitlines()[0] == whole.splitlines()[2] and readme.read_text().endswith("The end.\n")
     rows = [line.split("|")[1].strip() for line in small.splitlines() if line.startswith("|")][2:]
-    assert rows[:2] == ["Natural recordings", "Teacher"] and len(rows) == 2 + len(defaults()) + 1
-    assert all(f"`{row.method.name}`" in small for row in defaults()) and "Fastest of" in rows[-1]
+    assert rows[:2] == ["Natural recordings", "Teacher"] and len(rows) == 2 + len(defaults()), "nothing is faster"
+    assert all(f"`{row.method.name}`" in small for row in defaults())
     assert (tmp_path / results.PLOT).read_text().count("<svg ") == 1
     assert "here, in passes over a single one: 2 1.25, 4 1.50." in whole
-    assert "load average of 1.0" in small and "LM-RTF" not in small, "times of different minutes are not side by side"
+    assert "load average of 1.0" in small and len(results.conditions(summary.newest(everything()))) <= 480
     assert (
         "Not measured in this set: Methods together, Codec" in whole
         and "../../assets" in whole
@@ -333,5 +333,5 @@ def test_the_readme_shows_what_results_md_shows() -> None:
     page = results.RESULTS.read_text(encoding="utf-8")
     shown = results.shown().replace(f"({results.PLOT})", f"(../../{results.PLOT})")
     assert shown and shown in page
-    assert re.search(r"Checkpoint [0-9a-f]{12} on .+, measured until", shown)
+    assert re.search(r"Checkpoint [0-9a-f]{12} on .+, until", shown)
     assert all(row.method.name in shown for row in defaults())
