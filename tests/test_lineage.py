@@ -60,6 +60,22 @@ def test_only_what_was_trained_through_the_changed_weights_is_stale(root):
     assert lineage.stale(root, ["lm"]) == {}  # only those that are asked about
 
 
+def test_a_decoder_in_a_folder_of_its_own_takes_the_place_of_the_one_within_the_codec(root):
+    checkpoints.save_module(root, "refiner", weight(1.0))
+    lineage.record(root, ["refiner"], root)
+    assert "decoder" in checkpoints.read_extra(root)["through"]["refiner"]
+    checkpoints.save_module(root, "codec", Codec(decoder=2.0))
+    assert lineage.stale(root, ["refiner"]) == {"refiner": ["decoder"]}
+    checkpoints.save_module(root, "codec", Codec())
+    checkpoints.save_module(root, "decoder", weight(1.0))
+    assert lineage.stale(root, ["refiner", "lm"]) == {"refiner": ["decoder"]}
+    lineage.record(root, ["decoder"], root)  # trained through this refiner: the two fit, whichever came last
+    assert lineage.stale(root, checkpoints.modules(root)) == {}
+    checkpoints.save_module(root, "refiner", weight(3.0))
+    lineage.record(root, ["refiner"], root)
+    assert lineage.stale(root, checkpoints.modules(root)) == {}
+
+
 def test_a_card_or_a_new_file_name_makes_nothing_stale(root):
     checkpoints.save_module(root, "lm", weight(1.0), facts={"new": "card"})
     assert lineage.stale(root, checkpoints.modules(root)) == {}

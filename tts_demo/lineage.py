@@ -22,19 +22,20 @@ from .config import UserError
 _LM = ("lm",)
 THROUGH: dict[str, tuple[str, ...]] = {
     "lm": ("codec:codes", "speaker"),
-    "decoder": ("codec:codes",),
-    "refiner": ("codec:codes", "codec:decoder", "speaker"),
-    "refiner-books": ("codec:codes", "codec:decoder", "refiner", "speaker", "qtts-delay", "qtts-hierarchical"),
+    "decoder": ("codec:codes", "refiner"),
+    "refiner": ("codec:codes", "decoder", "speaker"),
+    "refiner-books": ("codec:codes", "decoder", "refiner", "speaker", "qtts-delay", "qtts-hierarchical"),
     **dict.fromkeys(("tldr", "compressed", "compressed-text", "dcar-heads", "ssd-draft"), _LM),
     **dict.fromkeys(("qtts-delay", "qtts-hierarchical"), ("codec:codes", "lm")),
     "dcar-policy": ("lm", "dcar-heads"),
 }
-PARTS = {"codec:decoder": ("decoder.",)}  # part -> prefixes of its weights; ``codec:codes``: all the others
+# ``codec:codes``: the codec but for the waveform decoder that older checkpoints hold within it, which is ``decoder``.
+INSIDE = "decoder."
 
 
 def present(root: Path, names: Collection[str]) -> dict[str, str]:
     """Hashes of these modules and parts as the checkpoint holds them; those that it lacks are left out."""
-    found = {name: _hash(root, name) for name in names if checkpoints.available(root, name.partition(":")[0])}
+    found = {name: _hash(root, name) for name in names}
     return {name: digest for name, digest in found.items() if digest}
 
 
@@ -74,8 +75,10 @@ def stale(root: Path, names: Collection[str]) -> dict[str, list[str]]:
         if not checkpoints.available(root, name):
             continue
         now = present(root, through.get(name, ()))
-        changed = [other for other, digest in through.get(name, {}).items() if now.get(other, digest) != digest]
-        if changed and allowed.get(name, {}).get("weights") != _hash(root, name):
+        own = _hash(root, name)
+        fits = lambda other: through.get(other, {}).get(name) == own  # made for this one, later than it
+        changed = [o for o, was in through.get(name, {}).items() if now.get(o, was) != was and not fits(o)]
+        if changed and allowed.get(name, {}).get("weights") != own:
             found[name] = changed
     return found
 
@@ -93,31 +96,36 @@ def check(root: Path, names: Collection[str], allow_stale: bool = False) -> None
 
 
 def _spoken(name: str) -> str:
-    module, _, part = name.partition(":")
-    return {"codes": f"encoder or quantizer of {module!r}", "": repr(module)}.get(part, f"{part} of {module!r}")
+    return "encoder or quantizer of 'codec'" if name == "codec:codes" else repr(name)
 
 
 def _hash(root: Path, name: str) -> str:
-    """Twelve hex digits of the weights of a module or a part; '' for a part that has none. A module's are those of its
-    files in the manifest, a part's those of its tensors."""
-    module, _, part = name.partition(":")
-    files = {k: v for k, v in checkpoints.read_manifest(root).items() if Path(k).match(f"{module}/*.safetensors")}
-    if not part:
-        return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:12]
-    prefixes = PARTS.get(name) or tuple(p for k, ps in PARTS.items() if k.startswith(f"{module}:") for p in ps)
-    return _tensors_hash([root / key for key in sorted(files)], prefixes, name in PARTS)
+    """Twelve hex digits of the weights of a module or a part; '' where the checkpoint has none. A module's are those of
+    its files in the manifest, a part's those of its tensors."""
+    if checkpoints.available(root, name):
+        return hashlib.sha256(json.dumps(_files(root, name), sort_keys=True).encode()).hexdigest()[:12]
+    if name in ("codec:codes", "decoder") and (files := _files(root, "codec")):
+        return _tensors_hash([root / key for key in sorted(files)], name == "decoder")
+    return ""
 
 
-def _tensors_hash(paths: Sequence[Path], prefixes: tuple[str, ...], inside: bool) -> str:
-    """Of the tensors whose names begin with one of ``prefixes``, or with none of them."""
+def _files(root: Path, module: str) -> dict[str, str]:
+    if not (root / checkpoints.MANIFEST).exists():
+        return {}
+    listed = checkpoints.read_manifest(root).items()
+    return {key: digest for key, digest in listed if Path(key).match(f"{module}/*.safetensors")}
+
+
+def _tensors_hash(paths: Sequence[Path], inside: bool) -> str:
+    """Of a codec's tensors: those of the decoder inside it ('' for none), or all others."""
     from safetensors import safe_open
 
     digest = hashlib.sha256()
     files = [safe_open(path, framework="np") for path in paths]
-    where = {key: file for file in files for key in file.keys() if key.startswith(prefixes) == inside}
+    where = {key: file for file in files for key in file.keys() if key.startswith(INSIDE) == inside}
     for key in sorted(where):
         digest.update(key.encode() + where[key].get_tensor(key).tobytes())
-    return digest.hexdigest()[:12]
+    return digest.hexdigest()[:12] if where else ""
 
 
 def _entries(root: Path, key: str) -> dict[str, Any]:
