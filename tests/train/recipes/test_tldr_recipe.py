@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from conftest import TINY, make_lm
+from conftest import TINY, base_of, make_lm
 from tts_demo.config import Sampling, UserError
 from tts_demo.lm import lora
 from tts_demo.methods import REGISTRY
@@ -133,7 +133,7 @@ def test_decoding_an_utterance_gives_the_logits_of_training(monkeypatch, ablate,
     with torch.no_grad():
         expected, targets = patch_logits(lm, adapter, batch, size)
     kind = TLDR if ablate == "none" else ABLATIONS[f"tldr-{ablate}"]
-    method = kind(plain, {kind.needs_weights[0]: adapter})
+    method = kind(base_of(plain), {kind.needs_weights[0]: adapter})
     length = int(batch.text_lengths[item])
     prefix = plain.prefix(batch.text[item, :length], ("t",) * length, batch.speaker[item], batch.codes[item, :0])
     script, seen = targets[item].flatten()[: LENGTHS[item] + 1].tolist(), []
@@ -143,7 +143,7 @@ def test_decoding_an_utterance_gives_the_logits_of_training(monkeypatch, ablate,
         seen.append(logits[0])
         return torch.tensor([next(rest)])
 
-    monkeypatch.setattr(plain.sampler, "sample", told)
+    monkeypatch.setattr(method.base.sampler, "sample", told)
     state = method.prefill(prefix, method.Options(patch_size=size), Sampling(), torch.Generator(), 50)
     while not method.step(state).done:
         pass
@@ -157,7 +157,7 @@ def test_decoding_patches_that_end_early_gives_the_logits_of_training(monkeypatc
     """Whatever sizes the extractor's confidence leaves."""
     plain, lm, adapter = adapted("none")
     batch, item, size = speech(), 0, 6
-    method, length = TLDR(plain, {"tldr": adapter}), int(batch.text_lengths[0])
+    method, length = TLDR(base_of(plain), {"tldr": adapter}), int(batch.text_lengths[0])
     prefix = plain.prefix(batch.text[item, :length], ("t",) * length, batch.speaker[item], batch.codes[item, :0])
     script, seen = [*batch.codes[item, : LENGTHS[item], 0].tolist(), plain.config.eos], []
     rest = iter(script + [0] * size)
@@ -166,7 +166,7 @@ def test_decoding_patches_that_end_early_gives_the_logits_of_training(monkeypatc
         seen.append(logits[0])
         return torch.tensor([next(rest)])
 
-    monkeypatch.setattr(plain.sampler, "sample", told)
+    monkeypatch.setattr(method.base.sampler, "sample", told)
     options = method.Options(patch_size=size, confidence=0.8)
     state = method.prefill(prefix, options, Sampling(), torch.Generator(), 50)
     while not method.step(state).done:
@@ -315,7 +315,7 @@ def test_guided_heads_look_where_those_of_the_base_do(make_task, monkeypatch):
 
 def test_what_a_method_says_is_its_own_run(make_task):
     task, greedy, random = make_task(distil="1"), Sampling(temperature=0), torch.Generator()
-    method, batch = TLDR(task.base, {"tldr": task.adapter}), speech()
+    method, batch = TLDR(base_of(task.base), {"tldr": task.adapter}), speech()
     options = method.Options(patch_size=4)
     spoken = generate_by(method, options, batch, 4, greedy, random)
     for i, frames in enumerate(spoken.frames.tolist()):
