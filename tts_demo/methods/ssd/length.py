@@ -3,7 +3,6 @@ accepted."""
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -69,8 +68,8 @@ class DraftLength:
 
 
 def round_costs(rounds: Sequence[Callable[[], object]], device: torch.device, times: int = 7) -> tuple[float, ...]:
-    """rounds: one for each draft length from 0 on -> the time of each over that of the first: medians of ``times``
-    calls in turns, so that a busy machine slows all of them alike."""
+    """rounds: one for each draft length from 0 on -> the time of each over that of the first: the fastest of ``times``
+    calls in turns, which a busy machine delays least."""
     taken: list[list[float]] = [[] for _ in rounds]
     for _ in range(times + 1):
         for each, spent in zip(rounds, taken):
@@ -79,5 +78,5 @@ def round_costs(rounds: Sequence[Callable[[], object]], device: torch.device, ti
             each()
             synchronize(device)
             spent.append(time.perf_counter() - started)
-    medians = [statistics.median(spent[1:]) for spent in taken]  # the first ones build what the others use
-    return tuple(median / medians[0] for median in medians)
+    fastest = [min(spent[1:]) for spent in taken]  # the first ones build what the others use
+    return tuple(spent / fastest[0] for spent in fastest)
