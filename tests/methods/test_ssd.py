@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -421,7 +420,7 @@ def test_auto_measures_what_rounds_cost_once(tiny_lm, tiny_prefix, monkeypatch):
             return forward(x, *args, **kw)
 
         monkeypatch.setattr(decoder, "forward", counted)
-    monkeypatch.setattr(length_module, "time", SimpleNamespace(perf_counter=lambda: read[0]))
+    monkeypatch.setattr(length_module, "work_clock", lambda device: lambda: read[0])
     auto = method.Options(draft_length="auto")
     prefill = lambda: method.prefill(tiny_prefix, auto, GREEDY, torch.Generator().manual_seed(0), 24)
     prefill()

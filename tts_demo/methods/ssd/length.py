@@ -3,14 +3,13 @@ accepted."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
-from ...runtime import synchronize
+from ...runtime import synchronize, work_clock
 
 LONGEST = 8  # drafted tokens a pass
 FURTHEST = 4  # ``auto`` drafts no more: the draft is trained for three tokens after the last one with base features
@@ -71,12 +70,13 @@ def round_costs(rounds: Sequence[Callable[[], object]], device: torch.device, ti
     """rounds: one for each draft length from 0 on -> the time of each over that of the first: the fastest of ``times``
     calls in turns, which a busy machine delays least."""
     taken: list[list[float]] = [[] for _ in rounds]
+    clock = work_clock(device)
     for _ in range(times + 1):
         for each, spent in zip(rounds, taken):
             synchronize(device)
-            started = time.perf_counter()
+            started = clock()
             each()
             synchronize(device)
-            spent.append(time.perf_counter() - started)
+            spent.append(clock() - started)
     fastest = [min(spent[1:]) for spent in taken]  # the first ones build what the others use
     return tuple(spent / fastest[0] for spent in fastest)
