@@ -75,7 +75,7 @@ def _begin(
 ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """-> hidden state [B, H] before the first step of each row, and a function from a step's inputs [B, H] to the
     hidden state before the next step."""
-    prefix = prefix_batch(strategy.lm, batch)
+    prefix = prefix_batch(strategy.base.lm, batch)
     lockstep, hidden = begin_lockstep(strategy.decoder, prefix, steps, prefix.x[:, :0])
     return hidden[:, -1], lambda x: lockstep.feed(x[:, None])[:, 0]
 
