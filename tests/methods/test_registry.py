@@ -95,7 +95,7 @@ def test_a_sixth_method_is_one_file_and_one_line(tmp_path):
     if "sixth" in METHODS:
         pytest.skip("this is the copy")
     shutil.copytree(ROOT / "tts_demo", tmp_path / "tts_demo", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("conftest.py", "methods/test_registry.py", "methods/test_matrix.py"):
+    for name in ("conftest.py", "slow.txt", "methods/test_registry.py", "methods/test_matrix.py"):
         (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "tests" / name, tmp_path / "tests" / name)
     shutil.copy(ROOT / "tests" / "methods" / "sixth_method.py", tmp_path / "tts_demo" / "methods" / "sixth.py")
