@@ -47,6 +47,19 @@ def steps(monkeypatch) -> list[float]:
 
 
 @pytest.fixture
+def spoken(monkeypatch) -> list[str]:
+    """Every sentence that a model begins to speak. Texts are also read before that, to tell how long they last."""
+    begun, prefix = [], ToyStack.prefix
+
+    def noted(self, prompt, segment):
+        begun.append(segment)
+        return prefix(self, prompt, segment)
+
+    monkeypatch.setattr(ToyStack, "prefix", noted)
+    return begun
+
+
+@pytest.fixture
 def place(tmp_path) -> Iterator[SimpleNamespace]:
     with served(ToyStack(), max_seconds=MAX_SECONDS) as (url, app):
         yield SimpleNamespace(url=url, app=app, gate=app.tts.gate, voice=str(voice_file(tmp_path)))
@@ -133,9 +146,7 @@ def test_who_cancels_ends_it(place, steps):
 
 
 @pytest.mark.parametrize("come", [caller, reader])
-def test_who_hangs_up_in_the_queue_is_never_spoken_for(place, steps, come, monkeypatch):
-    texts, prefill = [], ToyStack.split
-    monkeypatch.setattr(ToyStack, "split", lambda self, text: (texts.append(text), prefill(self, text))[1])
+def test_who_hangs_up_in_the_queue_is_never_spoken_for(place, steps, spoken, come):
     first = caller(place, "The first")
     until(lambda: len(steps) > 5)
     second = come(place, "The second")
@@ -145,16 +156,14 @@ def test_who_hangs_up_in_the_queue_is_never_spoken_for(place, steps, come, monke
     first.hang_up()
     until(lambda: place.gate.jobs() == 0)
     third = come(place, "The third")
-    until(lambda: "The third" in texts)
+    until(lambda: "The third" in spoken)
     third.hang_up()
     until(lambda: place.gate.jobs() == 0)
-    assert "The second" not in texts
+    assert "The second" not in spoken
 
 
 @pytest.mark.parametrize("come", [caller, reader])
-def test_who_hangs_up_while_the_model_loads_is_never_spoken_for(tmp_path, come, monkeypatch):
-    texts, split = [], ToyStack.split  # the warm-up at start-up speaks a text of its own
-    monkeypatch.setattr(ToyStack, "split", lambda self, text: (texts.append(text), split(self, text))[1])
+def test_who_hangs_up_while_the_model_loads_is_never_spoken_for(tmp_path, spoken, come):
     load = SlowLoader()
     with served(load, max_seconds=MAX_SECONDS) as (url, app):
         place = SimpleNamespace(url=url, app=app, gate=app.tts.gate, voice=str(voice_file(tmp_path)))
@@ -166,7 +175,7 @@ def test_who_hangs_up_while_the_model_loads_is_never_spoken_for(tmp_path, come, 
         load.go.set()
         until(lambda: app.tts.handle.state == "ok")
         time.sleep(0.5)
-        assert "Hello there" not in texts
+        assert "Hello there" not in spoken
 
 
 @pytest.mark.parametrize("come", [caller, reader])
