@@ -110,7 +110,7 @@ class Asked(BaseModel):
             raise BadField("options", f"{TYPES['dict_type']}, not {_shown(options)}.")
         for key, one in options.items():
             if not isinstance(one, (int, float, str)):
-                raise BadField(f"options: {key}", f"must be a number or a word, not {_shown(one)}.")
+                raise UserError(f"options: {key} must be a number or a word, not {_shown(one)}.")
         method = METHODS.get(info.data.get("method", ""))
         return method.Options.parse({key: str(one) for key, one in options.items()}) if method else options
 
