@@ -18,6 +18,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import soundfile
+import torch
 from gradio_client import Client, handle_file
 from toy import ToyStack, served, voice_file
 
@@ -27,6 +28,7 @@ from tts_demo.config import UserError
 from tts_demo.methods import METHODS
 from tts_demo.methods.base import Options, dial
 from tts_demo.methods.baseline import Baseline
+from tts_demo.runtime import processor
 from tts_demo.ui import build_app, voices
 from tts_demo.ui.limits import Limits
 from tts_demo.ui.page import views
@@ -487,6 +489,7 @@ def test_health_and_curl(service):
             "wait_seconds": 0.0,
             "stack": "toy",
             "checkpoint_hash": "0" * 12,
+            "computing": {"processor": processor(torch.device("cpu")), "dtype": "float32"},
             "problems": [],
         }
     call = urllib.request.Request(
