@@ -43,6 +43,14 @@ def test_every_kind_of_sound_is_told_from_the_others():
     assert found["nasals and approximants"].tolist() == [False] * 4 + [True] * 2
 
 
+def test_head_scores_count_best_worst_and_right():
+    logits = torch.zeros(7, 2, 3)
+    logits[0, :, 1], logits[4, 0, 1], logits[6, :, 2] = 2.0, 5.0, 4.0  # the tokens are 1 and 1
+    found = heads.head_scores(logits, torch.tensor([1, 1]))
+    assert found["best"].tolist() == [1, 0, 0, 0, 1, 0, 0] and found["worst"].tolist() == [0] * 6 + [2]
+    assert found["right"][0] == 2 and found["right"][6] == 0 and found["loss"][4] < found["loss"][1]
+
+
 def test_a_recording_is_measured_once_and_its_sums_make_the_table(root, tmp_path):
     stack = load_stack(str(root), "cpu")
     audio.write_wav(tmp_path / "a.wav", voice(1.6), 16000)

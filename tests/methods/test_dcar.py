@@ -10,7 +10,6 @@ from tts_demo.config import Sampling, UserError
 from tts_demo.lm.masks import prefix_mask
 from tts_demo.methods import METHODS
 from tts_demo.methods.baseline import Baseline
-from tts_demo.methods.dcar.analysis import head_logits, head_scores
 from tts_demo.methods.dcar.heads import Heads
 from tts_demo.methods.dcar.method import Dcar
 from tts_demo.methods.dcar.policy import Policy, PolicyRunner
@@ -116,7 +115,7 @@ def test_a_fixed_chunk_is_the_heads_greedy_choice_without_a_cache(method, tiny_p
 
 def test_head_logits_line_up_predictions_of_one_token(method, tiny_prefix):
     codes = torch.randint(method.lm.config.speech_codes, (12,), generator=torch.Generator().manual_seed(3))
-    found = head_logits(method, tiny_prefix, codes)
+    found = method.head_logits(tiny_prefix, codes)
     assert found.shape == (7, 6, method.lm.config.vocab)
     x = torch.cat([tiny_prefix.x, method.lm.embed_speech(torch.cat([tiny_prefix.prompt_codes[:, 0], codes]))])
     start = len(tiny_prefix.x) + len(tiny_prefix.prompt_codes) - 1
@@ -126,14 +125,6 @@ def test_head_logits_line_up_predictions_of_one_token(method, tiny_prefix):
         row = hidden[0, start + 6 + column - ahead][None]
         logits = method.decoder.logits(row)[0] if ahead == 0 else method.heads(row)[ahead - 1, 0]
         torch.testing.assert_close(found[ahead, column], logits, atol=1e-4, rtol=1e-4)
-
-
-def test_head_scores_count_best_worst_and_right():
-    logits = torch.zeros(7, 2, 3)
-    logits[0, :, 1], logits[4, 0, 1], logits[6, :, 2] = 2.0, 5.0, 4.0  # the tokens are 1 and 1
-    found = head_scores(logits, torch.tensor([1, 1]))
-    assert found["best"].tolist() == [1, 0, 0, 0, 1, 0, 0] and found["worst"].tolist() == [0] * 6 + [2]
-    assert found["right"][0] == 2 and found["right"][6] == 0 and found["loss"][4] < found["loss"][1]
 
 
 def test_a_confident_size_ends_before_the_first_head_that_is_not_sure():

@@ -1,5 +1,6 @@
-"""Head preference of DCAR on natural recordings (section 3.2.3, figure 4): under teacher forcing, which of the seven
-heads predicts a token best, for all tokens and for each kind of sound. Records hold sums, so that they add up."""
+"""Head preference on natural recordings (DCAR, section 3.2.3, figure 4), of a method that predicts several tokens of
+one hidden state: under teacher forcing, which of its heads predicts a token best, for all tokens and for each kind of
+sound. Records hold sums, so that they add up."""
 
 from __future__ import annotations
 
@@ -8,12 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+import torch.nn.functional as F
 
 from .. import audio, checkpoints
 from ..config import SAMPLE_RATE
 from ..methods import METHODS
-from ..methods.dcar.analysis import head_logits, head_scores
-from ..methods.dcar.ranges import LONGEST
+from ..methods.base import Method
 from ..stacks.nano import NanoStack
 from ..text import sentences
 from ..text.symbols import IDS, VOWELS
@@ -22,7 +23,6 @@ from .rows import Row
 from .texts import Case
 
 KIND = "heads"
-DCAR = METHODS["dcar"]
 ALL = "all tokens"
 SOUNDS = {
     "vowels": "".join(VOWELS),
@@ -40,37 +40,53 @@ class Heads(Job):
     kind, usual = KIND, 2.0
 
     def figures(self, evaluation: Evaluation) -> dict[str, dict[str, Any]]:
-        return {self.label: preference(evaluation.stack, self.case)}
+        return {self.label: preference(evaluation.stack, self.row.method, self.case)}
 
 
 def jobs(stack: Any, recordings: list[Case]) -> list[Job]:
-    """Of the bundled stack, where it has DCAR's heads."""
-    row = Row.of(DCAR, chunk_range="3")  # any row of these heads: the size plays no part
+    """Of the bundled stack, for each method with heads whose weights it has; a combination has another's heads."""
     if not isinstance(stack, NanoStack) or stack.root is None:
         return []
-    has = all(checkpoints.available(stack.root, name) for name in DCAR.needs_weights)
-    return [Heads(case, row) for case in recordings] if has else []
+    several = [method for method in METHODS.values() if method.predicted > 1 and not method.combines]
+    have = [m for m in several if all(checkpoints.available(stack.root, name) for name in m.needs_weights)]
+    # options play no part, so the row has those that every checkpoint can serve
+    return [Heads(case, Row.of(method, **method.neutral or {})) for method in have for case in recordings]
 
 
 @torch.no_grad()
-def preference(stack: NanoStack, case: Case) -> dict[str, Any]:
+def preference(stack: NanoStack, method: type[Method], case: Case) -> dict[str, Any]:
     """Sums of ``head_scores`` of one recording, and how many tokens they are of, by kind of sound."""
     samples = audio.level(audio.read(str(case.recording)).samples).samples
     wave = torch.from_numpy(samples)[None].to(stack.device)
     codes = stack.codes(wave, case.text)[0, :, 0]
     prompt = stack.encode_prompt(samples, SAMPLE_RATE)  # its voice; without a transcript no speech stands in front
-    predicted = head_logits(stack.method(DCAR.name), stack.prefix(prompt, case.text), codes)
-    tokens = codes[LONGEST - 1 :]
+    predicted = stack.method(method.name).head_logits(stack.prefix(prompt, case.text), codes)
+    first = method.predicted - 1
+    tokens = codes[first:]
     found = {ALL: torch.ones_like(tokens, dtype=torch.bool)}
     if stack.codec.config.first_by_sound:
         spoken = [n for n in stack.tokenize(case.text)[0].tolist() if n in sentences.sounds()]
         sounds = stack.codec.align(stack.codec.phonetic(stack.codec.pad(wave)), spoken)
-        found |= kinds(sounds[0, LONGEST - 1 :]) if sounds is not None else {}
+        found |= kinds(sounds[0, first:]) if sounds is not None else {}
     return {
         kind: {"tokens": int(chosen.sum())}
         | {name: sums.tolist() for name, sums in head_scores(predicted[:, chosen], tokens[chosen]).items()}
         for kind, chosen in found.items()
         if bool(chosen.any())
+    }
+
+
+def head_scores(logits: torch.Tensor, codes: torch.Tensor) -> dict[str, torch.Tensor]:
+    """logits [P, N, V] of ``Method.head_logits`` and the tokens [N] they predict -> sums over these tokens, each [P]:
+    how often each head has the lowest cross-entropy of all, how often the highest, how often its likeliest token is the
+    right one, and its cross-entropy in nats."""
+    losses = torch.stack([F.cross_entropy(row, codes, reduction="none") for row in logits])  # [P, N]
+    count = lambda index: torch.bincount(index, minlength=len(losses)).double()
+    return {
+        "best": count(losses.argmin(0)),
+        "worst": count(losses.argmax(0)),
+        "right": (logits.argmax(-1) == codes).double().sum(1),
+        "loss": losses.double().sum(1),
     }
 
 

@@ -251,6 +251,7 @@ class Method(abc.ABC):
     weights_hash: str = ""  # of its modules that are not in the stack's own checkpoint, but in a folder of adapters
     runs_untrained: ClassVar[bool] = False  # whether fresh modules are usable: an untrained draft is exact, only slower
     variant_of: ClassVar[str] = ""  # the method it is a comparison model of: measured like one, no choice on the page
+    predicted: ClassVar[int] = 1  # tokens that its heads predict of one hidden state, with the base head's
     combines: ClassVar[tuple[str, ...]] = ()  # names of the methods it puts together; no row of the small table
 
     def __init__(self, base: Base, modules: dict[str, nn.Module] | None = None) -> None:
@@ -315,6 +316,12 @@ class Method(abc.ABC):
     @abc.abstractmethod
     def replay(self, state: State) -> Replay:
         """Rebuild the finished run for a teacher-forced pass whose logits equal the stepwise ones."""
+
+    def head_logits(self, prefix: Prefix, codes: Tensor) -> Tensor:
+        """Predictions [P, F - P + 1, V] of the tokens codes[P - 1:] of a recording, codes [F] of its first codebook,
+        under teacher forcing, P = ``predicted``. Column p holds P predictions of the same token: head j (0 = the base
+        head) makes its own j tokens earlier than the base head. For methods with P > 1."""
+        raise NotImplementedError(f"{type(self).__name__} has no heads of its own")
 
     @classmethod
     def output_codebooks(cls, options: Any) -> int:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ...config import UserError
-from ...lm import Decoder, LanguageModel, LoraDelta
+from ...lm import Decoder, LanguageModel, LoraDelta, Prefix
 from ...lm.cache import KVCache
 from ...lm.graphs import BufferPool, SharedGraphs
 from ...lm.sampling import race
@@ -68,6 +68,7 @@ class Dcar(Method):
     presets = ({"chunk_range": "3,4"}, {"chunk_range": "2,3,4"}, {"chunk_range": "2,3"})
     Options = DcarOptions
     neutral = {"chunk_range": "1"}
+    predicted = LONGEST
     needs_weights = ("dcar-heads",)  # a learned range needs dcar-policy as well
 
     @classmethod
@@ -180,6 +181,15 @@ class Dcar(Method):
         before = torch.tensor([0, *counts], device=x.device).cumsum(0)[:-1]  # frames generated before each step
         replay = plain_replay(self.decoder, prefix, x, counts)
         return replace(replay, rows=len(prefix.x) + len(prefix.prompt_codes) - 1 + before)
+
+    @torch.no_grad()
+    def head_logits(self, prefix: Prefix, codes: Tensor) -> Tensor:
+        replay = plain_replay(self.decoder, prefix, token_inputs(self.decoder, prefix, codes[:-1]), [1] * len(codes))
+        hidden, _ = self.decoder.full(replay.x[None], replay.positions, replay.mask)
+        hidden = hidden[0, replay.rows]  # row t decides codes[t] and, by the heads, codes[t + 1 .. t + 6]
+        logits = torch.cat([self.decoder.logits(hidden)[None], self.heads(hidden).float()])
+        positions = len(codes) - LONGEST + 1
+        return torch.stack([row[LONGEST - 1 - j : LONGEST - 1 - j + positions] for j, row in enumerate(logits)])
 
 
 def _stats(state: DcarState) -> dict[str, object]:
