@@ -217,15 +217,16 @@ def test_2_the_table_says_what_is_better_and_that_it_goes_on_to_the_right(spoken
         assert small.is_visible()
     assert "lower is better" in page.inner_text("table.results")
     wider = page.evaluate("(e => e.scrollWidth > e.clientWidth)(document.querySelector('#figures .scroll'))")
-    assert page.get_by_text("More lanes to the right").is_visible() == wider
+    assert page.get_by_text("More results to the right").is_visible() == wider
     assert wider or page.wide > 390
 
 
 def test_2_charts_name_unit_and_second_and_hold_their_curves(spoken):
     page = spoken
     open_tab(page, "Figures")
-    page.locator("#figures .charts").scroll_into_view_if_needed()
-    page.wait_for_selector("#figures .charts .js-plotly-plot .trace")
+    for place in page.locator("#figures .charts .plot").all():  # each is drawn once it comes into sight
+        place.scroll_into_view_if_needed()
+        place.locator(".trace").first.wait_for()
     found = page.evaluate(
         "[...document.querySelectorAll('#figures .charts .js-plotly-plot')].map(e => ({ y: e.layout.yaxis,"
         " x: e.layout.xaxis, ends: e.layout.annotations, traces: e.data.map(t => [t.line.color, t.line.dash,"

@@ -399,7 +399,7 @@ export const mountEarlier = (root) => {
                   ? h("span", { class: "tag" }, "on the board")
                   : button(
                       "Lay beside",
-                      { class: "small", "data-key": `lay ${l.id}`, "aria-label": `Lay ${l.title} beside the board` },
+                      { class: "small", "data-key": `lay ${l.id}`, "aria-label": `Lay beside the board: ${l.title}` },
                       () => {
                         said.textContent = board.lay([l.id]);
                       },
