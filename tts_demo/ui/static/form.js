@@ -99,7 +99,11 @@ export const form = {
     form.accept(false);
     if (!e) return;
     for (let fold = e.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
-    place.after(h("p", { class: "quiet bad", id: "refused" }, words));
+    const said = h("p", { class: "quiet bad", id: "refused" }, words),
+      help = place.querySelector(":scope > small");
+    // a long explanation on a phone does not stand between the field and its mistake
+    if (help) help.before(said);
+    else place.after(said);
     e.setAttribute("aria-invalid", "true");
     e.setAttribute("aria-errormessage", "refused");
     e.focus({ preventScroll: true });
