@@ -213,7 +213,8 @@ def test_playing_waits_as_long_as_it_must_and_no_longer(visit):
         assert wait < 0.5 if pace < 0.4 else True
 
 
-def test_stop_and_bad_voices(visit, tmp_path):
+def test_stop_and_bad_voices(visit, tmp_path, stack, monkeypatch):
+    monkeypatch.setattr(stack, "pause", 0.05, raising=False)  # the run lasts, so that there is something to stop
     page = visit("?max_seconds=30")
     bad = tmp_path / "bad.wav"
     bad.write_bytes(b"RIFF no audio")

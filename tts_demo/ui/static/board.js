@@ -20,7 +20,12 @@ let shown = [],
   lost = 0,
   crowded = 0;
 const get = (id) => pending.get(id) || store.get(id);
-const tell = () => listeners.forEach((f) => f());
+let held = false, // while the messages that came together are taken in
+  news = false;
+const tell = () => {
+  news = held;
+  if (!held) listeners.forEach((f) => f());
+};
 const slot = (id) => (get(id) || {}).slot || 0; // the colour of its method
 const keep = () => store.note("board", { shown: shown.filter((id) => store.get(id)), pinned: [...pinned] });
 const stand = (ids) => {
@@ -179,7 +184,13 @@ board.receive = (m) => {
     if (m.seq !== (boxes.get(m.box) || 0) + 1) lost++;
     boxes.set(m.box, m.seq);
   }
-  for (const one of m.messages || []) act[one.kind](one);
+  held = true;
+  try {
+    for (const one of m.messages || []) act[one.kind](one);
+  } finally {
+    held = false;
+    if (news) tell();
+  }
 };
 
 export const mountBoard = (root, trigger) => {
