@@ -19,7 +19,7 @@ import soundfile
 import torch
 import torchaudio
 
-from ...config import SAMPLE_RATE, UserError
+from ...config import FRAME_RATE, SAMPLE_RATE, UserError
 from .rows import Rows
 
 LICENCES = {
@@ -177,6 +177,21 @@ class Kept:
 
     def length(self, index: int) -> int:
         return self.rows.length(self.keys[index])
+
+
+def longer_than(
+    least: int, frames: Callable[[int], int], train: Iterable[int], test: Iterable[int]
+) -> tuple[list[int], list[int], np.ndarray]:
+    """Utterances of more than ``least`` frames to train on and to test with, and the share of all training frames that
+    each of the former has. Raises UserError where none is left to train on."""
+    kept, tested = ([i for i in side if frames(i) > least] for side in (train, test))
+    if not kept:
+        raise UserError(
+            f"There is too little speech to train on: at least two recordings over {least / FRAME_RATE:g} s that fit "
+            "their text."
+        )
+    lengths = np.asarray([frames(i) for i in kept])
+    return kept, tested, lengths / lengths.sum()
 
 
 def pad_stack(rows: list[np.ndarray], value: float = 0) -> torch.Tensor:

@@ -29,9 +29,9 @@ from torch import Tensor, nn
 from ... import checkpoints, lineage
 from ...codec.decoder import WaveformDecoder
 from ...codec.model import Codec
-from ...config import FRAME_RATE, HOP, CodecConfig, DecoderConfig, UserError
+from ...config import HOP, CodecConfig, DecoderConfig, UserError
 from ..data import packed
-from ..data.corpora import describe
+from ..data.corpora import describe, longer_than
 from ..data.load import sequences
 from ..data.pitch import pitch_of
 from ..discriminators import of_waveforms
@@ -120,16 +120,7 @@ class DecoderTask(Task):
         self.data = sequences(options, self.settings, frames=1)
         self.pitch = pitch_of(self.data.speech, self.refiner.config.pitch_classes)
         self.f0 = pitch_of(self.data.speech)
-        self.train, self.test = (
-            [i for i in side if self._frames(i) > CROP] for side in (self.data.train, self.data.test)
-        )
-        if not self.train:
-            raise UserError(
-                f"There is too little speech to train on: at least two recordings over {CROP / FRAME_RATE:g} s that "
-                "fit their text."
-            )
-        frames = np.asarray([self._frames(i) for i in self.train])
-        self.share = frames / frames.sum()
+        self.train, self.test, self.share = longer_than(CROP, self._frames, self.data.train, self.data.test)
 
     def matrices(self) -> list[nn.Parameter]:
         return [w for part in (self.decoder.blocks, self.decoder.fine_blocks) for w in inner_matrices(part)]

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from ... import checkpoints
 from ...codec.refiner import Refiner
 from ...codec.source import accumulate
-from ...config import FRAME_RATE, HOP, UserError
-from ..data.corpora import describe
+from ...config import HOP
+from ..data.corpora import describe, longer_than
 from ..data.load import sequences
 from ..data.pitch import pitch_of
 from ..discriminators import of_latents
@@ -80,15 +80,7 @@ class RefinerTask(Task):
         self.pitch = pitch_of(self.data.speech, self.refiner.config.pitch_classes)
         self.codec = codec.to(self.device)
         self.quantizer = codec.quantizer
-        self.train = [i for i in self.data.train if self._frames(i) > CROP]
-        self.test = [i for i in self.data.test if self._frames(i) > CROP]
-        if not self.train:
-            raise UserError(
-                f"There is too little speech to train on: at least two recordings over {CROP / FRAME_RATE:g} s that "
-                "fit their text."
-            )
-        frames = np.asarray([self._frames(i) for i in self.train])
-        self.share = frames / frames.sum()
+        self.train, self.test, self.share = longer_than(CROP, self._frames, self.data.train, self.data.test)
         self.modules, self.helpers = {"refiner": self.refiner}, {}
         self.recognised = self.settings.heard
         self.adversarial = self.settings.adversarial
