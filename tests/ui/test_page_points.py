@@ -343,6 +343,7 @@ def test_9_a_blind_test_gives_no_hints(spoken):
 def test_8_the_tour_can_be_heard_again(spoken):
     page = spoken
     open_tab(page, "How it works")
+    page.wait_for_selector("#how svg.pic")  # a tab is drawn when it is first opened
     assert page.locator("#how svg.pic").count() > len(METHODS)  # every method has its picture
     page.click("#tour-again")
     page.wait_for_selector(".tour .caption:has-text('One pass is')")
