@@ -101,6 +101,28 @@ def test_the_second_half_of_a_pair_is_not_held_out_either(sequences: Sequences, 
     assert tuple(sequences.codes.get(held)[-5:, 0]) not in said and len(said) > 1
 
 
+def test_a_prompt_is_a_whole_other_utterance_of_the_voice_and_gives_the_speaker(sequences: Sequences) -> None:
+    codes = {i: sequences.codes.get(i) for i in sequences.train}
+    for seed in range(8):
+        batch, prompt = sequences.prompted(np.random.default_rng(seed), 1, 1000)
+        shortest = []
+        for row, frames, speaker in zip(batch.codes.numpy(), batch.frames.tolist(), batch.speaker.numpy()):
+            index = next(i for i, own in codes.items() if np.array_equal(row[: len(own)], own))
+            (other,) = [
+                i
+                for i in sequences.same_speaker(index)
+                if i != index and np.array_equal(row[len(codes[index]) : frames], codes[i])
+            ]
+            assert np.array_equal(speaker, sequences.codes.speakers[index]) and other in sequences.train
+            shortest.append(len(codes[index]))
+        assert prompt == min(shortest)
+        assert int(batch.alignment.max()) < int(batch.text_lengths.max())
+    lengths = sorted(map(len, codes.values()))
+    assert sequences.prompted(np.random.default_rng(0), lengths[-1], 1000)[1] == lengths[-1]
+    with pytest.raises(UserError, match="2000 to 3000"):
+        sequences.prompted(np.random.default_rng(0), 2000, 3000)
+
+
 def test_chains_are_one_voice_in_a_row_and_as_long_as_asked(sequences: Sequences) -> None:
     for seed in range(6):
         index = sequences.train[seed % len(sequences.train)]

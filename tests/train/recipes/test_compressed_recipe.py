@@ -17,10 +17,11 @@ from tts_demo.methods.compressed import Compressed, SummaryAdapter
 from tts_demo.methods.compressed import method as compressed
 from tts_demo.methods.compressed.text_position import TextPosition
 from tts_demo.train import RECIPES
+from tts_demo.train.data.on_policy import PER_GROUP, OnPolicy
 from tts_demo.train.data.sequences import SpeechBatch
 from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import compressed as recipe
-from tts_demo.train.recipes.compressed import CompressedTask, Setting
+from tts_demo.train.recipes.compressed import CompressedSettings, CompressedTask, Setting
 from tts_demo.train.recipes.lm import OUTSIDE, REJECTION
 
 FRAMES = 48
@@ -52,6 +53,9 @@ class TinyData:
             torch.zeros(size, FRAMES).long(),
         )
 
+    def prompted(self, rng: np.random.Generator, shortest: int, longest: int) -> tuple[SpeechBatch, int]:
+        return self.batch(rng), 11
+
     def held_out(self, batches: int) -> list[SpeechBatch]:
         return [self.batch(np.random.default_rng(99))]
 
@@ -65,6 +69,7 @@ def task(tiny_lm):
     task = CompressedTask.__new__(CompressedTask)  # without speech on disk
     task.base, task.lm, task.only = tiny_lm, copy.deepcopy(tiny_lm), {}
     task.guide = task.distil = task.text = task.sampling_weight = 0.0
+    task.settings, task.on_policy = CompressedSettings(), OnPolicy(0.0, 0, task._sample)
     task.lm.__dict__.pop("decoder", None)
     task.adapter = SummaryAdapter(task.lm).requires_grad_(True)
     with torch.no_grad():
@@ -106,6 +111,42 @@ def test_settings_are_mixed_and_can_be_fixed(task):
     assert any(s.prompt for s in drawn) and all(s.prompt <= 24 for s in drawn)
     task.only = {"window": 50, "group": 10}
     assert {(s.window, s.group) for s in (task.batch(np.random.default_rng(i), i)[1] for i in range(5))} == {(50, 10)}
+
+
+def test_whole_utterances_stand_in_front_as_prompts(task):
+    task.settings = CompressedSettings(prompted=1.0)
+    sampled = [task.batch(np.random.default_rng(i), i)[1] for i in range(20)]
+    assert {s.prompt for s in sampled} == {11} and len({s.window for s in sampled}) > 1
+    task.settings = CompressedSettings(prompted=0.5)
+    assert 3 < sum(task.batch(np.random.default_rng(i), i)[1].prompt == 11 for i in range(20)) < 17
+
+
+def test_its_own_samples_teach_what_the_base_says_of_them(task, tiny_lm, monkeypatch):
+    """Behind prompts that stay as recorded; the loss is the distance to the base's distribution on the sampled frames
+    alone, and to where the base looks."""
+    monkeypatch.setattr(recipe, "ALIGNMENT_LAYERS", (1,))
+    monkeypatch.setattr(recipe, "WINDOWS", (30, 40))
+    monkeypatch.setattr("tts_demo.train.recipes.lm.ATTENDED", 0.0)
+    task.distil, task.frozen = 1.0, base_of(tiny_lm)
+    task.on_policy = OnPolicy(1.0, 3, task._sample)
+    (batch, setting), (other, _) = (task.batch(np.random.default_rng(i), i) for i in range(2))
+    assert setting.self_generated and setting.prompt == 11 and not torch.equal(batch.codes, other.codes)
+    assert task.batch(np.random.default_rng(PER_GROUP), PER_GROUP)[0] is batch
+    periods = 1 + batch.text[:, :1] % 3
+    recorded = (torch.arange(11) * periods) % tiny_lm.config.speech_codes
+    assert torch.equal(batch.codes[:, :11, 0], recorded)
+    loss, parts = task.loss((batch, setting), Progress())
+    assert set(parts) == {"own distil"} and loss.item() == pytest.approx(parts["own distil"])
+    rows = torch.arange(batch.codes.shape[1] + 1)
+    emits = (rows <= batch.frames[:, None]) & (rows >= 11)
+    logits, _, _ = task.logits(batch, setting, batch.codes[..., 0])
+    base = recipe.base_logits(tiny_lm, batch, batch.codes[..., 0])
+    assert loss.item() == pytest.approx(F.cross_entropy(logits[emits], base[emits].softmax(-1)).item(), rel=1e-4)
+    task.guide = 1.0
+    guided, parts = task.loss((batch, setting), Progress())
+    assert parts["own guide"] > 0 and guided.item() == pytest.approx(loss.item() + parts["own guide"], rel=1e-4)
+    guided.backward()
+    assert task.adapter.summary.grad is not None
 
 
 def test_only_the_adapter_learns_and_it_does(task):

@@ -165,6 +165,38 @@ class Sequences:
             self.device
         )
 
+    def prompted(self, rng: np.random.Generator, shortest: int, longest: int) -> tuple[SpeechBatch, int]:
+        """One training batch in which every utterance stands behind another whole one of its speaker, as behind a
+        prompt, whose speaker vector it has: prompts of about one length between ``shortest`` and ``longest`` frames.
+        Returns the batch and the frames of the shortest prompt in it."""
+        lengths = np.asarray([self._frames(i) for i in self.train])
+        low, high = np.searchsorted(lengths, [shortest, longest])
+        if low == high:
+            raise UserError(f"No utterance of {shortest} to {longest} frames can be a prompt in training.")
+        centre = int(rng.integers(low, high))
+        count = max(1, round(self.frames / (2 * lengths[centre])))
+        start = max(low, min(centre - 2 * count, high - 4 * count))
+        pool = self.train[start : min(high, start + 4 * count)]
+        chosen = rng.choice(pool, size=min(count, len(pool)), replace=False)
+        items = [self._joined(self._single(rng, int(i)), self._single(rng, self._other(rng, int(i)))) for i in chosen]
+        items = [
+            (np.concatenate([self.lead, text]), codes, _shifted(align, len(self.lead)), self.codes.speakers[int(i)])
+            for i, (text, codes, align) in zip(chosen, items)
+        ]
+        return self.collate(items).to(self.device), int(min(self._frames(int(i)) for i in chosen))
+
+    def _other(self, rng: np.random.Generator, index: int) -> int:
+        """Another utterance of the same speaker; the same one where there is no other."""
+        others = [i for i in self.same_speaker(index) if i != index]
+        return int(rng.choice(others)) if others else index
+
+    def _joined(self, first: tuple[np.ndarray, ...], second: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        """Text, codes and alignment of two utterances in a row."""
+        text = np.concatenate([first[0], self.joint, second[0]])
+        codes = np.concatenate([first[1], second[1]])
+        align = np.concatenate([first[2], _shifted(second[2], len(first[0]) + len(self.joint))])
+        return text, codes, align
+
     def batch_of(self, rng: np.random.Generator, indices: Sequence[int]) -> SpeechBatch:
         """These utterances, each with the speaker vector of another one of its speaker."""
         return self.collate([self._item(rng, int(i)) for i in indices]).to(self.device)
@@ -189,12 +221,10 @@ class Sequences:
         speaker = self.codes.speakers[int(rng.choice(same))]
         text, codes, align = self._single(rng, index)
         while len(codes) < goal:
-            more_text, more_codes, more_align = self._single(rng, int(rng.choice(same)))
-            if len(codes) + len(more_codes) > longest:
+            more = self._single(rng, int(rng.choice(same)))
+            if len(codes) + len(more[1]) > longest:
                 break
-            align = np.concatenate([align, _shifted(more_align, len(text) + len(self.joint))])
-            text = np.concatenate([text, self.joint, more_text])
-            codes = np.concatenate([codes, more_codes])
+            text, codes, align = self._joined((text, codes, align), more)
         return np.concatenate([self.lead, text]), codes, _shifted(align, len(self.lead)), speaker
 
     def _single(self, rng: np.random.Generator, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

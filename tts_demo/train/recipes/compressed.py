@@ -7,7 +7,9 @@ the paper does. ``--set chains=0.5 chained=4500``: half of the batches are up to
 long speech. Some input tokens are replaced at random, as in the base model's recipe. ``--set guide=0.3``: the heads
 that ``lm.py`` guided stay guided while LoRA moves them, because long speech fails by losing its place in the text.
 ``--set distil=0.6``: that share of the loss is the cross-entropy to the distribution of the base model, which attends
-to all of the past; ``drawn=1`` adds ``lm.disagreement`` of the sampled distributions.
+to all of the past; ``drawn=1`` adds ``lm.disagreement`` of the sampled distributions. ``--set prompted=0.8``: that
+share of the batches stands behind a whole other utterance of the speaker, as behind a prompt. ``spoken=0.5``: that
+share is sampled from the method itself behind such prompts, with the base's distribution as the only target.
 
 Recipe ``compressed-text`` trains another adapter, from that one on, for which the text too is attended through a window
 that moves along with speech (``lm/text_position.py``), in most batches (``--set text=0.8``). So a sentence trains what
@@ -24,28 +26,31 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from ...config import UserError
+from ...config import Sampling, UserError
+from ...lm.base import Base
 from ...lm.block import compute_dtype, plain_products, training_forward
 from ...lm.lora import attach
 from ...lm.model import ALIGNMENT_LAYERS
-from ...methods.compressed import FULL_TEXT, GROUPS, NEIGHBOURS, TEXT_WINDOW, Layout, SummaryAdapter
+from ...methods.compressed import FULL_TEXT, GROUPS, NEIGHBOURS, TEXT_WINDOW, Compressed, Layout, SummaryAdapter
 from ...methods.compressed.layout import nearby
 from ...methods.compressed.shifts import Shifts, training_products
 from ...methods.compressed.text_position import prefix_shifts
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
+from ..data.on_policy import PER_GROUP, OnPolicy, generate_by
 from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import Count, SequenceSettings, Share, Weight
 from ..task import Task, TrainOptions
-from .lm import add_noise, attention_guide, base_logits, distillation
+from .lm import add_noise, attended_symbol, attention_guide, attention_guide_to, base_logits, base_rows, distillation
 
 WINDOWS = (30, 40, 50, 50, 80, 120, 200)  # the paper's own counts twice
 TEXTS = (16, 24, 30, 30, 40, 60)  # symbols of the text visible to either side of the aligned one
 NOISE = 0.08  # share of input tokens replaced
 # a decoder does not know its position in the text exactly: it is this far off at most, for so many frames
 POSITION_ERROR, ERROR_FRAMES = 6, 40
+PROMPT_FRAMES = (100, 450)  # of whole utterances in front, as prompts
 SCORED = ((50, 0), (50, 5), (50, 10), (50, 15), (30, 10), (120, 10))
 
 
@@ -55,6 +60,7 @@ class Setting:
     group: int
     prompt: int  # frames at the start of every item that are reference speech: always visible, never a target
     text: int = 0  # symbols visible to either side of the aligned one, 0 = the whole text
+    self_generated: bool = False  # the batch was sampled from the method
 
 
 class CompressedSettings(SequenceSettings):
@@ -64,6 +70,8 @@ class CompressedSettings(SequenceSettings):
     distil: Share = Field(0.0, description="share of the cross-entropy to the base model's distribution in the loss")
     drawn: Weight = Field(0.0, description="weight of how far apart tokens are sampled from the adapter and the base")
     text: Share = Field(0.0, description="share of the batches that see the text through a window")
+    prompted: Share = Field(0.0, description="share of the batches behind a whole utterance of the voice, as a prompt")
+    spoken: Share = Field(0.0, description="share of the batches that are the method's own samples (on-policy)")
 
 
 class TextWindowSettings(CompressedSettings):
@@ -93,6 +101,12 @@ class CompressedTask(Task):
         self.text = settings.text
         if self.sampling_weight and not self.distil:
             raise UserError("drawn needs what the base model says: set distil as well.")
+        if settings.spoken and (not self.distil or self.text):
+            raise UserError("spoken needs what the base model says, and the whole text: set distil, and text to 0.")
+        self.on_policy = OnPolicy(settings.spoken, options.seed, self._sample)
+        if settings.spoken:
+            self.ahead = False
+            self.frozen = Base(self.base, graphed=False)  # decoders live for a few batches
         self.modules, self.helpers = {self.name: self.adapter}, {}
         self.data_summary = describe(self.data.speech, self.data.train)
 
@@ -100,20 +114,39 @@ class CompressedTask(Task):
         return inner_matrices(self.adapter.lora)
 
     def batch(self, rng: np.random.Generator, step: int) -> tuple[SpeechBatch, Setting]:
-        batch = self.data.batch(rng)
-        dials = {"window": int(rng.choice(WINDOWS)), "group": int(rng.choice(GROUPS))} | self.only
+        if (sample := self.on_policy.batch(step, self.process)) is not None:
+            return sample
+        if rng.random() < self.settings.prompted:
+            batch, prompt = self.data.prompted(rng, *PROMPT_FRAMES)
+            return batch, Setting(**self._dials(rng), prompt=prompt)
+        batch, dials = self.data.batch(rng), self._dials(rng)
         shortest = int(batch.frames.min())
         prompt = int(rng.integers(0, min(150, shortest // 2) + 1)) if rng.random() < 0.5 else 0
         text = int(rng.choice(TEXTS)) if rng.random() < self.text else 0
         prompt = 0 if text else prompt
         return batch, Setting(**dials, prompt=prompt, text=text)
 
+    def _dials(self, rng: np.random.Generator) -> dict[str, int]:
+        return {"window": int(rng.choice(WINDOWS)), "group": int(rng.choice(GROUPS))} | self.only
+
+    def _sample(self, rng: np.random.Generator) -> list[tuple[SpeechBatch, Setting]]:
+        """Some batches sampled from the method behind prompts, each with its own window and group."""
+        method = Compressed(self.frozen, {FULL_TEXT: self.adapter})
+        generator, samples = torch.Generator(self.base.device).manual_seed(int(rng.integers(2**62))), []
+        for _ in range(PER_GROUP):
+            batch, prompt = self.data.prompted(rng, *PROMPT_FRAMES)
+            dials = self._dials(rng)
+            batch = generate_by(method, method.Options(**dials), batch, prompt, Sampling(), generator)
+            samples.append((batch, Setting(**dials, prompt=prompt, self_generated=True)))
+        return samples
+
     def loss(self, batch: tuple[SpeechBatch, Setting], progress: Progress) -> tuple[Tensor, dict[str, float]]:
         speech, setting = batch
-        codes = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, NOISE)
-        logits, targets, guided = self.logits(
-            speech, setting, codes, ALIGNMENT_LAYERS if self.guide else (), POSITION_ERROR
-        )
+        guided = ALIGNMENT_LAYERS if self.guide else ()
+        codes = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, 0.0 if setting.self_generated else NOISE)
+        logits, targets, attention = self.logits(speech, setting, codes, guided, POSITION_ERROR)
+        if setting.self_generated:
+            return self._self_generated_loss(speech, codes, logits, targets != -100, attention)
         loss = entropy = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
         parts = {"ce": entropy.item()}
         if self.distil:
@@ -123,9 +156,22 @@ class CompressedTask(Task):
             base, more = distillation(logits[emits], teacher, self.sampling_weight)
             loss, parts = (1 - self.distil) * entropy + self.distil * base, parts | more
         if self.guide and bool((speech.alignment >= 0).any()):
-            guide = attention_guide(guided, speech)
+            guide = attention_guide(attention, speech)
             loss, parts = loss + self.guide * guide, parts | {"guide": guide.item()}
         return loss, parts
+
+    def _self_generated_loss(
+        self, speech: SpeechBatch, codes: Tensor, logits: Tensor, emits: Tensor, attention: list[Tensor]
+    ) -> tuple[Tensor, dict[str, float]]:
+        """Of rows ``emits`` [B, F + 1]: to the base's distribution, and to the symbol that the base looks at."""
+        with torch.no_grad():
+            teacher, base_attention = base_rows(self.base, speech, codes, ALIGNMENT_LAYERS if self.guide else ())
+        loss, parts = distillation(logits[emits], teacher[emits], self.sampling_weight)
+        if self.guide:
+            symbols = attended_symbol(base_attention).where(emits, -1)
+            guide = attention_guide_to(attention, symbols[..., None])
+            loss, parts = loss + self.guide * guide, parts | {"guide": guide.item()}
+        return loss, {f"own {name}": value for name, value in parts.items()}
 
     def logits(
         self, batch: SpeechBatch, setting: Setting, tokens: Tensor, guided: tuple[int, ...] = (), error: int = 0
