@@ -2,9 +2,9 @@
 
     python -m tests.attacks [--only NAME ...] [--port N]
 
-Of each: the server's resident memory before, at its peak and after, files it left among the uploads, how it answered,
-and how long an ordinary visitor at another address waited for one word meanwhile. Everything is bounded: five minutes
-in all, less than 4 GB. The small forms are in ``tests/ui/test_hostile.py``.
+Of each: the server's resident memory and open handles before, at their peak and after, files it left among the
+uploads, how it answered, and how long an ordinary visitor at another address waited for one word meanwhile. Everything
+is bounded: five minutes in all, less than 4 GB. The small forms are in ``tests/ui/test_hostile.py``.
 """
 
 from __future__ import annotations
@@ -66,6 +66,10 @@ class Server:
     def memory(self) -> float:
         """Resident MB."""
         return int(Path(f"/proc/{self.process.pid}/status").read_text().split("VmRSS:")[1].split()[0]) / 1024
+
+    def handles(self) -> int:
+        """Open files and connections."""
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def left(self) -> tuple[int, float]:
         """Files among the uploads, and their MB."""
@@ -281,7 +285,9 @@ def archives(server: Server) -> Counter:
             wanted = [f"{ids[0]}"] * 300_000 if i % 2 else ids
             data = [None, wanted]
             body = {"data": data, "fn_index": press["id"], "session_hash": f"zip-{i}"}
-            return str(http.post("/gradio_api/run/predict", json=body).status_code)
+            answer = http.post("/gradio_api/run/predict", json=body)
+            why = "" if answer.status_code == 200 else answer.text[:70]
+            return f"{'300,000 ids' if i % 2 else 'six ids'}: {answer.status_code} {why}"
 
         return together(120, ask)
 
@@ -316,15 +322,17 @@ def many_files(server: Server) -> Counter:
 
 
 def arrivals(server: Server) -> Counter:
-    """300 visitors who open the page."""
+    """300 visitors at 30 addresses who open the page, and 300 sessions of the attacker's."""
     with server.client() as http:
         load = next(d for name, d in events(http).items() if isinstance(d, dict) and name.endswith("load"))
 
         def ask(i: int) -> str:
             body = {"data": [], "fn_index": load["id"], "session_hash": f"arrives-{i}"}
-            return str(http.post("/gradio_api/run/predict", json=body).status_code)
+            address = f"203.0.113.{100 + i % 30}" if i < 300 else ATTACKER
+            answer = http.post("/gradio_api/run/predict", json=body, headers={"X-Forwarded-For": address})
+            return f"{'30 addresses' if i < 300 else 'one address'}: {answer.status_code}"
 
-        return together(300, ask)
+        return together(600, ask)
 
 
 ATTACKS: tuple[Callable[[Server], Counter], ...] = (
@@ -343,13 +351,13 @@ ATTACKS: tuple[Callable[[Server], Counter], ...] = (
 
 
 def attack(server: Server, what: Callable[[Server], Counter]) -> None:
-    visitor, over, peak = Visitor(server), threading.Event(), [0.0]
+    visitor, over, peak = Visitor(server), threading.Event(), [0.0, 0]
 
     def watch() -> None:
         while not over.wait(0.05):
-            peak[0] = max(peak[0], server.memory())
+            peak[:] = max(peak[0], server.memory()), max(peak[1], server.handles())
 
-    before, files = server.memory(), server.left()
+    before, handles, files = server.memory(), server.handles(), server.left()
     threading.Thread(target=watch, daemon=True).start()
     visitor.start()
     began = time.monotonic()
@@ -362,6 +370,7 @@ def attack(server: Server, what: Callable[[Server], Counter]) -> None:
     after, waits = server.left(), visitor.waits or [float("nan")]
     print(
         f"{what.__name__:16} {took:4.0f} s  memory {before:5.0f} -> {peak[0]:5.0f} -> {server.memory():5.0f} MB  "
+        f"handles {handles} -> {peak[1]} -> {server.handles()}  "
         f"files {files[0]} -> {after[0]} ({after[1]:.0f} MB)  one word {np.median(waits):.1f} s, "
         f"at most {max(waits):.1f} s ({len(waits)} times, {visitor.failed} failed)",
         flush=True,

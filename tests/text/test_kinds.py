@@ -625,6 +625,121 @@ KINDS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
             "IEEE 1394": "ieee thirteen ninety four",
         },
     ),
+    # States in a row
+    "state_lists": (
+        {
+            "Sales in MO, VA, and OK rose.": "sales in missouri virginia and oklahoma rose",
+            "We ship to CA, NY, TX and FL.": "we ship to california new york texas and florida",
+            "Offices in OH, IN, or KY.": "offices in ohio indiana or kentucky",
+            "AL, AK, AZ, AR": "alabama alaska arizona arkansas",
+            "NV, UT, CO, and NM are dry.": "nevada utah colorado and new mexico are dry",
+            "in ME, MA, and RI": "in maine massachusetts and rhode island",
+        },
+        {
+            "PA, CO": "pa co",
+            "Ann Lee, MD, MA, MS": "ann lee md ma ms",
+            "AM, PM, and OK": "am pm and ok",
+            "NYC, LA, and OK": "nyc la and ok",
+            "OH, HI, OK": "oh hi ok",
+            "UK, US, and EU": "uk us and eu",
+            "CD, DVD, and PC": "cd dvd and pc",
+        },
+    ),
+    # Sides of streets without a house number
+    "street_sides": (
+        {
+            "Continue on N Main St.": "continue on north main street",
+            "Drive along NW Portland Ave now.": "drive along northwest portland avenue now",
+            "the corner of E Pine St": "the corner of east pine street",
+            "He moved to S Oak Ave last year.": "he moved to south oak avenue last year",
+            "Turn off W Lake Rd.": "turn off west lake road",
+            "near SE Grand Blvd": "near southeast grand boulevard",
+        },
+        {
+            "Vitamin E Main Street": "vitamin e main street",
+            "Plan B Oak Ave": "plan b oak avenue",
+            "On Main Street": "on main street",
+            "to E Street": "to e street",
+            "Team N won.": "team n won",
+            "at W Hotel": "at w hotel",
+        },
+    ),
+    # Days with a zero, hours right behind a year
+    "days_and_hours": (
+        {
+            "June 04, 1993": "june fourth nineteen ninety three",
+            "03 May 2020": "the third of may twenty twenty",
+            "June 04 - July 10": "june fourth to july tenth",
+            "Friday, March 6, 2020 1:17 PM": "friday march sixth twenty twenty one seventeen p m",
+            "On 10/26/2020 12:01 PM": "on october twenty sixth twenty twenty twelve oh one p m",
+            "Jan 01 is a holiday.": "january first is a holiday",
+        },
+        {
+            "June 14, 1993": "june fourteenth nineteen ninety three",
+            "at 04:15": "at four fifteen",
+            "from June 1 to June 9": "from june first to june ninth",
+            "March 2020": "march twenty twenty",
+            "01 is first": "zero one is first",
+            "May 4th": "may fourth",
+        },
+    ),
+    # Kings, and headings that are a numeral alone
+    "kings_and_lone_numerals": (
+        {
+            "Thutmose II was old.": "thutmose the second was old",
+            "Amenhotep III built it.": "amenhotep the third built it",
+            "II-": "two",
+            "III.": "three",
+            "XI": "eleven",
+            "Seti I's tomb": "seti the first's tomb",
+        },
+        {
+            "World War II ended.": "world war two ended",
+            "I.": "i",
+            "MIX": "mix",
+            "Rocky II": "rocky two",
+            "Is it?": "is it",
+            "Malcolm X spoke.": "malcolm x spoke",
+        },
+    ),
+    # Signs for about and over, two units before a noun
+    "about_and_over": (
+        {
+            "3.2% Q/Q": "three point two percent quarter over quarter",
+            "2% y/y and 0.3% m/m": "two percent year over year and zero point three percent month over month",
+            "(≈$4.50)": "approximately four dollars and fifty cents",
+            "It weighs ≈ 5 kg.": "it weighs approximately five kilograms",
+            "through a 10m (32ft) passageway": "through a ten meter thirty two foot passageway",
+            "a 2 m (6 ft) wall": "a two meter six foot wall",
+        },
+        {
+            "x ≈ 3": "x is approximately equal to three",
+            "a 5 m rope": "a five meter rope",
+            "It is 10 m (32 ft) long.": "it is ten meters thirty two feet long",
+            "y/n": "y slash n",
+            "either/or": "either slash or",
+            "N/A": "n a",
+        },
+    ),
+    # Telephones elsewhere, sizes of models
+    "grouped_and_sized": (
+        {
+            "Call 1300 555 019.": "call one three zero zero five five five zero one nine",
+            "1800 555 019": "one eight zero zero five five five zero one nine",
+            "Call me at 135-4567-8900.": "call me at one three five four five six seven eight nine zero zero",
+            "Kokoro-82M": "kokoro eighty two m",
+            "Llama-3-8B wins.": "llama three eight b wins",
+            "kokoro-82m-q8_0.gguf": "kokoro dash eighty two m dash q eight underscore zero dot gguf",
+        },
+        {
+            "135-4567": "one hundred thirty five to four thousand five hundred sixty seven",
+            "an 82m wall": "an eighty two meter wall",
+            "5 000 000": "five million",
+            "a 10-m rope": "a ten meter rope",
+            "1300 people": "one thousand three hundred people",
+            "A-10": "a ten",
+        },
+    ),
 }
 CASES = [case for kinds in KINDS.values() for half in kinds for case in half.items()]
 

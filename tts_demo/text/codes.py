@@ -120,6 +120,16 @@ def state(match: re.Match[str]) -> str:
     return match.group() if place.isupper() or titled or common else f"{place}, {_TABLE['states'][code]}"
 
 
+def state_list(match: re.Match[str]) -> str:
+    """'MO, VA, and OK' -> 'Missouri, Virginia, and Oklahoma'; 'OH, OK, HI' are words, 'Lee, MD, MA, MS' degrees."""
+    codes = re.findall("[A-Z]{2}", match.group())
+    words = set(codes) <= _WORDS or len(set(codes)) < len(codes)
+    degrees = set(codes) <= _DEGREES and re.search(r"[A-Z][a-z]+,\s$", match.string[: match.start()])
+    if words or degrees:
+        return match.group()
+    return re.sub("[A-Z]{2}", lambda code: _TABLE["states"][code[0]], match.group())
+
+
 def road(match: re.Match[str]) -> str:
     """'10 Downing St' -> '10 Downing Street'; the full stop stays where it also ends the sentence."""
     ends = match["dot"] and not match.string[match.end() :].strip("\"')] ")

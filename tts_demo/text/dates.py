@@ -57,7 +57,7 @@ def short_date(match: re.Match[str]) -> str:
 
 
 def _days(match: re.Match[str]) -> list[str]:
-    return [numbers.ordinal(d) for d in (match["d"], match["e"]) if d]
+    return [numbers.ordinal(d.lstrip("0")) for d in (match["d"], match["e"]) if d]
 
 
 def _in_year(match: re.Match[str]) -> str:
