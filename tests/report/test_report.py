@@ -19,7 +19,7 @@ from tts_demo.measure.records import RECORDS, Records
 from tts_demo.measure.rows import Row, defaults
 from tts_demo.methods import METHODS, REGISTRY
 from tts_demo.methods.baseline import Baseline
-from tts_demo.report import goals, papers, plot, results
+from tts_demo.report import goals, gpu, papers, plot, results
 from tts_demo.report.markdown import Column, table
 from tts_demo.report.papers import data as papers_data
 from tts_demo.report.papers import sentences as said
@@ -145,7 +145,7 @@ def test_the_codec_is_judged_against_its_recordings() -> None:
 
 def test_a_papers_figures_stand_beside_ours_and_the_sentence_follows_from_both() -> None:
     found = summary.newest(everything())
-    shown = papers_table.render(found, results.codec_table(found))
+    shown = papers_table.render(found, results.codec_table(found), {})
     assert "| CosyVoice3 | `baseline` | 0.605 | 0.05 |" in shown and "no LoRA" in shown
     assert not [line for line in shown.splitlines() if line.startswith("|") and not line.endswith("|")]
     theirs, tldr = {"gain": 2.1, "wer": 3.0}, Row.of(METHODS["tldr"])
@@ -154,6 +154,20 @@ def test_a_papers_figures_stand_beside_ours_and_the_sentence_follows_from_both()
     assert "WER changes by +0.00 points in the paper, by +0.00 here (+0.0 to +0.0), which cannot be told apart" in text
     text = papers_table.sentence({"wer": 9.0}, {"gain": 4.0, "wer": 3.0}, found, tldr)
     assert "is 50% lower" in text and "which is higher" in text
+
+
+def test_what_a_gpu_gains_at_scale_is_told_with_random_and_with_trained_weights() -> None:
+    def record(row: str, gain: float, tokens: float, commit: str = "new", date: str = "2026-02-01") -> dict[str, Any]:
+        figures = {"lm_gain": gain, "frames_per_step": tokens}
+        where = {"machine": "GPU", "commit": commit, "stack": "qwen2-0.5b", "dtype": "bfloat16", "date": date}
+        return where | {"kind": "gpu", "row": row, "figures": figures}
+
+    runs = [record("ssd", 0.3, 1.0, "old", "2026-01-01"), record("ssd", 0.5, 1.0), record("tldr", 1.8, 3.9)]
+    told = gpu.at_scale(runs, {"ssd": 2.4, "tldr": 3.95})
+    assert "LM gain 0.50 at 1.00 tokens a step; at the 2.40 of trained weights it would be 1.20." in told["ssd"]
+    assert told["tldr"].endswith("LM gain 1.80.") and "GPU, bfloat16" in told["tldr"]
+    shown = papers_table.render(summary.newest(everything()), pd.DataFrame(), {Row.of(METHODS["tldr"]).label: "HERE"})
+    assert shown.count("HERE") == 1
 
 
 @pytest.mark.parametrize(
@@ -246,7 +260,7 @@ def test_a_sixth_method_brings_its_own_paper_and_goals(monkeypatch: pytest.Monke
     more = [r for name in ("toy", "plain") for r in [*spoken(name, [1, 2, 3]), *timed(name, 2.0)]]
     found = summary.newest(everything() + more)
     sound = results.codec_table(found)
-    assert "*A toy*: On Toys (a shelf)" in papers_table.render(found, sound)
+    assert "*A toy*: On Toys (a shelf)" in papers_table.render(found, sound, {})
     assert "| `toy` | LM gain | ≥ 1.5 | 2 | met |" in goals.render(found, sound)
     assert "A toy (`toy`)" in results.small_table(found)
     assert not papers.paper("plain").goals and papers.paper("toy").rows == (Row.of(Toy),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..measure import gpu
@@ -27,6 +28,27 @@ ACOUSTICS = (
 def section(records: list[dict[str, Any]]) -> str:
     """Every run, the newest first; "" where there is none."""
     return "\n\n".join(_run(run) for run in gpu.newest(records))
+
+
+def at_scale(records: list[dict[str, Any]], tokens_a_step: Mapping[str, float]) -> dict[str, str]:
+    """Row -> what it gained with half a billion random weights, in the newest run that has it. Random weights accept
+    drafts and choose chunks by chance: ``tokens_a_step`` are those of trained weights, with which the gain is told
+    too."""
+    found: dict[str, str] = {}
+    for run in gpu.newest(records):
+        for r in run:
+            figures, row = r["figures"], r["row"]
+            if r["stack"] != gpu.STEPS_OF or row in found or not figures.get("lm_gain"):
+                continue
+            gain, tokens = figures["lm_gain"], figures["frames_per_step"]
+            where = f"{r['machine']}, {r['dtype']}, graphs"
+            text = f"With half a billion random weights on a GPU ({where}): LM gain {gain:.2f}"
+            own = tokens_a_step.get(row)
+            if own and abs(own / tokens - 1) > 0.05:
+                text += f" at {tokens:.2f} tokens a step; at the {own:.2f} of trained weights it would be "
+                text += f"{gain * own / tokens:.2f}"
+            found[row] = f"{text}."
+    return found
 
 
 def _run(run: list[dict[str, Any]]) -> str:

@@ -3,7 +3,9 @@ small table and its plot. Figures get into the README this way only."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -93,7 +95,8 @@ def write(records: Path = RECORDS, results: Path = RESULTS, readme: Path | None 
     """Render everything; returns the sentence that says which set it was. readme None: the page and its plot alone."""
     runs, as_they_were = rescored(Records(records).read())
     found = newest(runs)
-    page = render(found, earlier(runs, found), gpu.section(runs))
+    tokens = found.speed["frames_per_step"].dropna()
+    page = render(found, earlier(runs, found), gpu.section(runs), gpu.at_scale(runs, tokens))
     if as_they_were:
         page += f"\n{as_they_were} older records hold no transcript or text: their words count as they did then.\n"
     points = trade_off(found)
@@ -167,7 +170,10 @@ def earlier(records: list[dict[str, Any]], now: Results) -> str:
     return told + table("checkpoint", columns, rows) if len(sets) > 1 else ""
 
 
-def render(results: Results, before: str = "", on_gpu: str = "") -> str:
+def render(
+    results: Results, before: str = "", on_gpu: str = "", at_scale: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """The whole page. before: table of earlier weights; on_gpu: section; at_scale: row -> sentence about it."""
     codec_rows = codec_table(results)
     sections = {
         "": summary(results).replace(f"({PLOT})", f"(../../{PLOT})"),
@@ -180,7 +186,7 @@ def render(results: Results, before: str = "", on_gpu: str = "") -> str:
         "Methods together": _together(results),
         "Codec": table("", CODEC, codec_rows.iterrows()) if len(codec_rows) else "",
         "The papers' tables": "Models, data, judges and machines differ: compare what a method changes, not the "
-        "figures themselves.\n\n" + papers_tables(results, codec_rows),
+        "figures themselves.\n\n" + papers_tables(results, codec_rows, at_scale),
         "Chunks and drafts": _choices(results),
         "Where the models look": _alignment(results),
         "Which head predicts a token best": _heads(results),

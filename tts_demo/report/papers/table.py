@@ -40,12 +40,15 @@ def ours(quality: pd.DataFrame, speed: pd.DataFrame, row: Row) -> dict[str, floa
     return found
 
 
-def render(results: Results, codec: pd.DataFrame) -> str:
+def render(results: Results, codec: pd.DataFrame, on_gpu: Mapping[str, str]) -> str:
+    """on_gpu: row -> a sentence about it."""
     parts = []
     for paper in papers():
         if paper.baseline is not None:
             together = shared(results, paper)
-            said = " ".join(filter(None, [_against_theirs(paper, results), *sentences(paper, results, codec)]))
+            told = [_against_theirs(paper, results), *sentences(paper, results, codec)]
+            told += [on_gpu[row] for row in [paper.lines[0].row.label if paper.lines else ""] if row in on_gpu]
+            said = " ".join(filter(None, told))
             parts += filter(None, [*_table(paper, results, together), said])
     return "\n\n".join(parts)
 
