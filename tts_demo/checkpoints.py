@@ -222,6 +222,8 @@ def load_module(root: str | Path, name: str, module: nn.Module | None = None) ->
     try:
         if module is None:
             module = _build(name, read_config(folder, name))
+        elif hasattr(module, "use_config"):
+            module.use_config(read_config(folder, name).get("config", {}))
         state = _read_weights(folder, name)
         module.load_state_dict(_renamed(state, type(module).__name__))
     except UserError:

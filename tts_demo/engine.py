@@ -346,7 +346,14 @@ class _Run:
             with torch.inference_mode():
                 replay = method.replay(state)
             weights = capture(
-                replay.decoder, replay.x, replay.positions, replay.mask, replay.rows, state.prefix.text, replay.hook
+                replay.decoder,
+                replay.x,
+                replay.positions,
+                replay.mask,
+                replay.rows,
+                state.prefix.text,
+                replay.hook,
+                replay.past,
             )
             start = np.minimum(first + np.asarray(replay.first_frame), end)
             stop = np.minimum(start + np.asarray(replay.frames_of), end)

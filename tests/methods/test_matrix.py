@@ -120,7 +120,9 @@ def test_the_replay_is_what_was_decoded(tiny_lm, guided, monkeypatch, name, opti
         state, codes = speak(method, make_prefix(tiny_lm, text=40, prompt=9), options, HOT, seed, frames, forced)
         replay = method.replay(state)
         assert sum(replay.frames_of) == len(codes) and len(replay.rows) == len(replay.frames_of)
-        hidden, _ = replay.decoder.full(replay.x[None], replay.positions, replay.mask, hook=replay.hook)
+        hidden, _ = replay.decoder.full(
+            replay.x[None], replay.positions, replay.mask, hook=replay.hook, past=replay.past
+        )
         caches = (
             getattr(state, "full_prefix", None),
             state.caches["backbone"],

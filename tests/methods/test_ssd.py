@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
 
 from conftest import base_of
+from tts_demo import checkpoints
 from tts_demo.config import Sampling, UserError
 from tts_demo.lm.graphs import SharedGraphs
 from tts_demo.lm.masks import prefix_mask
 from tts_demo.lm.sampling import Distribution, probabilities, sample
 from tts_demo.methods import METHODS
 from tts_demo.methods.baseline import Baseline
-from tts_demo.methods.ssd import SSD, preceding
+from tts_demo.methods.ssd import SSD, Draft, preceding
 from tts_demo.methods.ssd import length as length_module
+from tts_demo.methods.ssd.draft import DraftConfig
 from tts_demo.methods.ssd.length import FURTHEST, DraftLength
 from tts_demo.methods.ssd.verify import Verifier, verify
 
 GREEDY = Sampling(temperature=0)
 PLAIN = Sampling(1.0, 0, 1.0, repeat_window=0)
 LENGTHS = ("1", "3", "8", "auto")
+each_cache = pytest.mark.parametrize("base_cache", [True, False], ids=["base's cache", "own cache"])
 DEEP = (1.0, 1.45, 1.8, 2.15, 2.5)  # costs of rounds with 0 to 4 drafted tokens, as in a deep model
 
 
-def make_method(lm, noise: float = 0.3) -> SSD:
+def make_method(lm, noise: float = 0.3, base_cache: bool = True) -> SSD:
     """noise 0: the draft of a two-layer model is the model itself; more: it often disagrees."""
     torch.manual_seed(3)
-    modules = SSD.build_modules(lm)
+    modules = {"ssd-draft": Draft(lm, DraftConfig.of(lm.config, base_cache))}
     for weight in modules["ssd-draft"].parameters():
         weight.requires_grad_(False).add_(torch.randn_like(weight) * weight.std() * noise)
     return SSD(base_of(lm), modules)
@@ -169,25 +173,29 @@ def test_counting_is_skipped_only_where_it_changes_nothing(tiny_lm, tiny_prefix,
     assert True in needed and False in needed
 
 
+@each_cache
 @pytest.mark.parametrize("length", LENGTHS)
-def test_greedy_at_tolerance_0_is_the_baseline(tiny_lm, tiny_prefix, length):
+def test_greedy_at_tolerance_0_is_the_baseline(tiny_lm, tiny_prefix, length, base_cache):
     for lm in (tiny_lm, with_end_of_speech(tiny_lm, tiny_prefix)):
         base = Baseline(base_of(lm))
         expected = decode(base, tiny_prefix, max_frames=40)
         steps, tokens = finish(
-            method := make_method(lm), start(method, tiny_prefix, max_frames=40, tolerance=0.0, draft_length=length)
+            method := make_method(lm, base_cache=base_cache),
+            start(method, tiny_prefix, max_frames=40, tolerance=0.0, draft_length=length),
         )
         assert tokens == expected
         assert sum(s.proposed for s in steps) > sum(s.accepted for s in steps)  # some drafts were rejected
     assert len(expected) < 40  # the second model ended by itself
 
 
-def test_sampled_tokens_have_the_baseline_statistics(tiny_lm, tiny_prefix):
+@each_cache
+def test_sampled_tokens_have_the_baseline_statistics(tiny_lm, tiny_prefix, base_cache):
     """Two-sample chi-square on tokens 2 to 12 of 60 runs each, with truncation and repetition-aware redraws on."""
     sampling = Sampling(1.5, 20, 0.95, repeat_window=4, repeat_ratio=0.25)
     runs, size = 60, tiny_lm.config.speech_codes
     counts = []
-    for method, options in ((Baseline(base_of(tiny_lm)), {}), (make_method(tiny_lm, 0.1), {"tolerance": 0.0})):
+    drafting = make_method(tiny_lm, 0.1, base_cache)
+    for method, options in ((Baseline(base_of(tiny_lm)), {}), (drafting, {"tolerance": 0.0})):
         spoken = [decode(method, tiny_prefix, sampling, seed, 12, True, **options)[1:] for seed in range(runs)]
         counts.append(torch.bincount(torch.tensor(spoken).flatten(), minlength=size).float())
     a, b = (c[sum(counts) >= 20] for c in counts)
@@ -196,14 +204,15 @@ def test_sampled_tokens_have_the_baseline_statistics(tiny_lm, tiny_prefix):
     assert degrees > 8 and statistic < degrees + 4 * (2 * degrees) ** 0.5 * 1.5, (statistic, degrees)
 
 
-def test_a_draft_equal_to_the_target_accepts_everything(tiny_lm, tiny_prefix):
-    method = make_method(tiny_lm, noise=0)
-    steps, tokens = finish(
-        method, start(method, tiny_prefix, Sampling(1.0), 5, 25, True, tolerance=0.0, draft_length=4)
-    )
-    assert [len(s.frames) for s in steps] == [5] * 5 and all(s.accepted == s.proposed == 4 for s in steps)
-    assert steps[0].marks == ("accepted|", "accepted", "accepted", "accepted", "bonus")
-    assert steps[-1].stats["acceptance"] == 1 and steps[-1].stats["tokens_per_pass"] == 5
+@each_cache
+def test_a_draft_equal_to_the_target_accepts_everything(tiny_lm, tiny_prefix, base_cache):
+    method, alone = make_method(tiny_lm, 0, base_cache), int(base_cache)  # the first token is sampled without a draft
+    state = start(method, tiny_prefix, Sampling(1.0), 5, 25 + alone, True, tolerance=0.0, draft_length=4)
+    steps, tokens = finish(method, state)
+    assert [len(s.frames) for s in steps] == [1] * alone + [5] * 5
+    assert all(s.accepted == s.proposed == 4 for s in steps[alone:])
+    assert steps[alone].marks == ("accepted|", "accepted", "accepted", "accepted", "bonus")
+    assert steps[-1].stats["acceptance"] == 1 and steps[-1].stats["tokens_per_pass"] == (26 / 6 if alone else 5)
 
 
 def test_tolerance_1_accepts_everything_that_the_base_may_say(tiny_lm, tiny_prefix, monkeypatch):
@@ -228,7 +237,7 @@ def test_tolerance_1_accepts_everything_that_the_base_may_say(tiny_lm, tiny_pref
 
 @pytest.mark.parametrize("length", ("2", "8", "auto"))
 def test_caches_after_rollback_equal_a_fresh_prefill(tiny_lm, tiny_prefix, length):
-    method = make_method(tiny_lm, 0.2)
+    method = make_method(tiny_lm, 0.2, base_cache=False)
     state = start(method, tiny_prefix, Sampling(1.0), 1, 60, True, tolerance=0.0, draft_length=length)
     outcomes = set()
     while not (step := method.step(state)).done:
@@ -263,8 +272,53 @@ def test_caches_after_rollback_equal_a_fresh_prefill(tiny_lm, tiny_prefix, lengt
     assert False in outcomes and (length == "8" or True in outcomes)
 
 
+@pytest.mark.parametrize("length", ("2", "8", "auto"))
+def test_a_draft_on_the_bases_cache_attends_to_what_the_base_has_read_and_to_its_own_round(
+    tiny_lm, tiny_prefix, length
+):
+    """Every round's first distribution and its last, worked out from a fresh cache of the base; and the base's cache
+    has nothing of the draft's in it afterwards."""
+    method, sampling = make_method(tiny_lm, 0.2), PLAIN
+    state = start(method, tiny_prefix, sampling, 1, 60, True, tolerance=0.0, draft_length=length)
+    drafted_by, rounds, wholly = method.draft_tokens, [], set()
+    method.draft_tokens = lambda *args: rounds.append(drafted_by(*args)) or rounds[-1]
+    while not state.done:
+        read, hidden, last = list(state.tokens), state.features, state.last
+        before = len(rounds)
+        step = method.step(state)
+        codes = torch.cat([tiny_prefix.prompt_codes[:, 0], torch.tensor(state.tokens[:-1], dtype=torch.long)])
+        embedded = torch.cat([tiny_prefix.x, tiny_lm.embed_speech(codes)])
+        n, fresh = len(embedded), base_of(tiny_lm).decoder.new_cache(len(embedded) + 9)
+        states = base_of(tiny_lm).decoder.forward(embedded[None], fresh, 0, prefix_mask(len(tiny_prefix.x), n, True))[0]
+        cache, shared = state.caches["backbone"], state.shared_cache
+        assert (
+            cache.length == shared.length == shared.next_position == n and shared.kv.data_ptr() == cache.kv.data_ptr()
+        )
+        torch.testing.assert_close(cache.k[:, :, :, :n], fresh.k[:, :, :, :n], atol=2e-5, rtol=1e-4)
+        torch.testing.assert_close(cache.v[:, :, :, :n], fresh.v[:, :, :, :n], atol=2e-5, rtol=1e-4)
+        torch.testing.assert_close(state.features[0][0], states[-1], atol=2e-5, rtol=1e-4)
+        if len(rounds) == before:
+            continue
+        tokens, p, _ = rounds[-1]
+        # the draft's blocks by hand: the base's keys and values up to the token before the round, then its own
+        begin = len(tiny_prefix.x) + len(tiny_prefix.prompt_codes) + len(read) - 1
+        mine, feature = method.draft.new_cache(begin + 9), hidden[0]
+        mine.kv[:, :, :, :begin], mine.length = fresh.kv[:, :, :, :begin], begin
+        for i, token in enumerate(torch.cat([last, tokens[:-1]])):
+            x = method.project(feature, tiny_lm.embed_speech(token[None]).detach())
+            feature = method.draft.forward(x[None], mine, begin + i)[0]
+            law = probabilities(method.draft.logits(feature), sampling)
+            got = p.full(tiny_lm.config.vocab)[i]
+            forbidden = got.new_zeros(len(got), dtype=torch.bool)
+            forbidden[tiny_lm.config.speech_codes :] = True  # a forced run does not end
+            expected = law[0].masked_fill(forbidden, 0)
+            torch.testing.assert_close(got, expected / expected.sum(), atol=2e-4, rtol=1e-3)
+        wholly.add(step.accepted == step.proposed)
+    assert False in wholly and (length == "8" or True in wholly)
+
+
 def test_truncation_applies_to_both_sides(tiny_lm, tiny_prefix):
-    method = make_method(tiny_lm)
+    method = make_method(tiny_lm, base_cache=False)
     sampling = Sampling(0.8, 5, 0.9, repeat_window=0)
     state = start(method, tiny_prefix, sampling, draft_length=3)
     drafted, p, recent = method.draft_tokens(state, 3)
@@ -279,22 +333,25 @@ def test_truncation_applies_to_both_sides(tiny_lm, tiny_prefix):
     )
 
 
-def test_end_of_speech_drafted_and_rejected(tiny_lm, tiny_prefix):
-    method = make_method(tiny_lm, noise=0)
+@each_cache
+def test_end_of_speech_drafted_and_rejected(tiny_lm, tiny_prefix, base_cache):
+    method = make_method(tiny_lm, 0, base_cache)
     method.draft.head_bias = torch.zeros(tiny_lm.config.vocab)
     method.draft.head_bias[tiny_lm.config.eos] = 1e4  # the draft would always end
     state = start(method, tiny_prefix, tolerance=0.0)
     steps, tokens = finish(method, state)
     assert tokens == decode(Baseline(base_of(tiny_lm)), tiny_prefix) and not state.ended
-    assert all(s.marks == ("resampled|",) for s in steps[:-1]) and steps[-1].marks == ("bonus|",)
+    drafting = steps[int(base_cache) : -1]
+    assert all(s.marks == ("resampled|",) for s in drafting) and steps[-1].marks == ("bonus|",)
 
 
-def test_end_of_speech_drafted_and_accepted_and_drawn_behind(tiny_lm, tiny_prefix):
+@each_cache
+def test_end_of_speech_drafted_and_accepted_and_drawn_behind(tiny_lm, tiny_prefix, base_cache):
     lm = with_end_of_speech(tiny_lm, tiny_prefix)
     expected = decode(Baseline(base_of(lm)), tiny_prefix, max_frames=40)
     assert 0 < len(expected) < 40
     for length in range(1, 9):  # the end falls on a drafted token for some lengths, on the bonus for others
-        method = make_method(lm, noise=0)
+        method = make_method(lm, 0, base_cache)
         state = start(method, tiny_prefix, max_frames=40, tolerance=0.0, draft_length=length)
         steps, tokens = finish(method, state)
         assert tokens == expected and state.ended and len(steps[-1].frames) == len(steps[-1].marks)
@@ -308,7 +365,7 @@ def test_forced_length_never_ends_early(tiny_lm, tiny_prefix):
 
 
 def test_replay_rows_decide_every_token(tiny_lm, tiny_prefix):
-    method = make_method(tiny_lm, 0.1)
+    method = make_method(tiny_lm, 0.1, base_cache=False)  # every token is judged, the first too
     state = start(method, tiny_prefix, PLAIN, 4, 20, True, tolerance=0.2)
     laws, judging = [], method._base_distributions
 
@@ -362,13 +419,30 @@ def test_draft_shares_memory_and_stores_only_what_is_trained(tiny_lm):
     assert {key.split(".")[1] for key in stored if key.startswith("layers")} == {"0"}
 
 
-def test_kv_bytes_list_both_models(tiny_lm, tiny_prefix):
-    method = make_method(tiny_lm)
+@each_cache
+def test_kv_bytes_list_both_models(tiny_lm, tiny_prefix, base_cache):
+    """A draft that attends to the base's keys and values adds none."""
+    method = make_method(tiny_lm, base_cache=base_cache)
     state = start(method, tiny_prefix, max_frames=10, forced=True)
     finish(method, state)
-    assert set(state.caches) == {"backbone", "draft"}
+    assert set(state.caches) == ({"backbone"} if base_cache else {"backbone", "draft"})
     for cache, decoder in zip(state.caches.values(), (base_of(tiny_lm).decoder, method.draft)):
         assert cache.nbytes == cache.length * 2 * len(decoder.layers) * 2 * 16 * 4  # K and V, 2 KV heads of 16 floats
+
+
+def test_a_checkpoint_says_which_kind_of_draft_it_holds(tiny_lm, tmp_path):
+    """Those from before there were two say nothing: their draft has a cache of its own."""
+    for base_cache in (True, False):
+        checkpoints.save_module(tmp_path, "ssd-draft", Draft(tiny_lm, DraftConfig.of(tiny_lm.config, base_cache)))
+        for fresh in SSD.build_modules(tiny_lm).values():
+            loaded = checkpoints.load_module(tmp_path, "ssd-draft", fresh)
+            assert loaded.config == DraftConfig.of(tiny_lm.config, base_cache)
+    fresh.use_config({"trained": 1, "shared": 1, "layers": 2})
+    assert fresh.config.attends is None and SSD.build_modules(tiny_lm)["ssd-draft"].config.attends == 0
+    assert DraftConfig.of(replace(tiny_lm.config, layers=12)).base_layers == slice(5, 12, 6)
+    assert DraftConfig.of(replace(tiny_lm.config, layers=24)).attends is None  # two blocks of its own
+    with pytest.raises(ValueError, match="one block"):
+        DraftConfig.of(replace(tiny_lm.config, layers=24), base_cache=True)
 
 
 def test_auto_length_follows_acceptance():

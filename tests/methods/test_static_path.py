@@ -19,7 +19,9 @@ from tts_demo.lm import graphs
 from tts_demo.lm import sampling as sampling_module
 from tts_demo.measure.graphs import device_facts, difference, parts, table
 from tts_demo.methods import METHODS
+from tts_demo.methods.ssd import Draft
 from tts_demo.methods.ssd import method as ssd_module
+from tts_demo.methods.ssd.draft import DraftConfig
 
 CASES = [
     ("baseline", {}),
@@ -74,6 +76,15 @@ def test_every_method_says_the_same(tiny_lm, tiny_prompt, guided, name, options,
     assert stack.method(name).decoder.pool is not None and stack.base.sampler.graphs.keys
     drafts = "ssd" in name and options["draft_length"] != "auto"  # which may draft nothing where all is rejected
     assert drafts <= any(key[0] == "sample_from" for key in stack.base.sampler.graphs.keys)
+
+
+def test_a_draft_with_a_cache_of_its_own_says_the_same(tiny_lm, tiny_prompt, guided, monkeypatch):
+    """Drafts of older checkpoints and of deeper models: the others attend to the base's cache."""
+    own = classmethod(lambda cls, lm: {"ssd-draft": Draft(lm, DraftConfig.of(lm.config, base_cache=False))})
+    monkeypatch.setattr(METHODS["ssd"], "build_modules", own)
+    options = {"tolerance": 0.0, "draft_length": "3"}
+    with monkeypatch.context() as patch:
+        test_every_method_says_the_same(tiny_lm, tiny_prompt, guided, "ssd", options, Sampling(), patch)
 
 
 def test_the_table_is_what_ran(tiny_lm, tiny_prompt, guided, monkeypatch):

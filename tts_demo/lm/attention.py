@@ -75,12 +75,19 @@ def clearest(weights: np.ndarray) -> np.ndarray:
 
 
 def capture(
-    decoder: Decoder, x: Tensor, positions: Tensor, mask: Tensor, rows: Tensor, text: slice, hook: Hook | None = None
+    decoder: Decoder,
+    x: Tensor,
+    positions: Tensor,
+    mask: Tensor,
+    rows: Tensor,
+    text: slice,
+    hook: Hook | None = None,
+    past: Tensor | None = None,
 ) -> np.ndarray:
-    """x [T, H], positions [T], mask [T, T], rows [R], hook as for ``Decoder.full`` -> weights [layers, heads, R,
-    text]."""
+    """x [T, H], positions [T], mask [T, T], rows [R], hook and past as for ``Decoder.full`` -> weights [layers, heads,
+    R, text]."""
     with torch.inference_mode():
-        _, weights = decoder.full(x[None].to(decoder.dtype), positions, mask, text, hook)
+        _, weights = decoder.full(x[None].to(decoder.dtype), positions, mask, text, hook, past)
         return weights[:, :, rows].float().cpu().numpy()
 
 

@@ -348,10 +348,18 @@ class Decoder:
 
     @torch.no_grad()
     def full(
-        self, x: Tensor, positions: Tensor, mask: Tensor, capture: slice | None = None, hook: Hook | None = None
+        self,
+        x: Tensor,
+        positions: Tensor,
+        mask: Tensor,
+        capture: slice | None = None,
+        hook: Hook | None = None,
+        past: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Teacher-forced pass without a cache: x [1, T, H], positions [T], mask [T, T] -> hidden [1, T, H], and with
-        ``capture`` the attention weights of those columns, float32 [layers, A, T, columns]."""
+        ``capture`` the attention weights of those columns, float32 [layers, A, T, columns]. past
+        [layers, 1, 2 kv, P, D]: keys and values of P columns in front, of which there are no inputs; mask
+        [T, P + T]."""
         c, captured = self.config, []
 
         def captured_hook(layer: int, query: Tensor, key: Tensor) -> Tensor | None:
@@ -363,8 +371,15 @@ class Decoder:
             captured.append(self._weights(shown, mask)[:, :, capture].clone())
             return products
 
-        kv = x.new_empty(c.layers, 1, 2 * c.kv_heads, x.shape[1], c.head_dim)
+        new = x.new_empty(c.layers, 1, 2 * c.kv_heads, x.shape[1], c.head_dim)
+        kv = new if past is None else torch.cat([past, new], 3)
         hidden = self._blocks(
-            x, self.rotation[positions], kv, None, kv, mask, hook if capture is None else captured_hook
+            x,
+            self.rotation[positions],
+            kv.narrow(3, kv.shape[3] - x.shape[1], x.shape[1]),
+            None,
+            kv,
+            mask,
+            hook if capture is None else captured_hook,
         )
         return hidden, torch.stack(captured) if captured else None

@@ -160,7 +160,8 @@ class Replay:
 
     x: [T, H] inputs of the backbone; positions: [T] logical; mask: [T, T] bool, True = may attend. rows: [R] the row of
     x whose output decided step r; frames_of: how many frames each step emitted (0 allowed). decoder: the backbone of
-    this run. hook: of the pass (see ``Hook``), where attention is not the plain one.
+    this run. hook: of the pass (see ``Hook``), where attention is not the plain one. past: keys and values
+    [layers, 1, 2 kv, P, D] of columns in front that are no inputs of x; the mask is [T, P + T] then.
     """
 
     x: Tensor
@@ -170,11 +171,13 @@ class Replay:
     frames_of: tuple[int, ...]
     decoder: Decoder
     hook: Hook | None = None
+    past: Tensor | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError where the parts do not fit together: an own method's mistake, told in words."""
         total, steps = len(self.x), len(self.frames_of)
-        if len(self.positions) != total or self.mask.shape[-1] != total:
+        past = 0 if self.past is None else self.past.shape[3]
+        if len(self.positions) != total or self.mask.shape[-1] != past + total:
             raise ValueError(
                 f"A replay of {total} inputs needs as many positions and a mask [T, T], not {len(self.positions)} and "
                 f"{list(self.mask.shape)}."

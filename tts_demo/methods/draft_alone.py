@@ -8,16 +8,19 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from ..lm.cache import KVCache
 from ..lm.decoder import Decoder
 from ..lm.linear import Projection
+from ..lm.masks import prefix_mask
 from .base import Replay, Start, Step, first_pass, plain_replay, token_inputs
 from .baseline import Baseline, BaselineState
-from .ssd import SSD, draft_decoder, feature_projection, preceding
+from .ssd import SSD, cache_over, catch_up, draft_decoder, feature_projection, preceding
 
 
 @dataclass(kw_only=True)
 class AloneState(BaselineState):
     fed: list[Tensor] = field(default_factory=list)  # each [rows, H]
+    base: KVCache | None = None  # of a draft that attends to the base's keys and values of the prefix
 
 
 class DraftAlone(Baseline):
@@ -44,12 +47,25 @@ class DraftAlone(Baseline):
         return feature_projection(self.modules["ssd-draft"], self.decoder)
 
     def begin(self, start: Start) -> AloneState:
-        base, prefix = self.base.decoder, start.prefix
-        x = token_inputs(base, prefix)
-        features = preceding(first_pass(base, prefix, x, base.new_cache(len(x)), last=False)[0], len(prefix.x))
-        cache, fed = self.decoder.new_cache(len(x) + start.ending.longest), self.project(features, x)
-        hidden = first_pass(self.decoder, prefix, fed, cache)
-        return AloneState(start=start, caches={"backbone": cache}, history=start.history(), hidden=hidden, fed=[fed])
+        base, prefix, layers = self.base.decoder, start.prefix, self.modules["ssd-draft"].config.base_layers
+        x, longest = token_inputs(base, prefix), start.ending.longest
+        base_cache = base.new_cache(len(x) + (0 if layers is None else longest))
+        cache = (
+            self.decoder.new_cache(len(x) + longest) if layers is None else cache_over(self.decoder, base_cache, layers)
+        )
+        states = first_pass(base, prefix, x, base_cache, last=False)[0]
+        if layers is None:
+            fed = self.project(preceding(states, len(prefix.x)), x)
+            hidden = first_pass(self.decoder, prefix, fed, cache)
+            base_cache = None
+        else:  # the base has read all but the last column for it
+            base_cache.rollback(1)
+            catch_up(cache, base_cache)
+            fed = self.project(states[-2:-1], x[-1:])
+            hidden = self.decoder.forward(fed[None], cache, cache.next_position)
+        state = AloneState(start=start, caches={"backbone": cache}, history=start.history(), hidden=hidden)
+        state.fed, state.base = [fed], base_cache
+        return state
 
     def step(self, state: AloneState) -> Step:
         if state.tokens:  # the first token is decided by the first pass
@@ -59,4 +75,18 @@ class DraftAlone(Baseline):
         return self.sample_token(state)
 
     def replay(self, state: AloneState) -> Replay:
-        return plain_replay(self.decoder, state.prefix, torch.cat(state.fed), state.frames_of)
+        x, prefix, steps = torch.cat(state.fed), state.prefix, len(state.frames_of)
+        if state.base is None:
+            return plain_replay(self.decoder, prefix, x, state.frames_of)
+        read, fed = state.base.length, len(x)
+        rows = torch.arange(fed, device=x.device)
+        mask = prefix_mask(len(prefix.x), read + fed, self.decoder.config.bidirectional_text, x.device)
+        return Replay(
+            x=x,
+            positions=read + rows,
+            mask=mask[read:],
+            rows=rows[-steps:],
+            frames_of=tuple(state.frames_of),
+            decoder=self.decoder,
+            past=state.caches["backbone"].kv[:, :, :, :read],
+        )

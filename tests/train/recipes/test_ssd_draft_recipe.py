@@ -12,8 +12,9 @@ import torch
 from conftest import TINY, base_of, make_lm
 from tts_demo.config import Sampling
 from tts_demo.lm.sampling import probabilities
-from tts_demo.methods.ssd import Draft, draft_decoder, feature_projection, preceding
+from tts_demo.methods.ssd import Draft, cache_over, catch_up, draft_decoder, feature_projection, preceding
 from tts_demo.methods.ssd.draft import DraftConfig
+from tts_demo.runtime import autocast
 from tts_demo.train import RECIPES
 from tts_demo.train.data.on_policy import LONGER, PER_GROUP, REPEATS, OnPolicy, generate
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
@@ -45,12 +46,13 @@ class TinyData:
         return [self.batch(np.random.default_rng(99), size=16)]
 
 
-@pytest.fixture
-def task(tiny_lm):
+@pytest.fixture(params=[True, False], ids=["base's cache", "own cache"])
+def task(tiny_lm, request):
     torch.manual_seed(0)
     task = DraftTask.__new__(DraftTask)  # without speech on disk
     task.lm, task.distil, task.own = tiny_lm, 0.8, OnPolicy(0.0, 0, task._say)
-    task.draft, task.decoder = Draft(tiny_lm).requires_grad_(True), base_of(tiny_lm).decoder
+    config = DraftConfig.of(tiny_lm.config, request.param)
+    task.draft, task.decoder = Draft(tiny_lm, config).requires_grad_(True), base_of(tiny_lm).decoder
     task.shallow = ShallowLM.of(tiny_lm, task.draft)
     task.data = TinyData(tiny_lm.config.text_vocab, tiny_lm.config.speech_codes, tiny_lm.config.speaker)
     return task
@@ -64,12 +66,13 @@ def test_an_untouched_draft_of_all_layers_is_the_base(task):
     batch = task.data.held_out()[0]
     rows = task.rows(Speech(batch))
     torch.testing.assert_close(rows.student, rows.teacher[rows.about])
+    unread = task.draft.config.attends is not None  # it decides nothing before it has read a token
     assert (
         len(rows.targets) == len(rows.teacher) == int(batch.frames.sum()) + 16
         and (rows.targets == task.lm.config.eos).sum() == 16
     )
     assert [(rows.depth == deep).sum() for deep in range(DEEPEST + 1)] == [
-        len(rows.teacher) - 16 * deep for deep in range(DEEPEST + 1)
+        len(rows.teacher) - 16 * (deep + unread) for deep in range(DEEPEST + 1)
     ]
     scores = task.evaluate()
     assert [v for k, v in scores.items() if "acceptance" in k] == pytest.approx([1] * 8, abs=1e-4)
@@ -175,11 +178,20 @@ def test_it_learns_from_what_it_does_when_drafting(task):
     x, _, mask = base_inputs(lm, prefix := prefix_batch(lm, item), codes[..., 0])
     c, f = prefix.x.shape[1], codes.shape[1]
     decoder, listen = draft_decoder(base_of(lm).decoder, draft), feature_projection(draft, base_of(lm).decoder)
-    hidden = base_of(lm).decoder.forward(x, base_of(lm).decoder.new_cache(c + f), 0, mask[0])[0]
-    heard, compared = preceding(hidden, c), 0
-    for i in range(f + 1):  # i tokens are known and heard the base about
-        cache = decoder.new_cache(c + f)
-        itself = decoder.forward(listen(heard, x[0])[None, : c + i], cache, 0, mask[0, : c + i, : c + i], last=True)
+    base = base_of(lm).decoder.new_cache(c + f)
+    hidden = base_of(lm).decoder.forward(x, base, 0, mask[0])[0]
+    heard, compared, layers = preceding(hidden, c), 0, draft.config.base_layers
+    # tokens are known, and the base has been heard about them; a draft on the base's cache reads the last one itself
+    for i in range(0 if layers is None else 1, f + 1):
+        if layers is None:
+            cache = decoder.new_cache(c + f)
+            itself = decoder.forward(listen(heard, x[0])[None, : c + i], cache, 0, mask[0, : c + i, : c + i], last=True)
+        else:
+            base_cache = base_of(lm).decoder.new_cache(c + f)
+            base_of(lm).decoder.forward(x[:, : c + i - 1], base_cache, 0, mask[0, : c + i - 1, : c + i - 1])
+            cache, row = cache_over(decoder, base_cache, layers), c + i - 1
+            catch_up(cache, base_cache)
+            itself = decoder.forward(listen(heard[row : row + 1], x[0, row : row + 1])[None], cache, row)
         for deep in range(min(DEEPEST, f - i) + 1):
             if deep:
                 row = c + i + deep - 1
@@ -231,6 +243,10 @@ def test_batches_in_the_bases_own_words_are_those_of_their_step(task):
         assert torch.equal(again.batch.codes, inorder[step].batch.codes) and torch.equal(
             again.hidden, inorder[step].hidden
         )
+    if inorder[0].memory is not None:  # what is kept is what would be worked out
+        with autocast("cpu"):  # as in training
+            kept, fresh = (task.rows(speech).student for speech in (inorder[0], replace(inorder[0], memory=None)))
+        torch.testing.assert_close(kept, fresh, atol=1e-2, rtol=1e-2)
     loss, _ = task.loss(inorder[0], Progress())
     loss.backward()
     assert all(p.grad is not None for p in task.draft.parameters())

@@ -1,6 +1,6 @@
 """Speech speculative decoding: the draft model, its length, the acceptance rule and decoding, one file each."""
 
-from .draft import Draft, draft_decoder, feature_projection, preceding
+from .draft import Draft, cache_over, catch_up, draft_decoder, feature_projection, preceding
 from .method import SSD
 
-__all__ = ["SSD", "Draft", "draft_decoder", "feature_projection", "preceding"]
+__all__ = ["SSD", "Draft", "cache_over", "catch_up", "draft_decoder", "feature_projection", "preceding"]

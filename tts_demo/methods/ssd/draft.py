@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...config import LMConfig
+from ...lm.cache import KVCache
 from ...lm.decoder import Decoder, fuse
 from ...lm.linear import Projection
 from ...lm.model import LanguageModel
@@ -22,13 +25,31 @@ class DraftConfig:
     trained: int
     shared: int
     layers: int  # blocks of the base
+    # the block of the base whose keys and values the draft's own block attends to; the shared one attends to those of
+    # its own. None: the draft has a cache of its own, of keys and values that it has made itself.
+    attends: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.attends is None:
+            return
+        if (self.trained, self.shared) != (1, 1) or not 0 <= self.attends < self.layers - 1:
+            raise ValueError("A draft that attends to the base's cache has one block of its own and one shared one.")
 
     @classmethod
-    def of(cls, config: LMConfig) -> DraftConfig:
+    def of(cls, config: LMConfig, base_cache: bool | None = None) -> DraftConfig:
         """One block in six, half of them its own. The paper's draft has one in three (section 3.1, 2 + 6 of 24),
-        because it has to follow the text by itself; this one reads the base model's features, which do."""
+        because it has to follow the text by itself; this one reads the base model's features, which do.
+        ``base_cache``: it attends to the base's keys and values, of the block in the middle and of the last one; None:
+        where it has one block of its own."""
         each = max(1, config.layers // 12)
-        return cls(each, each, config.layers)
+        base_cache = each == 1 if base_cache is None else base_cache
+        return cls(each, each, config.layers, max(0, config.layers // 2 - 1) if base_cache else None)
+
+    @property
+    def base_layers(self) -> slice | None:
+        """The blocks of the base whose keys and values its blocks attend to, in order."""
+        last = self.layers - 1
+        return None if self.attends is None else slice(self.attends, self.layers, last - self.attends)
 
 
 class Draft(nn.Module):
@@ -38,16 +59,23 @@ class Draft(nn.Module):
     Unlike the paper's, it reads features as in EAGLE (Li and others, 2024): to each token's embedding the projected
     hidden state of the base model at the position before is added; for tokens that the base has not read yet, the
     draft's own, which is in the same space because its last blocks and its norm are the base's.
+
+    It has a cache of its own, or attends to the base's keys and values (``DraftConfig.attends``): then it has nothing
+    to keep, and nothing to catch up with after a verification.
     """
 
-    def __init__(self, lm: LanguageModel) -> None:
+    def __init__(self, lm: LanguageModel, config: DraftConfig | None = None) -> None:
         super().__init__()
-        self.config = c = DraftConfig.of(lm.config)
+        self.config = c = config or DraftConfig.of(lm.config)
         first = c.layers - c.shared - c.trained
         self.layers = nn.ModuleList(copy.deepcopy(block) for block in lm.backbone.layers[first : first + c.trained])
         self.feature_projection = nn.Linear(lm.config.hidden, lm.config.hidden, bias=False)
         self.head = copy.deepcopy(lm.head)
         nn.init.zeros_(self.feature_projection.weight)
+
+    def use_config(self, stored: Mapping[str, Any]) -> None:
+        """Be the kind of draft that a checkpoint's configuration says; older ones do not name it."""
+        self.config = replace(self.config, attends=stored.get("attends"))
 
     def blocks(self, lm: LanguageModel) -> list[nn.Module]:
         """All blocks of the draft in order; the last ones are the base's own."""
@@ -70,6 +98,22 @@ def draft_decoder(base: Decoder, draft: Draft) -> Decoder:
         None if bias is None else backend.cast(bias),
         backend,
     )
+
+
+def cache_over(draft: Decoder, base: KVCache, layers: slice) -> KVCache:
+    """The draft's cache, over the memory of ``layers`` of the base's: it attends to what the base has read, and writes
+    its own keys and values behind that, where the next verification writes the base's. One for each memory of the base,
+    so that graphs captured over it serve the next run too."""
+    kv, config = base.kv[layers], draft.config
+    make = lambda _: KVCache(
+        config.layers, base.batch, config.kv_heads, base.capacity, config.head_dim, draft.dtype, draft.device, kv
+    )
+    return make(None) if draft.pool is None else draft.pool.lease(make, (base.kv.data_ptr(), *base.kv.shape))
+
+
+def catch_up(cache: KVCache, base: KVCache) -> None:
+    """Let a cache over the base's memory begin its next token behind what the base has read."""
+    cache.length, cache.next_position = base.length, base.next_position
 
 
 @torch.inference_mode(False)

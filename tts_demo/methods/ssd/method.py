@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...lm.cache import KVCache
 from ...lm.decoder import Decoder
 from ...lm.graphs import BufferPool, SharedGraphs
 from ...lm.linear import Projection
@@ -27,7 +28,7 @@ from ...lm.model import LanguageModel
 from ...lm.sampling import Distribution, Ending
 from ...runtime import generator_for
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
-from .draft import Draft, draft_decoder, feature_projection, preceding
+from .draft import Draft, cache_over, catch_up, draft_decoder, feature_projection, preceding
 from .length import FURTHEST, LONGEST, DraftLength, FixedLength, Length, round_costs
 from .verify import Verifier
 
@@ -64,7 +65,8 @@ class SSDOptions(Options):
 @dataclass(kw_only=True)
 class SSDState(State):
     hidden: Tensor  # [1, 1, H] of the base, decides the first token
-    draft_hidden: Tensor | None = None  # [1, 1, H] of a draft that is a model, decides its first token
+    draft_hidden: Tensor | None = None  # [1, 1, H] of a draft with a cache of its own, decides its first token
+    shared_cache: KVCache | None = None  # of a draft without, over the base's memory
     length: Length
     last: Tensor  # [0 or 1] token that the base has not read
     unread: list[Tensor] = field(default_factory=list)  # each [N] tokens that the draft has not read
@@ -88,7 +90,7 @@ class SSD(Method):
         "A draft model of a few blocks, which reads the base model's hidden states, proposes a few tokens; one pass of "
         "the base model verifies them all, as strictly as the tolerance says."
     )
-    cached = "every text, prompt and speech token, in both models"
+    cached = "every text, prompt and speech token"
     emits = "the accepted tokens and 1 more"
     picture = Picture("pppp ssssssssss dd", "aaar")
     presets = ({"tolerance": 0.4}, {"tolerance": 0.1}, {"tolerance": 0.0})
@@ -149,14 +151,20 @@ class SSD(Method):
         base, draft, prefix = self.decoder, self.draft, start.prefix
         x = token_inputs(base, prefix)
         capacity = len(x) + start.ending.longest + 1
-        caches = {"backbone": base.new_cache(capacity), "draft": draft.new_cache(capacity)}
-        hidden = first_pass(base, prefix, x, caches["backbone"], last=False)
-        fed = self.project(preceding(hidden[0], len(prefix.x)), x)
+        caches, draft_hidden = {"backbone": base.new_cache(capacity)}, None
+        layers = self.modules["ssd-draft"].config.base_layers
+        shared = None if layers is None else cache_over(draft, caches["backbone"], layers)
+        hidden = first_pass(base, prefix, x, caches["backbone"], last=shared is not None)
+        if shared is None:
+            caches["draft"] = draft.new_cache(capacity)
+            fed = self.project(preceding(hidden[0], len(prefix.x)), x)
+            draft_hidden = first_pass(draft, prefix, fed, caches["draft"])
         return SSDState(
             start=start,
             caches=caches,
             hidden=hidden[:, -1:],
-            draft_hidden=first_pass(draft, prefix, fed, caches["draft"]),
+            draft_hidden=draft_hidden,
+            shared_cache=shared,
             length=length,
             last=torch.empty(0, dtype=torch.long, device=x.device),
         )
@@ -187,7 +195,10 @@ class SSD(Method):
         )
 
     def length(self, state: SSDState) -> int:
-        """How many tokens to draft now."""
+        """How many tokens to draft now. A draft that reads the base's cache has nothing to read before the first token,
+        which is sampled without it."""
+        if state.shared_cache is not None and not len(state.last):
+            return 0
         left = state.max_frames - state.emitted - 1  # the pass itself emits one token
         return min(left, state.length.best())
 
@@ -210,10 +221,10 @@ class SSD(Method):
     def draft_tokens(self, state: SSDState, length: int) -> tuple[Tensor, Distribution, Tensor | None]:
         """Draft ``length`` tokens: tokens [L], the distributions they were sampled from [L, M], and the recent tokens
         before and with them [W + L], None where no token can reach the redraw threshold."""
-        draft, cache = self.draft, state.caches["draft"]
+        draft, cache = self.draft, state.shared_cache or state.caches["draft"]
         recent = self._recent(state) if self._may_repeat(state, length) else None
         feed = torch.cat([state.last[:0], *state.unread])
-        features = torch.cat([state.draft_hidden[0, :0], *state.features])
+        features = torch.cat([state.hidden[0, :0], *state.features])
         drafted, draft_distributions = [], []
         for i in range(length):
             hidden = state.draft_hidden
@@ -266,11 +277,16 @@ class SSD(Method):
 
     def roll_back(self, state: SSDState, drafted: Tensor, token: Tensor, accepted: int, rows: Tensor) -> None:
         """Roll the base's cache back to the accepted tokens, and the draft's to those it has the base's features of;
-        note what neither has read. token [1]: the one after the accepted ones."""
-        state.caches["backbone"].rollback(len(drafted) - accepted)
-        state.caches["draft"].rollback(max(0, len(drafted) - 1))
-        state.unread += [drafted[:accepted], token]
-        state.features.append(rows[: accepted + 1])
+        note what it has not read. token [1]: the one after the accepted ones, which the base has not read either."""
+        base = state.caches["backbone"]
+        base.rollback(len(drafted) - accepted)
+        if state.shared_cache is not None:
+            catch_up(state.shared_cache, base)
+            state.unread, state.features = [token], [rows[accepted : accepted + 1]]
+        else:
+            state.caches["draft"].rollback(max(0, len(drafted) - 1))
+            state.unread += [drafted[:accepted], token]
+            state.features.append(rows[: accepted + 1])
         state.last = token
 
     def _stats(self, state: SSDState, length: int) -> dict[str, Any]:

@@ -4,7 +4,8 @@ has.
 While drafting, a token at depth j attends to the tokens up to the first of its pass with features of the base model,
 and to the j tokens of its own pass with the draft's own features (features as in EAGLE, trained at every depth as in
 EAGLE-3's training-time test: Li and others, 2024 and 2025). Here every token stands at every depth: one pass over all
-tokens a depth, in which the drafted ones add j columns to the attention.
+tokens a depth, in which the drafted ones add j columns to the attention. A draft that attends to the base's keys and
+values has those of all tokens before its pass, and its own of the pass alone.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from ..data.sequences import PrefixBatch
 
 @dataclass
 class _Memory:
-    """A block's keys and values [B, A, T, D]: of all rows from the base's hidden states, and of the speech rows at each
-    depth from the draft's own."""
+    """A block's keys and values [B, A, T, D]: of all rows, the base's own or from its hidden states, and of the speech
+    rows at each depth from the draft's own."""
 
     base: tuple[Tensor, Tensor] | None = None
     drafted: list[tuple[Tensor, Tensor]] = field(default_factory=list)
@@ -71,27 +72,54 @@ def at_every_depth(
     inputs: Sequence[Tensor],
     features: Tensor,
     deepest: int,
+    base: Sequence[tuple[Tensor, Tensor]] | None = None,
 ) -> list[Tensor]:
     """The draft's hidden states that decide what comes after TASK and every token, at depth 0 (first of a pass) to
     ``deepest``: each [B, F + 1, H]. At depth j the first j rows are undefined: so few tokens cannot have been drafted.
 
     project: features to what is added to the embeddings. inputs: of the base, x [B, C + F, H], positions and mask;
-    features [B, C + F, H]: the base's hidden states of the row before (``methods.ssd.preceding``).
+    features [B, C + F, H]: the base's hidden states of the row before (``methods.ssd.preceding``). base: keys and
+    values [B, kv, C + F, D] of the base that each block attends to (``base_memory``), None: the draft makes its own. A
+    draft that has them decides nothing without a token of its own: one more row is undefined at each depth.
     """
     (x, positions, mask), task = inputs, prefix.x.shape[1] - 1
     dtype = compute_dtype(x)
     factors = rotary_factors(draft.config, positions, dtype)
-    memories = [_Memory() for _ in draft.backbone.layers]
-    hidden = _through(draft, memories, x + project(features), factors, additive(mask, dtype), False)[:, task:]
-    found, count = [hidden], hidden.shape[1] - 1
-    fed, factors = x[:, task + 1 :], tuple(t[:, :, task + 1 :] for t in factors)
-    for depth in range(1, deepest + 1):
-        known = causal_mask(count, count, x.device).tril(-depth).expand(len(x), -1, -1)
+    found, fed, count = [], x[:, task + 1 :], x.shape[1] - task - 1
+    if base is None:
+        memories = [_Memory() for _ in draft.backbone.layers]
+        found.append(_through(draft, memories, x + project(features), factors, additive(mask, dtype), False)[:, task:])
+        features = found[0][:, :-1]
+    else:
+        groups = draft.config.heads // draft.config.kv_heads
+        memories = [_Memory(tuple(t.to(dtype).repeat_interleave(groups, 1) for t in kept)) for kept in base]
+        features = features[:, task + 1 :]
+    factors = tuple(t[:, :, task + 1 :] for t in factors)
+    for own in range(1, deepest + 2 - len(found)):  # tokens of the pass so far, the row's included
+        known = causal_mask(count, count, x.device).tril(-own).expand(len(x), -1, -1)
         seen = torch.cat([prefix.valid[:, None].expand(-1, count, -1), known], 2)
-        hidden = _through(draft, memories, fed + project(hidden[:, :-1]), factors, additive(seen, dtype), True)
-        hidden = F.pad(hidden, (0, 0, 1, 0))
-        found.append(hidden)
+        hidden = _through(draft, memories, fed + project(features), factors, additive(seen, dtype), True)
+        found.append(F.pad(hidden, (0, 0, 1, 0)))
+        features = found[-1][:, :-1]
     return found
+
+
+@torch.no_grad()
+def base_memory(lm: BlockModel, inputs: Sequence[Tensor], layers: slice) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+    """The base over its ``inputs``: its hidden states [B, T, H], and rotated keys and values [B, kv, T, D] of
+    ``layers``."""
+    (x, positions, mask), config = inputs, lm.config
+    dtype, groups, kept = compute_dtype(x), config.heads // config.kv_heads, []
+    factors, plain = rotary_factors(config, positions, dtype), attend_under(additive(mask, dtype))
+
+    def keep(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        kept.append((k[:, ::groups], v[:, ::groups]))
+        return plain(q, k, v)
+
+    chosen = range(config.layers)[layers]
+    for index, module in enumerate(lm.backbone.layers):
+        x = block(module, config, x, factors, keep if index in chosen else plain)
+    return rms_norm(x, lm.backbone.norm, config.rms_eps), kept
 
 
 def _through(

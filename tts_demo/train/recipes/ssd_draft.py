@@ -12,11 +12,15 @@ Every token is learnt as it is when drafting: first of a pass, where the draft h
 one to three tokens deep, where it hears itself since the pass began. ``--set spoken=0.8``: so many batches are speech
 of the base model's own (all of it or from some frame on), which is what a draft will be asked about; there the base
 alone teaches. In recordings some input tokens are replaced at random.
+
+The draft attends to the base's keys and values (``--set cache=base``, the default where it has one block of its own),
+or keeps a cache of its own (``cache=own``). Either kind can begin with published weights of the other.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -30,7 +34,8 @@ from ...lm.block import training_forward
 from ...lm.model import LanguageModel
 from ...lm.sampling import probabilities
 from ...methods.ssd import Draft
-from ...runtime import precision
+from ...methods.ssd.draft import DraftConfig
+from ...runtime import autocast, precision
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.on_policy import PER_GROUP, OnPolicy, generate
@@ -39,7 +44,7 @@ from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import SequenceSettings, Share
 from ..task import Task, TrainOptions
-from .drafting import at_every_depth
+from .drafting import at_every_depth, base_memory
 from .lm import OUTSIDE, REJECTION, add_noise, base_inputs, disagreement
 
 NOISE = 0.05  # share of input tokens replaced
@@ -68,10 +73,12 @@ class ShallowLM:
 
 @dataclass(frozen=True)
 class Speech:
-    """Speech to learn from. hidden: the base's states [B, F + 1, H] that said it; None: a recording."""
+    """Speech to learn from. hidden: the base's states [B, F + 1, H] that said it; None: a recording. memory: the base's
+    keys and values that the draft attends to (``base_memory``), where they are known already."""
 
     batch: SpeechBatch
     hidden: Tensor | None = None
+    memory: list[tuple[Tensor, Tensor]] | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,9 @@ class Rows:
 class DraftSettings(SequenceSettings):
     distil: Share = Field(0.8, description="share of the cross-entropy to the base model's distribution in the loss")
     spoken: Share = Field(0.0, description="share of the batches that are the base model's own samples")
+    cache: Literal["base", "own"] | None = Field(
+        None, description="whose keys and values the draft attends to; by default the base's, if it has one own block"
+    )
 
 
 class DraftTask(Task):
@@ -104,7 +114,8 @@ class DraftTask(Task):
         self.lm = load_lm(options).requires_grad_(False)
         self.steps, self.lr, frames = scale(self, self.lm, 3000)
         self.data = sequences(options, self.settings, frames=options.batch or frames)
-        self.draft = Draft(self.lm).requires_grad_(True)
+        kind = {"base": True, "own": False, None: None}[self.settings.cache]
+        self.draft = Draft(self.lm, DraftConfig.of(self.lm.config, kind)).requires_grad_(True)
         self.shallow = ShallowLM.of(self.lm, self.draft)
         self.distil = self.settings.distil
         backend = Backend(self.lm.device, precision(options.device))  # many rows at once are fastest so
@@ -126,7 +137,15 @@ class DraftTask(Task):
         generator = torch.Generator(batch.codes.device).manual_seed(int(rng.integers(2**62)))
         spoken, hidden = generate(self.lm, self.decoder, batch, kept, Sampling(), generator)
         order = spoken.frames.argsort()  # of like length together
-        return [_part(spoken, hidden, rows) for rows in order.chunk(PER_GROUP)]
+        parts = [_part(spoken, hidden, rows) for rows in order.chunk(PER_GROUP)]
+        return [self._remembered(part) for part in parts] if self.draft.config.base_layers else parts
+
+    def _remembered(self, speech: Speech) -> Speech:
+        """With the base's keys and values, which several steps use."""
+        with autocast(self.lm.device):
+            inputs = base_inputs(self.lm, prefix_batch(self.lm, speech.batch), speech.batch.codes[..., 0])
+            _, memory = base_memory(self.lm, inputs, self.draft.config.base_layers)
+        return replace(speech, memory=memory)
 
     def loss(self, speech: Speech, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         rows = self.rows(speech, NOISE if speech.hidden is None else 0.0)
@@ -146,19 +165,24 @@ class DraftTask(Task):
         lm, batch = self.lm, speech.batch
         prefix = prefix_batch(lm, batch)
         inputs = base_inputs(lm, prefix, add_noise(batch.codes[..., 0], lm.config.speech_codes, noise))
-        task = prefix.x.shape[1] - 1
+        task, layers = prefix.x.shape[1] - 1, self.draft.config.base_layers
+        said, memory = speech.hidden, speech.memory
         with torch.no_grad():
-            said = speech.hidden if speech.hidden is not None else training_forward(lm, *inputs)[0][:, task:]
+            if layers and memory is None:
+                read, memory = base_memory(lm, inputs, layers)
+                said = read[:, task:] if said is None else said
+            elif said is None:
+                said = training_forward(lm, *inputs)[0][:, task:]
             teacher = lm.head(said)
         heard = F.pad(said[:, :-1], (0, 0, task + 1, 0))
         # [D + 1, B, F + 1, H]
         hidden = torch.stack(
-            at_every_depth(self.shallow, self.draft.feature_projection, prefix, inputs, heard, DEEPEST)
+            at_every_depth(self.shallow, self.draft.feature_projection, prefix, inputs, heard, DEEPEST, memory)
         )
         row = torch.arange(teacher.shape[1], device=teacher.device)
         meant = row <= batch.frames[:, None]  # [B, F + 1]
         deep = torch.arange(DEEPEST + 1, device=row.device)[:, None, None]
-        drafted = meant & (row >= deep)  # [D + 1, B, F + 1]
+        drafted = meant & (row >= deep + (layers is not None))  # [D + 1, B, F + 1]
         number = (meant.flatten().cumsum(0) - 1).view_as(meant)
         return Rows(
             self.draft.head(hidden[drafted]),
