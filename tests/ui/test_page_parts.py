@@ -368,7 +368,7 @@ def test_voices_are_checked_and_cut(tmp_path):
     ):
         with pytest.raises(UserError, match=word):
             voices.Recordings(limits).read(path)
-    assert not voices.is_example(str(silent))
+    assert not voices.example_in(str(silent))
 
 
 def test_only_one_run_holds_the_device_and_a_visitor_has_one_place():

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.exceptions import ComponentProcessingError
 from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 
@@ -24,7 +25,9 @@ from .runs import Runner, expected
 from .service import gradio_errors, log_line
 
 FIELDS = ("text", "voice", "consent", "method", "options", "prompt_text", "seed", "temperature", "max_seconds")
-NO_VOICE = "must be a recording that was uploaded here, for example by handle_file of gradio_client."
+NO_VOICE = "must be a recording that was uploaded here, for example by handle_file of gradio_client, or the name of a \
+bundled voice."
+FILE = {"_type": "gradio.FileData"}
 
 
 def methods() -> list[dict[str, Any]]:
@@ -65,11 +68,12 @@ class Endpoints:
 
         Args:
             text: English text to speak.
-            voice: recording of the voice to copy, at least a second; of a long one ten seconds are used.
-            consent: true when it is your own voice or you have the speaker's permission; required.
+            voice: recording of the voice to copy, at least a second; of a long one ten seconds are used. Or the name
+                of a bundled voice, such as "Maya".
+            consent: true when it is your own voice or you have the speaker's permission; required for a recording.
             method: baseline, tldr, dcar, qtts, compressed or ssd; see /methods.
             options: the method's options, for example {"patch_size": 4}; empty for its defaults.
-            prompt_text: what the recording says, may be empty.
+            prompt_text: what the recording says, may be empty; of a bundled voice it is known.
             seed: same seed and settings on the same device give the same speech.
             temperature: 0 always takes the likeliest token.
             max_seconds: longest speech to make.
@@ -99,11 +103,12 @@ class Endpoints:
 
         Args:
             text: English text to speak.
-            voice: recording of the voice to copy, at least a second; of a long one ten seconds are used.
-            consent: true when it is your own voice or you have the speaker's permission; required.
+            voice: recording of the voice to copy, at least a second; of a long one ten seconds are used. Or the name
+                of a bundled voice, such as "Maya".
+            consent: true when it is your own voice or you have the speaker's permission; required for a recording.
             method: tldr, dcar, qtts, compressed or ssd; see /methods.
             options: the method's options, for example {"tolerance": 0.4}; empty for its defaults.
-            prompt_text: what the recording says, may be empty.
+            prompt_text: what the recording says, may be empty; of a bundled voice it is known.
             seed: same seed and settings on the same device give the same speech.
             temperature: 0 always takes the likeliest token.
             max_seconds: longest speech to make.
@@ -123,8 +128,11 @@ class Endpoints:
         visitor, job = f"api-{uuid.uuid4().hex}", None
         try:
             wanted = asked.Asked.of(runner.limits, fields)
-            asked.consent(fields)
             path = uploaded(fields["voice"])
+            bundled = voices.example_in(path)
+            if not bundled:
+                asked.consent(fields)
+            transcript = wanted.prompt_text or (bundled.text if bundled else "")
             size = len(names) * expected(runner.handle.now, wanted.text, wanted.max_seconds)
             asking = client(runner.presence)
             job = runner.gate.join(visitor, asking.wanted, size, asking.address)
@@ -137,8 +145,8 @@ class Endpoints:
             base = wanted.request(stack.sampling)
             requests = [wanted.request(stack.sampling, plain=n == "baseline") for n in names]
             made = Made(base.text, "given", base.seed, dataclasses.asdict(base.sampling), base.max_seconds, {})
-            found = Collector(requests, made, stack.sample_rate, {"consent": True}, recording.notes)
-            for which, event in runner.events(recording, wanted.prompt_text, requests, visitor):
+            found = Collector(requests, made, stack.sample_rate, {"consent": not bundled}, recording.notes)
+            for which, event in runner.events(recording, transcript, requests, visitor):
                 found.add(which, event)
             if not found.complete:
                 raise UserError("The run was stopped before it ended.")
@@ -174,24 +182,54 @@ def kept_wav(lane: Lane) -> str:
 
 
 class Page(gr.Blocks):
-    """Blocks that take files by their upload alone: an address or another path is refused before Gradio looks at it."""
+    """Blocks that take files by their upload alone: an address or another path is refused before Gradio looks at it.
+    Of a session it keeps states, and no copy of what was sent: Gradio would, for deep links, a megabyte a visitor."""
 
-    async def preprocess_data(self, block_fn: Any, inputs: list[Any], *more: Any, **named: Any) -> list[Any]:
+    async def preprocess_data(
+        self, block_fn: Any, inputs: list[Any], state: Any, *more: Any, **named: Any
+    ) -> list[Any]:
+        inputs = [as_upload(value) if isinstance(b, gr.Audio) else value for b, value in zip(block_fn.inputs, inputs)]
         for block, value in zip(block_fn.inputs, inputs):
             wrong = value is not None and not is_upload(value) if isinstance(block, gr.Audio) else names_file(value)
             if wrong:
                 raise gr.Error(f"voice {NO_VOICE}", print_exception=False, title="Not yet")
-        return await super().preprocess_data(block_fn, inputs, *more, **named)
+        try:
+            return await super().preprocess_data(block_fn, inputs, state, *more, **named)
+        finally:
+            forget(state)
 
-    async def postprocess_data(self, *asked: Any, **named: Any) -> Any:
-        with gradio_errors():  # Gradio copies files, for which there may be no room
-            return await super().postprocess_data(*asked, **named)
+    async def postprocess_data(self, block_fn: Any, predictions: Any, state: Any) -> list[Any]:
+        try:
+            with gradio_errors():
+                return await super().postprocess_data(block_fn, predictions, state)
+        except ComponentProcessingError as error:  # Gradio copies files, for which there may be no room
+            if not isinstance(error.__cause__, OSError):
+                raise
+            with gradio_errors():
+                raise error.__cause__ from None
+        finally:
+            forget(state)
+
+
+def forget(state: Any) -> None:
+    """Drop the values of components that a session's state repeats; without a session there is none."""
+    if state is not None:
+        state.config_values.clear()
+
+
+def as_upload(value: Any) -> Any:
+    """The name of a bundled voice as the file that an upload of it would be; anything else as it is."""
+    example = voices.example(value) if isinstance(value, str) else None
+    if not example:
+        return value
+    copy = save_bytes_to_cache(example.path.read_bytes(), example.path.name, get_upload_folder())
+    return {"path": copy, "meta": FILE}
 
 
 def is_upload(value: Any) -> bool:
     """Whether a client's JSON is a file that was uploaded here, in Gradio's form."""
     try:
-        return value["meta"] == {"_type": "gradio.FileData"} and bool(voices.uploaded(value["path"]))
+        return value["meta"] == FILE and bool(voices.uploaded(value["path"]))
     except (UserError, TypeError, KeyError, ValueError):
         return False
 

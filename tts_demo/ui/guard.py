@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -34,7 +35,8 @@ RANGE = re.compile(r"bytes=\d*-\d*(?:,\s*\d*-\d*)*")
 STREAMS = re.compile(rf"{API}/(?:queue/data|call/(?:v2/)?[^/]+/(?P<event>[^/]+)|heartbeat/[^/]+)/?")
 FRAMES = "frame-ancestors 'self' https://huggingface.co https://*.huggingface.co https://*.hf.space"
 UNBUFFERED = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
-FEW, LARGE, STREAM = "requests", "large bodies", "streams"
+FEW, LARGE, STREAM, WAITING = "requests", "large bodies", "streams", "requests that wait"
+PATIENCE = 10.0  # seconds that a request waits for its address' others: a class of 25 may open the page together
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -63,11 +65,24 @@ class Counts:
     most: dict[str, tuple[int, int]]  # for one address, in all
     _now: Counter[tuple[str, str]] = field(default_factory=Counter)
 
+    def full(self, kind: str, address: str) -> bool:
+        each, total = self.most[kind]
+        return self._now[kind, address] >= each or self._now[kind, ""] >= total
+
+    @asynccontextmanager
+    async def in_turn(self, kind: str, address: str) -> AsyncIterator[None]:
+        """``one``, for which a bounded number may wait a while."""
+        with self.one(WAITING, address):
+            end = time.monotonic() + PATIENCE
+            while self.full(kind, address) and time.monotonic() < end:
+                await asyncio.sleep(0.05)
+        with self.one(kind, address):
+            yield
+
     @contextmanager
     def one(self, kind: str, address: str) -> Iterator[None]:
         """Refusal where there are too many."""
-        each, total = self.most[kind]
-        if self._now[kind, address] >= each or self._now[kind, ""] >= total:
+        if self.full(kind, address):
             raise Refusal(429, f"Too many {kind} at once; wait until some have ended, then try again.")
         keys = [(kind, address), (kind, "")] if address else [(kind, "")]
         self._now.update(keys)
@@ -85,7 +100,9 @@ class Guard:
 
     def __init__(self, app: Any, blocks: Any, limits: Limits, presence: Presence) -> None:
         self.app, self.blocks, self.limits, self.presence = app, blocks, limits, presence
-        self.counts = Counts({FEW: (24, 400), LARGE: (limits.per_address, 32), STREAM: (100, 1000)})
+        self.counts = Counts(
+            {FEW: (24, 400), WAITING: (200, 1000), LARGE: (limits.per_address, 32), STREAM: (100, 1000)}
+        )
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -124,7 +141,7 @@ class Guard:
             else:
                 await self.app(scope, capped(receive, most), send)
         else:
-            with self.counts.one(FEW, who):
+            async with self.counts.in_turn(FEW, who):
                 await self._small(path, who, scope, receive, send)
 
     async def _small(self, path: str, who: str, scope: Message, receive: Receive, send: Send) -> None:

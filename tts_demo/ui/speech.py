@@ -107,11 +107,11 @@ def recording_of(fields: Mapping[str, Any], most_mb: int) -> tuple[bytes, str]:
             raise BadField("ref_audio", "must be a recording in base64; addresses are not fetched.") from None
     if string(fields, "ref_text", ""):
         raise BadField("ref_text", "is the transcript of ref_audio, which is missing: send both, or neither.")
-    name, known = string(fields, "voice"), voices.examples()
-    for example in known:
-        if example.name.lower() == name.lower():
-            return example.path.read_bytes(), example.text
-    raise BadField("voice", f"{name!r} is not known; choose {', '.join(e.name for e in known)}, or send ref_audio.")
+    name = string(fields, "voice")
+    if example := voices.example(name):
+        return example.path.read_bytes(), example.text
+    names = ", ".join(e.name for e in voices.examples())
+    raise BadField("voice", f"{name!r} is not known; choose {names}, or send ref_audio.")
 
 
 def listed(runner: Runner) -> list[dict[str, Any]]:

@@ -43,7 +43,8 @@ def examples() -> list[Example]:
 
 
 def example(name: str) -> Example | None:
-    return next((e for e in examples() if e.name == name), None)
+    """The bundled voice of this name, in capitals or not."""
+    return next((e for e in examples() if e.name.lower() == name.lower()), None)
 
 
 def texts() -> list[str]:
@@ -58,10 +59,10 @@ def fingerprint(path: str | Path) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def is_example(path: str | Path) -> bool:
-    """True when the file is byte for byte one of the bundled voices, which need no consent."""
+def example_in(path: str | Path) -> Example | None:
+    """The bundled voice that the file is byte for byte; bundled voices need no consent."""
     mine = fingerprint(path)
-    return any(fingerprint(e.path) == mine for e in examples())
+    return next((e for e in examples() if fingerprint(e.path) == mine), None)
 
 
 class Recordings:

@@ -174,7 +174,7 @@ class Handlers:
             raise Misplaced("text", f"The text has {len(text)} characters; the limit here is {most}: shorten it.")
         if not voice:
             raise Misplaced("voice", "There is no voice yet; pick one of the voices, or upload or record your own.")
-        if not consent and not voices.is_example(voice):
+        if not consent and not voices.example_in(voice):
             raise Misplaced("consent", "Tick that this is your own voice or that you may use it.")
 
     def requests(self, form: Form) -> list[Request]:
