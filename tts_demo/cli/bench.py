@@ -23,6 +23,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--runtime", default="eager", choices=("eager", "graph"), help="(%(default)s)")
     parser.add_argument("--parts", action="store_true", help="also operators, launches and waits of a step")
+    parser.add_argument(
+        "--requests", type=int, default=0, metavar="N", help="also the first audio of N requests, and several at once"
+    )
     parser.add_argument("--gpu", action="store_true", help="the first minutes on a GPU, on random weights, and no more")
     parser.add_argument("--peer", action="store_true", help="also transformers' own generate on the same weights")
     parser.add_argument("--rounds", type=int, default=0, metavar="N", help="default: 4, of secondary rows 2")
@@ -45,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
     if args.gpu:
         _first_run(args, device)
         return
-    check_least(args, minutes=0, rounds=0)
+    check_least(args, minutes=0, rounds=0, requests=0)
     settings, _ = split(args.set)
     names, records = methods_of(args, settings), Records(None if args.shape else records_of(args))
     others = papers.measured_rows() if args.all else []
@@ -66,6 +69,8 @@ def run(args: argparse.Namespace) -> None:
         report["launches"] = {row.label: _launches(bench, row) for row in wanted}
     if args.batch > 1:
         report["batch"] = bench.batch(args.batch)
+    if args.requests:
+        report["requests"] = {row.label: _requests(bench, row, args.requests) for row in wanted}
     if args.runtime == "graph":
         report["graphs"] = _graphs(stack, wanted)
     print("\n".join(f"skipped: {line}" for line in skipped))
@@ -110,6 +115,18 @@ def _operators(bench: Any, row: Any) -> dict[str, float]:
     often = {name.removeprefix("aten::"): count / parts.STEPS for name, count in counts.most_common(8)}
     found = {"a step": counts.total() / parts.STEPS} | often
     print(f"{row.label}: {', '.join(f'{name} {count:.1f}' for name, count in found.items())}")
+    return found
+
+
+def _requests(bench: Any, row: Any, count: int) -> dict[str, Any]:
+    """Percentiles of the first audio, and speech a second of several requests, printed and returned."""
+    from ..measure import requests
+
+    record = requests.measure(bench.stack, bench.prompt, row, bench.records, bench.seconds, count, bench.seed)
+    found = record["figures"]
+    first = ", ".join(f"P{p} {found[f'ttfa_p{p}']:.3f}" for p in requests.PERCENTILES)
+    several = ", ".join(f"{n} at once {found[f'throughput_{n}']:.2f}" for n in requests.AT_ONCE)
+    print(f"{row.label}: first audio of {count} requests {first} s; seconds of speech a second, {several}")
     return found
 
 
