@@ -92,7 +92,7 @@ class SSD(Method):
     )
     cached = "every text, prompt and speech token"
     emits = "the accepted tokens and 1 more"
-    picture = Picture("pppp ssssssssss dd", "aaar")
+    picture = Picture("pppp ssssssssss", "aaar")
     presets = ({"tolerance": 0.4}, {"tolerance": 0.1}, {"tolerance": 0.0})
     runs_untrained = True
     Options = SSDOptions
