@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,9 +23,17 @@ from tts_demo.methods.dcar import Dcar
 from tts_demo.methods.dcar.heads import Heads
 from tts_demo.text.symbols import SYMBOLS
 from tts_demo.train import RECIPES
+from tts_demo.train.data.on_policy import OnPolicy
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch, speech_targets
 from tts_demo.train.progress import Progress
-from tts_demo.train.recipes.dcar_heads import IGNORE, HeadsTask, head_targets, head_weights
+from tts_demo.train.recipes.dcar_heads import (
+    IGNORE,
+    HeadsSettings,
+    HeadsTask,
+    SelfGenerated,
+    head_targets,
+    head_weights,
+)
 from tts_demo.train.recipes.dcar_policy import GROUP, UPDATES, PolicySettings, PolicyTask, Utterances, guidance_profile
 from tts_demo.train.recipes.dcar_reward import Hama, PhonemeErrors, coarse
 from tts_demo.train.recipes.dcar_rollouts import Schedule, roll_out
@@ -85,6 +94,7 @@ def test_the_heads_recipe_learns_every_offset_and_leaves_the_base_alone(tiny_lm,
     task = HeadsTask.__new__(HeadsTask)  # without speech on disk
     task.lm, task.heads, task.weights = lm, Heads(lm), head_weights(6, base=3.0)
     task.distil, task.base = distil, copy.deepcopy(lm) if distil else None
+    task.settings = HeadsSettings(distil=distil)
     lora.attach(lm.backbone, task.heads.config.lora, task.heads.lora)
     optimiser = torch.optim.AdamW(task.heads.parameters(), 1e-2)
     with torch.no_grad():
@@ -105,14 +115,52 @@ def test_what_the_base_teaches_each_head_is_about_the_same_tokens(tiny_lm, monke
     """A base that is sure of what is said teaches what the recording does: rows and heads are not mixed up."""
     lm, task = copy.deepcopy(tiny_lm), HeadsTask.__new__(HeadsTask)
     task.lm, task.base, task.heads, task.weights = lm, lm, Heads(lm), head_weights(6, base=3.0)
-    sure = lambda lm, batch, heard: 1e4 * F.one_hot(speech_targets(batch, lm.config.eos, 0), lm.config.vocab).float()
-    monkeypatch.setattr("tts_demo.train.recipes.dcar_heads.base_logits", sure)
+    task.settings = HeadsSettings()
+    sure = lambda lm, batch, *_: (1e4 * F.one_hot(speech_targets(batch, lm.config.eos, 0), lm.config.vocab).float(), [])
+    monkeypatch.setattr("tts_demo.train.recipes.dcar_heads.base_rows", sure)
     found = []
     for task.distil in (0.0, 1.0):
         torch.manual_seed(0)
         found.append(task.loss(counting_batch(lm, 12, seed=1), Progress())[0].item())
     assert found[0] == pytest.approx(found[1], rel=1e-5)
     assert head_weights(2, 3.0) == pytest.approx([3 / 4.9, 1 / 4.9, 0.9 / 4.9])
+    assert head_weights(6, 1.0, 1.0) == pytest.approx([1 / 7] * 7)  # the paper's
+
+
+def test_heads_learn_from_their_own_chunks_and_look_where_the_base_looks(tiny_lm, monkeypatch):
+    """Self-generated batches have the base's distribution as their only target; the guide and the sampled
+    distributions add what they say, and pull."""
+    monkeypatch.setattr("tts_demo.train.recipes.dcar_heads.ALIGNMENT_LAYERS", (1,))
+    monkeypatch.setattr("tts_demo.train.recipes.lm.ATTENDED", 0.0)
+    lm, task = copy.deepcopy(tiny_lm), HeadsTask.__new__(HeadsTask)
+    torch.manual_seed(0)
+    task.lm, task.heads, task.weights, task.distil = lm, Heads(lm), head_weights(6, 3.0), 0.5
+    task.base, task.frozen = tiny_lm, base_of(tiny_lm)
+    for weight in task.heads.parameters():
+        weight.data.add_(torch.randn_like(weight) * 0.05)
+    lora.attach(lm.backbone, task.heads.config.lora, task.heads.lora)
+    task.data = SimpleNamespace(batch=lambda rng: counting_batch(lm, 3, seed=int(rng.integers(99))))
+    task.settings, task.on_policy = HeadsSettings(distil=0.5), OnPolicy(1.0, 2, task._sample)
+    batch = task.batch(np.random.default_rng(0), 0)
+    assert isinstance(batch, SelfGenerated) and (batch.speech.alignment == -1).all()
+    again = OnPolicy(1.0, 2, task._sample).batch(0, 0)
+    assert torch.equal(batch.speech.codes, again.speech.codes)
+    loss, parts = task.loss(batch, Progress())
+    assert all(name.startswith("own ") for name in parts) and loss.item() == pytest.approx(parts["own distil"])
+    task.settings = HeadsSettings(distil=0.5, drawn=0.5, guide=2.0)
+    more, parts = task.loss(batch, Progress())
+    expected = loss.item() + 0.5 * parts["own apart"] + 2 * parts["own guide"]
+    assert more.item() == pytest.approx(expected, rel=1e-4) and min(parts["own apart"], parts["own guide"]) > 0
+    recorded, told = task.loss(counting_batch(lm, 6), Progress())
+    assert set(told) == {"base", "second", "last", "distil", "apart", "guide"} and recorded.isfinite()
+    optimiser, seen = torch.optim.AdamW(task.heads.parameters(), 3e-3), []
+    for _ in range(25):
+        loss, parts = task.loss(batch, Progress())
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        seen.append((parts["own apart"], parts["own distil"]))
+    assert seen[-1][0] < 0.9 * seen[0][0] and seen[-1][1] < seen[0][1]
 
 
 @pytest.mark.parametrize("size", [1, 3, 7])

@@ -1,14 +1,20 @@
 """Recipe ``dcar-heads``: six extra heads and LoRA on the frozen backbone (DCAR, section 3.1).
 
 The base head stays frozen and keeps its term in the loss, so that LoRA may not spoil it. The paper weighs all heads
-alike, in a model that learns them from the start; beside a LoRA of a base that is done, six new heads pull it away from
-what it says next, so the base head weighs ``--set base=3`` times as much here and a
-later head less than the one before it. ``--set distil=0.6`` mixes in cross-entropy to the law that the frozen base has
-of a token once it has heard all before it: averaged over those, it is the law that a head must have. Some input tokens
-are replaced at random, as in the base model's recipe: chunks are drawn blindly, and err.
+alike (``--set base=1 later=1``), in a model that learns them from the start; beside a LoRA of a base that is done, six
+new heads pull it away from its next token, so the base head weighs ``--set base=3`` times as much here and a later head
+less than the one before it. ``--set distil=0.6`` mixes in cross-entropy to the frozen base's distribution of a token
+given all tokens before it: averaged over those, it is the distribution that a head must have. Some input tokens are
+replaced at random, as in the base model's recipe: chunks are sampled blindly, and err.
+
+``--set spoken=0.5``: that share of the batches is sampled from chunks of 2 to 4 with the weights of the moment; there
+the base model's distribution is the only target (on-policy distillation). ``drawn=1`` adds ``lm.disagreement`` of the
+sampled distributions, ``guide=1`` lets the heads of attention look where the base's look.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,21 +22,34 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
+from ...config import Sampling, UserError
 from ...lm import lora
+from ...lm.base import Base
 from ...lm.block import training_forward
+from ...lm.model import ALIGNMENT_LAYERS
+from ...lm.sampling import probabilities
+from ...methods.dcar import Dcar
 from ...methods.dcar.heads import Heads
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
+from ..data.on_policy import PER_GROUP, OnPolicy, generate_by
 from ..data.sequences import SpeechBatch, prefix_batch, speech_targets
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import SequenceSettings, Share, Weight
 from ..task import Task, TrainOptions
-from .lm import add_noise, base_inputs, base_logits
+from .lm import OUTSIDE, REJECTION, add_noise, attended_symbol, attention_guide_to, base_inputs, base_rows, disagreement
 
 IGNORE = -100
 NOISE = 0.08  # share of input tokens replaced
-LATER = 0.9  # weight of a head over that of the one before it
+SAMPLED = "random:2,3,4"  # chunk sizes of self-generated batches
+
+
+@dataclass(frozen=True)
+class SelfGenerated:
+    """Speech sampled from chunks."""
+
+    speech: SpeechBatch
 
 
 def head_targets(targets: Tensor, heads: int) -> Tensor:
@@ -40,9 +59,10 @@ def head_targets(targets: Tensor, heads: int) -> Tensor:
     return torch.stack(shifted)
 
 
-def head_weights(heads: int, base: float) -> list[float]:
-    """Of the base head, ``base`` times the first of the others, and of those: they sum to 1."""
-    weights = [base, *(LATER**j for j in range(heads))]
+def head_weights(heads: int, base: float, later: float = 0.9) -> list[float]:
+    """Of the base head, ``base`` times the first of the others, and of those, each ``later`` times the one before it:
+    they sum to 1."""
+    weights = [base, *(later**j for j in range(heads))]
     return [weight / sum(weights) for weight in weights]
 
 
@@ -53,7 +73,11 @@ def entropy(logits: Tensor, targets: Tensor) -> Tensor:
 
 class HeadsSettings(SequenceSettings):
     base: Weight = Field(3.0, description="weight of the base head over that of the first extra head")
+    later: Weight = Field(0.9, description="weight of a head over that of the one before it")
     distil: Share = Field(0.0, description="share of the cross-entropy to the base model's distribution in the loss")
+    drawn: Weight = Field(0.0, description="weight of how far apart tokens are sampled from the heads and the base")
+    guide: Weight = Field(0.0, description="weight of the attention guide: look where the base model's heads look")
+    spoken: Share = Field(0.0, description="share of the batches that are the method's own samples (on-policy)")
 
 
 class HeadsTask(Task):
@@ -71,45 +95,93 @@ class HeadsTask(Task):
         self.heads = Heads(self.lm)
         self.distil = self.settings.distil
         self.base = load_lm(options).requires_grad_(False) if self.distil else None  # without the LoRA
-        self.weights = head_weights(self.heads.config.heads, self.settings.base)
+        settings = self.settings
+        self.weights = head_weights(self.heads.config.heads, settings.base, settings.later)
+        if self.base is None and (settings.spoken or settings.drawn or settings.guide):
+            raise UserError("spoken, drawn and guide need what the base model says: set distil as well.")
+        self.on_policy = OnPolicy(settings.spoken, options.seed, self._sample)
+        if settings.spoken:
+            self.ahead = False
+            self.frozen = Base(self.base, graphed=False)  # decoders live for a few batches
         lora.attach(self.lm.backbone, self.heads.config.lora, self.heads.lora)
         self.modules, self.helpers = {"dcar-heads": self.heads}, {}
 
     def matrices(self) -> list[nn.Parameter]:
         return [self.heads.weight, *inner_matrices(self.heads.lora)]
 
-    def batch(self, rng: np.random.Generator, step: int) -> SpeechBatch:
-        return self.data.batch(rng)
+    def batch(self, rng: np.random.Generator, step: int) -> SpeechBatch | SelfGenerated:
+        return self.on_policy.batch(step, self.process) or self.data.batch(rng)
 
-    def loss(self, batch: SpeechBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
-        heard = add_noise(batch.codes[..., 0], self.lm.config.speech_codes, NOISE)
-        said, targets, logits = self.said(batch, heard)
+    def _sample(self, rng: np.random.Generator) -> list[SelfGenerated]:
+        """Some batches sampled from chunks, all of them or from a random frame of the recordings on."""
+        method, samples = Dcar(self.frozen, {self.name: self.heads}), []
+        generator = torch.Generator(self.base.device).manual_seed(int(rng.integers(2**62)))
+        for _ in range(PER_GROUP):
+            batch = self.data.batch(rng)
+            kept = int(rng.integers(int(batch.frames.min()))) if rng.random() < 0.5 else 0
+            options = method.Options(chunk_range=SAMPLED)
+            samples.append(SelfGenerated(generate_by(method, options, batch, kept, Sampling(), generator)))
+        return samples
+
+    def loss(self, batch: SpeechBatch | SelfGenerated, progress: Progress) -> tuple[Tensor, dict[str, float]]:
+        own, settings = isinstance(batch, SelfGenerated), self.settings
+        batch = batch.speech if own else batch
+        guided = ALIGNMENT_LAYERS if settings.guide else ()
+        heard = add_noise(batch.codes[..., 0], self.lm.config.speech_codes, 0.0 if own else NOISE)
+        said, targets, logits, attention = self.said(batch, heard, guided)
         each = [entropy(x, targets[about]) for about, x in logits]
         truth = sum(w * loss for w, loss in zip(self.weights, each))
         parts = {"base": each[0].item(), "second": each[1].item(), "last": each[-1].item()}
         if self.base is None:
             return truth, parts
         with torch.no_grad():
-            law = base_logits(self.base, batch, heard)[said].float().softmax(-1)  # [N, V]
+            base, base_attention = base_rows(self.base, batch, heard, guided)
+            base = base[said].float()  # [N, V]
+            law = base.softmax(-1)
         distil = sum(w * entropy(x, law[about]) for w, (about, x) in zip(self.weights, logits))
-        return (1 - self.distil) * truth + self.distil * distil, parts | {"distil": distil.item()}
+        loss, parts = distil, parts | {"distil": distil.item()}
+        if settings.drawn:
+            apart = self._disagreement(logits, probabilities(base, Sampling()))
+            loss, parts = loss + settings.drawn * apart, parts | {"apart": apart.item()}
+        if not own:
+            loss = (1 - self.distil) * truth + self.distil * loss
+        if settings.guide:
+            symbols = attended_symbol(base_attention).where(said, -1)
+            guide = attention_guide_to(attention, symbols[..., None])
+            loss, parts = loss + settings.guide * guide, parts | {"guide": guide.item()}
+        return loss, {f"own {name}": value for name, value in parts.items()} if own else parts
 
-    def said(self, batch: SpeechBatch, heard: Tensor) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
-        """Which rows [B, F + 1] say something after the tokens ``heard`` [B, F], the target of each such row [N], and
-        of the base head and the six others: which of those rows' targets they are about [R], logits [R, V]."""
+    def _disagreement(self, logits: list[tuple[Tensor, Tensor]], base: Tensor) -> Tensor:
+        """How far apart tokens are sampled from each head and from the base's probabilities [N, V] of the same token,
+        by the weights of the heads, []."""
+        total = base.new_zeros(())
+        for weight, (about, x) in zip(self.weights, logits):
+            rejection, outside = (share.sum() / max(1, len(x)) for share in disagreement(x, base[about]))
+            total = total + weight * (REJECTION * rejection + OUTSIDE * outside)
+        return total
+
+    def said(
+        self, batch: SpeechBatch, heard: Tensor, guided: tuple[int, ...] = ()
+    ) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]], list[Tensor]]:
+        """Which rows [B, F + 1] say something after the tokens ``heard`` [B, F], the target of each such row [N], of
+        the base head and the six others which of those rows' targets they are about [R] and logits [R, V], and the log
+        attention of all rows to the text [B, F + 1, T] in each ``guided`` layer."""
         lm, prefix = self.lm, prefix_batch(self.lm, batch)
-        hidden, _ = training_forward(lm, *base_inputs(lm, prefix, heard))
+        start = prefix.x.shape[1] - 1
+        over = slice(start, None), slice(start - batch.text.shape[1], start)
+        hidden, attention = training_forward(lm, *base_inputs(lm, prefix, heard), guided, *over)
         targets = speech_targets(batch, lm.config.eos, IGNORE)
         said = targets != IGNORE
-        rows = hidden[:, prefix.x.shape[1] - 1 :][said]  # row t has read t speech tokens
+        rows = hidden[:, start:][said]  # row t has read t speech tokens
         number = torch.where(said, said.flatten().cumsum(0).view_as(said) - 1, IGNORE)
         about = head_targets(number, self.heads.config.heads)[:, said]
         logits = torch.cat([lm.head(rows)[None], self.heads(rows)])
-        return said, targets[said], [(a[a != IGNORE], x[a != IGNORE].float()) for a, x in zip(about, logits)]
+        found = [(a[a != IGNORE], x[a != IGNORE].float()) for a, x in zip(about, logits)]
+        return said, targets[said], found, attention
 
     def scores(self, batch: SpeechBatch) -> tuple[Tensor, Tensor]:
         """Cross-entropy and accuracy [7] of the base head and the six others, over the positions each one has."""
-        _, targets, logits = self.said(batch, batch.codes[..., 0])
+        _, targets, logits, _ = self.said(batch, batch.codes[..., 0])
         losses = [entropy(x, targets[about]) for about, x in logits]
         right = [(x.argmax(-1) == targets[about]).sum() / max(1, len(x)) for about, x in logits]
         return torch.stack(losses), torch.stack(right)
