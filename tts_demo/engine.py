@@ -259,7 +259,7 @@ class _Run:
                     if request.capture_attention and not done and self.wants_attention():
                         with self.meter.held():
                             so_far = self._attention(method, [*finished, (state, first, self.frames)])
-                        yield AttentionUpdate(so_far)
+                        yield AttentionUpdate(join(so_far))
                     if guard.tripped and not request.forced_frames:
                         done = True
                         self._cut("it repeated itself or fell silent", index, segments)
@@ -278,8 +278,12 @@ class _Run:
                 self._cut(f"nobody needs more than {room / stack.frame_rate:.1f} s for these words", index, segments)
         yield from self._vocode(vocoder, guard, vocoder.finish)
         snapshot = self.meter.snapshot()
-        with self.meter.held():
-            attention = self._attention(method, finished) if request.capture_attention else None
+        maps = []
+        for segment in finished if request.capture_attention else ():
+            with self.meter.held():
+                maps += self._attention(method, [segment])
+            yield from self._report()  # a map may take a second: what listens sees that the run goes on
+        attention = join(maps) if maps else None
         audio = np.concatenate(self.audio) if self.audio else np.zeros(0, np.float32)
         if not self.stopped or len(audio) >= WARM_UP_SECONDS * stack.sample_rate:
             method.has_run(options)
@@ -340,7 +344,8 @@ class _Run:
             new, self.traced = tuple(self.steps[self.traced :]), len(self.steps)
             yield Trace(new)
 
-    def _attention(self, method: Method, finished: list[tuple[State, int, int]]) -> AttentionMap | None:
+    def _attention(self, method: Method, finished: list[tuple[State, int, int]]) -> list[AttentionMap]:
+        """A map of each segment."""
         maps = []
         for state, first, end in finished:
             with torch.inference_mode():
@@ -363,7 +368,7 @@ class _Run:
                     weights, state.prefix.labels, (start / rate).astype(np.float32), (stop / rate).astype(np.float32)
                 )
             )
-        return join(maps) if maps else None
+        return maps
 
 
 class LoopGuard:

@@ -41,6 +41,7 @@ FLUSH_SECONDS = 0.12  # sound waits at most this long for company on its way to 
 FIGURES_SECONDS = 0.3  # figures without sound, and the bar of progress
 
 
+MAPS = "then the attention maps; Speak is free after them"
 PATIENCE_SECONDS = 120.0  # how long work in the background waits for the device
 
 Step = tuple[list[dict[str, Any]], Take | None]  # messages for the board, and the take where it has changed
@@ -199,6 +200,9 @@ class Handlers:
         most = 1 if len(requests) == 1 or not forks() else FEWEST if self.gate.crowded() else MOST
         for which, event in self.runner.events(voice, form.prompt_text, requests, visitor, most, QUICK):
             live = lives[which]
+            if isinstance(event, engine.Done):
+                box.add(progress(first_share(lives, length), f"Reading the map of {live.title}", MAPS))
+                yield box.update()
             found.add(which, event)
             if isinstance(event, WarmingUp):
                 yield {ui.status: texts.status(f"Warming up {METHODS[event.method].title}, unheard", "busy")}
@@ -337,7 +341,7 @@ def speaking(lives: Sequence[Live], length: float) -> tuple[str, str]:
     """What runs in a first round, and what is left of it."""
     seconds = sum(live.seconds for live in lives)
     now = f"Speaking: {seconds:.1f} s of about {length * len(lives):.0f} s" + (" in all" if len(lives) > 1 else "")
-    return now, "then the attention maps; Speak is free after them"
+    return now, MAPS
 
 
 def lasting(take: Take) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...lm.attention import clearest
 from .session import Attention
 
 CLEAR = "clear"  # the layer choice that picks the heads which follow the text best
@@ -52,9 +51,9 @@ def words_of(tokens: Sequence[str]) -> list[Word]:
 def pick(attention: Attention, layer: str = CLEAR, head: str = "mean") -> np.ndarray:
     """[layers, heads, steps, text] -> [steps, text]: the heads that follow the text best, or one layer or head, or
     means."""
-    w = attention.weights.astype(np.float32)
     if layer == CLEAR:
-        return clearest(w)
+        return attention.clear
+    w = attention.weights.astype(np.float32)
     w = w.mean(0) if layer == "mean" else w[min(int(layer), len(w) - 1)]
     return w.mean(0) if head == "mean" else w[min(int(head), len(w) - 1)]
 

@@ -14,6 +14,7 @@ import json
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy as np
 
 from ... import audio
 from ...config import Request, UserError
+from ...lm.attention import clearest
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # beginnings that a spreadsheet does not take for text
 KEEP = 3  # takes kept per visitor on the server; the browser keeps what it draws
@@ -35,6 +37,11 @@ class Attention:
     start: np.ndarray
     end: np.ndarray
     words: tuple[str, ...] = ()  # the written word each token belongs to, '' for none
+
+    @cached_property
+    def clear(self) -> np.ndarray:
+        """[steps, text] float32: the mean of the heads that follow the text best."""
+        return clearest(self.weights.astype(np.float32))
 
 
 @dataclass(frozen=True)

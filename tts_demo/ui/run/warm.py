@@ -12,6 +12,7 @@ from ... import audio, engine
 from ...config import Request, UserError
 from ...methods import METHODS
 from ..zerogpu import forks
+from . import published
 
 log = logging.getLogger("tts_demo.ui")
 TEXT = "The kettle sang, and the cat listened."
@@ -27,6 +28,7 @@ class Warmth:
         """``load`` followed by the warm-up."""
 
         def loaded() -> Any:
+            published.table()  # over a second of computing that no visitor's run should wait for
             stack = load()
             if self._voice and not forks():  # there every process warms up for itself
                 self.warm(stack)

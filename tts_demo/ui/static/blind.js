@@ -210,7 +210,8 @@ export const mountBlind = (root) => {
     }
     return false;
   };
-  board.on(() => {
+  board.on((live) => {
+    if (live) return;
     if (order && !(board.get(order.A) && board.get(order.B))) finish();
     else refresh();
   });

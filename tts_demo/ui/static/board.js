@@ -1,14 +1,15 @@
 // The board: which lanes stand side by side. Lanes come from the server while they speak and are kept by this browser.
-import { button, decodeBase64, h, pcmFloats, refocus } from "./base.js";
+import { button, decodeBase64, h, pcmFloats } from "./base.js";
 import { deck } from "./deck.js";
 import { count } from "./count.js";
 import { form } from "./form.js";
-import { headline, madeWords, shared } from "./headline.js";
+import { headline, shared } from "./headline.js";
 import { laneCard } from "./lane.js";
 import { progress } from "./progress.js";
 import { store } from "./store.js";
 
 const MOST = 6,
+  LIVE = 250, // ms between two drawings of what goes on
   listeners = [],
   pending = new Map();
 let shown = [],
@@ -21,10 +22,11 @@ let shown = [],
   crowded = 0;
 const get = (id) => pending.get(id) || store.get(id);
 let held = false, // while the messages that came together are taken in
-  news = false;
-const tell = () => {
-  news = held;
-  if (!held) listeners.forEach((f) => f());
+  news = null;
+// live: nothing but what a run says while it goes on, which comes many times a second
+const tell = (live = false) => {
+  if (held) news = live && news !== false;
+  else listeners.forEach((f) => f(live));
 };
 const slot = (id) => (get(id) || {}).slot || 0; // the colour of its method
 const keep = () => store.note("board", { shown: shown.filter((id) => store.get(id)), pinned: [...pinned] });
@@ -109,7 +111,7 @@ const act = {
     l.note = "speaking";
     l.expected = m.length;
     deck.open(m.id, m.sr, m.length);
-    tell();
+    tell(true);
   },
   chunk(m) {
     const l = pending.get(m.id);
@@ -117,17 +119,17 @@ const act = {
     Object.assign(l.figures, m.figures);
     if (m.point && (!l.curve.length || m.point[0] > l.curve[l.curve.length - 1][0])) l.curve.push(m.point);
     if (m.pcm) deck.push(m.id, pcmFloats(decodeBase64(m.pcm)));
-    tell();
+    tell(true);
   },
   progress(m) {
     told = m.share === null ? null : m;
-    tell();
+    tell(!!told);
   },
   looked({ kind, id, ...seen }) {
     const l = pending.get(id);
     if (l) {
       Object.assign(l, seen);
-      tell();
+      tell(true);
     }
   }, // its map so far
   lane(m) {
@@ -185,11 +187,12 @@ board.receive = (m) => {
     boxes.set(m.box, m.seq);
   }
   held = true;
+  news = null;
   try {
     for (const one of m.messages || []) act[one.kind](one);
   } finally {
     held = false;
-    if (news) tell();
+    if (news !== null) tell(news);
   }
 };
 
@@ -278,7 +281,15 @@ export const mountBoard = (root, trigger) => {
       next = card ? card.root.querySelector("[aria-label^=Remove]") : document.getElementById("run");
     if (next) next.focus({ preventScroll: true });
   };
+  let timer = 0,
+    drawn = 0;
+  // what a run says while it goes on is drawn a few times a second, and leaves a busy machine to the run
+  const soon = () => {
+    if (!timer) timer = setTimeout(draw, Math.max(0, drawn + LIVE - performance.now()));
+  };
   const draw = () => {
+    clearTimeout(timer);
+    timer = 0;
     room.textContent = crowded
       ? `${crowded} pinned ${crowded > 1 ? "results have" : "result has"} made room: ` +
         `at most ${MOST} stand side by side. ${crowded > 1 ? "They are" : "It is"} under Earlier runs.`
@@ -349,10 +360,11 @@ export const mountBoard = (root, trigger) => {
     options(heads, [["mean", "Mean of all heads"], ...numbered(wide, "Head")], chosenHead);
     layers.hidden = deep < 2;
     heads.hidden = wide < 2 || layer === "clear";
+    drawn = performance.now();
   };
   root.append(head.root, bar, running.root, room, empty, lanes);
   board.view = (id) => (cards.has(id) ? cards.get(id).view() : null);
-  board.on(draw);
+  board.on((live) => (live ? soon() : draw()));
   deck.on((kind, m) => {
     for (const card of cards.values()) card.tell(kind, m);
   });
@@ -370,71 +382,4 @@ export const mountBoard = (root, trigger) => {
     if (open) board.receive(m);
     else waiting.push(m);
   };
-};
-
-export const mountEarlier = (root) => {
-  root.className = "earlier";
-  const said = h("p", { class: "quiet", role: "status" });
-  const list = h("div", {});
-  root.append(
-    h(
-      "p",
-      { class: "quiet" },
-      "Runs are kept in this browser only. " +
-        "Lay results of an earlier run beside what is on the board: each keeps its own conditions.",
-    ),
-    said,
-    list,
-  );
-  const fill = () =>
-    refocus(list, () => {
-      const takes = new Map();
-      for (const l of store.lanes()) takes.set(l.take, [...(takes.get(l.take) || []), l]);
-      const rows = [...takes.values()].reverse().map((lanes) => {
-        const ids = lanes.map((l) => l.id),
-          first = lanes[0];
-        return h(
-          "section",
-          { class: "take" },
-          h("h4", {}, first.recorded ? `Recorded: ${first.recorded}` : new Date(first.when).toLocaleString()),
-          h("p", { class: "quiet" }, madeWords(first).join(" · ")),
-          h(
-            "ul",
-            {},
-            ...lanes.map((l) =>
-              h(
-                "li",
-                {},
-                h("span", {}, `${l.title}${l.dials ? ` (${l.dials})` : ""}, ${l.seconds.toFixed(1)} s`),
-                shown.includes(l.id)
-                  ? h("span", { class: "tag" }, "on the board")
-                  : button(
-                      "Lay beside",
-                      { class: "small", "data-key": `lay ${l.id}`, "aria-label": `Lay beside the board: ${l.title}` },
-                      () => {
-                        said.textContent = board.lay([l.id]);
-                      },
-                    ),
-              ),
-            ),
-          ),
-          h(
-            "div",
-            { class: "row" },
-            button("Show this run", { class: "small", "data-key": `show ${first.take}` }, () => board.replace(ids)),
-            button("Use its settings", { class: "small", "data-key": `use ${first.take}` }, () => form.use(lanes)),
-            button("Forget", { class: "small", "data-key": `forget ${first.take}` }, () => {
-              ids.forEach((id) => {
-                if (shown.includes(id)) board.remove(id);
-                store.drop(id);
-              });
-            }),
-          ),
-        );
-      });
-      list.replaceChildren(...(rows.length ? rows : [h("p", { class: "quiet" }, "Runs you make appear here.")]));
-    });
-  board.on(fill);
-  store.on(fill);
-  store.ready.then(fill);
 };

@@ -2,6 +2,7 @@
 import { readWav } from "./base.js";
 
 const now = () => performance.now() / 1000;
+const FRAME = 30; // ms between two positions of what plays
 const LONGEST = 2.5; // seconds of audio in the engine's longest piece
 
 // Seconds to wait from now so that playing never catches up: pieces double in length up to LONGEST and come at ``pace``
@@ -269,12 +270,16 @@ export const deck = {
   },
   tick() {
     cancelAnimationFrame(this.frame);
-    const step = () => {
+    let told = 0;
+    const step = (at) => {
       if (!this.playing) return;
-      this.tell("time", { id: this.lane, t: this.position() });
+      if (at - told >= FRAME) {
+        told = at;
+        this.tell("time", { id: this.lane, t: this.position() });
+      }
       this.frame = requestAnimationFrame(step);
     };
-    step();
+    step(performance.now());
   },
   pause() {
     const t = this.position();

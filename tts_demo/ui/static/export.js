@@ -141,6 +141,6 @@ export const mountExport = (root) => {
         : []),
     );
   };
-  board.on(draw);
+  board.on((live) => live || draw());
   draw();
 };

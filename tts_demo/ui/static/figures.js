@@ -67,7 +67,7 @@ export const mountFigures = (root) => {
     );
     wide();
   };
-  board.on(fill);
+  board.on((live) => live || fill());
   fill();
   return (m) => {
     charts.replaceChildren();

@@ -127,6 +127,15 @@ export const laneCard = (id, act) => {
       g.fillRect(i * 3, (height - tall) / 2, 2, tall);
     }
   };
+  let frame = 0;
+  const soon = () => {
+    // sound comes in pieces, of several results at once: one picture for all that came before it is shown
+    if (!frame)
+      frame = requestAnimationFrame(() => {
+        frame = 0;
+        draw();
+      });
+  };
   const move = (t) => {
     const all = track() ? track().seconds : 0;
     head.style.left = `${(100 * t) / Math.max(deck.span, 0.5)}%`;
@@ -274,7 +283,7 @@ export const laneCard = (id, act) => {
         }
       }
       refresh();
-      draw();
+      soon();
       move(deck.lane === id ? deck.position() : 0);
     },
     tell(kind, m) {
@@ -284,7 +293,7 @@ export const laneCard = (id, act) => {
         if (view) view.move(t);
       }
       if (kind === "data") {
-        draw();
+        soon();
         refresh();
         if (deck.lane !== id) move(0);
       }
@@ -300,6 +309,7 @@ export const laneCard = (id, act) => {
     },
     view: () => view,
     close() {
+      cancelAnimationFrame(frame);
       off();
       watcher.disconnect();
       if (view) view.close();

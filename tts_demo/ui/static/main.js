@@ -2,10 +2,11 @@
 import { mountHow } from "./about.js";
 import { cssColour, h } from "./base.js";
 import { mountBlind } from "./blind.js";
-import { board, mountBoard, mountEarlier } from "./board.js";
+import { board, mountBoard } from "./board.js";
 import { counted } from "./charts.js";
 import { count, tableRows } from "./count.js";
 import { bufferWait, deck } from "./deck.js";
+import { mountEarlier } from "./earlier.js";
 import { mountExport } from "./export.js";
 import { mountFigures } from "./figures.js";
 import { form, mountForm } from "./form.js";

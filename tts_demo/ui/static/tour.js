@@ -207,7 +207,7 @@ export const mountTour = (root, _trigger, server) => {
       if (list[at] === step && !deck.playing) go(at + 1);
     }, MEANWHILE);
   });
-  board.on(offer);
+  board.on((live) => live || offer());
   form.on(offer); // whichever comes last
   offer();
 };
