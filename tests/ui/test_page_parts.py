@@ -10,6 +10,7 @@ import re
 import threading
 import time
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from toy import tone, voice_file
 
 from tts_demo import audio
 from tts_demo.config import UserError
-from tts_demo.methods import METHODS
+from tts_demo.methods import COLOURS, METHODS, colour
 from tts_demo.methods.base import Options, dial
 from tts_demo.ui import voices
 from tts_demo.ui.limits import Limits
@@ -242,16 +243,18 @@ def test_measured_settings_become_one_picture():
     plot = charts.tradeoff(points)
     assert plot["points"] == [
         [1.0, 0.1, "Token by token", True, 0, True],
-        [0.75, 0.11, "Draft and verify, Tolerance 0.4", False, charts.colour("ssd"), False],
+        [0.75, 0.11, "Draft and verify, Tolerance 0.4", False, colour("ssd"), False],
     ]
     assert "20 texts" in plot["layout"]["title"]["subtitle"]["text"]
     assert charts.tradeoff(points[:1]) is None
 
 
 def test_every_method_has_a_colour_of_its_own():
-    colours = [charts.colour(name) for name in METHODS]
-    assert colours[0] == 0 and len(set(colours)) == len(METHODS) <= charts.COLOURS
-    assert charts.colour("gone") < charts.COLOURS and charts.SCRIPT.is_file()
+    colours = [colour(name) for name in METHODS]
+    assert colours[0] == 0 and len(set(colours)) == len(METHODS) <= len(COLOURS)
+    sheet = (Path(charts.__file__).parents[1] / "static" / "style.css").read_text(encoding="utf-8")
+    assert re.findall(r"--lane-\d: (#\w+);", sheet)[: len(COLOURS)] == COLOURS  # the README's plot has the page's
+    assert colour("gone") < len(COLOURS) and charts.SCRIPT.is_file()
     for name, made in charts.charts().items():
         assert "lower is better" in made["title"]["subtitle"]["text"] or name in ("bars", "line")
 

@@ -7,9 +7,10 @@ from importlib import import_module
 from ..config import UserError
 from .base import Method, Options
 
-__all__ = ["METHODS", "REGISTRY", "Method", "Options", "find"]
+__all__ = ["COLOURS", "METHODS", "REGISTRY", "Method", "Options", "colour", "find"]
 
-
+# On white; the page's style sheet has the same as --lane-0 to --lane-7, and brighter ones for its dark theme.
+COLOURS = "#2b62b4 #b84a0e #6b4fa0 #1f7278 #8a5a00 #a02f63 #4d6b1f #5b5b66".split()
 REQUIRED = ("name", "title", "paper", "idea", "cached", "emits")  # what page, command line and tables say of a method
 
 
@@ -66,3 +67,8 @@ def find(name: str) -> type[Method]:
     if name not in REGISTRY:
         raise UserError(f"Unknown method {name!r}; the methods are: {', '.join(METHODS)}.")
     return REGISTRY[name]
+
+
+def colour(method: str) -> int:
+    """The number of a method's colour, on the page and in every plot; of one that is gone, the last."""
+    return list(METHODS).index(method) % len(COLOURS) if method in METHODS else len(COLOURS) - 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 
 from ..measure.summary import Point
+from ..methods import COLOURS, colour
 
-COLOURS = "#222222 #1f77b4 #d95f02 #2a9d4b #8e44ad #c2185b #7f7f7f #b8860b #00a3a3 #8c564b #5f6fd6 #a0b000".split()
 MARKERS = "os^DvPX*<>ph"  # a method is told by its shape too
 PLACES = (((7, 0), "left", "center"), ((-7, 0), "right", "center"), ((0, 7), "center", "bottom"))  # of a name
 
@@ -31,7 +31,7 @@ def draw(found: list[Point]) -> str:
         axes = figure.subplots()
         axes.plot([p.time for p in best], [p.errors for p in best], "--", color="#999999", linewidth=1)
         for i, method in enumerate(dict.fromkeys(p.method for p in found)):
-            look = {"c": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "label": method}
+            look = {"c": COLOURS[colour(method)], "marker": MARKERS[i % len(MARKERS)], "label": method}
             mine = [p for p in found if p.method == method]
             axes.scatter([p.time for p in mine], [p.errors for p in mine], s=42, zorder=30 - i, gid=method, **look)
         axes.set(xlim=(0, None), ylim=(0, None), ylabel="WER %, lower is better")

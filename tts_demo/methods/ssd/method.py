@@ -91,7 +91,7 @@ class SSD(Method):
         "the base model verifies them all, as strictly as the tolerance says."
     )
     cached = "every text, prompt and speech token"
-    emits = "the accepted tokens and 1 more"
+    emits = "the accepted tokens and 1 token of the model's own"
     picture = Picture("pppp ssssssssss", "aaar")
     presets = ({"tolerance": 0.4}, {"tolerance": 0.1}, {"tolerance": 0.0})
     runs_untrained = True

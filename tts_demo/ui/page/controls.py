@@ -14,9 +14,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ...config import Sampling, UserError
-from ...methods import METHODS
+from ...methods import METHODS, colour
 from .. import voices
-from ..run import charts
 
 PRESET_NAMES = ("Saves most", "Balanced", "Closest to the baseline")  # of passes or of cache, whichever a method saves
 MOST_LANES = 3  # beside the baseline
@@ -141,7 +140,7 @@ def setting(raw: Any, lane: int | None = None) -> Setting:
     """One lane of the page's JSON, the ``lane``-th."""
     sent = _typed(SentLane, raw)
     if sent.method not in METHODS:
-        raise UserError(f"Unknown method in a lane; choose one of {', '.join(METHODS)}.")
+        raise UserError(f"Unknown method in a setting; choose one of {', '.join(METHODS)}.")
     method, given = METHODS[sent.method], sent.options
     with labelled({f.name: f.metadata.get("label", f.name) for f in fields(method)}, "dial-", lane):
         return Setting(method.name, options(method, [given.get(f.name, f.default) for f in fields(method)]))
@@ -167,7 +166,7 @@ def catalogue() -> list[dict[str, Any]]:
         {
             "name": m.name,
             "title": m.title,
-            "slot": charts.colour(m.name),
+            "slot": colour(m.name),
             "idea": m.idea,
             "cached": m.cached,
             "emits": m.emits,
@@ -236,7 +235,7 @@ def from_address(query: Sequence[tuple[str, str]]) -> dict[str, Any]:
     limits(found.get("seed", 1), found.get("max_seconds", 1), 1)
     if lanes:
         if len(lanes) > MOST_LANES:
-            raise UserError(f"The link asks for {len(lanes)} lanes; at most {MOST_LANES} can be compared at once.")
+            raise UserError(f"The link asks for {len(lanes)} settings; at most {MOST_LANES} can be compared at once.")
         found["lanes"] = lanes
     return found
 

@@ -18,12 +18,12 @@ import numpy as np
 
 from ... import audio, engine
 from ...config import Request, UserError
-from ...methods import METHODS
+from ...methods import METHODS, colour
 from .. import voices
 from ..desk import Desk
 from ..line import WAIT_SECONDS, Job
 from ..presence import client
-from ..run import charts, plots, published, words
+from ..run import plots, published, words
 from ..run.collect import Collector, WarmingUp, timed
 from ..run.rounds import FEWEST, MOST, First, Progress
 from ..run.session import Made, Take, attention_from, remember, to_int16
@@ -315,7 +315,7 @@ def waiting(live: Live, request: Request, made: Made, take: Take) -> dict[str, A
         "take": take.id,
         "method": request.method,
         "title": live.title,
-        "slot": charts.colour(request.method),
+        "slot": colour(request.method),
         "options": options,
         "dials": words.dials(request.method, options),
         "made": plots.made(made),

@@ -16,7 +16,7 @@ from ..desk import Desk
 from ..limits import Limits
 from ..line import Gate
 from ..presence import Presence
-from ..run import charts
+from ..run import charts, published
 from ..run.warm import Warmth
 from ..runs import Runner
 from ..service import Handle
@@ -85,7 +85,10 @@ def _stage(ui: SimpleNamespace) -> None:
     ui.more = widget("export")
     with gr.Tabs(elem_id="views"):
         with gr.Tab("Figures", id="figures-tab"):
-            ui.figures = widget("figures", value={"tradeoff": charts.tradeoff(summary.published()), **drawing()})
+            measured = {"tradeoff": charts.tradeoff(summary.published())}
+            if preferred := published.preference():
+                measured["heads"] = charts.heads(*preferred)
+            ui.figures = widget("figures", value={**measured, **drawing()})
         with gr.Tab("Blind test", id="blind-tab"):
             ui.blind = widget("blind")
         with gr.Tab("Earlier runs", id="runs-tab"):

@@ -11,8 +11,8 @@ from ...engine import computing
 
 TITLE = "Faster speech, side by side"
 LEAD = (
-    "A plain decoder and up to three faster settings speak your text with the same voice, seed and sampling: "
-    "listen, watch, compare."
+    "A plain decoder and up to three faster settings speak your text with the same voice, seed and sampling. "
+    "RTF, the real-time factor: seconds of computing per second of speech; lower is faster."
 )
 CONSENT = "This is my own voice, or I have the speaker's permission to use it."
 MISUSE = (

@@ -11,16 +11,10 @@ import plotly.graph_objects as go
 
 from ...measure import summary
 from ...measure.rows import BASELINE
-from ...methods import METHODS
+from ...methods import METHODS, colour
 from . import words
 
 SCRIPT = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-COLOURS = 8  # in the style sheet; methods of the registry take them in turn
-
-
-def colour(method: str) -> int:
-    """The number of a method's colour, everywhere on the page; of one that is gone, the baseline's neighbour."""
-    return list(METHODS).index(method) % COLOURS if method in METHODS else COLOURS - 1
 
 
 def layout(title: str, under: str, x: str, y: str, **more: Any) -> go.Layout:
@@ -52,6 +46,26 @@ def charts() -> dict[str, dict[str, Any]]:
         "line": layout("", "", seconds, "share", yaxis_tickformat=".0%", yaxis_range=[0, 1.05]),
     }
     return {name: made.to_plotly_json() for name, made in found.items()}
+
+
+def heads(method: str, found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Which head predicts a token best (``measure.heads.table``). traces: [name, shares at which each head is the best
+    of all, at which its likeliest token is right, its mean cross-entropy], of all tokens first."""
+    count = len(next(iter(found.values()))["best"])
+    tokens = next(iter(found.values()))["tokens"]
+    made = layout(
+        f"{METHODS[method].title}: which head predicts a token best",
+        f"by cross-entropy, of {tokens:,} tokens of natural recordings",
+        "tokens ahead; 1 is the model's own head",
+        "share of the tokens",
+        hovermode="closest",
+        showlegend=True,
+        yaxis_tickformat=".0%",
+        height=400,
+        margin_r=24,
+    ).to_plotly_json()
+    traces = [[kind, f["best"], f["right"], f["loss"]] for kind, f in found.items()]
+    return {"layout": made, "traces": traces, "colour": colour(method), "ahead": list(range(1, count + 1))}
 
 
 def tradeoff(measured: list[summary.Point]) -> dict[str, Any] | None:

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from . import blind, charts, published, words
+from ...methods import colour
+from . import blind, published, words
 from .reading import CLEAR, pick, repeated, unread, words_of
 from .session import Attention, Lane, Made, Take, speed, wav
 
@@ -120,7 +121,7 @@ def lane_payload(lane: Lane, lane_id: str, take_id: str, recorded: str = "") -> 
         "recorded": recorded,
         "method": lane.method,
         "title": lane.title,
-        "slot": charts.colour(lane.method),
+        "slot": colour(lane.method),
         "options": lane.options,
         "dials": words.dials(lane.method, lane.options),
         "made": made(lane.made),

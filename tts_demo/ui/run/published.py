@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ...config import UserError
-from ...measure import speed, summary
+from ...measure import heads, speed, summary
 from ...measure.records import RECORDS, Records
 from ...measure.rows import BASELINE, Row
 from ...methods import METHODS
@@ -70,11 +70,25 @@ def table(path: Path = RECORDS) -> dict[str, Published]:
     return _table(path, path.stat().st_mtime_ns if path.is_file() else 0)
 
 
+def preference(path: Path = RECORDS) -> tuple[str, dict[str, dict[str, Any]]] | None:
+    """The method whose heads were compared, and ``heads.table``; None where that was not measured."""
+    results = _results(path, path.stat().st_mtime_ns if path.is_file() else 0)
+    found = heads.table(results.runs) if results else {}
+    return (results.runs.loc[results.runs["kind"] == heads.KIND, "row"].iloc[-1].split()[0], found) if found else None
+
+
+@functools.lru_cache(2)
+def _results(path: Path, modified: int) -> summary.Results | None:
+    try:
+        return summary.newest(Records(path).read())
+    except UserError:
+        return None
+
+
 @functools.lru_cache(2)
 def _table(path: Path, modified: int) -> dict[str, Published]:
-    try:
-        results = summary.newest(Records(path).read())
-    except UserError:
+    results = _results(path, modified)
+    if results is None:
         return {}
     rounds = results.runs[results.runs["kind"] == speed.KIND]
     found = {}

@@ -185,7 +185,7 @@ def export(lanes: list[Lane], path: Path, stopping: Callable[[], bool] = lambda:
         z.writestr("figures.csv", csv_of(records))
         for number, (lane, record) in enumerate(zip(lanes, records)):
             if stopping():
-                raise UserError("Nobody waits for the lanes any more.")
+                raise UserError("Nobody waits for these results any more.")
             folder = f"{number}-{lane.method}"
             z.writestr(f"{folder}/audio.wav", wav(lane))
             z.writestr(f"{folder}/metrics.json", json.dumps(record, indent=1, ensure_ascii=False))

@@ -54,7 +54,7 @@ const standing = (first) =>
   !first
     ? "The board is empty. Press Speak, or open an earlier run."
     : first.recorded
-      ? `Recorded, not run here: ${first.recorded}.`
+      ? "A recorded run. Press Speak to hear your own."
       : "An earlier run, kept in this browser.";
 export const board = {
   on: (f) => listeners.push(f),
@@ -248,14 +248,11 @@ export const mountBoard = (root, trigger) => {
   const bar = h(
     "div",
     { class: "map-bar" },
-    h("b", {}, "Attention and passes"),
+    h("b", {}, "Attention"),
     scale,
     legend,
     h("span", { class: "grow" }),
-    layers,
-    heads,
-    sounds,
-    zoom,
+    h("div", { class: "looks" }, layers, heads, sounds, zoom),
   );
   const empty = h(
     "p",

@@ -306,3 +306,33 @@ export const drawTradeoff = (root, given) => {
     draw();
   }).observe(into.box);
 };
+
+// Of all tokens a bar a head, of each kind of sound a mark.
+const SYMBOLS = ["circle", "square", "diamond", "cross", "triangle-up", "x"];
+export const drawHeads = (root, given) => {
+  if (!given.heads) return;
+  const { traces, layout, ahead, colour: slot } = given.heads,
+    into = chart(root, given.plotly, "Which head predicts a token best");
+  const draw = () => {
+    const shown = traces.map(([name, best, right, loss], i) => ({
+      name,
+      x: ahead,
+      y: best,
+      customdata: right.map((r, k) => [r, loss[k]]),
+      hovertemplate:
+        `${name}, %{x} ahead<br>the best of all: %{y:.1%}<br>likeliest token right: %{customdata[0]:.1%}` +
+        "<br>cross-entropy: %{customdata[1]:.2f} nats<extra></extra>",
+      ...(i
+        ? { type: "scatter", mode: "markers", marker: { symbol: SYMBOLS[i - 1], size: 9, color: cssColour("--ink") } }
+        : { type: "bar", marker: { color: colour(slot) }, text: best.map((v) => `${Math.round(100 * v)} %`) }),
+    }));
+    const words = traces.map(([name, best]) => `${name}: ${best.map((v) => `${Math.round(100 * v)} %`).join(", ")}`);
+    into.show(
+      shown,
+      { ...layout, xaxis: { ...layout.xaxis, dtick: 1, range: [0.5, ahead.length + 0.5] } },
+      words.join(". "),
+    );
+  };
+  draw();
+  onTheme(draw);
+};

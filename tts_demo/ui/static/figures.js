@@ -1,7 +1,7 @@
 // The table and the charts of all lanes on the board.
 import { h } from "./base.js";
 import { board } from "./board.js";
-import { drawCharts, drawOwn, drawTradeoff } from "./charts.js";
+import { drawCharts, drawHeads, drawOwn, drawTradeoff } from "./charts.js";
 import { count, tableRows } from "./count.js";
 
 export const mountFigures = (root) => {
@@ -80,6 +80,7 @@ export const mountFigures = (root) => {
       each(finished);
     };
     drawTradeoff(trade, m);
+    drawHeads(trade, m);
     fill();
   };
 };

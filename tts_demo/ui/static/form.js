@@ -529,7 +529,7 @@ export const mountForm = (root, _trigger, server, upload) => {
             name: "max_seconds",
             label: "Longest speech",
             unit: "s",
-            help: "Speech is cut here; the lane says so.",
+            help: "Speech is cut here; the result says so.",
             min: Math.min(2, ask.seconds / 2),
             max: ask.seconds,
             step: 1,

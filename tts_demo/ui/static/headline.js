@@ -26,8 +26,7 @@ export const headline = () => {
     "section",
     { class: "headline", "aria-label": "What each setting gains and costs" },
     list,
-    under,
-    line,
+    h("div", { class: "under" }, under, line),
   );
   return {
     root,

@@ -157,7 +157,7 @@ export const laneCard = (id, act) => {
     root.classList.toggle("chosen", deck.lane === id);
     if (t && t.heard && t.started)
       health = [
-        `heard after ${inSeconds(t.heard - t.started)}, other lanes' turns and buffering included`,
+        `heard after ${inSeconds(t.heard - t.started)}, turns of other results and buffering included`,
         t.gaps ? `${t.gaps} gap${t.gaps > 1 ? "s" : ""}` : "no gaps",
       ].join(", ");
   };
@@ -197,7 +197,9 @@ export const laneCard = (id, act) => {
       cell,
       rtf(value),
       first ? ["the baseline"] : quick ? [quick.words, quick.kind, quick.range] : null,
-      !first && published ? [`${published.texts} texts: ${published.words}`] : null,
+      !first && published
+        ? [`${published.texts} texts: ${published.words}`, "", "Measured over many texts: RESULTS.md"]
+        : null,
     );
   };
   const numbers = (t) => {
@@ -205,7 +207,7 @@ export const laneCard = (id, act) => {
       base = count.reference(lane),
       known = lane.published,
       speed = lane.speed || {};
-    const many = (gain) => known && { texts: known.texts, words: `${gain.times.toFixed(2)} times` };
+    const many = (gain) => known && { texts: known.texts, words: `${gain.times.toFixed(2)}×` };
     timing("whole", speed.rtf || f.rtf, count.whole(lane), known && many(known.whole));
     timing("model", speed.lm_rtf || f.lm_rtf, count.model(lane), known && many(known.lm));
     if (count.done(lane)) {
@@ -218,7 +220,7 @@ export const laneCard = (id, act) => {
     if (f.words) {
       const list = (f.misheard || []).join("; ");
       say("words", `${f.wrong} of ${f.words}`, f.wrong ? [shorten(list, 44), "", list] : ["all as written"]);
-    } else say("words", "–", lane.recorded || !count.done(lane) ? null : ["checked when the run is over"]);
+    } else say("words", "–", lane.recorded || !count.done(lane) ? null : ["checked afterwards"]);
     const lines = [
       f.backbone_steps ? `${f.backbone_steps.toLocaleString("en")} passes of the language model` : "",
       f.frames_per_step ? `${f.frames_per_step.toFixed(2)} tokens a pass` : "",

@@ -1,4 +1,4 @@
-// Methods explained: words, where they come from, and a picture of what the KV cache holds and what one pass emits. It
+// Methods explained: words, where they come from, and a picture of what the KV cache holds and what one pass makes. It
 // moves with the passes of whichever lane of that method plays.
 import { h, inBytes, s } from "./base.js";
 import { deck } from "./deck.js";
