@@ -37,7 +37,7 @@ def arguments() -> argparse.Namespace:
 
 def serve() -> None:
     args = arguments()
-    from tts_demo.ui.zerogpu import zero_gpu
+    from tts_demo.ui.zerogpu import service, zero_gpu
 
     zero_gpu()  # before anything touches CUDA
     from tts_demo.stacks import load_stack
@@ -47,7 +47,8 @@ def serve() -> None:
     check_address(args.host, args.port)  # before anything is loaded
     # The page opens at once, with its recorded runs; the model is loaded behind it.
     demo = build_app(lambda: load_stack(args.stack, args.device, args.dtype, args.adapters))
-    launch(demo, args.host, args.port, args.share)
+    with service():
+        launch(demo, args.host, args.port, args.share)
 
 
 def main() -> int:

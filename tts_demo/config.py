@@ -173,8 +173,12 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Request:
-    """One text to generate speech for. ``prompt`` is an encoded voice (``stack.encode_prompt``), ``options`` the
-    method's own ``Options`` instance or None for its defaults."""
+    """One text to generate speech for.
+
+    text: what to say. prompt: an encoded voice (``stack.encode_prompt``). method: a name in ``METHODS``. options: a
+    dict such as ``{"patch_size": 4}``, the method's own ``Options``, or None for its defaults. sampling: temperature
+    and its like. seed: the same seed on the same device gives the same speech. max_seconds: longest speech to make.
+    capture_attention: ``Done`` holds the text-speech attention map."""
 
     text: str
     prompt: object

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .checks import checked
 from .config import Request, Sampling, UserError
 from .lm import Decoder, LanguageModel, Prefix
 from .lm.attention import AttentionMap, capture, join
@@ -101,6 +102,9 @@ class Stack(Protocol):
 
 @dataclass(frozen=True)
 class Started:
+    """The first event: what runs, on what. segments: the sentences that are spoken one by one; cold: the method has not
+    run before on this stack, so that figures of speed are those of a first run."""
+
     request: Request
     seed: int
     segments: list[str]
@@ -114,11 +118,15 @@ class Started:
 
 @dataclass(frozen=True)
 class Audio:
-    samples: np.ndarray  # float32 [N]
+    """A piece of speech as it comes: float32 [N] in -1..1 at ``stack.sample_rate``."""
+
+    samples: np.ndarray
 
 
 @dataclass(frozen=True)
 class Stats:
+    """Figures so far: frames, steps, LM-RTF, RTF, bytes of the KV cache."""
+
     snapshot: Snapshot
 
 
@@ -131,6 +139,9 @@ class Trace:
 
 @dataclass(frozen=True)
 class Done:
+    """The last event: all of the speech, its codes, every figure (``snapshot``) and, where the request captures it, the
+    text-speech attention map."""
+
     audio: np.ndarray  # float32 [N]
     codes: np.ndarray  # [F, K]
     snapshot: Snapshot
@@ -160,15 +171,23 @@ def generate(
     every: float = STATS_EVERY,
     wants_attention: Callable[[], bool] = lambda: False,
 ) -> Iterator[Event]:
-    """Generate the speech of ``request`` on ``stack``. Closing the iterator ends the run and frees everything.
+    """Generate the speech of ``request`` on ``stack``: first a ``Started``, then ``Audio`` and ``Stats`` as they come,
+    last a ``Done`` with all of the audio and every figure. Closing the iterator ends the run and frees everything.
+    Raises UserError, before anything is computed, for a request that holds what it should not.
 
-    every: seconds of compute between two ``Stats`` without audio. wants_attention: asked after every chunk of audio;
-    when it returns True and the request captures attention, the tokens so far are replayed outside the clock and an
-    ``AttentionUpdate`` is yielded."""
+    should_stop: asked at every step; once it returns True the run ends with what there is. meter: counts the run; None:
+    a new one. every: seconds of compute between two ``Stats`` without audio. wants_attention: asked after every chunk
+    of audio; when it returns True and the request captures attention, the tokens so far are replayed outside the clock
+    and an ``AttentionUpdate`` is yielded."""
+    request = checked(stack, request)
     meter = meter or Meter(stack.frame_rate, work=work_clock(stack.device))
-    with device_errors(stack.device):
-        for event in _Run(stack, request, should_stop, meter, every, wants_attention).events():
-            with meter.held():
+    return _events(_Run(stack, request, should_stop, meter, every, wants_attention))
+
+
+def _events(run: _Run) -> Iterator[Event]:
+    with device_errors(run.stack.device):
+        for event in run.events():
+            with run.meter.held():
                 yield event
 
 

@@ -340,11 +340,11 @@ def test_evaluate_and_bench_append_records_and_report_reads_them(
     place_of = ["--stack", place.stack, "--device", "cpu", "--records", records, "--methods", "baseline"]
     assert run("evaluate", *place_of, "--limit", "1", "--plan") == 0
     assert "1 to do" in " ".join(capsys.readouterr().out.split()) and not Path(records).exists()
-    assert run("evaluate", *place_of, "--limit", "1") == 0
+    assert run("evaluate", *place_of, "--limit", "1", "--json") == 0
     shown = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert shown["baseline"]["texts"] == 1
     monkeypatch.setattr("tts_demo.measure.speed.Bench.kv_bytes", lambda self, row: {"kv_12s": 1, "kv_20s": 2})
-    assert run("bench", *place_of, "--seconds", "0.5", "--rounds", "1", "--parts") == 0
+    assert run("bench", *place_of, "--seconds", "0.5", "--rounds", "1", "--parts", "--json") == 0
     shown = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert shown["rows"]["baseline"]["lm_gain"] > 0 and shown["operators"]["baseline"]["a step"] > 20
     lines = [json.loads(line) for line in Path(records).read_text().splitlines()]

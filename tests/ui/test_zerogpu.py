@@ -11,17 +11,18 @@ import threading
 import time
 import types
 
+import httpx
 import numpy as np
 import pytest
 from ui.toy import ToyStack, tone
 
 from tts_demo import audio, engine
-from tts_demo.config import Request
+from tts_demo.config import Request, UserError
 from tts_demo.ui.limits import Limits
 from tts_demo.ui.line import Gate
 from tts_demo.ui.runs import Runner
 from tts_demo.ui.service import Handle
-from tts_demo.ui.zerogpu import Ticket, forks, gpu
+from tts_demo.ui.zerogpu import Ticket, forks, gpu, service
 
 VOICE = audio.read((16_000, tone()))
 TEXT = "One two three four five six seven eight nine ten."
@@ -36,6 +37,22 @@ def test_one_zero_gpu_acquisition_where_spaces_is_installed(monkeypatch):
     assert calls[0](["a", "b"], "ann") == 60
     monkeypatch.setitem(sys.modules, "spaces", None)
     assert gpu(work, len) is work and len(calls) == 1
+
+
+def test_without_zero_gpu_behind_it_one_sentence_says_so(monkeypatch, capsys):
+    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
+    monkeypatch.setitem(sys.modules, "spaces", None)
+    with service():
+        assert not forks()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "spaces is not installed" in line
+    monkeypatch.setitem(sys.modules, "spaces", types.SimpleNamespace())
+    for error in (httpx.ConnectError("Name or service not known"), RuntimeError("Error while initializing ZeroGPU")):
+        with pytest.raises(UserError, match="no ZeroGPU answers here"), service():
+            raise error
+    monkeypatch.delenv("SPACES_ZERO_GPU")
+    with pytest.raises(RuntimeError), service():
+        raise RuntimeError("something else")
 
 
 def forking(duration):

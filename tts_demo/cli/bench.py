@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 from ..config import UserError
+from . import tables
 from .settings import add_measure, add_stack, check_least, methods_of, records_of, split
 
 HELP = "speed and memory per method"
@@ -34,7 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """A table for people, then one JSON object as the last line."""
+    """A table for people, or with ``--json`` one JSON object as the last line."""
     from ..measure import rows, speed
     from ..measure.records import Records
     from ..report import papers
@@ -63,7 +64,10 @@ def run(args: argparse.Namespace) -> None:
         return
     bench.run(wanted, args.rounds, args.minutes, args.peer or args.all)
     minute.run(long, args.rounds or 1, args.minutes)
-    report = {"conditions": dataclasses.asdict(bench.where) | {"setting": bench.setting}, "rows": _rows(bench)}
+    report = {
+        "conditions": dataclasses.asdict(bench.where) | {"setting": bench.setting},
+        "rows": _rows(bench, not args.json),
+    }
     if args.parts:
         report["operators"] = {row.label: _operators(bench, row) for row in wanted}
         report["launches"] = {row.label: _launches(bench, row) for row in wanted}
@@ -73,8 +77,9 @@ def run(args: argparse.Namespace) -> None:
         report["requests"] = {row.label: _requests(bench, row, args.requests) for row in wanted}
     if args.runtime == "graph":
         report["graphs"] = _graphs(stack, wanted)
-    print("\n".join(f"skipped: {line}" for line in skipped))
-    print(json.dumps(report))
+    print("".join(f"skipped: {line}\n" for line in skipped), end="")
+    if args.json:
+        print(tables.as_json(report))
 
 
 def _first_run(args: argparse.Namespace, device: Any) -> None:
@@ -158,8 +163,8 @@ def _graphs(stack: Any, wanted: list[Any]) -> dict[str, Any]:
     return found
 
 
-def _rows(bench: Any) -> dict[str, dict[str, float]]:
-    """Medians of this stack at this setting, printed and returned."""
+def _rows(bench: Any, printed: bool) -> dict[str, dict[str, float]]:
+    """Medians of this stack at this setting."""
     from ..measure import summary
 
     same = {"stack": bench.where.stack, "checkpoint": bench.where.checkpoint, "machine": bench.where.machine}
@@ -167,5 +172,6 @@ def _rows(bench: Any) -> dict[str, dict[str, float]]:
     if not runs:
         raise UserError("Nothing was measured in that time: give --minutes more.")
     table = summary.speed_table(summary.frame(runs), bench.setting)
-    print(table.to_string(float_format="%.3g"))
-    return {label: row.dropna().to_dict() for label, row in table.iterrows()}
+    if printed:
+        print(tables.shown(table))
+    return tables.figures(table)

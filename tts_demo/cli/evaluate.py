@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 from ..config import UserError
+from . import tables
 from .settings import add_measure, add_stack, check_least, methods_of, records_of, split
 
 TAKES = 3  # of the 67 texts of a report: JUDGED_PAIRS and one
@@ -34,7 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """A table for people, then one JSON object as the last line."""
+    """A table for people, or with ``--json`` one JSON object as the last line."""
     from ..measure import analyses, codec, heads, quality, rows, summary, texts
     from ..measure.judges import missing
     from ..report import papers
@@ -69,9 +69,10 @@ def run(args: argparse.Namespace) -> None:
         return
     quality.run(setup, evaluation, todo, args.processes, args.minutes)
     table = _measured(evaluation, todo, summary)
-    print(table.drop(columns=[c for c in table if c.endswith(("_low", "_high"))]).to_string(float_format="%.3g"))
-    print("\n".join([*(f"skipped: {line}" for line in skipped), *(f"{f}: {fix}" for f, fix in missing().items())]))
-    print(json.dumps({label: row.dropna().to_dict() for label, row in table.iterrows()}))
+    notes = [*(f"skipped: {line}" for line in skipped), *(f"{f}: {fix}" for f, fix in missing().items())]
+    print("\n".join(notes if args.json else [tables.shown(table), *notes]))
+    if args.json:
+        print(tables.as_json(tables.figures(table)))
 
 
 def _measured(evaluation: Any, todo: list[Any], summary: Any) -> Any:

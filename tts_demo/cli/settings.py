@@ -77,6 +77,7 @@ def add_measure(parser: argparse.ArgumentParser, everything: str) -> None:
     """What ``evaluate`` and ``bench`` have alike."""
     parser.add_argument("--all", action="store_true", help=everything)
     parser.add_argument("--plan", action="store_true", help="say what is to do and how long it takes")
+    parser.add_argument("--json", action="store_true", help="instead of a table: one JSON object, the last line")
     parser.add_argument("--methods", metavar="a,b", help="default: all, at their defaults")
     parser.add_argument(
         "--minutes",

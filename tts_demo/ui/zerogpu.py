@@ -7,11 +7,17 @@ launched. So it is imported first, the stack is loaded in that thread, and devic
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+import httpx
+
+from ..config import UserError
 
 WATCH_SECONDS = 0.1  # how often the parent looks whether the run is still wanted
 
@@ -25,9 +31,30 @@ def zero_gpu() -> Any | None:
     return spaces
 
 
+SET = "SPACES_ZERO_GPU"
+
+
+@contextlib.contextmanager
+def service() -> Iterator[None]:
+    """Launch within: ``spaces`` reports to ZeroGPU then. UserError where that is not behind it."""
+    if os.environ.get(SET) and zero_gpu() is None:
+        print(
+            f"{SET} is set, but the package spaces is not installed: this machine's own device is used.",
+            file=sys.stderr,
+        )
+    try:
+        yield
+    except (httpx.HTTPError, RuntimeError) as error:
+        if not forks():
+            raise
+        raise UserError(
+            f"{SET} is set, but no ZeroGPU answers here ({error}): unset it to use this machine's own device."
+        ) from None
+
+
 def forks(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether device work runs in forked processes."""
-    return environment.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true") and zero_gpu() is not None
+    return environment.get(SET, "").lower() in ("1", "t", "true") and zero_gpu() is not None
 
 
 def gpu(function: Callable, seconds: Callable[..., int]) -> Callable:
