@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from conftest import base_of, make_prefix
 from tts_demo.config import Sampling
 from tts_demo.methods.baseline import Baseline
-from tts_demo.methods.batched import BatchedBaseline
+from tts_demo.methods.batched import BatchedBaseline, BatchedChunks
+from tts_demo.methods.dcar import Dcar
 
 GREEDY = Sampling(temperature=0)
 
@@ -25,6 +27,27 @@ def test_batch_equals_single_runs_under_greedy(tiny_lm):
     single = [alone(tiny_lm, p, 24) for p in prefixes]
     rows, batch = BatchedBaseline(base_of(tiny_lm).decoder, GREEDY, torch.Generator()).run(prefixes, 24)
     assert [row.tolist() for row in rows] == single and len({tuple(s) for s in single}) == 4
+
+
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_a_batch_of_chunks_is_each_row_alone(tiny_lm, size):
+    """Rows of unequal prefixes, one of which is cut within a chunk."""
+    torch.manual_seed(4)
+    modules = Dcar.build_modules(tiny_lm)
+    for weight in modules["dcar-heads"].parameters():
+        weight.requires_grad_(False).add_(torch.randn_like(weight) * 0.05)
+    method = Dcar(base_of(tiny_lm), modules)
+    prefixes = [make_prefix(tiny_lm, text=t, prompt=p, seed=t) for t, p in ((4, 3), (11, 0), (7, 9))]
+    single = []
+    for prefix in prefixes:
+        state = method.prefill(prefix, Dcar.Options(str(size)), GREEDY, torch.Generator(), 25)
+        while not state.done:
+            method.step(state)
+        single.append(torch.cat(state.taken).tolist())
+    batched = BatchedChunks(method.decoder, method.heads, size, GREEDY, torch.Generator())
+    rows, batch = batched.run(prefixes, 25)
+    assert [row.tolist() for row in rows] == single and len({tuple(s) for s in single}) == 3
+    assert batch.cache.length <= batch.cache.capacity and max(map(len, rows)) == 25
 
 
 def test_rows_end_by_themselves_and_bytes_leave_padding_out(tiny_lm):

@@ -17,7 +17,11 @@ HELP = "speed and memory per method"
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shape", choices=("nano", "qwen2-0.5b", "cosyvoice2", "cosyvoice3"), help="random weights")
     parser.add_argument(
-        "--batch", type=int, default=1, metavar="N", help="also the baseline with N requests a step (%(default)s)"
+        "--batch",
+        type=int,
+        default=1,
+        metavar="N",
+        help="also the baseline, and DCAR, with N requests a step (%(default)s)",
     )
     parser.add_argument(
         "--seconds", type=float, default=6.0, metavar="S", help="audio to generate per run (%(default)s)"
@@ -38,6 +42,7 @@ def run(args: argparse.Namespace) -> None:
     """A table for people, or with ``--json`` one JSON object as the last line."""
     from ..measure import rows, speed
     from ..measure.records import Records
+    from ..methods.dcar import Dcar
     from ..report import papers
     from ..runtime import pick_device
 
@@ -73,6 +78,8 @@ def run(args: argparse.Namespace) -> None:
         report["launches"] = {row.label: _launches(bench, row) for row in wanted}
     if args.batch > 1:
         report["batch"] = bench.batch(args.batch)
+        if any(row.method.name == Dcar.name for row in wanted):
+            report["batch of dcar 3"] = bench.batch(args.batch, chunk=3)
     if args.requests:
         report["requests"] = {row.label: _requests(bench, row, args.requests) for row in wanted}
     if args.runtime == "graph":

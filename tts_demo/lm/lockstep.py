@@ -66,7 +66,7 @@ class TokenRows:
     shortest: Tensor | int = 0  # [B] frames before which a row may not end
     history: History = field(init=False)
     alive: Tensor = field(init=False)  # [B] bool, rows that have not ended
-    token: Tensor = field(init=False)  # [B] sampled last
+    token: Tensor = field(init=False)  # [B] sampled last, or [B, N] of a chunk
     frames: int = 0  # frames sampled so far by the rows that are alive
 
     @property
@@ -85,11 +85,25 @@ class TokenRows:
 
     def sample_tokens(self) -> Tensor:
         """One token of every row [B]; -1 for rows that have ended."""
+        return self._emit(self.lockstep.decoder.logits(self.hidden), self.history.tokens)
+
+    def sample_chunk(self, logits: Tensor) -> Tensor:
+        """logits [N, B, V] of the next N tokens -> those of every row [B, N], -1 behind its end; all are to be fed.
+        Which tokens are repeated is known from before the chunk: its tokens are sampled at once."""
+        known, emitted, fed = self.history.tokens.clone(), [], []
+        for each in logits:
+            emitted.append(self._emit(each, known))
+            fed.append(self.token)
+        self.token = torch.stack(fed, 1)
+        return torch.stack(emitted, 1)
+
+    def _emit(self, logits: Tensor, recent: Tensor) -> Tensor:
+        """Sample the next token of every row from logits [B, V], given the ``recent`` ones [B, W]."""
         decoder = self.lockstep.decoder
         forbid = self._special_ids & torch.as_tensor(self.frames < self.shortest, device=self._special_ids.device).view(
             -1, 1
         )
-        token = sample(decoder.logits(self.hidden), self.sampling, self.generator, self.history.tokens, forbid)
+        token = sample(logits, self.sampling, self.generator, recent, forbid)
         self.alive = self.alive & (token < decoder.config.speech_codes)
         emitted, self.token = self.alive, token.where(self.alive, 0)
         self.history.push(self.token)

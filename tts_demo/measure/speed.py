@@ -19,7 +19,8 @@ from .. import engine
 from ..config import Request, Sampling
 from ..lm.cost import Cost, pass_costs, probe_bandwidth
 from ..methods.base import Method, State
-from ..methods.batched import BatchedBaseline
+from ..methods.batched import BatchedBaseline, BatchedChunks
+from ..methods.dcar import Dcar
 from ..runtime import generator_for, synchronize
 from .parts import PartClock
 from .peer import Peer
@@ -159,9 +160,14 @@ class Bench:
             told = {"ms_per_step": theirs, "ours_over_peer": ours / theirs}
             self.records.append(KIND, PEER, self.setting, number, self.where, told)
 
-    def batch(self, size: int) -> dict[str, Any]:
-        """The baseline with ``size`` requests in one step."""
-        decoder = BatchedBaseline(self.stack.decoder, Sampling(), generator_for(self.stack.device, self.seed), True)
+    def batch(self, size: int, chunk: int = 0) -> dict[str, Any]:
+        """The baseline with ``size`` requests in one step; or DCAR with chunks of ``chunk``."""
+        how = Sampling(), generator_for(self.stack.device, self.seed), True
+        if chunk:
+            method = self.stack.method(Dcar.name)
+            decoder = BatchedChunks(method.decoder, method.heads, chunk, *how)
+        else:
+            decoder = BatchedBaseline(self.stack.decoder, *how)
         prefixes, limit = [self.stack.prefix(self.prompt, TEXT)] * size, self.frames(self.seconds)
         decoder.run(prefixes, 3)
         with torch.inference_mode():
@@ -169,15 +175,16 @@ class Bench:
             decoder.step(batch)
             synchronize(self.stack.device)
             started = time.perf_counter()
-            for _ in range(limit - 1):
+            steps = (limit - 1) // (chunk or 1)
+            for _ in range(steps):
                 decoder.step(batch)
             synchronize(self.stack.device)
-        ms = 1000 * (time.perf_counter() - started) / (limit - 1)
+        ms = 1000 * (time.perf_counter() - started) / steps
         bandwidth = probe_bandwidth(self.stack.device, self.cost.weight_bytes, PROBE_SECONDS)
         return {
             "size": size,
             "ms_per_step": ms,
-            "lm_rtf_each": ms * self.stack.frame_rate / 1000 / size,
+            "lm_rtf_each": ms * self.stack.frame_rate / 1000 / size / (chunk or 1),
             "kv_bytes_live": batch.nbytes,
             "kv_bytes_allocated": batch.cache.allocated_nbytes,
             "ceiling_share": 1000 * self.cost.ceiling_seconds(bandwidth, batch.cache.length, size) / ms,

@@ -1,5 +1,5 @@
-"""The baseline for several requests at once: rows of unequal length are padded on the left. Under greedy decoding every
-row gets the tokens it gets alone."""
+"""The baseline, and chunks of one size, for several requests at once: rows of unequal length are padded on the left.
+Under greedy decoding every row gets the tokens it gets alone."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ..lm.lockstep import Lockstep, TokenRows
 from ..lm.masks import prefix_mask
 from ..lm.prefix import Prefix
 from .base import token_inputs
+from .dcar.heads import Heads
 
 
 class BatchedBaseline:
@@ -22,6 +23,7 @@ class BatchedBaseline:
 
     def __init__(self, decoder: Decoder, sampling: Sampling, generator: torch.Generator, forced: bool = False) -> None:
         self.decoder, self.sampling, self.generator, self.forced = decoder, sampling, generator, forced
+        self.spare = 0  # slots beyond the longest length
 
     @torch.inference_mode()
     def prefill(self, prefixes: Sequence[Prefix], max_frames: int) -> TokenRows:
@@ -35,7 +37,7 @@ class BatchedBaseline:
             own = prefix_mask(len(prefix.x), len(row), decoder.config.bidirectional_text, device)
             mask[i, columns - len(row) :, columns - len(row) :] = own
         x = torch.stack([F.pad(row, (0, 0, columns - len(row), 0)) for row in rows])
-        lockstep = Lockstep(decoder, valid, valid.sum(1), max_frames)
+        lockstep = Lockstep(decoder, valid, valid.sum(1), max_frames + self.spare)
         positions = (valid.cumsum(1) - 1).clamp_(min=0)
         return TokenRows(
             lockstep,
@@ -59,4 +61,32 @@ class BatchedBaseline:
         columns = [self.step(rows)]
         while bool(rows.alive.any()):
             columns.append(self.step(rows))
-        return [row[row >= 0] for row in torch.stack(columns, 1)], rows
+        return [row[row >= 0] for row in torch.cat([c.view(len(prefixes), -1) for c in columns], 1)], rows
+
+
+class BatchedChunks(BatchedBaseline):
+    """DCAR with chunks of one ``size``: every pass reads the last chunk of each row, and all heads sample the next."""
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        heads: Heads,
+        size: int,
+        sampling: Sampling,
+        generator: torch.Generator,
+        forced: bool = False,
+    ) -> None:
+        """decoder: with the heads' LoRA."""
+        super().__init__(decoder, sampling, generator, forced)
+        self.heads, self.size = heads, size
+        self.spare = size  # the last chunk may be longer than what is left
+
+    @torch.inference_mode()
+    def step(self, rows: TokenRows) -> Tensor:
+        """The next chunk of every row [B, size]; -1 behind its end, and for rows that have ended."""
+        if rows.frames:
+            rows.hidden = rows.lockstep.feed(self.decoder.embed(rows.token))[:, -1]
+        logits = self.decoder.logits(rows.hidden)[None]
+        if self.size > 1:
+            logits = torch.cat([logits, self.heads(rows.hidden, self.size - 1).float()])
+        return rows.sample_chunk(logits)
