@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -184,41 +185,65 @@ def launches_inside(around: Callable[[], AbstractContextManager[object]]) -> Ite
 class CUDAGraphed:
     """A function of tensors with fixed shapes, captured once into a CUDA graph and replayed (after moshi's).
 
-    Arguments are copied into static buffers; the result lives in a static buffer too and is valid until the next call.
-    ``enabled=False`` (the CPU) runs the same copies and the function itself, so the path around a graph is testable
-    without a GPU.
+    Arguments are copied into static buffers, those of one dtype at once; a host's arguments must not change afterwards.
+    The results live in static buffers too and are valid until the next call. ``enabled=False`` (the CPU) runs the same
+    copies and the function itself, so the path around a graph is testable without a GPU.
     """
 
-    def __init__(self, function: Callable[..., Tensor], enabled: bool = True, warmup: int = 2) -> None:
-        self.function, self.enabled, self.warmup = function, enabled, warmup
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        enabled: bool = True,
+        warmup: int = 2,
+        device: torch.device | str | None = None,
+    ) -> None:
+        """function: of tensors and None, to a tensor or a tuple of tensors. device: of the static buffers, None: that
+        of the first argument."""
+        self.function, self.enabled, self.warmup, self.device = function, enabled, warmup, device
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._inputs: tuple[Tensor, ...] | None = None
-        self._output: Tensor | None = None
+        self._inputs: tuple[Tensor | None, ...] | None = None
+        self._output: Any = None
 
     @torch.inference_mode()
-    def __call__(self, *inputs: Tensor) -> Tensor:
+    def __call__(self, *inputs: Tensor | None) -> Any:
         if self._inputs is None:
-            self._inputs = tuple(t.clone() for t in inputs)
+            self.device = torch.device(self.device or next(t.device for t in inputs if t is not None))
+            self._inputs = tuple(None if t is None else torch.empty_like(t, device=self.device) for t in inputs)
+            self._copy(inputs)
             if self.enabled:
                 self._capture()
-        for static, t in zip(self._inputs, inputs, strict=True):
-            if static.shape != t.shape or static.dtype != t.dtype:
-                raise ValueError(
-                    f"captured for {tuple(static.shape)} {static.dtype}, called with {tuple(t.shape)} "
-                    f"{t.dtype}: a graph is made for one shape"
-                )
-            static.copy_(t)
+        else:
+            self._copy(inputs)
         with _LAUNCHES.get()():
             if not self.enabled:
                 return self.function(*self._inputs)
             self._graph.replay()
         return self._output
 
+    def _copy(self, inputs: tuple[Tensor | None, ...]) -> None:
+        """One launch for the inputs of one dtype, instead of one for each."""
+        alike: dict[tuple[torch.dtype, torch.device], tuple[list[Tensor], list[Tensor]]] = {}
+        for static, t in zip(self._inputs, inputs, strict=True):
+            if (static is None) != (t is None):
+                raise ValueError("captured with an argument that is missing now, or without one that is there")
+            if t is None:
+                continue
+            if static.shape != t.shape or static.dtype != t.dtype:
+                raise ValueError(
+                    f"captured for {tuple(static.shape)} {static.dtype}, called with {tuple(t.shape)} "
+                    f"{t.dtype}: a graph is made for one shape"
+                )
+            into, given = alike.setdefault((t.dtype, t.device), ([], []))
+            into.append(static)
+            given.append(t)
+        for into, given in alike.values():
+            torch._foreach_copy_(into, given, non_blocking=True)  # blocking, a host's would wait for the device
+
     def _capture(self) -> None:
         """Warm up on a side stream (libraries allocate workspaces on first use), then capture, on the device of the
-        inputs whichever is current. Other threads may go on using their own streams meanwhile. The function must be
-        repeatable: here it writes the same cache slots each time."""
-        device = self._inputs[0].device
+        static buffers whichever is current. Other threads may go on using their own streams meanwhile. The function
+        must be repeatable: here it writes the same cache slots each time."""
+        device = self.device
         with torch.cuda.device(device):
             stream, current = torch.cuda.Stream(device), torch.cuda.current_stream(device)
             stream.wait_stream(current)

@@ -8,8 +8,9 @@ import gc
 import pytest
 import torch
 
-from tts_demo.lm import Decoder
-from tts_demo.lm.graphs import BufferPool, SharedGraphs
+from tts_demo.lm import Decoder, KVCache
+from tts_demo.lm.graphs import BufferPool
+from tts_demo.measure.launches import Launches, _Operators
 from tts_demo.runtime import CUDAGraphed
 
 
@@ -83,12 +84,33 @@ def test_a_nan_that_a_run_left_reaches_no_later_one(tiny_lm):
         torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
 
 
-def test_graphs_without_a_cache_are_shared_and_give_their_results_away():
-    shared = SharedGraphs(enabled=False)
-    double = lambda x: 2 * x
-    first, second = shared.run(2, double, torch.ones(2)), shared.run(2, double, torch.zeros(2))
-    assert first.tolist() == [2, 2] and second.tolist() == [0, 0] and shared.keys == {2}
-    assert shared.run("three", double, torch.ones(3)).tolist() == [2, 2, 2]
+def test_results_are_the_callers_and_the_graphs_of_a_buffer_are_bounded():
+    pool, made = BufferPool(enabled=False, most=3), []
+    cache = pool.lease(lambda kv: KVCache(1, 1, 1, 4, 2, kv=kv))
+
+    def times(factor):
+        def run(buffer, x, absent):
+            made.append(factor)
+            return x.mul_(factor), x[:1]
+
+        return pool.run(cache, factor, run, torch.ones(2), None)
+
+    first, second = times(2), times(3)
+    assert [t.tolist() for t in (*first, *second)] == [[2, 2], [2], [3, 3], [3]]
+    buffer = pool._leased[cache]
+    for factor in (4, 2, 5):
+        times(factor)
+    assert [key for key, _ in buffer.graphs] == [4, 2, 5] and pool.keys == {2, 3, 4, 5}
+
+
+def test_inputs_of_one_dtype_are_one_copy():
+    graph, found = CUDAGraphed(lambda a, b, c, d: a + b + c, enabled=False), Launches()
+    one, whole = torch.ones(2), torch.ones(2, dtype=torch.long)
+    with _Operators(found):
+        assert graph(one, 2 * one, whole, None).tolist() == [4, 4]
+    assert found.operators["_foreach_copy_"] == 2
+    with pytest.raises(ValueError, match="missing"):
+        graph(one, one, None, None)
 
 
 def test_a_graph_refuses_another_shape():

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from tts_demo.config import Sampling
 from tts_demo.lm import sampling as sampling_module
-from tts_demo.lm.graphs import SharedGraphs
 from tts_demo.lm.sampling import (
     Distribution,
     Ending,
     History,
     Sampler,
     distribution,
+    numbers,
     probabilities,
     sample,
     special_ids,
@@ -132,38 +134,28 @@ def test_a_greedy_token_that_is_repeated_gives_way_to_the_next_one():
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.0), Sampling(1.0, 0, 1.0), Sampling(0.9, 5, 0.8)])
 @pytest.mark.parametrize("forbidden", [None, 1, 3], ids=["all", "one row", "a row each"])
-def test_a_sampler_on_graphs_draws_the_same(sampling, forbidden, monkeypatch):
-    """With history and without, where every second draw is made, as on a GPU; one graph for each kind of call."""
+def test_what_a_graph_is_given_samples_the_same(sampling, forbidden, monkeypatch):
+    """Random numbers made ahead and a temperature on the device, with history and without."""
     monkeypatch.setattr(sampling_module, "free_to_ask", lambda device: False)
-    sampler, plain = Sampler(SharedGraphs(enabled=False)), Sampler(None)
     forbid = None if forbidden is None else torch.arange(30).expand(forbidden, -1).squeeze(0) > 25
+    temperature = torch.tensor(sampling.temperature, dtype=torch.float64)
     for seed in range(20):
         torch.manual_seed(seed)
         logits = 3 * torch.randn(3, 30)
         often = logits.argmax(-1, keepdim=True).expand(-1, 9)
         for history in (None, torch.cat([often, torch.randint(-1, 30, (3, 11))], 1)):
-            one, two = (
-                each.sample(logits, sampling, torch.Generator().manual_seed(seed), history, forbid)
-                for each in (sampler, plain)
+            count = numbers(sampling, 30, 3, history is not None)
+            new = lambda: Sampler.of(sampling, torch.Generator().manual_seed(seed), count, temperature)
+            plain, given = new(), new()
+            inside = Sampler.inside(given.structure, *given.inputs)
+            assert given.structure == Sampler.of(replace(sampling, temperature=0.3), None, 0, temperature).structure or (
+                not sampling.temperature
             )
-            assert one.tolist() == two.tolist()
-            distributions = [each.distribution(logits, sampling, forbid, history) for each in (sampler, plain)]
-            assert torch.allclose(*(law.full(30) for law in distributions), atol=1e-6)
-            drawn = [
-                each.sample_from(distributions[1], torch.Generator().manual_seed(seed)).tolist()
-                for each in (sampler, plain)
-            ]
-            assert drawn[0] == drawn[1]
-    assert len(sampler.graphs.keys) in (5, 6)  # a draw's shapes are those of the law
-
-
-def test_more_settings_than_are_worth_a_graph_run_as_plain_code():
-    sampler, logits = Sampler(SharedGraphs(enabled=False, most=5)), torch.randn(1, 30)
-    for step in range(20):
-        sampling = Sampling(0.1 + 0.05 * step)
-        drawn = [
-            each.sample(logits, sampling, torch.Generator().manual_seed(step)).tolist()
-            for each in (sampler, Sampler(None))
-        ]
-        assert drawn[0] == drawn[1]
-    assert len(sampler.graphs.keys) == 5
+            tokens = [each.sample(logits, history, forbid).tolist() for each in (plain, inside)]
+            assert tokens[0] == tokens[1]
+            if count:
+                assert plain.source._taken == inside.source._taken == count
+            laws = [each.distribution(logits, forbid, history).full(30) for each in (plain, inside)]
+            assert torch.equal(*laws)
+            cooler = [each.cooler(0.5).distribution(logits, forbid, history).full(30) for each in (plain, inside)]
+            assert torch.equal(*cooler)

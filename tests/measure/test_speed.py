@@ -166,7 +166,7 @@ def test_waits_and_launches_are_told_apart():
         int(y[0]), y.tolist(), x[x > 0]  # three waits, one comparison
         y.view(-1)[None]  # nothing
     assert found.graphs == 1 and found.waits.total() == 3
-    assert found.operators["copy_"] == 1 and found.operators["gt"] == 1 and "mul" not in found.operators
+    assert found.operators["_foreach_copy_"] == 1 and found.operators["gt"] == 1 and "mul" not in found.operators
 
 
 def test_peer_generates_with_our_weights(measured):

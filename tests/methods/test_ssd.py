@@ -11,16 +11,16 @@ import torch
 from conftest import base_of
 from tts_demo import checkpoints
 from tts_demo.config import Sampling, UserError
-from tts_demo.lm.graphs import SharedGraphs
+from tts_demo.lm.launch import Passes
 from tts_demo.lm.masks import prefix_mask
-from tts_demo.lm.sampling import Distribution, probabilities, sample
+from tts_demo.lm.sampling import Distribution, Sampler, probabilities, sample
 from tts_demo.methods import METHODS
 from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.ssd import SSD, Draft, preceding
 from tts_demo.methods.ssd import length as length_module
 from tts_demo.methods.ssd.draft import DraftConfig
 from tts_demo.methods.ssd.length import FURTHEST, DraftLength
-from tts_demo.methods.ssd.verify import Verifier, verify
+from tts_demo.methods.ssd.verify import verify, verify_on_device
 
 GREEDY = Sampling(temperature=0)
 PLAIN = Sampling(1.0, 0, 1.0, repeat_window=0)
@@ -136,7 +136,7 @@ def test_where_draft_and_base_agree_but_for_rounding_something_is_said():
 @pytest.mark.parametrize("ids", ["all", "some"])
 def test_a_verdict_in_operators_of_fixed_shapes_is_the_same(ids):
     """As a graph would make it: laws of all ids, and of candidates of their own in any order, some of no weight."""
-    on_device, generator = Verifier(40, SharedGraphs(enabled=False)), torch.Generator().manual_seed(7)
+    generator = torch.Generator().manual_seed(7)
     found = []
     for seed in range(300):
         torch.manual_seed(seed)
@@ -147,7 +147,9 @@ def test_a_verdict_in_operators_of_fixed_shapes_is_the_same(ids):
         drafted, tolerance = laws[0].sample(generator), (0.0, 0.1, 0.4)[seed % 3]
         same = [torch.Generator().manual_seed(seed) for _ in range(2)]
         found.append(verify(drafted, *laws, tolerance, same[0]))
-        assert on_device(drafted, *laws, tolerance, same[1]) == found[-1], seed
+        r = torch.rand(4, generator=same[1])
+        accepted, *tokens = verify_on_device(r, drafted, *laws, torch.tensor(tolerance), 40).tolist()
+        assert tokens[: accepted + 1] == found[-1], seed
     assert {len(new) for new in found} == {1, 2, 3, 4}
 
 
@@ -228,7 +230,7 @@ def test_tolerance_1_accepts_everything_that_the_base_may_say(tiny_lm, tiny_pref
         said.append(q.full(tiny_lm.config.vocab)[: len(new)].gather(-1, torch.tensor(new)[:, None]))
         return new
 
-    monkeypatch.setattr("tts_demo.methods.ssd.verify.verify", watch)
+    monkeypatch.setattr("tts_demo.methods.ssd.method.verify", watch)
     steps, _ = finish(
         method, start(method, tiny_prefix, Sampling(1.0, 5, 0.8, repeat_window=0), 5, 60, True, tolerance=1.0)
     )
@@ -322,7 +324,9 @@ def test_truncation_applies_to_both_sides(tiny_lm, tiny_prefix):
     sampling = Sampling(0.8, 5, 0.9, repeat_window=0)
     state = start(method, tiny_prefix, sampling, draft_length=3)
     drafted, p, recent = method.draft_tokens(state, 3)
-    q = method._base_distributions(state, method._base_states(state, drafted), recent)
+    forward = Passes.over(method.decoder, state.caches["backbone"])
+    rows = method._base_states(forward, state.last, drafted, state.hidden)
+    q = method._base_distributions(rows, Sampler(sampling), recent, None)
     for laws in (p.full(tiny_lm.config.vocab), q.full(tiny_lm.config.vocab)):
         assert ((laws > 0).sum(-1) <= 5).all()
         torch.testing.assert_close(laws.sum(-1), torch.ones(len(laws)))

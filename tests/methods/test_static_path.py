@@ -41,13 +41,11 @@ CASES = [
     ("dcar-compressed", {"chunk_range": "3", "window": 30, "group": 0}),
     ("dcar-ssd", {"tolerance": 0.0, "draft_length": "3"}),
 ]
-NEVER = {"logits", "extractor, patch context", "compressor, pooling"}
 
 
 def fresh(lm) -> TinyStack:
     lm = copy.deepcopy(lm)
-    for made in ("decoder", "sampler"):
-        lm.__dict__.pop(made, None)
+    lm.__dict__.pop("decoder", None)
     torch.manual_seed(5)
     stack = TinyStack(lm)
     for name in METHODS:
@@ -73,9 +71,7 @@ def test_every_method_says_the_same(tiny_lm, tiny_prompt, guided, name, options,
         done = engine.run(stack, request)
         assert (done.codes == expected.codes).all() and done.codes.shape == expected.codes.shape
         gc.collect()
-    assert stack.method(name).decoder.pool is not None and stack.base.sampler.graphs.keys
-    drafts = "ssd" in name and options["draft_length"] != "auto"  # which may draft nothing where all is rejected
-    assert drafts <= any(key[0] == "sample_from" for key in stack.base.sampler.graphs.keys)
+    assert any(part["graphs"] for part in parts([stack.method(name)]))
 
 
 def test_a_draft_with_a_cache_of_its_own_says_the_same(tiny_lm, tiny_prompt, guided, monkeypatch):
@@ -96,9 +92,9 @@ def test_the_table_is_what_ran(tiny_lm, tiny_prompt, guided, monkeypatch):
     for name, options in CASES:
         engine.run(stack, Request("Hello.", tiny_prompt, name, METHODS[name].Options(**options), forced_frames=60))
     for part in parts(methods):
-        if part["name"] in NEVER or "window on the text" in part["name"]:
+        if "window on the text" in part["name"]:
             assert part["graphs"] is None
-        elif (part["method"], part["name"]) == ("qtts", "backbone"):
+        elif (part["method"], part["name"]) == ("qtts", "backbone, logits and sampling"):
             assert part["graphs"] is not None  # of its single codebook, which no case runs
         else:
             assert part["graphs"], part
@@ -133,9 +129,9 @@ def test_bench_prints_what_it_found(tiny_lm, tiny_prompt, monkeypatch, capsys):
     engine.run(stack, Request("Hello.", tiny_prompt, forced_frames=5))
     found = bench._graphs(stack, [SimpleNamespace(method=METHODS["baseline"])] * 2)
     part = found["parts"][0]  # of steps, and of a first pass as short as a few steps
-    assert part == {"method": "baseline", "name": "backbone", "graphs": 2}
+    assert part == {"method": "baseline", "name": "backbone, logits and sampling", "graphs": 2}
     printed = capsys.readouterr().out
-    assert "| baseline | backbone | 2 captured |" in printed and "largest difference" in printed and "GPU" in printed
+    assert "| baseline | backbone, logits and sampling | 2 captured |" in printed and "largest difference" in printed and "GPU" in printed
 
 
 def test_without_graphs_nothing_has_a_pool(tiny_lm):

@@ -7,6 +7,7 @@ import torch
 
 from conftest import TINY, base_of, make_lm, make_prefix
 from tts_demo.config import LMConfig, Sampling, UserError
+from tts_demo.lm import sampling as sampling_module
 from tts_demo.lm.graphs import BufferPool
 from tts_demo.lm.lora import LoraFactors
 from tts_demo.methods import METHODS, REGISTRY, find
@@ -166,7 +167,7 @@ def test_end_of_speech_at_every_place_of_a_patch(tiny_lm, tiny_prefix, method, m
         place = 0
     state, steps = start(method, tiny_prefix, size, forced=False, max_frames=40), []
     script = [7] * (2 * size + place) + [TINY.eos] + [9] * size
-    monkeypatch.setattr(method.base.sampler, "sample", lambda *_: torch.tensor([script.pop(0)]))
+    monkeypatch.setattr(sampling_module, "sample", lambda *_: torch.tensor([script.pop(0)]))
     steps = finish(method, state)
     assert codes_of(steps).tolist() == [7] * (2 * size + place)  # nothing behind the end is spoken
     assert len(steps) == 3 and len(steps[-1].frames) == len(steps[-1].marks) == place and state.done

@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from .graphs import BufferPool, SharedGraphs, buffer_pool, shared_graphs
+from .graphs import BufferPool, buffer_pool
 from .linear import Projection, bytes_of_weight, float32_on_cpu
 
 
@@ -42,10 +42,6 @@ class Backend:
     def buffer_pool(self) -> BufferPool | None:
         """A new pool of cache buffers where steps run as graphs, else None."""
         return buffer_pool(self.device, self.graphed)
-
-    def shared_graphs(self) -> SharedGraphs | None:
-        """New graphs of functions without a cache where steps run as graphs, else None."""
-        return shared_graphs(self.device, self.graphed)
 
     def with_dtype(self, dtype: torch.dtype) -> Backend:
         return replace(self, dtype=dtype)

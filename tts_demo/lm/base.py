@@ -8,11 +8,10 @@ from .backend import Backend
 from .decoder import Decoder
 from .lora import LoraDelta, LoraSum
 from .model import LanguageModel
-from .sampling import Sampler
 
 
 class Base:
-    """A language model with the decoder and the sampler that every method uses. Make it after the weights are loaded
+    """A language model with the decoder that every method uses. Make it after the weights are loaded
     and moved: the decoder holds fused copies, which later changes of the model do not reach."""
 
     def __init__(self, lm: LanguageModel, exact: bool = False, graphed: bool = True) -> None:
@@ -24,10 +23,6 @@ class Base:
     def decoder(self) -> Decoder:
         """Of the weights without any adapter."""
         return Decoder.from_model(self.lm, backend=self.backend)
-
-    @cached_property
-    def sampler(self) -> Sampler:
-        return Sampler(self.backend.shared_graphs())
 
     def merged(self, lora: LoraDelta | LoraSum) -> Decoder:
         """A decoder of its own with ``lora`` merged into the weights."""

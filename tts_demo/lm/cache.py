@@ -79,6 +79,14 @@ class KVCache:
         self.next_position -= n
         self.positions[self.length : self.length + n] = -1
 
+    def forget(self, n: int) -> None:
+        """Remove the first ``n`` tokens; the others move to the front and keep their positions."""
+        left, old = self.length - n, self.length
+        self.kv[:, :, :, :left] = self.kv[:, :, :, n:old].clone()  # source and target may overlap
+        self.positions[:left] = self.positions[n:old].clone()
+        self.positions[left:old] = -1
+        self.length = left
+
     def keep(self, mask: Tensor) -> None:
         """mask [length] bool: keep the marked slots, in order, moved to the front. Positions travel with them, and
         ``next_position`` stays, because evicted tokens still count as positions."""

@@ -7,10 +7,10 @@ The methods choose inputs, positions and masks. Tests compare this decoder with 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -19,10 +19,12 @@ from torch import Tensor
 from ..config import LMConfig
 from .backend import Backend
 from .cache import KVCache
+from .launch import Function, launch_passes
 from .linear import Projection, direction, direction_scale, unit_rms
 from .lora import LoraDelta, LoraSum
 from .masks import ALIGNED, additive, empty_bias
 from .model import LanguageModel
+from .sampling import Sampler
 from .workspace import Workspace
 
 Cache = TypeVar("Cache", bound=KVCache)
@@ -220,15 +222,30 @@ class Decoder:
             return self._blocks(x, rotation, cache.kv, slots, live, mask, hook, last)
         return self._blocks(x, rotation, cache.kv.narrow(3, slots.start, n), None, live, mask, hook, last)
 
+    def launch(
+        self,
+        cache: KVCache,
+        count: int,
+        key: Hashable,
+        function: Function,
+        sampler: Sampler,
+        *inputs: Tensor | None,
+        positions: Tensor | int | None = None,
+        mask: Tensor | None = None,
+        hook: Hook | None = None,
+    ) -> Any:
+        """``function(forward, sampler, *inputs)``, passes over ``count`` tokens with all that belongs to them, as one
+        CUDA graph where steps run as graphs: see ``launch_passes``."""
+        given = dict(positions=positions, mask=mask, hook=hook)
+        return launch_passes(self, cache, count, key, function, sampler, *inputs, **given)
+
     def _graphed_step(self, x: Tensor, cache: KVCache, slots: Tensor, positions: Tensor, mask: Tensor | None) -> Tensor:
         """A pass over the claimed ``slots`` [T] as a graph; mask [T, live] as ``forward`` takes it."""
         decoder = weakref.proxy(self)  # graphs live in buffers of this decoder's own pool
         step = lambda buffer, x, *inputs: decoder.forward_static(x, buffer.kv, *inputs)
-        inputs = [x, slots, positions]
         if mask is not None:
-            inputs.append(F.pad(mask, (0, cache.capacity - mask.shape[1])))
-        hidden = self.pool.run(cache, (x.shape[1], mask is not None), step, *inputs)
-        return hidden.clone()  # a run may keep it, and the graph's own output is overwritten
+            mask = F.pad(mask, (0, cache.capacity - mask.shape[1]))
+        return self.pool.run(cache, "pass", step, x, slots, positions, mask)
 
     @torch.no_grad()
     def forward_static(

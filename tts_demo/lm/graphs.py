@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from torch import Tensor
 from ..runtime import CUDAGraphed
 from .cache import KVCache
 
+MOST = 48  # graphs over one buffer
 _STATIC: ContextVar[bool] = ContextVar("static path on every device", default=False)
 
 
@@ -44,11 +46,6 @@ def buffer_pool(device: torch.device, graphed: bool) -> BufferPool | None:
     return BufferPool(device.type == "cuda") if graphed and available(device) else None
 
 
-def shared_graphs(device: torch.device, graphed: bool) -> SharedGraphs | None:
-    """Likewise for functions without a cache."""
-    return SharedGraphs(device.type == "cuda") if graphed and available(device) else None
-
-
 @dataclass(eq=False)
 class Buffer:
     """Cache memory and the graphs captured over it, by the key of the call (number of tokens, kind of mask, ...)."""
@@ -60,9 +57,10 @@ class Buffer:
 class BufferPool:
     """The buffers of one module. Two runs never share one at a time."""
 
-    def __init__(self, enabled: bool = True) -> None:
-        """enabled: capture graphs (CUDA); False: run the same functions as plain code."""
-        self._enabled = enabled
+    def __init__(self, enabled: bool = True, most: int = MOST) -> None:
+        """enabled: capture graphs (CUDA); False: run the same functions as plain code. most: graphs over one buffer,
+        because each takes memory."""
+        self._enabled, self._most = enabled, most
         self._free: dict[Hashable, list[Buffer]] = {}
         self._leased: weakref.WeakKeyDictionary[KVCache, Buffer] = weakref.WeakKeyDictionary()
         self._guard = threading.Lock()
@@ -83,36 +81,19 @@ class BufferPool:
     def __contains__(self, cache: KVCache) -> bool:
         return cache in self._leased
 
-    def run(self, cache: KVCache, key: Hashable, function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
-        """``function(buffer, *inputs)`` as the graph captured for ``key`` over the cache's buffer. ``function`` must
-        be repeatable and must keep no reference to the cache. The result is overwritten by the next call."""
+    def run(self, cache: KVCache, key: Hashable, function: Callable[..., Any], *inputs: Tensor | None) -> Any:
+        """``function(buffer, *inputs)`` as the graph captured over the cache's buffer for ``key`` and the inputs'
+        shapes. ``function`` must be repeatable and must keep no reference to the cache or to a run. Its results, a
+        tensor or a tuple of tensors, are the caller's own."""
         buffer = self._leased[cache]
+        shapes = tuple(None if t is None else (tuple(t.shape), t.dtype) for t in inputs)
+        graph = buffer.graphs.pop((key, shapes), None)
+        if graph is None:
+            if len(buffer.graphs) >= self._most:  # the one that was not used for the longest time
+                del buffer.graphs[next(iter(buffer.graphs))]
+            of_buffer = lambda *tensors: function(buffer, *tensors)
+            graph = CUDAGraphed(of_buffer, enabled=self._enabled, device=buffer.kv.device)
+        buffer.graphs[key, shapes] = graph
         self.keys.add(key)
-        if key not in buffer.graphs:
-            buffer.graphs[key] = CUDAGraphed(lambda *tensors: function(buffer, *tensors), enabled=self._enabled)
-        return buffer.graphs[key](*inputs)
-
-
-class SharedGraphs:
-    """Graphs of functions that keep nothing between calls: one for each key, used by all runs in turn."""
-
-    def __init__(self, enabled: bool = True, most: int = 64) -> None:
-        """enabled: as for ``BufferPool``. most: keys behind so many run as plain code: every temperature that somebody
-        sets is a key, and a graph's memory is never given back."""
-        self._enabled, self._most = enabled, most
-        self._graphs: dict[Hashable, CUDAGraphed] = {}
-        self._guard = threading.Lock()
-
-    @property
-    def keys(self) -> set[Hashable]:
-        return set(self._graphs)
-
-    def run(self, key: Hashable, function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
-        """``function(*inputs)`` as the graph captured for ``key``, which names function and shapes. The result is the
-        caller's own."""
-        with self._guard:
-            if key not in self._graphs:
-                if len(self._graphs) >= self._most:
-                    return function(*inputs)
-                self._graphs[key] = CUDAGraphed(function, enabled=self._enabled)
-            return self._graphs[key](*inputs).clone()
+        found = graph(*inputs)
+        return found.clone() if isinstance(found, Tensor) else tuple(t.clone() for t in found)

@@ -1,17 +1,62 @@
 """Sampling tokens on the device: temperature, top-k, top-p, repetition-aware sampling; on a GPU without any host
-sync."""
+sync, and inside CUDA graphs, which get their random numbers and their temperature from outside."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from ..config import LMConfig, Sampling
-from .graphs import SharedGraphs, available
+from .graphs import available
 from .prefix import Prefix
+
+
+class Noise:
+    """Exponential random numbers [N] made ahead, taken one after the other."""
+
+    def __init__(self, values: Tensor) -> None:
+        self.values, self._taken = values, 0
+
+    def take(self, like: Tensor) -> Tensor:
+        """The next ones, in the shape of ``like``."""
+        first = self._taken
+        self._taken += like.numel()
+        return self.values[first : self._taken].view(like.shape)
+
+
+Source = torch.Generator | Noise | None  # of random numbers; None: PyTorch's own generator
+
+
+@dataclass(frozen=True)
+class DeviceSampling:
+    """Sampling whose temperature is on the device, so that one CUDA graph serves all of them."""
+
+    plain: Sampling
+    temperature: Tensor  # [] float64: in a quotient with logits it counts as what they are
+
+    @property
+    def top_k(self) -> int:
+        return self.plain.top_k
+
+    @property
+    def top_p(self) -> float:
+        return self.plain.top_p
+
+    @property
+    def repeat_window(self) -> int:
+        return self.plain.repeat_window
+
+    @property
+    def repeat_threshold(self) -> float:
+        return self.plain.repeat_threshold
+
+
+def is_greedy(sampling: Sampling | DeviceSampling) -> bool:
+    return isinstance(sampling, Sampling) and sampling.temperature == 0
 
 
 @dataclass(frozen=True)
@@ -23,9 +68,9 @@ class Distribution:
     weights: Tensor
     ids: Tensor
 
-    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+    def sample(self, source: Source = None) -> Tensor:
         """One token a row [...]."""
-        return self.ids.gather(-1, race(self.weights, generator)[..., None])[..., 0]
+        return self.ids.gather(-1, race(self.weights, source)[..., None])[..., 0]
 
     def full(self, size: int) -> Tensor:
         """Probabilities of all ids [..., size]."""
@@ -45,7 +90,7 @@ def _over_all_ids(probs: Tensor) -> Distribution:
 
 
 def distribution(
-    logits: Tensor, sampling: Sampling, forbid: Tensor | None = None, history: Tensor | None = None
+    logits: Tensor, sampling: Sampling | DeviceSampling, forbid: Tensor | None = None, history: Tensor | None = None
 ) -> Distribution:
     """The distribution that ``sample`` draws from: logits [B, V] -> candidates [B, M], likeliest first, as many as
     top-k leaves, or all ids; greedy has one.
@@ -55,7 +100,7 @@ def distribution(
     untruncated distribution. None: repetition is ignored.
     """
     logits = _without(logits, forbid)
-    if sampling.temperature == 0:
+    if is_greedy(sampling):
         ids = _likeliest(logits, sampling, history)[:, None]
         return Distribution(logits.new_ones(ids.shape), ids)
     found = Distribution(*_truncated(logits, sampling))
@@ -71,7 +116,7 @@ def probabilities(
     return distribution(logits, sampling, forbid, history).full(logits.shape[-1])
 
 
-def _truncated(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
+def _truncated(logits: Tensor, sampling: Sampling | DeviceSampling) -> tuple[Tensor, Tensor]:
     """logits [B, V] -> weights [B, M], proportional to the probabilities, and their ids [B, M], likeliest first, after
     temperature, top-k and top-p. The mass that top-p counts is that of the whole distribution, tokens beyond top-k
     included, as in CosyVoice."""
@@ -124,42 +169,29 @@ def _with_redraws(probs: Tensor, logits: Tensor, sampling: Sampling, history: Te
 
 def sample(
     logits: Tensor,
-    sampling: Sampling,
-    generator: torch.Generator | None = None,
+    sampling: Sampling | DeviceSampling,
+    source: Source = None,
     history: Tensor | None = None,
     forbid: Tensor | None = None,
-    noise: Sequence[Tensor] | None = None,
 ) -> Tensor:
     """Sample one token a row: logits [B, V] -> [B].
 
     history: [B, W] recent tokens, -1 = none. A token that fills at least ``repeat_ratio`` of the window is sampled
     again from the untruncated distribution (VALL-E 2, section 3.2) of the other tokens (CosyVoice since 2026: without
-    it the redraw often is the same token); a greedy redraw is the likeliest of the others. forbid: [V] bool. noise:
-    ``noise_for`` this call, instead of random numbers of ``generator``. A GPU always makes the redraw, because checking
-    whether it is needed would be a host sync; a CPU makes it only where it is needed.
+    it the redraw often is the same token); a greedy redraw is the likeliest of the others. forbid: [V] or [B, V] bool.
+    A GPU always makes the redraw, because checking whether it is needed would be a host sync; a CPU makes it only where
+    it is needed.
     """
     logits = _without(logits, forbid)
-    if sampling.temperature == 0:
+    if is_greedy(sampling):
         return _likeliest(logits, sampling, history)
-    given = iter(noise or ())
-    exponentials = (lambda like: exponential(like, generator)) if noise is None else (lambda like: next(given))
     probs, ids = _truncated(logits, sampling)
-    token = ids.gather(-1, (probs / exponentials(probs)).argmax(-1, keepdim=True))
+    token = ids.gather(-1, race(probs, source)[..., None])
     if history is None or not sampling.repeat_window:
         return token[:, 0]
     if free_to_ask(token.device) and max((history == token).sum(-1).tolist()) < sampling.repeat_threshold:
         return token[:, 0]
-    return _unless_repeated(token, logits, sampling, history, exponentials(logits))
-
-
-def noise_for(
-    logits: Tensor, sampling: Sampling, history: Tensor | None, generator: torch.Generator | None
-) -> list[Tensor]:
-    """The random numbers of one sample of each row of logits [B, V], and of its redraw where there is one."""
-    if sampling.temperature == 0:
-        return []
-    first = exponential(logits[:, : min(sampling.top_k or logits.shape[-1], logits.shape[-1])], generator)
-    return [first] if history is None or not sampling.repeat_window else [first, exponential(logits, generator)]
+    return _unless_repeated(token, logits, sampling, history, exponential(logits, source))
 
 
 def _unless_repeated(token: Tensor, logits: Tensor, sampling: Sampling, history: Tensor, noise: Tensor) -> Tensor:
@@ -174,67 +206,72 @@ def free_to_ask(device: torch.device) -> bool:
     return not available(device)
 
 
+@dataclass(frozen=True)
 class Sampler:
-    """``sample``, ``distribution`` and ``Distribution.sample``, each as one CUDA graph where steps run as graphs. The
-    random numbers are generated outside the graph."""
+    """What one launch samples with: the settings, and where its random numbers come from."""
 
-    def __init__(self, graphs: SharedGraphs | None) -> None:
-        self.graphs = graphs
+    sampling: Sampling | DeviceSampling
+    source: Source = None
+    temperature: Tensor | None = None  # of ``sampling``, on the device, for CUDA graphs
+    free_to_ask: bool = False  # whether the host may look at a value at no cost
 
-    def sample(
-        self,
-        logits: Tensor,
-        sampling: Sampling,
-        generator: torch.Generator | None = None,
-        history: Tensor | None = None,
-        forbid: Tensor | None = None,
-    ) -> Tensor:
+    @staticmethod
+    def of(sampling: Sampling, generator: torch.Generator, numbers: int, temperature: Tensor) -> Sampler:
+        """numbers: how many random numbers (see ``numbers``) a launch takes at most; where the host cannot ask how many
+        it needs, that many are made ahead."""
+        if free_to_ask(temperature.device):
+            return Sampler(sampling, generator, temperature, True)
+        if not numbers:
+            return Sampler(sampling, None, temperature)
+        values = torch.empty(numbers, device=temperature.device)
+        return Sampler(sampling, Noise(values.exponential_(generator=generator)), temperature)
+
+    def sample(self, logits: Tensor, history: Tensor | None = None, forbid: Tensor | None = None) -> Tensor:
         """As ``sample``: [B]."""
-        if self.graphs is None:
-            return sample(logits, sampling, generator, history, forbid)
-        noise = noise_for(logits, sampling, history, generator)
-        given_noise = lambda logits, history, forbid, *noise: sample(logits, sampling, None, history, forbid, noise)
-        return self._run(("sample", sampling), given_noise, logits, history, forbid, *noise)
+        return sample(logits, self.sampling, self.source, history, forbid)
 
-    def distribution(
-        self, logits: Tensor, sampling: Sampling, forbid: Tensor | None = None, history: Tensor | None = None
-    ) -> Distribution:
+    def distribution(self, logits: Tensor, forbid: Tensor | None = None, history: Tensor | None = None) -> Distribution:
         """As ``distribution``."""
-        if self.graphs is None:
-            return distribution(logits, sampling, forbid, history)
+        return distribution(logits, self.sampling, forbid, history)
 
-        def both(logits: Tensor, history: Tensor | None, forbid: Tensor | None) -> Tensor:
-            found = distribution(logits, sampling, forbid, history)
-            return torch.stack([found.weights, found.ids.to(found.weights.dtype)])  # ids are small whole numbers
+    def cooler(self, share: float) -> Sampler:
+        """At ``share`` of the temperature, with the same random numbers."""
+        return replace(self, sampling=replace(self.sampling, temperature=share * self.sampling.temperature))
 
-        weights, ids = self._run(("distribution", sampling), both, logits, history, forbid)
-        return Distribution(weights, ids.long())
+    @cached_property
+    def structure(self) -> Sampling:
+        """What a CUDA graph depends on: everything but the temperature."""
+        return replace(self.sampling, temperature=float(not is_greedy(self.sampling)))
 
-    def sample_from(self, given: Distribution, generator: torch.Generator | None = None) -> Tensor:
-        """As ``Distribution.sample``: [...]."""
-        if self.graphs is None:
-            return given.sample(generator)
-        pick = lambda weights, ids, noise: ids.gather(-1, (weights / noise).argmax(-1, keepdim=True))[..., 0]
-        return self._run(("sample_from",), pick, given.weights, given.ids, exponential(given.weights, generator))
+    @property
+    def inputs(self) -> tuple[Tensor | None, Tensor | None]:
+        """What a CUDA graph is given: random numbers and temperature."""
+        noise = self.source.values if isinstance(self.source, Noise) else None
+        return noise, None if is_greedy(self.sampling) else self.temperature
 
-    def _run(self, name: tuple[Hashable, ...], function: Callable[..., Tensor], *given: Tensor | None) -> Tensor:
-        shapes = tuple(None if t is None else tuple(t.shape) for t in given)
-
-        def of_those_there(*tensors: Tensor) -> Tensor:
-            left = iter(tensors)
-            return function(*(None if shape is None else next(left) for shape in shapes))
-
-        return self.graphs.run((*name, shapes), of_those_there, *(t for t in given if t is not None))
+    @staticmethod
+    def inside(structure: Sampling, noise: Tensor | None, temperature: Tensor | None) -> Sampler:
+        """The same from a CUDA graph's ``structure`` and ``inputs``."""
+        sampling = structure if temperature is None else DeviceSampling(structure, temperature)
+        return Sampler(sampling, None if noise is None else Noise(noise))
 
 
-def race(probs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+def numbers(sampling: Sampling, vocab: int, rows: int = 1, redraws: bool = True) -> int:
+    """How many random numbers ``sample`` takes for logits [rows, vocab], with a history if ``redraws``."""
+    if sampling.temperature == 0:
+        return 0
+    return rows * (min(sampling.top_k or vocab, vocab) + (vocab if redraws and sampling.repeat_window else 0))
+
+
+def race(probs: Tensor, source: Source = None) -> Tensor:
     """Draw an index a row of probs [..., M] -> [...], probs unnormalised: the exponential race, with the distribution
     of ``multinomial`` and without its host sync."""
-    return (probs / exponential(probs, generator)).argmax(-1)
+    return (probs / exponential(probs, source)).argmax(-1)
 
 
-def exponential(like: Tensor, generator: torch.Generator | None) -> Tensor:
-    return torch.empty_like(like).exponential_(generator=generator)
+def exponential(like: Tensor, source: Source) -> Tensor:
+    """Random numbers in the shape of ``like``."""
+    return source.take(like) if isinstance(source, Noise) else torch.empty_like(like).exponential_(generator=source)
 
 
 def _without(logits: Tensor, forbid: Tensor | None) -> Tensor:

@@ -26,11 +26,11 @@ from ..config import Sampling, UserError
 from ..lm.base import Base
 from ..lm.cache import KVCache
 from ..lm.decoder import Decoder, Hook
-from ..lm.graphs import BufferPool, SharedGraphs
+from ..lm.graphs import BufferPool
 from ..lm.masks import prefix_mask
 from ..lm.model import LanguageModel
 from ..lm.prefix import Prefix
-from ..lm.sampling import Ending, History
+from ..lm.sampling import Ending, History, Sampler
 
 
 def dial(default: Any, label: str, help: str, *, min=None, max=None, step=None, choices=None, unit: str = "") -> Any:
@@ -89,6 +89,11 @@ class Start:
         """The recent tokens of this run, none yet."""
         return History(self.sampling.repeat_window, device=self.prefix.x.device)
 
+    @cached_property
+    def temperature(self) -> Tensor:
+        """[] float64 on the device, for CUDA graphs."""
+        return torch.tensor(self.sampling.temperature, dtype=torch.float64, device=self.prefix.x.device)
+
 
 @dataclass(kw_only=True)
 class State:
@@ -118,6 +123,10 @@ class State:
     @property
     def done(self) -> bool:
         return self.ended or self.emitted >= self.max_frames
+
+    def sampler(self, numbers: int) -> Sampler:
+        """For a launch that takes up to so many random numbers."""
+        return Sampler.of(self.sampling, self.generator, numbers, self.start.temperature)
 
     def forbidden(self, count: int = 1) -> Tensor | None:
         """The ids that the next ``count`` tokens must not take while speech is too short to end: [V] or [count, V]
@@ -280,9 +289,9 @@ class Method(abc.ABC):
         """The backbone as this method runs it: a method with LoRA merges it here."""
         return self.base.decoder
 
-    def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
-        """What a step consists of, and the CUDA graphs it runs as; None: launched operator by operator."""
-        return {"backbone": self.decoder.pool, "logits": None, "sampling": self.base.sampler.graphs}
+    def parts(self) -> dict[str, BufferPool | None]:
+        """What a step launches, and the CUDA graphs it runs as; None: launched operator by operator."""
+        return {"backbone, logits and sampling": self.decoder.pool}
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:

@@ -3,12 +3,15 @@ with."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from ..lm.sampling import History
+from ..lm.decoder import Decoder
+from ..lm.sampling import History, Sampler, numbers
 from .base import Method, Picture, Replay, Start, State, Step, first_pass, plain_replay, token_inputs
 
 
@@ -42,17 +45,23 @@ class Baseline(Method):
         return BaselineState(start=start, caches={"backbone": cache}, history=start.history(), hidden=hidden)
 
     def step(self, state: BaselineState) -> Step:
-        if state.tokens:  # the first token is decided by the first pass
-            decoder, cache = self.decoder, state.caches["backbone"]
-            state.hidden = decoder.forward(decoder.embed(state.tokens[-1])[:, None], cache, cache.next_position)
-        return self.sample_token(state)
+        if not state.tokens:  # the first token is decided by the first pass
+            return self.sample_token(state)
+        decoder, cache = self.decoder, state.caches["backbone"]
+        inputs = self.sampler(state), state.tokens[-1], state.history.tokens, self.forbidden(state)
+        token, state.hidden = decoder.launch(cache, 1, "token", partial(next_token, decoder), *inputs)
+        return self.emit(state, token)
+
+    def sampler(self, state: BaselineState) -> Sampler:
+        return state.sampler(numbers(state.sampling, self.lm.config.vocab))
 
     def sample_token(self, state: BaselineState) -> Step:
         """Sample the token that ``state.hidden`` decides."""
         logits = self.decoder.logits(state.hidden[:, -1])
-        token = self.base.sampler.sample(
-            logits, state.sampling, state.generator, state.history.tokens, self.forbidden(state)
-        )
+        return self.emit(state, self.sampler(state).sample(logits, state.history.tokens, self.forbidden(state)))
+
+    def emit(self, state: BaselineState, token: Tensor) -> Step:
+        """Count and remember a sampled token [1]."""
         if not state.accept(token.tolist()):
             return Step(frames=token.new_empty(0, 1), done=True)
         state.tokens.append(token)
@@ -67,3 +76,17 @@ class Baseline(Method):
         steps = len(state.frames_of)
         fed = torch.cat([state.prefix.prompt_codes[:0, 0], *state.tokens[: max(0, steps - 1)]])
         return plain_replay(self.decoder, state.prefix, token_inputs(self.decoder, state.prefix, fed), state.frames_of)
+
+
+def next_token(
+    decoder: Decoder,
+    forward: Callable[..., Tensor],
+    sampler: Sampler,
+    token: Tensor,
+    history: Tensor,
+    forbid: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """One launch of token-by-token decoding: token [1] through the backbone -> the next one [1], and hidden [1, 1, H]
+    that decided it."""
+    hidden = forward(decoder.embed(token)[:, None])
+    return sampler.sample(decoder.logits(hidden[:, -1]), history, forbid), hidden

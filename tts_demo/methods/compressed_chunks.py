@@ -7,8 +7,10 @@ tokens of a chunk are fed in one pass and see the window of the last of them, wi
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,10 +18,12 @@ from torch import Tensor, nn
 from ..lm.base import Base
 from ..lm.cache import KVCache
 from ..lm.decoder import Decoder
+from ..lm.launch import Function
 from ..lm.lora import LoraDelta, LoraSum
 from ..lm.model import LanguageModel
+from ..lm.sampling import Sampler
 from .base import Picture, Replay, Start, Step
-from .compressed import FULL_TEXT, Compressed, Layout, RingCache, SummaryAdapter, WindowOptions, feed, masks
+from .compressed import FULL_TEXT, Compressed, Layout, RingCache, SummaryAdapter, WindowOptions, launch, masks
 from .dcar import Dcar
 from .dcar.method import DcarOptions, DcarState
 from .dcar.ranges import LONGEST
@@ -79,8 +83,12 @@ class CompressedChunks(Dcar):
     def step(self, state: DcarState) -> Step:
         return super().step(state) if state.start.options.window else self.plain.step(state)
 
-    def feed(self, state: DcarState, tokens: Tensor) -> Tensor:
-        return feed(self.decoder, state.caches["backbone"], tokens, self.summary)[:, -1:]
+    def launch(
+        self, state: DcarState, key: Hashable, function: Function, sampler: Sampler, *inputs: Tensor | None
+    ) -> Any:
+        of_last = lambda hidden, sampler, *given: function(hidden[:, -1:], sampler, *given)
+        given = state.caches["backbone"], key, of_last, self.summary, sampler, state.taken[-1]
+        return launch(self.decoder, *given, *inputs)
 
     def replay(self, state: DcarState) -> Replay:
         plain, cache = self.plain.replay(state), state.caches["backbone"]

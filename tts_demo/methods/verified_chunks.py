@@ -15,16 +15,17 @@ from torch import Tensor, nn
 
 from ..lm.base import Base
 from ..lm.decoder import Decoder
-from ..lm.graphs import BufferPool, SharedGraphs
+from ..lm.graphs import BufferPool
+from ..lm.launch import launch
 from ..lm.model import LanguageModel
-from ..lm.sampling import Distribution
-from .base import Method, Picture, Start, dial, first_pass, token_inputs
+from ..lm.sampling import Distribution, Sampler
+from .base import Picture, Start, dial, first_pass, token_inputs
 from .dcar import Dcar
 from .dcar.heads import HeadsRunner
 from .dcar.ranges import LONGEST
 from .ssd import SSD
 from .ssd.length import Length
-from .ssd.method import SSDOptions, SSDState
+from .ssd.method import SSDOptions, SSDState, numbers_of_draft
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ class VerifiedChunks(SSD):
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         return {"dcar-heads": Dcar.build_modules(lm)["dcar-heads"]}
 
-    def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
-        return {**Method.parts(self), "heads": self.extra.graphs, "verdict": self.verifier.graphs}
+    def parts(self) -> dict[str, BufferPool | None]:
+        return {"heads and their samples, backbone and verdict": self.decoder.pool}
 
     @cached_property
     def decoder(self) -> Decoder:
@@ -81,6 +82,7 @@ class VerifiedChunks(SSD):
             caches={"backbone": cache},
             hidden=first_pass(decoder, prefix, x, cache),
             length=length,
+            tolerance=torch.tensor(start.options.tolerance, device=x.device),
             last=torch.empty(0, dtype=torch.long, device=x.device),
         )
 
@@ -90,12 +92,18 @@ class VerifiedChunks(SSD):
 
     def draft_tokens(self, state: SSDState, length: int) -> tuple[Tensor, Distribution, Tensor | None]:
         """All tokens are sampled at once: no head knows the others' tokens or how often they occurred."""
-        logits = torch.cat(self.extra(state.features[-1][-1:], length)).float()
-        p = self.base.sampler.distribution(logits, state.sampling, state.forbidden(length))
-        drafted = self.base.sampler.sample_from(p, state.generator)
-        recent = torch.cat([self._recent(state), drafted]) if self._may_repeat(state, length) else None
-        return drafted, p, recent
+        sampler = state.sampler(numbers_of_draft(state.sampling, self.lm.config.vocab, length, False))
 
-    def roll_back(self, state: SSDState, drafted: Tensor, token: Tensor, accepted: int, rows: Tensor) -> None:
-        state.caches["backbone"].rollback(len(drafted) - accepted)
-        state.features, state.last = [rows[accepted : accepted + 1]], token
+        def whole(kv: Tensor, sampler: Sampler, hidden: Tensor, forbid: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+            p = sampler.distribution(torch.cat(self.extra(hidden, length)).float(), forbid)
+            return p.sample(sampler.source), p.weights, p.ids
+
+        given = sampler, state.features[-1][-1:], state.forbidden(length)
+        drafted, weights, ids = launch(self.decoder.pool, state.caches["backbone"], ("heads", length), whole, *given)
+        recent = torch.cat([self._recent(state), drafted]) if self._may_repeat(state, length) else None
+        return drafted, Distribution(weights, ids), recent
+
+    def roll_back(self, state: SSDState, accepted: Tensor, token: Tensor, length: int, rows: Tensor) -> None:
+        if length > len(accepted):
+            state.caches["backbone"].rollback(length - len(accepted))
+        state.features, state.last = [rows[len(accepted) : len(accepted) + 1]], token

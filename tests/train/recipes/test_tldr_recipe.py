@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from conftest import TINY, base_of, make_lm
 from tts_demo.config import Sampling, UserError
 from tts_demo.lm import lora
+from tts_demo.lm import sampling as sampling_module
 from tts_demo.methods import REGISTRY
 from tts_demo.methods.tldr import TLDR
 from tts_demo.methods.tldr.modules import TLDRAdapter, TLDRConfig
@@ -143,7 +144,7 @@ def test_decoding_an_utterance_gives_the_logits_of_training(monkeypatch, ablate,
         seen.append(logits[0])
         return torch.tensor([next(rest)])
 
-    monkeypatch.setattr(method.base.sampler, "sample", told)
+    monkeypatch.setattr(sampling_module, "sample", told)
     state = method.prefill(prefix, method.Options(patch_size=size), Sampling(), torch.Generator(), 50)
     while not method.step(state).done:
         pass
@@ -166,7 +167,7 @@ def test_decoding_patches_that_end_early_gives_the_logits_of_training(monkeypatc
         seen.append(logits[0])
         return torch.tensor([next(rest)])
 
-    monkeypatch.setattr(method.base.sampler, "sample", told)
+    monkeypatch.setattr(sampling_module, "sample", told)
     options = method.Options(patch_size=size, confidence=0.8)
     state = method.prefill(prefix, options, Sampling(), torch.Generator(), 50)
     while not method.step(state).done:

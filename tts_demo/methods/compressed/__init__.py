@@ -3,7 +3,7 @@
 from .adapter import FULL_TEXT, TEXT_WINDOW, SummaryAdapter
 from .layout import Layout, masks
 from .method import GROUPS, NEIGHBOURS, Compressed, WindowOptions
-from .ring import RingCache, feed
+from .ring import RingCache, launch
 
 __all__ = [
     "FULL_TEXT",
@@ -15,6 +15,6 @@ __all__ = [
     "RingCache",
     "SummaryAdapter",
     "WindowOptions",
-    "feed",
+    "launch",
     "masks",
 ]

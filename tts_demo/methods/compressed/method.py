@@ -26,17 +26,17 @@ from ...config import UserError
 from ...lm.base import Base
 from ...lm.cache import KVCache
 from ...lm.decoder import Decoder
-from ...lm.graphs import BufferPool, SharedGraphs
+from ...lm.graphs import BufferPool
 from ...lm.lora import LoraDelta
 from ...lm.masks import prefix_mask
 from ...lm.model import ALIGNMENT_LAYERS, LanguageModel
 from ...lm.prefix import Prefix
-from ...lm.sampling import special_ids
+from ...lm.sampling import Sampler, special_ids
 from ..base import Options, Picture, Replay, Start, Step, dial, first_pass, token_inputs
 from ..baseline import Baseline, BaselineState
 from .adapter import FULL_TEXT, TEXT_WINDOW, SummaryAdapter
 from .layout import Layout, masks, nearby
-from .ring import RingCache, feed
+from .ring import RingCache, launch
 from .shifts import Shifts, replay_hook, rotation_by
 from .text_position import TextPosition, prefix_shifts
 
@@ -113,7 +113,7 @@ class Compressed(Baseline):
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         return {FULL_TEXT: SummaryAdapter(lm), TEXT_WINDOW: SummaryAdapter(lm)}
 
-    def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
+    def parts(self) -> dict[str, BufferPool | None]:
         return {**super().parts(), "backbone with a window on the text": None}
 
     @cached_property
@@ -187,19 +187,36 @@ class Compressed(Baseline):
         cache = state.caches["backbone"]
         if not isinstance(cache, RingCache):
             return self.plain.step(state)
-        if state.tokens:  # the first token is decided by the first pass
+        if not state.tokens:  # the first token is decided by the first pass
+            step = self.sample_token(state)
+        elif state.position is None:
+            step = self.emit(state, self._next_token(state))
+        else:
             state.hidden = self.feed(state, state.tokens[-1])
-            if state.position is not None:
-                state.indices.append(state.position.index)
-                state.position.advance()
-        return replace(self.sample_token(state), stats={"summaries": cache.summaries, "slots": cache.length})
+            state.indices.append(state.position.index)
+            state.position.advance()
+            step = self.sample_token(state)
+        return replace(step, stats={"summaries": cache.summaries, "slots": cache.length})
+
+    def _next_token(self, state: CompressedState) -> Tensor:
+        """Feed the last token and, when summaries are due, those in the same pass; sample the next [1]."""
+        decoder, cache = self.decoder, state.caches["backbone"]
+
+        def decide(hidden: Tensor, sampler: Sampler, history: Tensor, forbid: Tensor | None) -> tuple[Tensor, Tensor]:
+            return sampler.sample(decoder.logits(hidden[:, -1]), history, forbid), hidden
+
+        given = self.sampler(state), state.tokens[-1], state.history.tokens, self.forbidden(state)
+        token, state.hidden = launch(decoder, cache, "token", decide, self._summary(decoder), *given)
+        return token
 
     def feed(self, state: CompressedState, token: Tensor) -> Tensor:
-        """Feed the sampled token [1] and, when summaries are due, those in the same pass -> hidden [1, 1, H]."""
+        """Feed a token [1] and, when summaries are due, those in the same pass -> hidden [1, 1, H]."""
         if state.full_prefix is not None:
             self._show_prefix(state)
         decoder, observe = (self.windowed, state.position.observe) if state.position else (self.decoder, None)
-        return feed(decoder, state.caches["backbone"], token, self._summary(decoder), observe)
+        as_it_is = lambda hidden, sampler: hidden
+        given = self._summary(decoder), Sampler(state.sampling), token
+        return launch(decoder, state.caches["backbone"], "pass", as_it_is, *given, hook=observe)
 
     def _show_prefix(self, state: CompressedState) -> None:
         """Write the visible part of the prefix, shifted, for the next token."""

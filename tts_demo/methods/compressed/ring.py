@@ -12,13 +12,16 @@ computed before it is needed, and is not attended to until its span has left the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ...lm.cache import KVCache
 from ...lm.decoder import Decoder, Hook
+from ...lm.sampling import Sampler
 from .shifts import rotated
 
 
@@ -145,33 +148,30 @@ class RingCache(KVCache):
             slot = self.fixed + start % self.window
             self.positions[slot : slot + 1] = positions
             return slice(slot, slot + 1)
-        slots = torch.cat([self._ring(start, tokens), torch.arange(first, first + count)]).to(self.k.device)
+        slots = np.concatenate([self._ring(start, tokens), np.arange(first, first + count)])
+        slots = on_device(slots, self.k.device)
         self.positions[slots] = positions
         return slots
 
-    def _ring(self, start: int, tokens: int) -> Tensor:
+    def _ring(self, start: int, tokens: int) -> np.ndarray:
         """The slots of ``tokens`` behind the first ``start``."""
-        return torch.arange(start, start + tokens) % self.window + self.fixed
+        return np.arange(start, start + tokens) % self.window + self.fixed
 
-    def mask(self, tokens: int = 1) -> Tensor:
+    def mask(self, tokens: int = 1, columns: int = 0) -> Tensor:
         """[n + due, slots] for a pass of n tokens and the summaries due with them: a token attends to what it would
-        without the summaries but not to those after it, each summary to the tokens of its span and itself."""
+        without the summaries but not to those after it, each summary to the tokens of its span and itself. With
+        ``columns`` as many slots, of which the last are not attended to."""
         count, summarised = self.summaries_due(tokens), self.summarised(tokens)
         visible, first = self.visible(self.generated + tokens), self.fixed + self.window + self.summaries
-        if tokens == 1 and not count:  # made where it is used: most steps are such
-            mask = torch.ones(1, visible, dtype=torch.bool, device=self.k.device)
-            mask[:, self._visible : self.fixed] = False
-            return mask
-        mask = torch.zeros(tokens + count, first + count if count else visible, dtype=torch.bool)
+        mask = np.zeros((tokens + count, columns or (first + count if count else visible)), dtype=bool)
         mask[:tokens, :visible] = True
         mask[:, self._visible : self.fixed] = False
-        later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
-        mask[:tokens, self._ring(self.generated, tokens)] &= ~later
+        mask[:tokens, self._ring(self.generated, tokens)] &= ~np.triu(np.ones((tokens, tokens), dtype=bool), 1)
         if count:
-            spans = torch.arange(summarised - count * self.group, summarised) % self.window + self.fixed
-            mask[tokens:].scatter_(1, spans.view(count, self.group), True)
-            mask[tokens:, first:].fill_diagonal_(True)
-        return mask.to(self.k.device)
+            spans = np.arange(summarised - count * self.group, summarised) % self.window + self.fixed
+            mask[np.arange(tokens, tokens + count)[:, None], spans.reshape(count, self.group)] = True
+            mask[tokens:, first : first + count] = np.eye(count, dtype=bool)
+        return on_device(mask, self.k.device)
 
     def rollback(self, n: int) -> None:
         raise ValueError("a ring overwrites its slots: it cannot be rolled back")
@@ -180,16 +180,38 @@ class RingCache(KVCache):
         raise ValueError("a ring evicts by itself: slots cannot be chosen")
 
 
-def feed(decoder: Decoder, cache: RingCache, tokens: Tensor, summary: Tensor, hook: Hook | None = None) -> Tensor:
-    """Feed tokens [N] and, in the same pass, the summaries due with them -> hidden [1, N, H] of the tokens. summary:
-    [1, H] the embedding of W."""
+def launch(
+    decoder: Decoder,
+    cache: RingCache,
+    key: Hashable,
+    function: Callable[..., Any],
+    summary: Tensor,
+    sampler: Sampler,
+    tokens: Tensor,
+    *inputs: Tensor | None,
+    hook: Hook | None = None,
+) -> Any:
+    """``function(hidden, sampler, *inputs)`` in one launch with a pass over tokens [N] and the summaries due with them.
+    hidden: [1, N, H] of the tokens. summary: [1, H] the embedding of W. The rest as for ``Decoder.launch``."""
     count, position, span_ends = len(tokens), cache.next_position, cache.span_ends(len(tokens))
     due = cache.summaries_due(count)
     # a graph has fixed shapes, so its mask says which slots are attended to
-    mask = cache.mask(count) if due or count > 1 or cache.has_empty_slots or decoder.graphed else None
-    x = decoder.embed(tokens)
-    if not due:
-        return decoder.forward(x[None], cache, position, mask, hook)
-    positions = [*range(position, position + count), *(position - cache.generated + end for end in span_ends)]
-    x = torch.cat([x, summary.expand(due, -1)])
-    return decoder.forward(x[None], cache, torch.tensor(positions, device=x.device), mask, hook)[:, :count]
+    masked = due or count > 1 or cache.has_empty_slots or decoder.graphed
+    mask = cache.mask(count, cache.capacity if decoder.graphed and hook is None else 0) if masked else None
+    positions = position
+    if due:
+        summaries = [position - cache.generated + end for end in span_ends]
+        positions = on_device(np.array([*range(position, position + count), *summaries]), decoder.device)
+
+    def whole(forward: Callable[..., Tensor], sampler: Sampler, tokens: Tensor, *inputs: Tensor | None) -> Any:
+        x = decoder.embed(tokens)
+        x = torch.cat([x, summary.expand(due, -1)]) if due else x
+        return function(forward(x[None])[:, :count], sampler, *inputs)
+
+    given = dict(positions=positions, mask=mask, hook=hook)
+    return decoder.launch(cache, count + due, (key, due), whole, sampler, tokens, *inputs, **given)
+
+
+def on_device(values: np.ndarray, device: torch.device) -> Tensor:
+    """Without waiting for the device."""
+    return torch.from_numpy(values).to(device, non_blocking=True)

@@ -68,16 +68,11 @@ class HeadsRunner:
             for weights, biases in zip(heads.weight.unbind(1), heads.bias.unbind(1))
         ]
         self.out = [backend.projection(out) for out in heads.out]
-        self.graphs = backend.shared_graphs()
 
     @torch.no_grad()
     def __call__(self, hidden: Tensor, count: int) -> list[Tensor]:
         """hidden [1, H] -> logits [1, V] of each of the first ``count`` extra heads."""
-        if self.graphs is None:
-            return [self._head(hidden, blocks, out) for blocks, out in zip(self.blocks[:count], self.out)]
-        heads = list(zip(self.blocks[:count], self.out))
-        all_logits = lambda hidden: torch.cat([self._head(hidden, blocks, out) for blocks, out in heads])
-        return list(self.graphs.run(count, all_logits, hidden).split(1))
+        return [self._head(hidden, blocks, out) for blocks, out in zip(self.blocks[:count], self.out)]
 
     def _head(self, x: Tensor, blocks: list[Projection], out: Projection) -> Tensor:
         for block in blocks:

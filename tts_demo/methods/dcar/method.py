@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,12 +16,13 @@ from torch import Tensor, nn
 from ...config import UserError
 from ...lm import Decoder, LanguageModel, LoraDelta, Prefix
 from ...lm.cache import KVCache
-from ...lm.graphs import BufferPool, SharedGraphs
-from ...lm.sampling import race
+from ...lm.graphs import BufferPool
+from ...lm.launch import Function
+from ...lm.sampling import Noise, Sampler, is_greedy, numbers, race
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
 from .heads import Heads, HeadsRunner
 from .policy import Policy, PolicyRunner
-from .ranges import LONGEST, ChunkRange, confident_size
+from .ranges import LONGEST, ChunkRange, confident_size, size_at
 
 
 @dataclass(frozen=True)
@@ -75,9 +78,9 @@ class Dcar(Method):
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         return {"dcar-heads": Heads(lm), "dcar-policy": Policy(lm)}
 
-    def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
-        policy = {"policy": self.policy.decoder.pool} if "dcar-policy" in self.modules else {}
-        return {**super().parts(), "heads": self.extra.graphs, **policy}
+    def parts(self) -> dict[str, BufferPool | None]:
+        policy = {"policy, heads and sampling": self.policy.decoder.pool} if "dcar-policy" in self.modules else {}
+        return {**super().parts(), **policy}
 
     @property
     def heads(self) -> Heads:
@@ -127,53 +130,96 @@ class Dcar(Method):
 
     def step(self, state: DcarState) -> Step:
         started = time.perf_counter()
-        if state.taken:  # the first chunk is decided by the first pass
-            state.hidden = self.feed(state, state.taken[-1])
-        size, logits = self._choose(state)
+        found = self._by_policy(state) if state.chunks.chooser == "policy" else self._by_rule(state)
+        size, *tokens = found.tolist()
         state.chosen[size] += 1
-        tokens = self.base.sampler.sample(logits, state.sampling, state.generator, state.recent, state.forbidden(size))
-        tokens = tokens[: state.accept(tokens.tolist())]
-        state.taken.append(tokens)
+        taken = found[1 : 1 + state.accept(tokens[:size])]
+        state.taken.append(taken)
         if state.sampling.repeat_window:
-            state.recent = torch.cat([state.recent, tokens[None]], 1)[:, -state.sampling.repeat_window :]
+            state.recent = torch.cat([state.recent, taken[None]], 1)[:, -state.sampling.repeat_window :]
         state.seconds += time.perf_counter() - started
-        marks = ("chunk|",) + ("chunk",) * (len(tokens) - 1) if len(tokens) else ()
-        return Step(frames=tokens[:, None], done=state.done, marks=marks, stats=_stats(state))
+        marks = ("chunk|",) + ("chunk",) * (len(taken) - 1) if len(taken) else ()
+        return Step(frames=taken[:, None], done=state.done, marks=marks, stats=_stats(state))
 
-    def feed(self, state: DcarState, tokens: Tensor) -> Tensor:
-        """A chunk [n] goes through the backbone -> hidden [1, 1, H] of its last token."""
-        decoder, cache = self.decoder, state.caches["backbone"]
-        return decoder.forward(decoder.embed(tokens)[None], cache, cache.next_position, last=True)
+    def _by_policy(self, state: DcarState) -> Tensor:
+        """The policy chooses the size of the next chunk -> [1 + n] that size and the chunk's tokens, perhaps more."""
+        if state.taken:  # the first chunk is decided by the first pass
+            state.hidden = self.launch(state, "pass", lambda hidden, sampler: hidden, Sampler(state.sampling))
+        cache, runner, watch = state.caches["policy"], self.policy, _Watch()
 
-    def _choose(self, state: DcarState) -> tuple[int, Tensor]:
-        """The size of the next chunk, always one of the range's, and the logits [size, V] of its tokens."""
-        if state.chunks.chooser == "sure":
-            logits = self._logits(state, state.chunks.sizes[-1])
-            size = confident_size(state.chunks.sizes, logits)
-            return size, logits[:size]
-        size = self._size(state)
-        return size, self._logits(state, size)
+        def decide(
+            forward: Callable[[Tensor], Tensor], sampler: Sampler, hidden: Tensor, *given: Tensor | None
+        ) -> Tensor:
+            with watch:
+                logits = runner.logits(forward, hidden, *given[:2])
+                # Drawn as in training; with greedy sampling, the most likely size.
+                best = logits.argmax(-1) if is_greedy(sampler.sampling) else race(logits.softmax(-1), sampler.source)
+                size = int(1 + best) if sampler.free_to_ask else 1 + best
+            return self._sample(size, sizes[-1], sampler, hidden, *given[2:])
 
-    def _logits(self, state: DcarState, count: int) -> Tensor:
-        """Of the next ``count`` tokens: those of the base head and the extra heads [count, V]."""
-        hidden = state.hidden[:, 0]
-        logits = self.decoder.logits(hidden)
-        return torch.cat([logits, *self.extra(hidden, count - 1)]).float() if count > 1 else logits
+        sizes = state.chunks.sizes
+        given = self._sampler(state), state.hidden[:, 0], *state.range_terms, state.recent, state.forbidden(sizes[-1])
+        found = runner.decoder.launch(cache, 1, ("chunk", sizes[-1]), decide, *given)
+        state.policy_seconds += 0.0 if runner.decoder.graphed else watch.seconds
+        return found
 
-    def _size(self, state: DcarState) -> int:
-        """The size of the next chunk, chosen before its tokens are known."""
-        sizes, chooser = state.chunks.sizes, state.chunks.chooser
+    def _by_rule(self, state: DcarState) -> Tensor:
+        """The same where no policy is asked."""
+        chunks, sampler = state.chunks, self._sampler(state)
+
+        def decide(hidden: Tensor, sampler: Sampler, *given: Tensor | None) -> tuple[Tensor, Tensor]:
+            size = self._size(chunks, sampler, hidden[:, 0])
+            return self._sample(size, chunks.sizes[-1], sampler, hidden[:, 0], *given), hidden
+
+        given = state.recent, state.forbidden(chunks.sizes[-1])
+        if not state.taken:  # the first chunk is decided by the first pass
+            return decide(state.hidden, sampler, *given)[0]
+        found, state.hidden = self.launch(state, chunks, decide, sampler, *given)
+        return found
+
+    def _sampler(self, state: DcarState) -> Sampler:
+        chunks, sampling = state.chunks, state.sampling
+        choosing = {"random": len(chunks.sizes), "policy": 0 if is_greedy(sampling) else LONGEST}
+        count = numbers(sampling, self.lm.config.vocab, chunks.sizes[-1])
+        return state.sampler(count + choosing.get(chunks.chooser, 0))
+
+    def launch(
+        self, state: DcarState, key: Hashable, function: Function, sampler: Sampler, *inputs: Tensor | None
+    ) -> Any:
+        """The last chunk goes through the backbone: ``function(hidden [1, 1, H] of its last token, sampler, *inputs)``
+        in the same launch."""
+        decoder, tokens = self.decoder, state.taken[-1]
+
+        def of_last(forward: Callable[..., Tensor], sampler: Sampler, tokens: Tensor, *inputs: Tensor | None) -> Any:
+            return function(forward(decoder.embed(tokens)[None], last=True), sampler, *inputs)
+
+        return decoder.launch(state.caches["backbone"], len(tokens), key, of_last, sampler, tokens, *inputs)
+
+    def _size(self, chunks: ChunkRange, sampler: Sampler, hidden: Tensor) -> Tensor | int:
+        """Of the next chunk, chosen by a rule: [1] where the host is not free to ask for it. hidden [1, H]."""
+        sizes, chooser = chunks.sizes, chunks.chooser
         if chooser == "fixed":
             return sizes[0]
-        if chooser == "random":
-            return sizes[int(torch.randint(len(sizes), (1,), generator=state.generator, device=state.recent.device))]
-        started = time.perf_counter()
-        logits = self.policy.step(state.hidden[0], state.range_terms, state.caches["policy"])
-        # Drawn as in training; with greedy sampling, the most likely size.
-        best = logits.argmax(-1) if state.sampling.temperature == 0 else race(logits.softmax(-1), state.generator)
-        size = 1 + int(best)
-        state.policy_seconds += time.perf_counter() - started
-        return size
+        if chooser == "sure":
+            size = confident_size(sizes, self._logits(hidden, sizes[-1]))
+            return int(size) if sampler.free_to_ask else size
+        if isinstance(sampler.source, Noise):
+            return size_at(sizes, race(hidden.new_ones(1, len(sizes), dtype=torch.float32), sampler.source))
+        return sizes[int(torch.randint(len(sizes), (1,), generator=sampler.source, device=hidden.device))]
+
+    def _sample(
+        self, size: Tensor | int, longest: int, sampler: Sampler, hidden: Tensor, recent: Tensor, forbid: Tensor | None
+    ) -> Tensor:
+        """[1 + n] the size and the chunk's tokens; where the host does not know the size, those of the ``longest``."""
+        count = size if isinstance(size, int) else longest
+        forbid = forbid[:count] if forbid is not None and forbid.dim() == 2 else forbid
+        tokens = sampler.sample(self._logits(hidden, count), recent, forbid)
+        return torch.cat([torch.full_like(tokens[:1], size) if isinstance(size, int) else size, tokens])
+
+    def _logits(self, hidden: Tensor, count: int) -> Tensor:
+        """Of the next ``count`` tokens: those of the base head and the extra heads [count, V]. hidden [1, H]."""
+        logits = self.decoder.logits(hidden)
+        return torch.cat([logits, *self.extra(hidden, count - 1)]).float() if count > 1 else logits
 
     def replay(self, state: DcarState) -> Replay:
         prefix, counts = state.prefix, [len(tokens) for tokens in state.taken]
@@ -199,7 +245,19 @@ def _stats(state: DcarState) -> dict[str, object]:
         "chunk_sizes": {str(size): state.chosen[size] for size in state.chunks.sizes},
         "mean_chunk_size": sum(size * times for size, times in state.chosen.items()) / steps,
     }
-    if state.chunks.chooser == "policy":
+    if state.policy_seconds:  # a part of a CUDA graph takes no time of its own
         stats["policy_ms_per_step"] = 1000 * state.policy_seconds / steps
         stats["policy_share_of_time"] = state.policy_seconds / state.seconds
     return stats
+
+
+class _Watch:
+    """Seconds that a block took."""
+
+    seconds = 0.0
+
+    def __enter__(self) -> None:
+        self._started = time.perf_counter()
+
+    def __exit__(self, *_: Any) -> None:
+        self.seconds = time.perf_counter() - self._started

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -99,7 +100,11 @@ class PolicyRunner:
         return policy.range_embedding(allowed) + policy.enter.bias, policy.inside * allowed
 
     @torch.no_grad()
+    def logits(self, forward: Callable[[Tensor], Tensor], hidden: Tensor, inputs: Tensor, logits: Tensor) -> Tensor:
+        """hidden [B, H] and what the ranges add (``range_terms``) through ``forward``, a pass over one token -> logits
+        [B, 7] float32 over all sizes."""
+        return self.decoder.logits(forward(self.enter(hidden, inputs)[:, None])[:, 0]) + logits
+
     def step(self, hidden: Tensor, terms: tuple[Tensor, Tensor], cache: KVCache) -> Tensor:
         """hidden [B, H], ``range_terms`` of B ranges -> logits [B, 7] float32 over all sizes."""
-        x = self.enter(hidden, terms[0])[:, None]
-        return self.decoder.logits(self.decoder.forward(x, cache, cache.next_position)[:, 0]) + terms[1]
+        return self.logits(lambda x: self.decoder.forward(x, cache, cache.next_position), hidden, *terms)

@@ -5,6 +5,7 @@ input, and the head gets their context once more directly.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,9 +19,9 @@ from ...lm.decoder import Decoder
 from ...lm.linear import Projection, unit_rms
 from ...lm.lora import LoraDelta, LoraFactors
 from ...lm.model import LanguageModel
-from ...lm.sampling import History
+from ...lm.sampling import History, Sampler, numbers
 from ..base import Replay, Start, State, Step, first_pass, plain_replay
-from .codebooks import CodebookEmbeddings, QTTSConfig, higher_sampling
+from .codebooks import HIGHER_TEMPERATURE, CodebookEmbeddings, QTTSConfig, higher_sampling
 from .pattern import delay
 
 
@@ -95,10 +96,9 @@ class DelayState(State):
         """Steps by which the last codebook is delayed against the first."""
         return (self.codebooks - 1) * self.d
 
-    @property
-    def diagonal(self) -> Tensor:
-        """[K]: the indices of the codes of frame 0 in ``generated`` flattened."""
-        return torch.arange(self.codebooks, device=self.generated.device) * (self.d * self.codebooks + 1)
+    def frame(self, f: int) -> Tensor:
+        """[K] the codes of frame f, of which codebook k was emitted k d steps after the first: a view."""
+        return self.generated.as_strided((self.codebooks,), (self.d * self.codebooks + 1,), f * self.codebooks)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,6 @@ class LeanHead:
 class DelayStrategy:
     def __init__(self, base: Base, adapter: DelayAdapter) -> None:
         self.base, self.adapter = base, adapter
-        self.graphs = base.backend.shared_graphs()
 
     @cached_property
     def decoder(self) -> Decoder:
@@ -182,8 +181,6 @@ class DelayStrategy:
     @torch.no_grad()
     def step(self, state: DelayState) -> Step:
         s, tail = state.steps, state.tail
-        if s:
-            state.hidden = self._feed(state, state.generated[s - 1])
         codes = self._sample(state)
         if s < tail:
             codes = torch.where(state.lead[s] < 0, codes, state.lead[s])
@@ -199,21 +196,13 @@ class DelayStrategy:
         frames = codes.new_empty(0, state.codebooks)
         if complete:
             state.emitted += 1
-            frames = state.generated.view(-1)[state.diagonal + (s - tail) * state.codebooks][None]
+            frames = state.frame(s - tail)[None]
         return Step(
             frames=frames,
             done=state.done,
             marks=("delay",) * complete,
             stats={"codebooks": state.codebooks, "frames_held_back": tail},
         )
-
-    def _feed(self, state: DelayState, codes: Tensor) -> Tensor:
-        """codes [K] of the step before -> hidden [1, H]."""
-        x, contexts = self.adapter.codebooks.look_up(state.table, codes)
-        before = state.known[(state.steps - 1) % state.d]
-        state.known[(state.steps - 1) % state.d] = contexts + F.pad(before[:-1], (0, 0, 1, 0))
-        cache = state.caches["backbone"]
-        return self.decoder.forward((x + state.tag)[None, None], cache, cache.next_position)[0]
 
     def _scores(self, hidden: Tensor, below: Tensor) -> Tensor:
         """hidden [1, H], below [k, H] -> logits [k, entries] of codebooks 2 to k + 1 in float32."""
@@ -222,20 +211,44 @@ class DelayStrategy:
         return self.adapter.scores(hidden, below[None])[:, 0].float()
 
     def _sample(self, state: DelayState) -> Tensor:
-        """Codes [K] of this step, all heads at once."""
-        below = state.known[state.steps % state.d][:-1]
-        if self.graphs is None:
-            rest = self._scores(state.hidden, below)
-        else:
-            rest = self.graphs.run(len(below), self._scores, state.hidden, below)
-        first = self.base.sampler.sample(
-            self.decoder.logits(state.hidden),
-            state.sampling,
-            state.generator,
-            state.history.tokens,
-            state.start.ending.forbid(state.steps),
+        """Feed the codes of the step before; codes [K] of this step, all heads at once."""
+        s, d, heads = state.steps, state.d, state.codebooks - 1
+        count = numbers(state.sampling, self.base.config.vocab)
+        count += numbers(state.higher_sampling, self.adapter.config.entries, heads, redraws=False)
+        given = state.sampler(count), state.history.tokens, state.start.ending.forbid(s)
+        if not s:  # the first step is decided by the first pass
+            return self._decide(state.hidden, state.known[0][:-1], *given)
+        before = state.known[(s - 1) % d]
+        inputs = state.generated[s - 1], state.tag, before, None if d == 1 else state.known[s % d]
+        codes, state.hidden, state.known[(s - 1) % d] = self.decoder.launch(
+            state.caches["backbone"], 1, "delay", self._next, given[0], *inputs, *given[1:]
         )
-        return torch.cat([first, self.base.sampler.sample(rest, state.higher_sampling, state.generator)])
+        return codes
+
+    def _next(
+        self,
+        forward: Callable[..., Tensor],
+        sampler: Sampler,
+        codes: Tensor,
+        tag: Tensor,
+        before: Tensor,
+        known: Tensor | None,
+        *given: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """One launch: codes [K] of the step before through the backbone -> those of this step [K], hidden [1, H], and
+        what takes the place of ``before`` in ``DelayState.known``. known: of this step, None: just that."""
+        x, contexts = self.adapter.codebooks.look_up(self.table[: len(codes)], codes)
+        hidden = forward((x + tag)[None, None])[0]
+        after = contexts + F.pad(before[:-1], (0, 0, 1, 0))
+        return self._decide(hidden, (after if known is None else known)[:-1], sampler, *given), hidden, after
+
+    def _decide(
+        self, hidden: Tensor, below: Tensor, sampler: Sampler, history: Tensor, forbid: Tensor | None
+    ) -> Tensor:
+        """Codes [K] of the step that hidden [1, H] decides."""
+        rest = self._scores(hidden, below)
+        first = sampler.sample(self.decoder.logits(hidden), history, forbid)
+        return torch.cat([first, sampler.cooler(HIGHER_TEMPERATURE).sample(rest)])
 
     def replay(self, state: DelayState) -> Replay:
         fed = torch.cat([state.prompt, state.generated[: max(0, state.steps - 1)]])

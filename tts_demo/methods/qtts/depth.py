@@ -7,7 +7,6 @@ no shape depends on the data, so that a CUDA graph can hold it whole.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -92,7 +91,8 @@ class StackedDepth:
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors
     @torch.no_grad()
     def __init__(self, module: DepthDecoder, contexts: Tensor, backend: Backend) -> None:
-        """contexts [K, entries + 1, W], of every code. Where steps run as graphs, each codebook's pass is one."""
+        """contexts [K, entries + 1, W], of every code. The blocks of its pool are what a CUDA graph of a
+        frame is captured over."""
         self.pool = backend.buffer_pool()
         self.module, self.contexts, self.norm = module, contexts, module.norm.detach()
         self.blocks = [StackedBlock.of(block, backend) for block in module.blocks]
@@ -108,24 +108,20 @@ class StackedDepth:
         return block
 
     def unroll(self, hidden: Tensor, block: KVCache, sample: Callable[[int, Tensor], Tensor]) -> Tensor:
-        """hidden [R, H] -> codes [R, K]. ``sample(k, y [R, W])`` samples codebook k's codes [R]; ids past the entries
-        count as padding."""
-        codebooks = block.length
+        """``unrolled`` over a block of ``new_block``."""
+        return self.unrolled(hidden, block.kv, block.length, sample)
+
+    def unrolled(self, hidden: Tensor, kv: Tensor, codebooks: int, sample: Callable[[int, Tensor], Tensor]) -> Tensor:
+        """hidden [R, H] -> codes [R, K], kv as of a block. ``sample(k, y [R, W])`` samples codebook k's codes [R]; ids
+        past the entries count as padding."""
         start = self.module.positions[:codebooks, None] + self.project(hidden)
         pad, below, codes = self.contexts.shape[1] - 1, None, []
         for k in range(codebooks):
-            codes.append(sample(k, self._pass(block, k, start[k] if below is None else start[k] + below)))
+            codes.append(sample(k, self._blocks(kv, k, start[k] if below is None else start[k] + below)))
             if k + 1 < codebooks:
                 context = F.embedding(codes[-1].clamp(max=pad), self.contexts[k])
                 below = context if below is None else below + context
         return torch.stack(codes, -1)
-
-    def _pass(self, block: KVCache, k: int, x: Tensor) -> Tensor:
-        """All blocks on row k [R, W], as a graph where there are graphs -> [R, W]."""
-        if self.pool is None or block not in self.pool:
-            return self._blocks(block.kv, k, x)
-        depth = weakref.proxy(self)  # graphs live in buffers of this decoder's own pool
-        return self.pool.run(block, k, lambda buffer, x: depth._blocks(buffer.kv, k, x), x)
 
     def _blocks(self, kv: Tensor, k: int, x: Tensor) -> Tensor:
         """kv [layers, R, 2 heads, slots, D]."""

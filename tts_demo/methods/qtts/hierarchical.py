@@ -4,8 +4,9 @@ the depth decoder predicts the codebooks one after the other, each from all lowe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +14,13 @@ from torch import Tensor, nn
 from ...config import Sampling
 from ...lm.base import Base
 from ...lm.decoder import Decoder
+from ...lm.launch import launch
 from ...lm.linear import Projection
 from ...lm.lora import LoraDelta, LoraFactors
 from ...lm.model import LanguageModel
-from ...lm.sampling import History
+from ...lm.sampling import History, Sampler, numbers
 from ..base import Replay, Start, State, Step, first_pass, plain_replay
-from .codebooks import CodebookEmbeddings, QTTSConfig, higher_sampling
+from .codebooks import HIGHER_TEMPERATURE, CodebookEmbeddings, QTTSConfig, higher_sampling
 from .depth import DepthDecoder, StackedDepth
 
 
@@ -110,10 +112,9 @@ class HierarchicalStrategy:
 
     @torch.no_grad()
     def step(self, state: HierarchicalState) -> Step:
-        if state.generated:
-            x = self.adapter.codebooks.look_up(state.table, state.generated[-1])[0] + state.tag
-            cache = state.caches["backbone"]
-            state.hidden = self.decoder.forward(x[None, None], cache, cache.next_position)[0]
+        if state.generated:  # the first frame is decided by the first pass
+            cache, asleep = state.caches["backbone"], Sampler(state.sampling)
+            state.hidden = self.decoder.launch(cache, 1, "frame", self._feed, asleep, state.generated[-1], state.tag)
         codes = self._frame(state)
         stats = {"codebooks": len(codes), "depth_passes": len(codes)}
         if not state.accept(codes[:1].tolist()):
@@ -122,18 +123,31 @@ class HierarchicalStrategy:
         state.history.push(codes[:1])
         return Step(frames=codes[None], done=state.done, marks=("frame",), stats=stats)
 
+    def _feed(self, forward: Callable[..., Tensor], sampler: Sampler, codes: Tensor, tag: Tensor) -> Tensor:
+        """codes [K] of the frame before -> hidden [1, H]."""
+        x = self.adapter.codebooks.look_up(self.table[: len(codes)], codes)[0]
+        return forward((x + tag)[None, None])[0]
+
     def _frame(self, state: HierarchicalState) -> Tensor:
         """Codes [K] of the frame that ``state.hidden`` decides. The first may be end of speech."""
+        block = state.caches["depth"]
+        count = numbers(state.sampling, self.base.config.vocab)
+        count += numbers(state.higher_sampling, self.adapter.config.entries, block.length - 1, redraws=False)
+        given = state.sampler(count), state.hidden, state.history.tokens, state.forbidden()
+        return launch(self.stacked.pool, block, "frame", partial(self._decide, block.length), *given)
+
+    def _decide(
+        self, codebooks: int, kv: Tensor, sampler: Sampler, hidden: Tensor, history: Tensor, forbid: Tensor | None
+    ) -> Tensor:
+        """One launch: hidden [1, H] -> codes [K], one after the other over the depth decoder's memory kv."""
+        cooler = sampler.cooler(HIGHER_TEMPERATURE)
 
         def sample(k: int, row: Tensor) -> Tensor:
-            if k == 0:
-                logits = self.decoder.logits(state.hidden + self.adapter.correct(row))
-                return self.base.sampler.sample(
-                    logits, state.sampling, state.generator, state.history.tokens, state.forbidden()
-                )
-            return self.base.sampler.sample(self.heads[k - 1](row).float(), state.higher_sampling, state.generator)
+            if k:
+                return cooler.sample(self.heads[k - 1](row).float())
+            return sampler.sample(self.decoder.logits(hidden + self.adapter.correct(row)), history, forbid)
 
-        return self.stacked.unroll(state.hidden, state.caches["depth"], sample)[0]
+        return self.stacked.unrolled(hidden, kv, codebooks, sample)[0]
 
     def replay(self, state: HierarchicalState) -> Replay:
         steps = len(state.generated) + state.ended

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from ...config import UserError
-from ...lm.graphs import BufferPool, SharedGraphs
+from ...lm.graphs import BufferPool
 from ...lm.model import LanguageModel
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial
 from ..baseline import Baseline, BaselineState
@@ -77,14 +77,14 @@ class QTTS(Method):
             found[HierarchicalState] = HierarchicalStrategy(self.base, self.modules[HIERARCHICAL])
         return found
 
-    def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
+    def parts(self) -> dict[str, BufferPool | None]:
         found = super().parts()
         for strategy in self.strategies.values():
             if isinstance(strategy, DelayStrategy):
-                found |= {"backbone, delay": strategy.decoder.pool, "delay heads": strategy.graphs}
+                found |= {"delay: backbone, heads and sampling": strategy.decoder.pool}
             elif isinstance(strategy, HierarchicalStrategy):
-                found |= {"backbone, hierarchical": strategy.decoder.pool}
-                found |= {"depth decoder, each book": strategy.stacked.pool}
+                found |= {"hierarchical: backbone": strategy.decoder.pool}
+                found |= {"hierarchical: depth decoder and sampling": strategy.stacked.pool}
         return found
 
     def check(self, options: QTTSOptions) -> None:

@@ -14,23 +14,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ...config import Sampling
 from ...lm.cache import KVCache
 from ...lm.decoder import Decoder
-from ...lm.graphs import BufferPool, SharedGraphs
+from ...lm.graphs import BufferPool
+from ...lm.launch import Passes, is_graph
 from ...lm.linear import Projection
 from ...lm.model import LanguageModel
-from ...lm.sampling import Distribution, Ending
+from ...lm.sampling import Distribution, Ending, Sampler, numbers
 from ...runtime import generator_for
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
+from ..baseline import next_token
 from .draft import Draft, cache_over, catch_up, draft_decoder, feature_projection, preceding
 from .length import FURTHEST, LONGEST, DraftLength, FixedLength, Length, round_costs
-from .verify import Verifier
+from .verify import verify, verify_on_device
 
 MEASURED_FRAMES = 64  # ``auto`` measures rounds of a run of so many
 
@@ -68,6 +71,7 @@ class SSDState(State):
     draft_hidden: Tensor | None = None  # [1, 1, H] of a draft with a cache of its own, decides its first token
     shared_cache: KVCache | None = None  # of a draft without, over the base's memory
     length: Length
+    tolerance: Tensor  # []
     last: Tensor  # [0 or 1] token that the base has not read
     unread: list[Tensor] = field(default_factory=list)  # each [N] tokens that the draft has not read
     features: list[Tensor] = field(default_factory=list)  # each [N, H] of the base, from which those were sampled
@@ -107,12 +111,8 @@ class SSD(Method):
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         return {"ssd-draft": Draft(lm)}
 
-    def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
-        return {**super().parts(), "draft": self.draft.pool, "verdict": self.verifier.graphs}
-
-    @cached_property
-    def verifier(self) -> Verifier:
-        return Verifier(self.lm.config.vocab, self.base.backend.shared_graphs())
+    def parts(self) -> dict[str, BufferPool | None]:
+        return {"draft and its samples": self.draft.pool, "backbone and verdict": self.decoder.pool}
 
     @cached_property
     def draft(self) -> Decoder:
@@ -166,18 +166,20 @@ class SSD(Method):
             draft_hidden=draft_hidden,
             shared_cache=shared,
             length=length,
+            tolerance=torch.tensor(start.options.tolerance, device=x.device),
             last=torch.empty(0, dtype=torch.long, device=x.device),
         )
 
     def step(self, state: SSDState) -> Step:
         length = self.length(state)
-        drafted, rows, new = self._speculate(state, length) if length else self._sample_one(state)
-        accepted, last = len(new) - 1, drafted.new_tensor(new[-1:])
+        rows, tokens, new = self._speculate(state, length) if length else self._sample_one(state)
+        accepted = len(new) - 1
         marks = ["accepted"] * accepted + ["bonus" if accepted == length else "resampled"]
+        last = tokens[accepted : accepted + 1]
         count = state.accept(new)
         if state.ended:  # tokens drafted after end of speech do not count
             new, marks, accepted = new[:count], marks[:count], count
-        self.roll_back(state, drafted, last, accepted, rows)
+        self.roll_back(state, tokens[:accepted], last, length, rows)
         state.length.observe(accepted, min(accepted + 1, length))
         state.tokens += new
         state.proposed += length
@@ -186,7 +188,7 @@ class SSD(Method):
         if marks:
             marks[0] += "|"
         return Step(
-            frames=drafted.new_tensor(new)[:, None],
+            frames=tokens[: len(new), None],
             done=state.done,
             marks=tuple(marks),
             proposed=length,
@@ -203,46 +205,91 @@ class SSD(Method):
         return min(left, state.length.best())
 
     def _speculate(self, state: SSDState, length: int) -> tuple[Tensor, Tensor, list[int]]:
-        """Draft and verify: the drafted tokens [L]; the base's hidden states that verify them [L + 1, H]; the accepted
-        tokens and the one after them."""
+        """Draft and verify: the base's hidden states that verify the drafted tokens [L + 1, H]; the accepted tokens and
+        the one after them, on the device [n, or more] and on the host."""
         drafted, p, recent = self.draft_tokens(state, length)
-        rows = self._base_states(state, drafted)
-        q = self._base_distributions(state, rows, recent)
-        return drafted, rows, self.verifier(drafted, p, q, state.options.tolerance, state.generator)
+        decoder, cache, first = self.decoder, state.caches["backbone"], not len(state.last)
+        sampler, forbid = Sampler.of(state.sampling, None, 0, state.start.temperature), state.forbidden(length + 1)
+        given = state.last, drafted, state.hidden if first else None, recent, forbid
+        if not is_graph(decoder, cache, length + 1 - first):
+            rows = self._base_states(Passes.over(decoder, cache), *given[:3])
+            q = self._base_distributions(rows, sampler, recent, forbid)
+            new = verify(drafted, p, q, state.options.tolerance, state.generator)
+            return rows, torch.cat([drafted[: len(new) - 1], drafted.new_tensor(new[-1:])]), new
+
+        def whole(
+            forward: Callable[..., Tensor],
+            sampler: Sampler,
+            r: Tensor,
+            tolerance: Tensor,
+            weights: Tensor,
+            ids: Tensor,
+            *given: Tensor | None,
+        ) -> tuple[Tensor, Tensor]:
+            rows = self._base_states(forward, *given[:3])
+            q = self._base_distributions(rows, sampler, *given[3:])
+            p = Distribution(weights, ids)
+            return rows, verify_on_device(r, given[1], p, q, tolerance, self.lm.config.vocab)
+
+        r = torch.rand(length + 1, generator=state.generator, device=drafted.device)
+        given = sampler, r, state.tolerance, p.weights, p.ids, *given
+        rows, found = decoder.launch(cache, length + 1 - first, "verdict", whole, *given)
+        accepted, *tokens = found.tolist()
+        return rows, found[1:], tokens[: accepted + 1]
 
     def _sample_one(self, state: SSDState) -> tuple[Tensor, Tensor, list[int]]:
         """The same for a draft of no tokens, at the baseline's cost: one token, sampled from the base model."""
-        rows = self._base_states(state, state.last[:0])
-        token = self.base.sampler.sample(
-            self.decoder.logits(rows), state.sampling, state.generator, self._recent(state)[None], state.forbidden()
-        )
-        return state.last[:0], rows, token.tolist()
+        sampler = state.sampler(numbers(state.sampling, self.lm.config.vocab))
+        history, forbid, cache = self._recent(state)[None], state.forbidden(), state.caches["backbone"]
+        if not len(state.last):  # the first token is decided by the first pass
+            rows = state.hidden[0]
+            token = sampler.sample(self.decoder.logits(rows), history, forbid)
+        else:
+            function, given = partial(next_token, self.decoder), (sampler, state.last, history, forbid)
+            token, hidden = self.decoder.launch(cache, 1, "token", function, *given)
+            rows = hidden[0]
+        return rows, token, token.tolist()
 
     def draft_tokens(self, state: SSDState, length: int) -> tuple[Tensor, Distribution, Tensor | None]:
         """Draft ``length`` tokens: tokens [L], the distributions they were sampled from [L, M], and the recent tokens
         before and with them [W + L], None where no token can reach the redraw threshold."""
-        draft, cache = self.draft, state.shared_cache or state.caches["draft"]
         recent = self._recent(state) if self._may_repeat(state, length) else None
-        feed = torch.cat([state.last[:0], *state.unread])
-        features = torch.cat([state.hidden[0, :0], *state.features])
-        drafted, draft_distributions = [], []
-        for i in range(length):
-            hidden = state.draft_hidden
-            if len(feed):
-                x = self.project(features, draft.embed(feed))
-                hidden = draft.forward(x[None], cache, cache.next_position, last=True)
-            features = hidden[0]
-            history = recent[None, i:] if recent is not None else None
-            forbid = state.start.ending.forbid(state.emitted + i)
-            draft_distributions.append(
-                self.base.sampler.distribution(draft.logits(features), state.sampling, forbid, history)
-            )
-            feed = self.base.sampler.sample_from(draft_distributions[-1], state.generator)
-            drafted.append(feed)
-            if recent is not None:
-                recent = torch.cat([recent, feed])
+        feed = joined(state.unread)
+        count = (0 if feed is None else len(feed)) + length - 1
+        sampler = state.sampler(numbers_of_draft(state.sampling, self.lm.config.vocab, length, recent is not None))
+        given = feed, joined(state.features), None if feed is not None else state.draft_hidden, recent
         state.unread, state.features = [], []
-        return torch.cat(drafted), Distribution.concat(draft_distributions, self.lm.config.vocab), recent
+        function, forbid = partial(self._draft, length), state.forbidden(length)
+        drafted, weights, ids = self.draft.launch(
+            state.shared_cache or state.caches["draft"], count, ("draft", length), function, sampler, *given, forbid
+        )
+        return drafted, Distribution(weights, ids), recent if recent is None else torch.cat([recent, drafted])
+
+    def _draft(
+        self,
+        length: int,
+        forward: Callable[..., Tensor],
+        sampler: Sampler,
+        feed: Tensor | None,
+        features: Tensor | None,
+        hidden: Tensor | None,
+        recent: Tensor | None,
+        forbid: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """One launch: the tokens that the draft has not read, feed [N], each with the features [N, H] before it, or the
+        hidden state [1, 1, H] where there are none; then its own tokens -> those [L], weights and ids [L, M]."""
+        draft, drafted, distributions = self.draft, [], []
+        for i in range(length):
+            if feed is not None:
+                hidden = forward(self.project(features, draft.embed(feed))[None], last=True)
+            features = hidden[0]
+            history = None if recent is None else torch.cat([recent, *drafted])[None, i:]
+            row = forbid[i] if forbid is not None and forbid.dim() == 2 else forbid
+            distributions.append(sampler.distribution(draft.logits(features), row, history))
+            feed = distributions[-1].sample(sampler.source)
+            drafted.append(feed)
+        p = Distribution.concat(distributions, self.lm.config.vocab)
+        return torch.cat(drafted), p.weights, p.ids
 
     def _may_repeat(self, state: SSDState, length: int) -> bool:
         """Whether any token could reach the redraw threshold within this pass: known on the host, and rarely true, so
@@ -257,36 +304,39 @@ class SSD(Method):
         """The last tokens [W], -1 = none."""
         window = state.sampling.repeat_window
         recent = state.tokens[-window:] if window else []
-        return state.last.new_tensor([-1] * (window - len(recent)) + recent)
+        recent = torch.tensor([-1] * (window - len(recent)) + recent, dtype=torch.long)
+        return recent.to(state.last.device, non_blocking=True)
 
-    def _base_states(self, state: SSDState, drafted: Tensor) -> Tensor:
+    def _base_states(
+        self, forward: Callable[..., Tensor], last: Tensor, drafted: Tensor, hidden: Tensor | None
+    ) -> Tensor:
         """The base model's hidden states [L + 1, H] that decide every drafted token and the one after them, from one
-        pass."""
-        base, cache = self.decoder, state.caches["backbone"]
-        feed = torch.cat([state.last, drafted])
-        hidden = base.forward(base.embed(feed)[None], cache, cache.next_position) if len(feed) else state.hidden[:, :0]
-        # The first token is decided by the first pass.
-        return hidden[0] if len(state.last) else torch.cat([state.hidden, hidden], 1)[0]
+        pass. hidden: [1, 1, H] of the first pass, which decides the first token of a run; ``last`` is empty then."""
+        after = forward(self.decoder.embed(torch.cat([last, drafted]))[None])
+        return (after if hidden is None else torch.cat([hidden, after], 1))[0]
 
-    def _base_distributions(self, state: SSDState, rows: Tensor, recent: Tensor | None) -> Distribution:
+    def _base_distributions(
+        self, rows: Tensor, sampler: Sampler, recent: Tensor | None, forbid: Tensor | None
+    ) -> Distribution:
         """The base model's distributions [L + 1, M] of every drafted token and of the one after them."""
-        history = recent.unfold(0, state.sampling.repeat_window, 1) if recent is not None else None
-        return self.base.sampler.distribution(
-            self.decoder.logits(rows), state.sampling, state.forbidden(len(rows)), history
-        )
+        history = None if recent is None else recent.unfold(0, sampler.sampling.repeat_window, 1)
+        return sampler.distribution(self.decoder.logits(rows), forbid, history)
 
-    def roll_back(self, state: SSDState, drafted: Tensor, token: Tensor, accepted: int, rows: Tensor) -> None:
-        """Roll the base's cache back to the accepted tokens, and the draft's to those it has the base's features of;
-        note what it has not read. token [1]: the one after the accepted ones, which the base has not read either."""
-        base = state.caches["backbone"]
-        base.rollback(len(drafted) - accepted)
+    def roll_back(self, state: SSDState, accepted: Tensor, token: Tensor, length: int, rows: Tensor) -> None:
+        """Roll the base's cache back to the accepted tokens [n] of ``length`` drafted ones, and the draft's to those it
+        has the base's features of; note what it has not read. token [1]: the one after the accepted ones, which the
+        base has not read either."""
+        base, count = state.caches["backbone"], len(accepted)
+        if length > count:
+            base.rollback(length - count)
         if state.shared_cache is not None:
             catch_up(state.shared_cache, base)
-            state.unread, state.features = [token], [rows[accepted : accepted + 1]]
+            state.unread, state.features = [token], [rows[count : count + 1]]
         else:
-            state.caches["draft"].rollback(max(0, len(drafted) - 1))
-            state.unread += [drafted[:accepted], token]
-            state.features.append(rows[: accepted + 1])
+            if length > 1:
+                state.caches["draft"].rollback(length - 1)
+            state.unread += [accepted, token]
+            state.features.append(rows[: count + 1])
         state.last = token
 
     def _stats(self, state: SSDState, length: int) -> dict[str, Any]:
@@ -303,3 +353,15 @@ class SSD(Method):
         fed = state.last.new_tensor(state.tokens if state.ended else state.tokens[:-1])
         x = token_inputs(self.decoder, state.prefix, fed)
         return plain_replay(self.decoder, state.prefix, x, [1] * len(state.tokens) + [0] * state.ended)
+
+
+def joined(parts: list[Tensor]) -> Tensor | None:
+    """Tensors of one kind as one, None for none."""
+    parts = [part for part in parts if len(part)]
+    return torch.cat(parts) if len(parts) > 1 else parts[0] if parts else None
+
+
+def numbers_of_draft(sampling: Sampling, vocab: int, length: int, redraws: bool) -> int:
+    """How many random numbers the samples of ``length`` distributions take (see ``distribution``)."""
+    few = min(sampling.top_k or vocab, vocab)
+    return length * (1 if sampling.temperature == 0 else vocab if redraws else few)

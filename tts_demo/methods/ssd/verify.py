@@ -2,33 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from ...lm.graphs import SharedGraphs
 from ...lm.sampling import Distribution
-
-
-@dataclass(frozen=True)
-class Verifier:
-    """``verify``, as it is or, where steps run as graphs, as one graph and one copy to the host."""
-
-    vocab: int
-    graphs: SharedGraphs | None
-
-    def __call__(
-        self, drafted: Tensor, p: Distribution, q: Distribution, tolerance: float, generator: torch.Generator | None
-    ) -> list[int]:
-        if self.graphs is None:
-            return verify(drafted, p, q, tolerance, generator)
-        r = torch.rand(len(drafted) + 1, generator=generator, device=drafted.device)
-        key = (tuple(p.ids.shape), tuple(q.ids.shape), tolerance)
-        decide = lambda *given: verify_on_device(*given, tolerance, self.vocab)
-        accepted, token, *tokens = self.graphs.run(key, decide, r, drafted, p.weights, p.ids, q.weights, q.ids).tolist()
-        return [*tokens[:accepted], token]
 
 
 def verify(
@@ -56,29 +34,22 @@ def verify(
 
 
 def verify_on_device(
-    r: Tensor,
-    drafted: Tensor,
-    p_weights: Tensor,
-    p_ids: Tensor,
-    q_weights: Tensor,
-    q_ids: Tensor,
-    tolerance: float,
-    vocab: int,
+    r: Tensor, drafted: Tensor, p: Distribution, q: Distribution, tolerance: Tensor, vocab: int
 ) -> Tensor:
-    """``verify`` with given random numbers r [L + 1], in tensor operators of fixed shapes: [2 + L] the number of
-    accepted tokens, the token after them, and the drafted ones."""
-    p, q = Distribution(p_weights, p_ids), Distribution(q_weights, q_ids)
+    """``verify`` with given random numbers r [L + 1], in operators of fixed shapes: [2 + L] the number of accepted
+    tokens, then these, the one after them, and what counts for nothing. tolerance: []."""
     p_full, q_full = p.full(vocab), q.full(vocab)
     ratio = (q_full[:-1].gather(-1, drafted[:, None]) / p_full.gather(-1, drafted[:, None]))[:, 0]
-    accepted = ((r[:-1] - tolerance).clamp(min=0) < ratio).long().cumprod(0).sum()
+    accepted = ((r[:-1] - tolerance).clamp(min=0) < ratio).long().cumprod(0).sum(0, keepdim=True)  # [1]
     residual = (q_full[:-1] - p_full).clamp(min=0)
     # an empty residual: p = q but for rounding; behind the last of the drafted tokens there is no p
     left = torch.cat([torch.where(residual.any(-1, keepdim=True), residual, q_full[:-1]), q_full[-1:]])
-    weights, ids = left.gather(-1, q_ids)[accepted[None]], q_ids[accepted[None]]  # [1, M]
+    weights, ids = left.gather(-1, q.ids)[accepted], q.ids[accepted]  # [1, M]
     cumulative = weights.cumsum(-1)
     index = torch.searchsorted(cumulative, r[-1] * cumulative[:, -1:], right=True)
     index = torch.where(index < ids.shape[-1], index, weights.argmax(-1, keepdim=True))  # rounding left nothing
-    return torch.cat([accepted[None], ids.gather(-1, index)[0], drafted])
+    tokens = torch.cat([drafted, drafted[:1]]).scatter(0, accepted, ids.gather(-1, index)[0])
+    return torch.cat([accepted, tokens])
 
 
 def _probability(token: int, probs: np.ndarray, ids: np.ndarray) -> float:

@@ -3,26 +3,31 @@
 What depends only on the patch is computed once a patch. Cross-attention to J slots then costs a token two products
 with [A J, H] matrices: the query projection is folded into the slots' keys and the output projection into their values.
 Norms' weights are folded into what follows, the head into the extractor's output projection, and the base model's
-share of the logits of all P positions is one product. Tests hold all of it equal to modules.py. On CUDA each position
-of a patch is one graph, captured over a pooled buffer of keys and values.
+share of the logits of all P positions is one product. Tests hold all of it equal to modules.py. On CUDA a whole
+patch is one graph, captured over a pooled buffer of keys and values.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...config import Sampling
 from ...lm.cache import KVCache
 from ...lm.decoder import Decoder, fuse
+from ...lm.launch import is_graph, launch
 from ...lm.linear import Projection, direction, direction_scale, unit_rms
+from ...lm.sampling import Sampler
 from ...lm.workspace import Workspace
 from .modules import LARGEST, Compressor, Extractor, ExtractorLayer, window_mask
 
+GREEDY = Sampler(Sampling(temperature=0))  # of a launch that samples nothing
 SampleToken = Callable[[Tensor], Tensor]  # logits [1, V] float32 -> token [1]
 
 
@@ -54,8 +59,7 @@ class PatchDecoder:
     @torch.inference_mode(False)  # built when first needed, perhaps inside a run: its weights stay ordinary tensors
     @torch.no_grad()
     def __init__(self, extractor: Extractor, base: Decoder) -> None:
-        """base: of the base model. Computes in its dtype, on its device; each position of a patch is a graph if its
-        steps are."""
+        """base: of the base model. Computes in its dtype, on its device; a patch is a graph if its steps are."""
         self.config, self.backend = extractor.config, base.backend
         layers, head = extractor.layers, extractor.head
         self.root = direction_scale(extractor.norm.weight.to(base.device), base.dtype)
@@ -78,7 +82,7 @@ class PatchDecoder:
             head.weight.float() @ (extractor.out.weight * extractor.norm.weight).float() * self.root
         )
         self.counter = torch.arange(LARGEST, device=base.device)
-        self.pool = None if self.parallel else base.backend.buffer_pool()
+        self.pool = base.backend.buffer_pool()
         width = self.config.hidden // self.config.heads
         self.no_rotation = torch.ones(1, width // 2, dtype=torch.complex64)  # positions are not rotated
         own = dict(layers=len(layers), heads=self.config.heads, kv_heads=self.config.heads, ffn=self.config.ffn)
@@ -118,44 +122,90 @@ class PatchDecoder:
     def decode(
         self, g: Tensor, speaker_term: Tensor, size: int, cache: KVCache, sample: SampleToken, confidence: float = 0.0
     ) -> Tensor:
-        """Decode one patch: g [1, H], ``speaker_term`` [1, H] -> tokens [P]. Always draws ``size`` tokens, whether or
-        not speech ends among them, so that nothing waits for the device before the patch is whole; with a
-        ``confidence``, the patch ends before the first token (its first one aside) whose likeliest value is less
-        probable than that."""
+        """Decode one patch: g [1, H], ``speaker_term`` [1, H] -> tokens [P]. Always samples ``size`` tokens, whether or
+        not speech ends among them; with a ``confidence``, the patch ends before the first token (its first one aside)
+        whose likeliest value is less probable than that."""
+        self._claim(cache, size)
+        at = self._logits_at if self.shape is None else partial(self._workspace_logits, cache)
+        of_patch = self._rows(g, speaker_term, size)
+        if self.parallel:
+            return torch.cat([sample(row) for row in self._logits_at(*of_patch, cache.kv, 0).split(1)])
+        tokens: list[Tensor] = []
+        for logits in self._unrolled(*of_patch, cache.kv, at, tokens):
+            if tokens and confidence and likeliest(logits) < confidence:
+                break
+            tokens.append(sample(logits))
+        return torch.cat(tokens)
+
+    @torch.no_grad()
+    def launch(
+        self,
+        g: Tensor,
+        speaker_term: Tensor,
+        size: int,
+        cache: KVCache,
+        sampler: Sampler,
+        choose: Callable[..., SampleToken],
+        *inputs: Tensor | None,
+        confidence: float = 0.0,
+    ) -> Tensor:
+        """``decode`` as one CUDA graph over a cache of the pool, in which nothing waits: [1 + P] how many tokens the
+        patch has, then ``size`` tokens of which the first so many are its own. ``choose(sampler, *inputs)`` gives the
+        function that samples."""
+        extractor = weakref.proxy(self)  # graphs live in buffers of this extractor's own pool
+        self._claim(cache, size)
+
+        def whole(kv: Tensor, sampler: Sampler, g: Tensor, speaker_term: Tensor, *inputs: Tensor | None) -> Tensor:
+            sample, of_patch, tokens, sure = choose(sampler, *inputs), extractor._rows(g, speaker_term, size), [], []
+            rows = (
+                extractor._logits_at(*of_patch, kv, 0).split(1)
+                if extractor.parallel
+                else extractor._unrolled(*of_patch, kv, extractor._logits_at, tokens)
+            )
+            for logits in rows:
+                if tokens and confidence:
+                    sure.append((likeliest(logits) >= confidence).long()[None])
+                tokens.append(sample(logits))
+            last = torch.cat(sure).cumprod(0).sum(0, keepdim=True) if sure else torch.full_like(tokens[0], size - 1)
+            return torch.cat([1 + last, *tokens])
+
+        return launch(self.pool, cache, (size, confidence), whole, sampler, g, speaker_term, *inputs)
+
+    def _claim(self, cache: KVCache, size: int) -> None:
+        """A patch of ``size`` tokens fills the cache anew."""
+        if cache.length != size:
+            cache.rollback(cache.length)
+            cache.claim(self.counter[:size])
+
+    def _rows(self, g: Tensor, speaker_term: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
+        """What depends on the patch alone: its context and positions as input rows [P, H]; of each layer what attends
+        to its slots and what that adds [2, J A, H]; the base model's share of the logits [P, V]."""
         c = self.config
         context = self.fuse(g, speaker_term)  # [1, H]
         slots = self.slots(context).view(c.layers, c.slots, -1)
         cross = torch.stack(
             [fold(slot).view(c.slots, 2, -1, c.hidden) for fold, slot in zip(self.cross, slots.unbind(0))]
         )
-        cross = cross.transpose(1, 2).reshape(c.layers, 2, -1, c.hidden)  # of each layer [2, J A, H]
-        base = self.head(self.base[size - 1, :size] * g)  # [P, V]
+        cross = cross.transpose(1, 2).reshape(c.layers, 2, -1, c.hidden)
+        base = self.head(self.base[size - 1, :size] * g)
         positions = self.position[size - 1, :size]
-        cache.rollback(cache.length)
-        cache.claim(self.counter[:size])
-        if self.parallel:
-            logits = self._logits_at(context + positions, cross, base, cache.kv, 0)
-            return torch.cat([sample(row) for row in logits.split(1)])
-        tokens: list[Tensor] = []
-        for i, (position, start) in enumerate(zip(positions, base.split(1))):
-            x = (F.embedding(tokens[-1], self.table) if tokens else context) + position
-            logits = self._token_logits(cache, i, x, cross, start)
-            if tokens and confidence and (logits.max() - logits.logsumexp(-1)).exp() < confidence:
-                break
-            tokens.append(sample(logits))
-        return torch.cat(tokens)
+        # the context stands in place of a token before the first; in a parallel patch before all of them
+        rows = context + positions if self.parallel else torch.cat([context + positions[:1], positions[1:]])
+        return rows, cross, base
 
-    def _token_logits(self, cache: KVCache, i: int, *inputs: Tensor) -> Tensor:
-        """Logits [1, V] at position i of the patch, as a graph where there are graphs; ``inputs``: of
-        ``_logits_at``."""
-        if self.pool is None:
-            return (
-                self._logits_at(*inputs, cache.kv, i)
-                if self.shape is None
-                else self._workspace_logits(cache, i, *inputs)
-            )
-        extractor = weakref.proxy(self)  # graphs live in buffers of this extractor's own pool
-        return self.pool.run(cache, i, lambda buffer, *tensors: extractor._logits_at(*tensors, buffer.kv, i), *inputs)
+    def _unrolled(
+        self,
+        rows: Tensor,
+        cross: Tensor,
+        base: Tensor,
+        kv: Tensor,
+        logits_at: Callable[..., Tensor],
+        tokens: Sequence[Tensor],
+    ) -> Iterator[Tensor]:
+        """Logits [1, V] of the patch's tokens, one after the other; ``tokens``: those sampled so far."""
+        for i, (row, start) in enumerate(zip(rows.split(1), base.split(1))):
+            x = row + F.embedding(tokens[-1], self.table) if i else row
+            yield logits_at(x, cross, start, kv, i)
 
     def _logits_at(self, x: Tensor, cross: Tensor, base: Tensor, kv: Tensor, start: int) -> Tensor:
         """Logits [n, V] at positions ``start`` on, from input rows x [n, H]: they see every earlier position and each
@@ -174,8 +224,8 @@ class PatchDecoder:
             x = layer.down(F.silu(gate) * up, x)
         return self.out_head(direction(x, c.eps), base).float()
 
-    def _workspace_logits(self, cache: KVCache, i: int, x: Tensor, cross: Tensor, base: Tensor) -> Tensor:
-        """``_logits_at`` for one position, on the CPU in float32."""
+    def _workspace_logits(self, cache: KVCache, x: Tensor, cross: Tensor, base: Tensor, kv: Tensor, i: int) -> Tensor:
+        """``_logits_at`` for one position, on the CPU in float32, over the memory kv of ``cache``."""
         c = self.config
         space = cache.scratch.get(1) or cache.scratch.setdefault(1, Workspace(self.shape, LARGEST, 1))
 
@@ -186,6 +236,11 @@ class PatchDecoder:
 
         hidden = space.run(self.layers, x, cache, slice(i, i + 1), i + 1, self.no_rotation, before=attend_to_slots)
         return self.out_head(direction(hidden, c.eps), base)
+
+
+def likeliest(logits: Tensor) -> Tensor:
+    """The probability of the likeliest token of logits [1, V]: []."""
+    return (logits.max() - logits.logsumexp(-1)[0]).exp()
 
 
 class PatchEncoder:
@@ -211,9 +266,8 @@ class PatchEncoder:
         layer = fuse(local.layers[0], shape.head_dim, base.backend)
         norm = base.backend.cast(local.norm.weight)
         self.decoder = Decoder(shape, [layer], norm, embedding, embedding, None, base.backend)
-        reach = self.config.window + self.SPARE
-        self.band = window_mask(reach + LARGEST, self.config.window, embedding.device)
-        self.reach = reach
+        self.reach = self.config.window + self.SPARE
+        self.band = window_mask(self.reach + LARGEST, self.config.window, embedding.device)
 
     def new_cache(self, prompt: int) -> KVCache | None:
         """For a run whose prompt has ``prompt`` tokens; None where the compressor has no memory."""
@@ -221,20 +275,29 @@ class PatchEncoder:
 
     @torch.no_grad()
     def encode(self, tokens: Tensor, size: int, cache: KVCache | None) -> Tensor:
-        """tokens [N P], the next N patches of a run -> z [N, H]."""
-        embedded = F.embedding(tokens, self.embedding).view(-1, size, self.config.hidden)
-        pooled = unit_rms(embedded.mean(1), self.config.eps) * self.compressor.pool_norm.weight
-        if self.pool_only or not len(embedded):
-            return pooled
+        """tokens [N P], the next N patches of a run -> z [N, H]. As one CUDA graph where steps run as graphs."""
+        if self.pool_only or not len(tokens):
+            return self._pool(F.embedding(tokens, self.embedding).view(-1, size, self.config.hidden))
         live, count = cache.length, len(tokens)
-        fits = live + count <= len(self.band)
-        mask = self.band if fits else window_mask(live + count, self.config.window, tokens.device)
-        x = (embedded + self.compressor.position[size - 1, :size]).view(1, count, -1)
-        states = self.decoder.forward(x, cache, cache.next_position, mask[live : live + count, : live + count])
+        if len(self.band) < max(cache.capacity, live + count):
+            self.band = window_mask(max(cache.capacity, live + count), self.config.window, tokens.device)
+        columns = cache.capacity if is_graph(self.decoder, cache, count) else live + count
+        encoder = weakref.proxy(self)
+
+        def whole(forward: Callable[[Tensor], Tensor], sampler: Sampler, tokens: Tensor) -> Tensor:
+            embedded = F.embedding(tokens, encoder.embedding).view(-1, size, encoder.config.hidden)
+            x = (embedded + encoder.compressor.position[size - 1, :size]).view(1, count, -1)
+            return encoder._gather(encoder._pool(embedded), forward(x)[0])
+
+        mask = self.band[live : live + count, :columns]
+        z = self.decoder.launch(cache, count, size, whole, GREEDY, tokens, mask=mask)
         if cache.length > self.reach:
-            old = cache.length - (self.config.window - 1)
-            cache.keep(torch.arange(cache.length, device=cache.positions.device) >= old)
-        return self._gather(pooled, states[0])
+            cache.forget(cache.length - (self.config.window - 1))
+        return z
+
+    def _pool(self, embedded: Tensor) -> Tensor:
+        """embedded [N, P, H] -> RMSNorm of each patch's mean [N, H]."""
+        return unit_rms(embedded.mean(1), self.config.eps) * self.compressor.pool_norm.weight
 
     def _gather(self, pooled: Tensor, states: Tensor) -> Tensor:
         """``Compressor.gather`` of N patches: queries pooled [N, H], keys states [N P, H] of the same patch."""

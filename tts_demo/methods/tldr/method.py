@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from ...lm.decoder import Decoder
-from ...lm.graphs import BufferPool, SharedGraphs
+from ...lm.graphs import BufferPool
 from ...lm.lora import LoraDelta
 from ...lm.model import LanguageModel
 from ...lm.prefix import Prefix
-from ...lm.sampling import History
+from ...lm.sampling import Sampler, numbers
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay
 from .local import PatchDecoder, PatchEncoder
 from .modules import LARGEST, TLDRAdapter, TLDRConfig, patch_position
@@ -47,7 +47,7 @@ class TLDROptions(Options):
 
 @dataclass(kw_only=True)
 class TLDRState(State):
-    history: History
+    recent: Tensor  # [1, W] the last tokens, oldest first, -1 = none
     prompt: Tensor  # [N P] prompt tokens, cut to whole patches
     speaker_term: Tensor  # [1, H] the speaker's part of every patch context
     hidden: Tensor  # [1, H] g_k, backbone output that decides the next patch
@@ -80,10 +80,10 @@ class TLDR(Method):
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         return {cls.needs_weights[0]: TLDRAdapter(lm, TLDRConfig.of(lm.config, cls.ablate))}
 
-    def parts(self) -> dict[str, BufferPool | SharedGraphs | None]:
+    def parts(self) -> dict[str, BufferPool | None]:
         compressor = None if self.encoder.pool_only else self.encoder.decoder.pool
-        own = {"extractor, each place": self.extractor.pool, "extractor, patch context": None}
-        return {**super().parts(), **own, "compressor": compressor, "compressor, pooling": None}
+        own = {"compressor": compressor, "backbone": self.decoder.pool}
+        return {**own, "extractor, logits and sampling": self.extractor.pool}
 
     @property
     def adapter(self) -> TLDRAdapter:
@@ -118,7 +118,7 @@ class TLDR(Method):
         return TLDRState(
             start=start,
             caches=caches,
-            history=start.history(),
+            recent=torch.full((1, start.sampling.repeat_window), -1, device=x.device),
             prompt=prompt,
             speaker_term=self.extractor.speaker_term(prefix.speaker),
             hidden=first_pass(self.decoder, prefix, x, cache, positions)[:, 0],
@@ -131,20 +131,12 @@ class TLDR(Method):
             z = self.encoder.encode(fed, len(fed), caches.get("compressor"))
             position = patch_position(len(state.prefix.x), len(state.prompt) + state.sampled)
             state.hidden = self.decoder.forward(z[None], caches["backbone"], position)[:, -1]
-
-        frames = itertools.count(state.emitted)
-
-        def sample(logits: Tensor) -> Tensor:
-            forbid = state.start.ending.forbid(next(frames))
-            token = self.base.sampler.sample(logits, state.sampling, state.generator, state.history.tokens, forbid)
-            state.history.push(token)
-            return token
-
-        sure = state.start.options.confidence
-        patch = self.extractor.decode(state.hidden, state.speaker_term, size, caches["extractor"], sample, sure)
+        patch, tokens = self._patch(state)
         state.patches.append(patch)
         state.sampled += len(patch)
-        count = state.accept(patch.tolist())  # end of speech anywhere in the patch ends the run
+        if state.sampling.repeat_window:
+            state.recent = torch.cat([state.recent, patch[None]], 1)[:, -state.sampling.repeat_window :]
+        count = state.accept(tokens)  # end of speech anywhere in the patch ends the run
         return Step(
             frames=patch[:count, None],
             done=state.done,
@@ -156,6 +148,18 @@ class TLDR(Method):
                 "local_steps": state.sampled,
             },
         )
+
+    def _patch(self, state: TLDRState) -> tuple[Tensor, list[int]]:
+        """The tokens [n] of the patch that ``state.hidden`` decides, on the device and on the host."""
+        size, cache, confidence = state.size, state.caches["extractor"], state.start.options.confidence
+        sampler = state.sampler(numbers(state.sampling, self.lm.config.vocab, size))
+        inputs, given = (state.hidden, state.speaker_term, size, cache), (state.recent, state.forbidden(size))
+        if self.extractor.pool is None:
+            patch = self.extractor.decode(*inputs, sampling_in_patch(sampler, *given), confidence)
+            return patch, patch.tolist()
+        found = self.extractor.launch(*inputs, sampler, sampling_in_patch, *given, confidence=confidence)
+        count, *tokens = found.tolist()
+        return found[1 : 1 + count], tokens[:count]
 
     def replay(self, state: TLDRState) -> Replay:
         """Rows are patches: each decided one patch. Latents are computed again from the tokens, all in one pass."""
@@ -176,6 +180,20 @@ class TLDR(Method):
         start, device = len(prefix.x), z.device
         patches = patch_position(start, torch.tensor(sizes, dtype=torch.long, device=device).cumsum(0))
         return prefix.followed_by(z), torch.cat([torch.arange(start, device=device), patches])
+
+
+def sampling_in_patch(sampler: Sampler, recent: Tensor, forbid: Tensor | None) -> Callable[[Tensor], Tensor]:
+    """A function that samples a patch's tokens in order, logits [1, V] -> [1]. recent [1, W]: the last tokens before
+    the patch, oldest first; forbid: [V] or a row for each of its tokens."""
+    before: list[Tensor] = []
+
+    def sample(logits: Tensor) -> Tensor:
+        history = torch.cat([recent, *(token[None] for token in before)], 1)[:, len(before) :]
+        row = forbid[len(before)] if forbid is not None and forbid.dim() == 2 else forbid
+        before.append(sampler.sample(logits, history, row))
+        return before[-1]
+
+    return sample
 
 
 class Ablation(TLDR):

@@ -1,0 +1,119 @@
+"""One launch: passes of a decoder with all that comes before, between and behind them, sampling included, as one CUDA
+graph over a run's pooled memory; where there are no graphs, the same function as plain code."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from .cache import KVCache
+from .graphs import Buffer, BufferPool
+from .sampling import Sampler
+
+if TYPE_CHECKING:
+    from .decoder import Decoder, Hook
+
+LONGEST = 32  # tokens of a launch that is a graph
+Function = Callable[..., Any]  # of tensors and None, to a tensor or a tuple of tensors
+
+
+def launch(
+    pool: BufferPool | None, cache: KVCache, key: Hashable, function: Function, sampler: Sampler, *inputs: Tensor | None
+) -> Any:
+    """``function(kv, sampler, *inputs)``, kv: the memory of ``cache``. As a graph where ``pool`` has leased it.
+
+    function: of its arguments and of weights alone; ``key`` names it and what its shapes depend on.
+    """
+    if pool is None or cache not in pool:
+        return function(cache.kv, sampler, *inputs)
+    structure = sampler.structure
+
+    def step(buffer: Buffer, noise: Tensor | None, temperature: Tensor | None, *inputs: Tensor | None) -> Any:
+        return function(buffer.kv, Sampler.inside(structure, noise, temperature), *inputs)
+
+    return pool.run(cache, (key, structure), step, *sampler.inputs, *inputs)
+
+
+def launch_passes(
+    decoder: Decoder,
+    cache: KVCache,
+    count: int,
+    key: Hashable,
+    function: Function,
+    sampler: Sampler,
+    *inputs: Tensor | None,
+    positions: Tensor | int | None = None,
+    mask: Tensor | None = None,
+    hook: Hook | None = None,
+) -> Any:
+    """``function(forward, sampler, *inputs)`` likewise; ``forward(x [1, n, H], last=False)`` is a pass as
+    ``Decoder.forward`` makes it. The passes of one launch take ``count`` tokens together, at ``positions`` [count] or
+    from there on (None: the cache's next). mask: of the one pass there is. With a ``hook`` it is plain code."""
+    positions = cache.next_position if positions is None else positions
+    if not is_graph(decoder, cache, count) or hook is not None:
+        return function(Passes(decoder, cache, positions, mask, hook), sampler, *inputs)
+    if isinstance(positions, int):
+        positions = decoder.counter[positions : positions + count]
+    slots = cache.claim(positions)
+    slots = decoder.counter[slots] if isinstance(slots, slice) else slots
+    if mask is not None and mask.shape[1] < cache.capacity:
+        mask = F.pad(mask, (0, cache.capacity - mask.shape[1]))
+    decoder = weakref.proxy(decoder)  # graphs live in buffers of this decoder's own pool
+
+    def with_passes(
+        kv: Tensor, sampler: Sampler, slots: Tensor, positions: Tensor, mask: Tensor | None, *inputs: Tensor | None
+    ) -> Any:
+        return function(StaticPasses(decoder, kv, slots, positions, mask), sampler, *inputs)
+
+    return launch(decoder.pool, cache, key, with_passes, sampler, slots, positions, mask, *inputs)
+
+
+def is_graph(decoder: Decoder, cache: KVCache, count: int) -> bool:
+    """Whether passes over ``count`` tokens are a graph."""
+    return decoder.pool is not None and cache in decoder.pool and 0 < count <= LONGEST
+
+
+@dataclass
+class Passes:
+    """The passes of one launch as plain code, one after the other."""
+
+    decoder: Decoder
+    cache: KVCache
+    positions: Tensor | int
+    mask: Tensor | None
+    hook: Hook | None
+    taken: int = 0  # tokens of the passes so far
+
+    @classmethod
+    def over(cls, decoder: Decoder, cache: KVCache) -> Passes:
+        """From the cache's next position on."""
+        return cls(decoder, cache, cache.next_position, None, None)
+
+    def __call__(self, x: Tensor, last: bool = False) -> Tensor:
+        first, self.taken = self.taken, self.taken + x.shape[1]
+        given = self.positions
+        positions = given + first if isinstance(given, int) else given[first : self.taken]
+        return self.decoder.forward(x, self.cache, positions, self.mask, self.hook, last)
+
+
+@dataclass
+class StaticPasses:
+    """The same inside a graph, over a cache's memory."""
+
+    decoder: Decoder
+    kv: Tensor
+    slots: Tensor  # [count]
+    positions: Tensor  # [count]
+    mask: Tensor | None
+    taken: int = 0
+
+    def __call__(self, x: Tensor, last: bool = False) -> Tensor:
+        first, self.taken = self.taken, self.taken + x.shape[1]
+        slots, positions = (t[first : self.taken] for t in (self.slots, self.positions))
+        hidden = self.decoder.forward_static(x, self.kv, slots, positions, self.mask)
+        return hidden[:, -1:] if last else hidden
