@@ -148,9 +148,9 @@ def test_what_a_graph_is_given_samples_the_same(sampling, forbidden, monkeypatch
             new = lambda: Sampler.of(sampling, torch.Generator().manual_seed(seed), count, temperature)
             plain, given = new(), new()
             inside = Sampler.inside(given.structure, *given.inputs)
-            assert given.structure == Sampler.of(replace(sampling, temperature=0.3), None, 0, temperature).structure or (
-                not sampling.temperature
-            )
+            assert given.structure == Sampler.of(
+                replace(sampling, temperature=0.3), None, 0, temperature
+            ).structure or (not sampling.temperature)
             tokens = [each.sample(logits, history, forbid).tolist() for each in (plain, inside)]
             assert tokens[0] == tokens[1]
             if count:

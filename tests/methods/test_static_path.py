@@ -131,7 +131,11 @@ def test_bench_prints_what_it_found(tiny_lm, tiny_prompt, monkeypatch, capsys):
     part = found["parts"][0]  # of steps, and of a first pass as short as a few steps
     assert part == {"method": "baseline", "name": "backbone, logits and sampling", "graphs": 2}
     printed = capsys.readouterr().out
-    assert "| baseline | backbone, logits and sampling | 2 captured |" in printed and "largest difference" in printed and "GPU" in printed
+    assert (
+        "| baseline | backbone, logits and sampling | 2 captured |" in printed
+        and "largest difference" in printed
+        and "GPU" in printed
+    )
 
 
 def test_without_graphs_nothing_has_a_pool(tiny_lm):

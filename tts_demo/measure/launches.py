@@ -30,6 +30,7 @@ WAITS = {
     *("tolist", "item", "numpy", "cpu", "nonzero", "masked_select", "equal", "unique", "isin", "allclose"),
     *("__bool__", "__int__", "__float__", "__index__", "__contains__", "is_nonzero"),
 }
+FROM_HOST = {"tensor", "as_tensor", "from_numpy"}  # a graph would keep what the host said when it was captured
 FREE = {"empty", "empty_like", "empty_strided", "new_empty", "detach", "alias", "_reshape_alias"}  # no kernel
 
 
@@ -40,6 +41,7 @@ class Launches:
     graphs: int = 0
     operators: Counter[str] = field(default_factory=Counter)  # by name
     waits: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)  # inside a graph, by what CUDA could not capture
     inside: bool = False  # a graph: nothing else is counted
 
     @property
@@ -85,8 +87,10 @@ class _Waits(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         name = getattr(func, "__name__", "")
         picks = name in ("__getitem__", "__setitem__") and _chooses(args[1])
-        if not self.found.inside and (name in WAITS or picks):
-            self.found.waits[name] += 1
+        if name in WAITS or picks:
+            (self.found.refused if self.found.inside else self.found.waits)[name] += 1
+        elif self.found.inside and name in FROM_HOST:
+            self.found.refused[name] += 1
         return func(*args, **(kwargs or {}))
 
 
