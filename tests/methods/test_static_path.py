@@ -71,7 +71,7 @@ def test_every_method_says_the_same(tiny_lm, tiny_prompt, guided, name, options,
         done = engine.run(stack, request)
         assert (done.codes == expected.codes).all() and done.codes.shape == expected.codes.shape
         gc.collect()
-    assert any(part["graphs"] for part in parts([stack.method(name)]))
+    assert options.get("text") or any(part["graphs"] for part in parts([stack.method(name)]))
 
 
 def test_a_draft_with_a_cache_of_its_own_says_the_same(tiny_lm, tiny_prompt, guided, monkeypatch):
