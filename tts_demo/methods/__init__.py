@@ -55,6 +55,7 @@ REGISTRY: dict[str, type[Method]] = {
             "tldr.WithoutSpeaker",
             "tldr.MeanPooled",
             "tldr.Parallel",
+            "tldr.MultiToken",
             "draft_alone.DraftAlone",
         ),
     )

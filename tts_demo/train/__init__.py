@@ -23,6 +23,7 @@ RECIPES = {
     "tldr-no-speaker": "tldr.WithoutSpeaker",
     "tldr-mean-pool": "tldr.MeanPooled",
     "tldr-parallel": "tldr.Parallel",
+    "tldr-mtp": "tldr.MultiToken",
     "dcar-heads": "dcar_heads.HeadsTask",
     "dcar-policy": "dcar_policy.PolicyTask",
     "qtts-delay": "qtts_delay.QTTSDelayTask",
@@ -34,7 +35,7 @@ RECIPES = {
 CPU_ONLY = ("dcar-policy",)  # its rollouts and their judge are written for the CPU
 # Those that need a language model, text and codes and nothing else: they also train on a released model.
 METHODS = (
-    "tldr tldr-short tldr-no-lora tldr-no-speaker tldr-mean-pool tldr-parallel dcar-heads compressed ssd-draft"
+    "tldr tldr-short tldr-no-lora tldr-no-speaker tldr-mean-pool tldr-parallel tldr-mtp dcar-heads compressed ssd-draft"
 ).split()
 
 

@@ -17,7 +17,7 @@ from tts_demo.lm import lora
 from tts_demo.lm import sampling as sampling_module
 from tts_demo.methods import REGISTRY
 from tts_demo.methods.tldr import TLDR
-from tts_demo.methods.tldr.modules import TLDRAdapter, TLDRConfig
+from tts_demo.methods.tldr.modules import AT_ONCE, TLDRAdapter, TLDRConfig
 from tts_demo.train import RECIPES
 from tts_demo.train.data.on_policy import PER_GROUP, REPEATS, generate_by
 from tts_demo.train.data.sequences import SpeechBatch
@@ -88,7 +88,7 @@ def test_no_leak_of_a_patch_into_its_own_context(size, ablate):
 
 
 def test_inside_a_patch_only_earlier_tokens_are_read():
-    for ablate, reads in (("none", True), ("parallel", False)):
+    for ablate, reads in (("none", True), ("parallel", False), ("mtp", False)):
         _, lm, adapter = adapted(ablate)
         batch, size = speech(), 4
         codes = batch.codes.clone()
@@ -124,7 +124,7 @@ def test_targets_are_the_speech_then_its_end_and_padding_carries_no_loss(size):
     torch.testing.assert_close(other, loss, atol=1e-6, rtol=1e-6)
 
 
-@pytest.mark.parametrize("ablate", ("none", "no-lora", "no-speaker", "mean-pool", "parallel"))
+@pytest.mark.parametrize("ablate", ("none", "no-lora", "no-speaker", "mean-pool", "parallel", "mtp"))
 @pytest.mark.parametrize("size", (1, 3, 8))
 def test_decoding_an_utterance_gives_the_logits_of_training(monkeypatch, ablate, size):
     """The one test across both worlds: peft LoRA, padded batch and teacher forcing against merged, cached, lean
@@ -330,13 +330,13 @@ def test_what_a_method_says_is_its_own_run(make_task):
 
 
 def test_every_weight_of_every_kind_is_trained(make_task):
-    for ablate in ("none", "no-lora", "no-speaker", "mean-pool", "parallel"):
+    for ablate in ("none", "no-lora", "no-speaker", "mean-pool", "parallel", "mtp"):
         task = make_task(ablate=ablate)
         for weight in task.adapter.parameters():  # zeros at the start hold gradients back
             weight.data.add_(torch.randn_like(weight) * 0.05)
         task.loss(Patches(speech(), 4, even(4)), Progress())[0].backward()
         idle = [name for name, p in task.adapter.named_parameters() if p.grad is None or not p.grad.any()]
-        assert not [n for n in idle if not (ablate == "parallel" and n == "extractor.enter.weight")], (ablate, idle)
+        assert not [n for n in idle if not (ablate in AT_ONCE and n == "extractor.enter.weight")], (ablate, idle)
 
 
 def test_ablations_store_under_their_own_name_and_bad_settings_are_refused(make_task):

@@ -1,6 +1,6 @@
 """TLDR, patch-level decoding: modules.py is what is trained, local.py decodes inside a patch, method.py is the
 method."""
 
-from .method import TLDR, MeanPooled, Parallel, Short, WithoutLora, WithoutSpeaker
+from .method import TLDR, MeanPooled, MultiToken, Parallel, Short, WithoutLora, WithoutSpeaker
 
-__all__ = ["TLDR", "MeanPooled", "Parallel", "Short", "WithoutLora", "WithoutSpeaker"]
+__all__ = ["TLDR", "MeanPooled", "MultiToken", "Parallel", "Short", "WithoutLora", "WithoutSpeaker"]

@@ -25,7 +25,7 @@ from ...lm.launch import is_graph, launch
 from ...lm.linear import Projection, direction, direction_scale, unit_rms
 from ...lm.sampling import Sampler
 from ...lm.workspace import Workspace
-from .modules import LARGEST, Compressor, Extractor, ExtractorLayer, window_mask
+from .modules import AT_ONCE, LARGEST, Compressor, Extractor, ExtractorLayer, later_rows, window_mask
 
 GREEDY = Sampler(Sampling(temperature=0))  # of a launch that samples nothing
 SampleToken = Callable[[Tensor], Tensor]  # logits [1, V] float32 -> token [1]
@@ -64,7 +64,8 @@ class PatchDecoder:
         layers, head = extractor.layers, extractor.head
         self.root = direction_scale(extractor.norm.weight.to(base.device), base.dtype)
         cast, project = base.backend.cast, base.backend.projection
-        self.parallel = self.config.ablate == "parallel"
+        self.parallel = self.config.ablate in AT_ONCE
+        self.future = None if extractor.future is None else cast(extractor.future)
         self.table = F.linear(base.embedding, cast(extractor.enter.weight))  # [V, H]: token -> input row
         self.position, self.base = cast(extractor.position), cast(extractor.base)
         self.fuse = project(extractor.fuse.weight)
@@ -189,8 +190,11 @@ class PatchDecoder:
         cross = cross.transpose(1, 2).reshape(c.layers, 2, -1, c.hidden)
         base = self.head(self.base[size - 1, :size] * g)
         positions = self.position[size - 1, :size]
-        # the context stands in place of a token before the first; in a parallel patch before all of them
-        rows = context + positions if self.parallel else torch.cat([context + positions[:1], positions[1:]])
+        # the context stands in place of a token before the first; in a patch decoded at once before all of them
+        if self.parallel:
+            rows = context + (positions if self.future is None else positions[:1])
+        else:
+            rows = torch.cat([context + positions[:1], positions[1:]])
         return rows, cross, base
 
     def _unrolled(
@@ -209,7 +213,8 @@ class PatchDecoder:
 
     def _logits_at(self, x: Tensor, cross: Tensor, base: Tensor, kv: Tensor, start: int) -> Tensor:
         """Logits [n, V] at positions ``start`` on, from input rows x [n, H]: they see every earlier position and each
-        other (n is 1 unless parallel). base [n, V]: the base model's share. Leaves the rows' keys and values in kv."""
+        other (n is 1 unless parallel). base [n, V]: the base model's share. Leaves the rows' keys and values in kv.
+        Additional heads make the later rows of one."""
         c, n = self.config, x.shape[0]
         stop = start + n
         for layer, (score, add), memory in zip(self.layers, cross.unbind(0), kv.unbind(0)):
@@ -222,6 +227,8 @@ class PatchDecoder:
             x = layer.out(y.transpose(1, 2).reshape(n, -1), x)
             gate, up = layer.gate_up(direction(x, c.eps)).chunk(2, -1)
             x = layer.down(F.silu(gate) * up, x)
+        if self.future is not None:
+            x = later_rows(x[None], self.future[: len(base) - 1])[0]
         return self.out_head(direction(x, c.eps), base).float()
 
     def _workspace_logits(self, cache: KVCache, x: Tensor, cross: Tensor, base: Tensor, kv: Tensor, i: int) -> Tensor:

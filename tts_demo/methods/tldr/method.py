@@ -224,3 +224,7 @@ class MeanPooled(Ablation):
 
 class Parallel(Ablation):
     name, title, ablate = "tldr-parallel", "TLDR, tokens of a patch at once", "parallel"
+
+
+class MultiToken(Ablation):
+    name, title, ablate = "tldr-mtp", "TLDR, tokens of a patch by additional heads", "mtp"

@@ -21,7 +21,8 @@ from ...lm.lora import LoraFactors, LoraSpec
 from ...lm.model import LanguageModel, new_backbone
 
 LARGEST = 8  # tokens in the largest patch
-ABLATIONS = ("no-lora", "no-speaker", "mean-pool", "parallel")
+ABLATIONS = ("no-lora", "no-speaker", "mean-pool", "parallel", "mtp")
+AT_ONCE = ("parallel", "mtp")  # all tokens of a patch, none of which knows the others
 PAPER_HIDDEN = 896  # at this width every size is the paper's (table 7); below, sizes are in proportion
 
 
@@ -161,7 +162,7 @@ class ExtractorLayer(nn.Module):
         found = F.scaled_dot_product_attention(*(split(t, self.config.cross_heads) for t in (query, key, value)))
         x = x + self.cross_out(found.transpose(1, 2).flatten(2))
         query, key, value = (split(t, self.config.heads) for t in self.qkv(self.self_norm(x)).chunk(3, -1))
-        causal = self.config.ablate != "parallel"
+        causal = self.config.ablate not in AT_ONCE
         found = F.scaled_dot_product_attention(query, key, value, is_causal=causal)
         x = x + self.self_out(found.transpose(1, 2).flatten(2))
         gate, up = self.gate_up(self.ffn_norm(x)).chunk(2, -1)
@@ -171,7 +172,9 @@ class ExtractorLayer(nn.Module):
 class Extractor(nn.Module):
     """(g_k, speaker, tokens of the patch so far) -> logits of the patch's tokens (section 3.4).
 
-    Row i holds the embedding of token i - 1, row 0 the context c_k itself in place of a start token.
+    Row i holds the embedding of token i - 1, row 0 the context c_k itself in place of a start token. Of the comparison
+    models that decode a patch at once, "parallel" has the context in every row, and "mtp" row 0 alone, from which
+    additional heads, a residual layer each, predict the later tokens.
     """
 
     def __init__(self, config: TLDRConfig, head: nn.Linear, embedding_rms: float) -> None:
@@ -189,6 +192,7 @@ class Extractor(nn.Module):
         nn.init.zeros_(self.out.weight)
         # How much of the base model's prediction from g_k each place starts from: all of it first, half of it later.
         self.base = nn.Parameter(torch.full((LARGEST, LARGEST, width), 0.5))
+        self.future = nn.Parameter(torch.zeros(LARGEST - 1, width, width)) if config.ablate == "mtp" else None
         self.head = nn.Linear(width, head.out_features, bias=head.bias is not None)
         self.head.load_state_dict(head.state_dict())
         with torch.no_grad():
@@ -203,14 +207,23 @@ class Extractor(nn.Module):
         """g [M, H], speaker [M, E], embedded [M, P, H] target tokens -> logits [M, P, V]; row i saw tokens < i."""
         size = embedded.shape[1]
         context = self.context(g, speaker)
-        if self.config.ablate == "parallel":
+        if self.future is not None:
+            x = context[:, None]
+        elif self.config.ablate == "parallel":
             x = context[:, None].expand(-1, size, -1)
         else:
             x = torch.cat([context[:, None], self.enter(embedded[:, :-1])], 1)
-        x = x + self.position[size - 1, :size]
+        x = x + self.position[size - 1, : x.shape[1]]
         for layer in self.layers:
             x = layer(x, context)
+        if self.future is not None:
+            x = later_rows(x, self.future[: size - 1])
         return self.head(self.base[size - 1, :size] * g[:, None] + self.out(self.norm(x)))
+
+
+def later_rows(x: Tensor, future: Tensor) -> Tensor:
+    """x [M, 1, H] of the first token of each patch, future [P - 1, H, H] -> [M, P, H]."""
+    return torch.cat([x, x + F.silu(torch.einsum("mh,phk->mpk", x[:, 0], future))], 1)
 
 
 class TLDRAdapter(nn.Module):

@@ -6,7 +6,7 @@ so its own latent is never seen. Some input tokens are replaced at random, as in
 distil=0.6`` mixes in cross-entropy to the frozen base model's distribution of every token, which carries more than the
 one token of the recording.
 
-``--set ablate=`` no-lora, no-speaker, mean-pool or parallel trains a comparison model of the paper into a folder of its
+``--set ablate=`` no-lora, no-speaker, mean-pool, parallel or mtp trains a comparison model into a folder of its
 own (``tldr-no-lora`` ...), which is also a recipe's name; ``tldr-short`` is what they are compared with. ``--set
 patch_size=4`` trains that size alone. ``--set early=0.3``: in that share of the batches patches end early, as they do
 at run time before a token that the extractor is unsure of.
@@ -67,7 +67,7 @@ class Patches:
 
 
 class TLDRSettings(SequenceSettings):
-    ablate: Literal["none", "no-lora", "no-speaker", "mean-pool", "parallel"] | None = Field(
+    ablate: Literal["none", "no-lora", "no-speaker", "mean-pool", "parallel", "mtp"] | None = Field(
         None, description="part that a comparison model of the paper lacks; by default what the recipe's name says"
     )
     patch_size: int | None = Field(None, ge=1, le=LARGEST, description="train this size alone; by default all sizes")
@@ -198,6 +198,10 @@ class MeanPooled(TLDRTask):
 
 class Parallel(TLDRTask):
     ablate = "parallel"
+
+
+class MultiToken(TLDRTask):
+    ablate = "mtp"
 
 
 def patch_logits(
