@@ -47,8 +47,9 @@ const describe = () => {
     [first] = board.lanes();
   if (!line || line.classList.contains("busy")) return;
   line.className = `status ${first ? "done" : "idle"}`;
-  const link = form.linked() ? "Settings from a link: press Speak. " : "";
-  line.querySelector("span").textContent = `${link}${standing(first)}`;
+  line.querySelector("span").textContent = form.linked()
+    ? `Settings from a link: press Speak.${first ? " Below: an earlier run." : ""}`
+    : standing(first);
 };
 const standing = (first) =>
   !first

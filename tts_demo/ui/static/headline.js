@@ -4,7 +4,7 @@ import { h, shorten } from "./base.js";
 const given = (lane) => lane.made || {};
 // The same text, voice and seed in all of them, said once; null where they differ.
 export const shared = (lanes) => {
-  const key = (l) => JSON.stringify([given(l).text, given(l).voice, given(l).seed, l.recorded || ""]);
+  const key = (l) => JSON.stringify([given(l).text, given(l).voice, given(l).seed, !!l.recorded]);
   return lanes.length && lanes.every((l) => key(l) === key(lanes[0])) ? lanes[0] : null;
 };
 export const madeWords = (lane) => [

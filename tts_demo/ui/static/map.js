@@ -16,7 +16,7 @@ const LUT = Array.from({ length: 256 }, (_, i) => {
 const GUTTER = 66,
   MARGIN = 12,
   STRIP = 34,
-  SPEC = 56,
+  SPEC = 48,
   TOP = 6;
 const MARK = {
   accepted: ["--ok", 4],

@@ -8,6 +8,7 @@ import { form } from "./form.js";
 import { methodPicture } from "./picture.js";
 import { store } from "./store.js";
 
+const PATIENCE = 10_000; // ms to wait for the server
 const MEANWHILE = 1500; // ms between the end of a step's sound and the next step
 const lanes = () => {
   // of the recorded run on the board, the baseline first
@@ -61,13 +62,20 @@ const steps = ([base, ...others]) => {
 let again = () => {};
 export const startTour = () => again();
 
-// Every other recorded method beside those that stand there: they come from the server, which has them at hand.
+// The recorded results, from the server, which has them at hand. It may be gone, or never answer: then there are none,
+// and a tour goes on with what stands on the board.
+const recorded = async (server) => {
+  const late = new Promise((done) => setTimeout(() => done({ lanes: [] }), PATIENCE)),
+    answer = await Promise.race([server.recorded_lanes("").catch(() => ({ lanes: [] })), late]);
+  for (const l of answer.lanes) if (!store.get(l.id)) store.put(l);
+  return answer.lanes;
+};
+// Every other recorded method beside those that stand there.
 const gather = async (server) => {
-  const known = new Set(board.lanes().map((l) => l.method)),
-    answer = await server.recorded_lanes("").catch(() => ({ lanes: [] })),
+  const all = await recorded(server),
+    known = new Set(board.lanes().map((l) => l.method)),
     more = [];
-  for (const l of answer.lanes) {
-    if (!store.get(l.id)) store.put(l);
+  for (const l of all) {
     if (!known.has(l.method)) more.push(l.id);
     known.add(l.method);
   }
@@ -163,25 +171,22 @@ export const mountTour = (root, _trigger, server) => {
       return;
     } // once the lanes are drawn
     root.hidden = !there || store.noted("toured", false);
-    say(
-      "New here? Hear one recorded sentence by each method, and what its passes, its cache and its map show: " +
-        "about half a minute.",
-    );
+    say("New here? Hear a recorded sentence by each method, and what passes, cache and map show: half a minute.");
   };
-  again = () => {
+  again = async () => {
     // once more; the recorded run comes back to the board, from this browser or else from the server
-    const kept = store.lanes().find((l) => l.recorded),
-      first = document.querySelector("#recorded input");
+    const kept = () => store.lanes().find((l) => l.recorded),
+      run = lanes().length || kept() || (await recorded(server))[0];
+    if (!run) return;
     wanted = true;
     if (lanes().length) offer();
-    else if (kept)
+    else
       board.replace(
         store
           .lanes()
-          .filter((l) => l.take === kept.take)
+          .filter((l) => l.take === kept().take)
           .map((l) => l.id),
       );
-    else if (first) first.click();
   };
   root.addEventListener("keydown", (e) => {
     const act = { Escape: end, ArrowRight: () => go(at + 1), ArrowLeft: () => go(Math.max(0, at - 1)) }[e.key];
