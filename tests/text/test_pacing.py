@@ -90,6 +90,29 @@ def test_pacing_adds_commas_only_and_once(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("ha ha ha ha ha", ["ha ha.", "ha ha.", "ha."]),
+        ("No, no, no, no!", ["No no!", "no no!"]),
+        ("Ha ha ha ha! That is funny.", ["Ha ha!", "ha ha!", "That is funny."]),
+        ("la la la la la la", ["la la."] * 3),
+        ("go go go go?", ["go go?", "go go?"]),
+        ("Bye bye bye bye bye.", ["Bye bye.", "bye bye.", "bye."]),
+        # as they were
+        ("No no no!", ["No, no, no!"]),
+        ("He said ha ha ha ha and left.", ["He said ha, ha, ha, ha and left."]),
+        ("ha ha", ["ha ha"]),
+        ("very very very very", ["very very very very"]),
+        ("ha ha ho ho ha", ["ha ha ho ho ha"]),
+        ("No. No. No. No.", ["No."] * 4),
+    ],
+)
+def test_a_row_of_cries_is_spoken_in_pairs(text: str, pieces: list[str]) -> None:
+    assert split_sentences(text) == pieces
+    assert split_sentences(text, pace=False)[0].count(" ") >= pieces[0].count(" ")
+
+
+@pytest.mark.parametrize(
     ("piece", "end"),
     [
         ("A, B, C", "C."),

@@ -20,6 +20,7 @@ _COUNTED = re.compile(filled(r"\b(?:{NUMBERS})$|\s(?:and|or)\s(?:{NUMBERS})\b", 
 _PAIRED = re.compile(r"\w+ly$|\s(?:and|or|but)\s\w+ly\b")
 _LETTER = r"(?:[Aa]\.?|[B-Zb-z](?!\.\s?\w))(?![\w'-])"
 _LETTERS = re.compile(rf"(?<![\w'.-]){_LETTER}(?:\s{_LETTER}){{2,}}")
+_ROW = re.compile(r"([a-z]{2,3})((?:,?\s\1){3,})([.!?]*)", re.I)
 _CRIES = re.compile(r"(?<![\w'-])([a-z]{2,3})(?:\s\1){2,}(?![\w'-])", re.I)
 
 
@@ -28,6 +29,15 @@ def paced(sentence: str) -> str:
     sentence = _LETTERS.sub(_spelt, sentence)
     sentence = _CRIES.sub(lambda m: m.group().replace(" ", ", "), sentence)
     return _CLAUSE.sub(lambda m: _parted(m.group()), sentence)
+
+
+def breaths(sentence: str) -> list[str]:
+    """'ha ha ha ha ha!' -> 'ha ha!', 'ha ha!', 'ha!': in more than a pair the language model loses count."""
+    row = _ROW.fullmatch(sentence)
+    if not row:
+        return [sentence]
+    cries, mark = re.findall(r"\w+", sentence), row[3][:1] or "."
+    return [" ".join(cries[i : i + 2]) + mark for i in range(0, len(cries), 2)]
 
 
 def closed(piece: str) -> str:

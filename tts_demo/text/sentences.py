@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..config import UserError
 from . import g2p
-from .pacing import paced
+from .pacing import breaths, paced
 from .segments import shorten
 from .spelling import normalise, sentences
 from .symbols import BOUNDARY, CONSONANTS, IDS, VOWELS
@@ -91,4 +91,5 @@ def split_sentences(text: str, max_chars: int = 220, pace: bool = True) -> list[
     if len(text) > MAX_CHARACTERS:
         raise UserError(f"The text has {len(text):,} characters: cut it to at most {MAX_CHARACTERS:,}.")
     normalise(text)
-    return [piece for words in sentences(text) for piece in shorten(paced(words) if pace else words, max_chars)]
+    parts = [part for words in sentences(text) for part in (map(paced, breaths(words)) if pace else [words])]
+    return [piece for part in parts for piece in shorten(part, max_chars)]
