@@ -179,3 +179,11 @@ def test_other_weights_or_sizes_under_a_valid_manifest_are_a_sentence(root: Path
     with pytest.raises(UserError) as found:
         checkpoints.load_module(root, "speaker")
     assert "speaker" in str(found.value) and "\n" not in str(found.value)
+
+
+def test_weights_are_renamed_once_and_back() -> None:
+    state = {"quantizer.books.0.entries": torch.zeros(1), "encoder.stem.weight": torch.ones(1)}
+    today = checkpoints.renamed(state, "Codec")
+    assert list(today) == ["quantizer.codebooks.0.entries", "encoder.stem.weight"]
+    assert list(checkpoints.renamed(today, "Codec", published=True)) == list(state)
+    assert checkpoints.renamed(today, "Codec") == today

@@ -53,8 +53,8 @@ BUILDERS: dict[str, tuple[str, str]] = {
     "decoder": ("codec.decoder.WaveformDecoder", "config.DecoderConfig"),
     "speaker": ("codec.speaker.SpeakerEncoder", "config.SpeakerConfig"),
     "refiner": ("codec.refiner.Refiner", "config.RefinerConfig"),
-    "refiner-books": ("codec.refiner.BooksRefiner", "config.RefinerConfig"),
-    "ears": ("codec.ears.Ears", "codec.ears.EarsConfig"),
+    "refiner-books": ("codec.refiner.CodebookRefiner", "config.RefinerConfig"),
+    "ears": ("codec.recogniser.PhonemeRecogniser", "codec.recogniser.RecogniserConfig"),
     "lm": ("lm.model.LanguageModel", "config.LMConfig"),
 }
 
@@ -66,7 +66,11 @@ RETIRED_FIELDS = {"codec": {"n_fft", "decoder_width", "decoder_layers", "decoder
 RENAMED_WEIGHTS: dict[str, dict[str, str]] = {
     "DelayAdapter": {"books.": "codebooks."},
     "HierarchicalAdapter": {"books.": "codebooks.", "depth.places": "depth.positions"},
+    "Codec": {"quantizer.books.": "quantizer.codebooks."},
+    "CodebookRefiner": {"said.": "count_embedding."},
     "Draft": {"listen.": "feature_projection."},
+    "ResidualQuantizer": {"books.": "codebooks."},
+    "SemanticProbe": {"place.": "position."},
     "TLDRAdapter": {
         "compressor.place": "compressor.position",
         "extractor.place": "extractor.position",
@@ -225,7 +229,7 @@ def load_module(root: str | Path, name: str, module: nn.Module | None = None) ->
         elif hasattr(module, "use_config"):
             module.use_config(read_config(folder, name).get("config", {}))
         state = _read_weights(folder, name)
-        module.load_state_dict(_renamed(state, type(module).__name__))
+        module.load_state_dict(renamed(state, type(module).__name__))
     except UserError:
         raise
     except Exception as error:  # whatever other sizes or a file that is none make of it
@@ -245,12 +249,14 @@ def _read_weights(folder: Path, name: str) -> dict[str, torch.Tensor]:
     return state
 
 
-def _renamed(state: dict[str, torch.Tensor], kind: str) -> dict[str, torch.Tensor]:
-    """The weights under today's names (``RENAMED_WEIGHTS``)."""
-    found = {}
+def renamed(state: dict[str, torch.Tensor], kind: str, published: bool = False) -> dict[str, torch.Tensor]:
+    """The weights of a class of module under today's names (``RENAMED_WEIGHTS``), or under the ``published`` ones."""
+    names, found = RENAMED_WEIGHTS.get(kind, {}), {}
+    if published:
+        names = {new: old for old, new in names.items()}
     for key, value in state.items():
-        old = next((prefix for prefix in RENAMED_WEIGHTS.get(kind, {}) if key.startswith(prefix)), "")
-        found[RENAMED_WEIGHTS[kind][old] + key.removeprefix(old) if old else key] = value
+        prefix = next((prefix for prefix in names if key.startswith(prefix)), "")
+        found[names[prefix] + key.removeprefix(prefix) if prefix else key] = value
     return found
 
 

@@ -58,7 +58,7 @@ class CodecConfig:
     codebooks: int = 8
     entries: int = 1024
     first_entries: int = 0  # of the first codebook; 0 = as many as the others have
-    first_by_sound: bool = False  # each of its entries belongs to one phoneme: see ``codec.quantizer.SoundBook``
+    first_by_sound: bool = False  # each of its entries belongs to one phoneme: see ``codec.quantizer.PhonemeCodebook``
     code_width: int = 32  # factorised lookup width
 
     @property

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tts_demo.codec.model import Codec
-from tts_demo.codec.quantizer import Codebook, SoundBook
+from tts_demo.codec.quantizer import Codebook, PhonemeCodebook
 from tts_demo.codec.refiner import Refiner
 from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.codec.streaming import Windowed
@@ -99,14 +99,14 @@ def test_dead_entries_move_to_the_data() -> None:
 
 
 @pytest.fixture
-def book() -> SoundBook:
+def book() -> PhonemeCodebook:
     torch.manual_seed(0)
-    made = SoundBook(8, 12, 4).eval()
+    made = PhonemeCodebook(8, 12, 4).eval()
     made.sounds.copy_(torch.arange(12) // 4 * 3)  # of sounds 0, 3 and 6
     return made
 
 
-def test_a_told_code_is_the_nearest_of_its_sound(book: SoundBook) -> None:
+def test_a_told_code_is_the_nearest_of_its_sound(book: PhonemeCodebook) -> None:
     x = torch.randn(5, 40, 8)
     told = torch.randint(0, 3, (5, 40)) * 3
     codes, near = book.encode(x, told), book.similarity(x)
@@ -119,16 +119,16 @@ def test_a_told_code_is_the_nearest_of_its_sound(book: SoundBook) -> None:
     assert torch.equal(book(x, told)[1], codes)
 
 
-def test_what_is_heard_sums_the_entries_of_a_sound(book: SoundBook) -> None:
+def test_what_is_heard_sums_the_entries_of_a_sound(book: PhonemeCodebook) -> None:
     x = torch.randn(3, 8)
     law = (10 * book.similarity(x)).softmax(-1)
-    assert torch.allclose(book.heard(x).exp()[:, [0, 3, 6]], law.unflatten(-1, (3, 4)).sum(-1), atol=1e-6)
+    assert torch.allclose(book.phoneme_log_probs(x).exp()[:, [0, 3, 6]], law.unflatten(-1, (3, 4)).sum(-1), atol=1e-6)
 
 
 def test_known_words_are_told_to_the_first_book() -> None:
     torch.manual_seed(0)
     codec = Codec(replace(SMALL, first_by_sound=True)).eval()
-    first = codec.quantizer.books[0]
+    first = codec.quantizer.codebooks[0]
     first.sounds.copy_(torch.arange(len(first.entries)) % 5)
     wave = torch.randn(1, 30 * HOP)
     heard = codec.phonetic(wave)
@@ -141,7 +141,7 @@ def test_known_words_are_told_to_the_first_book() -> None:
     assert codec.align(heard, [1, 2] * 15 + [3]) is None and codec.align(heard, [1] * 16) is None
 
 
-def test_a_dead_entry_moves_to_vectors_of_its_sound(book: SoundBook) -> None:
+def test_a_dead_entry_moves_to_vectors_of_its_sound(book: PhonemeCodebook) -> None:
     x, told = torch.randn(2, 30, 8), torch.tensor([0, 3, 6]).repeat(2, 10)
     book.train().usage[5] = -1.0
     with torch.no_grad():

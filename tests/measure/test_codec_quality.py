@@ -61,7 +61,7 @@ def test_known_words_tell_the_first_book_of_their_row(stack: NanoStack) -> None:
     spoken = [int(n) for n in stack.tokenize("red green")[0] if int(n) in sentences.sounds()]
     torch.manual_seed(0)
     stack.codec = Codec(replace(plain.config, first_by_sound=True)).eval()
-    book = stack.codec.quantizer.books[0]
+    book = stack.codec.quantizer.codebooks[0]
     book.sounds.copy_(torch.tensor([0, *spoken]).repeat(len(book.sounds))[: len(book.sounds)])
     try:
         assert list(codec.decode(stack, samples, "red green")) == [*ROWS, "first book of the known words, refined"]

@@ -10,7 +10,7 @@ import torch
 from tts_demo import checkpoints
 from tts_demo.codec.decoder import WaveformDecoder
 from tts_demo.codec.model import Codec
-from tts_demo.codec.refiner import BooksRefiner, Refiner
+from tts_demo.codec.refiner import CodebookRefiner, Refiner
 from tts_demo.codec.speaker import SpeakerEncoder
 from tts_demo.config import CodecConfig, DecoderConfig, LMConfig, RefinerConfig, SpeakerConfig
 from tts_demo.lm import LanguageModel
@@ -33,8 +33,8 @@ def make_checkpoint(root: Path) -> Path:
         right=1,
         prompt_frames=20,
     )
-    books = BooksRefiner(refining)
-    for part in (books.finer, books.said, books.trust):
+    books = CodebookRefiner(refining)
+    for part in (books.finer, books.count_embedding, books.trust):
         torch.nn.init.normal_(part.weight, std=0.2)
     modules = {
         "lm": LanguageModel(

@@ -118,7 +118,7 @@ def test_streamed_sound_equals_the_whole(
     stack: NanoStack, prompt, codebooks: int, pieces: list[int], refined: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not refined:
-        monkeypatch.setattr(stack, "books", None)
+        monkeypatch.setattr(stack, "codebook_refiner", None)
     codes = torch.randint(ENTRIES, (40, codebooks), generator=torch.Generator().manual_seed(1))
     whole, streamed = stack.vocoder(prompt, codebooks), stack.vocoder(prompt, codebooks)
     expected = np.concatenate([whole.push(codes), whole.finish()])
@@ -136,15 +136,15 @@ def test_finer_books_are_heard_through_their_refiner_or_as_they_are(
     codes = torch.randint(ENTRIES, (30, 4), generator=torch.Generator().manual_seed(2))
     speak = lambda: np.concatenate([(vocoder := stack.vocoder(prompt, 4)).push(codes), vocoder.finish()])
     refined = speak()
-    books = copy.deepcopy(stack.books)
+    books = copy.deepcopy(stack.codebook_refiner)
     for weight in (books.out.weight, books.out.bias, books.trust.weight):
         torch.nn.init.zeros_(weight)
     torch.nn.init.constant_(books.trust.bias, 50.0)
-    first = stack.codec.quantizer.books[0].lookup(torch.arange(ENTRIES))
+    first = stack.codec.quantizer.codebooks[0].lookup(torch.arange(ENTRIES))
     books.base.weight.data.copy_(first)
-    monkeypatch.setattr(stack, "books", books)
+    monkeypatch.setattr(stack, "codebook_refiner", books)
     trusted = speak()
-    monkeypatch.setattr(stack, "books", None)
+    monkeypatch.setattr(stack, "codebook_refiner", None)
     assert np.abs(trusted - speak()).max() < 1e-4 * np.abs(trusted).max() < np.abs(refined - trusted).max()
 
 

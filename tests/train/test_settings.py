@@ -102,3 +102,8 @@ def test_commands_on_published_cards_are_accepted() -> None:
         given = dict(pair.split("=", 1) for pair in re.findall(r"--set (\S+=\S+)", command))
         recipe(command.split()[0]).Settings.parse(given)
     assert len(commands) > 20
+
+
+def test_settings_keep_the_names_that_cards_call_them_by() -> None:
+    found = TLDRSettings.parse({"drawn": "1", "spoken": "0.5"})
+    assert (found.sampled, found.on_policy) == (1.0, 0.5)

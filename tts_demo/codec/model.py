@@ -1,9 +1,9 @@
 """The codec: waveform -> residual codes -> waveform, first codebook semantic (QDAC; QTTS, section 3.1).
 
-Encoder: log-mel frames at the codec's rate plus four finer ones per frame, ConvNeXt blocks. The first book reads what
-the ears hear (``ears.py``) through a small network: on a few hours of speech a codec alone does not learn to hear
-phonemes in time. Decoder: ConvNeXt blocks with bounded look-ahead, harmonics and noise shaped by an inverse STFT. It
-knows nothing of text, language models or streams (``streaming.py`` does the latter).
+Encoder: log-mel frames at the codec's rate plus four finer ones per frame, ConvNeXt blocks. The first codebook reads
+the recogniser's hidden states (``recogniser.py``) through a small network: on a few hours of speech a codec alone does
+not learn phonemes in time. Decoder: ConvNeXt blocks with bounded look-ahead, harmonics and noise shaped by an inverse
+STFT. It knows nothing of text, language models or streams (``streaming.py`` does the latter).
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ class Codec(nn.Module):
         return F.pad(samples, (0, -samples.shape[-1] % self.config.hop))
 
     @torch.no_grad()
-    def encode(self, samples: Tensor, phonetic: Tensor | None = None, told: Tensor | None = None) -> Tensor:
+    def encode(self, samples: Tensor, phonetic: Tensor | None = None, labels: Tensor | None = None) -> Tensor:
         """samples [B, N] at 16 kHz -> codes [B, F, K], F = ceil(N / hop). ``phonetic`` [B, F, semantic width]: what the
-        phonetic encoder makes of them, where that is there already; ``told`` [B, F]: the phoneme of each frame, where a
-        text tells it (``align``)."""
+        phonetic encoder makes of them, where that is there already; ``labels`` [B, F]: the phoneme of each frame, where
+        the text is known (``align``)."""
         whole = self.pad(samples)
-        heard = self.phonetic(whole) if phonetic is None else phonetic
-        return self.quantizer.encode(self.encoder(whole), self.semantic(heard), told)
+        phonetic = self.phonetic(whole) if phonetic is None else phonetic
+        return self.quantizer.encode(self.encoder(whole), self.semantic(phonetic), labels)
 
     @torch.no_grad()
     def align(self, phonetic: Tensor, phonemes: list[int]) -> Tensor | None:
@@ -89,7 +89,7 @@ class Codec(nn.Module):
         again = sum(one == other for one, other in zip(phonemes, phonemes[1:]))  # which a pause must part
         if not phonemes or len(phonemes) + again > phonetic.shape[1]:
             return None
-        scores = self.quantizer.books[0].heard(self.semantic(phonetic))
+        scores = self.quantizer.codebooks[0].phoneme_log_probs(self.semantic(phonetic))
         unknown = max(phonemes) + 1 - scores.shape[-1]  # sounds that training never heard
         scores = F.pad(scores, (0, max(0, unknown)), value=float(scores.min()))
         wanted = torch.tensor([phonemes], dtype=torch.int32, device=scores.device)

@@ -10,7 +10,7 @@ SHARPNESS = 0.1  # of cosines, as a temperature
 
 
 class Codebook(nn.Module):
-    """One book: project to a narrow space, take the nearest entry by cosine, project back."""
+    """One codebook: project to a narrow space, take the nearest entry by cosine, project back."""
 
     def __init__(self, width: int, entries: int, code_width: int, revive_below: float = 0.02) -> None:
         """revive_below: entries chosen less often than this per batch, on average, are moved to where the data is."""
@@ -31,9 +31,9 @@ class Codebook(nn.Module):
         """[..., width] -> [..., width], as if there were an entry for every vector."""
         return self.project_out(self._unit(x))
 
-    def encode(self, x: Tensor, told: Tensor | None = None) -> Tensor:
-        """[..., width] -> codes [...]. ``told`` [...]: see ``SoundBook``."""
-        return self._nearest(self._unit(x), told)
+    def encode(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
+        """[..., width] -> codes [...]. ``labels`` [...]: see ``PhonemeCodebook``."""
+        return self._nearest(self._unit(x), labels)
 
     def _unit(self, x: Tensor) -> Tensor:
         """[..., width] -> unit vectors [..., code_width]."""
@@ -47,15 +47,15 @@ class Codebook(nn.Module):
     def _cosines(self, unit: Tensor) -> Tensor:
         return unit.float() @ F.normalize(self.entries, dim=-1).float().t()
 
-    def _nearest(self, unit: Tensor, told: Tensor | None = None) -> Tensor:
+    def _nearest(self, unit: Tensor, labels: Tensor | None = None) -> Tensor:
         return self._cosines(unit).argmax(-1)
 
-    def forward(self, x: Tensor, told: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """[B, F, width] -> quantised [B, F, width] (straight-through), codes [B, F], loss [B] (codebook + 0.25
-        commitment). ``told`` [B, F]: see ``SoundBook``."""
+        commitment). ``labels`` [B, F]: see ``PhonemeCodebook``."""
         unit = self._unit(x)
         with torch.no_grad():
-            codes = self._nearest(unit, told)
+            codes = self._nearest(unit, labels)
         chosen = F.embedding(codes, F.normalize(self.entries, dim=-1))
         codebook = (chosen - unit.detach()).square().mean((1, 2))
         commitment = (chosen.detach() - unit).square().mean((1, 2))
@@ -81,22 +81,22 @@ class Codebook(nn.Module):
         return torch.randint(len(codes), (len(dead),), device=codes.device)
 
 
-class SoundBook(Codebook):
-    """A first book whose entries belong to sounds: each phoneme, and the pause (0), has some of its own.
+class PhonemeCodebook(Codebook):
+    """A first codebook whose entries belong to sounds: each phoneme, and the pause (0), has some of its own.
 
-    So a code says which phoneme is spoken, and a variant of it. Where the text is known, the phoneme of each frame can
-    be told (``told`` [...], negative = unknown) and the entry is the nearest of that phoneme's: the codes then carry
-    the words even where the ears are wrong. Where it is not, the nearest of all entries says what was heard.
+    So a code names a phoneme and a variant of it. Where the text is known, ``labels`` [...] give the phoneme of each
+    frame (negative = unknown) and the entry is the nearest of that phoneme's: the codes are right even where the
+    recogniser errs. Without labels the nearest of all entries is taken.
     """
 
     def __init__(self, width: int, entries: int, code_width: int, revive_below: float = 0.02) -> None:
         super().__init__(width, entries, code_width, revive_below)
         self.register_buffer("sounds", torch.zeros(entries, dtype=torch.long))
 
-    def _nearest(self, unit: Tensor, told: Tensor | None = None) -> Tensor:
+    def _nearest(self, unit: Tensor, labels: Tensor | None = None) -> Tensor:
         near = self._cosines(unit)
-        if told is not None:
-            others = self.sounds != told[..., None]
+        if labels is not None:
+            others = self.sounds != labels[..., None]
             near = near.masked_fill(others & ~others.all(-1, keepdim=True), -2.0)
         return near.argmax(-1)
 
@@ -105,7 +105,7 @@ class SoundBook(Codebook):
         mine = (self.sounds[codes] == self.sounds[dead][:, None]).float()
         return torch.multinomial(mine + 1e-9, 1).flatten()
 
-    def heard(self, x: Tensor) -> Tensor:
+    def phoneme_log_probs(self, x: Tensor) -> Tensor:
         """[..., width] -> log probability of each sound [..., sounds]."""
         weights = (self.similarity(x) / SHARPNESS).exp()  # at most e ** 10
         mass = weights.new_zeros(*weights.shape[:-1], int(self.sounds.max()) + 1).index_add(-1, self.sounds, weights)
@@ -113,54 +113,57 @@ class SoundBook(Codebook):
 
 
 class ResidualQuantizer(nn.Module):
-    """Book k quantises what books < k left over. The first book reads ``semantic`` features, the rest the latent.
+    """Codebook k quantises the residual of codebooks < k. The first reads ``semantic`` features, the rest the latent.
 
-    The first book revives only entries that are as good as dead: splitting its dense clusters would spend entries on
-    detail that later books hold better and a language model would have to guess.
+    The first codebook revives only entries that are as good as dead: splitting its dense clusters would spend entries
+    on detail that later codebooks hold better and a language model would have to guess.
     """
 
     def __init__(
-        self, width: int, books: int, entries: int, code_width: int, first: int = 0, by_sound: bool = False
+        self, width: int, codebooks: int, entries: int, code_width: int, first: int = 0, by_sound: bool = False
     ) -> None:
-        """first: entries of the first book, 0 = as many as the others have; by_sound: it is a ``SoundBook``."""
+        """first: entries of the first codebook, 0 = as many as the others have; by_sound: it is a
+        ``PhonemeCodebook``."""
         super().__init__()
-        semantic = (SoundBook if by_sound else Codebook)(width, first or entries, code_width, 0.002)
-        self.books = nn.ModuleList([semantic, *(Codebook(width, entries, code_width) for _ in range(books - 1))])
+        semantic = (PhonemeCodebook if by_sound else Codebook)(width, first or entries, code_width, 0.002)
+        self.codebooks = nn.ModuleList(
+            [semantic, *(Codebook(width, entries, code_width) for _ in range(codebooks - 1))]
+        )
 
     def forward(
-        self, latent: Tensor, semantic: Tensor, keep: Tensor, audio_gradient: float = 1.0, told: Tensor | None = None
+        self, latent: Tensor, semantic: Tensor, keep: Tensor, audio_gradient: float = 1.0, labels: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """latent, semantic [B, F, width], keep [B] = books in use per item, told [B, F]: see ``SoundBook``.
+        """latent, semantic [B, F, width], keep [B] = codebooks in use per item, labels [B, F]: see ``PhonemeCodebook``.
 
-        audio_gradient: how much of the reconstruction's gradient reaches the first book; the rest of what shapes it is
-        the semantic loss. Returns the quantised latent [B, F, width], the first book's output [B, F, width], codes [B,
-        F, K], loss [].
+        audio_gradient: how much of the reconstruction's gradient reaches the first codebook; the rest of what shapes it
+        is the semantic loss. Returns the quantised latent [B, F, width], the first codebook's output [B, F, width],
+        codes [B, F, K], loss [].
         """
-        first, codes, loss = self.books[0](semantic, told)
-        heard = audio_gradient * first + (1 - audio_gradient) * first.detach()
-        total, all_codes, losses = heard, [codes], [loss]
-        residual = latent - heard
-        for k, book in enumerate(self.books[1:], start=1):
-            quantised, codes, loss = book(residual)
+        first, codes, loss = self.codebooks[0](semantic, labels)
+        scaled = audio_gradient * first + (1 - audio_gradient) * first.detach()
+        total, all_codes, losses = scaled, [codes], [loss]
+        residual = latent - scaled
+        for k, codebook in enumerate(self.codebooks[1:], start=1):
+            quantised, codes, loss = codebook(residual)
             used = (keep > k).to(quantised.dtype)[:, None, None]
             total, residual = total + used * quantised, residual - quantised
             all_codes.append(codes)
             losses.append(loss * used[:, 0, 0])
         return total, first, torch.stack(all_codes, -1), torch.stack(losses).sum(0).mean()
 
-    def encode(self, latent: Tensor, semantic: Tensor, told: Tensor | None = None) -> Tensor:
-        """-> codes [B, F, K]. ``told`` [B, F]: see ``SoundBook``."""
-        codes = [self.books[0].encode(semantic, told)]
-        residual = latent - self.books[0].lookup(codes[0])
-        for book in self.books[1:]:
-            codes.append(book.encode(residual))
-            residual = residual - book.lookup(codes[-1])
+    def encode(self, latent: Tensor, semantic: Tensor, labels: Tensor | None = None) -> Tensor:
+        """-> codes [B, F, K]. ``labels`` [B, F]: see ``PhonemeCodebook``."""
+        codes = [self.codebooks[0].encode(semantic, labels)]
+        residual = latent - self.codebooks[0].lookup(codes[0])
+        for codebook in self.codebooks[1:]:
+            codes.append(codebook.encode(residual))
+            residual = residual - codebook.lookup(codes[-1])
         return torch.stack(codes, -1)
 
     def decode(self, codes: Tensor) -> Tensor:
-        """codes [B, F, k], k <= K: a prefix of the books -> latent [B, F, width]."""
-        return sum(book.lookup(codes[..., k]) for k, book in enumerate(self.books[: codes.shape[-1]]))
+        """codes [B, F, k], k <= K: a prefix of the codebooks -> latent [B, F, width]."""
+        return sum(codebook.lookup(codes[..., k]) for k, codebook in enumerate(self.codebooks[: codes.shape[-1]]))
 
     def finer(self, codes: Tensor) -> Tensor:
-        """codes [B, F, k]: what the books above the first add to the latent [B, F, width]."""
-        return self.decode(codes) - self.books[0].lookup(codes[..., 0])
+        """codes [B, F, k]: what the codebooks above the first add to the latent [B, F, width]."""
+        return self.decode(codes) - self.codebooks[0].lookup(codes[..., 0])

@@ -92,12 +92,14 @@ class Pitch(nn.Module):
         """logits [..., classes + 1] -> [..., width] of the expected pitch, between the two nearest classes."""
         chance = logits.float().softmax(-1)
         voiced = chance[..., 1:]
-        place = (voiced * torch.arange(voiced.shape[-1], device=logits.device)).sum(-1) / voiced.sum(-1).clamp(min=1e-6)
-        low = place.long().clamp(max=voiced.shape[-1] - 2)
-        tone = torch.lerp(
-            self.table(low + 1), self.table(low + 2), (place - low)[..., None].to(self.table.weight.dtype)
+        position = (voiced * torch.arange(voiced.shape[-1], device=logits.device)).sum(-1) / voiced.sum(-1).clamp(
+            min=1e-6
         )
-        return torch.where(chance[..., :1] < 0.5, tone, self.table.weight[0])
+        low = position.long().clamp(max=voiced.shape[-1] - 2)
+        voiced_embedding = torch.lerp(
+            self.table(low + 1), self.table(low + 2), (position - low)[..., None].to(self.table.weight.dtype)
+        )
+        return torch.where(chance[..., :1] < 0.5, voiced_embedding, self.table.weight[0])
 
 
 class Refiner(nn.Module):
@@ -110,7 +112,7 @@ class Refiner(nn.Module):
         self.no_prompt = nn.Parameter(torch.zeros(1, 1, c.width))
         self.layers = nn.ModuleList(RefinerLayer(c) for _ in range(c.layers))
         self.pitch = Pitch(c.width, c.pitch_classes)
-        self.base = nn.Embedding(c.entries, c.latent)  # what the first book itself says: the rest is added to it
+        self.base = nn.Embedding(c.entries, c.latent)  # what the first codebook itself says: the rest is added to it
         nn.init.normal_(self.base.weight, std=0.02)
         self.norm = nn.LayerNorm(c.width)
         self.out = nn.Linear(c.width, c.latent)
@@ -126,7 +128,7 @@ class Refiner(nn.Module):
         return self.config.layers * self.config.right + self.stem.right
 
     def forward(self, codes: Tensor, speaker: Tensor, prompt: Tensor | None = None) -> Tensor:
-        """codes [B, F] of the first book, speaker [B, E], prompt latents [B, F', latent] -> decoder latent [B, F,
+        """codes [B, F] of the first codebook, speaker [B, E], prompt latents [B, F', latent] -> decoder latent [B, F,
         latent]."""
         return self.refine(codes, speaker, prompt)[0]
 
@@ -135,10 +137,10 @@ class Refiner(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """-> decoder latent [B, F, latent], pitch logits [B, F, classes + 1]; the latent is for ``pitch`` [B, F], a
         class a frame, where it is given (training), else for the guessed one."""
-        x, logits = self._listen(self.embedding(codes), speaker, prompt, pitch)
+        x, logits = self._hidden(self.embedding(codes), speaker, prompt, pitch)
         return self.base(codes) + self.out(x), logits
 
-    def _listen(self, x: Tensor, speaker: Tensor, prompt: Tensor | None, pitch: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _hidden(self, x: Tensor, speaker: Tensor, prompt: Tensor | None, pitch: Tensor | None) -> tuple[Tensor, Tensor]:
         """Frames [B, F, width] as they come in -> as they go out, and pitch logits."""
         c, count = self.config, x.shape[1]
         x = self.stem(x.transpose(1, 2)).transpose(1, 2)
@@ -156,35 +158,36 @@ class Refiner(nn.Module):
         return self.norm(x), logits
 
 
-class BooksRefiner(Refiner):
-    """The refiner of speech of which a language model said several books (QTTS). Books that were drawn are not the
-    books of a recording: each draw is a little off, and the codec's decoder alone turns that into words misheard. This
-    one hears the draws beside the first book, learns how far to trust them, and fills in the books that were not said
-    at all.
+class CodebookRefiner(Refiner):
+    """The refiner of several codebooks that a language model generated (QTTS). Generated codes differ a little from a
+    recording's, and the codec's decoder alone turns that into misheard words. This one reads the generated codes beside
+    the first codebook, learns how far to trust them, and fills in the codebooks that were not generated.
 
-    Fresh, it is the refiner it begins with, and all but ignores the finer books.
+    Before training it equals the refiner that it starts from, and all but ignores the finer codebooks.
     """
 
     def __init__(self, config: RefinerConfig = RefinerConfig()) -> None:
         super().__init__(config)
         self.finer = nn.Linear(config.latent, config.width, bias=False)
-        self.said = nn.Embedding(CodecConfig.codebooks, config.width)  # row K - 1: K books were said
-        self.trust = nn.Linear(config.width, config.latent)  # how much of what they say is taken as it is
-        for weight in (self.finer.weight, self.said.weight, self.trust.weight):
+        self.count_embedding = nn.Embedding(
+            CodecConfig.codebooks, config.width
+        )  # row K - 1: K codebooks were generated
+        self.trust = nn.Linear(config.width, config.latent)  # share of their latent that is taken as it is
+        for weight in (self.finer.weight, self.count_embedding.weight, self.trust.weight):
             nn.init.zeros_(weight)
         nn.init.constant_(self.trust.bias, -5.0)
 
-    def hear(
+    def refine_codebooks(
         self,
         codes: Tensor,
         finer: Tensor,
-        books: Tensor,
+        codebooks: Tensor,
         speaker: Tensor,
         prompt: Tensor | None = None,
         pitch: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """codes [B, F] of the first book, finer [B, F, latent] what the books above it add
-        (``ResidualQuantizer.finer``), books [B] how many were said -> as ``refine``."""
-        heard = self.embedding(codes) + self.finer(finer) + self.said(books - 1)[:, None]
-        x, logits = self._listen(heard, speaker, prompt, pitch)
+        """codes [B, F] of the first codebook, finer [B, F, latent] what the codebooks above it add
+        (``ResidualQuantizer.finer``), codebooks [B] how many were generated -> as ``refine``."""
+        x = self.embedding(codes) + self.finer(finer) + self.count_embedding(codebooks - 1)[:, None]
+        x, logits = self._hidden(x, speaker, prompt, pitch)
         return self.base(codes) + self.out(x) + self.trust(x).sigmoid() * finer, logits

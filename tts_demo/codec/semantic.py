@@ -26,9 +26,9 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width)
         self.scale = nn.Parameter(torch.full((width,), 0.2))
 
-    def forward(self, x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+    def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
         q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        y = F.scaled_dot_product_attention(_rotate(q, *turn), _rotate(k, *turn), v)
+        y = F.scaled_dot_product_attention(_rotate(q, *rotation), _rotate(k, *rotation), v)
         return x + self.scale * self.out(y.transpose(1, 2).flatten(2))
 
 
@@ -49,7 +49,7 @@ class PhoneticEncoder(nn.Module):
         self.mel = MelFeatures(SAMPLE_RATE, 512, HOP // 2, mels)
         self.stem = nn.Conv1d(mels, width, 6, stride=2, padding=2)
         self.blocks = nn.ModuleList(ConvNeXtBlock(width, kernel=9, dilation=(1, 1, 2)[i % 3]) for i in range(layers))
-        self.turned = middle_width // heads  # width of a head
+        self.head_width = middle_width // heads  # width of a head
         if middle:
             self.down = nn.Linear(2 * width, middle_width)
         self.attention = nn.ModuleList(Attention(middle_width, heads) for _ in range(middle))
@@ -83,9 +83,9 @@ class PhoneticEncoder(nn.Module):
         if self.middle:
             count = x.shape[1]
             y = self.down(F.pad(x, (0, 0, 0, count % 2)).unflatten(1, (-1, 2)).flatten(2))
-            turn = _turns(y.shape[1], self.turned, y.device)
+            rotation = _rotation(y.shape[1], self.head_width, y.device)
             for attention, block in zip(self.attention, self.middle):
-                y = self._left_out(y, block(attention(y, turn)))
+                y = self._left_out(y, block(attention(y, rotation)))
             x = x + self.up(y).unflatten(-1, (2, -1)).flatten(1, 2)[:, :count]
         for block in self.upper:
             x = self._left_out(x, block(x))
@@ -101,7 +101,7 @@ class PhoneticEncoder(nn.Module):
         return self.hidden(self.features(samples))
 
 
-def _turns(count: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def _rotation(count: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """cos and sin [T, width] of rotary positions."""
     speeds = 1000.0 ** -(torch.arange(0, width, 2, device=device) / width)
     angles = torch.arange(count, device=device)[:, None] * speeds

@@ -1,6 +1,7 @@
 """What the codec alone does to speech (QTTS, section 3.2 and Table 5): recordings against their decoded selves, for a
-growing number of codebooks and for the first one with the refiner's guess of the rest, once as the ears hear it and,
-where its entries belong to sounds, once as the recording's words tell it, which is how all training speech is encoded.
+growing number of codebooks and for the first one with the refiner's guess of the rest, once as the recogniser reads it
+and, where its entries belong to sounds, once as the recording's words tell it, which is how all training speech is
+encoded.
 
 Every figure compares with the same recording; errors and sound are also given of the recording itself, because no
 decoded speech can be expected to be heard better.
@@ -50,8 +51,8 @@ def jobs(stack: Stack, recordings: list[Case]) -> list[Job]:
 
 @torch.no_grad()
 def decode(stack: NanoStack, samples: np.ndarray, words: str) -> dict[str, np.ndarray]:
-    """samples [N], a whole number of frames, and what is said in them -> row -> samples [N]: the recording, some books,
-    the first one refined in the recording's own voice."""
+    """samples [N], a whole number of frames, and what is said in them -> row -> samples [N]: the recording, some
+    codebooks, the first one refined in the recording's own voice."""
     codec, prompt = stack.codec, stack.encode_prompt(samples, SAMPLE_RATE)
     wave = torch.from_numpy(samples)[None].to(stack.device)
     codes, books = stack.codes(wave), codec.config.codebooks

@@ -19,7 +19,7 @@ from torch import Tensor
 from .. import audio, checkpoints, lineage, overlay
 from ..codec.decoder import WaveformDecoder
 from ..codec.model import Codec
-from ..codec.refiner import BooksRefiner, Refiner
+from ..codec.refiner import CodebookRefiner, Refiner
 from ..codec.speaker import SpeakerEncoder
 from ..codec.streaming import RunningPhase, Windowed
 from ..config import FRAME_RATE, HOP, SAMPLE_RATE, Sampling, UserError
@@ -31,7 +31,7 @@ from ..text.pacing import closed
 from .transcript import misfit
 
 PARTS = ("lm", "codec", "decoder", "refiner", "speaker")  # folders of what every method speaks with
-BOOKS = "refiner-books"  # and of what several codebooks go through, where it is there
+CODEBOOK_REFINER = "refiner-books"  # and of what several codebooks go through, where it is there
 SEGMENT_CHARACTERS = 160  # about 12 s of speech: what the language model has seen in training
 FASTEST = 2.0  # frames a symbol of text: of 5,525 recordings none is spoken faster, nor any slower than
 SLOWEST, PAUSES = 6.5, 100  # frames a symbol and, for pauses, a text
@@ -55,7 +55,7 @@ class NanoStack:
         refiner: Refiner,
         speaker: SpeakerEncoder,
         *,
-        books: BooksRefiner | None = None,
+        codebook_refiner: CodebookRefiner | None = None,
         root: Path | None = None,
         adapters: Path | None = None,
         notes: tuple[str, ...] = (),
@@ -75,7 +75,11 @@ class NanoStack:
         self.codec, self.waveform_decoder, self.refiner, self.speaker = (
             m.to(self.device).float().eval().requires_grad_(False) for m in (codec, decoder, refiner, speaker)
         )
-        self.books = books.to(self.device).float().eval().requires_grad_(False) if books is not None else None
+        self.codebook_refiner = (
+            codebook_refiner.to(self.device).float().eval().requires_grad_(False)
+            if codebook_refiner is not None
+            else None
+        )
         self.root, self.adapters, self.notes, self.checkpoint_hash = root, adapters, notes, checkpoint_hash
         self._methods: dict[str, Method] = {}
         self._loading = threading.Lock()
@@ -94,7 +98,7 @@ class NanoStack:
         beside = checkpoints.resolve(adapters) if adapters else None
         folder, notes = overlay.completed(checkpoints.resolve(root))
         if beside is not None and (replaced := checkpoints.modules(beside) & checkpoints.modules(folder)):
-            if base := replaced & {*PARTS, BOOKS}:
+            if base := replaced & {*PARTS, CODEBOOK_REFINER}:
                 raise UserError(
                     f"The adapters hold {min(base)!r}, which belongs to no method: give their folder as --stack."
                 )
@@ -102,10 +106,14 @@ class NanoStack:
         lineage.check(folder, checkpoints.modules(folder), allow_stale)
         parts = {name: checkpoints.load_module(folder, name) for name in PARTS}
         check_sizes(parts)
-        books = checkpoints.load_module(folder, BOOKS) if checkpoints.available(folder, BOOKS) else None
+        codebook_refiner = (
+            checkpoints.load_module(folder, CODEBOOK_REFINER)
+            if checkpoints.available(folder, CODEBOOK_REFINER)
+            else None
+        )
         return cls(
             **parts,
-            books=books,
+            codebook_refiner=codebook_refiner,
             root=folder,
             adapters=beside,
             notes=notes,
@@ -203,11 +211,11 @@ class NanoStack:
             codes = prompt.codes
         prefix = self.lm.prefix(ids, (), prompt.speaker.to(self.dtype), codes)
         # Attention maps show the text being spoken, not the transcript of the prompt in front of it.
-        shown_text = slice(prefix.text.stop - len(own), prefix.text.stop)
+        text = slice(prefix.text.stop - len(own), prefix.text.stop)
         shortest, longest = frames_of(len(own))
         transcript = len(ids) - len(own)
         return dataclasses.replace(
-            prefix, text=shown_text, labels=own, shortest=shortest, longest=longest, transcript=transcript
+            prefix, text=text, labels=own, shortest=shortest, longest=longest, transcript=transcript
         )
 
     def method(self, name: str) -> Method:
@@ -242,9 +250,11 @@ class NanoStack:
         around = prompt.extra["pause"].expand(AROUND, -1)[:, :codebooks]
         if codebooks == 1:
             refine = lambda codes: self.refiner(codes[..., 0], speaker, latents)
-        elif self.books is not None:
+        elif self.codebook_refiner is not None:
             count = torch.tensor([codebooks], device=self.device)
-            refine = lambda codes: self.books.hear(codes[..., 0], quantizer.finer(codes), count, speaker, latents)[0]
+            refine = lambda codes: self.codebook_refiner.refine_codebooks(
+                codes[..., 0], quantizer.finer(codes), count, speaker, latents
+            )[0]
         else:
             return NanoVocoder(speech_stages(decoder, quantizer.decode), self.device, around)
         refined = Windowed(refine, self.refiner.left, self.refiner.right)

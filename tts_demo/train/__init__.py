@@ -9,13 +9,13 @@ from typing import Any
 from ..config import UserError
 
 RECIPES = {
-    "ears": "ears.EarsTask",
+    "ears": "recogniser.RecogniserTask",
     "speaker": "speaker.SpeakerTask",
-    "first-book": "first_book.FirstBookTask",
+    "first-book": "first_codebook.FirstCodebookTask",
     "codec": "codec.CodecTask",
     "decoder": "decoder.DecoderTask",
     "refiner": "refiner.RefinerTask",
-    "refiner-books": "refiner_books.BooksRefinerTask",
+    "refiner-books": "refiner_codebooks.CodebookRefinerTask",
     "lm": "lm.LMTask",
     "tldr": "tldr.TLDRTask",
     "tldr-short": "tldr.Short",

@@ -105,20 +105,20 @@ class Discriminators(nn.Module):
         the maps of both, each []. The first has no gradient to ``made``, the others none to the discriminators, so one
         backward pass trains both sides."""
         of_real = self(real)
-        told = [1 - maps[-1] for maps in of_real] + [maps[-1] for maps in self(made.detach())]
+        discriminator_loss = [1 - maps[-1] for maps in of_real] + [maps[-1] for maps in self(made.detach())]
         frozen = {name: weight.detach() for name, weight in self.named_parameters()}
         of_made = functional_call(self, frozen, (made,))
-        fooled = [1 - maps[-1] for maps in of_made]
-        apart = [
+        generator_loss = [1 - maps[-1] for maps in of_made]
+        feature_matching = [
             (a - b.detach()).abs().mean() / b.detach().abs().mean().clamp(min=1e-3)
             for maps, others in zip(of_made, of_real)
             for a, b in zip(maps[:-1], others[:-1])
         ]
         count = len(self.parts)
         return (
-            sum(x.float().square().mean() for x in told) / count,
-            sum(x.float().square().mean() for x in fooled) / count,
-            sum(apart) / len(apart),
+            sum(x.float().square().mean() for x in discriminator_loss) / count,
+            sum(x.float().square().mean() for x in generator_loss) / count,
+            sum(feature_matching) / len(feature_matching),
         )
 
 

@@ -71,7 +71,7 @@ class SemanticProbe(nn.Module):
         super().__init__()
         self.frame = nn.Sequential(nn.Conv1d(width, width, 3, padding=1), nn.GELU(), nn.Conv1d(width, symbols, 1))
         self.embedding = nn.Embedding(symbols, width)
-        self.place = nn.Embedding(64, width)
+        self.position = nn.Embedding(64, width)
         self.decoder = nn.TransformerDecoderLayer(width, 4, 2 * width, dropout=0.0, batch_first=True, norm_first=True)
         self.out = nn.Linear(width, symbols)
 
@@ -88,7 +88,7 @@ class SemanticProbe(nn.Module):
         """targets [B, T] phoneme ids, 0 = padding; next-phoneme cross-entropy -> []."""
         inputs = F.pad(targets[:, :-1], (1, 0), value=1)
         count = targets.shape[1]
-        x = self.embedding(inputs) + self.place(torch.arange(count, device=targets.device))
+        x = self.embedding(inputs) + self.position(torch.arange(count, device=targets.device))
         causal = torch.ones(count, count, dtype=torch.bool, device=targets.device).triu(1)
         h = self.decoder(x, first, tgt_mask=causal)
         return known_frames_loss(self.out(h).transpose(1, 2), targets.where(targets != 0, UNKNOWN))

@@ -43,8 +43,8 @@ class Muon(torch.optim.Muon):
         for index, views in enumerate(self.views):
             if index in state["state"]:
                 moving = state["state"][index]["moving"]
-                for place, momentum in enumerate(moving.reshape(-1, *moving.shape[-2:])):
-                    kept[number + place] = {"momentum_buffer": momentum.clone()}
+                for index, momentum in enumerate(moving.reshape(-1, *moving.shape[-2:])):
+                    kept[number + index] = {"momentum_buffer": momentum.clone()}
             number += len(views)
         return super().load_state_dict(self.state_dict() | {"state": kept})
 

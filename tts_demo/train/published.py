@@ -67,12 +67,12 @@ def publish(
 def command_line(name: str, options: TrainOptions) -> str:
     """The command of a run, folders of this machine left out."""
     source = f"--packed {options.packed.name}" if options.packed else "--data SPEECH"
-    words = [f"python -m tts_demo train {name} {source} --seed {options.seed}"]
+    command = [f"python -m tts_demo train {name} {source} --seed {options.seed}"]
     if options.stack:
-        words.append(f"--stack {Path(options.stack).name if Path(options.stack).is_dir() else options.stack}")
-    words += [f"--{k} {getattr(options, k):g}" for k in ("steps", "minutes", "batch", "lr") if getattr(options, k)]
-    words += [f"--set {k}={k.upper() if os.sep in v else v}" for k, v in options.settings.items()]
-    return " ".join(words)
+        command.append(f"--stack {Path(options.stack).name if Path(options.stack).is_dir() else options.stack}")
+    command += [f"--{k} {getattr(options, k):g}" for k in ("steps", "minutes", "batch", "lr") if getattr(options, k)]
+    command += [f"--set {k}={k.upper() if os.sep in v else v}" for k, v in options.settings.items()]
+    return " ".join(command)
 
 
 def device_name(device: str) -> str:

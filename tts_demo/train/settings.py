@@ -7,13 +7,20 @@ recipe takes stands here, and in ``SequenceSettings`` what all take that train o
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ..config import UserError
+
+OLD_NAMES = {
+    "drawn": "sampled",
+    "spoken": "on_policy",
+    "heard": "recognised",
+    "ears": "recogniser",
+}  # of settings, on cards
 
 Weight = Annotated[float, Field(ge=0)]  # of a term of the loss
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -52,19 +59,20 @@ class Settings(BaseModel):
     teacher: Folders = Field((), description="folders of a teacher's speech beside --data, separated by colons")
 
     @classmethod
-    def parse(cls, words: Mapping[str, str]) -> Settings:
+    def parse(cls, given: Mapping[str, str]) -> Settings:
         """From ``--set key=value``. Raises UserError for an unknown name, with the nearest, or a value out of range."""
-        for key in words:
+        given = {_current(key, cls.model_fields): value for key, value in given.items()}
+        for key in given:
             if key not in cls.model_fields:
                 near = difflib.get_close_matches(key, cls.model_fields, 1, 0.5)
                 hint = f" Did you mean {near[0]!r}?" if near else ""
                 raise UserError(f"There is no setting {key!r}.{hint} This recipe has: {', '.join(cls.model_fields)}.")
         try:
-            return cls.model_validate(words)
+            return cls.model_validate(given)
         except ValidationError as error:
             first = error.errors()[0]
             message = str(first.get("ctx", {}).get("error", "")) or first["msg"][:1].lower() + first["msg"][1:]
-            raise UserError(f"--set {first['loc'][0]}={words[str(first['loc'][0])]}: {message}.") from None
+            raise UserError(f"--set {first['loc'][0]}={given[str(first['loc'][0])]}: {message}.") from None
 
     @classmethod
     def described(cls) -> Iterator[tuple[str, str, str]]:
@@ -73,11 +81,16 @@ class Settings(BaseModel):
         for name in sorted(cls.model_fields, key=common):
             field = cls.model_fields[name]
             choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
-            words = f"{' or '.join(map(str, choices))}. " if choices else ""
-            yield name, _shown(field.default), words + (field.description or "")
+            choice = f"{' or '.join(map(str, choices))}. " if choices else ""
+            yield name, _formatted(field.default), choice + (field.description or "")
 
 
-def _shown(value: Any) -> str:
+def _current(key: str, fields: Container[str]) -> str:
+    """Today's name of a setting that a card may call by an older one."""
+    return OLD_NAMES[key] if key in OLD_NAMES and OLD_NAMES[key] in fields else key
+
+
+def _formatted(value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or "none"
     return "none" if value is None else str(value)

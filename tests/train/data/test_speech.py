@@ -104,12 +104,12 @@ def test_times_follow_a_front_end_that_reads_a_text_otherwise(tmp_path: Path, mo
     (folder / "metadata.csv").write_text("a|one|1\nb|two|1\n")
     aligned = []
 
-    class Ears(_Ears):
+    class PhonemeRecogniser(_Ears):
         def align(self, samples: torch.Tensor, sounds: torch.Tensor) -> torch.Tensor:
             aligned.append(len(sounds))
             return super().align(samples, sounds)
 
-    ears = Ears()
+    ears = PhonemeRecogniser()
     for said, places in (("ˈO ˈO.", [1, 4]), ("ˈO, ˈO.", [1, 5])):
         monkeypatch.setattr("tts_demo.train.data.speech.phonemes_of", lambda text: said if text == "one" else "ˈI ˈI.")
         speech = Speech(tmp_path / "natural", [], tmp_path / "cache", ears)

@@ -11,9 +11,9 @@ import soundfile
 import torch
 
 from tts_demo import checkpoints
-from tts_demo.codec.ears import Ears, EarsConfig
 from tts_demo.codec.model import Codec
-from tts_demo.codec.refiner import BooksRefiner, Refiner
+from tts_demo.codec.recogniser import PhonemeRecogniser, RecogniserConfig
+from tts_demo.codec.refiner import CodebookRefiner, Refiner
 from tts_demo.config import HOP, SAMPLE_RATE, LMConfig, RefinerConfig, UserError
 from tts_demo.lm import LanguageModel
 from tts_demo.methods.qtts import QTTS
@@ -21,12 +21,12 @@ from tts_demo.train.data.speech import UNKNOWN
 from tts_demo.train.loop import fit
 from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import refiner
-from tts_demo.train.recipes.codec import VOICE_CROP, CodecTask, fitting, heard_alike
-from tts_demo.train.recipes.first_book import CROP, OPEN, FirstBookTask, allocated
-from tts_demo.train.recipes.refiner_books import BooksRefinerTask
+from tts_demo.train.recipes.codec import VOICE_CROP, CodecTask, fitting, recogniser_distance
+from tts_demo.train.recipes.first_codebook import CROP, OPEN, FirstCodebookTask, allocated
+from tts_demo.train.recipes.refiner_codebooks import CodebookRefinerTask
 from tts_demo.train.task import TrainOptions
 
-EARS = EarsConfig(width=32, lower=2, middle=1, middle_width=32, upper=1)
+EARS = RecogniserConfig(width=32, lower=2, middle=1, middle_width=32, upper=1)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows.append(f"b{i}|a bee|3.0")
     (data / "metadata.csv").write_text("\n".join(rows) + "\n")
     torch.manual_seed(0)
-    checkpoints.save_module(root / "out", "ears", Ears(EARS))
+    checkpoints.save_module(root / "out", "ears", PhonemeRecogniser(EARS))
     train(CodecTask, root, 1)
     return root
 
@@ -71,7 +71,7 @@ def test_going_on_keeps_what_language_models_were_trained_on(place: Path) -> Non
     scores = train(CodecTask, place, 2, start="published")
     after = checkpoints.load_module(place / "out", "codec")
     wave, semantic = torch.randn(1, 20 * before.config.hop), torch.randn(1, 20, before.config.latent)
-    assert torch.equal(before.quantizer.books[0].encode(semantic), after.quantizer.books[0].encode(semantic))
+    assert torch.equal(before.quantizer.codebooks[0].encode(semantic), after.quantizer.codebooks[0].encode(semantic))
     assert torch.equal(before.phonetic(wave), after.phonetic(wave))
     assert torch.equal(voice(wave), checkpoints.load_module(place / "out", "speaker")(wave))
     assert not torch.equal(before.encoder(wave), after.encoder(wave))
@@ -81,38 +81,38 @@ def test_going_on_keeps_what_language_models_were_trained_on(place: Path) -> Non
 
 def test_a_better_first_book_leaves_the_rest_and_its_readers_learn_first(place: Path) -> None:
     with pytest.raises(UserError, match="ears=new"):
-        FirstBookTask(options(place, 3, start="published"))
-    train(FirstBookTask, place, 3, start="published", ears="new")
+        FirstCodebookTask(options(place, 3, start="published"))
+    train(FirstCodebookTask, place, 3, start="published", ears="new")
     before = checkpoints.load_module(place / "out", "codec")
     wave, semantic = torch.randn(1, 20 * before.config.hop), torch.randn(1, 20, before.config.latent)
-    scores = train(FirstBookTask, place, 1, start="published")
+    scores = train(FirstCodebookTask, place, 1, start="published")
     after = checkpoints.load_module(place / "out", "codec")
     assert torch.equal(before.encoder(wave), after.encoder(wave)) and torch.equal(
         before.phonetic(wave), after.phonetic(wave)
     )
     assert scores["codes as before"] == 1 and 0 <= scores["first book, frames wrong, natural"] <= 1
-    task = FirstBookTask(options(place, 3, start="published"))
+    task = FirstCodebookTask(options(place, 3, start="published"))
     task.loss(task.batch(np.random.default_rng(0), 0), Progress())[0].backward()
     assert not any(weight.grad is not None and weight.grad.any() for weight in task.codec.parameters())
     task.loss(task.batch(np.random.default_rng(0), OPEN), Progress(OPEN))[0].backward()  # from then on
     for part, learns in (
         (task.codec.phonetic, False),
         (task.codec.semantic, True),
-        (task.book, True),
+        (task.codebook, True),
         (task.codec.encoder, False),
-        (task.codec.quantizer.books[1], False),
+        (task.codec.quantizer.codebooks[1], False),
     ):
         assert any(weight.grad is not None and weight.grad.any() for weight in part.parameters()) == learns
-    assert torch.equal(before.quantizer.books[1].encode(semantic), after.quantizer.books[1].encode(semantic))
+    assert torch.equal(before.quantizer.codebooks[1].encode(semantic), after.quantizer.codebooks[1].encode(semantic))
 
 
 def test_a_first_book_can_be_the_first_thing_trained(place: Path, tmp_path: Path) -> None:
-    checkpoints.save_module(tmp_path, "ears", Ears(EARS))
+    checkpoints.save_module(tmp_path, "ears", PhonemeRecogniser(EARS))
     told = TrainOptions(data=place / "buzz", out=tmp_path, checkpoint=tmp_path, work=place / "work", steps=2, batch=2)
     told = replace(told, settings={"entries": "2048", "pitch": "0.2"})
-    scores, codec = fit(FirstBookTask(told), told), checkpoints.load_module(tmp_path, "codec")
+    scores, codec = fit(FirstCodebookTask(told), told), checkpoints.load_module(tmp_path, "codec")
     assert "codes as before" not in scores and codec.config.entries == 1024 and codec.config.first_entries == 2048
-    assert [len(book.entries) for book in codec.quantizer.books] == [2048] + 7 * [1024]
+    assert [len(book.entries) for book in codec.quantizer.codebooks] == [2048] + 7 * [1024]
 
 
 def test_common_sounds_have_more_entries_and_every_sound_has_some() -> None:
@@ -127,7 +127,7 @@ def test_new_ears_leave_the_rest_of_the_codec(place: Path, tmp_path: Path) -> No
     checkpoints.save_module(
         tmp_path, "codec", checkpoints.load_module(place / "out", "codec"), facts={"command": "train codec"}
     )
-    checkpoints.save_module(tmp_path, "ears", Ears(replace(EARS, width=48)))
+    checkpoints.save_module(tmp_path, "ears", PhonemeRecogniser(replace(EARS, width=48)))
     told = TrainOptions(
         data=place / "buzz",
         out=tmp_path / "new",
@@ -137,13 +137,13 @@ def test_new_ears_leave_the_rest_of_the_codec(place: Path, tmp_path: Path) -> No
         batch=2,
         settings={"start": "published", "ears": "new"},
     )
-    scores = fit(FirstBookTask(told), told)
+    scores = fit(FirstCodebookTask(told), told)
     old, new = checkpoints.load_module(tmp_path, "codec"), checkpoints.load_module(tmp_path / "new", "codec")
     wave, latent = torch.randn(1, 20 * old.config.hop), torch.randn(1, 20, old.config.latent)
     assert new.config.semantic_width == 48 and "codes as before" not in scores
     assert torch.equal(old.encoder(wave), new.encoder(wave))
-    assert torch.equal(old.quantizer.books[1].encode(latent), new.quantizer.books[1].encode(latent))
-    assert not torch.equal(old.quantizer.books[0].encode(latent), new.quantizer.books[0].encode(latent))
+    assert torch.equal(old.quantizer.codebooks[1].encode(latent), new.quantizer.codebooks[1].encode(latent))
+    assert not torch.equal(old.quantizer.codebooks[0].encode(latent), new.quantizer.codebooks[0].encode(latent))
     assert "train codec" in (tmp_path / "new" / "codec" / "README.md").read_text()  # what made the rest
 
 
@@ -195,16 +195,16 @@ def test_what_is_said_counts_once_the_first_book_is_finished(by_sound: bool, pla
     if by_sound:
         codec = Codec(replace(codec.config, first_by_sound=True)).eval().requires_grad_(False)
         sounds = batch.labels[batch.labels >= 0].unique()
-        codec.quantizer.books[0].sounds.copy_(sounds[torch.arange(codec.config.first) % len(sounds)])
+        codec.quantizer.codebooks[0].sounds.copy_(sounds[torch.arange(codec.config.first) % len(sounds)])
     other = torch.randn_like(batch.audio) * 0.1
-    assert float(heard_alike(codec, other, batch.audio, None)[1]) == 0
+    assert float(recogniser_distance(codec, other, batch.audio, None)[1]) == 0
     (alike, same), (apart, wrong) = (
-        heard_alike(codec, made, batch.audio, batch.labels) for made in (batch.audio, other)
+        recogniser_distance(codec, made, batch.audio, batch.labels) for made in (batch.audio, other)
     )
     assert float(alike) == 0 < float(apart) and (by_sound or float(same) < float(wrong))
     sounding = other.clone().requires_grad_()
-    heard_alike(codec, sounding, batch.audio, batch.labels)[1].backward()
-    assert sounding.grad.abs().max() > 0 and all(w.grad is None for w in codec.quantizer.books[0].parameters())
+    recogniser_distance(codec, sounding, batch.audio, batch.labels)[1].backward()
+    assert sounding.grad.abs().max() > 0 and all(w.grad is None for w in codec.quantizer.codebooks[0].parameters())
 
 
 def test_a_short_voice_is_repeated_and_a_long_one_cut(place: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_short_voice_is_repeated_and_a_long_one_cut(place: Path) -> None:
 
 
 def test_a_crop_of_the_first_books_batch_is_what_was_heard_and_said_there(place: Path) -> None:
-    task = FirstBookTask(options(place, 1))
+    task = FirstCodebookTask(options(place, 1))
     index = task.train[0]
     batch = task._make([(index, 40, 30), (index, 40, 20)])
     heard = task.codec.phonetic(torch.from_numpy(task.speech.samples(index)[None, : task.speech.frames(index) * HOP]))
@@ -247,7 +247,7 @@ def test_the_refiner_of_several_books_learns_from_draws_and_touches_nothing_else
     for name, module in {"lm": lm, **QTTS.build_modules(lm)}.items():
         checkpoints.save_module(place / "out", name, module)
     before = checkpoints.read_manifest(place / "out")
-    scores = train(BooksRefinerTask, place, 2, drawn="1")
+    scores = train(CodebookRefinerTask, place, 2, drawn="1")
     assert set(scores) == {
         f"spectral distance, {k} books {who}" for k in (2, 8) for who in ("recorded", "delay", "hierarchical")
     }
@@ -262,9 +262,9 @@ def test_the_refiner_of_several_books_learns_from_draws_and_touches_nothing_else
         for name, weight in books.named_parameters()
         if not torch.equal(weight, plain.state_dict().get(name, weight * 0))
     }
-    assert {"finer.weight", "said.weight", "trust.weight", "out.weight"} <= moved
+    assert {"finer.weight", "count_embedding.weight", "trust.weight", "out.weight"} <= moved
     # What is drawn is kept: a recording's first book in all three, other finer books in two.
-    task = BooksRefinerTask(options(place, 1, drawn="1"))
+    task = CodebookRefinerTask(options(place, 1, drawn="1"))
     codes = task.sampled.get(task.train[0])
     assert (codes[1:, :, 0] == codes[0, :, 0]).all() and not (codes[1:, :, 1:] == codes[0, :, 1:]).all()
 
@@ -274,10 +274,10 @@ def test_a_fresh_refiner_of_several_books_all_but_ignores_them() -> None:
     c = RefinerConfig(
         entries=32, latent=16, speaker=8, width=32, layers=2, heads=2, ffn=48, left=5, right=1, prompt_frames=20
     )
-    plain, books = Refiner(c), BooksRefiner(c)
+    plain, books = Refiner(c), CodebookRefiner(c)
     books.load_state_dict(plain.state_dict(), strict=False)
     codes, voice, finer = torch.randint(32, (2, 12)), torch.randn(2, 8), torch.randn(2, 12, 16)
-    said, _ = books.hear(codes, finer, torch.tensor([2, 8]), voice)
+    said, _ = books.refine_codebooks(codes, finer, torch.tensor([2, 8]), voice)
     torch.testing.assert_close(said - torch.tensor(-5.0).sigmoid() * finer, plain(codes, voice), atol=1e-5, rtol=1e-5)
 
 

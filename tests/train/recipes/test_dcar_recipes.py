@@ -13,8 +13,8 @@ import torch.nn.functional as F
 
 from conftest import base_of
 from tts_demo.codec.decoder import WaveformDecoder
-from tts_demo.codec.ears import Ears, EarsConfig
 from tts_demo.codec.model import Codec
+from tts_demo.codec.recogniser import PhonemeRecogniser, RecogniserConfig
 from tts_demo.codec.refiner import Refiner
 from tts_demo.config import HOP, CodecConfig, DecoderConfig, RefinerConfig, Sampling
 from tts_demo.lm import lora
@@ -147,19 +147,19 @@ def test_heads_learn_from_their_own_chunks_and_look_where_the_base_looks(tiny_lm
     assert torch.equal(batch.speech.codes, again.speech.codes)
     loss, parts = task.loss(batch, Progress())
     assert all(name.startswith("own ") for name in parts) and loss.item() == pytest.approx(parts["own distil"])
-    task.settings = HeadsSettings(distil=0.5, drawn=0.5, guide=2.0)
+    task.settings = HeadsSettings(distil=0.5, sampled=0.5, guide=2.0)
     more, parts = task.loss(batch, Progress())
-    expected = loss.item() + 0.5 * parts["own apart"] + 2 * parts["own guide"]
-    assert more.item() == pytest.approx(expected, rel=1e-4) and min(parts["own apart"], parts["own guide"]) > 0
+    expected = loss.item() + 0.5 * parts["own disagreement"] + 2 * parts["own guide"]
+    assert more.item() == pytest.approx(expected, rel=1e-4) and min(parts["own disagreement"], parts["own guide"]) > 0
     recorded, told = task.loss(counting_batch(lm, 6), Progress())
-    assert set(told) == {"base", "second", "last", "distil", "apart", "guide"} and recorded.isfinite()
+    assert set(told) == {"base", "second", "last", "distil", "disagreement", "guide"} and recorded.isfinite()
     optimiser, seen = torch.optim.AdamW(task.heads.parameters(), 3e-3), []
     for _ in range(25):
         loss, parts = task.loss(batch, Progress())
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-        seen.append((parts["own apart"], parts["own distil"]))
+        seen.append((parts["own disagreement"], parts["own distil"]))
     assert seen[-1][0] < 0.9 * seen[0][0] and seen[-1][1] < seen[0][1]
 
 
@@ -298,7 +298,7 @@ class TinyCorpus:
 
 def toy_speak(task: PolicyTask):
     """Rollouts as they are, their errors from the sizes taken: only chunks of two are good."""
-    real = task.speak
+    real = task.roll_out
 
     def speak(spoken, schedule, seed, learned=True):
         task.errors.of_codes = lambda codes, *_: torch.zeros(len(codes))
@@ -310,7 +310,7 @@ def toy_speak(task: PolicyTask):
 
 
 def test_training_on_a_toy_reward_raises_it(task):
-    task.speak = toy_speak(task)
+    task.roll_out = toy_speak(task)
     assert 2 in task.guidance.best  # the profile found the size the toy prefers
     optimiser = torch.optim.AdamW(task.policy.parameters(), 3e-2)
     curve = []
@@ -327,7 +327,7 @@ def test_training_on_a_toy_reward_raises_it(task):
 
 
 def test_groups_chase_then_exceed(task):
-    task.speak = toy_speak(task)
+    task.roll_out = toy_speak(task)
     first = task.batch(np.random.default_rng(0), 0)
     assert all(task.batch(np.random.default_rng(s), s) is first for s in range(1, UPDATES))
     assert task.batch(np.random.default_rng(UPDATES), UPDATES) is not first
@@ -347,7 +347,7 @@ def test_groups_stay_in_the_guidance_range_and_begin_behind_the_prompt(task):
     assert (found.allowed.sum(1) == 2).all() and found.allowed[:, [2, 4]].all() and found.own.all()
     spoken = task.utterances(np.random.default_rng(0), task.data.train[:2]).repeat(GROUP)
     assert 0 < spoken.prompt_frames <= int(spoken.speech.frames.min()) // 2
-    rollouts, _ = task.speak(spoken, Schedule(found.allowed, torch.zeros(2 * GROUP, dtype=torch.long)), 0)
+    rollouts, _ = task.roll_out(spoken, Schedule(found.allowed, torch.zeros(2 * GROUP, dtype=torch.long)), 0)
     for whole, new, recorded in zip(seen[-2 * GROUP :], rollouts.codes, spoken.speech.codes[..., 0]):
         assert whole[: -len(new)].tolist() == recorded[: spoken.prompt_frames].tolist()  # judged with the prompt
         assert whole[len(whole) - len(new) :].tolist() == new.tolist()
@@ -382,7 +382,7 @@ def test_phoneme_errors_in_a_batch_equal_those_of_rows_alone():
     ).eval()
     decoder = WaveformDecoder(DecoderConfig(latent=16, width=16, layers=2, fine_width=8, fine_layers=1)).eval()
     refiner = Refiner(RefinerConfig(entries=32, latent=16, speaker=8, width=16, layers=1, heads=2, ffn=32)).eval()
-    ears = Ears(EarsConfig(symbols=12, width=16, lower=1, middle=1, middle_width=16, upper=1)).eval()
+    ears = PhonemeRecogniser(RecogniserConfig(symbols=12, width=16, lower=1, middle=1, middle_width=16, upper=1)).eval()
     errors = PhonemeErrors(codec, decoder, refiner, ears)
     codes = [torch.randint(32, (n,)) for n in (20, 31, 0)]
     speaker, prompt = torch.randn(3, 8), torch.randint(32, (3, 5, 2))

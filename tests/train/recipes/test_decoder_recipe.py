@@ -52,7 +52,9 @@ def test_latents_come_from_the_refiner_and_from_codebooks(refined: str, place: P
     latents = task._latents(batch, task.refined)
     assert latents.shape == (2, CROP, task.codec.config.latent)
     whole = task.quantizer.decode(batch.codes)
-    books = [sum(b.lookup(batch.codes[..., k]) for k, b in enumerate(task.quantizer.books[:n])) for n in range(1, 9)]
+    books = [
+        sum(b.lookup(batch.codes[..., k]) for k, b in enumerate(task.quantizer.codebooks[:n])) for n in range(1, 9)
+    ]
     for n in range(task.refined, 2):  # a prefix of the codebooks
         assert any(torch.allclose(latents[n], some[n], atol=1e-5) for some in (*books, whole))
 

@@ -22,7 +22,7 @@ from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
 from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import qtts as recipe
 from tts_demo.train.recipes.lm import base_inputs
-from tts_demo.train.recipes.qtts import BOOKS, DELAYS, IGNORE, Dials, QTTSSettings
+from tts_demo.train.recipes.qtts import CODEBOOK_COUNTS, DELAYS, IGNORE, Dials, QTTSSettings
 from tts_demo.train.recipes.qtts_delay import QTTSDelayTask, delay_rows
 from tts_demo.train.recipes.qtts_hierarchical import QTTSHierarchicalTask, frame_rows
 
@@ -55,7 +55,7 @@ def make_task(strategy: str, tiny_lm, noise: float = 0.0):
     task = TASKS[strategy].__new__(TASKS[strategy])  # without speech on disk
     task.lm = copy.deepcopy(tiny_lm)  # LoRA goes into it
     task.data = TinyData(tiny_lm.config.text_vocab, tiny_lm.config.speech_codes, tiny_lm.config.speaker)
-    task.base, task.books, task.delays = tiny_lm, BOOKS, DELAYS
+    task.base, task.codebooks, task.delays = tiny_lm, CODEBOOK_COUNTS, DELAYS
     task.own = task.distil = task.guide = 0.0
     task.adapt(torch.randn(8, tiny_lm.config.speech_codes, 4))
     for name, weight in task.adapter.named_parameters():
@@ -163,7 +163,7 @@ def test_training_starts_at_the_base_and_learns_the_other_books(strategy, tiny_l
     task = make_task(strategy, tiny_lm)
     base = {k: v.clone() for k, v in tiny_lm.state_dict().items()}
     before = task.evaluate()
-    assert before["8 books, delay 1: other books, nats"] == pytest.approx(np.log(32), abs=1e-4)
+    assert before["8 codebooks, delay 1: other codebooks, nats"] == pytest.approx(np.log(32), abs=1e-4)
     optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=3e-3)
     for step in range(40):
         loss, parts = task.loss(task.batch(np.random.default_rng(step), step), Progress(step))
@@ -171,8 +171,11 @@ def test_training_starts_at_the_base_and_learns_the_other_books(strategy, tiny_l
         loss.backward()
         optimiser.step()
     after = task.evaluate()
-    assert after["8 books, delay 1: other books, nats"] < 0.6 * before["8 books, delay 1: other books, nats"]
-    assert after["8 books, delay 1: book 1, nats"] < before["8 books, delay 1: book 1, nats"]
+    assert (
+        after["8 codebooks, delay 1: other codebooks, nats"]
+        < 0.6 * before["8 codebooks, delay 1: other codebooks, nats"]
+    )
+    assert after["8 codebooks, delay 1: codebook 1, nats"] < before["8 codebooks, delay 1: codebook 1, nats"]
     lora.detach(task.lm.backbone)
     for key, value in task.lm.state_dict().items():
         assert torch.equal(value, base[key]), key
@@ -182,7 +185,7 @@ def test_training_starts_at_the_base_and_learns_the_other_books(strategy, tiny_l
 
 def test_dials_can_be_pinned():
     settings = QTTSSettings.parse({"codebooks": "8"})
-    assert settings.codebooks == (8,) and settings.delay == DELAYS and QTTSSettings().codebooks == BOOKS
+    assert settings.codebooks == (8,) and settings.delay == DELAYS and QTTSSettings().codebooks == CODEBOOK_COUNTS
     with pytest.raises(UserError, match="some of 2, 4, 8"):
         QTTSSettings.parse({"codebooks": "3"})
 
@@ -230,7 +233,7 @@ def test_behind_its_own_draws_only_the_first_book_is_taught(strategy, tiny_lm):
     task.own = task.distil = 1.0
     loss, parts = task.loss(task.batch(np.random.default_rng(0), 0), Progress())
     loss.backward()
-    assert set(parts) == {"book 1", "distil"} and task.adapter.bias.grad is None
+    assert set(parts) == {"codebook 1", "distil"} and task.adapter.bias.grad is None
     assert all(p.grad.any() for p in task.adapter.lora.parameters())
 
 

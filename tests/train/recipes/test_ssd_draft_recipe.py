@@ -50,7 +50,7 @@ class TinyData:
 def task(tiny_lm, request):
     torch.manual_seed(0)
     task = DraftTask.__new__(DraftTask)  # without speech on disk
-    task.lm, task.distil, task.own = tiny_lm, 0.8, OnPolicy(0.0, 0, task._say)
+    task.lm, task.distil, task.on_policy_samples = tiny_lm, 0.8, OnPolicy(0.0, 0, task._say)
     config = DraftConfig.of(tiny_lm.config, request.param)
     task.draft, task.decoder = Draft(tiny_lm, config).requires_grad_(True), base_of(tiny_lm).decoder
     task.shallow = ShallowLM.of(tiny_lm, task.draft)
@@ -233,11 +233,11 @@ def test_what_the_base_says_is_what_its_decoder_says(task):
 
 def test_batches_in_the_bases_own_words_are_those_of_their_step(task):
     """The same whether it came there step by step or was resumed, and none of them a recording."""
-    task.own = OnPolicy(1.0, 7, task._say)
+    task.on_policy_samples = OnPolicy(1.0, 7, task._say)
     group = PER_GROUP * REPEATS
     inorder = [task.batch(np.random.default_rng((7, step)), step) for step in range(group + 1)]
     assert inorder[PER_GROUP] is inorder[0]
-    task.own = OnPolicy(1.0, 7, task._say)
+    task.on_policy_samples = OnPolicy(1.0, 7, task._say)
     for step in (group, 2):
         again = task.batch(np.random.default_rng((7, step)), step)
         assert torch.equal(again.batch.codes, inorder[step].batch.codes) and torch.equal(
@@ -251,7 +251,7 @@ def test_batches_in_the_bases_own_words_are_those_of_their_step(task):
     loss.backward()
     assert all(p.grad is not None for p in task.draft.parameters())
     assert not torch.equal(inorder[0].batch.codes, inorder[1].batch.codes)
-    task.own, task.process = OnPolicy(1.0, 7, task._say), 1  # another process says something else
+    task.on_policy_samples, task.process = OnPolicy(1.0, 7, task._say), 1  # another process says something else
     assert not torch.equal(task.batch(np.random.default_rng((7, 0, 1)), 0).batch.codes, inorder[0].batch.codes)
-    task.own = OnPolicy(0.0, 7, task._say)
+    task.on_policy_samples = OnPolicy(0.0, 7, task._say)
     assert task.batch(np.random.default_rng((7, 0)), 0).hidden is None

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ... import checkpoints
-from ...codec.ears import Ears
 from ...codec.model import Codec
+from ...codec.recogniser import PhonemeRecogniser
 from ...codec.speaker import SpeakerEncoder
 from ...config import CodecConfig
 from ...lm.model import LanguageModel
@@ -18,17 +18,17 @@ from .sequences import Codes, Sequences
 from .speech import Speech
 
 
-def load_recogniser(root: Path) -> Ears:
+def load_recogniser(root: Path) -> PhonemeRecogniser:
     return checkpoints.load_module(root, "ears").eval()
 
 
-def load_speech(options: TrainOptions, settings: Settings, recogniser: Ears | None = None) -> Speech:
+def load_speech(options: TrainOptions, settings: Settings, recogniser: PhonemeRecogniser | None = None) -> Speech:
     """Natural speech under ``--data`` and teachers' under ``--set teacher=FOLDER[:FOLDER]``; ``recogniser`` aligns the
     former."""
     return Speech(options.data, settings.teacher, options.work / "cache", recogniser)
 
 
-def recogniser_shape(recogniser: Ears, config: CodecConfig = CodecConfig()) -> CodecConfig:
+def recogniser_shape(recogniser: PhonemeRecogniser, config: CodecConfig = CodecConfig()) -> CodecConfig:
     """The configuration of a codec whose first codebook quantises features of this recogniser."""
     c = recogniser.config
     return replace(
@@ -42,7 +42,7 @@ def recogniser_shape(recogniser: Ears, config: CodecConfig = CodecConfig()) -> C
     )
 
 
-def use_recogniser(codec: Codec, recogniser: Ears) -> None:
+def use_recogniser(codec: Codec, recogniser: PhonemeRecogniser) -> None:
     """Give the codec the recogniser's encoder for its first codebook, frozen."""
     wanted = codec.phonetic.state_dict().keys()
     codec.phonetic.load_state_dict({k: v for k, v in recogniser.state_dict().items() if k in wanted})

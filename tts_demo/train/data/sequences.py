@@ -252,14 +252,17 @@ def piece(
     """At most ``longest`` frames of an utterance, from a random word on: text [T], codes [F, K], alignment [F]."""
     reached = np.maximum.accumulate(align)
     gaps = np.flatnonzero(text == IDS[BOUNDARY])
-    places = np.searchsorted(reached, gaps)  # the frame at which the gap behind a word begins
-    starts = [(-1, 0), *((gap, place) for gap, place in zip(gaps, places) if place + longest / 2 < len(codes))]
+    ends = np.searchsorted(reached, gaps)  # the frame at which the gap behind a word begins
+    starts = [
+        (-1, 0),
+        *((gap, end_frame) for gap, end_frame in zip(gaps, ends) if end_frame + longest / 2 < len(codes)),
+    ]
     gap, begin = starts[rng.integers(len(starts))]
-    fits = np.flatnonzero((places > begin) & (places <= begin + longest))
+    fits = np.flatnonzero((ends > begin) & (ends <= begin + longest))
     if len(codes) - begin <= longest:
         end, stop = len(text), len(codes)
     elif len(fits):
-        end, stop = gaps[fits[-1]], places[fits[-1]]
+        end, stop = gaps[fits[-1]], ends[fits[-1]]
     else:  # one word as long as that: its beginning
         end, stop = len(text), begin + longest
     inside = align[begin:stop]

@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ... import checkpoints
 from ...audio import LEVEL_PEAK, LEVEL_RMS
-from ...codec.ears import Ears
+from ...codec.recogniser import PhonemeRecogniser
 from ...config import FRAME_RATE, HOP, SAMPLE_RATE, UserError
 from ...runtime import autocast
 from ...text.sentences import preview
@@ -52,7 +53,9 @@ class Speech(Corpus):
     """Natural corpora and teachers' folders under ``data``, and teachers' folders elsewhere; samples are decoded
     once."""
 
-    def __init__(self, data: Path, teachers: Iterable[Path], cache: Path, recogniser: Ears | None = None) -> None:
+    def __init__(
+        self, data: Path, teachers: Iterable[Path], cache: Path, recogniser: PhonemeRecogniser | None = None
+    ) -> None:
         """recogniser: aligns natural speech; without it ``alignment`` is None there."""
         folders = [*map(Path, teachers), *sorted(path.parent for path in data.glob("*/plan.jsonl"))]
         natural = read_corpora(data) if not folders or any(_listings(data)) else []
@@ -65,7 +68,7 @@ class Speech(Corpus):
         self._aligned = self.align(recogniser) if recogniser else None
         self._marked = self._mark() if recogniser else {}
 
-    def align(self, recogniser: Ears) -> Kept:
+    def align(self, recogniser: PhonemeRecogniser) -> Kept:
         """Alignments of natural speech by this recogniser."""
         natural = [i for i, timed in enumerate(self.timings) if timed is None]
         device = recogniser.stem.weight.device
@@ -170,12 +173,12 @@ def punctuated(text: str, alignment: np.ndarray) -> tuple[str, np.ndarray]:
     frames = np.bincount(alignment[alignment >= 0], minlength=len(text))
     pauses = [n for n, symbol in enumerate(text) if symbol == BOUNDARY and frames[n] >= COMMA]
     marks = {n: "." if frames[n] >= STOP else "," for n in pauses} | {len(text): "."}
-    moved = np.asarray([n + sum(n > pause for pause in pauses) for n in range(len(text))] + [-1])
+    renumbered = np.asarray([n + sum(n > pause for pause in pauses) for n in range(len(text))] + [-1])
     timed = np.flatnonzero(alignment >= 0)
     last = timed[-1] if len(timed) else len(alignment)
     ending = np.arange(len(alignment)) > last
     written = "".join(marks.get(n, "") + symbol for n, symbol in enumerate(text)) + marks[len(text)]
-    return written, np.where(ending, len(written) - 1, moved[alignment])
+    return written, np.where(ending, len(written) - 1, renumbered[alignment])
 
 
 def _listings(data: Path) -> Iterator[Path]:
@@ -232,9 +235,10 @@ def whole_lines(path: Path) -> Iterable[dict]:
 
 
 def tag_of(*modules: torch.nn.Module) -> str:
-    """Eight hex digits of the weights, to name what was made with them."""
+    """Eight hex digits of the weights, to name what was made with them; renaming a weight changes nothing."""
     digest = hashlib.sha256()
     for module in modules:
-        for key, value in sorted(module.state_dict().items()):
+        state = checkpoints.renamed(module.state_dict(), type(module).__name__, published=True)
+        for key, value in sorted(state.items()):
             digest.update(key.encode() + value.detach().float().cpu().numpy().tobytes())
     return digest.hexdigest()[:8]

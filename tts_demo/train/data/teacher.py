@@ -71,7 +71,7 @@ class Teacher:
         """[1, 256]: of a mixture of its voices, for an utterance of so many symbols."""
         return sum(weight * self.styles[name][symbols] for name, weight in mixture.items()).astype(np.float32)
 
-    def speak(self, phonemes: str, mixture: dict[str, float], speed: float) -> tuple[np.ndarray, list[int]]:
+    def synthesise(self, phonemes: str, mixture: dict[str, float], speed: float) -> tuple[np.ndarray, list[int]]:
         """-> samples [N] at 16 kHz, durations in UNITs of the silence before, each symbol and the silence after."""
         numbers = [self.numbers[symbol] for symbol in phonemes]
         values = {
@@ -153,7 +153,7 @@ def synthesise_plan(
                 continue
             if time.monotonic() > end:
                 return
-            samples, (lead, *frames, tail) = teacher.speak(row["phonemes"], voices[row["voice"]], row["speed"])
+            samples, (lead, *frames, tail) = teacher.synthesise(row["phonemes"], voices[row["voice"]], row["speed"])
             peak = float(np.abs(samples).max())
             if not np.isfinite(peak) or peak < 1e-3:
                 continue

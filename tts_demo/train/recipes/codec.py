@@ -1,16 +1,15 @@
 """Recipe ``codec``: encoder, quantizer and decoder, with the refiner and the speaker encoder trained along.
 
-Each batch is random crops. Some go through the quantizer with a random number of books; the others go first book ->
-refiner (with the voice of another crop and its own pitch) -> the same decoder, so that the decoder learns to speak from
-both. Besides spectra, what the frozen ears hear in the result must be what they hear in the recording, and
-a finished first book must take it for the same codes: spectra alone forgive a mumble. The first book alone feeds the
-semantic probe. ``--set semantic=0`` trains without either, for the comparison in QTTS.
+Each batch is random crops. Some go through the quantizer with a random number of codebooks; the others go first
+codebook -> refiner (with the voice of another crop and its own pitch) -> the same decoder, so that the decoder learns
+to speak from both. Besides spectra, the frozen recogniser's features of the result must be those of the recording, and
+a finished first codebook must take it for the same codes: spectra alone forgive a mumble. The first codebook alone
+feeds the semantic probe. ``--set semantic=0`` trains without either, for the comparison in QTTS.
 
-``--set start=published`` goes on from the published codec with first book and voice frozen: whatever was trained on the
-first book stays valid, the strategies of QTTS that read the others do not. ``--set refined=0.75`` gives the refiner
-three quarters of each batch instead of half, for a first book that is new to it. The recipe ``decoder``
-keeps every code.
-"""
+``--set start=published`` goes on from the published codec with first codebook and voice frozen: whatever was trained on
+the first codebook stays valid, the strategies of QTTS that read the others do not. ``--set refined=0.75`` gives the
+refiner three quarters of each batch instead of half, for a first codebook that is new to it. The recipe ``decoder``
+keeps every code."""
 
 from __future__ import annotations
 
@@ -25,9 +24,9 @@ from torch import Tensor, nn
 
 from ... import checkpoints
 from ...codec.decoder import WaveformDecoder
-from ...codec.ears import Ears
 from ...codec.model import Codec
 from ...codec.quantizer import SHARPNESS
+from ...codec.recogniser import PhonemeRecogniser
 from ...codec.refiner import Refiner
 from ...codec.speaker import SpeakerEncoder
 from ...config import FRAME_RATE, HOP, RefinerConfig, UserError
@@ -48,7 +47,7 @@ from ..task import Task, TrainOptions
 CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
 
 
-SAID = 1.0  # weight of what is taken for something else than what was said
+PHONEME_WEIGHT = 1.0  # weight of the cross-entropy of phonemes
 JUDGES_RATE = 8.0  # learning rate of the discriminators over the decoder's: at that they tell nothing apart for hours
 JUDGED, BY_DEGREES = (
     32,
@@ -59,7 +58,7 @@ JUDGED, BY_DEGREES = (
 @dataclass(frozen=True)
 class CodecBatch:
     audio: Tensor  # [B, CROP * HOP]
-    phonetic: Tensor  # [B, CROP, semantic width] what the ears hear of the whole utterance
+    phonetic: Tensor  # [B, CROP, semantic width] what the recogniser reads of the whole utterance
     voice: Tensor  # [B, VOICE_CROP * HOP], the same speaker elsewhere
     voice_phonetic: Tensor  # [B, VOICE_CROP, semantic width]
     labels: Tensor  # [B, CROP] phoneme id per frame
@@ -67,7 +66,7 @@ class CodecBatch:
     hertz: Tensor  # [B, CROP] pitch for the decoder's source, 0 = unvoiced
     sounds: Tensor  # [B, T] phoneme ids of the crop, 0 = padding
     speakers: Tensor  # [B]
-    place: Tensor  # [B, 2] utterance, and where in it the crop begins, in frames
+    crops: Tensor  # [B, 2] utterance, and where in it the crop begins, in frames
 
     def to(self, device: torch.device | str) -> CodecBatch:
         return CodecBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
@@ -95,15 +94,15 @@ class CodecTask(Task):
 
     def __init__(self, options: TrainOptions) -> None:
         super().__init__(options)
-        ears = load_recogniser(options.checkpoint)
-        self.speech = load_speech(options, self.settings, ears)
+        recogniser = load_recogniser(options.checkpoint)
+        self.speech = load_speech(options, self.settings, recogniser)
         self.size, self.device = options.batch or 8, options.device
         share = self.settings.refined
         self.refined = min(self.size - 1, max(1, round(self.size * share))) if self.size > 1 else 1
         self.goes_on |= self.settings.start == "published"
         self.semantic = self.settings.semantic
         self.audio_gradient = self.settings.audio_gradient if self.semantic else 1.0
-        self.codec, self.decoder, self.refiner, self.voice = self._networks(options, ears)
+        self.codec, self.decoder, self.refiner, self.voice = self._networks(options, recogniser)
         self.codec.phonetic.to(self.device)
         self.pitch = pitch_of(self.speech, self.refiner.config.pitch_classes)
         self.hertz = pitch_of(self.speech)
@@ -129,15 +128,17 @@ class CodecTask(Task):
         self.weights = seconds / seconds.sum()
         self.data_summary = describe(self.speech, self.train)
 
-    def _networks(self, options: TrainOptions, ears: Ears) -> tuple[Codec, WaveformDecoder, Refiner, SpeakerEncoder]:
+    def _networks(
+        self, options: TrainOptions, recogniser: PhonemeRecogniser
+    ) -> tuple[Codec, WaveformDecoder, Refiner, SpeakerEncoder]:
         if self.goes_on:
             codec, decoder, refiner, voice = published(options)
             for part in (codec.encoder, codec.quantizer, decoder):
                 part.requires_grad_(True)
-            codec.quantizer.books[0].requires_grad_(False)
+            codec.quantizer.codebooks[0].requires_grad_(False)
             return codec, decoder, refiner, voice
-        codec = Codec(recogniser_shape(ears))
-        use_recogniser(codec, ears)
+        codec = Codec(recogniser_shape(recogniser))
+        use_recogniser(codec, recogniser)
         return codec, WaveformDecoder(), Refiner(RefinerConfig(entries=codec.config.first)), SpeakerEncoder()
 
     def matrices(self) -> list[nn.Parameter]:
@@ -148,24 +149,24 @@ class CodecTask(Task):
         return self._make(rng, rng.choice(self.train, size=self.size, p=self.weights))
 
     def _make(self, rng: np.random.Generator, chosen: np.ndarray) -> CodecBatch:
-        audio, phonetic, voice, voice_phonetic, labels, pitch, hertz, sounds, speakers, place = ([] for _ in range(10))
+        audio, phonetic, voice, voice_phonetic, labels, pitch, hertz, sounds, speakers, crops = ([] for _ in range(10))
         for i in chosen:
             row = self.speech.labels(i)
             start = int(rng.integers(len(row) - CROP + 1))
-            spoken = row[start : start + CROP]
+            frame_labels = row[start : start + CROP]
             audio.append(self.speech.samples(i, start * HOP, CROP * HOP))
             phonetic.append(self.phonetic.get(i)[start : start + CROP])
-            labels.append(spoken)
+            labels.append(frame_labels)
             pitch.append(self.pitch.get(i)[start : start + CROP].astype(np.int64))
             hertz.append(self.hertz.get(i)[start : start + CROP])
-            sounds.append(phonemes_of_labels(spoken, MAX_SOUNDS))
+            sounds.append(phonemes_of_labels(frame_labels, MAX_SOUNDS))
             speaker = self.speech.utterances[i].speaker
             other = int(rng.choice(self.by_voice.get(speaker, [i])))
-            heard, told = self._voice(rng, other)
-            voice.append(heard)
-            voice_phonetic.append(told)
+            samples, features = self._voice(rng, other)
+            voice.append(samples)
+            voice_phonetic.append(features)
             speakers.append(self.voices.index(speaker) if speaker in self.voices else 0)
-            place.append((int(i), start))
+            crops.append((int(i), start))
         return CodecBatch(
             pad_stack(audio),
             pad_stack(phonetic).float(),
@@ -176,7 +177,7 @@ class CodecTask(Task):
             torch.from_numpy(np.stack(hertz)),
             pad_stack(sounds),
             torch.tensor(speakers),
-            torch.tensor(place),
+            torch.tensor(crops),
         )
 
     def _voice(self, rng: np.random.Generator, index: int) -> tuple[np.ndarray, np.ndarray]:
@@ -192,34 +193,34 @@ class CodecTask(Task):
     def loss(self, batch: CodecBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         batch = batch.to(self.device)
         codec, count = self.codec, self.refined
-        keep = random_books(len(batch.audio), codec.config.codebooks).to(self.device)
+        keep = random_codebooks(len(batch.audio), codec.config.codebooks).to(self.device)
         keep[:count] = codec.config.codebooks  # their full latent is the refiner's target
         latent, semantic = codec.encoder(batch.audio), codec.semantic(batch.phonetic)
         quantised, first, codes, vq = codec.quantizer(latent, semantic, keep, self.audio_gradient, batch.labels)
         speaker = self.voice(batch.voice)
-        loss, parts = self.speak(batch, quantised, codes, speaker, count, progress)
+        loss, parts = self.reconstruction_loss(batch, quantised, codes, speaker, count, progress)
         loss, parts = loss + 0.25 * vq, parts | {"vq": vq.item()}
-        if self.goes_on:  # the first book and the voice are finished: nothing more to teach them
+        if self.goes_on:  # the first codebook and the voice are finished: nothing more to teach them
             return loss, parts
         frame = self.probe.frame_loss(first if self.semantic else first.detach(), batch.labels)
-        spoken = self.probe.decoder_loss(first if self.semantic else first.detach(), batch.sounds)
+        spelling = self.probe.decoder_loss(first if self.semantic else first.detach(), batch.sounds)
         voice = F.cross_entropy(self.classify(speaker).float(), batch.speakers)
-        loss = loss + max(self.semantic, 1.0) * (0.4 * frame + 0.2 * spoken) + 0.05 * voice
-        return loss, parts | {"frame": frame.item(), "asr": spoken.item(), "voice": voice.item()}
+        loss = loss + max(self.semantic, 1.0) * (0.4 * frame + 0.2 * spelling) + 0.05 * voice
+        return loss, parts | {"frame": frame.item(), "asr": spelling.item(), "voice": voice.item()}
 
-    def speak(
+    def reconstruction_loss(
         self, batch: CodecBatch, quantised: Tensor, codes: Tensor, speaker: Tensor, count: int, progress: Progress
     ) -> tuple[Tensor, dict[str, float]]:
-        """The first ``count`` of the items through the refiner, the others from their books, all through one decoder:
-        -> loss [], its parts."""
+        """The first ``count`` of the items through the refiner, the others from their codebooks, all through one
+        decoder: -> loss [], its parts."""
         with torch.no_grad():
             prompt = self._prompt(batch, count)
         refined, pitch = self.refiner.refine(codes[:count, :, 0], speaker[:count], prompt, pitch=batch.pitch[:count])
-        made, spectral, loss, parts = self.heard(batch, torch.cat([refined, quantised[count:]]))
-        apart, told = fitted(refined, quantised[:count].detach(), pitch, batch.pitch[:count])
+        made, spectral, loss, parts = self.rendering_loss(batch, torch.cat([refined, quantised[count:]]))
+        latent_loss, fitted_parts = fitted(refined, quantised[:count].detach(), pitch, batch.pitch[:count])
         loss, parts = (
-            loss + apart,
-            {"refined": spectral[:count].mean().item(), "coded": spectral[count:].mean().item()} | told | parts,
+            loss + latent_loss,
+            {"refined": spectral[:count].mean().item(), "coded": spectral[count:].mean().item()} | fitted_parts | parts,
         )
         return self._judged(made, batch.audio, progress, loss, parts) if self.adversarial else (loss, parts)
 
@@ -227,22 +228,27 @@ class CodecTask(Task):
         """Latents of the voices of the first ``count`` items."""
         return self.codec.quantizer.decode(self.codec.encode(batch.voice[:count], batch.voice_phonetic[:count]))
 
-    def heard(self, batch: CodecBatch, latent: Tensor) -> tuple[Tensor, Tensor, Tensor, dict[str, float]]:
+    def rendering_loss(self, batch: CodecBatch, latent: Tensor) -> tuple[Tensor, Tensor, Tensor, dict[str, float]]:
         """What the decoder makes of latents [B, CROP, latent]: -> samples [B, CROP * HOP], spectral distances [B] from
         the recordings, loss [] of these and of what else an ear notices, its parts."""
         source, source_loss = recorded_source(self.decoder.source, latent, batch.hertz)
         made, again = renderings(self.decoder, latent, source, batch.hertz)
-        (spectral, spread), (heard, said) = (
+        (spectral, spread), (features, phonemes) = (
             self.spectral.energy(made, again, batch.audio),
-            heard_alike(self.codec, made, batch.audio, batch.labels if self.goes_on else None),
+            recogniser_distance(self.codec, made, batch.audio, batch.labels if self.goes_on else None),
         )
         parts = {
-            "heard": heard.item(),
-            "said": said.item(),
+            "recogniser": features.item(),
+            "phonemes": phonemes.item(),
             "source": source_loss.item(),
             "spread": spread.mean().item(),
         }
-        return made, spectral, spectral.mean() + min(1.0, self.semantic) * (heard + SAID * said) + source_loss, parts
+        return (
+            made,
+            spectral,
+            spectral.mean() + min(1.0, self.semantic) * (features + PHONEME_WEIGHT * phonemes) + source_loss,
+            parts,
+        )
 
     def _judged(
         self, made: Tensor, real: Tensor, progress: Progress, loss: Tensor, parts: dict[str, float]
@@ -250,16 +256,16 @@ class CodecTask(Task):
         """What the discriminators say of a stretch of each crop [B, CROP * HOP], added to the loss."""
         start = int(torch.randint(CROP - JUDGED + 1, ())) * HOP
         stretch = slice(start, start + JUDGED * HOP)
-        told, fooled, apart = self.helpers["discriminators"].losses(made[:, stretch], real[:, stretch])
+        own, generator, matching = self.helpers["discriminators"].losses(made[:, stretch], real[:, stretch])
         weight = self.adversarial * progress.ramp(BY_DEGREES)
         return (
-            loss + told + weight * (fooled + 2 * apart),
-            parts | {"told": told.item(), "fooled": fooled.item(), "apart": apart.item()},
+            loss + own + weight * (generator + 2 * matching),
+            parts | {"discriminator": own.item(), "generator": generator.item(), "matching": matching.item()},
         )
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
-        """Spectral losses and the first book's phoneme error on fixed crops of held-out speech."""
+        """Spectral losses and the first codebook's phoneme error on fixed crops of held-out speech."""
         rng, scores = np.random.default_rng(0), []
         for start in range(0, min(len(self.test), 96), 12):
             batch = self._make(rng, np.asarray(self.test[start : start + 12])).to(self.device)
@@ -274,47 +280,49 @@ class CodecTask(Task):
                 .item(),
             }
             if not self.goes_on:  # else the probe is not trained
-                first = self.codec.quantizer.books[0].lookup(codes[..., 0])
+                first = self.codec.quantizer.codebooks[0].lookup(codes[..., 0])
                 found["first book, frame phoneme error"] = self.probe.frame_error(first, batch.labels)
             scores.append(found)
         return {name: float(np.mean([found[name] for found in scores])) for name in scores[0]}
 
 
-def heard_alike(codec: Codec, made: Tensor, real: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
-    """made, real [B, N], labels [B, F] -> distance of what the ears hear of one from what they hear of the other, over
-    the size of the latter, and, where labels are given for a finished first book, how surely it takes the one for what
-    they say (of an older book: for the other's codes): cross-entropy, each []."""
-    told = codec.phonetic(made)
+def recogniser_distance(codec: Codec, made: Tensor, real: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
+    """made, real [B, N], labels [B, F] -> distance of the recogniser's features of one from those of the other, over
+    the size of the latter; and, where labels are given for a finished first codebook, the cross-entropy of its phonemes
+    of ``made`` (of an older codebook: of the other's codes), each []."""
+    features = codec.phonetic(made)
     with torch.no_grad():
         target = codec.phonetic(real)
-    heard = (told - target).abs().mean() / target.abs().mean()
+    distance = (features - target).abs().mean() / target.abs().mean()
     if labels is None:
-        return heard, heard.new_zeros(())
-    book = codec.quantizer.books[0]
+        return distance, distance.new_zeros(())
+    codebook = codec.quantizer.codebooks[0]
     if codec.config.first_by_sound:
-        return heard, known_frames_loss(book.heard(codec.semantic(told)).transpose(1, 2), labels)
-    alike = book.similarity(codec.semantic(told)).float() / SHARPNESS
-    return heard, F.cross_entropy(alike.flatten(0, 1), book.encode(codec.semantic(target), labels).flatten())
+        return distance, known_frames_loss(codebook.phoneme_log_probs(codec.semantic(features)).transpose(1, 2), labels)
+    alike = codebook.similarity(codec.semantic(features)).float() / SHARPNESS
+    return distance, F.cross_entropy(alike.flatten(0, 1), codebook.encode(codec.semantic(target), labels).flatten())
 
 
 def fitted(refined: Tensor, target: Tensor, pitch: Tensor, classes: Tensor) -> tuple[Tensor, dict[str, float]]:
     """What a refiner is taught beside its sound: the latent [B, F, latent], and the pitch [B, F] from its logits: ->
     loss [], parts."""
-    apart, guessed = F.l1_loss(refined, target), F.cross_entropy(pitch.float().transpose(1, 2), classes)
-    return 0.3 * apart + 0.1 * guessed, {"reg": apart.item(), "pitch": guessed.item()}
+    distance, guessed = F.l1_loss(refined, target), F.cross_entropy(pitch.float().transpose(1, 2), classes)
+    return 0.3 * distance + 0.1 * guessed, {"reg": distance.item(), "pitch": guessed.item()}
 
 
 def published(options: TrainOptions) -> tuple[Codec, WaveformDecoder, Refiner, SpeakerEncoder]:
     """Codec, decoder, refiner and speaker encoder as they are published, frozen but for the refiner."""
     names = ("codec", "decoder", "refiner", "speaker")
     codec, decoder, refiner, voice = (checkpoints.load_module(options.checkpoint, name) for name in names)
-    if refiner.config.entries != codec.config.first:  # of an older first book: what depends on its codes is learnt anew
+    if (
+        refiner.config.entries != codec.config.first
+    ):  # of an older first codebook: what depends on its codes is learnt anew
         refiner = fitting(refiner, codec.config.first)
     return codec, decoder, refiner.requires_grad_(True), voice
 
 
 def fitting(refiner: Refiner, entries: int) -> Refiner:
-    """The same refiner for a first book of so many entries, which it does not know yet."""
+    """The same refiner for a first codebook of so many entries, which it does not know yet."""
     new = Refiner(replace(refiner.config, entries=entries))
     shapes = {name: weight.shape for name, weight in new.state_dict().items()}
     new.load_state_dict({k: v for k, v in refiner.state_dict().items() if v.shape == shapes[k]}, strict=False)
@@ -325,6 +333,6 @@ def _usable(task: CodecTask, index: int) -> bool:
     return task.speech.frames(index) > CROP and task.speech.alignment(index) is not None
 
 
-def random_books(count: int, books: int) -> Tensor:
-    """Half of the items use all books, the rest 1 to K - 1 at random."""
-    return torch.where(torch.rand(count) < 0.5, books, torch.randint(1, books, (count,)))
+def random_codebooks(count: int, codebooks: int) -> Tensor:
+    """Half of the items use all codebooks, the rest 1 to K - 1 at random."""
+    return torch.where(torch.rand(count) < 0.5, codebooks, torch.randint(1, codebooks, (count,)))

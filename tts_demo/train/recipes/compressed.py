@@ -7,8 +7,8 @@ the paper does. ``--set chains=0.5 chained=4500``: half of the batches are up to
 long speech. Some input tokens are replaced at random, as in the base model's recipe. ``--set guide=0.3``: the heads
 that ``lm.py`` guided stay guided while LoRA moves them, because long speech fails by losing its place in the text.
 ``--set distil=0.6``: that share of the loss is the cross-entropy to the distribution of the base model, which attends
-to all of the past; ``drawn=1`` adds ``lm.disagreement`` of the sampled distributions. ``--set prompted=0.8``: that
-share of the batches stands behind a whole other utterance of the speaker, as behind a prompt. ``spoken=0.5``: that
+to all of the past; ``sampled=1`` adds ``lm.disagreement`` of the sampled distributions. ``--set prompted=0.8``: that
+share of the batches stands behind a whole other utterance of the speaker, as behind a prompt. ``on_policy=0.5``: that
 share is sampled from the method itself behind such prompts, with the base's distribution as the only target.
 
 Recipe ``compressed-text`` trains another adapter, from that one on, for which the text too is attended through a window
@@ -68,10 +68,10 @@ class CompressedSettings(SequenceSettings):
     group: int | None = Field(None, ge=0, description="train this span of a summary alone; by default several")
     guide: Weight = Field(0.0, description="weight of the attention guide")
     distil: Share = Field(0.0, description="share of the cross-entropy to the base model's distribution in the loss")
-    drawn: Weight = Field(0.0, description="weight of how far apart tokens are sampled from the adapter and the base")
+    sampled: Weight = Field(0.0, description="weight of how far apart tokens are sampled from the adapter and the base")
     text: Share = Field(0.0, description="share of the batches that see the text through a window")
     prompted: Share = Field(0.0, description="share of the batches behind a whole utterance of the voice, as a prompt")
-    spoken: Share = Field(0.0, description="share of the batches that are the method's own samples (on-policy)")
+    on_policy: Share = Field(0.0, description="share of the batches that are the method's own samples (on-policy)")
 
 
 class TextWindowSettings(CompressedSettings):
@@ -97,14 +97,14 @@ class CompressedTask(Task):
         settings = self.settings
         fixed = {"window": settings.window, "group": settings.group}
         self.only = {key: value for key, value in fixed.items() if value is not None}
-        self.guide, self.distil, self.sampling_weight = settings.guide, settings.distil, settings.drawn
+        self.guide, self.distil, self.sampling_weight = settings.guide, settings.distil, settings.sampled
         self.text = settings.text
         if self.sampling_weight and not self.distil:
-            raise UserError("drawn needs what the base model says: set distil as well.")
-        if settings.spoken and (not self.distil or self.text):
-            raise UserError("spoken needs what the base model says, and the whole text: set distil, and text to 0.")
-        self.on_policy = OnPolicy(settings.spoken, options.seed, self._sample)
-        if settings.spoken:
+            raise UserError("sampled needs what the base model says: set distil as well.")
+        if settings.on_policy and (not self.distil or self.text):
+            raise UserError("on_policy needs what the base model says, and the whole text: set distil, and text to 0.")
+        self.on_policy = OnPolicy(settings.on_policy, options.seed, self._sample)
+        if settings.on_policy:
             self.ahead = False
             self.frozen = Base(self.base, graphed=False)  # decoders live for a few batches
         self.modules, self.helpers = {self.name: self.adapter}, {}
@@ -142,9 +142,9 @@ class CompressedTask(Task):
 
     def loss(self, batch: tuple[SpeechBatch, Setting], progress: Progress) -> tuple[Tensor, dict[str, float]]:
         speech, setting = batch
-        guided = ALIGNMENT_LAYERS if self.guide else ()
+        layers = ALIGNMENT_LAYERS if self.guide else ()
         codes = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, 0.0 if setting.self_generated else NOISE)
-        logits, targets, attention = self.logits(speech, setting, codes, guided, POSITION_ERROR)
+        logits, targets, attention = self.logits(speech, setting, codes, layers, POSITION_ERROR)
         if setting.self_generated:
             return self._self_generated_loss(speech, codes, logits, targets != -100, attention)
         loss = entropy = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
@@ -174,11 +174,16 @@ class CompressedTask(Task):
         return loss, {f"own {name}": value for name, value in parts.items()}
 
     def logits(
-        self, batch: SpeechBatch, setting: Setting, tokens: Tensor, guided: tuple[int, ...] = (), error: int = 0
+        self,
+        batch: SpeechBatch,
+        setting: Setting,
+        tokens: Tensor,
+        alignment_layers: tuple[int, ...] = (),
+        error: int = 0,
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Logits [B, F + 1, V] of the rows that emit speech, given the input ``tokens`` [B, F], their targets, and
-        their log attention to the text in each ``guided`` layer [B, F + 1, T]; summaries are not among the rows. A
-        window on the text is up to ``error`` symbols off."""
+        their log attention to the text in each of ``alignment_layers`` [B, F + 1, T]; summaries are not among the rows.
+        A window on the text is up to ``error`` symbols off."""
         lm, prefix, layout = self.lm, prefix_batch(self.lm, batch), self._layout(batch, setting)
         tokens = lm.embed_speech(tokens[:, layout.index + setting.prompt])
         speech = torch.where(layout.summary[:, None], self.adapter.summary, tokens)
@@ -194,7 +199,7 @@ class CompressedTask(Task):
             shifts = text_shifts(prefix, aligned, layout.index, setting.text, long, text)
             products = training_products(lm.config, shifts, compute_dtype(x))
         hidden, weights = training_forward(
-            lm, x, positions, mask, guided, slice(start, None), slice(start - text, start), products=products
+            lm, x, positions, mask, alignment_layers, slice(start, None), slice(start - text, start), products=products
         )
         emits = F.pad(~layout.summary, (1, 0), value=True)
         targets = speech_targets(batch, lm.config.eos)

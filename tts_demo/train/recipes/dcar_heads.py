@@ -7,10 +7,9 @@ less than the one before it. ``--set distil=0.6`` mixes in cross-entropy to the 
 given all tokens before it: averaged over those, it is the distribution that a head must have. Some input tokens are
 replaced at random, as in the base model's recipe: chunks are sampled blindly, and err.
 
-``--set spoken=0.5``: that share of the batches is sampled from chunks of 2 to 4 with the weights of the moment; there
-the base model's distribution is the only target (on-policy distillation). ``drawn=1`` adds ``lm.disagreement`` of the
-sampled distributions, ``guide=1`` lets the heads of attention look where the base's look.
-"""
+``--set on_policy=0.5``: that share of the batches is sampled from chunks of 2 to 4 with the weights of the moment;
+there the base model's distribution is the only target (on-policy distillation). ``sampled=1`` adds ``lm.disagreement``
+of the sampled distributions, ``guide=1`` lets the heads of attention look where the base's look."""
 
 from __future__ import annotations
 
@@ -75,9 +74,9 @@ class HeadsSettings(SequenceSettings):
     base: Weight = Field(3.0, description="weight of the base head over that of the first extra head")
     later: Weight = Field(0.9, description="weight of a head over that of the one before it")
     distil: Share = Field(0.0, description="share of the cross-entropy to the base model's distribution in the loss")
-    drawn: Weight = Field(0.0, description="weight of how far apart tokens are sampled from the heads and the base")
+    sampled: Weight = Field(0.0, description="weight of how far apart tokens are sampled from the heads and the base")
     guide: Weight = Field(0.0, description="weight of the attention guide: look where the base model's heads look")
-    spoken: Share = Field(0.0, description="share of the batches that are the method's own samples (on-policy)")
+    on_policy: Share = Field(0.0, description="share of the batches that are the method's own samples (on-policy)")
 
 
 class HeadsTask(Task):
@@ -97,10 +96,10 @@ class HeadsTask(Task):
         self.base = load_lm(options).requires_grad_(False) if self.distil else None  # without the LoRA
         settings = self.settings
         self.weights = head_weights(self.heads.config.heads, settings.base, settings.later)
-        if self.base is None and (settings.spoken or settings.drawn or settings.guide):
-            raise UserError("spoken, drawn and guide need what the base model says: set distil as well.")
-        self.on_policy = OnPolicy(settings.spoken, options.seed, self._sample)
-        if settings.spoken:
+        if self.base is None and (settings.on_policy or settings.sampled or settings.guide):
+            raise UserError("on_policy, sampled and guide need what the base model says: set distil as well.")
+        self.on_policy = OnPolicy(settings.on_policy, options.seed, self._sample)
+        if settings.on_policy:
             self.ahead = False
             self.frozen = Base(self.base, graphed=False)  # decoders live for a few batches
         lora.attach(self.lm.backbone, self.heads.config.lora, self.heads.lora)
@@ -126,27 +125,27 @@ class HeadsTask(Task):
     def loss(self, batch: SpeechBatch | SelfGenerated, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         own, settings = isinstance(batch, SelfGenerated), self.settings
         batch = batch.speech if own else batch
-        guided = ALIGNMENT_LAYERS if settings.guide else ()
-        heard = add_noise(batch.codes[..., 0], self.lm.config.speech_codes, 0.0 if own else NOISE)
-        said, targets, logits, attention = self.said(batch, heard, guided)
+        alignment_layers = ALIGNMENT_LAYERS if settings.guide else ()
+        inputs = add_noise(batch.codes[..., 0], self.lm.config.speech_codes, 0.0 if own else NOISE)
+        emitting, targets, logits, attention = self._emitting(batch, inputs, alignment_layers)
         each = [entropy(x, targets[about]) for about, x in logits]
         truth = sum(w * loss for w, loss in zip(self.weights, each))
         parts = {"base": each[0].item(), "second": each[1].item(), "last": each[-1].item()}
         if self.base is None:
             return truth, parts
         with torch.no_grad():
-            base, base_attention = base_rows(self.base, batch, heard, guided)
-            base = base[said].float()  # [N, V]
-            law = base.softmax(-1)
-        distil = sum(w * entropy(x, law[about]) for w, (about, x) in zip(self.weights, logits))
+            base, base_attention = base_rows(self.base, batch, inputs, alignment_layers)
+            base = base[emitting].float()  # [N, V]
+            probs = base.softmax(-1)
+        distil = sum(w * entropy(x, probs[about]) for w, (about, x) in zip(self.weights, logits))
         loss, parts = distil, parts | {"distil": distil.item()}
-        if settings.drawn:
-            apart = self._disagreement(logits, probabilities(base, Sampling()))
-            loss, parts = loss + settings.drawn * apart, parts | {"apart": apart.item()}
+        if settings.sampled:
+            gap = self._disagreement(logits, probabilities(base, Sampling()))
+            loss, parts = loss + settings.sampled * gap, parts | {"disagreement": gap.item()}
         if not own:
             loss = (1 - self.distil) * truth + self.distil * loss
         if settings.guide:
-            symbols = attended_symbol(base_attention).where(said, -1)
+            symbols = attended_symbol(base_attention).where(emitting, -1)
             guide = attention_guide_to(attention, symbols[..., None])
             loss, parts = loss + settings.guide * guide, parts | {"guide": guide.item()}
         return loss, {f"own {name}": value for name, value in parts.items()} if own else parts
@@ -160,28 +159,28 @@ class HeadsTask(Task):
             total = total + weight * (REJECTION * rejection + OUTSIDE * outside)
         return total
 
-    def said(
-        self, batch: SpeechBatch, heard: Tensor, guided: tuple[int, ...] = ()
+    def _emitting(
+        self, batch: SpeechBatch, inputs: Tensor, alignment_layers: tuple[int, ...] = ()
     ) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]], list[Tensor]]:
-        """Which rows [B, F + 1] say something after the tokens ``heard`` [B, F], the target of each such row [N], of
+        """Which rows [B, F + 1] emit a token after the tokens ``inputs`` [B, F], the target of each such row [N], of
         the base head and the six others which of those rows' targets they are about [R] and logits [R, V], and the log
-        attention of all rows to the text [B, F + 1, T] in each ``guided`` layer."""
+        attention of all rows to the text [B, F + 1, T] in each of ``alignment_layers``."""
         lm, prefix = self.lm, prefix_batch(self.lm, batch)
         start = prefix.x.shape[1] - 1
         over = slice(start, None), slice(start - batch.text.shape[1], start)
-        hidden, attention = training_forward(lm, *base_inputs(lm, prefix, heard), guided, *over)
+        hidden, attention = training_forward(lm, *base_inputs(lm, prefix, inputs), alignment_layers, *over)
         targets = speech_targets(batch, lm.config.eos, IGNORE)
-        said = targets != IGNORE
-        rows = hidden[:, start:][said]  # row t has read t speech tokens
-        number = torch.where(said, said.flatten().cumsum(0).view_as(said) - 1, IGNORE)
-        about = head_targets(number, self.heads.config.heads)[:, said]
+        emitting = targets != IGNORE
+        rows = hidden[:, start:][emitting]  # row t has read t speech tokens
+        number = torch.where(emitting, emitting.flatten().cumsum(0).view_as(emitting) - 1, IGNORE)
+        about = head_targets(number, self.heads.config.heads)[:, emitting]
         logits = torch.cat([lm.head(rows)[None], self.heads(rows)])
         found = [(a[a != IGNORE], x[a != IGNORE].float()) for a, x in zip(about, logits)]
-        return said, targets[said], found, attention
+        return emitting, targets[emitting], found, attention
 
     def scores(self, batch: SpeechBatch) -> tuple[Tensor, Tensor]:
         """Cross-entropy and accuracy [7] of the base head and the six others, over the positions each one has."""
-        _, targets, logits, _ = self.said(batch, batch.codes[..., 0])
+        _, targets, logits, _ = self._emitting(batch, batch.codes[..., 0])
         losses = [entropy(x, targets[about]) for about, x in logits]
         right = [(x.argmax(-1) == targets[about]).sum() / max(1, len(x)) for about, x in logits]
         return torch.stack(losses), torch.stack(right)

@@ -122,8 +122,8 @@ class PolicyTask(Task):
         self.lm = load_lm(options).requires_grad_(False)
         heads = checkpoints.load_module(options.checkpoint, "dcar-heads", Heads(self.lm))
         parts = [checkpoints.load_module(options.checkpoint, name) for name in ("codec", "decoder", "refiner")]
-        ears = Hama() if self.settings.ear == "hama" else load_recogniser(options.checkpoint)
-        self.errors = PhonemeErrors(*parts, ears)
+        recogniser = Hama() if self.settings.ear == "hama" else load_recogniser(options.checkpoint)
+        self.errors = PhonemeErrors(*parts, recogniser)
         self.prepare(heads)
 
     def prepare(self, heads: Heads) -> None:
@@ -164,22 +164,24 @@ class PolicyTask(Task):
     def explore(self, rng: np.random.Generator) -> Experience:
         """One group of rollouts for each of a few utterances, and its advantages."""
         chosen = self._choose(rng, self.data.train, self.size)
-        spoken = self.utterances(rng, chosen).repeat(GROUP)
+        utterances = self.utterances(rng, chosen).repeat(GROUP)
         ranges = [self._range(rng) for _ in chosen]
         chased = round(GROUP * self.settings.chase)
         rows = [(sizes, sizes[i % len(sizes)] if i < chased else 0) for sizes in ranges for i in range(GROUP)]
         schedule = Schedule(allowed_sizes([sizes for sizes, _ in rows]), torch.tensor([fixed for _, fixed in rows]))
-        rollouts, error = self.speak(spoken, schedule, int(rng.integers(2**31)))
+        rollouts, error = self.roll_out(utterances, schedule, int(rng.integers(2**31)))
         actions, mask = rollouts.actions, rollouts.mask
         reward = rewards(
-            error, spoken.recorded, actions, mask, schedule.allowed, rollouts.frames, self.settings.penalty
+            error, utterances.recorded, actions, mask, schedule.allowed, rollouts.frames, self.settings.penalty
         )
         advantage = advantages(reward, GROUP, rollouts.frames / mask.sum(1), self.settings.tie)
         return Experience(rollouts, schedule.allowed, schedule.fixed == 0, advantage, reward, error)
 
-    def speak(self, spoken: Utterances, schedule: Schedule, seed: int, learned: bool = True) -> tuple[Rollouts, Tensor]:
+    def roll_out(
+        self, utterances: Utterances, schedule: Schedule, seed: int, learned: bool = True
+    ) -> tuple[Rollouts, Tensor]:
         """Rollouts of every row and their error rates [R]; ``learned`` False: chance chooses in place of the policy."""
-        batch, prompt = spoken.speech, spoken.prompt_frames
+        batch, prompt = utterances.speech, utterances.prompt_frames
         # speech that does not end is cut, and its errors counted
         limits = (1.5 * (batch.frames - prompt)).long() + 20
         policy = self.policy.runner() if learned else None
@@ -187,30 +189,30 @@ class PolicyTask(Task):
         before = batch.codes[:, :prompt, 0]
         rollouts = roll_out(self.decoder, self.heads, policy, prefix, schedule, limits, SAMPLING, generator, before)
         whole = [torch.cat(parts) for parts in zip(before, rollouts.codes)]
-        return rollouts, self.errors.of_codes(whole, batch.speaker, spoken.prompt, spoken.truth)
+        return rollouts, self.errors.of_codes(whole, batch.speaker, utterances.prompt, utterances.truth)
 
     @cached_property
     def guidance(self) -> GuidanceProfile:
         """Error rates of the fixed sizes on training utterances (appendix B.1)."""
         rng = np.random.default_rng(0)
-        spoken = self.utterances(rng, self._choose(rng, self.data.train, PROFILED))
-        return guidance_profile(lambda size: self._error(spoken, (size,)))
+        utterances = self.utterances(rng, self._choose(rng, self.data.train, PROFILED))
+        return guidance_profile(lambda size: self._error(utterances, (size,)))
 
     def evaluate(self) -> dict[str, float]:
         """Phoneme error rates on held-out utterances: recordings, fixed sizes, chance and the policy in one range."""
         rng = np.random.default_rng(1)
-        spoken = self.utterances(rng, self._choose(rng, self.data.test, TESTED))
+        utterances = self.utterances(rng, self._choose(rng, self.data.test, TESTED))
         scores = {
             f"guidance profile on training speech, fixed {size}": rate
             for size, rate in self.guidance.error_rates.items()
         }
-        scores["phoneme error rate, recordings"] = spoken.recorded.mean().item()
+        scores["phoneme error rate, recordings"] = utterances.recorded.mean().item()
         for size in range(1, LONGEST + 1):
-            scores[f"phoneme error rate, fixed {size}"] = self._error(spoken, (size,))
+            scores[f"phoneme error rate, fixed {size}"] = self._error(utterances, (size,))
         for sizes in ((2, 3, 4), (2, 3), tuple(range(1, LONGEST + 1))):
             word = ",".join(map(str, sizes))
-            scores[f"phoneme error rate, random {word}"] = self._error(spoken, sizes, learned=False)
-            rollouts, error = self.speak(spoken, _strict(sizes, len(spoken.truth)), 0)
+            scores[f"phoneme error rate, random {word}"] = self._error(utterances, sizes, learned=False)
+            rollouts, error = self.roll_out(utterances, _strict(sizes, len(utterances.truth)), 0)
             scores[f"phoneme error rate, policy {word}"] = error.mean().item()
             scores[f"mean chunk, policy {word}"] = rollouts.mean_chunk
             scores[f"information of the state about the choice, policy {word}, nats"] = self._information(
@@ -218,9 +220,9 @@ class PolicyTask(Task):
             )
         return scores
 
-    def _error(self, spoken: Utterances, sizes: tuple[int, ...], learned: bool = True) -> float:
+    def _error(self, utterances: Utterances, sizes: tuple[int, ...], learned: bool = True) -> float:
         learned = learned and len(sizes) > 1
-        return self.speak(spoken, _strict(sizes, len(spoken.truth)), 0, learned)[1].mean().item()
+        return self.roll_out(utterances, _strict(sizes, len(utterances.truth)), 0, learned)[1].mean().item()
 
     def _information(self, rollouts: Rollouts, sizes: tuple[int, ...]) -> float:
         allowed = allowed_sizes([sizes] * len(rollouts.mask))

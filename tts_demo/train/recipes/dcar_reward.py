@@ -1,6 +1,6 @@
 """How well a batch of generated codes is understood: the outcome reward of DCAR's policy (section 4.2).
 
-The ears name phonemes, not words, so the error rate is counted over phonemes: it stands for the paper's
+The recogniser name phonemes, not words, so the error rate is counted over phonemes: it stands for the paper's
 word error rate, is finer on short utterances, and needs no language model that would guess what was not said. Ears
 that earn a reward must not print the quality table: ``evaluate`` uses another judge.
 """
@@ -59,9 +59,9 @@ def coarse(phonemes: Sequence[str]) -> list[Hashable]:
 class PhonemeErrors:
     """First-codebook codes -> waveform (refiner and codec, all rows at once) -> phonemes -> error rate."""
 
-    def __init__(self, codec: Codec, decoder: WaveformDecoder, refiner: Refiner, ears: Recogniser) -> None:
-        self.codec, self.decoder, self.refiner, self.ears = codec, decoder, refiner, ears
-        self.reference = getattr(ears, "reference", list)
+    def __init__(self, codec: Codec, decoder: WaveformDecoder, refiner: Refiner, recogniser: Recogniser) -> None:
+        self.codec, self.decoder, self.refiner, self.recogniser = codec, decoder, refiner, recogniser
+        self.reference = getattr(recogniser, "reference", list)
 
     @torch.no_grad()
     def of_codes(
@@ -80,6 +80,6 @@ class PhonemeErrors:
 
     def of_samples(self, samples: Tensor, truth: Sequence[int]) -> float:
         """samples [N] at 16 kHz -> error rate against ``truth``."""
-        heard = self.ears.phonemes(samples) if len(samples) >= HOP else []
+        recognised = self.recogniser.phonemes(samples) if len(samples) >= HOP else []
         wanted = self.reference(truth)
-        return Levenshtein.distance(heard, wanted) / max(1, len(wanted))
+        return Levenshtein.distance(recognised, wanted) / max(1, len(wanted))

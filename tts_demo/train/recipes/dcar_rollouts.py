@@ -91,13 +91,13 @@ def roll_out(
     if policy is not None:
         terms, history = policy.range_terms(schedule.allowed), policy.new_cache(steps + 1, rows)
     recent = torch.full((rows, sampling.repeat_window), -1)
-    spoken, alive = torch.zeros(rows, dtype=torch.long), torch.ones(rows, dtype=torch.bool)
+    emitted, alive = torch.zeros(rows, dtype=torch.long), torch.ones(rows, dtype=torch.bool)
     kept: list[tuple[Tensor, ...]] = []
     while True:
         logits = policy.step(hidden, terms, history) if policy is not None else torch.zeros(schedule.allowed.shape)
         actions = schedule.choose(logits, generator)
         log_prob = logits.log_softmax(-1).gather(1, actions[:, None])[:, 0]
-        size = torch.minimum(actions + 1, limits - spoken) * alive
+        size = torch.minimum(actions + 1, limits - emitted) * alive
         offsets = torch.arange(int(size.max()))
         logits = _scores(decoder, heads, hidden, len(offsets)).flatten(0, 1)
         repeated = recent.repeat(len(offsets), 1)  # rows within heads, as logits are
@@ -107,8 +107,8 @@ def roll_out(
         taken = mine & ~ended
         count = taken.sum(1)
         kept.append((_widen(tokens), _widen(taken), hidden, actions, log_prob, alive))
-        spoken = spoken + count
-        alive = alive & ~(ended & mine).any(1) & (spoken < limits)
+        emitted = emitted + count
+        alive = alive & ~(ended & mine).any(1) & (emitted < limits)
         if not bool(alive.any()):
             return _collect(kept)
         recent = _remember(recent, tokens, taken)

@@ -41,7 +41,7 @@ from ..progress import Progress
 from ..rendering import recorded_source, renderings
 from ..settings import Count, SequenceSettings, Share, Weight
 from ..task import Task, TrainOptions
-from .codec import heard_alike
+from .codec import recogniser_distance
 
 CROP, JUDGED = 48, 24  # frames of a crop, and of the stretch of it that discriminators see
 FEWER = 0.25  # share of what comes from codebooks that has a random number of them
@@ -94,26 +94,26 @@ class DecoderTask(Task):
 
     def __init__(self, options: TrainOptions) -> None:
         super().__init__(options)
-        told, self.device, self.size = self.settings, options.device, options.batch or 8
+        settings, self.device, self.size = self.settings, options.device, options.batch or 8
         self.packed = packed.read(options.packed, options.work, self.device) if options.packed else None
         self.checkpoint = self.packed.checkpoint if self.packed else options.checkpoint
-        self.codec = _codec(self.checkpoint, told.recognised > 0, bool(self.packed)).to(self.device)
+        self.codec = _codec(self.checkpoint, settings.recognised > 0, bool(self.packed)).to(self.device)
         self.refiner = checkpoints.load_module(self.checkpoint, "refiner").to(self.device)
         self.quantizer = self.codec.quantizer
-        self.refined = min(self.size, round(self.size * told.refined))
-        shape = {name: getattr(told, name) for name in SHAPE}
-        if told.start == "published":
+        self.refined = min(self.size, round(self.size * settings.refined))
+        shape = {name: getattr(settings, name) for name in SHAPE}
+        if settings.start == "published":
             shape = checkpoints.read_config(self.checkpoint, "decoder")["config"]
         self.decoder = WaveformDecoder(DecoderConfig(**shape))
         if not self.packed:
             self._open(options)
         self.data_summary = self.packed.meta["data"] if self.packed else describe(self.data.speech, self.train)
         self.spectral = SpectralLoss().to(self.device)
-        self.recognised, self.adversarial = told.recognised, told.adversarial
+        self.recognised, self.adversarial = settings.recognised, settings.adversarial
         self.modules, self.helpers = {"decoder": self.decoder}, {}
         if self.adversarial:
-            self.helpers["discriminators"] = of_waveforms(told.wider, told.judges == "light")
-            self.quicker = {"discriminators": told.judges_rate}
+            self.helpers["discriminators"] = of_waveforms(settings.wider, settings.judges == "light")
+            self.quicker = {"discriminators": settings.judges_rate}
 
     def _open(self, options: TrainOptions) -> None:
         """Speech and codes from the caches under ``--work``."""
@@ -211,9 +211,9 @@ class DecoderTask(Task):
             "spread": spread.mean().item(),
         }
         if self.recognised:
-            features_apart, wrong = heard_alike(self.codec, made, batch.samples, batch.labels)
-            loss = loss + self.recognised * (features_apart + wrong)
-            parts |= {"recogniser": features_apart.item(), "phonemes": wrong.item()}
+            feature_distance, wrong = recogniser_distance(self.codec, made, batch.samples, batch.labels)
+            loss = loss + self.recognised * (feature_distance + wrong)
+            parts |= {"recogniser": feature_distance.item(), "phonemes": wrong.item()}
         return self._judged(made, batch.samples, progress, loss, parts) if self.adversarial else (loss, parts)
 
     @torch.no_grad()
@@ -222,8 +222,8 @@ class DecoderTask(Task):
         count, codebooks = len(batch.codes) - refined, batch.codes.shape[-1]
         fewer = torch.rand(count) < FEWER
         keep = torch.where(fewer, torch.randint(1, codebooks + 1, (count,)), codebooks).to(self.device)
-        books = [book.lookup(batch.codes[refined:, :, k]) for k, book in enumerate(self.quantizer.books)]
-        coded = sum(x * (keep > k)[:, None, None] for k, x in enumerate(books))
+        levels = [codebook.lookup(batch.codes[refined:, :, k]) for k, codebook in enumerate(self.quantizer.codebooks)]
+        coded = sum(x * (keep > k)[:, None, None] for k, x in enumerate(levels))
         if not refined:
             return coded.float()
         prompt = self.quantizer.decode(batch.prompt)
@@ -278,7 +278,7 @@ def _codec(checkpoint: Path, recognised: bool, some: bool) -> Codec:
         raise UserError(
             f"The packed file lacks the codec's {missing[0][:-1]}: pack it with the settings that it is for."
         )
-    codec.load_state_dict(state, strict=False)
+    codec.load_state_dict(checkpoints.renamed(state, "Codec"), strict=False)
     return codec.float().eval().requires_grad_(False)
 
 

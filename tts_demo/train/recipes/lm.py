@@ -85,10 +85,10 @@ class LMTask(Task):
     def loss(self, batch: SpeechBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         if self.settled:
             self.lm.backbone.requires_grad_(not progress.begins(self.settled))
-        hidden, targets, guided = self._forward(batch, self.noise, ALIGNMENT_LAYERS, self.dropout)
+        hidden, targets, attention = self._forward(batch, self.noise, ALIGNMENT_LAYERS, self.dropout)
         entropy = F.cross_entropy(self.lm.head(hidden).float().flatten(0, 1), targets.flatten(), ignore_index=-100)
         guide, probe = (
-            attention_guide(guided, batch),
+            attention_guide(attention, batch),
             F.cross_entropy(
                 self.probe(hidden[:, :-1]).float().transpose(1, 2), aligned_phonemes(batch), ignore_index=-100
             ),
@@ -97,19 +97,19 @@ class LMTask(Task):
         return loss, {"ce": entropy.item(), "guide": guide.item(), "probe": probe.item()}
 
     def _forward(
-        self, batch: SpeechBatch, noise: float, guided: tuple[int, ...], dropout: float = 0.0
+        self, batch: SpeechBatch, noise: float, alignment_layers: tuple[int, ...], dropout: float = 0.0
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         """-> hidden states [B, F + 1, H] before each frame, targets [B, F + 1], log attention to the text in each
         guided layer [B, F + 1, T]."""
         codes = add_noise(batch.codes[..., 0], self.lm.config.speech_codes, noise)
-        hidden, weights = base_hidden(self.lm, batch, codes, guided, dropout)
+        hidden, weights = base_hidden(self.lm, batch, codes, alignment_layers, dropout)
         return hidden, speech_targets(batch, self.lm.config.eos), weights
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
         entropy = hits = near = count = aligned = 0.0
         for batch in self.sequences.held_out():
-            hidden, targets, guided = self._forward(batch, 0.0, ALIGNMENT_LAYERS)
+            hidden, targets, attention = self._forward(batch, 0.0, ALIGNMENT_LAYERS)
             logits = self.lm.head(hidden).float()
             valid = targets != -100
             entropy += F.cross_entropy(
@@ -118,7 +118,7 @@ class LMTask(Task):
             hits += float((logits.argmax(-1) == targets)[valid].sum())
             count += int(valid.sum())
             known = int((batch.alignment >= 0).sum())
-            near += float(torch.exp(-attention_guide(guided, batch))) * known
+            near += float(torch.exp(-attention_guide(attention, batch))) * known
             aligned += known
         return {
             "cross-entropy, held-out, nats": entropy / count,
@@ -165,21 +165,21 @@ def base_logits(lm: LanguageModel, batch: SpeechBatch, tokens: Tensor) -> Tensor
 
 
 def base_rows(
-    lm: LanguageModel, batch: SpeechBatch, tokens: Tensor, guided: tuple[int, ...] = ()
+    lm: LanguageModel, batch: SpeechBatch, tokens: Tensor, alignment_layers: tuple[int, ...] = ()
 ) -> tuple[Tensor, list[Tensor]]:
-    """``base_logits``, and the log attention to the text in each ``guided`` layer [B, F + 1, T]."""
-    hidden, attention = base_hidden(lm, batch, tokens, guided)
+    """``base_logits``, and the log attention to the text in each of ``alignment_layers`` [B, F + 1, T]."""
+    hidden, attention = base_hidden(lm, batch, tokens, alignment_layers)
     return lm.head(hidden), attention
 
 
 def base_hidden(
-    lm: LanguageModel, batch: SpeechBatch, tokens: Tensor, guided: tuple[int, ...] = (), dropout: float = 0.0
+    lm: LanguageModel, batch: SpeechBatch, tokens: Tensor, alignment_layers: tuple[int, ...] = (), dropout: float = 0.0
 ) -> tuple[Tensor, list[Tensor]]:
     """``base_rows`` before the head: [B, F + 1, H]."""
     prefix = prefix_batch(lm, batch)
     start = prefix.x.shape[1] - 1
     rows, text = slice(start, None), slice(start - batch.text.shape[1], start)
-    hidden, attention = training_forward(lm, *base_inputs(lm, prefix, tokens), guided, rows, text, dropout)
+    hidden, attention = training_forward(lm, *base_inputs(lm, prefix, tokens), alignment_layers, rows, text, dropout)
     return hidden[:, start:], attention
 
 

@@ -40,18 +40,18 @@ from .lm import add_noise, attention_guide, base_logits, distillation
 
 IGNORE = -100
 NOISE = 0.06  # share of input codes replaced
-BOOKS = (2, 4, 8, 8)  # sampled evenly: all codebooks twice as often
+CODEBOOK_COUNTS = (2, 4, 8, 8)  # sampled evenly: all codebooks twice as often
 DELAYS = (1, 1, 2, 3, 4)
 PASSES = 2  # in which finer codebooks are sampled, each given the samples of the pass before
 
 
 @dataclass(frozen=True)
 class Dials:
-    books: int
+    codebooks: int
     d: int = 1
 
     def __str__(self) -> str:
-        return f"{self.books} books, delay {self.d}"
+        return f"{self.codebooks} codebooks, delay {self.d}"
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,9 @@ class Prediction:
 
 
 class QTTSSettings(SequenceSettings):
-    codebooks: some_of(BOOKS) = Field(BOOKS, description="numbers of codebooks to train, one drawn for each batch")
+    codebooks: some_of(CODEBOOK_COUNTS) = Field(
+        CODEBOOK_COUNTS, description="numbers of codebooks to train, one drawn for each batch"
+    )
     delay: some_of(DELAYS) = Field(DELAYS, description="delays to train, one drawn for each batch")
     own: Share = Field(0.5, description="share of the batches behind finer codes that the adapter samples itself")
     distil: Share = Field(0.5, description="share of the cross-entropy to the base model's distribution in the loss")
@@ -97,9 +99,9 @@ class QTTSTask(Task):
         self.lm = load_lm(options).requires_grad_(False)
         self.base = load_lm(options).requires_grad_(False)  # without LoRA
         codec = checkpoints.load_module(options.checkpoint, "codec")
-        self.books, self.delays = self.settings.codebooks, self.settings.delay
+        self.codebooks, self.delays = self.settings.codebooks, self.settings.delay
         self.own, self.distil, self.guide = self.settings.own, self.settings.distil, self.settings.guide
-        self.adapt(torch.stack([book.entries for book in codec.quantizer.books]))
+        self.adapt(torch.stack([codebook.entries for codebook in codec.quantizer.codebooks]))
         self.data_summary = describe(self.data.speech, self.data.train)
 
     def adapt(self, entries: Tensor) -> None:
@@ -116,21 +118,23 @@ class QTTSTask(Task):
     def build(self, lm: LanguageModel) -> nn.Module:
         raise NotImplementedError
 
-    def predict(self, batch: SpeechBatch, dials: Dials, inputs: Tensor, guided: tuple[int, ...] = ()) -> Prediction:
+    def predict(
+        self, batch: SpeechBatch, dials: Dials, inputs: Tensor, alignment_layers: tuple[int, ...] = ()
+    ) -> Prediction:
         """``inputs`` [B, F, K]: the input codes; the targets are the batch's."""
         raise NotImplementedError
 
     def batch(self, rng: np.random.Generator, step: int) -> tuple[SpeechBatch, Dials]:
-        return self.data.batch(rng), Dials(int(rng.choice(self.books)), int(rng.choice(self.delays)))
+        return self.data.batch(rng), Dials(int(rng.choice(self.codebooks)), int(rng.choice(self.delays)))
 
     def loss(self, batch: tuple[SpeechBatch, Dials], progress: Progress) -> tuple[Tensor, dict[str, float]]:
         speech, dials = batch
         own = bool(torch.rand(()) < self.own)
-        inputs = self.own_samples(speech, dials) if own else speech.codes[..., : dials.books]
+        inputs = self.own_samples(speech, dials) if own else speech.codes[..., : dials.codebooks]
         inputs = add_noise(inputs, self.adapter.config.entries, NOISE)
         prediction = self.predict(speech, dials, inputs, ALIGNMENT_LAYERS if self.guide else ())
         first, rest = prediction.entropies()
-        parts = {"book 1": first.item()} | ({} if own else {"others": rest.item()})
+        parts = {"codebook 1": first.item()} | ({} if own else {"others": rest.item()})
         if self.distil:
             # the end of speech has a distribution too
             rows = torch.arange(inputs.shape[1] + 1, device=inputs.device) <= speech.frames[:, None]
@@ -149,13 +153,13 @@ class QTTSTask(Task):
         """Codes [B, F, K]: the first codebook is the batch's, the others are sampled as in decoding. Not frame by
         frame, as ``data/sampled_codes.py`` does once for all, but all frames at once, given the codes of the pass
         before: first the recording's."""
-        sampling, codes = higher_sampling(Sampling()), batch.codes[..., : dials.books].clone()
-        spoken = torch.arange(codes.shape[1], device=codes.device) < batch.frames[:, None]
+        sampling, codes = higher_sampling(Sampling()), batch.codes[..., : dials.codebooks].clone()
+        inside = torch.arange(codes.shape[1], device=codes.device) < batch.frames[:, None]
         for _ in range(PASSES):
             prediction = self.predict(batch, dials, codes)
             for k, (logits, targets) in enumerate(zip(prediction.rest, prediction.rest_targets), 1):
                 there = targets != IGNORE  # an item's rows are in the order of its frames
-                codes[..., k].masked_scatter_(spoken, sample(logits[there].float(), sampling, generator))
+                codes[..., k].masked_scatter_(inside, sample(logits[there].float(), sampling, generator))
         return codes
 
     @torch.no_grad()
@@ -164,25 +168,25 @@ class QTTSTask(Task):
         how much the cross-entropy of codebook 1 grows, on the shorter half, given finer codebooks that the adapter
         sampled itself, as in decoding."""
         batches, scores = self.data.held_out(batches=2), {}
-        for dials in (d for d in self.scored if d.books in self.books and d.d in self.delays):
+        for dials in (d for d in self.scored if d.codebooks in self.codebooks and d.d in self.delays):
             sums, costs = np.zeros(6), []
             for batch in batches:
-                p = self.predict(batch, dials, batch.codes[..., : dials.books])
+                p = self.predict(batch, dials, batch.codes[..., : dials.codebooks])
                 first, rest = p.entropies("sum")
                 known = p.rest_targets != IGNORE
                 hits = (p.first.argmax(-1) == p.first_targets).sum(), (p.rest.argmax(-1) == p.rest_targets).sum()
                 sums += [float(v) for v in (first, hits[0], len(p.first_targets), rest, hits[1], known.sum())]
                 costs.append(float(first) / len(p.first_targets))
-            for book, (entropy, hits, count) in zip(("book 1", "other books"), sums.reshape(2, 3)):
-                scores |= {f"{dials}: {book}, nats": entropy / count, f"{dials}: {book}, top-1": hits / count}
-            draws = self.own_samples(batches[0], dials, torch.Generator(self.lm.device).manual_seed(0))
-            own = self.predict(batches[0], dials, draws).entropies()[0].item()
-            scores[f"{dials}: book 1 behind its own draws, nats more"] = own - costs[0]
+            for level, (entropy, hits, count) in zip(("codebook 1", "other codebooks"), sums.reshape(2, 3)):
+                scores |= {f"{dials}: {level}, nats": entropy / count, f"{dials}: {level}, top-1": hits / count}
+            samples = self.own_samples(batches[0], dials, torch.Generator(self.lm.device).manual_seed(0))
+            own = self.predict(batches[0], dials, samples).entropies()[0].item()
+            scores[f"{dials}: codebook 1 behind its own samples, nats more"] = own - costs[0]
         return scores
 
 
 def padded_codes(batch: SpeechBatch, inputs: Tensor, pad: int) -> tuple[Tensor, Tensor]:
     """heard [B, F, K] -> input codes [B, F, K], ``pad`` behind an item's end; the batch's as targets [B, F, K],
     ``IGNORE`` there."""
-    spoken = (torch.arange(inputs.shape[1], device=inputs.device) < batch.frames[:, None])[..., None]
-    return torch.where(spoken, inputs, pad), torch.where(spoken, batch.codes[..., : inputs.shape[-1]], IGNORE)
+    inside = (torch.arange(inputs.shape[1], device=inputs.device) < batch.frames[:, None])[..., None]
+    return torch.where(inside, inputs, pad), torch.where(inside, batch.codes[..., : inputs.shape[-1]], IGNORE)

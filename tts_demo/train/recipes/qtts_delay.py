@@ -25,9 +25,11 @@ class QTTSDelayTask(QTTSTask):
         return [*super().matrices(), self.adapter.inner]
 
     def predict(
-        self, batch: SpeechBatch, dials: Dials, heard_codes: Tensor, guided: tuple[int, ...] = ()
+        self, batch: SpeechBatch, dials: Dials, input_codes: Tensor, alignment_layers: tuple[int, ...] = ()
     ) -> Prediction:
-        hidden, below, targets, attention = delay_rows(self.lm, self.adapter, batch, dials, heard_codes, guided)
+        hidden, below, targets, attention = delay_rows(
+            self.lm, self.adapter, batch, dials, input_codes, alignment_layers
+        )
         first, rest = targets[..., 0] != IGNORE, (targets[..., 1:] != IGNORE).any(-1)
         return Prediction(
             self.lm.head(hidden[first]),
@@ -43,25 +45,25 @@ def delay_rows(
     adapter: DelayAdapter,
     batch: SpeechBatch,
     dials: Dials,
-    heard_codes: Tensor,
-    guided: tuple[int, ...] = (),
+    input_codes: Tensor,
+    alignment_layers: tuple[int, ...] = (),
 ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
     """Teacher forcing of the delay pattern: hidden states [B, S, H] before each step, the vectors of their frames'
     lower codebooks [B, S, K - 1, H], targets [B, S, K], and the log attention to the text of the F + 1 steps that emit
     codebook 1; S = F + (K - 1) d. LoRA must be attached to ``lm.backbone``."""
     pad = adapter.config.pad
-    codes, targets = padded_codes(batch, heard_codes, pad)
+    codes, targets = padded_codes(batch, input_codes, pad)
     steps = delay(codes, dials.d, pad)
     targets = delay(targets, dials.d, IGNORE)
     # after its last frame, codebook 1 ends speech
     ends = torch.arange(targets.shape[1], device=targets.device) == batch.frames[:, None]
     targets[..., 0] = torch.where(ends, lm.config.eos, targets[..., 0])
-    table = adapter.table(lm.speech_embedding.weight, dials.books)
+    table = adapter.table(lm.speech_embedding.weight, dials.codebooks)
     prefix = prefix_batch(lm, batch)
-    inputs = adapter.codebooks.look_up(table, steps[:, :-1])[0] + adapter.tag(dials.books, dials.d)
+    inputs = adapter.codebooks.look_up(table, steps[:, :-1])[0] + adapter.tag(dials.codebooks, dials.d)
     fed = speech_inputs(prefix, inputs, lm.config.bidirectional_text)
     start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
     rows = slice(start, start + codes.shape[1] + 1)
-    hidden, attention = training_forward(lm, *fed, guided, rows, slice(start - text, start))
+    hidden, attention = training_forward(lm, *fed, alignment_layers, rows, slice(start - text, start))
     below = adapter.below(adapter.codebooks.look_up(table, codes)[1], dials.d)
     return hidden[:, start:], below, targets, attention

@@ -26,16 +26,16 @@ class QTTSHierarchicalTask(QTTSTask):
         return [*super().matrices(), *inner_matrices(self.adapter.depth.blocks)]
 
     def predict(
-        self, batch: SpeechBatch, dials: Dials, heard_codes: Tensor, guided: tuple[int, ...] = ()
+        self, batch: SpeechBatch, dials: Dials, input_codes: Tensor, alignment_layers: tuple[int, ...] = ()
     ) -> Prediction:
         lm, adapter = self.lm, self.adapter
-        hidden, contexts, targets, attention = frame_rows(lm, adapter, batch, heard_codes, guided)
+        hidden, contexts, targets, attention = frame_rows(lm, adapter, batch, input_codes, alignment_layers)
         first_targets = speech_targets(batch, lm.config.eos, IGNORE)
-        spoken = first_targets != IGNORE  # end of speech included: its row predicts codebook 1 alone
-        rows = adapter.depth(hidden[spoken], contexts[spoken])
-        first = lm.head(hidden[spoken] + adapter.correct(rows[:, 0]))
+        valid = first_targets != IGNORE  # end of speech included: its row predicts codebook 1 alone
+        rows = adapter.depth(hidden[valid], contexts[valid])
+        first = lm.head(hidden[valid] + adapter.correct(rows[:, 0]))
         return Prediction(
-            first, first_targets[spoken], adapter.scores(rows[:, 1:]), targets[spoken][:, 1:].t(), attention
+            first, first_targets[valid], adapter.scores(rows[:, 1:]), targets[valid][:, 1:].t(), attention
         )
 
 
@@ -43,20 +43,20 @@ def frame_rows(
     lm: LanguageModel,
     adapter: HierarchicalAdapter,
     batch: SpeechBatch,
-    heard_codes: Tensor,
-    guided: tuple[int, ...] = (),
+    input_codes: Tensor,
+    alignment_layers: tuple[int, ...] = (),
 ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
     """Teacher forcing over frames: hidden states [B, F + 1, H] before each frame, the contexts of that frame's codes
     [B, F + 1, K, W], targets [B, F + 1, K], and the log attention to the text. LoRA must be attached to
     ``lm.backbone``."""
-    codebooks = heard_codes.shape[-1]
-    codes, targets = padded_codes(batch, heard_codes, adapter.config.pad)
+    codebooks = input_codes.shape[-1]
+    codes, targets = padded_codes(batch, input_codes, adapter.config.pad)
     table = adapter.codebooks.table(lm.speech_embedding.weight, codebooks)
     inputs, contexts = adapter.codebooks.look_up(table, codes)
     prefix = prefix_batch(lm, batch)
     fed = speech_inputs(prefix, inputs + adapter.tag(codebooks), lm.config.bidirectional_text)
     start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
-    hidden, attention = training_forward(lm, *fed, guided, slice(start, None), slice(start - text, start))
+    hidden, attention = training_forward(lm, *fed, alignment_layers, slice(start, None), slice(start - text, start))
     return (
         hidden[:, start:],
         F.pad(contexts, (0, 0, 0, 0, 0, 1)),

@@ -5,9 +5,8 @@ sides come from cached codes, a fifth of the time a frame: for a first codebook 
 ``decoder`` then learns to decode what it makes.
 
 A distance alone trains towards the mean of all latents that a code allows, which sounds veiled and confuses consonants.
-``adversarial=0.1`` adds discriminators of latents, phased in (``Progress.ramp``); with ``heard=1`` the frozen decoder
-decodes a stretch of each crop, whose features and phonemes by the recogniser must be those of the recording.
-"""
+``adversarial=0.1`` adds discriminators of latents, phased in (``Progress.ramp``); with ``recognised=1`` the frozen
+decoder decodes a stretch of each crop, whose features and phonemes by the recogniser must be those of the recording."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import Optimiser, SequenceSettings, Weight
 from ..task import Task, TrainOptions
-from .codec import SAID, heard_alike
+from .codec import PHONEME_WEIGHT, recogniser_distance
 
 CROP, DECODED = 128, 96  # frames: short sentences are speech too
 PITCHES = 0.1  # weight of the pitch's cross-entropy, as in the codec's recipe
@@ -54,7 +53,7 @@ class RefinerBatch:
 
 class RefinerSettings(SequenceSettings):
     optimiser: Optimiser = "muon"
-    heard: Weight = Field(
+    recognised: Weight = Field(
         0.0, description="weight of what the recogniser makes of the decoded latent; 0 trains without"
     )
     adversarial: Weight = Field(0.0, description="weight of the discriminators of latents; 0 trains without")
@@ -82,7 +81,7 @@ class RefinerTask(Task):
         self.quantizer = codec.quantizer
         self.train, self.test, self.share = longer_than(CROP, self._frames, self.data.train, self.data.test)
         self.modules, self.helpers = {"refiner": self.refiner}, {}
-        self.recognised = self.settings.heard
+        self.recognised = self.settings.recognised
         self.adversarial = self.settings.adversarial
         if self.adversarial:
             self.helpers["discriminators"] = of_latents(2 * codec.config.latent + shape.speaker)
@@ -126,11 +125,11 @@ class RefinerTask(Task):
         distance = F.l1_loss(refined, latent)
         loss, parts = distance + PITCHES * guessed, {"latent": distance.item(), "pitch": guessed.item()}
         if self.recognised:
-            recognised, phonemes = heard_alike(
+            recognised, phonemes = recogniser_distance(
                 self.codec, self._decoded(refined, batch.stretch), batch.samples, batch.labels
             )
             loss, parts = (
-                loss + self.recognised * (recognised + SAID * phonemes),
+                loss + self.recognised * (recognised + PHONEME_WEIGHT * phonemes),
                 parts | {"recognised": recognised.item(), "phonemes": phonemes.item()},
             )
         return self._adversarial(refined, latent, batch, progress, loss, parts) if self.adversarial else (loss, parts)
@@ -159,7 +158,7 @@ class RefinerTask(Task):
         parts: dict[str, float],
     ) -> tuple[Tensor, dict[str, float]]:
         """Adds the losses of discriminators of latents, conditioned on the first codebook and the speaker."""
-        first = self.quantizer.books[0].lookup(batch.codes[..., 0]).detach()
+        first = self.quantizer.codebooks[0].lookup(batch.codes[..., 0]).detach()
         known = torch.cat([first, batch.speaker[:, None].expand(-1, first.shape[1], -1)], -1)
         discriminator_loss, generator_loss, feature_matching = self.helpers["discriminators"].losses(
             torch.cat([refined, known], -1), torch.cat([latent, known], -1)

@@ -9,9 +9,9 @@ drawn from (after temperature, top-k and top-p, default sampling): the share of 
 through.
 
 Every token is learnt as it is when drafting: first of a pass, where the draft has heard the base about everything, and
-one to three tokens deep, where it hears itself since the pass began. ``--set spoken=0.8``: so many batches are speech
-of the base model's own (all of it or from some frame on), which is what a draft will be asked about; there the base
-alone teaches. In recordings some input tokens are replaced at random.
+one to three tokens deep, where it hears itself since the pass began. ``--set on_policy=0.8``: so many batches are
+speech of the base model's own (all of it or from some frame on), which is what a draft will be asked about; there the
+base alone teaches. In recordings some input tokens are replaced at random.
 
 The draft attends to the base's keys and values (``--set cache=base``, the default where it has one block of its own),
 or keeps a cache of its own (``cache=own``). Either kind can begin with published weights of the other.
@@ -97,7 +97,7 @@ class Rows:
 
 class DraftSettings(SequenceSettings):
     distil: Share = Field(0.8, description="share of the cross-entropy to the base model's distribution in the loss")
-    spoken: Share = Field(0.0, description="share of the batches that are the base model's own samples")
+    on_policy: Share = Field(0.0, description="share of the batches that are the base model's own samples")
     cache: Literal["base", "own"] | None = Field(
         None, description="whose keys and values the draft attends to; by default the base's, if it has one own block"
     )
@@ -120,7 +120,7 @@ class DraftTask(Task):
         self.distil = self.settings.distil
         backend = Backend(self.lm.device, precision(options.device))  # many rows at once are fastest so
         self.decoder = Decoder.from_model(self.lm, backend=backend)
-        self.own = OnPolicy(self.settings.spoken, options.seed, self._say)
+        self.on_policy_samples = OnPolicy(self.settings.on_policy, options.seed, self._say)
         self.modules, self.helpers = {"ssd-draft": self.draft}, {}
         self.data_summary = describe(self.data.speech, self.data.train)
 
@@ -128,16 +128,16 @@ class DraftTask(Task):
         return [self.draft.feature_projection.weight, *inner_matrices(self.draft.layers)]
 
     def batch(self, rng: np.random.Generator, step: int) -> Speech:
-        return self.own.batch(step, self.process) or Speech(self.data.batch(rng))
+        return self.on_policy_samples.batch(step, self.process) or Speech(self.data.batch(rng))
 
     def _say(self, rng: np.random.Generator) -> list[Speech]:
         """Some batches in the base's own words, all of them or from a random frame of the recordings on."""
         batch = self.data.batch(rng, PER_GROUP)
         kept = int(rng.integers(int(batch.frames.min()))) if rng.random() < 0.5 else 0
         generator = torch.Generator(batch.codes.device).manual_seed(int(rng.integers(2**62)))
-        spoken, hidden = generate(self.lm, self.decoder, batch, kept, Sampling(), generator)
-        order = spoken.frames.argsort()  # of like length together
-        parts = [_part(spoken, hidden, rows) for rows in order.chunk(PER_GROUP)]
+        generated, hidden = generate(self.lm, self.decoder, batch, kept, Sampling(), generator)
+        order = generated.frames.argsort()  # of like length together
+        parts = [_part(generated, hidden, rows) for rows in order.chunk(PER_GROUP)]
         return [self._remembered(part) for part in parts] if self.draft.config.base_layers else parts
 
     def _remembered(self, speech: Speech) -> Speech:
@@ -166,18 +166,18 @@ class DraftTask(Task):
         prefix = prefix_batch(lm, batch)
         inputs = base_inputs(lm, prefix, add_noise(batch.codes[..., 0], lm.config.speech_codes, noise))
         task, layers = prefix.x.shape[1] - 1, self.draft.config.base_layers
-        said, memory = speech.hidden, speech.memory
+        hidden, memory = speech.hidden, speech.memory
         with torch.no_grad():
             if layers and memory is None:
                 read, memory = base_memory(lm, inputs, layers)
-                said = read[:, task:] if said is None else said
-            elif said is None:
-                said = training_forward(lm, *inputs)[0][:, task:]
-            teacher = lm.head(said)
-        heard = F.pad(said[:, :-1], (0, 0, task + 1, 0))
+                hidden = read[:, task:] if hidden is None else hidden
+            elif hidden is None:
+                hidden = training_forward(lm, *inputs)[0][:, task:]
+            teacher = lm.head(hidden)
+        previous = F.pad(hidden[:, :-1], (0, 0, task + 1, 0))
         # [D + 1, B, F + 1, H]
         hidden = torch.stack(
-            at_every_depth(self.shallow, self.draft.feature_projection, prefix, inputs, heard, DEEPEST, memory)
+            at_every_depth(self.shallow, self.draft.feature_projection, prefix, inputs, previous, DEEPEST, memory)
         )
         row = torch.arange(teacher.shape[1], device=teacher.device)
         meant = row <= batch.frames[:, None]  # [B, F + 1]
@@ -200,7 +200,7 @@ class DraftTask(Task):
         held_out = self.data.held_out()
         recorded = self._means([Speech(batch) for batch in held_out])
         generator = torch.Generator(held_out[0].codes.device).manual_seed(0)
-        own = self._means(
+        sampled = self._means(
             [Speech(*generate(self.lm, self.decoder, batch, 0, Sampling(), generator)) for batch in held_out]
         )
         names = (
@@ -211,13 +211,13 @@ class DraftTask(Task):
             "mass the base never draws",
         )
         scores = dict(zip(names, recorded[:, 0].tolist()))
-        places = ("second token", "third token", "fourth token")
-        scores |= {f"acceptance at tolerance 0, {n}": float(v) for n, v in zip(places, recorded[3, 1:])}
+        positions = ("second token", "third token", "fourth token")
+        scores |= {f"acceptance at tolerance 0, {n}": float(v) for n, v in zip(positions, recorded[3, 1:])}
         scores |= {
             f"acceptance at tolerance 0, the base's own speech, {n}": float(v)
-            for n, v in zip(("first token", *places), own[3])
+            for n, v in zip(("first token", *positions), sampled[3])
         }
-        return scores | {"mass the base never draws, its own speech": float(own[4, 0])}
+        return scores | {"mass the base never draws, its own speech": float(sampled[4, 0])}
 
     def _means(self, held_out: list[Speech]) -> np.ndarray:
         """[5, DEEPEST + 1]: cross-entropy of draft and base, accuracy, acceptance and mass astray, by depth."""
@@ -239,9 +239,9 @@ class DraftTask(Task):
         return sums / counts
 
 
-def _part(spoken: SpeechBatch, hidden: Tensor, rows: Tensor) -> Speech:
+def _part(generated: SpeechBatch, hidden: Tensor, rows: Tensor) -> Speech:
     """Some rows of a batch, padding cut off."""
-    batch = spoken.each(lambda tensor: tensor[rows])
+    batch = generated.each(lambda tensor: tensor[rows])
     text, frames = int(batch.text_lengths.max()), int(batch.frames.max())
     cut = {"text": batch.text[:, :text], "codes": batch.codes[:, :frames], "alignment": batch.alignment[:, :frames]}
     return Speech(replace(batch, **cut), hidden[rows, : frames + 1])

@@ -11,12 +11,11 @@ own (``tldr-no-lora`` ...), which is also a recipe's name; ``tldr-short`` is wha
 patch_size=4`` trains that size alone. ``--set early=0.3``: in that share of the batches patches end early, as they do
 at run time before a token that the extractor is unsure of.
 
-``--set spoken=0.5``: that share of the batches is sampled from the patches themselves with the weights of the moment,
-from the start or from some frame on; there the base model's distribution is the only target (on-policy distillation, R.
-Agarwal and others, 2024). ``--set drawn=1`` adds ``lm.disagreement`` of the sampled distributions. ``--set guide=0.3``:
-the alignment heads attend where the base model's do at any token of the patch; without it patches skip and repeat
-words.
-"""
+``--set on_policy=0.5``: that share of the batches is sampled from the patches themselves with the weights of the
+moment, from the start or from some frame on; there the base model's distribution is the only target (on-policy
+distillation, R. Agarwal and others, 2024). ``--set sampled=1`` adds ``lm.disagreement`` of the sampled distributions.
+``--set guide=0.3``: the alignment heads attend where the base model's do at any token of the patch; without it patches
+skip and repeat words."""
 
 from __future__ import annotations
 
@@ -75,9 +74,9 @@ class TLDRSettings(SequenceSettings):
         0.0, description="share of the batches in which patches end early, as with the dial confidence"
     )
     distil: Share = Field(0.0, description="share of the cross-entropy to the base model's distribution in the loss")
-    drawn: Weight = Field(0.0, description="weight of how far apart tokens are sampled from patches and the base")
+    sampled: Weight = Field(0.0, description="weight of how far apart tokens are sampled from patches and the base")
     guide: Weight = Field(0.0, description="weight of the attention guide: look where the base model's heads look")
-    spoken: Share = Field(0.0, description="share of the batches that are the method's own samples (on-policy)")
+    on_policy: Share = Field(0.0, description="share of the batches that are the method's own samples (on-policy)")
 
 
 class TLDRTask(Task):
@@ -102,11 +101,11 @@ class TLDRTask(Task):
             lora.attach(self.lm.backbone, self.adapter.lora.spec, self.adapter.lora)
         self.name = type(self).name if ablate == "none" else f"{TLDRTask.name}-{ablate}"
         self.modules, self.helpers = {self.name: self.adapter}, {}
-        self.early, self.drawn, self.guide = settings.early, settings.drawn, settings.guide
-        if self.base is None and (settings.spoken or self.drawn or self.guide):
-            raise UserError("spoken, drawn and guide need what the base model says: set distil as well.")
-        self.on_policy = OnPolicy(settings.spoken, options.seed, self._sample)
-        if settings.spoken:
+        self.early, self.sampled, self.guide = settings.early, settings.sampled, settings.guide
+        if self.base is None and (settings.on_policy or self.sampled or self.guide):
+            raise UserError("on_policy, sampled and guide need what the base model says: set distil as well.")
+        self.on_policy = OnPolicy(settings.on_policy, options.seed, self._sample)
+        if settings.on_policy:
             self.ahead = False
             self.frozen = Base(self.base, graphed=False)  # decoders live for a few batches
         self.data_summary = describe(self.data.speech, self.data.train)
@@ -135,18 +134,20 @@ class TLDRTask(Task):
         return samples
 
     def loss(self, batch: Patches, progress: Progress) -> tuple[Tensor, dict[str, float]]:
-        speech, size, guided = batch.speech, batch.size, ALIGNMENT_LAYERS if self.guide else ()
+        speech, size, alignment_layers = batch.speech, batch.size, ALIGNMENT_LAYERS if self.guide else ()
         tokens = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, 0.0 if batch.self_generated else NOISE)
-        logits, targets, attention = uneven_logits(self.lm, self.adapter, speech, size, batch.sizes, tokens, guided)
+        logits, targets, attention = uneven_logits(
+            self.lm, self.adapter, speech, size, batch.sizes, tokens, alignment_layers
+        )
         valid = targets != IGNORE
         logits, targets = logits[valid].float(), targets[valid]
         truth = F.cross_entropy(logits, targets)
         if self.base is None:
             return truth, {"ce": truth.item()}
         with torch.no_grad():
-            teacher, base_attention = base_rows(self.base, speech, tokens, guided)
+            teacher, base_attention = base_rows(self.base, speech, tokens, alignment_layers)
         targets_of = _windows(batch.sizes, size, valid.device).clamp(max=teacher.shape[1] - 1)  # [N, P]
-        loss, parts = distillation(logits, teacher[:, targets_of][valid], self.drawn)
+        loss, parts = distillation(logits, teacher[:, targets_of][valid], self.sampled)
         if not batch.self_generated:
             loss, parts = (1 - self.distil) * truth + self.distil * loss, {"ce": truth.item(), **parts}
         if self.guide:
@@ -219,11 +220,11 @@ def uneven_logits(
     largest: int,
     sizes: Sequence[int],
     tokens: Tensor | None = None,
-    guided: tuple[int, ...] = (),
+    alignment_layers: tuple[int, ...] = (),
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
     """``patch_logits`` of N patches that end early, at these ``sizes``, which cover the batch. Each is decoded as one
     of the ``largest`` size: logits [B, N, largest, V], targets [B, N, largest]; and the log attention
-    to the text [B, N, T] of the rows before each patch, of each ``guided`` layer."""
+    to the text [B, N, T] of the rows before each patch, of each of ``alignment_layers``."""
     windows = _windows(sizes, largest, batch.codes.device)
     starts = F.pad(windows[:, 0], (0, 1), value=sum(sizes))
     missing = int(windows.max()) - batch.codes.shape[1]  # behind the frames and end of speech
@@ -239,7 +240,7 @@ def uneven_logits(
     start = prefix.x.shape[1] - 1
     x, positions = torch.cat([prefix.x, latents], 1), torch.cat([prefix.positions, patch_positions], 1)
     rows, text = slice(start, None), slice(start - batch.text.shape[1], start)
-    hidden, attention = training_forward(lm, x, positions, mask, guided, rows, text)
+    hidden, attention = training_forward(lm, x, positions, mask, alignment_layers, rows, text)
     g = hidden[:, start:].flatten(0, 1)  # [B N, H]
     speaker = batch.speaker.repeat_interleave(len(sizes), 0)
     logits = adapter.extractor(g, speaker, embedded[:, windows].flatten(0, 1))

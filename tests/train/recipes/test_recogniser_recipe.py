@@ -12,21 +12,21 @@ import torch
 from taught import UNITS, teach
 
 from tts_demo import checkpoints
-from tts_demo.codec.ears import Ears, EarsConfig
+from tts_demo.codec.recogniser import PhonemeRecogniser, RecogniserConfig
 from tts_demo.config import SAMPLE_RATE
 from tts_demo.text.symbols import IDS
 from tts_demo.train.loop import fit
 from tts_demo.train.progress import Progress
-from tts_demo.train.recipes import ears as module
-from tts_demo.train.recipes.ears import EarsTask
+from tts_demo.train.recipes import recogniser as module
+from tts_demo.train.recipes.recogniser import RecogniserTask
 from tts_demo.train.task import TrainOptions
 
-TINY = EarsConfig(width=16, lower=1, upper=1, middle=1, middle_width=16, heads=2)
+TINY = RecogniserConfig(width=16, lower=1, upper=1, middle=1, middle_width=16, heads=2)
 
 
 @pytest.fixture
 def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainOptions:
-    monkeypatch.setattr(module, "EarsConfig", lambda: TINY)
+    monkeypatch.setattr(module, "RecogniserConfig", lambda: TINY)
     natural = tmp_path / "natural" / "bdl"
     natural.mkdir(parents=True)
     rng = np.random.default_rng(0)
@@ -46,7 +46,7 @@ def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainOptions:
 
 
 def test_a_few_steps_and_every_held_out_set_is_scored(options: TrainOptions) -> None:
-    task, losses = EarsTask(options), []
+    task, losses = RecogniserTask(options), []
     watched = task.loss
     task.loss = lambda batch, step: (losses.append(watched(batch, step)), losses[-1])[1]
     scores = fit(task, options)
@@ -61,7 +61,7 @@ def test_a_few_steps_and_every_held_out_set_is_scored(options: TrainOptions) -> 
 
 
 def test_labels_follow_the_pace(options: TrainOptions) -> None:
-    task = EarsTask(options)
+    task = RecogniserTask(options)
     index = next(i for i, u in enumerate(task.speech.utterances) if u.id == "a")
     plain, slow = (task._make([index], np.asarray([pace]), np.ones(1)) for pace in (1.0, 1.13))
     assert slow.labels.shape[1] == int(1.13 * plain.labels.shape[1])
@@ -72,8 +72,10 @@ def test_labels_follow_the_pace(options: TrainOptions) -> None:
 
 def test_ears_of_an_earlier_run_tell_the_times_of_natural_speech(options: TrainOptions, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    checkpoints.save_module(tmp_path / "made", "ears", Ears(TINY), facts={}, scores={}, log=[])
-    task = EarsTask(replace(options, settings=options.settings | {"align": str(tmp_path / "made"), "natural": "1"}))
+    checkpoints.save_module(tmp_path / "made", "ears", PhonemeRecogniser(TINY), facts={}, scores={}, log=[])
+    task = RecogniserTask(
+        replace(options, settings=options.settings | {"align": str(tmp_path / "made"), "natural": "1"})
+    )
     speech = task.speech
     for i, spoken in enumerate(speech.timings):
         heard = speech.alignment(i)

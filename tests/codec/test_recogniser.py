@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import torch
 
-from tts_demo.codec.ears import Ears, EarsConfig, read
+from tts_demo.codec.recogniser import PhonemeRecogniser, RecogniserConfig, read
 from tts_demo.config import HOP
 
-SMALL = EarsConfig(width=16, lower=2, upper=1, middle=2, middle_width=24, heads=2)
+SMALL = RecogniserConfig(width=16, lower=2, upper=1, middle=2, middle_width=24, heads=2)
 
 
-def small(seed: int = 0) -> Ears:
+def small(seed: int = 0) -> PhonemeRecogniser:
     torch.manual_seed(seed)
-    ears = Ears(SMALL).eval()
+    ears = PhonemeRecogniser(SMALL).eval()
     for weight in (ears.up.weight, ears.up.bias):  # as if trained
         torch.nn.init.normal_(weight, std=0.1)
     return ears
@@ -21,7 +21,7 @@ def small(seed: int = 0) -> Ears:
 def test_every_frame_is_told_at_odd_and_even_lengths() -> None:
     ears = small()
     for frames in (1, 2, 7, 30):
-        spell, frame = ears.hear(torch.randn(frames * HOP + 17))
+        spell, frame = ears.log_probs(torch.randn(frames * HOP + 17))
         assert spell.shape == frame.shape == (frames, SMALL.symbols)
         assert torch.allclose(spell.exp().sum(-1), torch.ones(frames), atol=1e-5)
 

@@ -1,7 +1,7 @@
-"""The ears: samples -> phonemes, 50 frames a second. The codec's first book listens through their encoder, and they
-align the training speech.
+"""The phoneme recogniser: samples -> phonemes, 50 frames a second. The codec's first codebook reads its encoder's
+hidden states, and it aligns the training speech.
 
-Two heads read it: one for CTC, which spells, and one that tells the phoneme of every frame, pauses included.
+Two heads: CTC over the phonemes, and a classifier of the phoneme of every frame, pauses included.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .semantic import PhoneticEncoder
 
 
 @dataclass(frozen=True)
-class EarsConfig:
-    symbols: int = len(SYMBOLS)  # of which phonemes alone are heard; 0 is CTC's blank, and a pause
+class RecogniserConfig:
+    symbols: int = len(SYMBOLS)  # of which phonemes alone are recognised; 0 is CTC's blank, and a pause
     mels: int = 80
     width: int = 256  # of the blocks at 50 Hz
     lower: int = 6
@@ -29,10 +29,10 @@ class EarsConfig:
     heads: int = 4
 
 
-class Ears(PhoneticEncoder):
-    """``hidden`` is what the first book listens to; ``heads`` read it."""
+class PhonemeRecogniser(PhoneticEncoder):
+    """``forward`` gives the hidden states that the first codebook quantises; ``heads`` classify them."""
 
-    def __init__(self, config: EarsConfig = EarsConfig()) -> None:
+    def __init__(self, config: RecogniserConfig = RecogniserConfig()) -> None:
         c = self.config = config
         super().__init__(c.mels, c.width, c.lower, c.middle, c.middle_width, c.upper, c.heads)
         self.norm = nn.LayerNorm(c.width)
@@ -45,7 +45,7 @@ class Ears(PhoneticEncoder):
         return self.spell(x).float(), self.frame(x).float()
 
     @torch.no_grad()
-    def hear(self, samples: Tensor) -> tuple[Tensor, Tensor]:
+    def log_probs(self, samples: Tensor) -> tuple[Tensor, Tensor]:
         """samples [N] -> log probabilities of both heads [F, symbols]."""
         whole = samples[None, : len(samples) // HOP * HOP]
         spell, frame = self.heads(self(whole))
@@ -53,14 +53,14 @@ class Ears(PhoneticEncoder):
 
     @torch.no_grad()
     def phonemes(self, samples: Tensor) -> list[int]:
-        """samples [N] -> the phonemes heard (CTC's best path)."""
-        return read(self.hear(samples)[0].argmax(-1))
+        """samples [N] -> the recognised phonemes (CTC's best path)."""
+        return read(self.log_probs(samples)[0].argmax(-1))
 
     @torch.no_grad()
     def align(self, samples: Tensor, phonemes: Tensor) -> Tensor:
-        """Forced alignment: samples [N], phonemes [T] -> [F], the index into ``phonemes`` of what each frame says, -1
+        """Forced alignment: samples [N], phonemes [T] -> [F], the index into ``phonemes`` of each frame, -1
         for pauses. Raises RuntimeError where there are more phonemes than frames."""
-        scores = self.hear(samples)[1][None]
+        scores = self.log_probs(samples)[1][None]
         path = torchaudio.functional.forced_align(scores, phonemes[None].int(), blank=0)[0][0].long()
         starts = (path != 0) & (path != torch.cat([path.new_zeros(1), path[:-1]]))
         return torch.where(path != 0, starts.cumsum(0) - 1, -1)

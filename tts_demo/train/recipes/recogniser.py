@@ -21,7 +21,7 @@ from rapidfuzz.distance import Levenshtein
 from torch import Tensor
 
 from ... import checkpoints
-from ...codec.ears import Ears, EarsConfig
+from ...codec.recogniser import PhonemeRecogniser, RecogniserConfig
 from ...config import HOP, UserError
 from ..data.corpora import describe, pad_stack
 from ..data.load import load_speech
@@ -50,15 +50,15 @@ class RecogniserBatch:
         return RecogniserBatch(*(getattr(self, f.name).to(device) for f in fields(self)))
 
 
-class EarsSettings(Settings):
+class RecogniserSettings(Settings):
     align: Path | None = Field(None, description="checkpoint whose recogniser tells the times of natural speech")
     skip: Share = Field(0.05, description="share of the steps that leave out each block (stochastic depth)")
     natural: Share = Field(0.6, description="share of the batches that are natural speech")
 
 
-class EarsTask(Task):
-    Settings = EarsSettings
-    settings: EarsSettings
+class RecogniserTask(Task):
+    Settings = RecogniserSettings
+    settings: RecogniserSettings
     name = "ears"
     steps, lr = 60_000, 1e-3
     any_length = True
@@ -69,7 +69,7 @@ class EarsTask(Task):
         settings = self.settings
         teach_times = checkpoints.load_module(settings.align, "ears") if settings.align else None
         self.speech = load_speech(options, settings, teach_times)
-        self.model, self.device = Ears(EarsConfig()), options.device
+        self.model, self.device = PhonemeRecogniser(RecogniserConfig()), options.device
         self.model.skip = settings.skip
         self.modules, self.helpers = {"ears": self.model}, {}
         train = [i for i in self.speech.indices(held_out=False) if self._fits(i)]
@@ -140,7 +140,9 @@ class EarsTask(Task):
         wrong = total = 0
         for i in chosen:
             labels = torch.from_numpy(self.speech.labels(i))
-            recognised = self.model.hear(torch.from_numpy(self.speech.samples(i)).to(self.device))[1].argmax(-1).cpu()
+            recognised = (
+                self.model.log_probs(torch.from_numpy(self.speech.samples(i)).to(self.device))[1].argmax(-1).cpu()
+            )
             known = labels != UNKNOWN
             wrong, total = wrong + int((recognised != labels)[known].sum()), total + int(known.sum())
         return wrong / total

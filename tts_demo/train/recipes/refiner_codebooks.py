@@ -5,7 +5,7 @@ or as the adapter of either strategy samples them given that first codebook (``d
 the recording: through the frozen decoder, with the losses of recipe ``codec``. So the refiner learns to ignore what
 samples do not carry about the recording, which no loss on recorded codes could teach. The number of codebooks is
 sampled too. Everything but this refiner is frozen, so every code and every other method's speech stays as it is.
-``--set drawn=3``: hours of speech to sample codes for, once; ``--set recorded=0.3``: share of crops with the
+``--set sampled=3``: hours of speech to sample codes for, once; ``--set recorded=0.3``: share of crops with the
 recording's codebooks.
 """
 
@@ -20,9 +20,9 @@ from torch import Tensor
 
 from ... import checkpoints
 from ...codec.decoder import WaveformDecoder
-from ...codec.ears import Ears
 from ...codec.model import Codec
-from ...codec.refiner import BooksRefiner, Refiner
+from ...codec.recogniser import PhonemeRecogniser
+from ...codec.refiner import CodebookRefiner, Refiner
 from ...codec.speaker import SpeakerEncoder
 from ...config import Sampling
 from ...lm.base import Base
@@ -39,17 +39,17 @@ from ..task import TrainOptions
 from .codec import CROP, CodecBatch, CodecSettings, CodecTask, fitted, published
 
 NAME = "refiner-books"
-BOOKS = (2, 4, 8)  # codebooks emitted, sampled evenly
+CODEBOOK_COUNTS = (2, 4, 8)  # codebooks emitted, sampled evenly
 
 
-class BooksRefinerSettings(CodecSettings, SequenceSettings):
-    drawn: float = Field(3.0, gt=0, description="hours of speech whose finer codebooks are sampled, once")
+class CodebookRefinerSettings(CodecSettings, SequenceSettings):
+    sampled: float = Field(3.0, gt=0, description="hours of speech whose finer codebooks are sampled, once")
     recorded: Share = Field(0.3, description="share of the crops with the recording's own finer codebooks")
 
 
-class BooksRefinerTask(CodecTask):
-    Settings = BooksRefinerSettings
-    settings: BooksRefinerSettings
+class CodebookRefinerTask(CodecTask):
+    Settings = CodebookRefinerSettings
+    settings: CodebookRefinerSettings
     name = NAME
     steps, lr = 4000, 5e-4
     goes_on = True
@@ -59,7 +59,7 @@ class BooksRefinerTask(CodecTask):
         super().__init__(options)
         self.codec, self.voice = self.codec.to(options.device), self.voice.to(options.device)
         self.modules, self.helpers = {NAME: self.refiner}, {}
-        self.recorded, self.sampled = self.settings.recorded, self._sampled(options, self.settings.drawn)
+        self.recorded, self.sampled = self.settings.recorded, self._sampled(options, self.settings.sampled)
         self.train, self.test = (
             [i for i in side if self.sampled.get(i) is not None] for side in (self.train, self.test)
         )
@@ -68,10 +68,10 @@ class BooksRefinerTask(CodecTask):
         self.data_summary = describe(self.speech, self.train)
 
     def _networks(
-        self, options: TrainOptions, recogniser: Ears
+        self, options: TrainOptions, recogniser: PhonemeRecogniser
     ) -> tuple[Codec, WaveformDecoder, Refiner, SpeakerEncoder]:
         codec, decoder, plain, voice = published(options)
-        refiner = BooksRefiner(plain.config)
+        refiner = CodebookRefiner(plain.config)
         if checkpoints.available(options.checkpoint, NAME) and self.settings.start == "published":
             checkpoints.load_module(options.checkpoint, NAME, refiner)
         else:
@@ -95,21 +95,21 @@ class BooksRefinerTask(CodecTask):
         return SampledCodes(data, samplers, tag, hours)
 
     def loss(self, batch: CodecBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
-        source = torch.where(torch.rand(len(batch.place)) < self.recorded, 0, torch.randint(1, 3, (len(batch.place),)))
-        books = torch.tensor(BOOKS)[torch.randint(len(BOOKS), (len(batch.place),))]
+        source = torch.where(torch.rand(len(batch.crops)) < self.recorded, 0, torch.randint(1, 3, (len(batch.crops),)))
+        counts = torch.tensor(CODEBOOK_COUNTS)[torch.randint(len(CODEBOOK_COUNTS), (len(batch.crops),))]
         codes = self._codes(batch).to(self.device)
         batch = batch.to(self.device)
         with torch.no_grad():
             target, speaker = self.codec.quantizer.decode(codes[:, 0]), self.voice(batch.voice)
-        refined, pitch = self._refine(batch, codes, source, books, speaker, batch.pitch)
-        _, spectral, loss, parts = self.heard(batch, refined)
+        refined, pitch = self._refine(batch, codes, source, counts, speaker, batch.pitch)
+        _, spectral, loss, parts = self.rendering_loss(batch, refined)
         distance, more = fitted(refined, target, pitch, batch.pitch)
         return loss + distance, {"refined": spectral.mean().item()} | more | parts
 
     def _codes(self, batch: CodecBatch) -> Tensor:
         """[B, sources, CROP, K]."""
         return torch.from_numpy(
-            np.stack([self.sampled.get(i)[:, start : start + CROP] for i, start in batch.place.tolist()])
+            np.stack([self.sampled.get(i)[:, start : start + CROP] for i, start in batch.crops.tolist()])
         )
 
     def _refine(
@@ -117,20 +117,20 @@ class BooksRefinerTask(CodecTask):
         batch: CodecBatch,
         codes: Tensor,
         source: Tensor,
-        books: Tensor,
+        counts: Tensor,
         speaker: Tensor,
         pitch: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Each item's finer codebooks from its ``source`` [B], of which ``books`` [B] were emitted."""
+        """Each item's finer codebooks from its ``source`` [B], of which ``counts`` [B] were emitted."""
         with torch.no_grad():
-            chosen, books = codes[torch.arange(len(codes)), source], books.to(codes.device)
+            chosen, counts = codes[torch.arange(len(codes)), source], counts.to(codes.device)
             finer_codes = sum(
-                book.lookup(chosen[..., k]) * (books > k)[:, None, None]
-                for k, book in enumerate(self.codec.quantizer.books)
+                codebook.lookup(chosen[..., k]) * (counts > k)[:, None, None]
+                for k, codebook in enumerate(self.codec.quantizer.codebooks)
                 if k
             )
             prompt = self._prompt(batch, len(codes))
-        return self.refiner.hear(chosen[..., 0], finer_codes, books, speaker, prompt, pitch=pitch)
+        return self.refiner.refine_codebooks(chosen[..., 0], finer_codes, counts, speaker, prompt, pitch=pitch)
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
@@ -142,10 +142,10 @@ class BooksRefinerTask(CodecTask):
             codes, batch = self._codes(batch).to(self.device), batch.to(self.device)
             speaker, count = self.voice(batch.voice), len(codes)
             for source, name in enumerate(SampledCodes.SOURCES):
-                for books in (2, 8):
+                for counts in (2, 8):
                     refined, _ = self._refine(
-                        batch, codes, torch.full((count,), source), torch.full((count,), books), speaker
+                        batch, codes, torch.full((count,), source), torch.full((count,), counts), speaker
                     )
                     distance = self.spectral(self.decoder.whole(refined), batch.audio).mean().item()
-                    scores.setdefault(f"spectral distance, {books} books {name}", []).append(distance)
+                    scores.setdefault(f"spectral distance, {counts} books {name}", []).append(distance)
         return {name: float(np.mean(found)) for name, found in scores.items()}

@@ -3,17 +3,16 @@ codes.
 
 A codec alone does not learn phonemes from a few hours of speech, so the first codebook is learnt as a supervised
 tokenizer is (CosyVoice, Z. Du and others, 2024, section 2.1), frame by frame: every entry belongs to one phoneme or the
-pause (``codec.quantizer.SoundBook``), frequent ones have more entries. The recogniser's features of a frame are mapped
-to an entry of its phoneme by the alignment, and trained to be nearest to one of these (cross-entropy over all entries).
-Which of a phoneme's entries it is carries how it was spoken: readers predict pitch, relative to the voice's mean, and
-spectrum from the codes. The recogniser is frozen, so its features are computed once and a step is cheap.
+pause (``codec.quantizer.PhonemeCodebook``), frequent ones have more entries. The recogniser's features of a frame are
+mapped to an entry of its phoneme by the alignment, and trained to be nearest to one of these (cross-entropy over all
+entries). Which of a phoneme's entries it is carries how it was spoken: readers predict pitch, relative to the voice's
+mean, and spectrum from the codes. The recogniser is frozen, so its features are computed once and a step is cheap.
 
 ``--set entries=2048`` makes a larger codebook, ``pitch=1`` and ``spectrum=1`` weigh the readers. In the first ``OPEN``
 steps a new codebook passes features through unquantised. ``--set start=published`` goes on from the published codec,
 whose readers learn alone for as long; ``codec --set start=published`` then fits the rest to the codebook.
-``start=published ears=new`` keeps all of the published codec but the codebook and its recogniser, and the new codebook
-learns to add to the latent what the old one did, so that the other codebooks and the decoder still fit.
-"""
+``start=published recogniser=new`` keeps all of the published codec but the codebook and its recogniser, and the new
+codebook learns to add to the latent what the old one did, so that the other codebooks and the decoder still fit."""
 
 from __future__ import annotations
 
@@ -26,10 +25,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ... import checkpoints
-from ...codec.ears import Ears
 from ...codec.layers import ConvNeXtBlock
 from ...codec.model import Codec
-from ...codec.quantizer import SoundBook
+from ...codec.quantizer import PhonemeCodebook
+from ...codec.recogniser import PhonemeRecogniser
 from ...config import HOP, CodecConfig, UserError
 from ...text.symbols import SYMBOLS
 from ..data.corpora import describe, pad_stack
@@ -78,18 +77,18 @@ class Reader(nn.Module):
         return self.spectrum(x).float(), self.pitch(x).float()[..., 0]
 
 
-class FirstBookSettings(Settings):
+class FirstCodebookSettings(Settings):
     entries: Count | None = Field(None, description="entries of a new codebook; by default the codec's own number")
-    ears: Literal["kept", "new"] = Field(
+    recogniser: Literal["kept", "new"] = Field(
         "kept", description="new, with start=published: a new recogniser and codebook, all else of the codec kept"
     )
     pitch: Weight = Field(1.0, description="weight of the pitch that readers find in the codes")
     spectrum: Weight = Field(1.0, description="weight of the spectrum that readers find in the codes")
 
 
-class FirstBookTask(Task):
-    Settings = FirstBookSettings
-    settings: FirstBookSettings
+class FirstCodebookTask(Task):
+    Settings = FirstCodebookSettings
+    settings: FirstCodebookSettings
     name = "first-book"
     steps, lr = 6000, 1e-3
     loads_published = True
@@ -101,12 +100,12 @@ class FirstBookTask(Task):
         self.speech, self.device = load_speech(options, settings, recogniser), options.device
         self.checkpoint, self.size = options.checkpoint, options.batch or 32
         self.weights = {"pitch": settings.pitch, "spectrum": settings.spectrum}
-        self.goes_on = settings.start == "published" and settings.ears == "kept"
+        self.goes_on = settings.start == "published" and settings.recogniser == "kept"
         self.codec = _network(options, settings, recogniser).requires_grad_(False)
         replaces = settings.start == "published" and not self.goes_on
         self.old = checkpoints.load_module(options.checkpoint, "codec").to(self.device) if replaces else None
-        self.book: SoundBook = self.codec.quantizer.books[0]
-        for part in (self.codec.semantic, self.book):
+        self.codebook: PhonemeCodebook = self.codec.quantizer.codebooks[0]
+        for part in (self.codec.semantic, self.codebook):
             part.requires_grad_(True)
         self.phonetic, self.hertz = phonetic_features(self.speech, self.codec), pitch_of(self.speech)
         self.train, self.test = self.speech.split(self._usable)
@@ -115,7 +114,7 @@ class FirstBookTask(Task):
                 "There is too little speech to train on: at least two recordings over 2.6 s that fit their text."
             )
         if not self.goes_on:
-            self.book.sounds.copy_(allocated(self._phoneme_counts(), len(self.book.entries)))
+            self.codebook.sounds.copy_(allocated(self._phoneme_counts(), len(self.codebook.entries)))
         seconds = np.asarray([self.speech.seconds(i) for i in self.train])
         self.share = seconds / seconds.sum()
         self.reader = Reader(self.codec.config.latent, self.codec.config.semantic_mels)
@@ -158,15 +157,15 @@ class FirstBookTask(Task):
     def loss(self, batch: CodebookBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
         batch = batch.to(self.device)
         readers_alone = self.goes_on and progress.begins(OPEN)
-        self.book.revive_below = REVIVED if progress.share < SETTLED else 0.002
-        self.book.train(not readers_alone)  # else its statistics and unused entries change
+        self.codebook.revive_below = REVIVED if progress.share < SETTLED else 0.002
+        self.codebook.train(not readers_alone)  # else its statistics and unused entries change
         semantic = self.codec.semantic(batch.phonetic)
-        first, _, vq = self.book(semantic, batch.labels)
-        first_codebook_loss = known_frames_loss(self.book.heard(semantic).transpose(1, 2), batch.labels)
+        first, _, vq = self.codebook(semantic, batch.labels)
+        first_codebook_loss = known_frames_loss(self.codebook.phoneme_log_probs(semantic).transpose(1, 2), batch.labels)
         if readers_alone:
             first, vq, first_codebook_loss = first.detach(), vq.detach(), first_codebook_loss.detach()
         elif progress.begins(OPEN):
-            first = self.book.open(semantic)
+            first = self.codebook.open(semantic)
         spectrum, pitch = self._reading_errors(first, batch)
         added = self._added(first, batch.samples) if self.old else first.new_zeros(())
         loss = (
@@ -190,8 +189,8 @@ class FirstBookTask(Task):
     def _added(self, first: Tensor, samples: Tensor) -> Tensor:
         """Distance of the codebook's output from that of the one it replaces, relative to the latter's size, []."""
         with torch.no_grad():
-            book = self.old.quantizer.books[0]
-            was = book.lookup(book.encode(self.old.semantic(self.old.phonetic(samples[:ADDED]))))
+            codebook = self.old.quantizer.codebooks[0]
+            was = codebook.lookup(codebook.encode(self.old.semantic(self.old.phonetic(samples[:ADDED]))))
         return (first[:ADDED] - was).abs().mean() / was.abs().mean()
 
     @torch.inference_mode()
@@ -204,17 +203,17 @@ class FirstBookTask(Task):
         for i in self.test[:: max(1, len(self.test) // SCORED)]:
             batch = self._make([(i, 0, self.speech.frames(i))]).to(self.device)
             semantic, known = self.codec.semantic(batch.phonetic), batch.labels >= 0
-            unlabelled, codes = self.book.encode(semantic), self.book.encode(semantic, batch.labels)
+            unlabelled, codes = self.codebook.encode(semantic), self.codebook.encode(semantic, batch.labels)
             kind = "teacher" if self.speech.timings[i] else "natural"
             wrong.setdefault(kind, []).append(
-                (self.book.sounds[unlabelled] != batch.labels)[known].float().mean().item()
+                (self.codebook.sounds[unlabelled] != batch.labels)[known].float().mean().item()
             )
             used.append(codes.flatten())
-            errors.append([part.item() for part in self._reading_errors(self.book.lookup(codes), batch)])
+            errors.append([part.item() for part in self._reading_errors(self.codebook.lookup(codes), batch)])
             if old:
-                labelled = old.quantizer.books[0].encode(old.semantic(batch.phonetic), batch.labels)
+                labelled = old.quantizer.codebooks[0].encode(old.semantic(batch.phonetic), batch.labels)
                 kept.append(float((codes == labelled).float().mean()))
-        share = torch.bincount(torch.cat(used), minlength=len(self.book.entries)).float() / sum(map(len, used))
+        share = torch.bincount(torch.cat(used), minlength=len(self.codebook.entries)).float() / sum(map(len, used))
         spectrum, pitch = np.nanmean(errors, axis=0)
         scores = {f"first book, frames wrong, {kind}": float(np.mean(some)) for kind, some in wrong.items()} | {
             "first book, distance of the spectrum": float(spectrum),
@@ -242,17 +241,17 @@ def _octaves(hertz: np.ndarray) -> np.ndarray:
     return octaves - octaves[voiced].mean() if voiced.any() else octaves
 
 
-def _network(options: TrainOptions, settings: FirstBookSettings, recogniser: Ears) -> Codec:
+def _network(options: TrainOptions, settings: FirstCodebookSettings, recogniser: PhonemeRecogniser) -> Codec:
     """The published codec, one with a new recogniser and first codebook in it, or a new one."""
     old = checkpoints.load_module(options.checkpoint, "codec") if settings.start == "published" else None
-    if old and settings.ears == "kept":
+    if old and settings.recogniser == "kept":
         if not old.config.first_by_sound:
             raise UserError("The published first codebook is of an older kind: make a new one with --set ears=new.")
         return old
     config = recogniser_shape(recogniser, old.config if old else CodecConfig())
     codec = Codec(replace(config, first_entries=settings.entries or config.first_entries, first_by_sound=True))
     if old:
-        anew = ("phonetic.", "semantic.", "quantizer.books.0.")
+        anew = ("phonetic.", "semantic.", "quantizer.codebooks.0.")
         codec.load_state_dict({k: v for k, v in old.state_dict().items() if not k.startswith(anew)}, strict=False)
     use_recogniser(codec, recogniser)
     return codec
