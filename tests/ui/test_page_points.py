@@ -154,7 +154,22 @@ def test_6_a_row_of_results_is_whole_in_the_first_screen(page):
         assert all(box["y"] + box["height"] <= page.viewport_size["height"] for box in boxes), boxes
         heads = [page.locator(f".lane >> nth={i} >> header").bounding_box()["height"] for i in range(2)]
         assert heads[0] == heads[1]
+    wider = (
+        "[...document.querySelectorAll('#board .headline, .lane, .map-bar')].map(e => e.scrollWidth - e.clientWidth)"
+    )
+    assert set(page.evaluate(wider)) == {0}  # nothing is cut off
+    if page.wide == 390:
+        small = page.evaluate(
+            "[...document.querySelectorAll('#desk button, #go button, #board button, #board select')]"
+            ".filter(e => e.checkVisibility({ visibilityProperty: true }) && !e.closest('.tab-container'))"  # Gradio's
+            ".filter(e => Math.min(e.offsetHeight, e.offsetWidth) < 32)"
+            ".map(e => e.outerHTML.slice(0, 90))"
+        )
+        assert small == []  # what a finger can hit
     shot(page, "rest")
+    page.evaluate("document.getElementById('board').scrollIntoView()")
+    shot(page, "board")
+    page.evaluate("scrollTo(0, 0)")
 
 
 def test_1_lanes_stand_side_by_side_and_can_be_pinned_removed_and_laid_beside(spoken):
