@@ -158,6 +158,8 @@ def test_6_a_row_of_results_is_whole_in_the_first_screen(page):
         "[...document.querySelectorAll('#board .headline, .lane, .map-bar')].map(e => e.scrollWidth - e.clientWidth)"
     )
     assert set(page.evaluate(wider)) == {0}  # nothing is cut off
+    ends = "[...document.querySelectorAll('.card, textarea')].filter(e => e.offsetParent && !e.closest('.lanes'))"
+    assert max(page.evaluate(f"{ends}.map(e => e.getBoundingClientRect().right)")) <= page.wide
     if page.wide == 390:
         small = page.evaluate(
             "[...document.querySelectorAll('#desk button, #go button, #board button, #board select')]"
