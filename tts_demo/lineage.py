@@ -89,13 +89,13 @@ def check(root: Path, names: Collection[str], allow_stale: bool = False) -> None
         return
     name, changed = next(iter(found.items()))
     raise UserError(
-        f"The module {name!r} was trained through another {' and another '.join(map(_spoken, changed))} than "
+        f"The module {name!r} was trained through another {' and another '.join(map(_described, changed))} than "
         f"{root.name} holds: make it anew with 'python -m tts_demo train {name}', or use it all the same with "
         "--allow-stale."
     )
 
 
-def _spoken(name: str) -> str:
+def _described(name: str) -> str:
     return "encoder or quantizer of 'codec'" if name == "codec:codes" else repr(name)
 
 

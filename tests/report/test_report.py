@@ -294,17 +294,17 @@ def test_long_form_alignment_and_choices_have_their_tables() -> None:
 def test_methods_together_are_set_against_the_product_of_their_gains() -> None:
     """Of every pair whose methods were all measured; a pair without one of them is left out."""
     found = summary.newest(everything())
-    assert not results._together(found)
+    assert not results._combined(found)
     gains = {"dcar-ssd": 1.5, "dcar": 2.0, "ssd": 1.2}
     speeds = {Row.of(METHODS[name]).label: {"lm_gain": gain} for name, gain in gains.items()}
     found = dataclasses.replace(found, speed=pd.DataFrame(speeds).T)
-    assert "| 1.5 | 2.00 × 1.20 | 2.4 | 62.5 |" in results._together(found)
-    assert "dcar-compressed" not in results._together(found)
+    assert "| 1.5 | 2.00 × 1.20 | 2.4 | 62.5 |" in results._combined(found)
+    assert "dcar-compressed" not in results._combined(found)
 
 
 def test_labels_are_spelt_for_people() -> None:
-    assert results.spoken("tldr patch_size=4") == "`tldr`" and results.spoken(BASE) == "`baseline`"
-    assert results.spoken("tldr patch_size=8") == "`tldr`, patch size 8"
+    assert results.described("tldr patch_size=4") == "`tldr`" and results.described(BASE) == "`baseline`"
+    assert results.described("tldr patch_size=8") == "`tldr`, patch size 8"
 
 
 def test_earlier_weights_are_told_beside_those_of_today(tmp_path: Path) -> None:

@@ -54,8 +54,8 @@ def run(args: argparse.Namespace) -> None:
     evaluation = setup.build()
     wanted, skipped = rows.runnable(evaluation.stack, wanted, bool(args.methods))
     judged = papers.judged_rows()
-    others_speak = {row: rows.OTHER_PAIRS for row in wanted if not (row.main or row in judged)} if args.all else {}
-    todo = quality.jobs(wanted, cases, others, others_speak)
+    most = {row: rows.OTHER_PAIRS for row in wanted if not (row.main or row in judged)} if args.all else {}
+    todo = quality.jobs(wanted, cases, others, most)
     if args.all:
         main, recordings = [row for row in wanted if row.main], [case for case in others if case.kind == "arctic"]
         long, endless = (rows.runnable(evaluation.stack, papers.long_rows(which))[0] for which in ("", "endless"))

@@ -25,10 +25,10 @@ def exit_code(command: Callable[[], object]) -> int:
     return 0
 
 
-def pairs(words: Sequence[Sequence[str]]) -> dict[str, str]:
+def pairs(given: Sequence[Sequence[str]]) -> dict[str, str]:
     """[['a=1', 'b=2'], ['c=3']] -> {'a': '1', ...}"""
     found = {}
-    for word in (w for group in words for w in group):
+    for word in (w for group in given for w in group):
         key, equals, value = word.partition("=")
         if not (equals and key and value):
             raise UserError(f"--set takes key=value, not {word!r}.")
@@ -36,9 +36,9 @@ def pairs(words: Sequence[Sequence[str]]) -> dict[str, str]:
     return found
 
 
-def split(words: Sequence[Sequence[str]]) -> tuple[dict[str, str], dict[str, float]]:
+def split(given: Sequence[Sequence[str]]) -> tuple[dict[str, str], dict[str, float]]:
     """``pairs`` of the method's options, and those that name a field of Sampling, as numbers that it allows."""
-    found, sampling = pairs(words), {}
+    found, sampling = pairs(given), {}
     for key in filter(found.__contains__, SAMPLING_KEYS):
         kind = type(getattr(Sampling(), key))
         try:
@@ -50,8 +50,8 @@ def split(words: Sequence[Sequence[str]]) -> tuple[dict[str, str], dict[str, flo
     return {k: v for k, v in found.items() if k not in sampling}, sampling
 
 
-def add_set(parser: argparse.ArgumentParser, words: str) -> None:
-    parser.add_argument("--set", action="append", nargs="+", default=[], metavar="key=value", help=words)
+def add_set(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--set", action="append", nargs="+", default=[], metavar="key=value", help=text)
 
 
 def add_stack(parser: argparse.ArgumentParser) -> None:

@@ -34,6 +34,6 @@ def run(args: argparse.Namespace) -> None:
         voices = teacher.mixtures(sorted(speaker.styles), args.voices, args.seed)
         teacher.write_plan(args.out, args.sentences.read_text(encoding="utf-8").splitlines(), voices, args.seed)
     seconds = 0.0
-    for said in tqdm(teacher.synthesise_plan(speaker, args.out, args.shard, args.of, args.minutes), unit=" utterances"):
-        seconds += said
+    for made in tqdm(teacher.synthesise_plan(speaker, args.out, args.shard, args.of, args.minutes), unit=" utterances"):
+        seconds += made
     print(f"{seconds / 3600:.2f} h of speech in {args.out}")

@@ -25,9 +25,9 @@ LONG_TEXT, MINUTES, VOICES = 500, 3, 2  # words; paragraphs that are said alone,
 def jobs(rows: list[Row], cases: list[Case], long: list[Row], endless: list[Row]) -> list[Job]:
     """Attention of ``rows`` on the first texts, then in one run each the first bundled paragraphs by the rows ``long``,
     and all paragraphs by those that are for speech of any length (``endless``)."""
-    said, whole = paragraphs([case.voice for case in cases])
+    short, whole = paragraphs([case.voice for case in cases])
     aligned = [Aligned(case, row) for case in cases[:ALIGNED_TEXTS] for row in rows]
-    minutes = [Long(case, row) for case in said[:MINUTES] for row in long]
+    minutes = [Long(case, row) for case in short[:MINUTES] for row in long]
     return [*aligned, *minutes, *(Long(case, row) for case in whole for row in endless)]
 
 
@@ -72,11 +72,11 @@ class Long(Job):
         return {self.label: judged | figures | {"thirds": parts, "cut": done.truncated}}
 
 
-def thirds(text: str, heard: str) -> list[list[int]]:
+def thirds(text: str, transcript: str) -> list[list[int]]:
     """[errors, words] of each third of the text's words, of a long text of each fifth, aligned as a whole."""
-    truth, words = metrics.nearest_words(text, heard)
+    truth, recognised = metrics.nearest_words(text, transcript)
     count = 5 if len(truth) > LONG_TEXT else 3
-    edits = Levenshtein.editops(truth, words)
+    edits = Levenshtein.editops(truth, recognised)
     errors = Counter(min(count - 1, count * edit.src_pos // len(truth)) for edit in edits)
     edges = [-(-len(truth) * i // count) for i in range(count + 1)]
     return [[errors[i], edges[i + 1] - edges[i]] for i in range(count)]

@@ -25,7 +25,7 @@ from .records import Where
 from .texts import Case
 
 KIND, RECORDING = "codec", "recording"
-BOOKS = (1, 2, 4, 8)
+CODEBOOK_COUNTS = (1, 2, 4, 8)
 PACKAGES = {"STOI": "pystoi", "PESQ": "pesq"}
 
 
@@ -55,12 +55,12 @@ def decode(stack: NanoStack, samples: np.ndarray, words: str) -> dict[str, np.nd
     codebooks, the first one refined in the recording's own voice."""
     codec, prompt = stack.codec, stack.encode_prompt(samples, SAMPLE_RATE)
     wave = torch.from_numpy(samples)[None].to(stack.device)
-    codes, books = stack.codes(wave), codec.config.codebooks
+    codes, codebooks = stack.codes(wave), codec.config.codebooks
     decode_codes = lambda some: stack.waveform_decoder.whole(codec.quantizer.decode(some))[0].cpu().numpy()
     rows = {RECORDING: samples} | {
-        f"{k} book{'s' * (k > 1)}": decode_codes(codes[..., :k]) for k in BOOKS if k <= books
+        f"{k} book{'s' * (k > 1)}": decode_codes(codes[..., :k]) for k in CODEBOOK_COUNTS if k <= codebooks
     }
-    refined = {"first book, refined": codes[..., :1], f"{books} books, refined": codes}
+    refined = {"first book, refined": codes[..., :1], f"{codebooks} books, refined": codes}
     if codec.config.first_by_sound:
         refined["first book of the known words, refined"] = stack.codes(wave, words)[..., :1]
     for row, some in refined.items():
@@ -71,7 +71,7 @@ def decode(stack: NanoStack, samples: np.ndarray, words: str) -> dict[str, np.nd
 
 def compare(reference: np.ndarray, decoded: np.ndarray, text: str, judge: Any) -> dict[str, Any]:
     """Every figure of one recording."""
-    absent, heard = missing(PACKAGES), judge.words(decoded)
+    absent, recognised = missing(PACKAGES), judge.words(decoded)
     figures: dict[str, Any] = {
         "distilmos": judge.distilmos(decoded),
         "sim": similarity(judge.voice(reference), judge.voice(decoded)),
@@ -87,6 +87,6 @@ def compare(reference: np.ndarray, decoded: np.ndarray, text: str, judge: Any) -
             figures["pesq"] = float(pesq(SAMPLE_RATE, reference, decoded, "wb"))
         except NoUtterancesError:  # PESQ found no speech in it (a short or very quiet recording): it has no figure
             pass
-    if heard is not None:
-        figures["errors"], figures["words"] = word_errors(text, heard)
+    if recognised is not None:
+        figures["errors"], figures["words"] = word_errors(text, recognised)
     return figures

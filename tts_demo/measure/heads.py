@@ -65,8 +65,8 @@ def preference(stack: NanoStack, method: type[Method], case: Case) -> dict[str, 
     tokens = codes[first:]
     found = {ALL: torch.ones_like(tokens, dtype=torch.bool)}
     if stack.codec.config.first_by_sound:
-        spoken = [n for n in stack.tokenize(case.text)[0].tolist() if n in sentences.sounds()]
-        sounds = stack.codec.align(stack.codec.phonetic(stack.codec.pad(wave)), spoken)
+        phonemes = [n for n in stack.tokenize(case.text)[0].tolist() if n in sentences.sounds()]
+        sounds = stack.codec.align(stack.codec.phonetic(stack.codec.pad(wave)), phonemes)
         found |= kinds(sounds[0, first:]) if sounds is not None else {}
     return {
         kind: {"tokens": int(chosen.sum())}

@@ -39,7 +39,9 @@ class Peer:
 
     def _timed(self, x: torch.Tensor, frames: int, sampling: Sampling) -> float:
         greedy = sampling.temperature == 0
-        drawn = {} if greedy else dict(temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p)
+        sampling_options = (
+            {} if greedy else dict(temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p)
+        )
         clock = work_clock(x.device)
         start = clock()
         ids = self.model.generate(
@@ -51,7 +53,7 @@ class Peer:
             eos_token_id=None,
             pad_token_id=0,
             use_cache=True,
-            **drawn,
+            **sampling_options,
         )
         synchronize(x.device)
         assert ids.shape[1] == frames, ids.shape

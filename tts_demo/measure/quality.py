@@ -55,7 +55,9 @@ class Job:
 
     def figures(self, evaluation: Evaluation) -> dict[str, dict[str, Any]]:
         """Row of the records -> its figures; ``label`` comes last and says that all are there."""
-        found = evaluation.speak(self) if self.row else evaluation.judged(_heard(self.case.recording), self.case)
+        found = (
+            evaluation.generate(self) if self.row else evaluation.judged(_read_samples(self.case.recording), self.case)
+        )
         return {self.label: found | {"voice": self.case.voice.name, "kind": self.case.kind}}
 
 
@@ -92,7 +94,7 @@ class Evaluation:
             record = self.records.append(job.kind, label, job.case.id, job.seed, self._where(job), figures)
         return record
 
-    def speak(self, job: Job) -> dict[str, Any]:
+    def generate(self, job: Job) -> dict[str, Any]:
         done = engine.run(self.stack, self.request(job.row, job.case, job.seed))
         s = done.snapshot
         return self.judged(done.audio, job.case, self.stack.sample_rate) | {
@@ -107,10 +109,10 @@ class Evaluation:
     def judged(self, samples: np.ndarray, case: Case, rate: int = SAMPLE_RATE) -> dict[str, Any]:
         """What every judge says of samples [N] that should say the case's text in its voice."""
         samples = audio.resample(samples, rate, SAMPLE_RATE)
-        heard = self.judge.words(samples)
-        errors, words = word_errors(case.text, heard) if heard is not None else (None, None)
+        transcript = self.judge.words(samples)
+        errors, words = word_errors(case.text, transcript) if transcript is not None else (None, None)
         return {
-            "heard": heard,
+            "heard": transcript,
             "errors": errors,
             "words": words,
             "score": WORD_SCORE,
@@ -133,11 +135,11 @@ class Evaluation:
 
     def _voice(self, path: Path) -> np.ndarray | None:
         if path not in self._voices:
-            self._voices[path] = self.judge.voice(_heard(path))
+            self._voices[path] = self.judge.voice(_read_samples(path))
         return self._voices[path]
 
 
-def _heard(path: Path) -> np.ndarray:
+def _read_samples(path: Path) -> np.ndarray:
     return audio.read(str(path)).samples
 
 
@@ -147,8 +149,8 @@ def jobs(
     """What to measure, case by case, each row all of them or its first ``most``; ``others``: recordings that are judged
     as they are."""
     most = most or {}
-    spoken = [Job(case, row) for number, case in enumerate(cases) for row in rows if number < most.get(row, len(cases))]
-    return [*(Job(case) for case in others), *spoken]
+    own = [Job(case, row) for number, case in enumerate(cases) for row in rows if number < most.get(row, len(cases))]
+    return [*(Job(case) for case in others), *own]
 
 
 @dataclass(frozen=True)

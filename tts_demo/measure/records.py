@@ -87,8 +87,8 @@ class Records:
         """Add a record, whole or not at all; returns it."""
         head = {"kind": kind, "row": row, "text": text, "seed": seed}
         date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        place = {name: value for name, value in dataclasses.asdict(where).items() if value or name != "adapters"}
-        record = head | place | {"date": date, "figures": rounded(figures)}
+        conditions = {name: value for name, value in dataclasses.asdict(where).items() if value or name != "adapters"}
+        record = head | conditions | {"date": date, "figures": rounded(figures)}
         if self.path is None:
             self._own.append(record)
             return record

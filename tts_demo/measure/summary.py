@@ -65,8 +65,8 @@ def newest(records: list[dict[str, Any]]) -> Results:
             natural = runs[(runs["checkpoint"] == "") & (runs["kind"] == quality.KIND)]
             natural = natural.drop_duplicates(["row", "text"], keep="last")
             own = pd.concat([natural, found], ignore_index=True)
-            spoken = own[own["kind"] == quality.KIND]
-            return Results(dict(zip(SET, which)), own, quality_table(spoken), speed_table(own))
+            quality_runs = own[own["kind"] == quality.KIND]
+            return Results(dict(zip(SET, which)), own, quality_table(quality_runs), speed_table(own))
     raise UserError(f"No set of measurements is complete: measure {lacking}.")
 
 
@@ -110,8 +110,8 @@ def quality_table(runs: pd.DataFrame) -> pd.DataFrame:
         row = {"texts": len(texts), "runs": int((runs["row"] == label).sum()), **texts[columns].mean().to_dict()}
         pairs = texts.merge(base, left_index=True, right_index=True, suffixes=("", "_base"))
         if "errors" in columns:
-            heard = texts.dropna(subset=["errors"])
-            row |= _rate("wer", heard["errors"], heard["words"])
+            recognised = texts.dropna(subset=["errors"])
+            row |= _rate("wer", recognised["errors"], recognised["words"])
             if over := paired(runs, label, Row.of(BASELINE).label):
                 row |= {"over": over.value / 100, "over_low": over.low / 100, "over_high": over.high / 100}
                 row["pairs"] = over.pairs
@@ -120,8 +120,10 @@ def quality_table(runs: pd.DataFrame) -> pd.DataFrame:
                 row |= {"natural_over_high": found.high / 100}
             if len(pairs := pairs.dropna(subset=["errors", "errors_base"])):
                 row |= _rate("times", pairs["errors"], pairs["errors_base"])
-            if len(read := natural["errors"].dropna().index.intersection(heard.index)):
-                row["times_natural"] = heard.loc[read, "errors"].sum() / max(natural.loc[read, "errors"].sum(), 1e-9)
+            if len(read := natural["errors"].dropna().index.intersection(recognised.index)):
+                row["times_natural"] = recognised.loc[read, "errors"].sum() / max(
+                    natural.loc[read, "errors"].sum(), 1e-9
+                )
         if "sim" in columns and len(pairs):
             row["sim_over"] = (pairs["sim"] - pairs["sim_base"]).mean()
         rows[label] = row
@@ -131,8 +133,8 @@ def quality_table(runs: pd.DataFrame) -> pd.DataFrame:
 def on_shared_texts(results: Results, labels: Sequence[str]) -> pd.DataFrame:
     """``quality_table`` of those of these rows that were spoken, in order, on the texts that all of them spoke."""
     runs = results.runs[(results.runs["kind"] == quality.KIND) & results.runs["row"].isin(labels)]
-    spoken = runs.groupby("text")["row"].nunique()
-    found = quality_table(runs[runs["text"].isin(spoken.index[spoken == runs["row"].nunique()])])
+    counts = runs.groupby("text")["row"].nunique()
+    found = quality_table(runs[runs["text"].isin(counts.index[counts == runs["row"].nunique()])])
     return found.loc[[label for label in labels if label in found.index]]
 
 

@@ -116,13 +116,13 @@ def teacher(folder: Path, limit: int) -> list[Case]:
     if not metadata.is_file():
         raise UserError(f"{folder} holds no metadata.csv: give the folder of the teacher's audio.")
     lines = [line.split("|") for line in metadata.read_text(encoding="utf-8").splitlines()]
-    spoken: dict[str, list[list[str]]] = defaultdict(list)
+    by_voice: dict[str, list[list[str]]] = defaultdict(list)
     for line in lines:
-        spoken[line[0].split("-")[0]].append(line)
-    shared = [(voice, said) for voice, said in sorted(spoken.items()) if len(said) > 1]
+        by_voice[line[0].split("-")[0]].append(line)
+    shared = [(voice, lines) for voice, lines in sorted(by_voice.items()) if len(lines) > 1]
     found = []
     for i in range(min(limit, len(shared))):
-        voice, said = shared[i * len(shared) // min(limit, len(shared))]
-        prompt = Voice(voice, find_recording(folder, said[1][0]), said[1][1])
-        found.append(Case(said[0][0], said[0][1], prompt, "teacher", find_recording(folder, said[0][0])))
+        voice, lines = shared[i * len(shared) // min(limit, len(shared))]
+        prompt = Voice(voice, find_recording(folder, lines[1][0]), lines[1][1])
+        found.append(Case(lines[0][0], lines[0][1], prompt, "teacher", find_recording(folder, lines[0][0])))
     return found

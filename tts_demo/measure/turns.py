@@ -29,16 +29,16 @@ def turns(
         engine.generate(stack, request, should_stop, every=TURN, wants_attention=wants_attention)
         for request in requests
     ]
-    spoken = dict.fromkeys(range(len(runs)), 0.0)  # frames of those that go on, of the first over ``lead``
-    while spoken:
-        which = min(spoken, key=spoken.__getitem__)
+    progress = dict.fromkeys(range(len(runs)), 0.0)  # frames of those that go on, of the first over ``lead``
+    while progress:
+        which = min(progress, key=progress.__getitem__)
         with around if around is not None and which == 0 else nullcontext():
             event = next(runs[which])
         yield which, event
         if isinstance(event, engine.Stats):
-            spoken[which] = event.snapshot.frames / (lead if which == 0 else 1.0)
+            progress[which] = event.snapshot.frames / (lead if which == 0 else 1.0)
         elif isinstance(event, engine.Done):
-            del spoken[which]
+            del progress[which]
 
 
 def in_turn(

@@ -61,7 +61,7 @@ def _run(run: list[dict[str, Any]]) -> str:
         parts.append(note)
     for stack, dtype in dict.fromkeys((r["stack"], r["dtype"]) for r in run):
         here = {r["row"]: r["figures"] for r in run if (r["stack"], r["dtype"]) == (stack, dtype)}
-        parts += [f"{stack}, {dtype}: {line}" for line in _said(here)]
+        parts += [f"{stack}, {dtype}: {line}" for line in _sentences(here)]
         for columns in (STEPS, ACOUSTICS):
             rows = [(f"`{row}`", f) for row, f in here.items() if any(column.key in f for column in columns)]
             if rows:
@@ -69,7 +69,7 @@ def _run(run: list[dict[str, Any]]) -> str:
     return "\n\n".join(parts)
 
 
-def _said(here: dict[str, dict[str, Any]]) -> list[str]:
+def _sentences(here: dict[str, dict[str, Any]]) -> list[str]:
     """What no table holds."""
     lines = []
     if (same := here.get(gpu.SAME)) is not None:

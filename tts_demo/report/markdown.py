@@ -33,9 +33,9 @@ class Column:
 def table(first: str, columns: Sequence[Column], rows: Iterable[tuple[str, Any]]) -> str:
     """rows: what stands in the first cell, and the figures (a mapping or a Series). Empty columns are left out."""
     rows = [(name, [column.cell(figures) for column in columns]) for name, figures in rows]
-    shown = [i for i in range(len(columns)) if any(cells[i] for _, cells in rows)]
-    lines = [[first, *(columns[i].head for i in shown)], ["---"] * (len(shown) + 1)]
-    lines += [[name, *(cells[i] for i in shown)] for name, cells in rows]
+    kept = [i for i in range(len(columns)) if any(cells[i] for _, cells in rows)]
+    lines = [[first, *(columns[i].head for i in kept)], ["---"] * (len(kept) + 1)]
+    lines += [[name, *(cells[i] for i in kept)] for name, cells in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -8,7 +8,7 @@ from ..measure.summary import Point
 from ..methods import COLOURS, colour
 
 MARKERS = "os^DvPX*<>ph"  # a method is told by its shape too
-PLACES = (((7, 0), "left", "center"), ((-7, 0), "right", "center"), ((0, 7), "center", "bottom"))  # of a name
+LABEL_OFFSETS = (((7, 0), "left", "center"), ((-7, 0), "right", "center"), ((0, 7), "center", "bottom"))  # of a name
 
 
 def front(found: list[Point]) -> list[Point]:
@@ -25,7 +25,7 @@ def draw(found: list[Point]) -> str:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    best, drawn = front(found), io.StringIO()
+    best, picture = front(found), io.StringIO()
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "", "font.family": "sans-serif", "axes.axisbelow": True}):
         figure = Figure((8.4, 5), layout="constrained")
         axes = figure.subplots()
@@ -41,8 +41,8 @@ def draw(found: list[Point]) -> str:
         figure.legend(loc="outside right upper", frameon=False)
         figure.draw_without_rendering()
         _label(axes, best, found)
-        figure.savefig(drawn, format="svg", metadata={"Date": None})
-    return drawn.getvalue()
+        figure.savefig(picture, format="svg", metadata={"Date": None})
+    return picture.getvalue()
 
 
 def _label(axes: object, best: list[Point], found: list[Point]) -> None:
@@ -52,11 +52,11 @@ def _label(axes: object, best: list[Point], found: list[Point]) -> None:
     dots = [axes.transData.transform((p.time, p.errors)) for p in found]
     taken = [Bbox.from_extents(x - 5, y - 5, x + 5, y + 5) for x, y in dots]
     for point in best:
-        for offset, side, row in PLACES:
-            place = {"xytext": offset, "textcoords": "offset points", "ha": side, "va": row, "fontsize": 9}
-            words = axes.annotate(point.short, (point.time, point.errors), **place)
-            box = words.get_window_extent()
+        for offset, side, row in LABEL_OFFSETS:
+            position = {"xytext": offset, "textcoords": "offset points", "ha": side, "va": row, "fontsize": 9}
+            label = axes.annotate(point.short, (point.time, point.errors), **position)
+            box = label.get_window_extent()
             if not box.count_overlaps(taken) and axes.bbox.x0 < box.x0 and box.x1 < axes.bbox.x1:
                 taken.append(box)
                 break
-            words.remove()
+            label.remove()

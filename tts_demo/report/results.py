@@ -113,8 +113,8 @@ def write(records: Path = RECORDS, results: Path = RESULTS, readme: Path | None 
 
 def summary(results: Results) -> str:
     """The small table with its conditions and the plot: what the README shows, and RESULTS.md too."""
-    said = [text for paper in papers() for text in sentences(paper, results, codec_table(results), readme=True)]
-    parts = [small_table(results), conditions(results), " ".join(said), f"![Word errors against speed]({PLOT})"]
+    verdicts = [text for paper in papers() for text in sentences(paper, results, codec_table(results), readme=True)]
+    parts = [small_table(results), conditions(results), " ".join(verdicts), f"![Word errors against speed]({PLOT})"]
     return "\n\n".join(filter(None, parts))
 
 
@@ -125,12 +125,14 @@ def small_table(results: Results) -> str:
     rows = [(label.capitalize(), both.loc[label]) for label in (NATURAL, TEACHER) if label in both.index]
     rows += [(f"{row.method.title} (`{row.method.name}`)", both.loc[row.label]) for row in defaults()]
     if best := fastest_within(results):
-        told = f"Fastest of {len(choices(results))} settings within {MARGIN:g} points of the baseline's errors (95 %)"
-        rows.append((f"{told}: {spoken(best)}", both.loc[best]))
+        caption = (
+            f"Fastest of {len(choices(results))} settings within {MARGIN:g} points of the baseline's errors (95 %)"
+        )
+        rows.append((f"{caption}: {described(best)}", both.loc[best]))
     return table("", SMALL, rows)
 
 
-def spoken(label: str) -> str:
+def described(label: str) -> str:
     """'tldr patch_size=2' -> '`tldr`, patch size 2': the options that are not the defaults."""
     return ", ".join([f"`{label.split()[0]}`", *changed(label)])
 
@@ -166,8 +168,8 @@ def earlier(records: list[dict[str, Any]], now: Results) -> str:
         found = {f"{x}{end}": s.quality.loc[x, f"wer{end}"] for x in labels for end in ("", "_low", "_high")}
         rows.append((s.where["checkpoint"], found | {"texts": s.quality.loc[labels, "texts"].min()}))
     columns = [TEXTS, *(Column(x, f"`{x}`", 100, 1, interval=True) for x in labels)]
-    told = "WER % of the same rows with these and earlier weights, newest first; texts: of the row with fewest.\n\n"
-    return told + table("checkpoint", columns, rows) if len(sets) > 1 else ""
+    caption = "WER % of the same rows with these and earlier weights, newest first; texts: of the row with fewest.\n\n"
+    return caption + table("checkpoint", columns, rows) if len(sets) > 1 else ""
 
 
 def render(
@@ -183,7 +185,7 @@ def render(
         "texts, resampled in pairs. WER: lower is better; DistilMOS, DNSMOS and SIM: higher.\n\n"
         + table("row", QUALITY, ((f"`{label}`", row) for label, row in results.quality.iterrows())),
         "Speed and memory": _speed(results),
-        "Methods together": _together(results),
+        "Methods together": _combined(results),
         "Codec": table("", CODEC, codec_rows.iterrows()) if len(codec_rows) else "",
         "The papers' tables": "Models, data, judges and machines differ: compare what a method changes, not the "
         "figures themselves.\n\n" + papers_tables(results, codec_rows, at_scale),
@@ -206,18 +208,18 @@ def _speed(results: Results) -> str:
     parts = ["LM gain: over a run of the baseline beside it; the baseline's own says how far to trust the others."]
     base = results.speed.loc[Row.of(BASELINE).label]
     if (costs := base.filter(like="pass_of_").dropna()).size:
-        told = ", ".join(f"{name.rpartition('_')[2]} {times:.2f}" for name, times in costs.items())
+        passes = ", ".join(f"{name.rpartition('_')[2]} {times:.2f}" for name, times in costs.items())
         parts.append(
             f"A step of the baseline takes {1 / base['ceiling_share']:.1f} times as long as reading weights and cache. "
-            f"What a pass over several tokens takes here, in passes over a single one: {told}. So much is lost of what "
-            "chunks and drafts gain where a pass is bound by reading weights, as on the papers' GPUs."
+            f"What a pass over several tokens takes here, in passes over a single one: {passes}. So much is lost of "
+            "what chunks and drafts gain where a pass is bound by reading weights, as on the papers' GPUs."
         )
     for setting in settings:
         rows = speed_table(results.runs, setting)
         ours = rows.drop(index=speed.PEER, errors="ignore")
-        heard = " (what is understood of it: A minute and more in one run)" if float(setting.split()[0]) >= 60 else ""
+        note = " (what is understood of it: A minute and more in one run)" if float(setting.split()[0]) >= 60 else ""
         lines = table("row", SPEED, ((f"`{label}`", row) for label, row in ours.iterrows()))
-        parts.append(f"{setting}{heard}:\n\n{lines}")
+        parts.append(f"{setting}{note}:\n\n{lines}")
         if speed.PEER in rows.index:
             peer = rows.loc[speed.PEER]
             parts.append(
@@ -247,8 +249,8 @@ def codec_table(results: Results) -> pd.DataFrame:
 
 def _choices(results: Results) -> str:
     """Of methods that take several tokens a step: how often each number was chosen."""
-    rows, told = [], results.runs["stats"].notna() if "stats" in results.runs else []
-    for label, runs in results.runs[told].groupby("row", sort=False) if len(told) else ():
+    rows, known = [], results.runs["stats"].notna() if "stats" in results.runs else []
+    for label, runs in results.runs[known].groupby("row", sort=False) if len(known) else ():
         counts: dict[str, float] = {}
         for stats in runs["stats"]:
             for size, times in next((v for k, v in stats.items() if k.endswith("sizes")), {}).items():
@@ -257,11 +259,11 @@ def _choices(results: Results) -> str:
         if total:
             mean = sum(int(size) * times for size, times in counts.items()) / total
             rows.append([f"`{label}`", float(mean), *(100 * counts.get(str(n), 0) / total for n in range(1, 9))])
-    told = "How many tokens a step took, % of steps.\n\n"
-    return told + plain(["row", "mean", *map(str, range(1, 9))], rows) if rows else ""
+    caption = "How many tokens a step took, % of steps.\n\n"
+    return caption + plain(["row", "mean", *map(str, range(1, 9))], rows) if rows else ""
 
 
-def _together(results: Results) -> str:
+def _combined(results: Results) -> str:
     """Of methods that put two together: whether their gains multiply."""
     rows, gains = [], results.speed["lm_gain"].dropna()
     for method in METHODS.values():
@@ -276,8 +278,8 @@ def _together(results: Results) -> str:
 
 def _alignment(results: Results) -> str:
     rows = [[f"`{label}`", *map(float, row)] for label, row in analyses.alignment(results.runs).iterrows()]
-    said = f"Replayed attention on {analyses.ALIGNED_TEXTS} texts, higher is better.\n\n"
-    return said + plain(["row", *analyses.SCORES], rows) if rows else ""
+    caption = f"Replayed attention on {analyses.ALIGNED_TEXTS} texts, higher is better.\n\n"
+    return caption + plain(["row", *analyses.SCORES], rows) if rows else ""
 
 
 def _heads(results: Results) -> str:
@@ -287,11 +289,11 @@ def _heads(results: Results) -> str:
         rows += [[kind, found["tokens"], "best of all, %", *(100 * share for share in found["best"])]]
         rows += [["", None, "likeliest token right, %", *(100 * share for share in found["right"])]]
         rows += [["", None, "cross-entropy, nats", *found["loss"]]]
-    said = (
+    caption = (
         "Natural recordings under teacher forcing: each token is predicted 1 to 7 tokens ahead, by the base head and "
         "by DCAR's six others (section 3.2.3; in the paper the base head is the best in about 60 % of the cases).\n\n"
     )
-    return said + plain(["sounds", "tokens", "", *(f"{n} ahead" for n in range(1, 8))], rows) if rows else ""
+    return caption + plain(["sounds", "tokens", "", *(f"{n} ahead" for n in range(1, 8))], rows) if rows else ""
 
 
 def _long(results: Results) -> str:
@@ -305,8 +307,8 @@ def _long(results: Results) -> str:
         rates = [float(rates[i]) for i in (0, len(rates) // 2, -1)]
         rows.append([f"`{label}`", len(found), *means, *rates, rates[2] / max(rates[0], 1e-9)])
     heads = ["row", "texts", "seconds each", "cut", "KV peak MB", "WER % at the start", "in the middle", "at the end"]
-    said = "WER of the first, middle and last third of a minute, or fifth of five minutes.\n\n"
-    return said + plain([*heads, "end over start"], rows) if rows else ""
+    caption = "WER of the first, middle and last third of a minute, or fifth of five minutes.\n\n"
+    return caption + plain([*heads, "end over start"], rows) if rows else ""
 
 
 def shown(readme: Path = README) -> str:

@@ -136,9 +136,9 @@ def long_rows(which: str = "") -> list[Row]:
 
 def judged_rows() -> set[Row]:
     """Rows that a verdict or a goal on word errors is about, and the rows that they are compared with."""
-    said = [s for each in papers() for s in each.sentences if s.is_verdict and s.figure == "wer"]
+    verdicts = [s for each in papers() for s in each.sentences if s.is_verdict and s.figure == "wer"]
     goals = [g for each in papers() for g in each.goals if g.row and g.figure == "over"]
-    return {row for entry in (*said, *goals) for row in (entry.row, entry.against) if row}
+    return {row for entry in (*verdicts, *goals) for row in (entry.row, entry.against) if row}
 
 
 def _row(name: str, entry: Mapping[str, Any]) -> Row:

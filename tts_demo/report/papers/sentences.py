@@ -16,8 +16,8 @@ def sentences(paper: Paper, results: Results, codec: pd.DataFrame, readme: bool 
     """What is said of a paper's method; ``readme``: what of it the README says. A sentence one of whose figures was not
     measured is left out."""
     tables = dict(quality=results.quality, points=100 * results.quality, speed=results.speed, codec=codec)
-    told = (_filled(s, results, tables) for s in paper.sentences if s.readme or not readme)
-    return [text for text in told if text]
+    filled = (_filled(s, results, tables) for s in paper.sentences if s.readme or not readme)
+    return [text for text in filled if text]
 
 
 def _filled(sentence: Sentence, results: Results, tables: Mapping[str, Any]) -> str:

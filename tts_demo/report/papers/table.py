@@ -45,11 +45,11 @@ def render(results: Results, codec: pd.DataFrame, on_gpu: Mapping[str, str]) -> 
     parts = []
     for paper in papers():
         if paper.baseline is not None:
-            together = shared(results, paper)
+            paired = shared(results, paper)
             told = [_against_theirs(paper, results), *sentences(paper, results, codec)]
             told += [on_gpu[row] for row in [paper.lines[0].row.label if paper.lines else ""] if row in on_gpu]
-            said = " ".join(filter(None, told))
-            parts += filter(None, [*_table(paper, results, together), said])
+            text = " ".join(filter(None, told))
+            parts += filter(None, [*_table(paper, results, paired), text])
     return "\n\n".join(parts)
 
 
@@ -61,16 +61,16 @@ def shared(results: Results, paper: Paper) -> pd.DataFrame:
     return on_shared_texts(results, [Row.of(BASELINE).label, *mine])
 
 
-def _table(paper: Paper, results: Results, together: pd.DataFrame) -> list[str]:
+def _table(paper: Paper, results: Results, paired: pd.DataFrame) -> list[str]:
     """Title and table."""
     lines, method = [paper.baseline, *paper.lines], paper.method
     keys = [key for key in FIGURES if any(key in line.figures for line in lines)]
     heads = ["paper", "ours", *(f"{FIGURES[key][0]}: {whose}" for key in keys for whose in ("paper", "ours"))]
     rows = []
     for line in lines:
-        sides = (line.figures, ours(together, results.speed, line.row))
+        sides = (line.figures, ours(paired, results.speed, line.row))
         rows.append([line.name, f"`{line.row.label}`", *(side.get(key) for key in keys for side in sides)])
-    title = f"*{method.title}*: {method.paper} ({paper.setting}); ours on {together['texts'].max()} texts of all rows"
+    title = f"*{method.title}*: {method.paper} ({paper.setting}); ours on {paired['texts'].max()} texts of all rows"
     return [title, plain(heads, rows)]
 
 
@@ -84,8 +84,12 @@ def sentence(base: Mapping[str, float], theirs: Mapping[str, float], results: Re
     parts, mine = [], ours(results.quality, results.speed, row)
     gain = theirs.get("gain") or (base["rtf"] / theirs["rtf"] if {"rtf"} <= base.keys() & theirs.keys() else None)
     if gain and "gain" in mine:
-        apart = mine["gain"] / gain - 1
-        verdict = "agrees" if abs(apart) <= NEAR else f"is {abs(apart):.0%} {'higher' if apart > 0 else 'lower'}"
+        difference = mine["gain"] / gain - 1
+        verdict = (
+            "agrees"
+            if abs(difference) <= NEAR
+            else f"is {abs(difference):.0%} {'higher' if difference > 0 else 'lower'}"
+        )
         parts.append(f"speed-up {gain:.2f} in the paper, {mine['gain']:.2f} here, which {verdict}")
     if "wer" in theirs and "wer" in base and row.label in results.quality.index:
         found, change = results.quality.loc[row.label], theirs["wer"] - base["wer"]
