@@ -26,7 +26,7 @@ WORDS = (None, "red green")
 class Judge:
     """A judge that always hears the same words."""
 
-    def words(self, samples: np.ndarray) -> str:
+    def transcribe(self, samples: np.ndarray) -> str:
         return "red green blue"
 
     def distilmos(self, samples: np.ndarray) -> None:

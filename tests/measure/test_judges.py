@@ -21,7 +21,7 @@ def test_similarity_is_a_cosine_and_absent_where_a_voice_is() -> None:
 def test_silence_and_nothing_have_no_figure() -> None:
     judge = Judges(download=False)
     nothing = np.zeros(0, np.float32)
-    assert judge.words(nothing) in ("", None)
+    assert judge.transcribe(nothing) in ("", None)
     assert judge.distilmos(nothing) is None and judge.dnsmos(nothing) is None and judge.voice(nothing) is None
 
 
@@ -30,7 +30,7 @@ def test_what_is_not_installed_has_no_figure_and_is_named(monkeypatch: pytest.Mo
     judge = Judges(download=False)
     noise = np.random.default_rng(0).normal(0, 0.1, SAMPLE_RATE).astype(np.float32)
     assert set(missing()) == {"WER", "DistilMOS", "DNSMOS", "SIM"} and "faster-whisper" in missing()["WER"]
-    assert [judge.words(noise), judge.distilmos(noise), judge.dnsmos(noise), judge.voice(noise)] == [None] * 4
+    assert [judge.transcribe(noise), judge.distilmos(noise), judge.dnsmos(noise), judge.voice(noise)] == [None] * 4
 
 
 def test_the_judges_that_are_here_judge_speech_alike_each_time() -> None:
@@ -44,8 +44,8 @@ def test_the_judges_that_are_here_judge_speech_alike_each_time() -> None:
         assert 1 < judge.dnsmos(samples) < 5
     if "SIM" not in absent:
         assert similarity(judge.voice(samples), judge.voice(samples)) == pytest.approx(1, abs=1e-5)
-    if judge.words(samples) is not None:
-        assert judge.words(samples) == judge.words(samples) != ""
+    if judge.transcribe(samples) is not None:
+        assert judge.transcribe(samples) == judge.transcribe(samples) != ""
 
 
 def test_whisper_is_fetched_only_where_that_was_allowed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

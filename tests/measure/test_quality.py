@@ -26,7 +26,7 @@ class Judge:
     def __init__(self, text: str = "red green blue black") -> None:
         self.text = text
 
-    def words(self, samples: np.ndarray) -> str:
+    def transcribe(self, samples: np.ndarray) -> str:
         return " ".join(self.text.split()[:-1])
 
     def distilmos(self, samples: np.ndarray) -> float | None:

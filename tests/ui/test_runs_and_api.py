@@ -167,7 +167,7 @@ def test_words_are_checked_behind_a_run_as_written_or_as_spoken(methods, tmp_pat
     _, act = page(ToyStack())
     heard = iter(["Hello, there!", "hello their"])
     act.transcriber.available = True
-    act.transcriber._judges = SimpleNamespace(words=lambda samples: next(heard))
+    act.transcriber._judges = SimpleNamespace(transcribe=lambda samples: next(heard))
     updates, takes = drain(act, "ann", form(voice_file(tmp_path)))
     later, _ = behind(act, "ann", updates, takes)
     figures = [one["figures"] for one in board(act, later) if one["kind"] == "figures"]
@@ -293,7 +293,7 @@ def test_missing_weights_reach_the_page_as_a_sentence(methods, tmp_path, monkeyp
 
 def test_judges_listen_when_asked_and_compare_only_the_same_voice(methods, tmp_path):
     class Judge:
-        def words(self, samples):
+        def transcribe(self, samples):
             return "hello their"
 
         def voice(self, samples):
@@ -377,7 +377,7 @@ def test_recorded_runs_and_example_voices_are_made_by_one_command(methods, tmp_p
         ([None], "", 1),
     ):
         left = iter(takes)
-        monkeypatch.setattr(record.Judges, "words", lambda *_, left=left: next(left))
+        monkeypatch.setattr(record.Judges, "transcribe", lambda *_, left=left: next(left))
         assert main([*asked, "--names", "Maya, warm and low"]) == 0
         assert list(left) == [] and len(takes) == tries
         best = min((h for h in takes if h), key=lambda h: record.word_errors("Short.", h)[0], default=None)
@@ -388,13 +388,13 @@ def test_recorded_runs_and_example_voices_are_made_by_one_command(methods, tmp_p
     assert main([*asked, "--names", "Maya; Tom"]) == 2
     with monkeypatch.context() as wandering:
         wandering.setattr(record, "voices_differ", lambda *_: True)
-        wandering.setattr(record.Judges, "words", lambda *_: "short")
+        wandering.setattr(record.Judges, "transcribe", lambda *_: "short")
         assert main(asked) == 0 and "the voice wanders" in capsys.readouterr().out
     with monkeypatch.context() as nothing:
         nothing.setattr(record, "voices_differ", _too_short)
         assert main(asked) == 2 and "second of speech" in capsys.readouterr().err
     assert voices.examples()[0].name == "Voice A", "a failure leaves the listing as it was"
-    monkeypatch.setattr(record.Judges, "words", lambda *_: None)
+    monkeypatch.setattr(record.Judges, "transcribe", lambda *_: None)
     assert main(asked) == 0 and voices.examples()[0].name == "Voice A"
     kinds = {name: METHODS[name] for name in ("baseline", "echo")}
     monkeypatch.setattr(record, "METHODS", kinds)

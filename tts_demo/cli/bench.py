@@ -116,7 +116,7 @@ def _stack(args: argparse.Namespace, device: Any) -> tuple[Any, Any]:
     stack = load_stack(args.stack, args.device, args.dtype, args.adapters, graphs, args.allow_stale)
     voice = bundled_voices()[0]
     recording = audio.read(str(voice.path), target=None)
-    return stack, stack.encode_prompt(recording.samples, recording.rate, voice.words or None)
+    return stack, stack.encode_prompt(recording.samples, recording.rate, voice.transcript or None)
 
 
 def _operators(bench: Any, row: Any) -> dict[str, float]:

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> None:
     source, prompt_text = args.prompt, args.prompt_text
     if not source:
         example = bundled_voices()[0]
-        source, prompt_text = str(example.path), prompt_text or example.words
+        source, prompt_text = str(example.path), prompt_text or example.transcript
     recording = audio.read(source, target=None)
     heard = prompts.prepare(recording)  # complains about the recording before the models are loaded
     if heard.cut:  # of a long one, where most is spoken: the words of all of it no longer fit

@@ -381,11 +381,11 @@ class Decoder:
 
         def captured_hook(layer: int, query: Tensor, key: Tensor) -> Tensor | None:
             products = None if hook is None else hook(layer, query, key)
-            shown = products
-            if shown is None:
+            scores = products
+            if scores is None:
                 keys = key[0].repeat_interleave(c.heads // c.kv_heads, 0)
-                shown = query[0].transpose(0, 1) @ keys.transpose(1, 2)
-            captured.append(self._weights(shown, mask)[:, :, capture].clone())
+                scores = query[0].transpose(0, 1) @ keys.transpose(1, 2)
+            captured.append(self._weights(scores, mask)[:, :, capture].clone())
             return products
 
         new = x.new_empty(c.layers, 1, 2 * c.kv_heads, x.shape[1], c.head_dim)

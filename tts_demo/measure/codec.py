@@ -71,7 +71,7 @@ def decode(stack: NanoStack, samples: np.ndarray, words: str) -> dict[str, np.nd
 
 def compare(reference: np.ndarray, decoded: np.ndarray, text: str, judge: Any) -> dict[str, Any]:
     """Every figure of one recording."""
-    absent, recognised = missing(PACKAGES), judge.words(decoded)
+    absent, recognised = missing(PACKAGES), judge.transcribe(decoded)
     figures: dict[str, Any] = {
         "distilmos": judge.distilmos(decoded),
         "sim": similarity(judge.voice(reference), judge.voice(decoded)),

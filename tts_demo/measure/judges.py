@@ -80,8 +80,8 @@ class Judges:
 
         return VoiceEncoder("cpu", verbose=False)
 
-    def words(self, samples: np.ndarray) -> str | None:
-        """What Whisper tiny.en hears (greedy, no context from segment to segment); None where it is not there."""
+    def transcribe(self, samples: np.ndarray) -> str | None:
+        """The words by Whisper tiny.en (greedy, no context from segment to segment); None where it is not there."""
         if self._whisper is None or not len(samples):
             return None if self._whisper is None else ""
         segments, _ = self._whisper.transcribe(

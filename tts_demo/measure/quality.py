@@ -109,7 +109,7 @@ class Evaluation:
     def judged(self, samples: np.ndarray, case: Case, rate: int = SAMPLE_RATE) -> dict[str, Any]:
         """What every judge says of samples [N] that should say the case's text in its voice."""
         samples = audio.resample(samples, rate, SAMPLE_RATE)
-        transcript = self.judge.words(samples)
+        transcript = self.judge.transcribe(samples)
         errors, words = word_errors(case.text, transcript) if transcript is not None else (None, None)
         return {
             "heard": transcript,
@@ -130,7 +130,7 @@ class Evaluation:
         """The voice, encoded once."""
         if voice not in self._prompts:
             recording = audio.read(str(voice.path), target=None)
-            self._prompts[voice] = self.stack.encode_prompt(recording.samples, recording.rate, voice.words or None)
+            self._prompts[voice] = self.stack.encode_prompt(recording.samples, recording.rate, voice.transcript or None)
         return self._prompts[voice]
 
     def _voice(self, path: Path) -> np.ndarray | None:

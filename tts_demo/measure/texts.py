@@ -26,7 +26,7 @@ class Voice:
 
     name: str
     path: Path
-    words: str = ""
+    transcript: str = ""
 
 
 @dataclass(frozen=True)

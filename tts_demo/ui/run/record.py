@@ -126,7 +126,7 @@ def record_voices(stack: Any, out: Path, sources: list[str], names: list[str], t
                 wanders = voices_differ(audio.prompt(take), embed)
             except UserError:  # no second of speech in it
                 continue
-            transcript = judge.words(take.samples)
+            transcript = judge.transcribe(take.samples)
             flaw = wanders, word_errors(text, transcript).errors if transcript is not None else 0
             if kept is None or flaw < kept[0]:
                 kept = flaw, lane, transcript

@@ -33,13 +33,13 @@ class Transcriber:
     def transcribe(self, voice: audio.Recording) -> str:
         """Whisper tiny.en's transcript; empty where it is not installed."""
         with self._guard:
-            return self._judges.words(voice.samples) or ""
+            return self._judges.transcribe(voice.samples) or ""
 
     def score(self, lane: Lane, voice: audio.Recording | None) -> dict[str, Any]:
         """Word errors and, given its voice, similarity of a lane."""
         with self._guard:
             samples = audio.resample(lane.audio.astype(np.float32) / 32768, lane.sample_rate, SAMPLE_RATE)
-            transcript, found = self._judges.words(samples), {}
+            transcript, found = self._judges.transcribe(samples), {}
             if voice is not None:
                 found["similarity"] = similarity(self._judges.voice(voice.samples), self._judges.voice(samples))
             if transcript is not None:
