@@ -71,7 +71,7 @@ def test_bench_prints_them(capsys):
         "--methods",
         "baseline",
     ]
-    assert main([*shape, "--requests", "3"]) == 0
+    assert main([*shape, "--requests", "3", "--json"]) == 0
     printed = capsys.readouterr().out
     found = json.loads(printed.splitlines()[-1])["requests"]["baseline"]
     assert "baseline: first audio of 3 requests P50" in printed and found["ttfa_p50"] <= found["ttfa_p99"]

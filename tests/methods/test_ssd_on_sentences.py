@@ -44,9 +44,8 @@ def spoken(stack, prompt, method: str, offset: int, **options) -> torch.Tensor:
 
 def chance(a: torch.Tensor, b: torch.Tensor) -> float:
     """Two-sample permutation test of token counts [R, V] each: how often two random halves of the runs, as many of each
-    sentence as here, differ by as much (chi-square distance of all counts). Tokens of a run depend on each other; runs
-    do
-    not."""
+    sentence as here, differ by as much (chi-square distance of all counts). Tokens of a run depend on each other;
+    runs do not."""
     both = torch.stack([a, b], 1).view(len(SENTENCES), RUNS, 2, -1).transpose(1, 2).flatten(1, 2)  # [S, 2 RUNS, V]
     total, generator = both.sum((0, 1)), torch.Generator().manual_seed(0)
 
@@ -70,7 +69,7 @@ def test_at_tolerance_0_the_tokens_of_real_sentences_are_the_baselines(stack, mo
     assert chance(baseline, exact) > 0.002
     # And it would be seen if nobody judged: the draft's own law, three tokens of four.
     monkeypatch.setattr(
-        "tts_demo.methods.ssd.verify.verify",
+        "tts_demo.methods.ssd.method.verify",
         lambda drafted, p, q, tolerance, generator: (
             drafted.tolist() + Distribution(q.weights[-1:], q.ids[-1:]).sample(generator).tolist()
         ),

@@ -19,8 +19,7 @@ from .. import engine
 from ..config import Request, Sampling
 from ..lm.cost import Cost, pass_costs, probe_bandwidth
 from ..methods.base import Method, State
-from ..methods.batched import BatchedBaseline, BatchedChunks
-from ..methods.dcar import Dcar
+from ..methods.batched import batched
 from ..runtime import generator_for, synchronize
 from .parts import PartClock
 from .peer import Peer
@@ -161,13 +160,8 @@ class Bench:
             self.records.append(KIND, PEER, self.setting, number, self.where, told)
 
     def batch(self, size: int, chunk: int = 0) -> dict[str, Any]:
-        """The baseline with ``size`` requests in one step; or DCAR with chunks of ``chunk``."""
-        how = Sampling(), generator_for(self.stack.device, self.seed), True
-        if chunk:
-            method = self.stack.method(Dcar.name)
-            decoder = BatchedChunks(method.decoder, method.heads, chunk, *how)
-        else:
-            decoder = BatchedBaseline(self.stack.decoder, *how)
+        """``size`` requests in one step: a token each, or a chunk of ``chunk``."""
+        decoder = batched(self.stack, chunk, Sampling(), generator_for(self.stack.device, self.seed))
         prefixes, limit = [self.stack.prefix(self.prompt, TEXT)] * size, self.frames(self.seconds)
         decoder.run(prefixes, 3)
         with torch.inference_mode():

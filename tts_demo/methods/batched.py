@@ -4,6 +4,7 @@ Under greedy decoding every row gets the tokens it gets alone."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,7 @@ from ..lm.lockstep import Lockstep, TokenRows
 from ..lm.masks import prefix_mask
 from ..lm.prefix import Prefix
 from .base import token_inputs
+from .dcar import Dcar
 from .dcar.heads import Heads
 
 
@@ -90,3 +92,12 @@ class BatchedChunks(BatchedBaseline):
         if self.size > 1:
             logits = torch.cat([logits, self.heads(rows.hidden, self.size - 1).float()])
         return rows.sample_chunk(logits)
+
+
+def batched(stack: Any, chunk: int, sampling: Sampling, generator: torch.Generator) -> BatchedBaseline:
+    """Decoding of several requests of a ``stack`` up to their length limits: a token a step, or with the heads of DCAR
+    a ``chunk``."""
+    if not chunk:
+        return BatchedBaseline(stack.decoder, sampling, generator, forced=True)
+    method = stack.method(Dcar.name)
+    return BatchedChunks(method.decoder, method.heads, chunk, sampling, generator, forced=True)

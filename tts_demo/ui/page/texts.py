@@ -66,7 +66,7 @@ def masthead(facts: list[str]) -> str:
     chips = "".join(f"<span>{html.escape(f)}</span>" for f in facts)
     return (
         f"<header class='mast'><div><h1>{TITLE}</h1><p>{LEAD}</p></div>"
-        f"<div class='facts' aria-label='Conditions'>{chips}</div></header>"
+        f"<div class='facts' tabindex='0' role='group' aria-label='Conditions'>{chips}</div></header>"
     )
 
 
