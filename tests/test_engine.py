@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tts_demo import engine
 from tts_demo.config import Request, Sampling, UserError
 from tts_demo.engine import Audio, Done, LoopGuard, Started, Stats, Trace, generate, run, warm_up
 from tts_demo.methods import METHODS
@@ -135,6 +136,16 @@ def test_clock_stands_still_while_a_consumer_holds_an_event(tiny_stack, tiny_pro
     for event in generate(tiny_stack, request(tiny_prompt, forced_frames=40), meter=meter):
         now[0] += 1.0
     assert event.snapshot.total_seconds == 0 and event.snapshot.lm_seconds == 0
+
+
+def test_a_runs_clock_starts_with_its_first_event(tiny_stack, tiny_prompt, monkeypatch):
+    """Runs in turn are all made before the first goes on: what waits is not clocked."""
+    made: list[Meter] = []
+    monkeypatch.setattr(engine, "Meter", lambda *args, **named: made.append(Meter(*args, **named)) or made[-1])
+    events = generate(tiny_stack, request(tiny_prompt, forced_frames=40))
+    assert not made
+    next(events)
+    assert len(made) == 1
 
 
 def test_inference_mode_never_leaks_to_the_consumer(tiny_stack, tiny_prompt):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -180,14 +180,15 @@ def generate(
     of audio; when it returns True and the request captures attention, the tokens so far are replayed outside the clock
     and an ``AttentionUpdate`` is yielded."""
     request = checked(stack, request)
+    return _events(stack, request, should_stop, meter, every, wants_attention)
+
+
+def _events(stack: Stack, request: Request, should_stop: Any, meter: Meter | None, *more: Any) -> Iterator[Event]:
+    """The clock starts when the first event is asked for: of several runs in turn the others wait meanwhile."""
     meter = meter or Meter(stack.frame_rate, work=work_clock(stack.device))
-    return _events(_Run(stack, request, should_stop, meter, every, wants_attention))
-
-
-def _events(run: _Run) -> Iterator[Event]:
-    with device_errors(run.stack.device):
-        for event in run.events():
-            with run.meter.held():
+    with device_errors(stack.device):
+        for event in _Run(stack, request, should_stop, meter, *more).events():
+            with meter.held():
                 yield event
 
 
