@@ -171,7 +171,7 @@ export const mountTour = (root, _trigger, server) => {
       return;
     } // once the lanes are drawn
     root.hidden = !there || store.noted("toured", false);
-    say("New here? Hear a recorded sentence by each method, and what passes, cache and map show: half a minute.");
+    say("New here? Hear a recorded sentence by each method, and what passes, cache and map show: a minute.");
   };
   again = async () => {
     // once more; the recorded run comes back to the board, from this browser or else from the server
