@@ -164,3 +164,9 @@ def test_runs_in_different_voices_are_no_pairs() -> None:
     assert found.loc[OTHER, "pairs"] == 1 and found.loc[OTHER, "over"] == pytest.approx(0.1)
     assert found.loc[OTHER, "natural_over"] == pytest.approx(0.1)
     assert found.loc[quality.NATURAL, "over"] == pytest.approx(-0.1)
+
+
+def test_a_run_judged_twice_counts_once() -> None:
+    once = complete()
+    twice = [r for r in once if r["kind"] == "quality" and r["row"] == OTHER and r["text"] == "t2"]
+    assert summary.newest([*once, *twice]).quality.equals(summary.newest(once).quality)

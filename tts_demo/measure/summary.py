@@ -64,10 +64,16 @@ def newest(records: list[dict[str, Any]]) -> Results:
         else:
             natural = runs[(runs["checkpoint"] == "") & (runs["kind"] == quality.KIND)]
             natural = natural.drop_duplicates(["row", "text"], keep="last")
-            own = pd.concat([natural, found], ignore_index=True)
+            own = pd.concat([natural, _once(found)], ignore_index=True)
             quality_runs = own[own["kind"] == quality.KIND]
             return Results(dict(zip(SET, which)), own, quality_table(quality_runs), speed_table(own))
     raise UserError(f"No set of measurements is complete: measure {lacking}.")
+
+
+def _once(runs: pd.DataFrame) -> pd.DataFrame:
+    """Speech that was made and judged twice (two evaluations at a time, or one stopped) counts once: the last."""
+    keys = [name for name in ("row", "text", "seed", "voice") if name in runs]
+    return runs[(runs["kind"] != quality.KIND) | ~runs.duplicated(["kind", *keys], keep="last")]
 
 
 def rescored(records: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
