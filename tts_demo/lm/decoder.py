@@ -7,10 +7,10 @@ The methods choose inputs, positions and masks. Tests compare this decoder with 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -19,12 +19,10 @@ from torch import Tensor
 from ..config import LMConfig
 from .backend import Backend
 from .cache import KVCache
-from .launch import Function, launch_passes
 from .linear import Projection, direction, direction_scale, unit_rms
 from .lora import LoraDelta, LoraSum
 from .masks import ALIGNED, additive, empty_bias
 from .model import LanguageModel
-from .sampling import Sampler
 from .workspace import Workspace
 
 Cache = TypeVar("Cache", bound=KVCache)
@@ -221,23 +219,6 @@ class Decoder:
         if isinstance(slots, Tensor):  # apart from each other
             return self._blocks(x, rotation, cache.kv, slots, live, mask, hook, last)
         return self._blocks(x, rotation, cache.kv.narrow(3, slots.start, n), None, live, mask, hook, last)
-
-    def launch(
-        self,
-        cache: KVCache,
-        count: int,
-        key: Hashable,
-        function: Function,
-        sampler: Sampler,
-        *inputs: Tensor | None,
-        positions: Tensor | int | None = None,
-        mask: Tensor | None = None,
-        hook: Hook | None = None,
-    ) -> Any:
-        """``function(forward, sampler, *inputs)``, passes over ``count`` tokens with all that belongs to them, as one
-        CUDA graph where steps run as graphs: see ``launch_passes``."""
-        given = dict(positions=positions, mask=mask, hook=hook)
-        return launch_passes(self, cache, count, key, function, sampler, *inputs, **given)
 
     def _graphed_step(self, x: Tensor, cache: KVCache, slots: Tensor, positions: Tensor, mask: Tensor | None) -> Tensor:
         """A pass over the claimed ``slots`` [T] as a graph; mask [T, live] as ``forward`` takes it."""

@@ -6,17 +6,15 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from .cache import KVCache
+from .decoder import Decoder, Hook
 from .graphs import Buffer, BufferPool
 from .sampling import Sampler
-
-if TYPE_CHECKING:
-    from .decoder import Decoder, Hook
 
 LONGEST = 32  # tokens of a launch that is a graph
 Function = Callable[..., Any]  # of tensors and None, to a tensor or a tuple of tensors

@@ -31,32 +31,16 @@ class Noise:
 Source = torch.Generator | Noise | None  # of random numbers; None: PyTorch's own generator
 
 
-@dataclass(frozen=True)
-class DeviceSampling:
-    """Sampling whose temperature is on the device, so that one CUDA graph serves all of them."""
+class DeviceSampling(Sampling):
+    """Sampling whose temperature is on the device ([] float64: in a quotient with logits it counts as what they are),
+    so that one CUDA graph serves all of them. The plain one has been checked."""
 
-    plain: Sampling
-    temperature: Tensor  # [] float64: in a quotient with logits it counts as what they are
-
-    @property
-    def top_k(self) -> int:
-        return self.plain.top_k
-
-    @property
-    def top_p(self) -> float:
-        return self.plain.top_p
-
-    @property
-    def repeat_window(self) -> int:
-        return self.plain.repeat_window
-
-    @property
-    def repeat_threshold(self) -> float:
-        return self.plain.repeat_threshold
+    def __post_init__(self) -> None:
+        pass
 
 
-def is_greedy(sampling: Sampling | DeviceSampling) -> bool:
-    return isinstance(sampling, Sampling) and sampling.temperature == 0
+def is_greedy(sampling: Sampling) -> bool:
+    return not isinstance(sampling, DeviceSampling) and sampling.temperature == 0
 
 
 @dataclass(frozen=True)
@@ -90,7 +74,7 @@ def _over_all_ids(probs: Tensor) -> Distribution:
 
 
 def distribution(
-    logits: Tensor, sampling: Sampling | DeviceSampling, forbid: Tensor | None = None, history: Tensor | None = None
+    logits: Tensor, sampling: Sampling, forbid: Tensor | None = None, history: Tensor | None = None
 ) -> Distribution:
     """The distribution that ``sample`` draws from: logits [B, V] -> candidates [B, M], likeliest first, as many as
     top-k leaves, or all ids; greedy has one.
@@ -116,7 +100,7 @@ def probabilities(
     return distribution(logits, sampling, forbid, history).full(logits.shape[-1])
 
 
-def _truncated(logits: Tensor, sampling: Sampling | DeviceSampling) -> tuple[Tensor, Tensor]:
+def _truncated(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     """logits [B, V] -> weights [B, M], proportional to the probabilities, and their ids [B, M], likeliest first, after
     temperature, top-k and top-p. The mass that top-p counts is that of the whole distribution, tokens beyond top-k
     included, as in CosyVoice."""
@@ -169,7 +153,7 @@ def _with_redraws(probs: Tensor, logits: Tensor, sampling: Sampling, history: Te
 
 def sample(
     logits: Tensor,
-    sampling: Sampling | DeviceSampling,
+    sampling: Sampling,
     source: Source = None,
     history: Tensor | None = None,
     forbid: Tensor | None = None,
@@ -210,7 +194,7 @@ def free_to_ask(device: torch.device) -> bool:
 class Sampler:
     """What one launch samples with: the settings, and where its random numbers come from."""
 
-    sampling: Sampling | DeviceSampling
+    sampling: Sampling
     source: Source = None
     temperature: Tensor | None = None  # of ``sampling``, on the device, for CUDA graphs
     free_to_ask: bool = False  # whether the host may look at a value at no cost
@@ -252,7 +236,9 @@ class Sampler:
     @staticmethod
     def inside(structure: Sampling, noise: Tensor | None, temperature: Tensor | None) -> Sampler:
         """The same from a CUDA graph's ``structure`` and ``inputs``."""
-        sampling = structure if temperature is None else DeviceSampling(structure, temperature)
+        sampling = (
+            structure if temperature is None else DeviceSampling(**vars(structure) | {"temperature": temperature})
+        )
         return Sampler(sampling, None if noise is None else Noise(noise))
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..lm.decoder import Decoder
+from ..lm.launch import launch_passes
 from ..lm.sampling import History, Sampler, numbers
 from .base import Method, Picture, Replay, Start, State, Step, first_pass, plain_replay, token_inputs
 
@@ -49,7 +50,7 @@ class Baseline(Method):
             return self.sample_token(state)
         decoder, cache = self.decoder, state.caches["backbone"]
         inputs = self.sampler(state), state.tokens[-1], state.history.tokens, self.forbidden(state)
-        token, state.hidden = decoder.launch(cache, 1, "token", partial(next_token, decoder), *inputs)
+        token, state.hidden = launch_passes(decoder, cache, 1, "token", partial(next_token, decoder), *inputs)
         return self.emit(state, token)
 
     def sampler(self, state: BaselineState) -> Sampler:

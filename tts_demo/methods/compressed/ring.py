@@ -21,6 +21,7 @@ from torch import Tensor
 
 from ...lm.cache import KVCache
 from ...lm.decoder import Decoder, Hook
+from ...lm.launch import launch_passes
 from ...lm.sampling import Sampler
 from .shifts import rotated
 
@@ -192,7 +193,7 @@ def launch(
     hook: Hook | None = None,
 ) -> Any:
     """``function(hidden, sampler, *inputs)`` in one launch with a pass over tokens [N] and the summaries due with them.
-    hidden: [1, N, H] of the tokens. summary: [1, H] the embedding of W. The rest as for ``Decoder.launch``."""
+    hidden: [1, N, H] of the tokens. summary: [1, H] the embedding of W. The rest as for ``launch_passes``."""
     count, position, span_ends = len(tokens), cache.next_position, cache.span_ends(len(tokens))
     due = cache.summaries_due(count)
     # a graph has fixed shapes, so its mask says which slots are attended to
@@ -209,7 +210,7 @@ def launch(
         return function(forward(x[None])[:, :count], sampler, *inputs)
 
     given = dict(positions=positions, mask=mask, hook=hook)
-    return decoder.launch(cache, count + due, (key, due), whole, sampler, tokens, *inputs, **given)
+    return launch_passes(decoder, cache, count + due, (key, due), whole, sampler, tokens, *inputs, **given)
 
 
 def on_device(values: np.ndarray, device: torch.device) -> Tensor:

@@ -17,7 +17,7 @@ from ...config import UserError
 from ...lm import Decoder, LanguageModel, LoraDelta, Prefix
 from ...lm.cache import KVCache
 from ...lm.graphs import BufferPool
-from ...lm.launch import Function
+from ...lm.launch import Function, launch_passes
 from ...lm.sampling import Noise, Sampler, is_greedy, numbers, race
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
 from .heads import Heads, HeadsRunner
@@ -159,7 +159,7 @@ class Dcar(Method):
 
         sizes = state.chunks.sizes
         given = self._sampler(state), state.hidden[:, 0], *state.range_terms, state.recent, state.forbidden(sizes[-1])
-        found = runner.decoder.launch(cache, 1, ("chunk", sizes[-1]), decide, *given)
+        found = launch_passes(runner.decoder, cache, 1, ("chunk", sizes[-1]), decide, *given)
         state.policy_seconds += 0.0 if runner.decoder.graphed else watch.seconds
         return found
 
@@ -193,7 +193,7 @@ class Dcar(Method):
         def of_last(forward: Callable[..., Tensor], sampler: Sampler, tokens: Tensor, *inputs: Tensor | None) -> Any:
             return function(forward(decoder.embed(tokens)[None], last=True), sampler, *inputs)
 
-        return decoder.launch(state.caches["backbone"], len(tokens), key, of_last, sampler, tokens, *inputs)
+        return launch_passes(decoder, state.caches["backbone"], len(tokens), key, of_last, sampler, tokens, *inputs)
 
     def _size(self, chunks: ChunkRange, sampler: Sampler, hidden: Tensor) -> Tensor | int:
         """Of the next chunk, chosen by a rule: [1] where the host is not free to ask for it. hidden [1, H]."""

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from ...config import Sampling
 from ...lm.base import Base
 from ...lm.decoder import Decoder
+from ...lm.launch import launch_passes
 from ...lm.linear import Projection, unit_rms
 from ...lm.lora import LoraDelta, LoraFactors
 from ...lm.model import LanguageModel
@@ -220,8 +221,8 @@ class DelayStrategy:
             return self._decide(state.hidden, state.known[0][:-1], *given)
         before = state.known[(s - 1) % d]
         inputs = state.generated[s - 1], state.tag, before, None if d == 1 else state.known[s % d]
-        codes, state.hidden, state.known[(s - 1) % d] = self.decoder.launch(
-            state.caches["backbone"], 1, "delay", self._next, given[0], *inputs, *given[1:]
+        codes, state.hidden, state.known[(s - 1) % d] = launch_passes(
+            self.decoder, state.caches["backbone"], 1, "delay", self._next, given[0], *inputs, *given[1:]
         )
         return codes
 

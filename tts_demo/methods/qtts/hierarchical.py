@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ...config import Sampling
 from ...lm.base import Base
 from ...lm.decoder import Decoder
-from ...lm.launch import launch
+from ...lm.launch import launch, launch_passes
 from ...lm.linear import Projection
 from ...lm.lora import LoraDelta, LoraFactors
 from ...lm.model import LanguageModel
@@ -114,7 +114,9 @@ class HierarchicalStrategy:
     def step(self, state: HierarchicalState) -> Step:
         if state.generated:  # the first frame is decided by the first pass
             cache, asleep = state.caches["backbone"], Sampler(state.sampling)
-            state.hidden = self.decoder.launch(cache, 1, "frame", self._feed, asleep, state.generated[-1], state.tag)
+            state.hidden = launch_passes(
+                self.decoder, cache, 1, "frame", self._feed, asleep, state.generated[-1], state.tag
+            )
         codes = self._frame(state)
         stats = {"codebooks": len(codes), "depth_passes": len(codes)}
         if not state.accept(codes[:1].tolist()):

@@ -24,7 +24,7 @@ from ...config import Sampling
 from ...lm.cache import KVCache
 from ...lm.decoder import Decoder
 from ...lm.graphs import BufferPool
-from ...lm.launch import Passes, is_graph
+from ...lm.launch import Passes, is_graph, launch_passes
 from ...lm.linear import Projection
 from ...lm.model import LanguageModel
 from ...lm.sampling import Distribution, Ending, Sampler, numbers
@@ -233,7 +233,7 @@ class SSD(Method):
 
         r = torch.rand(length + 1, generator=state.generator, device=drafted.device)
         given = sampler, r, state.tolerance, p.weights, p.ids, *given
-        rows, found = decoder.launch(cache, length + 1 - first, "verdict", whole, *given)
+        rows, found = launch_passes(decoder, cache, length + 1 - first, "verdict", whole, *given)
         accepted, *tokens = found.tolist()
         return rows, found[1:], tokens[: accepted + 1]
 
@@ -246,7 +246,7 @@ class SSD(Method):
             token = sampler.sample(self.decoder.logits(rows), history, forbid)
         else:
             function, given = partial(next_token, self.decoder), (sampler, state.last, history, forbid)
-            token, hidden = self.decoder.launch(cache, 1, "token", function, *given)
+            token, hidden = launch_passes(self.decoder, cache, 1, "token", function, *given)
             rows = hidden[0]
         return rows, token, token.tolist()
 
@@ -260,8 +260,9 @@ class SSD(Method):
         given = feed, joined(state.features), None if feed is not None else state.draft_hidden, recent
         state.unread, state.features = [], []
         function, forbid = partial(self._draft, length), state.forbidden(length)
-        drafted, weights, ids = self.draft.launch(
-            state.shared_cache or state.caches["draft"], count, ("draft", length), function, sampler, *given, forbid
+        cache = state.shared_cache or state.caches["draft"]
+        drafted, weights, ids = launch_passes(
+            self.draft, cache, count, ("draft", length), function, sampler, *given, forbid
         )
         return drafted, Distribution(weights, ids), recent if recent is None else torch.cat([recent, drafted])
 

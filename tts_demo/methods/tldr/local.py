@@ -21,7 +21,7 @@ from torch import Tensor
 from ...config import Sampling
 from ...lm.cache import KVCache
 from ...lm.decoder import Decoder, fuse
-from ...lm.launch import is_graph, launch
+from ...lm.launch import is_graph, launch, launch_passes
 from ...lm.linear import Projection, direction, direction_scale, unit_rms
 from ...lm.sampling import Sampler
 from ...lm.workspace import Workspace
@@ -297,7 +297,7 @@ class PatchEncoder:
             return encoder._gather(encoder._pool(embedded), forward(x)[0])
 
         mask = self.band[live : live + count, :columns]
-        z = self.decoder.launch(cache, count, size, whole, GREEDY, tokens, mask=mask)
+        z = launch_passes(self.decoder, cache, count, size, whole, GREEDY, tokens, mask=mask)
         if cache.length > self.reach:
             cache.forget(cache.length - (self.config.window - 1))
         return z

@@ -127,6 +127,11 @@ class Corpus:
     def seconds(self, index: int) -> float:
         raise NotImplementedError
 
+    def shares(self, indices: Sequence[int]) -> np.ndarray:
+        """Of all their speech [N]: how often each is to be seen."""
+        seconds = np.asarray([self.seconds(i) for i in indices])
+        return seconds / seconds.sum()
+
     def ids(self, index: int) -> np.ndarray:
         """int64 [T]: the symbols of an utterance's text."""
         raise NotImplementedError

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...config import Sampling
+from ...config import Sampling, UserError
 from ...lm import Decoder
+from ...lm.base import Base
 from ...lm.lockstep import TokenRows
 from ...lm.model import LanguageModel
 from ...methods.base import Method
@@ -24,12 +25,26 @@ LONGER, FURTHEST = 1.5, 500  # limits of a sample: times its recording's length,
 PER_GROUP, REPEATS = 4, 2  # batches that are sampled at once; steps that use each
 
 
+def check_distilled(settings: Any) -> None:
+    """Raises UserError where a recipe's settings ask for what the base model says, and do not load it."""
+    if not settings.distil and (settings.on_policy or settings.sampled or settings.guide):
+        raise UserError("on_policy, sampled and guide need what the base model says: set distil as well.")
+
+
 class OnPolicy:
     """A ``share`` of a recipe's batches sampled from a model: ``generate`` makes those of a group of steps. All
     processes sample in the same groups, because they wait for each other; each samples sequences of its own."""
 
-    def __init__(self, share: float, seed: int, generate: Callable[[np.random.Generator], list[Any]]) -> None:
+    def __init__(
+        self,
+        share: float,
+        seed: int,
+        generate: Callable[[np.random.Generator], list[Any]],
+        base: LanguageModel | None = None,
+    ) -> None:
+        """base: the frozen model whose decoders ``generate`` samples with."""
         self.share, self.seed, self.generate = share, seed, generate
+        self.base = Base(base, graphed=False) if share and base is not None else None  # decoders live for few batches
         self._group, self._samples = -1, []
 
     def batch(self, step: int, process: int) -> Any | None:

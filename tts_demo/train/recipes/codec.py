@@ -124,8 +124,7 @@ class CodecTask(Task):
             self.helpers["discriminators"] = of_waveforms(self.settings.wider, self.settings.judges == "light")
             self.quicker = {"discriminators": self.settings.judges_rate}
         self.spectral = SpectralLoss().to(self.device)
-        seconds = np.asarray([self.speech.seconds(i) for i in self.train])
-        self.weights = seconds / seconds.sum()
+        self.weights = self.speech.shares(self.train)
         self.data_summary = describe(self.speech, self.train)
 
     def _networks(

@@ -27,7 +27,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ...config import Sampling, UserError
-from ...lm.base import Base
 from ...lm.block import compute_dtype, plain_products, training_forward
 from ...lm.lora import attach
 from ...lm.model import ALIGNMENT_LAYERS
@@ -103,10 +102,8 @@ class CompressedTask(Task):
             raise UserError("sampled needs what the base model says: set distil as well.")
         if settings.on_policy and (not self.distil or self.text):
             raise UserError("on_policy needs what the base model says, and the whole text: set distil, and text to 0.")
-        self.on_policy = OnPolicy(settings.on_policy, options.seed, self._sample)
-        if settings.on_policy:
-            self.ahead = False
-            self.frozen = Base(self.base, graphed=False)  # decoders live for a few batches
+        self.on_policy = OnPolicy(settings.on_policy, options.seed, self._sample, self.base)
+        self.ahead = not settings.on_policy
         self.modules, self.helpers = {self.name: self.adapter}, {}
         self.data_summary = describe(self.data.speech, self.data.train)
 
@@ -131,7 +128,7 @@ class CompressedTask(Task):
 
     def _sample(self, rng: np.random.Generator) -> list[tuple[SpeechBatch, Setting]]:
         """Some batches sampled from the method behind prompts, each with its own window and group."""
-        method = Compressed(self.frozen, {FULL_TEXT: self.adapter})
+        method = Compressed(self.on_policy.base, {FULL_TEXT: self.adapter})
         generator, samples = torch.Generator(self.base.device).manual_seed(int(rng.integers(2**62))), []
         for _ in range(PER_GROUP):
             batch, prompt = self.data.prompted(rng, *PROMPT_FRAMES)

@@ -21,9 +21,8 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from ...config import Sampling, UserError
+from ...config import Sampling
 from ...lm import lora
-from ...lm.base import Base
 from ...lm.block import training_forward
 from ...lm.model import ALIGNMENT_LAYERS
 from ...lm.sampling import probabilities
@@ -31,7 +30,7 @@ from ...methods.dcar import Dcar
 from ...methods.dcar.heads import Heads
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
-from ..data.on_policy import PER_GROUP, OnPolicy, generate_by
+from ..data.on_policy import PER_GROUP, OnPolicy, check_distilled, generate_by
 from ..data.sequences import SpeechBatch, prefix_batch, speech_targets
 from ..optimiser import inner_matrices
 from ..progress import Progress
@@ -96,12 +95,9 @@ class HeadsTask(Task):
         self.base = load_lm(options).requires_grad_(False) if self.distil else None  # without the LoRA
         settings = self.settings
         self.weights = head_weights(self.heads.config.heads, settings.base, settings.later)
-        if self.base is None and (settings.on_policy or settings.sampled or settings.guide):
-            raise UserError("on_policy, sampled and guide need what the base model says: set distil as well.")
-        self.on_policy = OnPolicy(settings.on_policy, options.seed, self._sample)
-        if settings.on_policy:
-            self.ahead = False
-            self.frozen = Base(self.base, graphed=False)  # decoders live for a few batches
+        check_distilled(settings)
+        self.on_policy = OnPolicy(settings.on_policy, options.seed, self._sample, self.base)
+        self.ahead = not settings.on_policy
         lora.attach(self.lm.backbone, self.heads.config.lora, self.heads.lora)
         self.modules, self.helpers = {"dcar-heads": self.heads}, {}
 
@@ -113,7 +109,7 @@ class HeadsTask(Task):
 
     def _sample(self, rng: np.random.Generator) -> list[SelfGenerated]:
         """Some batches sampled from chunks, all of them or from a random frame of the recordings on."""
-        method, samples = Dcar(self.frozen, {self.name: self.heads}), []
+        method, samples = Dcar(self.on_policy.base, {self.name: self.heads}), []
         generator = torch.Generator(self.base.device).manual_seed(int(rng.integers(2**62)))
         for _ in range(PER_GROUP):
             batch = self.data.batch(rng)

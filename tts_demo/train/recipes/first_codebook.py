@@ -115,8 +115,7 @@ class FirstCodebookTask(Task):
             )
         if not self.goes_on:
             self.codebook.sounds.copy_(allocated(self._phoneme_counts(), len(self.codebook.entries)))
-        seconds = np.asarray([self.speech.seconds(i) for i in self.train])
-        self.share = seconds / seconds.sum()
+        self.share = self.speech.shares(self.train)
         self.reader = Reader(self.codec.config.latent, self.codec.config.semantic_mels)
         self.modules, self.helpers = {"codec": self.codec}, {"reader": self.reader}
         self.data_summary = describe(self.speech, self.train)

@@ -63,8 +63,7 @@ class CodebookRefinerTask(CodecTask):
         self.train, self.test = (
             [i for i in side if self.sampled.get(i) is not None] for side in (self.train, self.test)
         )
-        seconds = np.asarray([self.speech.seconds(i) for i in self.train])
-        self.weights = seconds / seconds.sum()
+        self.weights = self.speech.shares(self.train)
         self.data_summary = describe(self.speech, self.train)
 
     def _networks(

@@ -30,8 +30,8 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from ...config import Sampling, UserError
-from ...lm import Base, lora
+from ...config import Sampling
+from ...lm import lora
 from ...lm.block import training_forward
 from ...lm.masks import causal_mask
 from ...lm.model import ALIGNMENT_LAYERS, LanguageModel
@@ -39,7 +39,7 @@ from ...methods.tldr import TLDR
 from ...methods.tldr.modules import LARGEST, TLDRAdapter, TLDRConfig, patch_position
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
-from ..data.on_policy import PER_GROUP, OnPolicy, generate_by
+from ..data.on_policy import PER_GROUP, OnPolicy, check_distilled, generate_by
 from ..data.sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
 from ..optimiser import inner_matrices
 from ..progress import Progress
@@ -102,12 +102,9 @@ class TLDRTask(Task):
         self.name = type(self).name if ablate == "none" else f"{TLDRTask.name}-{ablate}"
         self.modules, self.helpers = {self.name: self.adapter}, {}
         self.early, self.sampled, self.guide = settings.early, settings.sampled, settings.guide
-        if self.base is None and (settings.on_policy or self.sampled or self.guide):
-            raise UserError("on_policy, sampled and guide need what the base model says: set distil as well.")
-        self.on_policy = OnPolicy(settings.on_policy, options.seed, self._sample)
-        if settings.on_policy:
-            self.ahead = False
-            self.frozen = Base(self.base, graphed=False)  # decoders live for a few batches
+        check_distilled(settings)
+        self.on_policy = OnPolicy(settings.on_policy, options.seed, self._sample, self.base)
+        self.ahead = not settings.on_policy
         self.data_summary = describe(self.data.speech, self.data.train)
 
     def matrices(self) -> list[nn.Parameter]:
@@ -124,7 +121,7 @@ class TLDRTask(Task):
 
     def _sample(self, rng: np.random.Generator) -> list[Patches]:
         """Some batches sampled from patches of one size."""
-        method, size = TLDR(self.frozen, {TLDR.name: self.adapter}), int(rng.choice(self.sizes))
+        method, size = TLDR(self.on_policy.base, {TLDR.name: self.adapter}), int(rng.choice(self.sizes))
         generator, samples = torch.Generator(self.base.device).manual_seed(int(rng.integers(2**62))), []
         for _ in range(PER_GROUP):
             batch = self.data.batch(rng)
