@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> None:
         print(json.dumps(rows, indent=2))
         return
     for row in rows:
-        print(f"{row['name']:<12}{row['title']}  [{row['paper']}]")
+        print(f"{row['name']:<15} {row['title']}  [{row['paper']}]")
         for option in row["options"]:
             limits = (
                 ", ".join(map(str, option["choices"]))
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
                 if option["min"] is not None
                 else "text"
             )
-            print(f"{'':<12}  {option['name']}={option['default']}  ({limits})  {option['help']}")
+            print(f"{'':<15} {option['name']}={option['default']}  ({limits})  {option['help']}")
 
 
 def describe_method(method: type) -> dict[str, Any]:

@@ -228,4 +228,5 @@ def plan(evaluation: Evaluation, todo: list[Job], processes: int) -> str:
         lines.append(f"{title:<60}{len(mine):5} runs{count:5} to do{each:7.1f} s each")
     minutes = total / 60 / processes
     source = f"{len(here)} measured runs" if here else "the usual times, nothing being measured yet"
-    return "\n".join([*lines, f"about {minutes:.0f} minutes with {processes} processes, by {source}"])
+    by = "1 process" if processes == 1 else f"{processes} processes"
+    return "\n".join([*lines, f"about {minutes:.0f} minutes with {by}, by {source}"])

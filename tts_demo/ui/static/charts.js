@@ -93,6 +93,8 @@ const dashes = (lanes) => {
     return DASHES[n % DASHES.length];
   });
 };
+// A legend cannot wrap: its names are broken where they would be cut off.
+const broken = (name) => (name.match(/\S.{0,31}(?=\s|$)/g) || [name]).join("<br>");
 const titled = (l) => `${l.title}${l.dials ? `, ${l.dials}` : ""}`;
 
 // The last value of every curve, written at its end; labels that would lie on one another are moved apart.
@@ -120,7 +122,7 @@ const ends = (curves, layout) => {
 const line = (c) => ({
   type: "scatter",
   mode: "lines",
-  name: c.name,
+  name: broken(c.name),
   x: c.x,
   y: c.y,
   line: { color: colour(c.slot), width: 2.2, dash: c.dash, shape: c.shape || "linear" },
@@ -214,7 +216,7 @@ export const drawOwn = (root, given) => {
       }
       const traces = list.map(({ l, p }) => ({
         type: "bar",
-        name: titled(l),
+        name: broken(titled(l)),
         x: p.x.map((x) => counted(x, p.each)),
         y: p.y,
         text: p.y.map((y) => counted(+y.toFixed(3), "")),
@@ -226,8 +228,10 @@ export const drawOwn = (root, given) => {
           `${titled(l)}: ` +
           p.x.map((x, i) => `${counted(x, p.each)}, ${counted(+p.y[i].toFixed(3), p.unit)}`).join("; "),
       );
-      const y = { ...layout.yaxis, title: { text: first.unit } };
-      shown.get(title).show(traces, { ...layout, yaxis: y, showlegend: true }, words.join(". "));
+      const y = { ...layout.yaxis, title: { text: first.unit } },
+        marks = [...new Set(list.flatMap(({ p }) => p.x))].sort((a, b) => a - b), // not as the traces come
+        x = { ...layout.xaxis, categoryorder: "array", categoryarray: marks.map((m) => counted(m, first.each)) };
+      shown.get(title).show(traces, { ...layout, xaxis: x, yaxis: y, showlegend: true }, words.join(". "));
     }
   };
 };
