@@ -127,8 +127,8 @@ def test_its_own_samples_teach_what_the_base_says_of_them(task, tiny_lm, monkeyp
     monkeypatch.setattr(recipe, "ALIGNMENT_LAYERS", (1,))
     monkeypatch.setattr(recipe, "WINDOWS", (30, 40))
     monkeypatch.setattr("tts_demo.train.recipes.lm.ATTENDED", 0.0)
-    task.distil, task.frozen = 1.0, base_of(tiny_lm)
-    task.on_policy = OnPolicy(1.0, 3, task._sample)
+    task.distil = 1.0
+    task.on_policy = OnPolicy(1.0, 3, task._sample, tiny_lm)
     (batch, setting), (other, _) = (task.batch(np.random.default_rng(i), i) for i in range(2))
     assert setting.self_generated and setting.prompt == 11 and not torch.equal(batch.codes, other.codes)
     assert task.batch(np.random.default_rng(PER_GROUP), PER_GROUP)[0] is batch

@@ -135,15 +135,15 @@ def test_heads_learn_from_their_own_chunks_and_look_where_the_base_looks(tiny_lm
     lm, task = copy.deepcopy(tiny_lm), HeadsTask.__new__(HeadsTask)
     torch.manual_seed(0)
     task.lm, task.heads, task.weights, task.distil = lm, Heads(lm), head_weights(6, 3.0), 0.5
-    task.base, task.frozen = tiny_lm, base_of(tiny_lm)
+    task.base = tiny_lm
     for weight in task.heads.parameters():
         weight.data.add_(torch.randn_like(weight) * 0.05)
     lora.attach(lm.backbone, task.heads.config.lora, task.heads.lora)
     task.data = SimpleNamespace(batch=lambda rng: counting_batch(lm, 3, seed=int(rng.integers(99))))
-    task.settings, task.on_policy = HeadsSettings(distil=0.5), OnPolicy(1.0, 2, task._sample)
+    task.settings, task.on_policy = HeadsSettings(distil=0.5), OnPolicy(1.0, 2, task._sample, tiny_lm)
     batch = task.batch(np.random.default_rng(0), 0)
     assert isinstance(batch, SelfGenerated) and (batch.speech.alignment == -1).all()
-    again = OnPolicy(1.0, 2, task._sample).batch(0, 0)
+    again = OnPolicy(1.0, 2, task._sample, tiny_lm).batch(0, 0)
     assert torch.equal(batch.speech.codes, again.speech.codes)
     loss, parts = task.loss(batch, Progress())
     assert all(name.startswith("own ") for name in parts) and loss.item() == pytest.approx(parts["own distil"])

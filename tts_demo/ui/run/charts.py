@@ -24,9 +24,9 @@ def layout(title: str, under: str, x: str, y: str, **more: Any) -> go.Layout:
         xaxis={"title": {"text": x}, "rangemode": "tozero", "zeroline": False, "automargin": True},
         yaxis={"title": {"text": y}, "rangemode": "tozero", "zeroline": False, "automargin": True},
         hovermode="x unified",
-        legend={"orientation": "h", "y": -0.26, "yanchor": "top", "x": 0},  # below the axis title, however many rows
+        legend={"orientation": "h", "y": -0.26, "yanchor": "top", "x": 0},
         margin={"l": 56, "r": 96, "t": 62, "b": 46},
-        height=360,
+        height=320,
         uirevision="kept",
     ).update(more)
 

@@ -95,6 +95,14 @@ const dashes = (lanes) => {
 };
 // A legend cannot wrap: its names are broken where they would be cut off.
 const broken = (name) => (name.match(/\S.{0,31}(?=\s|$)/g) || [name]).join("<br>");
+const ROW = 18; // pixels of a line of a legend
+// The legend below everything else, the picture as high as it needs: plotly lays it over the axis title.
+const legended = (layout, traces) => {
+  const rows = traces.flatMap((t) => t.name.split("<br>")).length * ROW + 10,
+    margin = { ...layout.margin, b: layout.margin.b + rows };
+  const legend = { orientation: "v", yref: "container", yanchor: "bottom", y: 0, x: 0 };
+  return { ...layout, margin, legend, height: layout.height + rows, showlegend: true };
+};
 const titled = (l) => `${l.title}${l.dials ? `, ${l.dials}` : ""}`;
 
 // The last value of every curve, written at its end; labels that would lie on one another are moved apart.
@@ -134,13 +142,14 @@ const curves = (into, list, layout, unit) => {
     return;
   }
   const most = Math.max(...list.flatMap((c) => c.y));
+  const traces = list.map(line);
   const shown = {
-    ...layout,
+    ...legended(layout, traces),
     xaxis: { ...layout.xaxis, range: [0, 1.02 * Math.max(...list.flatMap((c) => c.x))] },
     yaxis: { ...layout.yaxis, range: layout.yaxis.range || [0, 1.05 * most] },
     annotations: ends(list, layout),
   };
-  into.show(list.map(line), shown, list.map((c) => `${c.name}: ${c.end} ${unit}`).join(". "));
+  into.show(traces, shown, list.map((c) => `${c.name}: ${c.end} ${unit}`).join(". "));
 };
 
 const kvCurve = (l) => {
@@ -231,7 +240,7 @@ export const drawOwn = (root, given) => {
       const y = { ...layout.yaxis, title: { text: first.unit } },
         marks = [...new Set(list.flatMap(({ p }) => p.x))].sort((a, b) => a - b), // not as the traces come
         x = { ...layout.xaxis, categoryorder: "array", categoryarray: marks.map((m) => counted(m, first.each)) };
-      shown.get(title).show(traces, { ...layout, xaxis: x, yaxis: y, showlegend: true }, words.join(". "));
+      shown.get(title).show(traces, { ...legended(layout, traces), xaxis: x, yaxis: y }, words.join(". "));
     }
   };
 };
