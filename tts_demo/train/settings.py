@@ -104,3 +104,13 @@ class SequenceSettings(Settings):
     longest: Count = Field(
         850, description="frames of one utterance; longer ones are cut between words, anew each time"
     )
+
+
+class AdapterSettings(SequenceSettings):
+    """What recipes take whose adapter changes the base model's attention, and learns from the base what to say."""
+
+    distil: Share = Field(0.0, description="share of the cross-entropy to the base model's distribution in the loss")
+    sampled: Weight = Field(0.0, description="weight of how far apart tokens are sampled from the adapter and the base")
+    guide: Weight = Field(0.0, description="weight of the attention guide: look where the base model's heads look")
+    prompted: Share = Field(0.0, description="share of the batches behind a whole utterance of the voice, as a prompt")
+    on_policy: Share = Field(0.0, description="share of the batches that are the method's own samples (on-policy)")

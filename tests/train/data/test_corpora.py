@@ -13,7 +13,7 @@ from tts_demo.config import LMConfig, UserError
 from tts_demo.lm.model import LanguageModel
 from tts_demo.text.symbols import BOUNDARY, IDS
 from tts_demo.train.data.corpora import is_held_out, read_corpora
-from tts_demo.train.data.sequences import Sequences, attention_mask, piece, prefix_batch, speech_targets
+from tts_demo.train.data.sequences import Sequences, attention_mask, begun, piece, prefix_batch, speech_targets
 from tts_demo.train.data.speech import Speech
 
 
@@ -101,7 +101,10 @@ def test_the_second_half_of_a_pair_is_not_held_out_either(sequences: Sequences, 
     assert tuple(sequences.codes.get(held)[-5:, 0]) not in said and len(said) > 1
 
 
-def test_a_prompt_is_a_whole_other_utterance_of_the_voice_and_gives_the_speaker(sequences: Sequences) -> None:
+def test_a_prompt_is_a_whole_other_utterance_of_the_voice_and_gives_the_speaker(
+    sequences: Sequences, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
     codes = {i: sequences.codes.get(i) for i in sequences.train}
     for seed in range(8):
         batch, prompt = sequences.prompted(np.random.default_rng(seed), 1, 1000)
@@ -117,6 +120,12 @@ def test_a_prompt_is_a_whole_other_utterance_of_the_voice_and_gives_the_speaker(
             shortest.append(len(codes[index]))
         assert prompt == min(shortest)
         assert int(batch.alignment.max()) < int(batch.text_lengths.max())
+    monkeypatch.setattr(sequences, "prompted", lambda rng: ("batch", 7))
+    assert begun(sequences, np.random.default_rng(0), 1.0) == ("batch", 7)
+    starts = {(kept, int(batch.frames.min())) for batch, kept in (begun(sequences, rng, 0.0) for _ in range(20))}
+    monkeypatch.undo()
+    assert any(kept for kept, _ in starts) and all(0 <= kept < frames for kept, frames in starts)
+    assert any(kept == 0 for kept, _ in starts)
     lengths = sorted(map(len, codes.values()))
     assert sequences.prompted(np.random.default_rng(0), lengths[-1], 1000)[1] == lengths[-1]
     with pytest.raises(UserError, match="2000 to 3000"):

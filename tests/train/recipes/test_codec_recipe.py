@@ -147,12 +147,15 @@ def test_new_ears_leave_the_rest_of_the_codec(place: Path, tmp_path: Path) -> No
     assert "train codec" in (tmp_path / "new" / "codec" / "README.md").read_text()  # what made the rest
 
 
-@pytest.mark.parametrize("more", ({}, {"adversarial": "0.1", "heard": "1"}), ids=("distance", "judged"))
+@pytest.mark.parametrize(
+    "more", ({}, {"adversarial": "0.1", "heard": "1"}, {"waveform": "1"}), ids=("distance", "judged", "waveform")
+)
 def test_the_refiner_learns_on_latents_alone(
     more: dict[str, str], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(refiner, "CROP", 60)
     monkeypatch.setattr(refiner, "DECODED", 20)
+    monkeypatch.setattr(refiner, "JUDGED", 16)
     told = TrainOptions(
         data=place / "buzz",
         out=tmp_path,
@@ -170,9 +173,9 @@ def test_the_refiner_learns_on_latents_alone(
     first, last = (np.mean([parts["latent"] for _, parts in some]) for some in (seen[:3], seen[-3:]))
     assert more or last < first  # discriminators know nothing yet, and count in full after a tenth of the run
     assert list(task.modules) == ["refiner"] and all(np.isfinite(v) for v in scores.values()) and len(scores) == 3
-    assert bool(more) == ("features" in seen[0][1]) == ("phonemes" in seen[0][1]) and all(
-        np.isfinite(v) for v in seen[-1][1].values()
-    )
+    assert ("adversarial" in more) == ("features" in seen[0][1]) == ("phonemes" in seen[0][1])
+    assert ("waveform" in more) == ("w matching" in seen[0][1]) == ("waveforms" in task.helpers)
+    assert all(np.isfinite(v) for v in seen[-1][1].values())
     batch = task._make(np.random.default_rng(0), np.asarray([0, 0]))
     assert batch.codes.shape[:2] == batch.pitch.shape == (2, 60)
     assert batch.prompt.shape[1] == task.refiner.config.prompt_frames and batch.speaker.shape[0] == 2

@@ -53,7 +53,7 @@ class TinyData:
             torch.zeros(size, FRAMES).long(),
         )
 
-    def prompted(self, rng: np.random.Generator, shortest: int, longest: int) -> tuple[SpeechBatch, int]:
+    def prompted(self, rng: np.random.Generator) -> tuple[SpeechBatch, int]:
         return self.batch(rng), 11
 
     def held_out(self, batches: int) -> list[SpeechBatch]:

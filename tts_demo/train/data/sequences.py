@@ -25,6 +25,8 @@ from ...text.symbols import BOUNDARY, IDS
 from .corpora import Corpus, Kept, pad_stack
 from .speech import Speech, tag_of
 
+PROMPT_FRAMES = (100, 450)  # of whole utterances in front, as prompts: shortest, longest
+
 
 @dataclass(frozen=True)
 class SpeechBatch:
@@ -165,7 +167,9 @@ class Sequences:
             self.device
         )
 
-    def prompted(self, rng: np.random.Generator, shortest: int, longest: int) -> tuple[SpeechBatch, int]:
+    def prompted(
+        self, rng: np.random.Generator, shortest: int = PROMPT_FRAMES[0], longest: int = PROMPT_FRAMES[1]
+    ) -> tuple[SpeechBatch, int]:
         """One training batch in which every utterance stands behind another whole one of its speaker, as behind a
         prompt, whose speaker vector it has: prompts of about one length between ``shortest`` and ``longest`` frames.
         Returns the batch and the frames of the shortest prompt in it."""
@@ -244,6 +248,15 @@ class Sequences:
             torch.from_numpy(np.stack(speaker)),
             pad_stack(list(align), -1),
         )
+
+
+def begun(data: Sequences, rng: np.random.Generator, prompted: float) -> tuple[SpeechBatch, int]:
+    """A training batch, and how many of its first frames are given to a method that samples the rest: the shortest
+    prompt in that share of batches that is ``prompted``, else a random number or none."""
+    if prompted and rng.random() < prompted:
+        return data.prompted(rng)
+    batch = data.batch(rng)
+    return batch, int(rng.integers(int(batch.frames.min()))) if rng.random() < 0.5 else 0
 
 
 def piece(

@@ -40,7 +40,7 @@ from ..data.on_policy import PER_GROUP, OnPolicy, generate_by
 from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
 from ..optimiser import inner_matrices
 from ..progress import Progress
-from ..settings import Count, SequenceSettings, Share, Weight
+from ..settings import AdapterSettings, Count, Share, Weight
 from ..task import Task, TrainOptions
 from .lm import add_noise, attended_symbol, attention_guide, attention_guide_to, base_logits, base_rows, distillation
 
@@ -49,7 +49,6 @@ TEXTS = (16, 24, 30, 30, 40, 60)  # symbols of the text visible to either side o
 NOISE = 0.08  # share of input tokens replaced
 # a decoder does not know its position in the text exactly: it is this far off at most, for so many frames
 POSITION_ERROR, ERROR_FRAMES = 6, 40
-PROMPT_FRAMES = (100, 450)  # of whole utterances in front, as prompts
 SCORED = ((50, 0), (50, 5), (50, 10), (50, 15), (30, 10), (120, 10))
 
 
@@ -62,15 +61,10 @@ class Setting:
     self_generated: bool = False  # the batch was sampled from the method
 
 
-class CompressedSettings(SequenceSettings):
+class CompressedSettings(AdapterSettings):
     window: Count | None = Field(None, description="train this window alone, in tokens; by default several")
     group: int | None = Field(None, ge=0, description="train this span of a summary alone; by default several")
-    guide: Weight = Field(0.0, description="weight of the attention guide")
-    distil: Share = Field(0.0, description="share of the cross-entropy to the base model's distribution in the loss")
-    sampled: Weight = Field(0.0, description="weight of how far apart tokens are sampled from the adapter and the base")
     text: Share = Field(0.0, description="share of the batches that see the text through a window")
-    prompted: Share = Field(0.0, description="share of the batches behind a whole utterance of the voice, as a prompt")
-    on_policy: Share = Field(0.0, description="share of the batches that are the method's own samples (on-policy)")
 
 
 class TextWindowSettings(CompressedSettings):
@@ -114,7 +108,7 @@ class CompressedTask(Task):
         if (sample := self.on_policy.batch(step, self.process)) is not None:
             return sample
         if rng.random() < self.settings.prompted:
-            batch, prompt = self.data.prompted(rng, *PROMPT_FRAMES)
+            batch, prompt = self.data.prompted(rng)
             return batch, Setting(**self._dials(rng), prompt=prompt)
         batch, dials = self.data.batch(rng), self._dials(rng)
         shortest = int(batch.frames.min())
@@ -131,7 +125,7 @@ class CompressedTask(Task):
         method = Compressed(self.on_policy.base, {FULL_TEXT: self.adapter})
         generator, samples = torch.Generator(self.base.device).manual_seed(int(rng.integers(2**62))), []
         for _ in range(PER_GROUP):
-            batch, prompt = self.data.prompted(rng, *PROMPT_FRAMES)
+            batch, prompt = self.data.prompted(rng)
             dials = self._dials(rng)
             batch = generate_by(method, method.Options(**dials), batch, prompt, Sampling(), generator)
             samples.append((batch, Setting(**dials, prompt=prompt, self_generated=True)))

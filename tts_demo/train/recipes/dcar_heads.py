@@ -31,10 +31,10 @@ from ...methods.dcar.heads import Heads
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.on_policy import PER_GROUP, OnPolicy, check_distilled, generate_by
-from ..data.sequences import SpeechBatch, prefix_batch, speech_targets
+from ..data.sequences import SpeechBatch, begun, prefix_batch, speech_targets
 from ..optimiser import inner_matrices
 from ..progress import Progress
-from ..settings import SequenceSettings, Share, Weight
+from ..settings import AdapterSettings, Weight
 from ..task import Task, TrainOptions
 from .lm import OUTSIDE, REJECTION, add_noise, attended_symbol, attention_guide_to, base_inputs, base_rows, disagreement
 
@@ -69,13 +69,9 @@ def entropy(logits: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(logits, targets, reduction="sum") / max(1, len(logits))
 
 
-class HeadsSettings(SequenceSettings):
+class HeadsSettings(AdapterSettings):
     base: Weight = Field(3.0, description="weight of the base head over that of the first extra head")
     later: Weight = Field(0.9, description="weight of a head over that of the one before it")
-    distil: Share = Field(0.0, description="share of the cross-entropy to the base model's distribution in the loss")
-    sampled: Weight = Field(0.0, description="weight of how far apart tokens are sampled from the heads and the base")
-    guide: Weight = Field(0.0, description="weight of the attention guide: look where the base model's heads look")
-    on_policy: Share = Field(0.0, description="share of the batches that are the method's own samples (on-policy)")
 
 
 class HeadsTask(Task):
@@ -105,15 +101,14 @@ class HeadsTask(Task):
         return [self.heads.weight, *inner_matrices(self.heads.lora)]
 
     def batch(self, rng: np.random.Generator, step: int) -> SpeechBatch | SelfGenerated:
-        return self.on_policy.batch(step, self.process) or self.data.batch(rng)
+        return self.on_policy.batch(step, self.process) or begun(self.data, rng, self.settings.prompted)[0]
 
     def _sample(self, rng: np.random.Generator) -> list[SelfGenerated]:
         """Some batches sampled from chunks, all of them or from a random frame of the recordings on."""
         method, samples = Dcar(self.on_policy.base, {self.name: self.heads}), []
         generator = torch.Generator(self.base.device).manual_seed(int(rng.integers(2**62)))
         for _ in range(PER_GROUP):
-            batch = self.data.batch(rng)
-            kept = int(rng.integers(int(batch.frames.min()))) if rng.random() < 0.5 else 0
+            batch, kept = begun(self.data, rng, self.settings.prompted)
             options = method.Options(chunk_range=SAMPLED)
             samples.append(SelfGenerated(generate_by(method, options, batch, kept, Sampling(), generator)))
         return samples

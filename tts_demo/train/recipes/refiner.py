@@ -6,7 +6,9 @@ sides come from cached codes, a fifth of the time a frame: for a first codebook 
 
 A distance alone trains towards the mean of all latents that a code allows, which sounds veiled and confuses consonants.
 ``adversarial=0.1`` adds discriminators of latents, phased in (``Progress.ramp``); with ``recognised=1`` the frozen
-decoder decodes a stretch of each crop, whose features and phonemes by the recogniser must be those of the recording."""
+decoder decodes a stretch of each crop, whose features and phonemes by the recogniser must be those of the recording.
+``waveform=1`` lets discriminators of waveforms judge a part of this stretch: what sounds veiled is told there, in the
+terms of the decoder of the day."""
 
 from __future__ import annotations
 
@@ -25,16 +27,17 @@ from ...config import HOP
 from ..data.corpora import describe, longer_than
 from ..data.load import sequences
 from ..data.pitch import pitch_of
-from ..discriminators import of_latents
+from ..discriminators import of_latents, of_waveforms
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import Optimiser, SequenceSettings, Weight
 from ..task import Task, TrainOptions
 from .codec import PHONEME_WEIGHT, recogniser_distance
 
-CROP, DECODED = 128, 96  # frames: short sentences are speech too
+CROP, DECODED, JUDGED = 128, 96, 32  # frames: short sentences are speech too
 PITCHES = 0.1  # weight of the pitch's cross-entropy, as in the codec's recipe
 BY_DEGREES = 500  # steps until the discriminators count in full (``Progress.ramp``)
+WAVEFORM_RATE = 4.0  # learning rate of the discriminators of waveforms over the refiner's
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class RefinerSettings(SequenceSettings):
         0.0, description="weight of what the recogniser makes of the decoded latent; 0 trains without"
     )
     adversarial: Weight = Field(0.0, description="weight of the discriminators of latents; 0 trains without")
+    waveform: Weight = Field(0.0, description="weight of the discriminators of what is decoded; 0 trains without")
 
 
 class RefinerTask(Task):
@@ -81,10 +85,13 @@ class RefinerTask(Task):
         self.quantizer = codec.quantizer
         self.train, self.test, self.share = longer_than(CROP, self._frames, self.data.train, self.data.test)
         self.modules, self.helpers = {"refiner": self.refiner}, {}
-        self.recognised = self.settings.recognised
+        self.recognised, self.waveform = self.settings.recognised, self.settings.waveform
         self.adversarial = self.settings.adversarial
         if self.adversarial:
             self.helpers["discriminators"] = of_latents(2 * codec.config.latent + shape.speaker)
+        if self.waveform:
+            self.helpers["waveforms"] = of_waveforms(light=True)
+            self.quicker = {"waveforms": WAVEFORM_RATE}
         self.data_summary = describe(self.data.speech, self.train)
 
     def matrices(self) -> list[nn.Parameter]:
@@ -124,15 +131,27 @@ class RefinerTask(Task):
         refined, latent, guessed = self._refined(batch, batch.pitch)
         distance = F.l1_loss(refined, latent)
         loss, parts = distance + PITCHES * guessed, {"latent": distance.item(), "pitch": guessed.item()}
+        decoded = self._decoded(refined, batch.stretch) if self.recognised or self.waveform else None
         if self.recognised:
-            recognised, phonemes = recogniser_distance(
-                self.codec, self._decoded(refined, batch.stretch), batch.samples, batch.labels
-            )
+            recognised, phonemes = recogniser_distance(self.codec, decoded, batch.samples, batch.labels)
             loss, parts = (
                 loss + self.recognised * (recognised + PHONEME_WEIGHT * phonemes),
                 parts | {"recognised": recognised.item(), "phonemes": phonemes.item()},
             )
+        if self.waveform:
+            loss, parts = self._judged(decoded, batch.samples, progress, loss, parts)
         return self._adversarial(refined, latent, batch, progress, loss, parts) if self.adversarial else (loss, parts)
+
+    def _judged(
+        self, decoded: Tensor, real: Tensor, progress: Progress, loss: Tensor, parts: dict[str, float]
+    ) -> tuple[Tensor, dict[str, float]]:
+        """Adds the losses of discriminators that see ``JUDGED`` frames of waveforms [B, N]."""
+        start = int(torch.randint(DECODED - JUDGED + 1, ())) * HOP
+        part = slice(start, start + JUDGED * HOP)
+        own, generator, matching = self.helpers["waveforms"].losses(decoded[:, part], real[:, part])
+        weight = self.waveform * progress.ramp(BY_DEGREES)
+        parts = parts | {"w discriminator": own.item(), "w generator": generator.item(), "w matching": matching.item()}
+        return loss + own + weight * (generator + 2 * matching), parts
 
     def _decoded(self, latent: Tensor, stretch: Tensor) -> Tensor:
         """Latents [B, CROP, latent] -> DECODED frames from frame ``stretch`` [B] on, decoded [B, N]."""

@@ -40,10 +40,10 @@ from ...methods.tldr.modules import LARGEST, TLDRAdapter, TLDRConfig, patch_posi
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.on_policy import PER_GROUP, OnPolicy, check_distilled, generate_by
-from ..data.sequences import SpeechBatch, attention_mask, prefix_batch, speech_targets
+from ..data.sequences import SpeechBatch, attention_mask, begun, prefix_batch, speech_targets
 from ..optimiser import inner_matrices
 from ..progress import Progress
-from ..settings import SequenceSettings, Share, Weight
+from ..settings import AdapterSettings, Share
 from ..task import Task, TrainOptions
 from .lm import add_noise, attended_symbol, attention_guide_to, base_rows, distillation
 
@@ -65,7 +65,7 @@ class Patches:
     self_generated: bool = False
 
 
-class TLDRSettings(SequenceSettings):
+class TLDRSettings(AdapterSettings):
     ablate: Literal["none", "no-lora", "no-speaker", "mean-pool", "parallel", "mtp"] | None = Field(
         None, description="part that a comparison model of the paper lacks; by default what the recipe's name says"
     )
@@ -73,10 +73,6 @@ class TLDRSettings(SequenceSettings):
     early: Share = Field(
         0.0, description="share of the batches in which patches end early, as with the dial confidence"
     )
-    distil: Share = Field(0.0, description="share of the cross-entropy to the base model's distribution in the loss")
-    sampled: Weight = Field(0.0, description="weight of how far apart tokens are sampled from patches and the base")
-    guide: Weight = Field(0.0, description="weight of the attention guide: look where the base model's heads look")
-    on_policy: Share = Field(0.0, description="share of the batches that are the method's own samples (on-policy)")
 
 
 class TLDRTask(Task):
@@ -114,7 +110,7 @@ class TLDRTask(Task):
     def batch(self, rng: np.random.Generator, step: int) -> Patches:
         if (samples := self.on_policy.batch(step, self.process)) is not None:
             return samples
-        speech, size = self.data.batch(rng), int(rng.choice(self.sizes))
+        speech, size = begun(self.data, rng, self.settings.prompted)[0], int(rng.choice(self.sizes))
         frames = speech.codes.shape[1]
         uneven = self.early and size > 2 and rng.random() < self.early
         return Patches(speech, size, early_endings(frames, size, rng) if uneven else _whole(frames, size))
@@ -124,8 +120,8 @@ class TLDRTask(Task):
         method, size = TLDR(self.on_policy.base, {TLDR.name: self.adapter}), int(rng.choice(self.sizes))
         generator, samples = torch.Generator(self.base.device).manual_seed(int(rng.integers(2**62))), []
         for _ in range(PER_GROUP):
-            batch = self.data.batch(rng)
-            kept = int(rng.integers(int(batch.frames.min()))) // size * size if rng.random() < 0.5 else 0
+            batch, kept = begun(self.data, rng, self.settings.prompted)
+            kept = kept // size * size
             generated = generate_by(method, method.Options(patch_size=size), batch, kept, Sampling(), generator)
             samples.append(Patches(generated, size, _whole(generated.codes.shape[1], size), self_generated=True))
         return samples
