@@ -10,10 +10,14 @@ import torch
 from cosyvoice_tiny import FLOW_2, FLOW_3, randomise
 from torch.utils.flop_counter import FlopCounterMode
 
+from tts_demo.lm.graphs import BufferPool
+from tts_demo.measure import launches
+from tts_demo.runtime import launches_inside
 from tts_demo.stacks.cosyvoice.configs import version_2, version_3
 from tts_demo.stacks.cosyvoice.flow import build_flow, flow_noise
 from tts_demo.stacks.cosyvoice.live import LiveFlow, noise_for
-from tts_demo.stacks.cosyvoice.memory import GROWTH, Budget
+from tts_demo.stacks.cosyvoice.memory import GROWTH, Budget, FlowMemory
+from tts_demo.stacks.cosyvoice.pooled import BUFFERS, PIECES, PooledMemory
 from tts_demo.stacks.cosyvoice.prompt import Voice
 
 FLOWS, SCALES = {2: FLOW_2, 3: FLOW_3}, {2: 0.3, 3: 0.15}
@@ -37,10 +41,10 @@ def speech(tokens: int, seed: int = 2) -> torch.Tensor:
     return torch.randint(6561, (tokens,), generator=torch.Generator().manual_seed(seed))
 
 
-def streamed(live: LiveFlow, tokens: torch.Tensor, hops: tuple[int, ...]) -> torch.Tensor:
+def streamed(live: LiveFlow, tokens: torch.Tensor, hops: tuple[int, ...], prompt: int = PROMPT) -> torch.Tensor:
     """In chunks of so many blocks, in turn, as the vocoder asks for them."""
     live.begin()
-    mels, end, number = [], BLOCK - PROMPT % BLOCK, 0
+    mels, end, number = [], BLOCK - prompt % BLOCK, 0
     while end + AHEAD <= len(tokens):
         mels.append(live.extend(tokens[:end], tokens[end : end + AHEAD]))
         end, number = end + hops[number % len(hops)] * BLOCK, number + 1
@@ -50,7 +54,7 @@ def streamed(live: LiveFlow, tokens: torch.Tensor, hops: tuple[int, ...]) -> tor
 def in_one_pass(flow, voice: Voice, tokens: torch.Tensor) -> torch.Tensor:
     everything = torch.cat((voice.tokens, tokens))
     noise = noise_for(flow_noise(), len(everything))
-    return flow(everything[None], voice.speaker, voice.mel, noise, blocks=True)[:, :, 2 * PROMPT :]
+    return flow(everything[None], voice.speaker, voice.mel, noise, blocks=True)[:, :, 2 * len(voice.tokens) :]
 
 
 @pytest.mark.parametrize("blocks", [0, GROWTH, 2 * GROWTH, 1000], ids="{} blocks fit".format)
@@ -83,6 +87,70 @@ def test_what_is_remembered_is_what_the_budget_counts(flow, voice):
     kept = [t for (_, step), t in live._memory._attended.items() if step >= 0]
     counted = live._memory._capacity * flow.config.remembered_bytes
     assert sum(t.numel() * 4 for t in kept) == counted == sum(live._memory._taken)
+
+
+@pytest.fixture
+def pooled(flow):
+    """The path of a GPU, as plain code."""
+    flow.pool = BufferPool(enabled=False)
+    return flow
+
+
+@pytest.mark.parametrize(("prompt", "seconds"), [(PROMPT, 13), (PROMPT, 40), (2, 13), (79, 13)])
+def test_padded_passes_are_one_pass(pooled, prompt, seconds):
+    """A second is a block. Two segments, of which the second finds the prompt in memory; at 40 s buffers grow."""
+    voice = Voice(speech(prompt, 5), torch.randn(1, 192), torch.randn(1, 80, 2 * prompt), 1.0, (), False)
+    live = LiveFlow(pooled, flow_noise(), voice, Budget(1 << 40))
+    for seed, count in ((2, BLOCK * seconds - 1), (3, 41)):
+        made = streamed(live, speech(count, seed), (1, 2, 4), prompt)
+        torch.testing.assert_close(made, in_one_pass(pooled, voice, speech(count, seed)), rtol=0, atol=1e-4)
+        assert isinstance(live._memory, PooledMemory)
+
+
+def test_a_graph_a_size(pooled, voice):
+    """However long the runs, however long their last pieces: one graph for each size of buffer and piece."""
+    live = LiveFlow(pooled, flow_noise(), voice, Budget(1 << 40))
+    for count in range(60, 74):
+        streamed(live, speech(count), (1, 2, 4))
+    assert len(pooled.pool._leased[live._memory._lease].graphs) == len(PIECES)
+    found = launches.Launches()
+    with launches_inside(found.launch), launches._Waits(found):
+        live.begin()
+        live.extend(speech(BLOCK), speech(AHEAD))
+    assert found.graphs == 1 and not found.refused and not found.waits, "CUDA could capture it, and nothing waits"
+
+
+@pytest.mark.parametrize("fits", [0, 1])
+def test_a_buffer_that_does_not_fit_is_done_without(pooled, voice, fits):
+    budget = Budget(fits * BUFFERS[0] * BLOCK * pooled.config.remembered_bytes)
+    live, tokens = LiveFlow(pooled, flow_noise(), voice, budget), speech(30 * BLOCK)
+    expected = in_one_pass(pooled, voice, tokens)
+    for _ in range(2):  # the second begins without
+        torch.testing.assert_close(streamed(live, tokens, (1, 2, 4)), expected, rtol=0, atol=1e-4)
+    assert isinstance(live._memory, FlowMemory) and not isinstance(live._memory, PooledMemory)
+
+
+def test_buffers_are_used_again_and_counted_once(pooled, voice):
+    budget, tokens = Budget(BUFFERS[0] * BLOCK * pooled.config.remembered_bytes), speech(40)
+    for _ in range(2):
+        live = LiveFlow(pooled, flow_noise(), voice, budget)
+        torch.testing.assert_close(
+            streamed(live, tokens, (1, 2)), in_one_pass(pooled, voice, tokens), rtol=0, atol=1e-4
+        )
+        assert isinstance(live._memory, PooledMemory)
+        del live
+        gc.collect()
+    assert not budget.take(1)
+
+
+@pytest.mark.parametrize("count", [5, 41, 400])
+def test_a_whole_segment_is_padded_too(flow, voice, count):
+    """400 tokens are more than any size."""
+    given = speech(count)[None], voice.speaker, voice.mel, noise_for(flow_noise(), count)
+    plain = flow(*given)
+    flow.pool = BufferPool(enabled=False)
+    torch.testing.assert_close(flow(*given), plain, rtol=0, atol=1e-4)
+    assert bool(flow.pool.keys) == (count < 400)
 
 
 def work(config, seconds: int) -> float:

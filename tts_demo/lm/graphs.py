@@ -1,7 +1,7 @@
-"""CUDA graphs over pooled cache buffers.
+"""CUDA graphs over pooled buffers: of KV caches, and of whatever else holds memory ``kv`` for the length of a run.
 
 A captured graph is bound to addresses, so cache memory is pooled: a run leases a buffer, and the buffer returns when
-the run's KVCache is garbage-collected. The next run of that size replays the graphs captured over the buffer. With
+the run's cache is garbage-collected. The next run of that size replays the graphs captured over the buffer. With
 ``enabled=False`` the same static-shape path runs as plain code, so that tests without a GPU compare it with the eager
 one.
 """
@@ -14,16 +14,24 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from ..runtime import CUDAGraphed
-from .cache import KVCache
 
 MOST = 48  # graphs over one buffer
 _STATIC: ContextVar[bool] = ContextVar("static path on every device", default=False)
+
+
+class Leased(Protocol):
+    """A run's own memory; ``kv`` comes from a pool."""
+
+    kv: Tensor
+
+
+Cache = TypeVar("Cache", bound=Leased)
 
 
 def available(device: torch.device) -> bool:
@@ -50,7 +58,7 @@ def buffer_pool(device: torch.device, graphed: bool) -> BufferPool | None:
 class Buffer:
     """Cache memory and the graphs captured over it, by the key of the call (number of tokens, kind of mask, ...)."""
 
-    kv: Tensor  # [layers, B, 2 kv_heads, S, D]
+    kv: Tensor  # of a language model: [layers, B, 2 kv_heads, S, D]
     graphs: dict[Hashable, CUDAGraphed] = field(default_factory=dict)
 
 
@@ -62,11 +70,11 @@ class BufferPool:
         because each takes memory."""
         self._enabled, self._most = enabled, most
         self._free: dict[Hashable, list[Buffer]] = {}
-        self._leased: weakref.WeakKeyDictionary[KVCache, Buffer] = weakref.WeakKeyDictionary()
+        self._leased: weakref.WeakKeyDictionary[Leased, Buffer] = weakref.WeakKeyDictionary()
         self._guard = threading.Lock()
         self.keys: set[Hashable] = set()  # of the calls that became graphs
 
-    def lease(self, new_cache: Callable[[Tensor | None], KVCache], size: Hashable = None) -> KVCache:
+    def lease(self, new_cache: Callable[[Tensor | None], Cache], size: Hashable = None) -> Cache:
         """An empty cache over a free buffer of this ``size``; ``new_cache(kv)`` makes it over memory kv, None: new
         memory. A used buffer is cleared: masked slots are read too, and a NaN that a run left there would spread."""
         with self._guard:
@@ -78,10 +86,14 @@ class BufferPool:
         weakref.finalize(cache, free.append, buffer)
         return cache
 
-    def __contains__(self, cache: KVCache) -> bool:
+    def waiting(self, size: Hashable) -> bool:
+        """Whether a buffer of this size is free."""
+        return bool(self._free.get(size))
+
+    def __contains__(self, cache: Leased) -> bool:
         return cache in self._leased
 
-    def run(self, cache: KVCache, key: Hashable, function: Callable[..., Any], *inputs: Tensor | None) -> Any:
+    def run(self, cache: Leased, key: Hashable, function: Callable[..., Any], *inputs: Tensor | None) -> Any:
         """``function(buffer, *inputs)`` as the graph captured over the cache's buffer for ``key`` and the inputs'
         shapes. ``function`` must be repeatable and must keep no reference to the cache or to a run. Its results, a
         tensor or a tuple of tensors, are the caller's own."""

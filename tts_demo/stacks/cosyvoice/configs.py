@@ -8,6 +8,7 @@ Symbols beyond those of ``tts_demo.config``:  F tokens of speech (25 a second), 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -49,14 +50,14 @@ class FlowConfig:
     guidance: float = 0.7
 
     @property
-    def attention_width(self) -> int:
-        """Channels of the keys of all attention layers of the velocity field."""
+    def attention(self) -> tuple[int, int, int]:
+        """Layers, heads and width of a head of the velocity field's attention."""
         raise NotImplementedError
 
     @property
     def remembered_bytes(self) -> int:
         """Of a token's keys and values, with and without guidance, at every Euler step, in float32."""
-        return MEL_PER_TOKEN * self.steps * 2 * 2 * self.attention_width * 4
+        return MEL_PER_TOKEN * self.steps * 2 * 2 * math.prod(self.attention) * 4
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,8 @@ class ConformerFlowConfig(FlowConfig):
     mid_blocks: int = 12
 
     @property
-    def attention_width(self) -> int:
-        return (self.mid_blocks + 2) * self.transformers * self.unet_heads * self.unet_head_dim
+    def attention(self) -> tuple[int, int, int]:
+        return (self.mid_blocks + 2) * self.transformers, self.unet_heads, self.unet_head_dim
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ class DiTFlowConfig(FlowConfig):
     position_groups: int = 16
 
     @property
-    def attention_width(self) -> int:
-        return self.depth * self.width
+    def attention(self) -> tuple[int, int, int]:
+        return self.depth, self.heads, self.width // self.heads
 
 
 @dataclass(frozen=True)

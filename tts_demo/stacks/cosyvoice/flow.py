@@ -9,18 +9,21 @@ float32, the released code's default: half precision overflows in version 3's re
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ...lm.graphs import BufferPool
 from ...runtime import matrices_in_tf32
 from .configs import MEL_PER_TOKEN, ConformerFlowConfig, DiTFlowConfig, FlowConfig
 from .conformer import ConformerEncoder
 from .dit import DiT
-from .layers import Lookahead, attention_mask
-from .memory import FlowMemory, Memory
+from .layers import Lookahead, PaddedConv1d, attention_mask
+from .memory import Budget, FlowMemory, Memory
+from .pooled import PooledMemory, StaticMemory, solve_whole
 from .unet import UNet
 
 NOISE_FRAMES = 15_000  # length of the released noise table, 300 s
@@ -39,6 +42,8 @@ class Flow(nn.Module):
 
     tf32: bool = True  # on CUDA, matrices are multiplied in TF32: of a mel of 5.45 at most .0014 is then different
 
+    pool: BufferPool | None = None  # where passes run as graphs
+
     def __init__(self, config: FlowConfig, estimator: nn.Module) -> None:
         super().__init__()
         self.config = config
@@ -52,6 +57,15 @@ class Flow(nn.Module):
         """tokens: [1, F]; future: the next ``lookahead`` tokens [1, lookahead], None at the end -> mu [1, mels, 2F],
         with a memory of those alone that it does not hold."""
         raise NotImplementedError
+
+    def new_memory(self, budget: Budget, plain: bool = False) -> FlowMemory:
+        """For one run. plain: not in the pool."""
+        config = self.config
+        if plain or self.pool is None:
+            return FlowMemory(config.block_tokens, config.remembered_bytes, budget)
+        layers = (layer for layer in self.decoder.modules() if isinstance(layer, PaddedConv1d))
+        convolved = sum(layer.in_channels * layer.sides[0] for layer in layers)
+        return PooledMemory(config, convolved, self.pool, budget, self.input_embedding.weight.device)
 
     @staticmethod
     def _known(memory: Memory | None) -> int:
@@ -83,18 +97,44 @@ class Flow(nn.Module):
         voice = self.spk_embed_affine_layer(F.normalize(speaker, dim=1))
         condition, given = torch.zeros_like(mu), prompt_mel[:, :, past : past + mu.shape[-1]]
         condition[:, :, : given.shape[-1]] = given
-        block = MEL_PER_TOKEN * self.config.block_tokens if blocks else None
-        mask = attention_mask(mu.shape[-1], block, mu.device, past)
-        with_and_without = [torch.cat((y, torch.zeros_like(y))) for y in (mu, voice, condition)]
-
-        def velocity(x: Tensor, t: Tensor, step: int) -> Tensor:
-            return self._guided(x, t, *with_and_without, mask, seen and seen.at(MEL_PER_TOKEN, step))
-
-        with matrices_in_tf32(self.tf32):
-            mel = solve(velocity, noise[:, :, past:], self.config.steps)
+        mel = self._solve(noise[:, :, past:], mu, voice, condition, blocks, seen)
         if memory is not None:
             memory.tokens += keep
         return mel
+
+    def _solve(
+        self, noise: Tensor, mu: Tensor, voice: Tensor, condition: Tensor, blocks: bool, seen: Memory | None
+    ) -> Tensor:
+        """As a graph where the memory lies in a pool, or the flow has one and the pass is over a whole segment."""
+        block, flow = MEL_PER_TOKEN * self.config.block_tokens, weakref.proxy(self)
+        function = lambda *inputs: flow._euler(*inputs)  # graphs live in buffers of this flow's own pool
+        if seen is not None and isinstance(seen.store, PooledMemory):
+            return seen.store.solve(function, noise, mu, voice, condition, seen.keep)
+        if self.pool is not None and seen is None and not blocks:
+            mel = solve_whole(function, self.pool, block, noise, mu, voice, condition)
+            if mel is not None:
+                return mel
+        past = MEL_PER_TOKEN * seen.past if seen else 0
+        mask = attention_mask(mu.shape[-1], block if blocks else None, mu.device, past)
+        return self._euler(noise, mu, voice, condition, mask, lambda step: seen and seen.at(MEL_PER_TOKEN, step))
+
+    def _euler(
+        self,
+        noise: Tensor,
+        mu: Tensor,
+        voice: Tensor,
+        condition: Tensor,
+        mask: Tensor | None,
+        memory: Callable[[int], Memory | StaticMemory | None],
+    ) -> Tensor:
+        """noise, mu, condition: [1, mels, M]; voice: [1, mels]; memory: at an Euler step -> mel [1, mels, M]."""
+        with_and_without = [torch.cat((y, torch.zeros_like(y))) for y in (mu, voice, condition)]
+
+        def velocity(x: Tensor, t: Tensor, step: int) -> Tensor:
+            return self._guided(x, t, *with_and_without, mask, memory(step))
+
+        with matrices_in_tf32(self.tf32):
+            return solve(velocity, noise, self.config.steps)
 
     def _guided(
         self,
@@ -104,7 +144,7 @@ class Flow(nn.Module):
         voice: Tensor,
         condition: Tensor,
         mask: Tensor | None,
-        memory: Memory | None,
+        memory: Memory | StaticMemory | None,
     ) -> Tensor:
         """Velocity with guidance. mu, voice, condition: [2, ...], of which the second row is zero: with and without
         everything that says what to speak, in one batch of two."""

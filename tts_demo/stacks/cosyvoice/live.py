@@ -7,7 +7,7 @@ from torch import Tensor
 
 from .configs import MEL_PER_TOKEN
 from .flow import NOISE_FRAMES, Flow
-from .memory import Budget, FlowMemory, Mark
+from .memory import Budget, Mark
 from .prompt import Voice
 
 
@@ -19,7 +19,7 @@ class LiveFlow:
         self._flow, self._noise = flow, noise
         self._prompt = voice.tokens.to(noise.device)  # [P]
         self._speaker, self._mel = voice.speaker.to(noise.device), voice.mel.to(noise.device)
-        self._memory = FlowMemory(flow.config.block_tokens, flow.config.remembered_bytes, budget)
+        self._budget, self._memory = budget, flow.new_memory(budget)
         self._behind_prompt: Mark | None = None
         self._emitted = 0  # tokens of the segment whose mel was given out
 
@@ -40,27 +40,40 @@ class LiveFlow:
         if self._behind_prompt is None:
             self._remember_prompt()
         everything = torch.cat((self._prompt, tokens))
+        self._find_room(len(everything))
         new = len(self._prompt) + self._emitted
         self._emitted = len(tokens)
-        keep = 0 if future is None else max(0, self._memory.room(len(everything)) - self._memory.tokens)
         first = self._memory.tokens
-        mel = self._pass(everything, future, keep)
+        mel = self._pass(everything, future)
         return mel[:, :, MEL_PER_TOKEN * (new - first) :]
 
     def _remember_prompt(self) -> None:
         """The blocks of the prompt that no token of the speech can change."""
         ahead, block = self._flow.config.lookahead, self._flow.config.block_tokens
-        final = self._memory.room(max(0, len(self._prompt) - ahead) // block * block)
+        final = max(0, len(self._prompt) - ahead) // block * block
+        self._find_room(final)
+        final = self._memory.room(final)
         if final:
-            self._pass(self._prompt[:final], self._prompt[final : final + ahead], final)
+            self._pass(self._prompt[:final], self._prompt[final : final + ahead])
         self._behind_prompt = self._memory.mark()
 
-    def _pass(self, tokens: Tensor, future: Tensor | None, keep: int) -> Tensor:
-        ahead = None if future is None else future[None]
-        noise = noise_for(self._noise, len(tokens))
-        return self._flow(
-            tokens[None], self._speaker, self._mel, noise, ahead, blocks=True, memory=self._memory, keep=keep
-        )
+    def _find_room(self, tokens: int) -> None:
+        """Where no buffer of the pool is long enough, the run goes on without one, from its beginning."""
+        if not self._memory.hold(tokens):
+            self._memory = self._flow.new_memory(self._budget, plain=True)
+            self._behind_prompt = self._memory.mark()
+
+    def _pass(self, tokens: Tensor, future: Tensor | None) -> Tensor:
+        """The mel of what is not remembered of tokens [F]; what can be is, where there is a future."""
+        mels, memory, lookahead = [], self._memory, self._flow.config.lookahead
+        for end in memory.ends(len(tokens), lookahead, future is None):
+            ahead = tokens[end : end + lookahead] if end < len(tokens) else future
+            keep = 0 if ahead is None else max(0, memory.room(end) - memory.tokens)
+            noise = noise_for(self._noise, end)
+            given = None if ahead is None else ahead[None]
+            told = tokens[None, :end], self._speaker, self._mel, noise, given
+            mels.append(self._flow(*told, blocks=True, memory=memory, keep=keep))
+        return torch.cat(mels, -1)
 
 
 def noise_for(table: Tensor, tokens: int) -> Tensor:

@@ -57,6 +57,14 @@ class FlowMemory:
         self._frames: dict[Hashable, Tensor] = {}  # what a convolution saw last [B, C, left]
         weakref.finalize(self, budget.give_back, self._taken)
 
+    def hold(self, tokens: int) -> bool:
+        """Whether passes over so many tokens can be made."""
+        return True
+
+    def ends(self, tokens: int, lookahead: int, last: bool) -> list[int]:
+        """Where passes over ``tokens`` end: one is enough."""
+        return [tokens]
+
     def room(self, tokens: int) -> int:
         """How many tokens can be remembered, of so many, in whole blocks; buffers grow for it as the budget allows."""
         step = GROWTH * self._block

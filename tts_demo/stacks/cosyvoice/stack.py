@@ -18,6 +18,7 @@ from ... import checkpoints
 from ...config import UserError
 from ...engine import Prompt
 from ...lm import Base, Decoder, Prefix
+from ...lm.graphs import buffer_pool
 from ...methods import Method, find
 from ...runtime import available_bytes
 from ..transcript import misfit
@@ -65,6 +66,7 @@ class CosyVoiceStack:
         self.lm = self._load_lm(folder)
         self.base = Base(self.lm, exact, graphs)
         self._flow, self._hift = self._load_acoustics(folder, exact)
+        self._flow.pool = buffer_pool(self.device, graphs)
         self._noise = flow_noise().to(self.device)
         self._voices = VoiceEncoder(folder, config, self.device)
         self._adapters = checkpoints.resolve(adapters) if adapters else folder / ADAPTERS
