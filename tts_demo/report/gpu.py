@@ -6,23 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..measure import gpu
-from .markdown import Column, table
-
-STEPS = (
-    Column("ms_per_step", "ms a step, lower is better"),
-    Column("frames_per_step", "tokens a step"),
-    Column("lm_gain", "LM gain, times, higher is better"),
-    Column("lm_rtf", "LM-RTF, lower is better", digits=3),
-    Column("acoustics_rtf", "acoustics RTF, lower is better", digits=3),
-    Column("rtf", "RTF, lower is better", digits=3),
-    Column("ttfa", "first sound s, lower is better"),
-)
-ACOUSTICS = (
-    Column("seconds", "s in all, lower is better"),
-    Column("flow_seconds", "flow s", digits=3),
-    Column("vocoder_seconds", "vocoder s", digits=3),
-    Column("first_sound", "first sound after s"),
-)
+from .markdown import columns, table
 
 
 def section(records: list[dict[str, Any]]) -> str:
@@ -62,10 +46,10 @@ def _run(run: list[dict[str, Any]]) -> str:
     for stack, dtype in dict.fromkeys((r["stack"], r["dtype"]) for r in run):
         here = {r["row"]: r["figures"] for r in run if (r["stack"], r["dtype"]) == (stack, dtype)}
         parts += [f"{stack}, {dtype}: {line}" for line in _sentences(here)]
-        for columns in (STEPS, ACOUSTICS):
-            rows = [(f"`{row}`", f) for row, f in here.items() if any(column.key in f for column in columns)]
+        for name in ("gpu-steps", "gpu-acoustics"):
+            rows = [(f"`{row}`", f) for row, f in here.items() if f.keys() & columns(name).keys()]
             if rows:
-                parts.append(f"{stack}, {dtype}:\n\n{table('row', columns, rows)}")
+                parts.append(f"{stack}, {dtype}:\n\n{table('row', columns(name).values(), rows)}")
     return "\n\n".join(parts)
 
 

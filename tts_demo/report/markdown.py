@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import compress
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -30,12 +34,19 @@ class Column:
         return text
 
 
-def table(first: str, columns: Sequence[Column], rows: Iterable[tuple[str, Any]]) -> str:
+@cache
+def columns(name: str) -> dict[str, Column]:
+    """Those of a table of ``columns.toml``, by the figure's name in the records."""
+    found = tomllib.loads(Path(__file__).with_name("columns.toml").read_text(encoding="utf-8"))[name]
+    return {key: Column(key, **column) for key, column in found.items()}
+
+
+def table(first: str, chosen: Collection[Column], rows: Iterable[tuple[str, Any]]) -> str:
     """rows: what stands in the first cell, and the figures (a mapping or a Series). Empty columns are left out."""
-    rows = [(name, [column.cell(figures) for column in columns]) for name, figures in rows]
-    kept = [i for i in range(len(columns)) if any(cells[i] for _, cells in rows)]
-    lines = [[first, *(columns[i].head for i in kept)], ["---"] * (len(kept) + 1)]
-    lines += [[name, *(cells[i] for i in kept)] for name, cells in rows]
+    cells = [[name, *(column.cell(figures) for column in chosen)] for name, figures in rows]
+    heads = [first, *(column.head for column in chosen)]
+    kept = [True, *map(any, zip(*(line[1:] for line in cells)))]
+    lines = [compress(line, kept) for line in (heads, ["---"] * len(heads), *cells)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -29,7 +29,7 @@ from ..measure.summary import (
 )
 from ..methods import METHODS
 from . import goals, gpu, plot
-from .markdown import Column, plain, table
+from .markdown import Column, columns, plain, table
 from .papers import papers
 from .papers.sentences import sentences
 from .papers.table import render as papers_tables
@@ -37,58 +37,6 @@ from .papers.table import render as papers_tables
 README, RESULTS = ROOT / "README.md", ROOT / "checkpoints" / "nano" / "RESULTS.md"
 PLOT = "assets/quality-speed.svg"
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
-
-TEXTS = Column("texts", "texts", digits=0)
-WER = Column("wer", "WER %, lower is better", 100, 1, interval=True)
-SMALL = (
-    TEXTS,
-    WER,
-    Column("distilmos", "DistilMOS, 1 to 5, higher is better"),
-    Column("sim", "voice similarity, higher is better"),
-    Column("lm_gain", "LM speed-up, times, higher is better"),
-    Column("rtf_gain", "speed-up of everything, times, higher is better"),
-    Column("ttfa_share", "time to first audio, % of the baseline's, lower is better", 100, 0),
-    Column("kv_12s_share", "KV cache of 12 s of speech, % of the baseline's, lower is better", 100, 0),
-)
-QUALITY = (
-    TEXTS,
-    Column("runs", "runs", digits=0),
-    Column("pairs", "pairs", digits=0),
-    Column("wer", "WER %", 100, 1, interval=True),
-    Column("over", "over the baseline, points", 100, 1, interval=True, signed=True),
-    Column("natural_over", "in natural voices unheard, points", 100, 1, interval=True, signed=True),
-    Column("distilmos", "DistilMOS"),
-    Column("dnsmos", "DNSMOS"),
-    Column("sim", "SIM"),
-    Column("frames_per_step", "frames a step"),
-    Column("cut", "cut %", 100, 0),
-)
-SPEED = (
-    Column("rounds", "rounds", digits=0),
-    Column("lm_gain", "LM gain"),
-    Column("rtf_gain", "gain of everything"),
-    Column("lm_rtf", "LM-RTF", digits=3),
-    Column("acoustics_rtf", "acoustics RTF", digits=3),
-    Column("rtf", "RTF", digits=3),
-    Column("ttfa", "TTFA s"),
-    Column("load", "load average", digits=1),
-    Column("first_frame_ms", "first frame ms", digits=1),
-    Column("ms_per_step", "ms a step"),
-    Column("frames_per_step", "frames a step"),
-    Column("acceptance", "accepted"),
-    Column("kv_12s", "KV of 12 s MB", 1e-6, 3),
-    Column("kv_20s", "KV of 20 s MB", 1e-6, 3),
-    Column("kv_small_12s", "of 12 s in small models MB", 1e-6, 3),
-    Column("kv_prefix", "+ prompt and text MB", 1e-6, 3),
-)
-CODEC = (
-    Column("texts", "recordings", digits=0),
-    Column("wer", "WER %", 100, 1),
-    Column("distilmos", "DistilMOS"),
-    Column("stoi", "STOI", digits=3),
-    Column("pesq", "PESQ wide band"),
-    Column("sim", "SIM to the recording"),
-)
 
 
 def write(records: Path = RECORDS, results: Path = RESULTS, readme: Path | None = README) -> str:
@@ -129,7 +77,7 @@ def small_table(results: Results) -> str:
             f"Fastest of {len(choices(results))} settings within {MARGIN:g} points of the baseline's errors (95 %)"
         )
         rows.append((f"{caption}: {described(best)}", both.loc[best]))
-    return table("", SMALL, rows)
+    return table("", columns("small").values(), rows)
 
 
 def described(label: str) -> str:
@@ -167,9 +115,9 @@ def earlier(records: list[dict[str, Any]], now: Results) -> str:
     for s in sets:
         found = {f"{x}{end}": s.quality.loc[x, f"wer{end}"] for x in labels for end in ("", "_low", "_high")}
         rows.append((s.where["checkpoint"], found | {"texts": s.quality.loc[labels, "texts"].min()}))
-    columns = [TEXTS, *(Column(x, f"`{x}`", 100, 1, interval=True) for x in labels)]
+    shown = [columns("small")["texts"], *(Column(x, f"`{x}`", 100, 1, interval=True) for x in labels)]
     caption = "WER % of the same rows with these and earlier weights, newest first; texts: of the row with fewest.\n\n"
-    return caption + table("checkpoint", columns, rows) if len(sets) > 1 else ""
+    return caption + table("checkpoint", shown, rows) if len(sets) > 1 else ""
 
 
 def render(
@@ -183,10 +131,10 @@ def render(
         + goals.render(results, codec_rows),
         "Quality": "Every row speaks the first of the same texts in the same voices; over the baseline: on the same "
         "texts, resampled in pairs. WER: lower is better; DistilMOS, DNSMOS and SIM: higher.\n\n"
-        + table("row", QUALITY, ((f"`{label}`", row) for label, row in results.quality.iterrows())),
+        + table("row", columns("quality").values(), ((f"`{label}`", row) for label, row in results.quality.iterrows())),
         "Speed and memory": _speed(results),
         "Methods together": _combined(results),
-        "Codec": table("", CODEC, codec_rows.iterrows()) if len(codec_rows) else "",
+        "Codec": table("", columns("codec").values(), codec_rows.iterrows()) if len(codec_rows) else "",
         "The papers' tables": "Models, data, judges and machines differ: compare what a method changes, not the "
         "figures themselves.\n\n" + papers_tables(results, codec_rows, at_scale),
         "Chunks and drafts": _choices(results),
@@ -218,7 +166,7 @@ def _speed(results: Results) -> str:
         rows = speed_table(results.runs, setting)
         ours = rows.drop(index=speed.PEER, errors="ignore")
         note = " (what is understood of it: A minute and more in one run)" if float(setting.split()[0]) >= 60 else ""
-        lines = table("row", SPEED, ((f"`{label}`", row) for label, row in ours.iterrows()))
+        lines = table("row", columns("speed").values(), ((f"`{label}`", row) for label, row in ours.iterrows()))
         parts.append(f"{setting}{note}:\n\n{lines}")
         if speed.PEER in rows.index:
             peer = rows.loc[speed.PEER]
