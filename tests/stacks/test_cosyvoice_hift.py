@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from cosyvoice_tiny import HIFT_2, HIFT_3, randomise
 
-from tts_demo.stacks.cosyvoice.hift import Hift, Snake
+from tts_demo.lm.graphs import BufferPool
+from tts_demo.stacks.cosyvoice.hift import PADDED, Hift, Snake
 from tts_demo.stacks.cosyvoice.hift_stream import HiftStream, reach
 from tts_demo.stacks.cosyvoice.source import NoiseSource, excitation, harmonic_cycles, released_noise_state, sines
 
@@ -107,8 +108,11 @@ def test_length(version):
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("pieces", [(60, 70), (1, 29, 3, 97), (13,) * 10])
-def test_stream_equals_whole(version, pieces):
+@pytest.mark.parametrize("pooled", [False, True], ids=["plain", "padded"])
+def test_stream_equals_whole(version, pieces, pooled):
+    """Padded: as on a GPU, in few sizes."""
     hift = voice(version)
+    hift.pool = BufferPool(enabled=False) if pooled else None
     mel = torch.randn(1, 80, 130)
     whole, stream = hift(mel), HiftStream(hift)
     parts = [stream.push(piece) for piece in mel.split(pieces, dim=-1)]
@@ -116,6 +120,10 @@ def test_stream_equals_whole(version, pieces):
     assert wave.shape == whole.shape
     torch.testing.assert_close(wave, whole, rtol=0, atol=1e-4)
     assert whole.std() > 1e-3
+    if pooled:
+        (buffer,) = hift.pool._free[None]
+        sizes = {shapes[0][0][-1] for _, shapes in buffer.graphs}
+        assert len(buffer.graphs) == 2 * len(sizes) and all(size % PADDED == 0 for size in sizes)
 
 
 def test_held_back_frames():

@@ -14,6 +14,7 @@ from tts_demo import audio, checkpoints, engine
 from tts_demo.cli.main import main
 from tts_demo.config import Request, Sampling, UserError
 from tts_demo.lm import Base
+from tts_demo.lm.graphs import BufferPool
 from tts_demo.methods import METHODS
 from tts_demo.methods.ssd.method import SSDOptions
 from tts_demo.stacks import load_stack
@@ -167,12 +168,16 @@ def test_streamed_audio_does_not_depend_on_the_pieces(vivid, prompt, pieces):
     same(made, *in_one_pass(vivid, prompt, frames, True))
 
 
+@pytest.mark.parametrize("pooled", [False, True], ids=["plain", "padded"])
 @pytest.mark.parametrize("seconds", [13, 40])
-def test_streaming_is_one_pass_under_the_released_mask(vivid, prompt, seconds):
-    """However long speech is, fed in chunks as the engine feeds them."""
+def test_streaming_is_one_pass_under_the_released_mask(vivid, prompt, seconds, pooled, monkeypatch):
+    """However long speech is, fed in chunks as the engine feeds them. Padded: as on a GPU, in few sizes."""
+    pool = BufferPool(enabled=False) if pooled else None
+    monkeypatch.setattr(vivid._flow, "pool", pool)
+    monkeypatch.setattr(vivid._hift, "pool", pool)
     frames = voiced(seconds)
     made = spoken(vivid, prompt, [frames], 60)
-    assert len(made[0]) > 4
+    assert len(made[0]) > 4 and (pool is None or pool.keys == {"flow", "pitch", "features"})
     same(made, *in_one_pass(vivid, prompt, frames, True))
 
 

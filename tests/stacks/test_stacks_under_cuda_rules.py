@@ -14,6 +14,8 @@ from conftest import real_voice
 from tts_demo import engine
 from tts_demo.config import Request
 from tts_demo.lm import graphs
+from tts_demo.measure import launches
+from tts_demo.runtime import launches_inside
 from tts_demo.stacks import load_stack
 
 
@@ -46,7 +48,10 @@ def test_cosyvoice(tmp_path, rules, version, dtype, live):
     vocoder = stack.vocoder(prompt, 1, live)
     codes = torch.randint(6561, (37, 1), generator=torch.Generator().manual_seed(0))
     codes = codes[~torch.isin(codes[:, 0], torch.tensor(stack.config.silent_tokens or (-1,)))]
-    wave = np.concatenate([vocoder.push(codes), vocoder.finish()])
+    found = launches.Launches()
+    with launches_inside(found.launch), launches._Waits(found):
+        wave = np.concatenate([vocoder.push(codes), vocoder.finish()])
+    assert not found.refused and (found.graphs > 0) == (stack.decoder.pool is not None), "CUDA could capture them"
     assert len(wave) == len(codes) * 2 * stack.config.hift.frame and np.isfinite(wave).all()
     done = engine.run(stack, Request("The king sang again.", prompt, forced_frames=12))
     assert len(done.codes) == 12

@@ -6,15 +6,22 @@ convolution and the pitch network. ``hift_stream.py`` runs either in a stream.
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.nn.utils.parametrizations import weight_norm
 
+from ...lm.graphs import BufferPool
 from .configs import HiftConfig
 from .layers import PaddedConv1d, RepeatConv1d
+from .pooled import without_memory
 from .source import NoiseSource, excitation, harmonic_cycles, released_noise_state, sines
+
+PADDED = 64  # frames, to whose multiples a piece of a stream is padded where it is a graph
 
 
 def _conv(config: HiftConfig, inputs: int, outputs: int, kernel: int, *, dilation: int = 1) -> nn.Module:
@@ -85,6 +92,8 @@ class HarmonicSource(nn.Module):
 
 
 class Hift(nn.Module):
+    pool: BufferPool | None = None  # where pieces of a stream run as graphs
+
     def __init__(self, config: HiftConfig) -> None:
         super().__init__()
         self.config = config
@@ -149,11 +158,32 @@ class Hift(nn.Module):
         source = self.source(f0, cycles, cycles[:1], cycles[-1:], self.new_noise().frames(len(f0)))
         return self.decode(mel, source)
 
-    def decode(self, mel: Tensor, source: Tensor) -> Tensor:
-        """mel: [1, mels, M]; source: [1, 1, M * frame] -> wave [M * frame]."""
-        config = self.config
+    def pitch(self, mel: Tensor, more: bool = False) -> Tensor:
+        """mel: [1, mels, M] -> [M] Hz. more: mel follows, so that the last frames are not final; then a graph computes
+        them, where there are graphs."""
+        if not more or self.pool is None:
+            return self.f0_predictor(mel)
+        hift, length = weakref.proxy(self), mel.shape[-1]
+        return self._launch("pitch", lambda _, mel: hift.f0_predictor(mel), F.pad(mel, (0, -length % PADDED)))[:length]
+
+    def decode(self, mel: Tensor, source: Tensor, more: bool = False) -> Tensor:
+        """mel: [1, mels, M]; source: [1, 1, M * frame]; more: see ``pitch`` -> wave [M * frame]."""
+        config, length = self.config, mel.shape[-1]
         spectrum = torch.stft(source[:, 0], config.n_fft, config.hop, window=self.window, return_complex=True)
         spectrum = torch.cat((spectrum.real, spectrum.imag), dim=1)
+        if not more or self.pool is None:
+            return self._inverse(self.features(mel, spectrum))
+        hift, added, columns = weakref.proxy(self), -length % PADDED, spectrum.shape[-1]
+        given = F.pad(mel, (0, added)), F.pad(spectrum, (0, added * config.frame // config.hop))
+        features = self._launch("features", lambda _, *given: hift.features(*given), *given)
+        return self._inverse(features[..., :columns])
+
+    def _launch(self, name: str, function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+        return self.pool.run(without_memory(self.pool, inputs[0]), name, function, *inputs)
+
+    def features(self, mel: Tensor, spectrum: Tensor) -> Tensor:
+        """mel: [1, mels, M]; spectrum: of the source [1, 2 * bins, T] -> what the wave is made of [1, 2 * bins, T]."""
+        config = self.config
         x = self.conv_pre(mel)
         kinds = len(config.res_kernels)
         for i, (up, down, mix) in enumerate(zip(self.ups, self.source_downs, self.source_resblocks)):
@@ -162,7 +192,7 @@ class Hift(nn.Module):
                 x = F.pad(x, (1, 0), mode="reflect")
             x = x + mix(down(spectrum))
             x = sum(block(x) for block in self.resblocks[i * kinds : (i + 1) * kinds]) / kinds
-        return self._inverse(self.conv_post(F.leaky_relu(x)))
+        return self.conv_post(F.leaky_relu(x))
 
     def _inverse(self, x: Tensor) -> Tensor:
         """Log magnitude and (the sine's argument of) phase, [1, 2 * bins, T] -> wave."""

@@ -71,7 +71,7 @@ class HiftStream:
         frame = self._hift.config.frame
         # the mel beyond the known source still serves the first convolution as future
         unknown = self._mel.shape[-1] * frame - self._source.shape[-1]
-        wave = self._hift.decode(self._mel, F.pad(self._source, (0, unknown)))
+        wave = self._hift.decode(self._mel, F.pad(self._source, (0, unknown)), more=not last)
         piece = wave[(self._done - self._first) * frame : (ready - self._first) * frame]
         self._done = ready
         self._forget(max(0, ready - self._past))
@@ -83,7 +83,7 @@ class HiftStream:
         frame = config.frame
         pitched = self._first + self._source.shape[-1] // frame + len(self._pitch)
         settled = total if last else max(pitched, total - config.f0_right)
-        pitch = hift.f0_predictor(self._mel)[pitched - self._first : settled - self._first].float()
+        pitch = hift.pitch(self._mel, not last)[pitched - self._first : settled - self._first].float()
         cycles = harmonic_cycles(pitch, config)
         if pitched:
             cycles = cycles + (self._cycles[-1:] if len(self._cycles) else self._before)

@@ -28,9 +28,9 @@ Solve = Callable[..., Tensor]  # noise, mu, voice, condition, mask, Euler step -
 
 @dataclass(eq=False)
 class Lease:
-    """Keys and values at every Euler step in every layer, of one run."""
+    """Of a buffer, for one run."""
 
-    kv: Tensor  # [steps, layers, 2, B, A, S, D]
+    kv: Tensor  # keys and values at every Euler step in every layer [steps, layers, 2, B, A, S, D]
 
 
 class StaticMemory:
@@ -145,10 +145,15 @@ def solve_whole(
         mask = padded_mask(noise.shape[-1], noise.shape[-1], 0, end, noise.shape[-1])
         return function(noise, mu, voice, condition, mask, lambda step: None)
 
-    lease = pool.lease(lambda kv: Lease(noise.new_zeros(1) if kv is None else kv), WHOLE)
     given = [padded(x, WHOLE, block) for x in (noise, mu, condition)]
-    mel = pool.run(lease, "flow", step, given[0], given[1], voice, given[2], torch.tensor(length))
+    mel = pool.run(without_memory(pool, noise), "flow", step, given[0], given[1], voice, given[2], torch.tensor(length))
     return mel[:, :, :length]
+
+
+@torch.inference_mode()
+def without_memory(pool: BufferPool, like: Tensor) -> Lease:
+    """For one launch of what remembers nothing, on the device of ``like``."""
+    return pool.lease(lambda kv: Lease(like.new_zeros(1) if kv is None else kv))
 
 
 def padded(x: Tensor, sizes: tuple[int, ...], block: int) -> Tensor:

@@ -66,7 +66,7 @@ class CosyVoiceStack:
         self.lm = self._load_lm(folder)
         self.base = Base(self.lm, exact, graphs)
         self._flow, self._hift = self._load_acoustics(folder, exact)
-        self._flow.pool = buffer_pool(self.device, graphs)
+        self._flow.pool = self._hift.pool = buffer_pool(self.device, graphs)
         self._noise = flow_noise().to(self.device)
         self._voices = VoiceEncoder(folder, config, self.device)
         self._adapters = checkpoints.resolve(adapters) if adapters else folder / ADAPTERS
