@@ -13,9 +13,11 @@ import pytest
 from pages import arrived, browser, choose, lanes, needs_chromium, newcomer, open_tab, speak  # noqa: F401 (fixtures)
 from toy import ToyStack, served, voice_file
 
+from tts_demo.measure import heads
 from tts_demo.methods import METHODS
 from tts_demo.ui import voices
 from tts_demo.ui.page import handlers
+from tts_demo.ui.run import published
 from tts_demo.ui.run.transcriber import Transcriber
 
 pytestmark = needs_chromium
@@ -95,6 +97,14 @@ def fits(page):
 def shot(page, name):
     if SHOTS:
         page.screenshot(path=Path(SHOTS) / f"{name}-{page.name}.png")
+
+
+def chart(page, name):
+    """The chart of that name, which is drawn once it comes into sight."""
+    place = page.get_by_role("figure", name=name, exact=True)
+    place.scroll_into_view_if_needed()
+    place.locator(".point").first.wait_for()
+    return place
 
 
 def saved(page, button):
@@ -275,15 +285,33 @@ def test_2_charts_name_unit_and_second_and_hold_their_curves(spoken):
         assert len({colour for colour, *_ in plot["traces"]}) == 3  # a method's own
         heights = sorted(e["y"] / plot["y"]["range"][1] * 212 + e["yshift"] for e in plot["ends"])
         assert all(b - a >= 12 for a, b in zip(heights, heights[1:]))
-    trade = page.locator("#figures .chart").last
-    trade.scroll_into_view_if_needed()
-    page.wait_for_selector("#figures .own:last-child .js-plotly-plot .point")
-    words = trade.text_content()
+    words = chart(page, "Speed against word errors").text_content()
     assert METHODS["tldr"].title in words and "over the baseline's" in words
     assert not re.search(r"\b(tldr|dcar|qtts|chunk range|random:2)\b", words)
     with page.expect_download() as download:  # plotly's own export
         page.evaluate("document.querySelector('#figures .charts [data-title*=\"Download\"]').click()")
     assert Path(download.value.path()).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_7_head_preference_is_drawn_as_the_records_say(spoken):
+    page, (_, kinds) = spoken, published.preference()
+    open_tab(page, "Figures")
+    place = chart(page, "Which head predicts a token best")
+    whole = kinds[heads.ALL]
+    drawn = place.evaluate("e => e.querySelector('.plot').data.map(t => [t.type, t.name, [...t.x], [...t.y]])")
+    assert [(kind, name) for kind, name, *_ in drawn] == [
+        ("bar" if name == heads.ALL else "scatter", name) for name in kinds
+    ]
+    for _, name, x, y in drawn:
+        assert x == list(range(1, len(whole["best"]) + 1)) and y == pytest.approx(kinds[name]["best"])
+    bars = [bar.bounding_box()["height"] for bar in place.locator(".bars .point").all()]
+    assert bars == pytest.approx([bars[0] * share / whole["best"][0] for share in whole["best"]], abs=1)
+    for head in (0, len(bars) - 1):
+        place.evaluate("(e, n) => Plotly.Fx.hover(e.querySelector('.plot'), [{ curveNumber: 0, pointNumber: n }])", head)
+        said = place.locator(".hoverlayer .hovertext").text_content()
+        assert f"{head + 1} ahead" in said and f"the best of all: {whole['best'][head]:.1%}" in said
+        assert f"token right: {whole['right'][head]:.1%}" in said and f"{whole['loss'][head]:.2f} nats" in said
+    shot(page, "heads")
 
 
 def test_3_a_lane_says_what_made_it_whatever_the_form_says_now_and_after_a_reload(spoken):
