@@ -304,7 +304,7 @@ def test_7_head_preference_is_drawn_as_the_records_say(spoken):
     ]
     for _, name, x, y in drawn:
         assert x == list(range(1, len(whole["best"]) + 1)) and y == pytest.approx(kinds[name]["best"])
-    bars = [bar.bounding_box()["height"] for bar in place.locator(".bars .point").all()]
+    bars = [bar.bounding_box()["height"] for bar in place.locator(".bars .point path").all()]
     assert bars == pytest.approx([bars[0] * share / whole["best"][0] for share in whole["best"]], abs=1)
     for head in (0, len(bars) - 1):
         place.evaluate("(e, n) => Plotly.Fx.hover(e.querySelector('.plot'), [{ curveNumber: 0, pointNumber: n }])", head)
