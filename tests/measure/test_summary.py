@@ -122,7 +122,7 @@ def test_the_picture_leaves_out_what_babbles_and_the_best_row_is_understood_as_w
     assert babble not in points and points[close].time == pytest.approx(1 / 3) and points[BASE].time == 1
     assert points[close].errors == pytest.approx(20) and summary.fastest_within(found) == close
     worse = [r for r in complete() if not (r["kind"] == quality.KIND and r["row"] == OTHER)] + spoken(OTHER, [9, 9, 9])
-    assert OTHER in {point.label for point in summary.trade_off(summary.newest(worse))}  # a method's default is no choice
+    assert OTHER in {point.label for point in summary.trade_off(summary.newest(worse))}  # a default stays
 
 
 def test_speed_is_the_median_of_rounds_and_memory_that_over_the_baselines() -> None:

@@ -306,8 +306,9 @@ def test_7_head_preference_is_drawn_as_the_records_say(spoken):
         assert x == list(range(1, len(whole["best"]) + 1)) and y == pytest.approx(kinds[name]["best"])
     bars = [bar.bounding_box()["height"] for bar in place.locator(".bars .point path").all()]
     assert bars == pytest.approx([bars[0] * share / whole["best"][0] for share in whole["best"]], abs=1)
+    hover = "(e, n) => Plotly.Fx.hover(e.querySelector('.plot'), [{ curveNumber: 0, pointNumber: n }])"
     for head in (0, len(bars) - 1):
-        place.evaluate("(e, n) => Plotly.Fx.hover(e.querySelector('.plot'), [{ curveNumber: 0, pointNumber: n }])", head)
+        place.evaluate(hover, head)
         said = place.locator(".hoverlayer .hovertext").text_content()
         assert f"{head + 1} ahead" in said and f"the best of all: {whole['best'][head]:.1%}" in said
         assert f"token right: {whole['right'][head]:.1%}" in said and f"{whole['loss'][head]:.2f} nats" in said
