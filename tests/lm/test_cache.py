@@ -23,12 +23,12 @@ def test_bytes_are_exact():
     assert cache.nbytes == 4 * cache.slot_bytes and cache.positions.tolist() == [0, 1, 2, 3, -1, -1, -1, -1]
 
 
-def test_keep_preserves_order_positions_and_contents():
+def test_forgetting_preserves_order_positions_and_contents():
     cache = filled()
-    cache.keep(torch.tensor([True, False, False, True, True, False]))
-    assert cache.length == 3 and cache.next_position == 6
-    assert cache.positions.tolist() == [0, 3, 4, -1, -1, -1, -1, -1]
-    assert cache.k[1, 0, 0, :3, 0].tolist() == [0, 3, 4]
+    cache.forget(2)
+    assert cache.length == 4 and cache.next_position == 6
+    assert cache.positions.tolist() == [2, 3, 4, 5, -1, -1, -1, -1]
+    assert cache.k[1, 0, 0, :4, 0].tolist() == [2, 3, 4, 5]
 
 
 def test_overflow_is_refused():

@@ -10,10 +10,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conftest import TINY, base_of, make_lm, make_prefix
-from tts_demo.lm import Decoder, LoraSpec
+from tts_demo.lm import Decoder, LanguageModel, LoraSpec
 from tts_demo.lm.backend import Backend
 from tts_demo.lm.linear import Projection
-from tts_demo.lm.lora import LoraDelta, attach, detach
+from tts_demo.lm.lora import attach, detach
 from tts_demo.lm.masks import causal_mask, prefix_mask
 
 
@@ -101,12 +101,12 @@ def test_logical_positions_survive_eviction(tiny_lm, sequence):
     cache = base_of(tiny_lm).decoder.new_cache(32)
     base_of(tiny_lm).decoder.forward(x[:, :20], cache, 0, mask[:20, :20])
     kept = torch.ones(20, dtype=torch.bool)
-    kept[10:15] = False
+    kept[:5] = False
     hidden_by_mask = base_of(tiny_lm).decoder.forward(
         x[:, 20:], cache, 20, torch.cat([kept, torch.ones(1, dtype=torch.bool)])[None]
     )
     cache.rollback(1)
-    cache.keep(kept)
+    cache.forget(5)
     evicted = base_of(tiny_lm).decoder.forward(x[:, 20:], cache, cache.next_position)
     torch.testing.assert_close(evicted, hidden_by_mask, atol=1e-5, rtol=1e-5)
 
@@ -128,7 +128,7 @@ def test_the_last_row_alone_is_the_last_of_all_rows(tiny_lm, sequence):
     """With a mask or causal, one row or several, one sequence or two, in a block that is also the first; the cache is
     the same."""
     x, mask, _ = sequence
-    for decoder in (base_of(tiny_lm).decoder, Decoder.from_model(tiny_lm, layers=[1])):
+    for decoder in (base_of(tiny_lm).decoder, base_of(LanguageModel(replace(tiny_lm.config, layers=1))).decoder):
         for batch in (1, 2):
             whole, last = decoder.new_cache(32, batch), decoder.new_cache(32, batch)
             both, more = torch.cat([x, x.flip(1)])[:batch], mask[:12, :12]
@@ -140,11 +140,10 @@ def test_the_last_row_alone_is_the_last_of_all_rows(tiny_lm, sequence):
             torch.testing.assert_close(last.kv, whole.kv)
 
 
-def test_chosen_layers_and_shared_memory(tiny_lm):
-    draft = Decoder.from_model(tiny_lm, layers=[1])
-    assert draft.config.layers == 1 and len(draft.new_cache(4).layers) == 1
-    assert draft.embedding.data_ptr() == tiny_lm.speech_embedding.weight.data_ptr()
-    assert draft.head.data_ptr() == tiny_lm.head.weight.data_ptr()
+def test_what_needs_no_fusing_shares_memory(tiny_lm):
+    decoder = Decoder.from_model(tiny_lm)
+    assert decoder.embedding.data_ptr() == tiny_lm.speech_embedding.weight.data_ptr()
+    assert decoder.head.data_ptr() == tiny_lm.head.weight.data_ptr()
 
 
 def test_merged_lora_equals_peft(tiny_lm, sequence):
@@ -157,7 +156,7 @@ def test_merged_lora_equals_peft(tiny_lm, sequence):
             b.normal_(std=0.2)
         unmerged = lm(x, torch.arange(21)[None], mask[None])
     assert (unmerged - expected).abs().max() > 0.05  # it does something
-    merged, _ = Decoder.from_model(lm, LoraDelta(factors.state_dict(), spec)).full(x, torch.arange(21), mask)
+    merged, _ = Decoder.from_model(lm, factors).full(x, torch.arange(21), mask)
     torch.testing.assert_close(merged, unmerged, atol=2e-5, rtol=1e-5)
     detach(lm.backbone)
     with torch.no_grad():

@@ -33,11 +33,11 @@ def drive(decoder: Decoder) -> list[torch.Tensor]:
         cache.rollback(2)
         out.append(decoder.forward(x[:, 30:32], cache, cache.next_position))
         keep = torch.ones(cache.length, dtype=torch.bool, device=decoder.device)
-        keep[5:9] = False
+        keep[:4] = False
         mask = torch.cat([keep, keep.new_ones(1)])[None]
         out.append(decoder.forward(x[:, 33:34], cache, torch.tensor([27], device=decoder.device), mask))
         cache.rollback(1)
-        cache.keep(keep)
+        cache.forget(4)
         out.append(decoder.forward(x[:, 33:34], cache, cache.next_position))
     return out
 

@@ -12,7 +12,6 @@ from tests.conftest import make_prefix
 from tts_demo.config import Request, Sampling, UserError
 from tts_demo.engine import run
 from tts_demo.lm import sampling as sampling_module
-from tts_demo.lm.lora import LoraDelta
 from tts_demo.lm.sampling import sample
 from tts_demo.methods import METHODS
 from tts_demo.methods.baseline import Baseline
@@ -243,7 +242,9 @@ def test_unrolled_depth_decoder_equals_the_parallel_one(method, tiny_lm):
         hidden = torch.randn(3, 64, generator=generator)  # three frames at once, as in training; decoding has one
         codes = torch.randint(32, (3, 8), generator=generator)
         rows = []
-        assert torch.equal(stacked.unroll(hidden, block, lambda k, row: rows.append(row) or codes[:, k]), codes)
+        assert torch.equal(
+            stacked.unrolled(hidden, block.kv, block.length, lambda k, row: rows.append(row) or codes[:, k]), codes
+        )
         contexts = adapter.codebooks.look_up(table, codes)[1]
         torch.testing.assert_close(torch.stack(rows, 1), adapter.depth(hidden, contexts), atol=1e-5, rtol=1e-5)
         for k in range(1, 8):  # step by step: a shorter sequence gives the same last row
@@ -282,7 +283,7 @@ def test_lora_is_merged_in_the_backbone_of_a_strategy(method, tiny_lm):
     strategy = next(s for k, s in method.strategies.items() if k.__name__ == "DelayState")
     eye = torch.eye(64)
     merged = strategy.decoder.layers[0].out(eye) - base_of(tiny_lm).decoder.layers[0].out(eye)
-    delta = LoraDelta(adapter.lora.state_dict(), adapter.config.lora).delta(0, "o_proj").t()
+    delta = adapter.lora.delta(0, "o_proj").t()
     torch.testing.assert_close(merged, delta, atol=1e-5, rtol=1e-4)
     assert delta.abs().max() > 1e-3
 

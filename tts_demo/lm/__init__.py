@@ -4,7 +4,7 @@ from .backend import Backend
 from .base import Base
 from .cache import KVCache
 from .decoder import Decoder
-from .lora import LoraDelta, LoraFactors, LoraSpec
+from .lora import LoraFactors, LoraSpec
 from .model import LanguageModel
 from .prefix import Prefix
 from .sampling import Distribution, History, distribution, probabilities, sample
@@ -17,7 +17,6 @@ __all__ = [
     "History",
     "KVCache",
     "LanguageModel",
-    "LoraDelta",
     "LoraFactors",
     "LoraSpec",
     "Prefix",

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from .backend import Backend
 from .decoder import Decoder
-from .lora import LoraDelta, LoraSum
+from .lora import LoraFactors, LoraSum
 from .model import LanguageModel
 
 
@@ -24,6 +24,6 @@ class Base:
         """Of the weights without any adapter."""
         return Decoder.from_model(self.lm, backend=self.backend)
 
-    def merged(self, lora: LoraDelta | LoraSum) -> Decoder:
+    def merged(self, lora: LoraFactors | LoraSum) -> Decoder:
         """A decoder of its own with ``lora`` merged into the weights."""
         return Decoder.from_model(self.lm, lora, backend=self.backend)

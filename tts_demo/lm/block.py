@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import LMConfig
+from .masks import additive
 
 # (query [B, A, T, D] scaled, key and value [B, A, T, D]) -> [B, A, T, D]
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -58,11 +59,6 @@ def rms_norm(x: Tensor, module: nn.Module, eps: float) -> Tensor:
 def compute_dtype(x: Tensor) -> torch.dtype:
     """What matrices are multiplied in: bfloat16 under autocast, else that of x."""
     return torch.bfloat16 if torch.is_autocast_enabled(x.device.type) else x.dtype
-
-
-def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """mask [B, T, S] bool -> what is added to scores [B, 1, T, S]."""
-    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, float("-inf"))[:, None]
 
 
 def plain_products(query: Tensor, key: Tensor, rows: slice = slice(None)) -> Tensor:
@@ -109,7 +105,7 @@ def training_forward(
     each layer in ``alignment_layers`` the log attention weights [B, R, C] of head 0 from ``rows`` to ``columns``.
     products: of queries and keys, where they are not the plain ones."""
     dtype, config = compute_dtype(x), lm.config
-    factors, bias, weights = rotary_factors(config, positions, dtype), additive(mask, dtype), []
+    factors, bias, weights = rotary_factors(config, positions, dtype), additive(mask[:, None], dtype), []
     attend = attend_under(bias, products)
 
     def observed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -37,7 +37,6 @@ class KVCache:
         self.capacity, self.batch, self.length = capacity, batch, 0
         self.next_position = 0  # position of the next token of a sequence without gaps
         self.scratch: dict[int, Any] = {}  # the decoder's workspaces for passes over this cache, by number of tokens
-        self.layers = list(zip(self.k.unbind(0), self.v.unbind(0)))  # per layer [B, kv_heads, S, D]
 
     @property
     def slot_bytes(self) -> int:
@@ -86,14 +85,3 @@ class KVCache:
         self.positions[:left] = self.positions[n:old].clone()
         self.positions[left:old] = -1
         self.length = left
-
-    def keep(self, mask: Tensor) -> None:
-        """mask [length] bool: keep the marked slots, in order, moved to the front. Positions travel with them, and
-        ``next_position`` stays, because evicted tokens still count as positions."""
-        assert mask.shape == (self.length,), (mask.shape, self.length)
-        index = mask.nonzero(as_tuple=True)[0].to(self.k.device)
-        n, old = index.shape[0], self.length
-        self.kv[:, :, :, :n] = self.kv.index_select(3, index)  # index_select copies, so source and target may overlap
-        self.positions[:n] = self.positions[index]
-        self.positions[n:old] = -1
-        self.length = n

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from ..config import LMConfig
 from .backend import Backend
 from .cache import KVCache
 from .linear import Projection, direction, direction_scale, unit_rms
-from .lora import LoraDelta, LoraSum
+from .lora import LoraFactors, LoraSum
 from .masks import ALIGNED, additive, empty_bias
 from .model import LanguageModel
 from .workspace import Workspace
@@ -53,7 +53,7 @@ def _pair_up(weight: Tensor, head_dim: int) -> Tensor:
 
 
 def fuse(
-    block: torch.nn.Module, head_dim: int, backend: Backend, index: int = 0, lora: LoraDelta | LoraSum | None = None
+    block: torch.nn.Module, head_dim: int, backend: Backend, index: int = 0, lora: LoraFactors | LoraSum | None = None
 ) -> Layer:
     """One Qwen2 block with fused weights, with what ``lora`` adds to block number ``index`` merged in. Merged and fused
     in float32, then rounded once."""
@@ -134,21 +134,15 @@ class Decoder:
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
     @torch.no_grad()
     def from_model(
-        cls,
-        lm: LanguageModel,
-        lora: LoraDelta | LoraSum | None = None,
-        layers: Sequence[int] | None = None,
-        backend: Backend | None = None,
+        cls, lm: LanguageModel, lora: LoraFactors | LoraSum | None = None, backend: Backend | None = None
     ) -> Decoder:
-        """Fuse (and merge LoRA into) the weights of ``lm``. ``layers`` picks blocks, in order (a draft model keeps a
-        few). backend: None = of the model's device and dtype. Weights that need no fusing are shared with ``lm`` in
-        memory."""
+        """Fuse (and merge LoRA into) the weights of ``lm``. backend: None = of the model's device and dtype. Weights
+        that need no fusing are shared with ``lm`` in memory."""
         backend = backend or Backend(lm.device, lm.dtype)
-        chosen = range(lm.config.layers) if layers is None else layers
-        fused = [fuse(lm.backbone.layers[i], lm.config.head_dim, backend, i, lora) for i in chosen]
+        fused = [fuse(block, lm.config.head_dim, backend, i, lora) for i, block in enumerate(lm.backbone.layers)]
         bias = lm.head.bias
         return cls(
-            replace(lm.config, layers=len(fused)),
+            lm.config,
             fused,
             backend.cast(lm.backbone.norm.weight),
             backend.cast(lm.speech_embedding.weight),

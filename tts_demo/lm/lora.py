@@ -49,25 +49,19 @@ class LoraFactors(nn.Module):
             self.a[key] = nn.Parameter(a)
             self.b[key] = nn.Parameter(torch.zeros(linear.out_features, spec.rank))
 
-
-@dataclass(frozen=True)
-class LoraDelta:
-    """Factors as a plain state dict, ready to be merged by ``Decoder.from_model``."""
-
-    state: dict[str, Tensor]
-    spec: LoraSpec
-
     def delta(self, layer: int, target: str) -> Tensor | None:
         """What this adapter adds to a projection's weight, float32 [out, in]; None where it adds nothing."""
-        a, b = (self.state.get(f"{side}.{_key(layer, target)}") for side in "ab")
-        return None if a is None or b is None else b.detach().float() @ a.detach().float() * self.spec.scale
+        key = _key(layer, target)
+        if key not in self.a:
+            return None
+        return self.b[key].detach().float() @ self.a[key].detach().float() * self.spec.scale
 
 
 @dataclass(frozen=True)
 class LoraSum:
     """Several adapters merged together: the sum of their deltas."""
 
-    parts: tuple[LoraDelta, ...]
+    parts: tuple[LoraFactors, ...]
 
     def delta(self, layer: int, target: str) -> Tensor | None:
         found = [d for d in (part.delta(layer, target) for part in self.parts) if d is not None]

@@ -19,7 +19,7 @@ from ..lm.base import Base
 from ..lm.cache import KVCache
 from ..lm.decoder import Decoder
 from ..lm.launch import Function
-from ..lm.lora import LoraDelta, LoraSum
+from ..lm.lora import LoraSum
 from ..lm.model import LanguageModel
 from ..lm.sampling import Sampler
 from .base import Picture, Replay, Start, Step
@@ -61,12 +61,7 @@ class CompressedChunks(Dcar):
 
     @cached_property
     def decoder(self) -> Decoder:
-        heads, compressor = self.heads, self.modules[FULL_TEXT]
-        both = (
-            LoraDelta(heads.lora.state_dict(), heads.config.lora),
-            LoraDelta(compressor.lora.state_dict(), compressor.spec),
-        )
-        return self.base.merged(LoraSum(both))
+        return self.base.merged(LoraSum((self.heads.lora, self.modules[FULL_TEXT].lora)))
 
     @cached_property
     def summary(self) -> Tensor:

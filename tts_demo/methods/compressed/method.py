@@ -27,7 +27,6 @@ from ...lm.base import Base
 from ...lm.cache import KVCache
 from ...lm.decoder import Decoder
 from ...lm.graphs import BufferPool
-from ...lm.lora import LoraDelta
 from ...lm.masks import prefix_mask
 from ...lm.model import ALIGNMENT_LAYERS, LanguageModel
 from ...lm.prefix import Prefix
@@ -126,8 +125,7 @@ class Compressed(Baseline):
         return self._merged(TEXT_WINDOW)
 
     def _merged(self, name: str) -> Decoder:
-        adapter = self.modules[name]
-        return self.base.merged(LoraDelta(adapter.lora.state_dict(), adapter.spec))
+        return self.base.merged(self.modules[name].lora)
 
     def _summary(self, decoder: Decoder) -> Tensor:
         """[1, H] the embedding of W."""

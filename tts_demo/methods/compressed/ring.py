@@ -177,7 +177,7 @@ class RingCache(KVCache):
     def rollback(self, n: int) -> None:
         raise ValueError("a ring overwrites its slots: it cannot be rolled back")
 
-    def keep(self, mask: Tensor) -> None:
+    def forget(self, n: int) -> None:
         raise ValueError("a ring evicts by itself: slots cannot be chosen")
 
 

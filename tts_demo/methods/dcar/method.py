@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ...config import UserError
-from ...lm import Decoder, LanguageModel, LoraDelta, Prefix
+from ...lm import Decoder, LanguageModel, Prefix
 from ...lm.cache import KVCache
 from ...lm.graphs import BufferPool
 from ...lm.launch import Function, launch_passes
@@ -88,7 +88,7 @@ class Dcar(Method):
 
     @cached_property
     def decoder(self) -> Decoder:
-        return self.base.merged(LoraDelta(self.heads.lora.state_dict(), self.heads.config.lora))
+        return self.base.merged(self.heads.lora)
 
     @cached_property
     def extra(self) -> HeadsRunner:

@@ -18,7 +18,7 @@ from ...lm.base import Base
 from ...lm.decoder import Decoder
 from ...lm.launch import launch_passes
 from ...lm.linear import Projection, unit_rms
-from ...lm.lora import LoraDelta, LoraFactors
+from ...lm.lora import LoraFactors
 from ...lm.model import LanguageModel
 from ...lm.sampling import History, Sampler, numbers
 from ..base import Replay, Start, State, Step, first_pass, plain_replay
@@ -123,7 +123,7 @@ class DelayStrategy:
 
     @cached_property
     def decoder(self) -> Decoder:
-        return self.base.merged(LoraDelta(self.adapter.lora.state_dict(), self.adapter.config.lora))
+        return self.base.merged(self.adapter.lora)
 
     @cached_property
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: they must stay ordinary tensors

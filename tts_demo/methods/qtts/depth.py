@@ -107,10 +107,6 @@ class StackedDepth:
         block.claim(torch.arange(codebooks, device=self.contexts.device))
         return block
 
-    def unroll(self, hidden: Tensor, block: KVCache, sample: Callable[[int, Tensor], Tensor]) -> Tensor:
-        """``unrolled`` over a block of ``new_block``."""
-        return self.unrolled(hidden, block.kv, block.length, sample)
-
     def unrolled(self, hidden: Tensor, kv: Tensor, codebooks: int, sample: Callable[[int, Tensor], Tensor]) -> Tensor:
         """hidden [R, H] -> codes [R, K], kv as of a block. ``sample(k, y [R, W])`` samples codebook k's codes [R]; ids
         past the entries count as padding."""

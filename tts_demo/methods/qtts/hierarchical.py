@@ -16,7 +16,7 @@ from ...lm.base import Base
 from ...lm.decoder import Decoder
 from ...lm.launch import launch, launch_passes
 from ...lm.linear import Projection
-from ...lm.lora import LoraDelta, LoraFactors
+from ...lm.lora import LoraFactors
 from ...lm.model import LanguageModel
 from ...lm.sampling import History, Sampler, numbers
 from ..base import Replay, Start, State, Step, first_pass, plain_replay
@@ -67,7 +67,7 @@ class HierarchicalStrategy:
 
     @cached_property
     def decoder(self) -> Decoder:
-        return self.base.merged(LoraDelta(self.adapter.lora.state_dict(), self.adapter.config.lora))
+        return self.base.merged(self.adapter.lora)
 
     @cached_property
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from ...lm.decoder import Decoder
 from ...lm.graphs import BufferPool
-from ...lm.lora import LoraDelta
 from ...lm.model import LanguageModel
 from ...lm.prefix import Prefix
 from ...lm.sampling import Sampler, numbers
@@ -93,9 +92,7 @@ class TLDR(Method):
     def decoder(self) -> Decoder:
         """The backbone with the patch LoRA merged in."""
         lora = self.adapter.lora
-        if lora is None:
-            return self.base.decoder
-        return self.base.merged(LoraDelta(lora.state_dict(), lora.spec))
+        return self.base.decoder if lora is None else self.base.merged(lora)
 
     @cached_property
     def encoder(self) -> PatchEncoder:

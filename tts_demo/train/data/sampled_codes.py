@@ -34,7 +34,7 @@ def sample_hierarchical(
         sample_level = lambda k, row: (
             sample(strategy.heads[k - 1](row).float(), sampling_of_finer, generator) if k else first
         )
-        return strategy.stacked.unroll(hidden, block, sample_level)
+        return strategy.stacked.unrolled(hidden, block.kv, codebooks, sample_level)
 
     hidden, feed = _begin(strategy, batch, batch.codes.shape[1])
     codes = []

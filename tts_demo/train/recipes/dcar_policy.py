@@ -23,7 +23,6 @@ from torch import Tensor
 
 from ... import checkpoints
 from ...config import FRAME_RATE, Sampling
-from ...lm import LoraDelta
 from ...lm.decoder import Decoder
 from ...methods.dcar.heads import Heads
 from ...methods.dcar.policy import Policy
@@ -130,7 +129,7 @@ class PolicyTask(Task):
         """What follows from the modules loaded: the decoder with the heads' LoRA, a fresh policy, nothing rolled
         out."""
         self.heads = heads
-        self.decoder = Decoder.from_model(self.lm, LoraDelta(heads.lora.state_dict(), heads.config.lora))
+        self.decoder = Decoder.from_model(self.lm, heads.lora)
         self.policy = Policy(self.lm)
         self.modules, self.helpers = {"dcar-policy": self.policy}, {}
         self.experience: Experience | None = None

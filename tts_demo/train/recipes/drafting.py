@@ -17,18 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...lm.block import (
-    Attend,
-    BlockModel,
-    RotaryFactors,
-    additive,
-    attend_under,
-    block,
-    compute_dtype,
-    rms_norm,
-    rotary_factors,
-)
-from ...lm.masks import causal_mask
+from ...lm.block import Attend, BlockModel, RotaryFactors, attend_under, block, compute_dtype, rms_norm, rotary_factors
+from ...lm.masks import additive, causal_mask
 from ..data.sequences import PrefixBatch
 
 
@@ -88,7 +78,9 @@ def at_every_depth(
     found, fed, count = [], x[:, task + 1 :], x.shape[1] - task - 1
     if base is None:
         memories = [_Memory() for _ in draft.backbone.layers]
-        found.append(_through(draft, memories, x + project(features), factors, additive(mask, dtype), False)[:, task:])
+        found.append(
+            _through(draft, memories, x + project(features), factors, additive(mask[:, None], dtype), False)[:, task:]
+        )
         features = found[0][:, :-1]
     else:
         groups = draft.config.heads // draft.config.kv_heads
@@ -98,7 +90,7 @@ def at_every_depth(
     for own in range(1, deepest + 2 - len(found)):  # tokens of the pass so far, the row's included
         known = causal_mask(count, count, x.device).tril(-own).expand(len(x), -1, -1)
         seen = torch.cat([prefix.valid[:, None].expand(-1, count, -1), known], 2)
-        hidden = _through(draft, memories, fed + project(features), factors, additive(seen, dtype), True)
+        hidden = _through(draft, memories, fed + project(features), factors, additive(seen[:, None], dtype), True)
         found.append(F.pad(hidden, (0, 0, 1, 0)))
         features = found[-1][:, :-1]
     return found
@@ -110,7 +102,7 @@ def base_memory(lm: BlockModel, inputs: Sequence[Tensor], layers: slice) -> tupl
     ``layers``."""
     (x, positions, mask), config = inputs, lm.config
     dtype, groups, kept = compute_dtype(x), config.heads // config.kv_heads, []
-    factors, plain = rotary_factors(config, positions, dtype), attend_under(additive(mask, dtype))
+    factors, plain = rotary_factors(config, positions, dtype), attend_under(additive(mask[:, None], dtype))
 
     def keep(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         kept.append((k[:, ::groups], v[:, ::groups]))
