@@ -9,11 +9,17 @@ waveform's numbers. Losses are least squares with feature matching (HiFi-GAN, se
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.utils.parametrizations import weight_norm
+
+from ..config import HOP
+from .settings import Count, Settings, Weight
 
 PERIODS, RESOLUTIONS = (2, 3, 5, 7), (512, 1024)  # samples; n_fft (hop = n_fft / 4)
 LIGHT = (256, 512, 1024)  # n_fft of the light set
@@ -120,6 +126,29 @@ class Discriminators(nn.Module):
             sum(x.float().square().mean() for x in generator_loss) / count,
             sum(feature_matching) / len(feature_matching),
         )
+
+    def adversarial(self, made: Tensor, real: Tensor, weight: float) -> tuple[Tensor, dict[str, float]]:
+        """What they add to the loss of a decoder, whose own part has this ``weight``, and the parts."""
+        own, generator, matching = self.losses(made, real)
+        parts = {"discriminator": own.item(), "generator": generator.item(), "matching": matching.item()}
+        return own + weight * (generator + 2 * matching), parts
+
+
+class WaveformJudges(Settings):
+    """Settings of recipes that train against discriminators of waveforms."""
+
+    adversarial: Weight = Field(0.0, description="weight of the discriminators; 0 trains without")
+    wider: Count = Field(1, description="times as many channels in every discriminator")
+    judges: Literal["full", "light"] = Field(
+        "full", description="light: discriminators of spectrograms alone, for a CPU"
+    )
+    judges_rate: float = Field(1.0, gt=0, description="learning rate of the discriminators over the decoder's")
+
+
+def random_stretch(crop: int, frames: int) -> slice:
+    """The samples of ``frames`` frames somewhere in a crop of ``crop``: what discriminators look at."""
+    start = int(torch.randint(crop - frames + 1, ())) * HOP
+    return slice(start, start + frames * HOP)
 
 
 def of_waveforms(wider: int = 1, light: bool = False) -> Discriminators:

@@ -191,12 +191,17 @@ def longer_than(
     each of the former has. Raises UserError where none is left to train on."""
     kept, tested = ([i for i in side if frames(i) > least] for side in (train, test))
     if not kept:
-        raise UserError(
-            f"There is too little speech to train on: at least two recordings over {least / FRAME_RATE:g} s that fit "
-            "their text."
-        )
+        raise too_little(least)
     lengths = np.asarray([frames(i) for i in kept])
     return kept, tested, lengths / lengths.sum()
+
+
+def too_little(least: int) -> UserError:
+    """Where no utterance of more than ``least`` frames is left to train on."""
+    return UserError(
+        f"There is too little speech to train on: at least two recordings over {least / FRAME_RATE:g} s that fit "
+        "their text."
+    )
 
 
 def pad_stack(rows: list[np.ndarray], value: float = 0) -> torch.Tensor:

@@ -13,7 +13,7 @@ import shutil
 import zipfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from ...config import HOP, SAMPLE_RATE, UserError
+from .batch import TensorBatch
 
 PARTS = ("train", "test")
 META, WEIGHTS = "meta.json", "checkpoint/"
@@ -48,7 +49,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Resident:
+class Resident(TensorBatch):
     """Utterances behind each other, sorted by speaker: F frames of all, U utterances."""
 
     samples: Tensor  # int16 [F, HOP]
@@ -60,9 +61,6 @@ class Resident:
     begins: Tensor  # [U] first frame
     lengths: Tensor  # [U] frames
     same: Tensor  # [U, 2] first utterance of the same speaker, and how many there are
-
-    def to(self, device: torch.device | str) -> Resident:
-        return Resident(*(getattr(self, f.name).to(device) for f in fields(self)))
 
     def stretches(self, count: int, frames: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """``count`` random stretches, every position of the set alike: utterances [count], frame indices [count,

@@ -6,8 +6,8 @@ the padding, so an item's numbers are those of decoding it alone: position of TA
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from ...lm.masks import causal_mask
 from ...lm.model import SOS, TASK, LanguageModel
 from ...runtime import autocast
 from ...text.symbols import BOUNDARY, IDS
+from .batch import TensorBatch
 from .corpora import Corpus, Kept, pad_stack
 from .speech import Speech, tag_of
 
@@ -29,19 +30,13 @@ PROMPT_FRAMES = (100, 450)  # of whole utterances in front, as prompts: shortest
 
 
 @dataclass(frozen=True)
-class SpeechBatch:
+class SpeechBatch(TensorBatch):
     text: Tensor  # [B, T] phoneme ids, 0 = padding
     text_lengths: Tensor  # [B]
     codes: Tensor  # [B, F, K], 0 behind the end
     frames: Tensor  # [B] true lengths
     speaker: Tensor  # [B, E] of another utterance of the same speaker
     alignment: Tensor  # [B, F] index into the item's text at that frame, -1 = unknown or padding
-
-    def each(self, change: Callable[[Tensor], Tensor]) -> SpeechBatch:
-        return SpeechBatch(*(change(getattr(self, field.name)) for field in fields(self)))
-
-    def to(self, device: torch.device | str) -> SpeechBatch:
-        return self.each(lambda tensor: tensor.to(device))
 
 
 class Codes:
@@ -120,11 +115,7 @@ class Sequences:
         self.pairs, self.frames, self.longest, self.device = pairs, frames, max_frames, device
         self.chains, self.chained = chains, chained
         self.lead, self.joint = (np.asarray(ids, dtype=np.int64) for ids in (lead, joint))
-        usable, self.test = (
-            [i for i in speech.indices(side) if speech.alignment(i) is not None] for side in (False, True)
-        )
-        if not self.test:
-            usable, self.test = [i for n, i in enumerate(usable) if n % 50], usable[::50]
+        usable, self.test = speech.split(lambda i: speech.alignment(i) is not None)
         if not usable:
             raise UserError("There is too little speech to train on: at least two utterances that fit their text.")
         self.train = sorted(usable, key=self._frames)

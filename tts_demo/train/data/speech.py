@@ -23,7 +23,7 @@ from ...runtime import autocast
 from ...text.sentences import preview
 from ...text.symbols import BOUNDARY, CONSONANTS, IDS, PUNCTUATION, STRESS, VOWELS, encode
 from ..losses import UNKNOWN
-from .corpora import TRANSCRIPT, Corpus, Kept, Utterance, load_audio, read_corpora
+from .corpora import TRANSCRIPT, Corpus, Kept, Utterance, load_audio, read_corpora, too_little
 
 TEACHER = "teacher"
 UNIT = 0.025  # seconds in which a teacher's durations are counted
@@ -104,6 +104,13 @@ class Speech(Corpus):
     def frames(self, index: int) -> int:
         """Whole codec frames."""
         return self._samples.length(index) // HOP
+
+    def split_longer(self, least: int) -> tuple[list[int], list[int]]:
+        """``split`` of the utterances of more than ``least`` frames that fit their text. UserError where none does."""
+        train, test = self.split(lambda i: self.frames(i) > least and self.alignment(i) is not None)
+        if not train:
+            raise too_little(least)
+        return train, test
 
     def ids(self, index: int) -> np.ndarray:
         return np.asarray(encode(self.texts[index]), dtype=np.int64)

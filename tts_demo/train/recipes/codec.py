@@ -13,8 +13,7 @@ keeps every code."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Literal
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -29,19 +28,20 @@ from ...codec.quantizer import SHARPNESS
 from ...codec.recogniser import PhonemeRecogniser
 from ...codec.refiner import Refiner
 from ...codec.speaker import SpeakerEncoder
-from ...config import FRAME_RATE, HOP, RefinerConfig, UserError
+from ...config import HOP, RefinerConfig
 from ...text.symbols import SYMBOLS
+from ..data.batch import TensorBatch
 from ..data.corpora import describe, pad_stack
 from ..data.load import load_recogniser, load_speech, recogniser_shape, use_recogniser
 from ..data.pitch import pitch_of
 from ..data.sequences import phonetic_features
 from ..data.speech import phonemes_of_labels
-from ..discriminators import of_waveforms
+from ..discriminators import WaveformJudges, of_waveforms, random_stretch
 from ..losses import SemanticProbe, SpectralLoss, known_frames_loss
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..rendering import recorded_source, renderings
-from ..settings import Count, Optimiser, Settings, Share, Weight
+from ..settings import Optimiser, Share, Weight
 from ..task import Task, TrainOptions
 
 CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
@@ -56,7 +56,7 @@ JUDGED, BY_DEGREES = (
 
 
 @dataclass(frozen=True)
-class CodecBatch:
+class CodecBatch(TensorBatch):
     audio: Tensor  # [B, CROP * HOP]
     phonetic: Tensor  # [B, CROP, semantic width] what the recogniser reads of the whole utterance
     voice: Tensor  # [B, VOICE_CROP * HOP], the same speaker elsewhere
@@ -68,20 +68,12 @@ class CodecBatch:
     speakers: Tensor  # [B]
     crops: Tensor  # [B, 2] utterance, and where in it the crop begins, in frames
 
-    def to(self, device: torch.device | str) -> CodecBatch:
-        return CodecBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
-
-class CodecSettings(Settings):
+class CodecSettings(WaveformJudges):
     optimiser: Optimiser = "muon"
     refined: Share = Field(0.5, description="share of a batch that goes through the refiner")
     semantic: Weight = Field(1.0, description="weight of what the first codebook says of phonemes; 0 trains without")
     audio_gradient: Share = Field(0.15, description="share of the spectra's gradient that reaches the first codebook")
-    adversarial: Weight = Field(0.0, description="weight of the discriminators; 0 trains without")
-    wider: Count = Field(1, description="times as many channels in every discriminator")
-    judges: Literal["full", "light"] = Field(
-        "full", description="light: discriminators of spectrograms alone, for a CPU"
-    )
     judges_rate: float = Field(JUDGES_RATE, gt=0, description="learning rate of the discriminators over the decoder's")
 
 
@@ -108,12 +100,7 @@ class CodecTask(Task):
         self.hertz = pitch_of(self.speech)
         self.phonetic = phonetic_features(self.speech, self.codec)
         self.modules = {"codec": self.codec, "decoder": self.decoder, "refiner": self.refiner, "speaker": self.voice}
-        self.train, self.test = self.speech.split(lambda i: _usable(self, i))
-        if not self.train:
-            raise UserError(
-                f"There is too little speech to train on: at least two recordings over {CROP / FRAME_RATE:g} s "
-                "that fit their text."
-            )
+        self.train, self.test = self.speech.split_longer(CROP)
         self.voices = sorted({self.speech.utterances[i].speaker for i in self.train})
         self.by_voice = {v: [i for i in self.train if self.speech.utterances[i].speaker == v] for v in self.voices}
         self.probe = SemanticProbe(self.codec.config.latent, len(SYMBOLS))
@@ -221,7 +208,12 @@ class CodecTask(Task):
             loss + latent_loss,
             {"refined": spectral[:count].mean().item(), "coded": spectral[count:].mean().item()} | fitted_parts | parts,
         )
-        return self._judged(made, batch.audio, progress, loss, parts) if self.adversarial else (loss, parts)
+        if not self.adversarial:
+            return loss, parts
+        stretch, weight = random_stretch(CROP, JUDGED), self.adversarial * progress.ramp(BY_DEGREES)
+        judges = self.helpers["discriminators"]
+        more, judged = judges.adversarial(made[:, stretch], batch.audio[:, stretch], weight)
+        return loss + more, parts | judged
 
     def _prompt(self, batch: CodecBatch, count: int) -> Tensor:
         """Latents of the voices of the first ``count`` items."""
@@ -247,19 +239,6 @@ class CodecTask(Task):
             spectral,
             spectral.mean() + min(1.0, self.semantic) * (features + PHONEME_WEIGHT * phonemes) + source_loss,
             parts,
-        )
-
-    def _judged(
-        self, made: Tensor, real: Tensor, progress: Progress, loss: Tensor, parts: dict[str, float]
-    ) -> tuple[Tensor, dict[str, float]]:
-        """What the discriminators say of a stretch of each crop [B, CROP * HOP], added to the loss."""
-        start = int(torch.randint(CROP - JUDGED + 1, ())) * HOP
-        stretch = slice(start, start + JUDGED * HOP)
-        own, generator, matching = self.helpers["discriminators"].losses(made[:, stretch], real[:, stretch])
-        weight = self.adversarial * progress.ramp(BY_DEGREES)
-        return (
-            loss + own + weight * (generator + 2 * matching),
-            parts | {"discriminator": own.item(), "generator": generator.item(), "matching": matching.item()},
         )
 
     @torch.inference_mode()
@@ -326,10 +305,6 @@ def fitting(refiner: Refiner, entries: int) -> Refiner:
     shapes = {name: weight.shape for name, weight in new.state_dict().items()}
     new.load_state_dict({k: v for k, v in refiner.state_dict().items() if v.shape == shapes[k]}, strict=False)
     return new.eval()
-
-
-def _usable(task: CodecTask, index: int) -> bool:
-    return task.speech.frames(index) > CROP and task.speech.alignment(index) is not None
 
 
 def random_codebooks(count: int, codebooks: int) -> Tensor:

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -31,10 +30,11 @@ from ...codec.decoder import WaveformDecoder
 from ...codec.model import Codec
 from ...config import HOP, CodecConfig, DecoderConfig, UserError
 from ..data import packed
+from ..data.batch import TensorBatch
 from ..data.corpora import describe, longer_than
 from ..data.load import sequences
 from ..data.pitch import pitch_of
-from ..discriminators import of_waveforms
+from ..discriminators import WaveformJudges, of_waveforms, random_stretch
 from ..losses import SpectralLoss
 from ..optimiser import inner_matrices
 from ..progress import Progress
@@ -51,7 +51,7 @@ SHAPE = ("width", "layers", "subframes", "fine_width", "fine_layers", "window") 
 
 
 @dataclass(frozen=True)
-class DecoderBatch:
+class DecoderBatch(TensorBatch):
     codes: Tensor  # [B, CROP, K]
     prompt: Tensor  # [R, prompt frames, K], the same voice elsewhere, for the items that are refined
     speaker: Tensor  # [R, E] of that other utterance
@@ -60,18 +60,10 @@ class DecoderBatch:
     labels: Tensor  # [B, CROP] phoneme of each frame, UNKNOWN where nobody knows
     samples: Tensor  # [B, CROP * HOP]
 
-    def to(self, device: torch.device | str) -> DecoderBatch:
-        return DecoderBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
-
-class DecoderSettings(SequenceSettings):
+class DecoderSettings(WaveformJudges, SequenceSettings):
     refined: Share = Field(0.5, description="share of a batch whose latents come from the refiner")
     recognised: Weight = Field(0.0, description="weight of what the phoneme recogniser makes of the result")
-    adversarial: Weight = Field(0.0, description="weight of the discriminators; 0 trains without")
-    wider: Count = Field(1, description="times as many channels in every discriminator")
-    judges: Literal["full", "light"] = Field(
-        "full", description="light: discriminators of spectrograms alone, for a CPU"
-    )
     judges_rate: float = Field(
         DISCRIMINATOR_RATE, gt=0, description="learning rate of the discriminators over the decoder's"
     )
@@ -214,7 +206,12 @@ class DecoderTask(Task):
             feature_distance, wrong = recogniser_distance(self.codec, made, batch.samples, batch.labels)
             loss = loss + self.recognised * (feature_distance + wrong)
             parts |= {"recogniser": feature_distance.item(), "phonemes": wrong.item()}
-        return self._judged(made, batch.samples, progress, loss, parts) if self.adversarial else (loss, parts)
+        if not self.adversarial:
+            return loss, parts
+        stretch, weight = random_stretch(CROP, JUDGED), self.adversarial * progress.ramp(WARM_UP)
+        judges = self.helpers["discriminators"]
+        more, judged = judges.adversarial(made[:, stretch], batch.samples[:, stretch], weight)
+        return loss + more, parts | judged
 
     @torch.no_grad()
     def _latents(self, batch: DecoderBatch, refined: int) -> Tensor:
@@ -229,17 +226,6 @@ class DecoderTask(Task):
         prompt = self.quantizer.decode(batch.prompt)
         some, _ = self.refiner.refine(batch.codes[:refined, :, 0], batch.speaker, prompt, pitch=batch.pitch[:refined])
         return torch.cat([some.float(), coded.float()])
-
-    def _judged(
-        self, made: Tensor, real: Tensor, progress: Progress, loss: Tensor, parts: dict[str, float]
-    ) -> tuple[Tensor, dict[str, float]]:
-        """Adds the losses of discriminators that see a stretch of each crop [B, CROP * HOP]."""
-        start = int(torch.randint(CROP - JUDGED + 1, ())) * HOP
-        stretch = slice(start, start + JUDGED * HOP)
-        own, generator, matching = self.helpers["discriminators"].losses(made[:, stretch], real[:, stretch])
-        weight = self.adversarial * progress.ramp(WARM_UP)
-        parts |= {"discriminator": own.item(), "generator": generator.item(), "matching": matching.item()}
-        return loss + own + weight * (generator + 2 * matching), parts
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:

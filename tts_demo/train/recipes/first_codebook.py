@@ -16,7 +16,7 @@ codebook learns to add to the latent what the old one did, so that the other cod
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -31,6 +31,7 @@ from ...codec.quantizer import PhonemeCodebook
 from ...codec.recogniser import PhonemeRecogniser
 from ...config import HOP, CodecConfig, UserError
 from ...text.symbols import SYMBOLS
+from ..data.batch import TensorBatch
 from ..data.corpora import describe, pad_stack
 from ..data.load import load_recogniser, load_speech, recogniser_shape, use_recogniser
 from ..data.pitch import pitch_of
@@ -50,15 +51,12 @@ ADDED = 4  # crops of a batch that the old codebook encodes too
 
 
 @dataclass(frozen=True)
-class CodebookBatch:
+class CodebookBatch(TensorBatch):
     phonetic: Tensor  # [B, F, semantic width] features of the recogniser, F = CROP in training
     labels: Tensor  # [B, F] phoneme id of each frame, or UNKNOWN
     samples: Tensor  # [B, F * HOP]
     spectrum: Tensor  # [B, F, mels], each utterance at zero mean per band
     pitch: Tensor  # [B, F] in octaves above the utterance's mean, nan where unvoiced
-
-    def to(self, device: torch.device | str) -> CodebookBatch:
-        return replace(self, **{f.name: getattr(self, f.name).to(device) for f in fields(self)})
 
 
 class Reader(nn.Module):
@@ -108,20 +106,13 @@ class FirstCodebookTask(Task):
         for part in (self.codec.semantic, self.codebook):
             part.requires_grad_(True)
         self.phonetic, self.hertz = phonetic_features(self.speech, self.codec), pitch_of(self.speech)
-        self.train, self.test = self.speech.split(self._usable)
-        if not self.train:
-            raise UserError(
-                "There is too little speech to train on: at least two recordings over 2.6 s that fit their text."
-            )
+        self.train, self.test = self.speech.split_longer(CROP)
         if not self.goes_on:
             self.codebook.sounds.copy_(allocated(self._phoneme_counts(), len(self.codebook.entries)))
         self.share = self.speech.shares(self.train)
         self.reader = Reader(self.codec.config.latent, self.codec.config.semantic_mels)
         self.modules, self.helpers = {"codec": self.codec}, {"reader": self.reader}
         self.data_summary = describe(self.speech, self.train)
-
-    def _usable(self, index: int) -> bool:
-        return self.speech.frames(index) > CROP and self.speech.alignment(index) is not None
 
     def _phoneme_counts(self) -> np.ndarray:
         """Frames of each symbol in the training speech [symbols]."""

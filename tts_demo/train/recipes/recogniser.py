@@ -10,7 +10,7 @@ and on the teacher's voices held out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from torch import Tensor
 from ... import checkpoints
 from ...codec.recogniser import PhonemeRecogniser, RecogniserConfig
 from ...config import HOP, UserError
+from ..data.batch import TensorBatch
 from ..data.corpora import describe, pad_stack
 from ..data.load import load_speech
 from ..data.speech import TEACHER, UNKNOWN, Speech
@@ -37,7 +38,7 @@ SHORTEST, LONGEST = 0.6, 20.0  # seconds
 
 
 @dataclass(frozen=True)
-class RecogniserBatch:
+class RecogniserBatch(TensorBatch):
     samples: Tensor  # [B, N]
     pace: Tensor  # [B]
     throat: Tensor  # [B]
@@ -45,9 +46,6 @@ class RecogniserBatch:
     labels: Tensor  # [B, F] phoneme of each frame, or UNKNOWN
     targets: Tensor  # [B, T] phonemes of the utterance, 0 = padding
     lengths: Tensor  # [B] of these
-
-    def to(self, device: torch.device | str) -> RecogniserBatch:
-        return RecogniserBatch(*(getattr(self, f.name).to(device) for f in fields(self)))
 
 
 class RecogniserSettings(Settings):

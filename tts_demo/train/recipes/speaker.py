@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from ...codec.speaker import SpeakerEncoder
 from ...config import HOP, UserError
+from ..data.batch import TensorBatch
 from ..data.corpora import describe
 from ..data.load import load_speech
 from ..data.varied import in_rooms, louder, noisy
@@ -33,12 +34,9 @@ SCORED = 12  # crops of each voice
 
 
 @dataclass(frozen=True)
-class SpeakerBatch:
+class SpeakerBatch(TensorBatch):
     samples: Tensor  # [B, CROP * HOP]
     voices: Tensor  # [B]
-
-    def to(self, device: torch.device | str) -> SpeakerBatch:
-        return SpeakerBatch(self.samples.to(device), self.voices.to(device))
 
 
 class SpeakerTask(Task):

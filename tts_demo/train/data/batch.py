@@ -1,0 +1,21 @@
+"""Batches: frozen dataclasses of tensors, which go to a device together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Self
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class TensorBatch:
+    """All fields of a subclass are tensors."""
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        return type(self)(*(change(getattr(self, field.name)) for field in fields(self)))
+
+    def to(self, device: torch.device | str) -> Self:
+        return self.each(lambda tensor: tensor.to(device))
