@@ -42,7 +42,9 @@ def test_everything_is_a_record(records):
     assert found[gpu.CHECKED, gpu.SAME]["same"] == found[gpu.CHECKED, gpu.SAME]["settings"] == 2
     for shape in (gpu.STEPS_OF, gpu.WHOLE):
         assert found[shape, "baseline"]["ms_per_step"] > 0 and found[shape, "tldr patch_size=4"]["lm_gain"] > 0
-    for row in ("acoustics, live", "acoustics, whole"):
+    checked = found[gpu.WHOLE, gpu.ACOUSTICS]
+    assert checked["same"] and set(checked["difference"]) == {"live", "whole", "vocoder"}
+    for row in (f"acoustics, {mode}{plain}" for mode in ("live", "whole") for plain in ("", ", plain code")):
         figures = found[gpu.WHOLE, row]
         assert 0 < figures["first_sound"] <= figures["seconds"] >= figures["flow_seconds"] > 0
 
@@ -61,9 +63,23 @@ def test_a_graph_that_said_something_else_is_counted():
         assert gpu.FirstRun(CPU, Records(), wrong, 0.5).check()["figures"]["same"] == 0
 
 
+@pytest.mark.parametrize(("network", "wrong"), [("flow", {"live", "whole"}), ("vocoder", {"vocoder"})])
+def test_a_graph_of_flow_or_vocoder_that_computes_something_else_is_found(network, wrong):
+    def spoilt(shape, device, dtype, graphs):
+        stack = make(shape, device, dtype, graphs)
+        if graphs:
+            module = stack.parts["flow"].decoder if network == "flow" else stack.hift.conv_post
+            next(module.parameters()).mul_(1.1)
+        return stack
+
+    found = next(gpu.FirstRun(CPU, Records(), spoilt, 2.0).acoustics())["figures"]
+    assert not found["same"] and {name for name, share in found["difference"].items() if share > gpu.CLOSE} == wrong
+
+
 def test_the_report_has_a_section_of_its_own(records):
     said = section(records.read())
     assert "as graphs, twice, and as plain code 2 of 2 settings say the same tokens" in said
+    assert "flow and vocoder compute the same as graphs and as plain code" in said
     assert "| `tldr patch_size=4` |" in said and "| `acoustics, live` |" in said and "ms a step" in said
     assert said.count("| `baseline` |") == 2, "of half a billion weights and of the released model"
     assert section([]) == ""

@@ -124,7 +124,7 @@ def vivid(stack) -> CosyVoiceStack:
     vivid = copy.copy(stack)
     flow = build_flow(dataclasses.replace(stack.config.flow, block_tokens=25, steps=2))
     vivid._flow = randomise(flow, scale=0.3 if stack.config.version == 2 else 0.15)
-    vivid._hift = randomise(Hift(stack.config.hift).prepare(), scale=0.15)
+    vivid.hift = randomise(Hift(stack.config.hift).prepare(), scale=0.15)
     return vivid
 
 
@@ -141,7 +141,7 @@ def in_one_pass(stack, prompt, frames, blocks: bool) -> tuple[torch.Tensor, np.n
     tokens = torch.cat((voice.tokens, frames[:, 0]))[None]
     mel = stack._flow(tokens, voice.speaker, voice.mel, stack._noise[:, :, : 2 * tokens.shape[1]], blocks=blocks)
     mel = mel[:, :, 2 * len(voice.tokens) :]
-    return mel, stack._hift(mel).numpy()
+    return mel, stack.hift(mel).numpy()
 
 
 def spoken(stack, prompt, segments, pieces, live: bool = True) -> tuple[list[torch.Tensor], np.ndarray, list[int]]:
@@ -174,7 +174,7 @@ def test_streaming_is_one_pass_under_the_released_mask(vivid, prompt, seconds, p
     """However long speech is, fed in chunks as the engine feeds them. Padded: as on a GPU, in few sizes."""
     pool = BufferPool(enabled=False) if pooled else None
     monkeypatch.setattr(vivid._flow, "pool", pool)
-    monkeypatch.setattr(vivid._hift, "pool", pool)
+    monkeypatch.setattr(vivid.hift, "pool", pool)
     frames = voiced(seconds)
     made = spoken(vivid, prompt, [frames], 60)
     assert len(made[0]) > 4 and (pool is None or pool.keys == {"flow", "pitch", "features"})

@@ -14,6 +14,8 @@ from ..config import Request, Sampling
 from ..lm.graphs import static_path
 from ..methods import METHODS
 from ..runtime import synchronize
+from ..stacks.cosyvoice.hift import Hift
+from ..stacks.cosyvoice.hift_stream import HiftStream
 from .graphs import difference
 from .parts import PartClock
 from .records import Records, Where
@@ -24,6 +26,7 @@ KIND = "gpu"
 SECONDS = 6.0
 CHECKED, STEPS_OF, WHOLE = "nano", "qwen2-0.5b", "cosyvoice3"  # shapes
 SAME, MEMORY = "graphs against plain code", "memory"
+ACOUSTICS, CLOSE = "flow and vocoder, graphs against plain code", 1e-3  # of the largest value
 SETTINGS = {  # what is checked and timed; of a released model the first two
     "baseline": {},
     "tldr": {"patch_size": 4},
@@ -96,13 +99,46 @@ class FirstRun:
 
     @torch.inference_mode()
     def acoustics(self) -> Iterator[dict[str, Any]]:
-        """Flow and vocoder alone, for a listener who waits and for one who does not: the second of two runs."""
-        stack = self.make(WHOLE, self.device, None, True)
-        codes = torch.randint(stack.config.flow.tokens, (round(self.seconds * stack.frame_rate), 1))
+        """Flow and vocoder alone, as graphs and as plain code of the same weights: whether both compute the same, then
+        what each takes, the second of two runs, for a listener who waits and for one who does not."""
+        with static_path():
+            graphed = self.make(WHOLE, self.device, None, True)
+        plain = self.make(WHOLE, self.device, None, False)
+        codes = torch.randint(plain.config.flow.tokens, (round(self.seconds * plain.frame_rate), 1))
+        yield self._append(ACOUSTICS, graphed, self._differences(graphed, plain, codes))
         for live in (True, False):
-            for _ in range(2):
-                figures = self._speak(stack, codes.to(self.device), live)
-            yield self._append("acoustics, live" if live else "acoustics, whole", stack, figures)
+            for stack in (graphed, plain):
+                for _ in range(2):
+                    figures = self._speak(stack, codes.to(self.device), live)
+                row = "acoustics, live" if live else "acoustics, whole"
+                yield self._append(row if stack is graphed else f"{row}, plain code", stack, figures)
+
+    def _differences(self, graphed: Any, plain: Any, codes: torch.Tensor) -> dict[str, Any]:
+        """Without TF32: the largest difference of mels, live and whole, and of the samples of one mel in pieces."""
+        flows, mels = [stack.parts["flow"] for stack in (graphed, plain)], []
+        before = [flow.tf32 for flow in flows]
+        for flow in flows:
+            flow.tf32 = False
+        for live in (True, False):
+            mels.append([self._mel(stack, codes, live) for stack in (graphed, plain)])
+        for flow, was in zip(flows, before):
+            flow.tf32 = was
+        waves = [in_pieces(stack.hift, mels[0][1]) for stack in (graphed, plain)]
+        found = {
+            name: float((ours - theirs).abs().max() / theirs.abs().max())
+            for name, (ours, theirs) in {"live": mels[0], "whole": mels[1], "vocoder": waves}.items()
+        }
+        return {"same": all(share <= CLOSE for share in found.values()), "difference": found}
+
+    def _mel(self, stack: Any, codes: torch.Tensor, live: bool) -> torch.Tensor:
+        """All that the flow gives for prompt and speech [1, mels, M]."""
+        mels: list[torch.Tensor] = []
+        hook = stack.parts["flow"].register_forward_hook(lambda module, inputs, mel: mels.append(mel))
+        vocoder = stack.vocoder(stack.prompt, 1, live)
+        vocoder.push(codes.to(self.device))
+        vocoder.finish()
+        hook.remove()
+        return torch.cat(mels, -1)
 
     def _speak(self, stack: Any, codes: torch.Tensor, live: bool) -> dict[str, Any]:
         vocoder, first = stack.vocoder(stack.prompt, 1, live), None
@@ -116,6 +152,13 @@ class FirstRun:
         total = time.perf_counter() - started
         flow = clock.seconds["flow"]
         return {"seconds": total, "flow_seconds": flow, "vocoder_seconds": total - flow, "first_sound": first or total}
+
+
+def in_pieces(hift: Hift, mel: torch.Tensor, frames: int = 50) -> torch.Tensor:
+    """mel: [1, mels, M], pushed ``frames`` at a time -> wave [N]."""
+    stream = HiftStream(hift)
+    waves = [stream.push(piece) for piece in mel.split(frames, -1)]
+    return torch.cat([*waves, stream.push(mel[..., :0], last=True)])
 
 
 def newest(records: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:

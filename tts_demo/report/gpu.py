@@ -62,6 +62,13 @@ def _sentences(here: dict[str, dict[str, Any]]) -> list[str]:
             f"as graphs, twice, and as plain code {same['same']} of {same['settings']} settings say the same tokens"
             f"{difference}."
         )
+    if (acoustics := here.get(gpu.ACOUSTICS)) is not None:
+        verdict = "compute the same" if acoustics["same"] else "do not compute the same"
+        shares = ", ".join(f"{name} {share:.2g}" for name, share in acoustics["difference"].items())
+        lines.append(
+            f"flow and vocoder {verdict} as graphs and as plain code; largest differences, in shares of the largest "
+            f"value: {shares}."
+        )
     for row, figures in here.items():
         passes = [f"{name.rpartition('_')[2]} tokens {v:.2f}" for name, v in figures.items() if "pass_of" in name]
         if passes:

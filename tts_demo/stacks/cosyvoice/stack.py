@@ -65,8 +65,8 @@ class CosyVoiceStack:
         self.tokenizer = TextTokenizer(folder / download.TEXT_FOLDER, config.version)
         self.lm = self._load_lm(folder)
         self.base = Base(self.lm, exact, graphs)
-        self._flow, self._hift = self._load_acoustics(folder, exact)
-        self._flow.pool = self._hift.pool = buffer_pool(self.device, graphs)
+        self._flow, self.hift = self._load_acoustics(folder, exact)
+        self._flow.pool = self.hift.pool = buffer_pool(self.device, graphs)
         self._noise = flow_noise().to(self.device)
         self._voices = VoiceEncoder(folder, config, self.device)
         self._adapters = checkpoints.resolve(adapters) if adapters else folder / ADAPTERS
@@ -162,7 +162,7 @@ class CosyVoiceStack:
         if codebooks != 1:
             raise UserError(f"This model speaks one codebook; a method with {codebooks} needs the stack nano.")
         voice, budget = prompt.extra["voice"], self._budget if live else None
-        return CosyVocoder(self.config, self._flow, self._hift, self._noise, voice, live, budget)
+        return CosyVocoder(self.config, self._flow, self.hift, self._noise, voice, live, budget)
 
     @cached_property
     def _budget(self) -> Budget:
