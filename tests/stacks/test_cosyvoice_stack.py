@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import gc
 import json
 
 import numpy as np
@@ -179,6 +180,25 @@ def test_streaming_is_one_pass_under_the_released_mask(vivid, prompt, seconds, p
     made = spoken(vivid, prompt, [frames], 60)
     assert len(made[0]) > 4 and (pool is None or pool.keys == {"flow", "pitch", "features"})
     same(made, *in_one_pass(vivid, prompt, frames, True))
+
+
+def test_graphs_are_captured_before_someone_waits(vivid, prompt, monkeypatch):
+    """A run whose prompt and speech fit the smallest buffer finds all of its graphs; without graphs nothing is done."""
+    assert not list(vivid.capture(prompt))
+    pool = BufferPool(enabled=False)
+    monkeypatch.setattr(vivid._flow, "pool", pool)
+    monkeypatch.setattr(vivid.hift, "pool", pool)
+    assert [number for number, _ in vivid.capture(prompt)] == [1, 2, 3, 4]
+
+    def captured() -> set:
+        gc.collect()
+        return {key for free in pool._free.values() for buffer in free for key in buffer.graphs}
+
+    before = captured()
+    assert {key for key, _ in before} == {"flow", "pitch", "features"}
+    for seconds in (1.4, 6, 11):
+        spoken(vivid, prompt, [voiced(seconds)], 12)
+    assert captured() == before
 
 
 def test_who_does_not_listen_live_gets_full_attention(vivid, prompt):

@@ -3,9 +3,10 @@ difference."""
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import threading
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,10 @@ from ...engine import Prompt
 from ...lm import Base, Decoder, Prefix
 from ...lm.graphs import buffer_pool
 from ...methods import Method, find
-from ...runtime import available_bytes
+from ...runtime import available_bytes, device_errors
 from ..transcript import misfit
 from . import download, frontend, weights
-from .configs import END_OF_PROMPT, RELEASED_SAMPLING, SAMPLE_RATE, TOKEN_RATE, CosyConfig
+from .configs import END_OF_PROMPT, MEL_PER_TOKEN, RELEASED_SAMPLING, SAMPLE_RATE, TOKEN_RATE, CosyConfig
 from .flow import build_flow, flow_noise
 from .hift import Hift
 from .lm import CosyLanguageModel
@@ -34,6 +35,7 @@ from .vocoder import CosyVocoder
 
 ADAPTERS = "adapters"  # folder inside the model's, laid out like checkpoints/nano
 FEWEST, MOST = 2, 20  # speech tokens a text token, as in the released code
+CAPTURED = (2, 1, 2, 4)  # blocks of the chunks that pass every graph of a live run; the first has a look-ahead besides
 PAUSES = TOKEN_RATE  # which the recording of a transcript may hold besides
 
 
@@ -151,7 +153,7 @@ class CosyVoiceStack:
         told = torch.tensor(self.tokenizer.encode(before), dtype=torch.long, device=self.device)
         speaker = prompt.extra["voice"].speaker[0].to(self.device)  # not for the language model: for methods that ask
         prefix = self.lm.prefix(torch.cat((told, ids)), labels, speaker, prompt.codes)
-        return dataclasses.replace(
+        return replace(
             prefix,
             text=slice(prefix.text.stop - len(ids), prefix.text.stop),
             shortest=FEWEST * len(ids),
@@ -163,6 +165,21 @@ class CosyVoiceStack:
             raise UserError(f"This model speaks one codebook; a method with {codebooks} needs the stack nano.")
         voice, budget = prompt.extra["voice"], self._budget if live else None
         return CosyVocoder(self.config, self._flow, self.hift, self._noise, voice, live, budget)
+
+    def capture(self, prompt: Prompt) -> Iterator[tuple[int, int]]:
+        """Captures the graphs of live runs, of prompt and sentence up to the smallest buffer, before someone waits for
+        them: nothing where there are none. Yields how many chunks of how many have been through."""
+        if self._flow.pool is None:
+            return
+        block, voice = self._flow.config.block_tokens, prompt.extra["voice"]
+        short = replace(voice, tokens=voice.tokens[:block], mel=voice.mel[:, :, : MEL_PER_TOKEN * block])
+        vocoder = self.vocoder(replace(prompt, extra={"voice": short}))
+        codes = torch.arange(max(self.config.silent_tokens, default=0) + 1, self.config.flow.tokens)[:, None]
+        with device_errors(self.device):
+            for number, blocks in enumerate(CAPTURED, 1):
+                made, codes = codes[: blocks * block], codes[blocks * block :]
+                vocoder.push(made)
+                yield number, len(CAPTURED)
 
     @cached_property
     def _budget(self) -> Budget:

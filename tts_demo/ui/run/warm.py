@@ -19,7 +19,8 @@ TEXT = "The kettle sang, and the cat listened."
 
 
 class Warmth:
-    """Loads a stack and generates a second of speech with every method, which is discarded; ``words``: its progress."""
+    """Loads a stack, captures its graphs where there are any, and generates a second of speech with every method, which
+    is discarded; ``words``: its progress."""
 
     def __init__(self, voice: Path | None = None) -> None:
         self.words, self._voice = "loading the model", voice
@@ -40,6 +41,8 @@ class Warmth:
         """Every method the stack has, one after the other. A method that cannot run here is left cold."""
         recording = audio.read(self._voice.read_bytes(), target=stack.sample_rate)
         prompt = stack.encode_prompt(recording.samples, recording.rate, None)
+        for number, total in getattr(stack, "capture", lambda prompt: ())(prompt):
+            self.words = f"capturing CUDA graphs, {number} of {total} chunks"
         for number, name in enumerate(METHODS, 1):
             self.words = f"warming up, {number} of {len(METHODS)} methods"
             try:
