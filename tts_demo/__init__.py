@@ -5,8 +5,6 @@ The public surface: ``load_stack()``, ``generate()`` with its ``Request`` and ev
 ``import tts_demo`` costs nothing.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Recordings in and out: decoding, checking, resampling and levelling of a voice prompt; WAV files marked
 as synthetic. Knows nothing of models."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping

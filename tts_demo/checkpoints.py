@@ -5,8 +5,6 @@ A checkpoint is a folder with one sub-folder per module (``config.json``, ``mode
 several files, as the Hub's libraries split them, where one would be too large for a Git repository on the Hub.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import hashlib

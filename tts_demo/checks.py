@@ -1,7 +1,5 @@
 """What a request from Python may hold; the engine asks before it computes anything."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from os import PathLike

@@ -26,8 +26,6 @@ Words, one meaning each:
     transcript    the words of a recording, given or recognised
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 SAMPLE_RATE = 16_000  # Hz, mono

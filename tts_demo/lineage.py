@@ -6,8 +6,6 @@ module, the hashes of the weights that it was trained through (``through``), and
 ``allowed`` in the manifest lists exceptions, each for the very weights that it was made for, with its reason.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Collection, Sequence

@@ -6,8 +6,6 @@ work clock: on a CPU the time that the processor gave this thread, so that other
 clock. TTFA = request to first audio. Word errors compare a text with a transcript of its speech.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import time

@@ -1,7 +1,5 @@
 """A checkpoint that holds only some modules, completed with the bundled ones: what a person trained, heard at once."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import shutil

@@ -1,8 +1,6 @@
 """What a person's recording holds: whether somebody speaks in it, where best, how noisy, how many voices. Where speech
 is, says Silero's voice activity model, which ships in its package (MIT)."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Device, precision, seeds and CUDA graphs. Knows no model."""
 
-from __future__ import annotations
-
 import os
 import platform
 import time

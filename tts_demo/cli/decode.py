@@ -1,7 +1,5 @@
 """``decode``: codec codes back to a recording."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

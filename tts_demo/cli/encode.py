@@ -1,7 +1,5 @@
 """``encode``: a recording to codec codes."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

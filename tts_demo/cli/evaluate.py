@@ -1,7 +1,5 @@
 """``evaluate``: error rates, sound and voice similarity per method, appended to the records."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 from pathlib import Path

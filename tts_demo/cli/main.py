@@ -4,8 +4,6 @@ Every mistake a person can mend ends with exit code 2 and one sentence. Heavy mo
 needs them.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from typing import NoReturn

@@ -1,7 +1,5 @@
 """``methods``: list the methods and their options."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

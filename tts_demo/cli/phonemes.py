@@ -1,7 +1,5 @@
 """``phonemes``: what will be spoken."""
 
-from __future__ import annotations
-
 import argparse
 
 HELP = "what will be spoken: one line a sentence, phonemes as the model gets them"

@@ -1,7 +1,5 @@
 """``record``: what the page ships with. Recorded runs open before any model is loaded."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

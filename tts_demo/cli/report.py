@@ -1,7 +1,5 @@
 """``report``: records to RESULTS.md, the README's small table and its plot."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

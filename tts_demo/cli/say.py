@@ -1,8 +1,6 @@
 """``say``: speak a text in the voice of a prompt. The method runs once before it is measured (``engine.warm_up``), as
 on the page and in ``bench``."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

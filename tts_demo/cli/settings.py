@@ -1,7 +1,5 @@
 """What commands share: arguments, ``key=value`` words to a method's Options and the Sampling, how a mistake ends."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import sys

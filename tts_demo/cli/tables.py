@@ -1,7 +1,5 @@
 """Figures of ``evaluate`` and ``bench`` for people: each with its unit; for programs ``--json``."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """``teach``: let a teacher speak sentences to train on."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

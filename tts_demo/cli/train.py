@@ -1,7 +1,5 @@
 """``train``: train a part of the bundled stack, or a method for a released model."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import sys

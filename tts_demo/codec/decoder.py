@@ -8,8 +8,6 @@ section 3). The window decides how fast a formant can move: one of 80 ms smears 
 It knows nothing of text, codes or streams (``streaming.py`` does the latter).
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Building blocks of the audio models: mel features, ConvNeXt blocks with a chosen look-ahead."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 import torchaudio

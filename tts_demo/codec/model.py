@@ -6,8 +6,6 @@ not learn phonemes in time. Decoder: ConvNeXt blocks with bounded look-ahead, ha
 STFT. It knows nothing of text, language models or streams (``streaming.py`` does the latter).
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 import torchaudio

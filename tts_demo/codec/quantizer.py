@@ -1,7 +1,5 @@
 """Residual vector quantization with factorised, l2-normalised codebooks (DAC, appendix A)."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

@@ -4,8 +4,6 @@ hidden states, and it aligns the training speech.
 Two heads: CTC over the phonemes, and a classifier of the phoneme of every frame, pauses included.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -7,8 +7,6 @@ is limited to the prompt and a local window (compressed-to-fine, section 3.3: th
 what a stream must recompute.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

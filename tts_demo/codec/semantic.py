@@ -5,8 +5,6 @@ whole utterance at 25 Hz (what a vowel is depends on whose it is), then ConvNeXt
 streams: whoever listens has the whole recording.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

@@ -9,8 +9,6 @@ harmonics and a noise (X. Wang and others, "Neural source-filter waveform models
 the frame, which selects its noise.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

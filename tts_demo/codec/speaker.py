@@ -1,7 +1,5 @@
 """Speaker encoder: a voice prompt -> one vector. Conditions the LM, the refiner and the methods' own modules."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

@@ -1,8 +1,6 @@
 """Streaming by bounded recomputation: exactly the whole-utterance result, chunk by chunk, with no state on any
 module."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

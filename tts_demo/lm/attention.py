@@ -5,8 +5,6 @@ positions, and the pass returns the attention weights of the text columns for ev
 logits equal the stepwise ones, the map of an evicting or patch-wise run is the map of that run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The base model of a stack, ready for decoding: what all methods share."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 from .backend import Backend

@@ -5,8 +5,6 @@ heads are wanted. Decoding goes through the fused weights of decoder.py. Tests h
 ``LanguageModel.forward``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Protocol
 

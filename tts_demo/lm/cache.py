@@ -1,7 +1,5 @@
 """The one owner of KV memory: static buffers, logical positions, rollback, eviction, exact byte counts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -4,8 +4,6 @@ Rows have prefixes of unequal length, may take fewer tokens in a pass than other
 of the cache that are no token of a row (padding, tokens beyond a shorter chunk) are never attended to by it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import torch

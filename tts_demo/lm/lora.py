@@ -1,7 +1,5 @@
 """LoRA on the frozen backbone: one set of factors that training injects through peft and inference merges."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

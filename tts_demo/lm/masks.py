@@ -1,7 +1,5 @@
 """Attention masks: bool tensors [rows, columns], True = the row's token may attend to the column's."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

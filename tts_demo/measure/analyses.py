@@ -1,8 +1,6 @@
 """What a table of short texts cannot say: where each model looks in the text, and what a minute in one run sounds
 like. Records like any other; each is made once."""
 
-from __future__ import annotations
-
 import copy
 from collections import Counter
 from typing import Any

@@ -7,8 +7,6 @@ Every figure compares with the same recording; errors and sound are also given o
 decoded speech can be expected to be heard better.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

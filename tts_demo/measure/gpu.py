@@ -1,8 +1,6 @@
 """The first minutes on a GPU, on random weights: whether graphs say what plain code says, what a step of half a billion
 weights takes, and where the time of a released model goes. Appended to the records like any other machine's figures."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from typing import Any

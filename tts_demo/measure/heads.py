@@ -2,8 +2,6 @@
 one hidden state: under teacher forcing, which of its heads predicts a token best, for all tokens and for each kind of
 sound. Records hold sums, so that they add up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

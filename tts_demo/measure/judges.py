@@ -4,8 +4,6 @@ None of them has trained or conditioned anything here. Each is loaded when first
 figure is None, and ``missing`` says what to install. samples are float32 [N] at 16 kHz throughout.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import io

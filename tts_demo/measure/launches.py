@@ -5,8 +5,6 @@ A CPU cannot show every wait: copies from the host's memory count as operators, 
 it is on already counts as nothing.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The peer that ``bench --peer`` measures: transformers' own ``generate`` on the very same weights."""
 
-from __future__ import annotations
-
 import torch
 from transformers import Qwen2ForCausalLM
 

@@ -1,8 +1,6 @@
 """What many requests meet: percentiles of the time to the first audio over a row of requests, and the speech that one
 process makes in a second when several are served in turns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

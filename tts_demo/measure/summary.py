@@ -4,8 +4,6 @@ Error rates pool errors over words; everything else of a run is a mean. Interval
 what a row adds to the baseline is resampled in pairs of the same texts, because a hard text is hard for both.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass

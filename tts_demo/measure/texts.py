@@ -4,8 +4,6 @@
 either is in any training set. Recordings are not bundled: they are found in a folder of corpora where one is given.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from collections import defaultdict

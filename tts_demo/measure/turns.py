@@ -1,7 +1,5 @@
 """Runs side by side in one process, each to its next event in turn, so that all of them meet the same machine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any

@@ -1,7 +1,5 @@
 """The one registry of decoding methods, by name, in the order people see them. A new method is one line here."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from ..config import UserError

@@ -1,8 +1,6 @@
 """Frame-level autoregression: one token of the first codebook a backbone pass. What every other method is compared
 with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,8 +1,6 @@
 """The baseline, and chunks of one size, for several requests at once: rows of unequal length are padded on the left.
 Under greedy decoding every row gets the tokens it gets alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

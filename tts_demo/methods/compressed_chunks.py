@@ -5,8 +5,6 @@ Nothing is trained for it: the LoRA of both methods is added up, and the heads r
 tokens of a chunk are fed in one pass and see the window of the last of them, with the summaries of the spans before it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The draft of speculative decoding without verification (the paper's table 1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 

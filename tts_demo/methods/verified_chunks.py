@@ -5,8 +5,6 @@ What verifies is the backbone with the heads' LoRA, which is DCAR that takes one
 have exactly its distribution (the acceptance rule asks nothing of a draft but the distribution it drew from).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

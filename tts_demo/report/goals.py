@@ -1,7 +1,5 @@
 """Our goals for methods and codec (``papers/data.py``), judged by the measured figures alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pandas as pd

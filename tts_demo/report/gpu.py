@@ -1,7 +1,5 @@
 """RESULTS.md's section "On a GPU", from the records of ``bench --gpu``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Figures as tables in Markdown."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Word errors against speed as one SVG: a point a setting, and the line of those that none beats in both."""
 
-from __future__ import annotations
-
 import io
 
 from ..measure.summary import Point

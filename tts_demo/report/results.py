@@ -1,8 +1,6 @@
 """``python -m tts_demo report``: the newest complete set of records -> ``checkpoints/nano/RESULTS.md``, the README's
 small table and its plot. Figures get into the README this way only."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Abbreviations, titles, Roman numerals, letters, interjections and the short words of chats."""
 
-from __future__ import annotations
-
 import re
 
 from . import g2p, numbers

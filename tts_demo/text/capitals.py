@@ -1,8 +1,6 @@
 """Text in capitals: sentences, or rows of three and more words, are lower-cased so that the G2P tags and reads them as
 words. Unknown words and known acronyms keep their capitals."""
 
-from __future__ import annotations
-
 import re
 
 from . import g2p, numbers

@@ -1,8 +1,6 @@
 """Unicode folded to what the rules know: plain quotes and dashes, no invisible characters, compatibility forms as their
 plain ones, accents only where they change how a word sounds. Other scripts are refused."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

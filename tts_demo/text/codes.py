@@ -1,8 +1,6 @@
 """Digits that are no number: telephone, emergency, zip and card numbers, codes, addresses of machines, versions,
 numbered sections, houses, rooms, roads, models."""
 
-from __future__ import annotations
-
 import re
 
 from . import g2p, numbers

@@ -1,7 +1,5 @@
 """Dates, years, decades, eras, times of day and durations, and ranges of them."""
 
-from __future__ import annotations
-
 import re
 
 from . import numbers

@@ -1,7 +1,5 @@
 """Addresses of the net, files, paths, handles, hashtags, names of programs: '@', '.', '/' and '_' by their names."""
 
-from __future__ import annotations
-
 import re
 
 from . import g2p, numbers

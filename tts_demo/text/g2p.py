@@ -4,8 +4,6 @@ The only file that knows the package. It reads words, apostrophes, hyphens and p
 written out before. Deterministic, offline; one instance serves all threads: nothing of it changes while it reads.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import threading

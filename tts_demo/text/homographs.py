@@ -1,7 +1,5 @@
 """Homographs that the G2P's part-of-speech tags do not resolve: rules on the neighbouring words choose the phonemes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The letter A. With a full stop behind it, which is silent, the G2P gives the letter; without, the article."""
 
-from __future__ import annotations
-
 from .rules import apply, compiled, table
 
 _TABLE = table("letters")

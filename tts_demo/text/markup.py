@@ -2,8 +2,6 @@
 
 A list item, a heading, a row of a table is a line. Lines of a paragraph that was wrapped are joined."""
 
-from __future__ import annotations
-
 import html
 import re
 

@@ -1,7 +1,5 @@
 """Fractions, scores, ratios, powers, comparisons, sums, ranges, ordinals, years and every number that is left."""
 
-from __future__ import annotations
-
 import re
 
 from . import numbers

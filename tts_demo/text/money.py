@@ -1,7 +1,5 @@
 """Money: signs and codes of currencies before and behind the amount, coins, scales, ranges, before a noun."""
 
-from __future__ import annotations
-
 import re
 
 from . import numbers

@@ -2,8 +2,6 @@
 
 Functions take digits as they are written (commas allowed) and give lower-case words without hyphens."""
 
-from __future__ import annotations
-
 import re
 
 _ONES = (

@@ -1,8 +1,6 @@
 """Commas where a reader breathes and nobody wrote one: in long clauses, between letters in a row and between repeated
 cries. Without them the language model loses its place in the text. Works on the spoken form."""
 
-from __future__ import annotations
-
 import re
 
 from .rules import filled, table

@@ -1,7 +1,5 @@
 """Whether a quantity describes the noun behind it, which puts its unit in the singular."""
 
-from __future__ import annotations
-
 import re
 
 from .rules import NUMBER, filled, table

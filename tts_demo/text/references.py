@@ -1,7 +1,5 @@
 """References and notations with a reading of their own: Scripture, moves of chess, identifiers, sports and calibers."""
 
-from __future__ import annotations
-
 import re
 
 from . import numbers

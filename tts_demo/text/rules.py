@@ -6,8 +6,6 @@ a group passed through functions or mappings, ``{1 or 2|year}`` the first of two
 function of the match.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """Where sentences end, and where overlong ones are cut."""
 
-from __future__ import annotations
-
 import re
 
 from ..config import UserError

@@ -3,8 +3,6 @@
 The order matters: markup, then characters, then sentences; in each of these the kinds from the most particular (an
 address, a date) to the plainest (a number). Knows nothing of phonemes."""
 
-from __future__ import annotations
-
 import functools
 import re
 

@@ -3,8 +3,6 @@
 The table is part of every checkpoint: append to its end if you must, never reorder it. Index 0 is also the CTC blank.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 PADDING, UNKNOWN, BOUNDARY = "<pad>", "<unk>", " "

@@ -1,7 +1,5 @@
 """Measures: units in singular and plural, with powers and 'per', before a noun, in ranges; primes, degrees, spoons."""
 
-from __future__ import annotations
-
 import re
 
 from . import numbers

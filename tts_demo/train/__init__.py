@@ -1,7 +1,5 @@
 """Training recipes, one file each. ``RECIPES`` names the task class behind ``python -m tts_demo train NAME``."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 from typing import Any

@@ -7,8 +7,6 @@ and hears pitch pulses (HiFi-GAN, J. Kong and others, 2020, section 2.3), one re
 waveform's numbers. Losses are least squares with feature matching (HiFi-GAN, section 2.4).
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

@@ -5,8 +5,6 @@ of seed and step, so that a resumed run sees what an unbroken one would, but for
 the moment), its loss and its held-out scores. ``fit`` does the rest.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

@@ -1,8 +1,6 @@
 """Losses and probes of the audio recipes: multi-resolution spectra, and the recogniser that makes a codebook
 semantic."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 import torchaudio

@@ -1,7 +1,5 @@
 """AdamW for every weight, or Muon for the matrices inside blocks: fewer steps, each a quarter dearer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

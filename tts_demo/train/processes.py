@@ -5,8 +5,6 @@ Each has data of its own and the same weights. Gradients are averaged after the 
 around one forward pass, so that a task may call its modules as it likes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import timedelta
 

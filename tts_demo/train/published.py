@@ -1,7 +1,5 @@
 """What a run takes from a checkpoint and what it leaves there: modules, discriminators and probes, model cards."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

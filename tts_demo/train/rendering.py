@@ -1,7 +1,5 @@
 """What the audio recipes render with the waveform decoder: the recording's own source, and two noises to compare."""
 
-from __future__ import annotations
-
 import math
 
 import torch

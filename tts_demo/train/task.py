@@ -1,7 +1,5 @@
 """What a recipe is, and what a training run is asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

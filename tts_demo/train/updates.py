@@ -1,7 +1,5 @@
 """One step of the optimiser: gradients averaged over processes, clipped, and left out where they are not finite."""
 
-from __future__ import annotations
-
 import torch
 from accelerate import Accelerator
 from torch import Tensor, nn

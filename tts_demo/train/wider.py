@@ -1,8 +1,6 @@
 """A wider language model that begins as a narrow one: what a small model learnt of following a text is not learnt twice
 (T. Chen and others, "Net2Net", 2016, section 2.3)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -2,8 +2,6 @@
 MCP extra is installed, from an assistant. Everything else the page calls is private.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import time
 import uuid

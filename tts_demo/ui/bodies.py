@@ -1,7 +1,5 @@
 """The bodies of Gradio's requests, checked before Gradio sees them: types, sizes, and that what they name exists."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, RootModel, ValidationError

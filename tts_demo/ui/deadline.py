@@ -1,7 +1,5 @@
 """A deadline for requests that do not end: uvicorn has none for headers and bodies."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Work for visitors that needs no device: recordings decoded, words checked, archives written. One piece at a time, so
 that it neither fills the memory nor takes the processor from a run."""
 
-from __future__ import annotations
-
 import dataclasses
 import uuid
 from collections.abc import Iterator

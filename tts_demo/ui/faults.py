@@ -1,8 +1,6 @@
 """What can be wrong with the machine under the page (ports, folders, disks), each as one sentence that says what to
 do."""
 
-from __future__ import annotations
-
 import errno
 import socket
 

@@ -1,8 +1,6 @@
 """Speech in the file formats of OpenAI's speech endpoint, whole or as it comes. Every file says that it is synthetic;
 raw samples cannot, so the answer's header does."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping
 from typing import Any

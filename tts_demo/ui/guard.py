@@ -1,8 +1,6 @@
 """What the server takes from the network, before Gradio sees it: addresses, sizes and forms of requests, how many at a
 time from one visitor; and headers of every answer. A plain ASGI middleware."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time

@@ -4,8 +4,6 @@ Gradio's queue runs an event apart from the request that began it; the client li
 its session or by the event. A stream that breaks off means that the client has left, until it comes again.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import threading
 from collections import OrderedDict

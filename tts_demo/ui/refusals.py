@@ -1,7 +1,5 @@
 """What ``/v1`` refuses, in the form of OpenAI's errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from starlette.responses import JSONResponse, Response

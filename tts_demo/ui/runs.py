@@ -1,7 +1,5 @@
 """A run on the device, for the page and every endpoint: encode the prompt, warm up, decode the lanes in turns."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Put the page on a port: theme, health endpoint, API and MCP, and an end that lets the running job finish."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import signal

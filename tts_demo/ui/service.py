@@ -1,7 +1,5 @@
 """The stack behind the page, its health, log lines, and errors as sentences. Knows nothing of components."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

@@ -1,8 +1,6 @@
 """What visitors bring: where it is kept, how much of it, and how long. Gradio's own endpoint takes any number of files
 in one request, and its cleaning knows the files of its own process alone."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

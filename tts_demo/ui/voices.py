@@ -1,7 +1,5 @@
 """Voices: the bundled examples, and uploads checked and cut to the accepted length."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -14,8 +14,6 @@ the current symbol, which moves along with speech (text_position.py), with an ad
 minute of speech from one run, the long text causes more errors than the long speech.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 

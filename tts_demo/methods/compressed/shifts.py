@@ -4,8 +4,6 @@
 each row sees them later. In decoding the keys are rotated in the cache (``RingCache.show_prefix``), here the queries.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

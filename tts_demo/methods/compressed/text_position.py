@@ -9,8 +9,6 @@ So the prefix is shifted along with speech (rotary positions within the cache in
 and others, "Efficient streaming language models with attention sinks", 2023, section 3.2).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,8 +1,6 @@
 """DCAR decoding: a policy chooses the chunk size, the heads predict the tokens of the chunk, one backbone pass reads
 them (sections 3.1 and 4.2)."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable

@@ -3,8 +3,6 @@ k * d steps. When head k predicts frame f, codebooks < k of that frame are known
 input, and the head gets their context once more directly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

@@ -2,8 +2,6 @@
 the depth decoder predicts the codebooks one after the other, each from all lower ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial

@@ -1,7 +1,5 @@
 """The registered method: three strategies behind one name. The type of a state says which strategy made it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

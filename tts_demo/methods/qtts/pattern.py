@@ -1,7 +1,5 @@
 """The delay pattern (QTTS, section 2.2): codebook k is delayed by k * d steps."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

@@ -1,8 +1,6 @@
 """How many tokens to draft: a fixed number, or the choice of ``auto`` by what rounds cost and how many are
 accepted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol

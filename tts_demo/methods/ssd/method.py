@@ -10,8 +10,6 @@ redraws of repetition-aware sampling included (``lm.sampling.distribution``; the
 include the tokens drafted before it). So at tolerance 0 the tokens have exactly the distribution of the baseline.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial

@@ -1,7 +1,5 @@
 """The acceptance rule of speculative decoding (SSD, algorithm 1)."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

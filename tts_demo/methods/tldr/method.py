@@ -1,7 +1,5 @@
 """TLDR decoding: one backbone step a patch of P tokens, whose tokens a small extractor decodes (section 3.5)."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -14,8 +14,6 @@ A file is named after its method; a method without one is measured at its defaul
   other row, default the baseline; ``readme = true``: also said in the README.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Sentences under a paper's table: their figures come from the records, and a verdict from an interval."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Each paper's own main table beside our figures: theirs are data (``data.py``), ours come from the records; the
 sentence under a table is worked out from the two."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pandas as pd

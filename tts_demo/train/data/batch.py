@@ -1,7 +1,5 @@
 """Batches: frozen dataclasses of tensors, which go to a device together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Self

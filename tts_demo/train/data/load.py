@@ -1,7 +1,5 @@
 """What recipes build on: the published modules of the checkpoint, and the cached data made with them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 model's rows decode in lockstep, those of a method one by one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

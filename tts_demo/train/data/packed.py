@@ -4,8 +4,6 @@ For machines that get a file of limited size instead of a corpus and its caches.
 and lies on the device; crops of a batch are gathered there at once, without a loop over its items.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -4,8 +4,6 @@ Normalised autocorrelation of 64 ms windows, and the path through it that jumps 
 analysis of the fundamental frequency", 1993).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -2,8 +2,6 @@
 far, as in decoding. Rows decode in lockstep.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -4,8 +4,6 @@ Columns are laid out alike for all items, [speaker, SOS, text (padded), TASK, sp
 the padding, so an item's numbers are those of decoding it alone: position of TASK = 2 + its own text length.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Natural corpora are read by ``corpora.py``, their phonemes made of their texts. 
 one) has ``plan.jsonl`` with the phonemes it was given, ``align*.jsonl`` with how long it spoke each, and the audio.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator

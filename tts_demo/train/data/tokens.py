@@ -1,8 +1,6 @@
 """A corpus in the terms of a released model: ids of its text tokenizer, codes of its speech tokenizer, vectors of its
 speaker encoder. All of it is made once and kept; recordings are not copied."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 

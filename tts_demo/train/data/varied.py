@@ -4,8 +4,6 @@ On samples: rooms, noise, another voice in the background, loudness. On mel fram
 longer or shorter vocal tract; bands and stretches of time masked (SpecAugment; D. Park and others, 2019).
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

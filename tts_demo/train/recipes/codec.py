@@ -11,8 +11,6 @@ the first codebook stays valid, the strategies of QTTS that read the others do n
 refiner three quarters of each batch instead of half, for a first codebook that is new to it. The recipe ``decoder``
 keeps every code."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -5,8 +5,6 @@ word error rate, is finer on short utterances, and needs no language model that 
 that earn a reward must not print the quality table: ``evaluate`` uses another judge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from typing import Protocol
 

@@ -4,8 +4,6 @@ A step feeds every row as many slots as the longest chunk; the slots behind a ro
 policy decides once a step in every row, so its cache needs no mask at all.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -5,8 +5,6 @@ R = -(error of the speech - error of the recording) - 0.1 * sum(distance of each
 are rewards normalised within a group, the ratio is clipped at 0.2, and the weight of the KL term rises from 0.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -10,8 +10,6 @@ first: give ``adversarial`` once the spectral distance has settled. ``helpers=DI
 run.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterator

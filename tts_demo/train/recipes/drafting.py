@@ -8,8 +8,6 @@ tokens a depth, in which the drafted ones add j columns to the attention. A draf
 values has those of all tokens before its pass, and its own of the pass alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 

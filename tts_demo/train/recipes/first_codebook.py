@@ -14,8 +14,6 @@ whose readers learn alone for as long; ``codec --set start=published`` then fits
 ``start=published recogniser=new`` keeps all of the published codec but the codebook and its recogniser, and the new
 codebook learns to add to the latent what the old one did, so that the other codebooks and the decoder still fit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 

@@ -9,8 +9,6 @@ up to a minute, for long texts in one go. ``start=wider`` begins with the blocks
 asked; its tables are new and learn alone for the first ``settled`` steps.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

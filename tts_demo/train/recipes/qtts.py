@@ -12,8 +12,6 @@ token of the first codebook. Of the first codebook's loss, half (``--set distil=
 model's distribution, and the heads that ``lm.py`` guided stay guided (``--set guide=0.3``).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Recipe ``qtts-delay``: LoRA and one head per codebook, trained on delayed codes with padding in the corners."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

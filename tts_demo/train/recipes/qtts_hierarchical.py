@@ -1,8 +1,6 @@
 """Recipe ``qtts-hierarchical``: LoRA and the depth decoder, trained on whole frames, all codebooks of a frame at
 once."""
 
-from __future__ import annotations
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 

@@ -8,8 +8,6 @@ and on the teacher's voices held out.
 ``--set teacher=FOLDER[:FOLDER]`` teachers' folders; ``natural=0.6`` share of the batches that are natural speech.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

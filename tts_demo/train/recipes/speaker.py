@@ -8,8 +8,6 @@ rate of two crops being from one speaker, clean against clean and clean against 
 goes on from the published encoder.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 
