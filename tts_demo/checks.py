@@ -23,10 +23,10 @@ def checked(stack: Any, request: Request) -> Request:
         "seed": (int, "a whole number"),
         "max_seconds": ((int, float), "a number of seconds"),
     }
-    for name, (kind, words) in kinds.items():
+    for name, (kind, wanted) in kinds.items():
         value = getattr(request, name)
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise UserError(f"The request's {name} must be {words}, not {_kind(value)}.")
+            raise UserError(f"The request's {name} must be {wanted}, not {_kind(value)}.")
     if not 0 <= request.seed < 2**63:
         raise UserError(f"The request's seed must be 0 or more and below 2^63, not {request.seed}.")
     if not request.max_seconds > 0:

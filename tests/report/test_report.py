@@ -68,7 +68,7 @@ def test_one_command_writes_the_page_the_table_and_the_plot(tmp_path: Path, caps
     path, page, readme = files(tmp_path, everything())
     assert main(["report", "--records", str(path), "-o", str(page), "--readme", str(readme)]) == 0
     assert "Checkpoint abc on here, float32" in capsys.readouterr().out
-    small, whole = results.shown(readme), page.read_text()
+    small, whole = results.readme_table(readme), page.read_text()
     assert small.splitlines()[0] == whole.splitlines()[2] and readme.read_text().endswith("The end.\n")
     rows = [line.split("|")[1].strip() for line in small.splitlines() if line.startswith("|")][2:]
     assert rows[:2] == ["Natural recordings", "Teacher"] and len(rows) == 2 + len(defaults()), "nothing is faster"
@@ -345,7 +345,7 @@ def test_names_in_the_plot_stand_on_nothing() -> None:
 def test_the_readme_shows_what_results_md_shows() -> None:
     """Both are written by one command from one set of records."""
     page = results.RESULTS.read_text(encoding="utf-8")
-    shown = results.shown().replace(f"({results.PLOT})", f"(../../{results.PLOT})")
+    shown = results.readme_table().replace(f"({results.PLOT})", f"(../../{results.PLOT})")
     assert shown and shown in page
     assert re.search(r"Checkpoint [0-9a-f]{12} on .+, until", shown)
     assert all(row.method.name in shown for row in defaults())

@@ -357,7 +357,7 @@ def test_limits_come_from_the_environment():
 def test_voices_are_checked_and_cut(tmp_path):
     limits = Limits(max_prompt_seconds=4.0, max_upload_mb=1)
     kept = voices.Recordings(limits).read(voice_file(tmp_path, 9.0))
-    assert kept.cut and kept.seconds <= 4.0 and re.search(r"Kept 3\.\d s of [89]\.\d s, from", voices.words(kept))
+    assert kept.cut and kept.seconds <= 4.0 and re.search(r"Kept 3\.\d s of [89]\.\d s, from", voices.summary(kept))
     (tmp_path / "bad.wav").write_bytes(b"not audio at all")
     silent = tmp_path / "silent.wav"
     soundfile.write(silent, np.zeros(32000, np.int16), 16000)

@@ -15,6 +15,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="WAV")
     parser.add_argument(
         "--books",
+        dest="codebooks",
         type=int,
         metavar="N",
         help="the first N codebooks alone; 1: through the refiner, in the recording's own voice; default: all, as they "
@@ -31,28 +32,28 @@ def run(args: argparse.Namespace) -> None:
     from .. import audio, checkpoints
 
     check_wav(args.output)
-    codes, count, gain = _read_codes(args.codes)
+    codes, length, gain = _read_codes(args.codes)
     root = checkpoints.resolve(args.stack)
     codec, decoder = (checkpoints.load_module(root, name) for name in ("codec", "decoder"))
-    books = codec.config.codebooks
     if (
         codes.ndim != 2
-        or not 1 <= codes.shape[1] <= books
+        or not 1 <= codes.shape[1] <= codec.config.codebooks
         or not len(codes)
         or codes.min() < 0
         or codes.max() >= codec.config.entries
     ):
         raise UserError(f"{args.codes} holds no codes of this codec: make it with 'python -m tts_demo encode'.")
-    if args.books is not None and not 1 <= args.books <= codes.shape[1]:
-        raise UserError(f"--books must lie between 1 and {codes.shape[1]}, which {args.codes} holds, not {args.books}.")
+    count, most = args.codebooks, codes.shape[1]
+    if count is not None and not 1 <= count <= most:
+        raise UserError(f"--books must lie between 1 and {most}, which {args.codes} holds, not {count}.")
     codes = torch.from_numpy(codes)[None]
     with torch.no_grad():
-        latent = codec.quantizer.decode(codes[..., : args.books])
-        if args.books == 1:
+        latent = codec.quantizer.decode(codes[..., :count])
+        if count == 1:
             latent = _refined(root, codec, decoder, codes)
         decoded = decoder.whole(latent)
-    samples = decoded[0].numpy()[:count] / gain
-    facts = {"codec": "decoded from codes", "frames": codes.shape[1], "codebooks": args.books or codes.shape[2]}
+    samples = decoded[0].numpy()[:length] / gain
+    facts = {"codec": "decoded from codes", "frames": codes.shape[1], "codebooks": count or most}
     audio.write_wav(args.output, samples, audio.SAMPLE_RATE, facts)
     print(f"{args.output}: {len(samples) / audio.SAMPLE_RATE:.2f} s")
 

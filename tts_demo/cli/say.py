@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
     from ..methods import find
     from ..stacks import load_stack
 
-    words, drawn = split(args.set)
+    chosen, sampled = split(args.set)
     seconds = LONGEST_SECONDS if args.max_seconds is None else args.max_seconds
     if not 0 < seconds <= LONGEST_SECONDS:
         raise UserError(f"--max-seconds must lie above 0 and at most at {LONGEST_SECONDS:g}, not {seconds:g}.")
@@ -48,18 +48,18 @@ def run(args: argparse.Namespace) -> None:
     check_wav(args.output)
     for path in filter(None, (args.json, args.attention)):
         check_writable(path)
-    options = find(args.method).Options.parse(words)
+    options = find(args.method).Options.parse(chosen)
     source, prompt_text = args.prompt, args.prompt_text
     if not source:
         example = bundled_voices()[0]
         source, prompt_text = str(example.path), prompt_text or example.transcript
     recording = audio.read(source, target=None)
-    heard = prompts.prepare(recording)  # complains about the recording before the models are loaded
-    if heard.cut:  # of a long one, where most is spoken: the words of all of it no longer fit
-        recording, prompt_text = heard, None
+    checked = prompts.prepare(recording)  # complains about the recording before the models are loaded
+    if checked.cut:  # of a long one, where most is spoken: the words of all of it no longer fit
+        recording, prompt_text = checked, None
     stack = load_stack(args.stack, args.device, args.dtype, args.adapters, allow_stale=args.allow_stale)
     segments = stack.split(args.text)
-    sampling = dataclasses.replace(stack.sampling, **drawn)  # where nothing was set, the stack's own
+    sampling = dataclasses.replace(stack.sampling, **sampled)  # where nothing was set, the stack's own
     prompt = stack.encode_prompt(recording.samples, recording.rate, prompt_text)
     if args.max_seconds is None:
         seconds = ample(stack, prompt, segments)
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
         print(note, file=sys.stderr)
     engine.warm_up(stack, request)
     started, *_, done = engine.generate(stack, request)
-    report = describe_run(request, started, done, tuple(dict.fromkeys(heard.notes + prompt.notes)))
+    report = describe_run(request, started, done, tuple(dict.fromkeys(checked.notes + prompt.notes)))
     report["computing"] = engine.computing(stack)
     replaced = " (replaced)" if Path(args.output).exists() else ""
     kept = {k: report[k] for k in ("method", "options", "seed", "stack", "checkpoint_hash")}

@@ -48,7 +48,7 @@ def jobs(stack: Stack, recordings: list[Case]) -> list[Job]:
 
 
 @torch.no_grad()
-def decode(stack: NanoStack, samples: np.ndarray, words: str) -> dict[str, np.ndarray]:
+def decode(stack: NanoStack, samples: np.ndarray, transcript: str) -> dict[str, np.ndarray]:
     """samples [N], a whole number of frames, and what is said in them -> row -> samples [N]: the recording, some
     codebooks, the first one refined in the recording's own voice."""
     codec, prompt = stack.codec, stack.encode_prompt(samples, SAMPLE_RATE)
@@ -60,7 +60,7 @@ def decode(stack: NanoStack, samples: np.ndarray, words: str) -> dict[str, np.nd
     }
     refined = {"first book, refined": codes[..., :1], f"{codebooks} books, refined": codes}
     if codec.config.first_by_sound:
-        refined["first book of the known words, refined"] = stack.codes(wave, words)[..., :1]
+        refined["first book of the known words, refined"] = stack.codes(wave, transcript)[..., :1]
     for row, some in refined.items():
         vocoder = stack.vocoder(prompt, some.shape[-1])
         rows[row] = np.concatenate([vocoder.push(some[0]), vocoder.finish()])

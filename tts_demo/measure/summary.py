@@ -271,10 +271,10 @@ def trade_off(results: Results) -> list[Point]:
     than twice as often as the baseline."""
     base = results.quality.loc[Row.of(BASELINE).label, "wer"]
     both = choices(results).dropna(subset=["over", "lm_gain"])
-    shown = (both["times"] <= TOO_MANY) | both.index.isin([row.label for row in defaults()])
+    chosen = (both["times"] <= TOO_MANY) | both.index.isin([row.label for row in defaults()])
     return [
         Point(str(label), 1 / row["lm_gain"], 100 * (base + row["over"]), int(row["texts"]))
-        for label, row in both[shown].iterrows()
+        for label, row in both[chosen].iterrows()
     ]
 
 

@@ -113,9 +113,9 @@ def earlier(records: list[dict[str, Any]], now: Results) -> str:
     for s in sets:
         found = {f"{x}{end}": s.quality.loc[x, f"wer{end}"] for x in labels for end in ("", "_low", "_high")}
         rows.append((s.where["checkpoint"], found | {"texts": s.quality.loc[labels, "texts"].min()}))
-    shown = [columns("small")["texts"], *(Column(x, f"`{x}`", 100, 1, interval=True) for x in labels)]
+    chosen = [columns("small")["texts"], *(Column(x, f"`{x}`", 100, 1, interval=True) for x in labels)]
     caption = "WER % of the same rows with these and earlier weights, newest first; texts: of the row with fewest.\n\n"
-    return caption + table("checkpoint", shown, rows) if len(sets) > 1 else ""
+    return caption + table("checkpoint", chosen, rows) if len(sets) > 1 else ""
 
 
 def render(
@@ -257,6 +257,6 @@ def _long(results: Results) -> str:
     return caption + plain([*heads, "end over start"], rows) if rows else ""
 
 
-def shown(readme: Path = README) -> str:
+def readme_table(readme: Path = README) -> str:
     """What stands between the markers of the README."""
     return readme.read_text(encoding="utf-8").split(BEGIN)[1].split(END)[0].strip("\n")

@@ -80,11 +80,11 @@ def _rated(match: re.Match[str]) -> bool:
     if re.match(rf"\s(?:{_TABLE['MARKS']})\b", after) or _MARKED.search(before):
         return True
     usual = match["bottom"] in ("5", "10", "20", "100") and match["top"] != "1" or match["top"] == match["bottom"]
-    return usual and bool(re.match(r"[.!?,;)]|\s*$|\s(?:would|on|for)\b", after) and _SHOWN.search(before))
+    return usual and bool(re.match(r"[.!?,;)]|\s*$|\s(?:would|on|for)\b", after) and _NAMED.search(before))
 
 
 _MARKED = re.compile(r"\b(?:score[ds]?|rat(?:e[ds]?|ing)|got|gave|grade)\b[^.!?]{0,12}$")
-_SHOWN = re.compile(r"(?:\b(?:a|an|it|solid|test|quiz|exam|perfect|is|of)\s*:?\s?|^|[.!?(:]\s?)$")
+_NAMED = re.compile(r"(?:\b(?:a|an|it|solid|test|quiz|exam|perfect|is|of)\s*:?\s?|^|[.!?(:]\s?)$")
 
 
 def score(match: re.Match[str]) -> str:

@@ -43,9 +43,9 @@ def _square(text: str) -> str:
 
 def move(match: re.Match[str]) -> str:
     """'Qxf7#' -> 'queen takes F seven, checkmate', 'exd5' -> 'E takes D five'"""
-    said = match.groupdict()
-    parts = [_PIECES.get(said.get("piece") or "", ""), _square(said.get("origin") or "")]
-    parts += ["takes" if said.get("takes") else "", _square(match["square"])]
+    found = match.groupdict()
+    parts = [_PIECES.get(found.get("piece") or "", ""), _square(found.get("origin") or "")]
+    parts += ["takes" if found.get("takes") else "", _square(match["square"])]
     parts += [f"promotes to {_PIECES[match['promoted']]}" if match["promoted"] else ""]
     return " ".join(filter(None, parts)) + _ENDS.get(match["end"] or "", "")
 

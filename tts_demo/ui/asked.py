@@ -17,9 +17,9 @@ from .limits import Limits, Unavailable
 class BadField(UserError):
     """One field is wrong; the sentence begins with its name."""
 
-    def __init__(self, field: str, words: str) -> None:
-        super().__init__(f"{field} {words}")
-        self.field, self.words = field, words
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field} {message}")
+        self.field, self.message = field, message
 
 
 @contextlib.contextmanager
@@ -73,7 +73,7 @@ class Asked(BaseModel):
             if isinstance(cause, UserError):
                 cause.field = field
                 raise cause from None
-            raise BadField(field, f"{TYPES[first['type']]}, not {_shown(first['input'])}.") from None
+            raise BadField(field, f"{TYPES[first['type']]}, not {_formatted(first['input'])}.") from None
 
     @field_validator("text")
     @classmethod
@@ -107,17 +107,17 @@ class Asked(BaseModel):
     @classmethod
     def _options(cls, options: Any, info: ValidationInfo) -> Any:
         if not isinstance(options, Mapping):
-            raise BadField("options", f"{TYPES['dict_type']}, not {_shown(options)}.")
+            raise BadField("options", f"{TYPES['dict_type']}, not {_formatted(options)}.")
         for key, one in options.items():
             if not isinstance(one, (int, float, str)):
-                raise UserError(f"options: {key} must be a number or a word, not {_shown(one)}.")
+                raise UserError(f"options: {key} must be a number or a word, not {_formatted(one)}.")
         method = METHODS.get(info.data.get("method", ""))
         return method.Options.parse({key: str(one) for key, one in options.items()}) if method else options
 
     @field_validator("prompt_text")
     @classmethod
-    def _transcript(cls, words: str) -> str:
-        return words.strip()
+    def _transcript(cls, transcript: str) -> str:
+        return transcript.strip()
 
     @field_validator("seed")
     @classmethod
@@ -125,7 +125,7 @@ class Asked(BaseModel):
         known = isinstance(seed, (int, float)) and not isinstance(seed, bool)
         if not known or not 0 <= seed < 2**63 or seed != int(seed):
             raise BadField(
-                "seed", f"must be a whole number, 0 or more and below 2 to the power 63, not {_shown(seed)}."
+                "seed", f"must be a whole number, 0 or more and below 2 to the power 63, not {_formatted(seed)}."
             )
         return int(seed)
 
@@ -141,23 +141,23 @@ def string(fields: Mapping[str, Any], name: str, default: str | None = None) -> 
     value = fields.get(name, default)
     value = default if value is None and default is not None else value
     if not isinstance(value, str):
-        raise BadField(name, f"{TEXT}, not {_shown(value)}.")
+        raise BadField(name, f"{TEXT}, not {_formatted(value)}.")
     return value
 
 
 def consent(fields: Mapping[str, Any]) -> bool:
     value = fields.get("consent", False)
     if value is not True:
-        given = "" if value is False or value is None else f", not {_shown(value)}"
+        given = "" if value is False or value is None else f", not {_formatted(value)}"
         raise BadField(
             "consent", f"must be true{given}: it says that this is your own voice or that you may use the voice."
         )
     return True
 
 
-def _shown(value: Any) -> str:
+def _formatted(value: Any) -> str:
     """A value in a sentence, as JSON calls it."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    words = repr(value)
-    return words if len(words) <= 40 else f"a {type(value).__name__} of {len(words)} characters"
+    text = repr(value)
+    return text if len(text) <= 40 else f"a {type(value).__name__} of {len(text)} characters"

@@ -11,8 +11,8 @@ Number = Annotated[int, Field(ge=0, lt=2**31, strict=True)]
 class Wrong(Exception):
     """In a sentence; ``status``: of the answer."""
 
-    def __init__(self, words: str, status: int = 422) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, status: int = 422) -> None:
+        super().__init__(message)
         self.status = status
 
 

@@ -32,7 +32,7 @@ ELSEWHERE = re.compile(rf"{API}/file=\s*[a-z][a-z0-9+.-]*:", re.IGNORECASE)  # n
 RANGE = re.compile(r"bytes=\d*-\d*(?:,\s*\d*-\d*)*")
 STREAMS = re.compile(rf"{API}/(?:queue/data|call/(?:v2/)?[^/]+/(?P<event>[^/]+)|heartbeat/[^/]+)/?")
 FRAMES = "frame-ancestors 'self' https://huggingface.co https://*.huggingface.co https://*.hf.space"
-UNBUFFERED = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
+UNBUFFERED = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}  # of streams: no proxy holds them back
 FEW, LARGE, STREAM, WAITING = "requests", "large bodies", "streams", "requests that wait"
 PATIENCE = 10.0  # seconds that a request waits for its address' others: a class of 25 may open the page together
 
@@ -44,16 +44,18 @@ Send = Callable[[Message], Awaitable[None]]
 class Refusal(Exception):
     """An answer instead of the page's own."""
 
-    def __init__(self, status: int, words: str) -> None:
-        super().__init__(words)
-        self.status, self.words = status, words
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
 
     def response(self, openai: bool) -> JSONResponse:
         """``openai``: in the form of OpenAI's errors."""
         if not openai:
-            return JSONResponse({"detail": self.words}, self.status)
+            return JSONResponse({"detail": self.message}, self.status)
         kind = "server_error" if self.status >= 500 or self.status == 429 else "invalid_request_error"
-        return JSONResponse({"error": {"message": self.words, "type": kind, "param": None, "code": None}}, self.status)
+        return JSONResponse(
+            {"error": {"message": self.message, "type": kind, "param": None, "code": None}}, self.status
+        )
 
 
 @dataclass

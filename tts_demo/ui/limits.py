@@ -45,6 +45,6 @@ class Limits:
 class Unavailable(UserError):
     """Nothing is wrong with what was asked: the server cannot do it now. ``seconds``: when to ask again."""
 
-    def __init__(self, words: str, seconds: int = 60) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, seconds: int = 60) -> None:
+        super().__init__(message)
         self.seconds = seconds

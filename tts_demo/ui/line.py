@@ -127,8 +127,8 @@ class Gate:
         with self._changed:
             count = self._line.index(job) if job in self._line else 0
             seconds = self.wait_seconds(count)
-        words = f"One {self._noun} is before yours" if count == 1 else f"{count} {self._noun}s are before yours"
-        return f"{words}, about {seconds:.0f} s" if seconds and seconds >= 1 else words
+        text = f"One {self._noun} is before yours" if count == 1 else f"{count} {self._noun}s are before yours"
+        return f"{text}, about {seconds:.0f} s" if seconds and seconds >= 1 else text
 
     def wait_seconds(self, count: int | None = None) -> float | None:
         """How long the first ``count`` in the line will take (all of them: a newcomer's wait), None until a run has

@@ -20,8 +20,8 @@ def no_model(asked: str, name: str) -> NoSuchModel:
 class NotServed(UserError):
     """An address under /v1 that is none, or another method than it takes."""
 
-    def __init__(self, words: str, status: int) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
         self.status = status
 
 

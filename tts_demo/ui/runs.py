@@ -100,6 +100,6 @@ def written_out(stack: Any, text: str) -> str:
     if stack is None or not text.strip():
         return text.strip()
     try:
-        return " ".join(words for words, _ in stack.preview(text))
+        return " ".join(form for form, _ in stack.preview(text))
     except UserError:
         return text.strip()

@@ -62,16 +62,16 @@ def launch(
 ) -> str:
     """Serve the page; returns its address. ``block``: stay until the process is asked to end. UserError where it
     cannot be served at this address."""
-    place = demo.tts
+    parts = demo.tts
     check_address(host, port)
     if block:
         log_to_stderr()
-        for problem in place.uploads.problems():
+        for problem in parts.uploads.problems():
             print(problem, file=sys.stderr)
     mcp = importlib.util.find_spec("mcp") is not None  # without the extra Gradio stays silent about it
 
     async def answer(_: Request) -> JSONResponse:
-        state = health(place.handle, place.gate)
+        state = health(parts.handle, parts.gate)
         return JSONResponse(state, status_code=200 if state["status"] in ("ok", "loading") else 503)
 
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
@@ -86,16 +86,16 @@ def launch(
         head=widgets.head(),
         footer_links=["api", "settings"],
         run_history=False,
-        max_file_size=f"{place.limits.max_upload_mb}mb",
+        max_file_size=f"{parts.limits.max_upload_mb}mb",
         app_kwargs={
             "routes": [
                 Route("/health", answer),
-                *uploads.routes(place.uploads),
+                *uploads.routes(parts.uploads),
                 *widgets.routes(),
-                *speech.routes(place.runner),
+                *speech.routes(parts.runner),
             ],
-            "middleware": [Middleware(Guard, blocks=demo, limits=place.limits, presence=place.runner.presence)],
-            "lifespan": place.uploads.swept,
+            "middleware": [Middleware(Guard, blocks=demo, limits=parts.limits, presence=parts.runner.presence)],
+            "lifespan": parts.uploads.swept,
             "exception_handlers": {OSError: refused},
         },
         mcp_server=mcp,
@@ -104,15 +104,15 @@ def launch(
         show_error=True,
         ssr_mode=False,
         state_session_capacity=200,
-        max_threads=THREADS + place.limits.max_queue,
+        max_threads=THREADS + parts.limits.max_queue,
     )
     serving = demo.server.config  # asked anew for every connection
-    serving.http_protocol_class = with_deadline(serving.http_protocol_class, place.limits.body_seconds)
+    serving.http_protocol_class = with_deadline(serving.http_protocol_class, parts.limits.body_seconds)
     if block:
         if not demo.mcp_server:
             reason = demo.mcp_error or "install it with pip install 'gradio[mcp]'"
             print(f"MCP is off: {reason}.", file=sys.stderr)
-        _stay(demo, place.gate)
+        _stay(demo, parts.gate)
     return url
 
 

@@ -27,6 +27,7 @@ from ..config import UserError
 from . import voices
 from .asked import Asked, BadField, about, consent, string
 from .formats import TYPES, Encoder
+from .guard import UNBUFFERED
 from .presence import address
 from .refusals import NotServed, error_body, no_model, refusal
 from .run.collect import PromptEncoded
@@ -35,7 +36,6 @@ from .runs import Runner, expected
 from .service import log, log_line
 
 MARK = {"X-Synthetic-Speech": "tts_demo"}
-UNBUFFERED = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}  # of streams: no proxy holds them back
 IGNORED = ("instructions",)  # of OpenAI's fields: styles that our models do not know
 SERVED = "POST /v1/audio/speech, GET /v1/models and GET /v1/models/{id} are served"
 FIELDS = {
@@ -79,14 +79,14 @@ class Order:
         if not isinstance(stream, bool):
             raise BadField("stream", "must be true or false.")
         own = {k: fields[k] for k in ("method", "options", "seed", "temperature", "max_seconds") if k in fields}
-        recording, words = recording_of(fields, runner.limits.max_upload_mb)
+        recording, transcript = recording_of(fields, runner.limits.max_upload_mb)
         try:
-            asked = Asked.of(runner.limits, own | {"text": string(fields, "input"), "prompt_text": words})
+            asked = Asked.of(runner.limits, own | {"text": string(fields, "input"), "prompt_text": transcript})
         except BadField as error:
             renamed = {"text": "input", "prompt_text": "ref_text"}
             if error.field not in renamed:
                 raise
-            raise BadField(renamed[error.field], error.words) from None
+            raise BadField(renamed[error.field], error.message) from None
         with about("input"):
             stack.split(asked.text)  # raises where something cannot be spoken
         return cls(asked, recording, "ref_audio" in fields, form, stream or kind == "sse", kind == "sse")
@@ -279,8 +279,8 @@ def routes(runner: Runner) -> list[Route]:
     async def nothing(http: HTTPRequest) -> Response:
         path = http.url.path.rstrip("/")
         takes = "POST" if path == "/v1/audio/speech" else "GET" if re.match(r"/v1/models(?:/|$)", path) else ""
-        words = f"{path} takes {takes} only." if takes else f"There is no {path} here; {SERVED}."
-        return refusal(NotServed(words, 405 if takes else 404))
+        message = f"{path} takes {takes} only." if takes else f"There is no {path} here; {SERVED}."
+        return refusal(NotServed(message, 405 if takes else 404))
 
     return [
         Route("/v1/audio/speech", speech, methods=["POST"]),

@@ -80,8 +80,8 @@ class Recordings:
         a ``stack``, a second voice in the recording is noticed too."""
         with self._guard:
             recording = audio.read(data, target=rate, most_samples=MOST_SAMPLES)
-            apart = stack is not None and stack.device.type == "cpu"  # elsewhere the device belongs to the runs
-            embed = embedding(stack, recording.rate) if apart else None
+            compares = stack is not None and stack.device.type == "cpu"  # elsewhere the device belongs to the runs
+            embed = embedding(stack, recording.rate) if compares else None
             return prompts.prepare(recording, self.limits.max_prompt_seconds, embed)
 
 
@@ -102,15 +102,15 @@ def take(path: Any, recordings: Recordings, stack: Any = None) -> dict[str, Any]
     """A visitor's recording prepared for use: where it is kept, what was done to it. UserError for what is no voice."""
     recording = recordings.read(uploaded(path), None, stack)
     kept = save_bytes_to_cache(wav_bytes(to_int16(recording.samples), recording.rate), "voice.wav", get_upload_folder())
-    return {"path": kept, "words": words(recording), "seconds": recording.seconds}
+    return {"path": kept, "words": summary(recording), "seconds": recording.seconds}
 
 
 def uploaded(path: Any) -> Path:
     """``path`` if it is a file that a visitor uploaded: the browser names it, and must not name any other."""
     try:
-        folder, place = Path(get_upload_folder()).resolve(), Path(path).resolve()
-        if place.is_relative_to(folder) and place.is_file():
-            return place
+        folder, file = Path(get_upload_folder()).resolve(), Path(path).resolve()
+        if file.is_relative_to(folder) and file.is_file():
+            return file
     except (TypeError, ValueError, OSError):  # no text, a NUL byte, a name too long
         pass
     raise UserError("That recording is no longer here; upload or record it again.")
@@ -124,7 +124,7 @@ def at_hand(form: Any) -> dict[str, Path]:
     return {fingerprint(path): path for path in found}
 
 
-def words(recording: audio.Recording) -> str:
+def summary(recording: audio.Recording) -> str:
     """What was done to a voice, for the page."""
     return " ".join((f"{recording.seconds:.1f} s of speech, silence at the ends taken off.", *recording.notes))
 

@@ -44,9 +44,9 @@ def render(results: Results, codec: pd.DataFrame, on_gpu: Mapping[str, str]) -> 
     for paper in papers():
         if paper.baseline is not None:
             paired = shared(results, paper)
-            told = [_against_theirs(paper, results), *sentences(paper, results, codec)]
-            told += [on_gpu[row] for row in [paper.lines[0].row.label if paper.lines else ""] if row in on_gpu]
-            text = " ".join(filter(None, told))
+            remarks = [_against_theirs(paper, results), *sentences(paper, results, codec)]
+            remarks += [on_gpu[row] for row in [paper.lines[0].row.label if paper.lines else ""] if row in on_gpu]
+            text = " ".join(filter(None, remarks))
             parts += filter(None, [*_table(paper, results, paired), text])
     return "\n\n".join(parts)
 
