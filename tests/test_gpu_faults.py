@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tts_demo import engine
+from tts_demo import engine, runtime
 from tts_demo.config import Request, UserError
 from tts_demo.runtime import DeviceFailed, device_errors, matrices_in_tf32, pick_device
 from tts_demo.stacks import load_stack
@@ -101,3 +101,15 @@ def test_tf32_is_set_for_what_is_inside_alone():
     with matrices_in_tf32(not before):
         assert torch.backends.cuda.matmul.allow_tf32 == torch.backends.cudnn.allow_tf32 == (not before)
     assert torch.backends.cuda.matmul.allow_tf32 == before
+
+
+@pytest.mark.parametrize("missing", ["", "Triton", "a C compiler", "Python's headers", "the GPU"])
+def test_kernels_are_compiled_where_everything_for_it_is_there(monkeypatch, tmp_path, missing):
+    """Python's headers are what slim images lack."""
+    (tmp_path / ("" if missing == "Python's headers" else "Python.h")).touch()
+    monkeypatch.setattr(runtime.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
+    monkeypatch.setattr(runtime.shutil, "which", lambda name: None if missing == "a C compiler" else f"/usr/bin/{name}")
+    monkeypatch.setattr(runtime, "find_spec", lambda name: None if missing == "Triton" else name)
+    monkeypatch.setattr(runtime, "cuda_has_bf16", lambda device: True)
+    device = torch.device("cpu" if missing == "the GPU" else "cuda")
+    assert runtime.can_compile(device) == (not missing)

@@ -2,11 +2,14 @@
 
 import os
 import platform
+import shutil
+import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +134,14 @@ def candidate_dtypes(device: torch.device) -> tuple[torch.dtype, ...]:
     if device.type == "cuda":
         return (torch.bfloat16,) if cuda_has_bf16(device) else (torch.float32,)
     return (torch.float32, torch.bfloat16) if cpu_has_bf16() else (torch.float32,)
+
+
+def can_compile(device: torch.device) -> bool:
+    """Whether ``torch.compile`` can make kernels for a GPU here: it needs Triton, a C compiler and Python's headers.
+    Its own switch, ``TORCH_COMPILE_DISABLE=1``, turns it off."""
+    compiler = any(map(shutil.which, filter(None, (os.environ.get("CC"), "cc", "gcc", "clang"))))
+    headers = Path(sysconfig.get_paths()["include"], "Python.h").is_file()
+    return device.type == "cuda" and cuda_has_bf16(device) and compiler and headers and bool(find_spec("triton"))
 
 
 def generator_for(device: torch.device | str, seed: int) -> torch.Generator:

@@ -143,6 +143,24 @@ def test_buffers_are_used_again_and_counted_once(pooled, voice):
     assert not budget.take(1)
 
 
+def test_compiled_blocks_compute_the_same(pooled, voice):
+    """Traced whole, without what the passes remember; the kernels are made where there is a GPU."""
+    backends: list[int] = []
+
+    def backend(graph, inputs):
+        backends.append(len(inputs))
+        return graph.forward
+
+    tokens = speech(36)
+    expected = in_one_pass(pooled, voice, tokens)
+    pooled.compile_blocks(backend=backend)
+    live = LiveFlow(pooled, flow_noise(), voice, Budget(1 << 40))
+    torch.testing.assert_close(streamed(live, tokens, (1, 2)), expected, rtol=0, atol=1e-4)
+    traced = len(backends)
+    streamed(live, tokens, (1, 2))
+    assert 2 <= traced == len(backends), "nothing is compiled again"
+
+
 @pytest.mark.parametrize("count", [5, 41, 400])
 def test_a_whole_segment_is_padded_too(flow, voice, count):
     """400 tokens are more than any size."""

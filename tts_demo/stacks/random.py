@@ -18,7 +18,6 @@ from ..config import LMConfig, Sampling, UserError
 from ..engine import Prompt
 from ..lm import Base, Decoder, LanguageModel, Prefix
 from ..lm.cost import fastest_dtype
-from ..lm.graphs import buffer_pool
 from ..methods import Method, find
 from ..runtime import candidate_dtypes
 from .cosyvoice.configs import MEL_PER_TOKEN, MELS, CosyConfig, version_2, version_3
@@ -124,7 +123,7 @@ class RandomCosyVoice(CosyVoiceStack):
         self.base = Base(self.lm, graphed=graphs)
         self._flow = build_flow(config.flow).to(device).eval().requires_grad_(False)
         self.hift = Hift(config.hift).prepare().to(device)
-        self._flow.pool = self.hift.pool = buffer_pool(device, graphs)
+        self._in_graphs(graphs)
         self._noise = flow_noise().to(device)
         self._methods, self._adapters, self._loading = {}, None, threading.Lock()
         tokens = torch.randint(config.flow.tokens, (PROMPT_SECONDS * self.frame_rate,))

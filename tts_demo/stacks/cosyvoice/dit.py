@@ -94,13 +94,13 @@ class Attention(nn.Module):
         self.to_v = nn.Linear(width, width)
         self.to_out = nn.ModuleList([nn.Linear(width, width)])
 
-    def forward(
-        self, x: Tensor, angles: tuple[Tensor, Tensor], mask: Tensor | None, memory: Memory | None = None
-    ) -> Tensor:
+    def project(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> list[Tensor]:
+        """x [B, M, C] -> queries, keys and values [B, A, M, D]."""
         q, k, v = rotate(self.to_q(x), *angles), rotate(self.to_k(x), *angles), self.to_v(x)
-        q, k, v = (y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in (q, k, v))
-        if memory is not None:
-            k, v = memory.extended(self, k, v)
+        return [y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in (q, k, v)]
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+        """-> [B, M, C]."""
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.to_out[0](y.transpose(1, 2).flatten(2))
 
@@ -146,9 +146,24 @@ class DiTBlock(nn.Module):
     def forward(
         self, x: Tensor, time: Tensor, angles: tuple[Tensor, Tensor], mask: Tensor | None, memory: Memory | None = None
     ) -> Tensor:
-        shift, scale, gate, ff_shift, ff_scale, ff_gate = self.attn_norm(time)
-        x = x + gate * self.attn(modulate(x, shift, scale), angles, mask, memory)
-        return x + ff_gate * self.ff(modulate(x, ff_shift, ff_scale))
+        parts = self.attn_norm(time)
+        q, k, v = self.before(x, parts, angles)
+        if memory is not None:
+            k, v = memory.extended(self.attn, k, v)
+        return self.after(x, parts, q, k, v, mask)
+
+    def before(self, x: Tensor, parts: tuple[Tensor, ...], angles: tuple[Tensor, Tensor]) -> list[Tensor]:
+        """What comes before the memory. parts: of the modulation."""
+        shift, scale, *_ = parts
+        return self.attn.project(modulate(x, shift, scale), angles)
+
+    def after(
+        self, x: Tensor, parts: tuple[Tensor, ...], q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None
+    ) -> Tensor:
+        """What comes behind it."""
+        _, _, gate, shift, scale, ff_gate = parts
+        x = x + gate * self.attn.attend(q, k, v, mask)
+        return x + ff_gate * self.ff(modulate(x, shift, scale))
 
 
 class DiT(nn.Module):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,11 +21,11 @@ from ...lm.graphs import BufferPool
 from ...runtime import matrices_in_tf32
 from .configs import MEL_PER_TOKEN, ConformerFlowConfig, DiTFlowConfig, FlowConfig
 from .conformer import ConformerEncoder
-from .dit import DiT
+from .dit import DiT, DiTBlock
 from .layers import Lookahead, PaddedConv1d, attention_mask
 from .memory import Budget, FlowMemory, Memory
 from .pooled import PooledMemory, StaticMemory, solve_whole
-from .unet import UNet
+from .unet import TransformerBlock, UNet
 
 NOISE_FRAMES = 15_000  # length of the released noise table, 300 s
 
@@ -57,6 +58,13 @@ class Flow(nn.Module):
         """tokens: [1, F]; future: the next ``lookahead`` tokens [1, lookahead], None at the end -> mu [1, mels, 2F],
         with a memory of those alone that it does not hold."""
         raise NotImplementedError
+
+    def compile_blocks(self, **how: Any) -> None:
+        """The estimator's Transformer blocks through ``torch.compile``, without what they remember. how: options."""
+        for block in self.decoder.modules():
+            if isinstance(block, (DiTBlock, TransformerBlock)):
+                block.before = torch.compile(block.before, fullgraph=True, **how)
+                block.after = torch.compile(block.after, fullgraph=True, **how)
 
     def new_memory(self, budget: Budget, plain: bool = False) -> FlowMemory:
         """For one run. plain: not in the pool."""

@@ -21,7 +21,7 @@ from ...engine import Prompt
 from ...lm import Base, Decoder, Prefix
 from ...lm.graphs import buffer_pool
 from ...methods import Method, find
-from ...runtime import available_bytes, device_errors
+from ...runtime import available_bytes, can_compile, device_errors
 from ..transcript import misfit
 from . import download, frontend, weights
 from .configs import END_OF_PROMPT, MEL_PER_TOKEN, RELEASED_SAMPLING, SAMPLE_RATE, TOKEN_RATE, CosyConfig
@@ -68,7 +68,7 @@ class CosyVoiceStack:
         self.lm = self._load_lm(folder)
         self.base = Base(self.lm, exact, graphs)
         self._flow, self.hift = self._load_acoustics(folder, exact)
-        self._flow.pool = self.hift.pool = buffer_pool(self.device, graphs)
+        self._in_graphs(graphs)
         self._noise = flow_noise().to(self.device)
         self._voices = VoiceEncoder(folder, config, self.device)
         self._adapters = checkpoints.resolve(adapters) if adapters else folder / ADAPTERS
@@ -94,6 +94,12 @@ class CosyVoiceStack:
         hift = Hift(self.config.hift)
         weights.load_hift(hift, folder / "hift.pt")
         return flow, hift.prepare().to(self.device)
+
+    def _in_graphs(self, wanted: bool) -> None:
+        """Flow and vocoder run as graphs, the flow's blocks compiled, where the device and this machine can."""
+        self._flow.pool = self.hift.pool = buffer_pool(self.device, wanted)
+        if wanted and can_compile(self.device):
+            self._flow.compile_blocks()
 
     @property
     def parts(self) -> dict[str, torch.nn.Module]:

@@ -60,12 +60,12 @@ class Attention(nn.Module):
         self.to_v = nn.Linear(width, heads * head_dim, bias=False)
         self.to_out = nn.ModuleList([nn.Linear(heads * head_dim, width)])
 
-    def forward(self, x: Tensor, mask: Tensor | None, memory: Memory | None = None) -> Tensor:
-        q, k, v = (
-            layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer in (self.to_q, self.to_k, self.to_v)
-        )
-        if memory is not None:
-            k, v = memory.extended(self, k, v)
+    def project(self, x: Tensor) -> list[Tensor]:
+        """x [B, M, C] -> queries, keys and values [B, A, M, D]."""
+        return [layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer in (self.to_q, self.to_k, self.to_v)]
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+        """-> [B, M, C]."""
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.to_out[0](y.transpose(1, 2).flatten(2))
 
@@ -99,7 +99,18 @@ class TransformerBlock(nn.Module):
         self.ff = FeedForward(config.channels)
 
     def forward(self, x: Tensor, mask: Tensor | None, memory: Memory | None = None) -> Tensor:
-        x = x + self.attn1(self.norm1(x), mask, memory)
+        q, k, v = self.before(x)
+        if memory is not None:
+            k, v = memory.extended(self.attn1, k, v)
+        return self.after(x, q, k, v, mask)
+
+    def before(self, x: Tensor) -> list[Tensor]:
+        """What comes before the memory."""
+        return self.attn1.project(self.norm1(x))
+
+    def after(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+        """What comes behind it."""
+        x = x + self.attn1.attend(q, k, v, mask)
         return x + self.ff(self.norm3(x))
 
 
