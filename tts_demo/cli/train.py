@@ -119,16 +119,11 @@ def _pack(args: argparse.Namespace, options: Any) -> None:
     from ..train import load_task, recipe
 
     if not recipe(args.recipe).packable:
-        raise UserError(f"The recipe {args.recipe!r} cannot be packed; these can: {', '.join(_packable())}.")
+        packable = ", ".join(name for name in RECIPES if recipe(name).packable)
+        raise UserError(f"The recipe {args.recipe!r} cannot be packed; these can: {packable}.")
     check_writable(args.pack)
     count = load_task(args.recipe, options).pack(args.pack, int(args.mib * 2**20), args.sound)
     print(f"{args.pack}: {count} utterances, {args.pack.stat().st_size / 2**20:.1f} MiB")
-
-
-def _packable() -> list[str]:
-    from ..train import recipe
-
-    return [name for name in RECIPES if recipe(name).packable]
 
 
 def _training_folders(args: argparse.Namespace) -> tuple[Path, Path, str]:

@@ -8,19 +8,3 @@ from .lora import LoraFactors, LoraSpec
 from .model import LanguageModel
 from .prefix import Prefix
 from .sampling import Distribution, History, distribution, probabilities, sample
-
-__all__ = [
-    "Backend",
-    "Base",
-    "Decoder",
-    "Distribution",
-    "History",
-    "KVCache",
-    "LanguageModel",
-    "LoraFactors",
-    "LoraSpec",
-    "Prefix",
-    "distribution",
-    "probabilities",
-    "sample",
-]

@@ -5,8 +5,6 @@ from importlib import import_module
 from ..config import UserError
 from .base import Method, Options
 
-__all__ = ["COLOURS", "METHODS", "REGISTRY", "Method", "Options", "colour", "find"]
-
 # On white; the page's style sheet has the same as --lane-0 to --lane-7, and brighter ones for its dark theme.
 COLOURS = "#2b62b4 #b84a0e #6b4fa0 #1f7278 #8a5a00 #a02f63 #4d6b1f #5b5b66".split()
 REQUIRED = ("name", "title", "paper", "idea", "cached", "emits")  # what page, command line and tables say of a method

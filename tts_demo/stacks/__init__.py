@@ -10,8 +10,6 @@ from ..config import UserError
 from ..engine import Stack
 from ..runtime import candidate_dtypes, device_errors, few_threads, pick_device
 
-__all__ = ["is_cosyvoice", "load_stack"]
-
 
 def load_stack(
     name: str = "nano",

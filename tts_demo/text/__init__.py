@@ -1,3 +1,1 @@
 from .sentences import Sentence, preview
-
-__all__ = ["Sentence", "preview"]

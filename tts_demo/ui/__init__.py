@@ -3,5 +3,3 @@ it."""
 
 from .page.layout import build_app
 from .serve import launch
-
-__all__ = ["build_app", "launch"]

@@ -4,17 +4,3 @@ from .adapter import FULL_TEXT, TEXT_WINDOW, SummaryAdapter
 from .layout import Layout, masks
 from .method import GROUPS, NEIGHBOURS, Compressed, WindowOptions
 from .ring import RingCache, launch
-
-__all__ = [
-    "FULL_TEXT",
-    "GROUPS",
-    "NEIGHBOURS",
-    "TEXT_WINDOW",
-    "Compressed",
-    "Layout",
-    "RingCache",
-    "SummaryAdapter",
-    "WindowOptions",
-    "launch",
-    "masks",
-]

@@ -1,5 +1,3 @@
 """QTTS: all codebooks of a frame from the language model, in one of two ways, or only the first one."""
 
 from .method import QTTS
-
-__all__ = ["QTTS"]

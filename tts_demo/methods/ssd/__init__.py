@@ -2,5 +2,3 @@
 
 from .draft import Draft, cache_over, catch_up, draft_decoder, feature_projection, preceding
 from .method import SSD
-
-__all__ = ["SSD", "Draft", "cache_over", "catch_up", "draft_decoder", "feature_projection", "preceding"]

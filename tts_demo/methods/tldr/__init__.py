@@ -2,5 +2,3 @@
 method."""
 
 from .method import TLDR, MeanPooled, MultiToken, Parallel, Short, WithoutLora, WithoutSpeaker
-
-__all__ = ["TLDR", "MeanPooled", "MultiToken", "Parallel", "Short", "WithoutLora", "WithoutSpeaker"]
