@@ -74,7 +74,7 @@ class RefinerLayer(nn.Module):
 
 
 class Pitch(nn.Module):
-    """Guesses the pitch of each frame and says it on: class 0 is unvoiced, 1 to ``classes`` are log-spaced."""
+    """Predicts a pitch class for each frame and embeds it: class 0 is unvoiced, 1 to ``classes`` are log-spaced."""
 
     def __init__(self, width: int, classes: int) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""What the first codebook listens with: samples -> what is said, 50 frames a second.
+"""The phonetic encoder: samples -> features of the phonemes, 50 frames a second, which the first codebook quantises.
 
-Mel frames at 100 Hz, ConvNeXt blocks at 50 Hz that hear a tenth of a second or two, then blocks with attention over the
-whole utterance at 25 Hz (what a vowel is depends on whose it is), then ConvNeXt blocks at 50 Hz again. Nothing here
-streams: whoever listens has the whole recording.
+Mel frames at 100 Hz, ConvNeXt blocks at 50 Hz with a context of 0.1 to 0.2 s, then blocks with attention over the whole
+utterance at 25 Hz (vowels differ from speaker to speaker), then ConvNeXt blocks at 50 Hz again. It does not stream: it
+needs the whole recording.
 """
 
 import torch
@@ -70,14 +70,14 @@ class PhoneticEncoder(nn.Module):
         return self.understood(self.low(features))
 
     def low(self, features: Tensor) -> Tensor:
-        """What the lower blocks hear: [B, 2 * F, mels] -> [B, F, width]."""
+        """The lower blocks, of local context: [B, 2 * F, mels] -> [B, F, width]."""
         x = self.stem(features.transpose(1, 2)).transpose(1, 2)
         for block in self.blocks:
             x = self._left_out(x, block(x))
         return x
 
     def understood(self, x: Tensor) -> Tensor:
-        """What the lower blocks heard, in the light of the whole utterance: [B, F, width] -> [B, F, width]."""
+        """The blocks with attention over the utterance, then the upper ones: [B, F, width] -> [B, F, width]."""
         if self.middle:
             count = x.shape[1]
             y = self.down(F.pad(x, (0, 0, 0, count % 2)).unflatten(1, (-1, 2)).flatten(2))

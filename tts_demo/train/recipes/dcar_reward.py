@@ -1,8 +1,8 @@
 """How well a batch of generated codes is understood: the outcome reward of DCAR's policy (section 4.2).
 
-The recogniser name phonemes, not words, so the error rate is counted over phonemes: it stands for the paper's
-word error rate, is finer on short utterances, and needs no language model that would guess what was not said. Ears
-that earn a reward must not print the quality table: ``evaluate`` uses another judge.
+The recogniser gives phonemes, not words, so the error rate is counted over phonemes. It replaces the paper's word error
+rate, is finer on short utterances, and has no language model that could correct what was mispronounced. A recogniser
+whose error rate is rewarded must not judge the result: ``evaluate`` uses another one.
 """
 
 from collections.abc import Hashable, Sequence

@@ -8,10 +8,11 @@ drawn from (after temperature, top-k and top-p, default sampling): the share of 
 (their total variation distance), and the mass on tokens that the base would never draw, which is what a tolerance lets
 through.
 
-Every token is learnt as it is when drafting: first of a pass, where the draft has heard the base about everything, and
-one to three tokens deep, where it hears itself since the pass began. ``--set on_policy=0.8``: so many batches are
-speech of the base model's own (all of it or from some frame on), which is what a draft will be asked about; there the
-base alone teaches. In recordings some input tokens are replaced at random.
+Every token is trained at each depth of a drafting pass: as its first token, for which the base's features of all
+tokens before are known, and one to three tokens deep, where the draft's own features stand in for those of the tokens
+drafted so far. ``--set on_policy=0.8``: that share of the batches is sampled from the base model (from the start or
+from some frame on), as in decoding; there the base's distribution is the only target. In recordings some input tokens
+are replaced at random.
 
 The draft attends to the base's keys and values (``--set cache=base``, the default where it has one block of its own),
 or keeps a cache of its own (``cache=own``). Either kind can begin with published weights of the other.
@@ -48,7 +49,7 @@ from .drafting import at_every_depth, base_memory
 from .lm import OUTSIDE, REJECTION, add_noise, base_inputs, disagreement
 
 NOISE = 0.05  # share of input tokens replaced
-DEEPEST = 3  # tokens back to the last that the base was heard about
+DEEPEST = 3  # tokens drafted before the deepest one of a pass
 REACHED = 0.85  # weight of a token over that of the one before it in a pass: so often it is reached
 
 
@@ -131,7 +132,7 @@ class DraftTask(Task):
         return self.on_policy_samples.batch(step, self.process) or Speech(self.data.batch(rng))
 
     def _say(self, rng: np.random.Generator) -> list[Speech]:
-        """Some batches in the base's own words, all of them or from a random frame of the recordings on."""
+        """Some batches sampled from the base model, whole or from a random frame of the recordings on."""
         batch = self.data.batch(rng, PER_GROUP)
         kept = int(rng.integers(int(batch.frames.min()))) if rng.random() < 0.5 else 0
         generator = torch.Generator(batch.codes.device).manual_seed(int(rng.integers(2**62)))
