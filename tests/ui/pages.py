@@ -93,7 +93,7 @@ def choose(page, name, lane=0):
 
 def lanes(page):
     """The lanes on the board, without their sound and pictures."""
-    keep = "id take title method dials made seconds figures speed warnings conditions recorded".split()
+    keep = "id take title method options dials made seconds figures speed warnings conditions recorded".split()
     return page.evaluate("keep => TTSD.board.lanes().map(l => Object.fromEntries(keep.map(k => [k, l[k]])))", keep)
 
 

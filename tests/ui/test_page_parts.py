@@ -104,6 +104,18 @@ def test_recorded_take_comes_back_as_it_was(tmp_path):
         assert plots.lane_payload(a, "x", "t") == plots.lane_payload(b, "x", "t")
 
 
+def test_one_rtf_stands_wherever_the_page_has_it_and_a_busy_machine_is_said():
+    slow = {"total_seconds": 8.0, "lm_seconds": 0.2, "vocoder_seconds": 0.1, "rtf": 16.0}
+    lane = make_lane(whole=(0.3, 0.2, 0.25), rounds=(0.2, 0.1, 0.15))
+    lane = dataclasses.replace(lane, metrics=lane.metrics | slow)
+    take = session.Take("t", (lane, lane))
+    (payload, _) = plots.payload(take)
+    assert payload["figures"]["rtf"] == payload["speed"]["rtf"] == 0.25
+    assert words.done(take) == f"The baseline and 1 setting beside it. {words.BUSY}"
+    quiet = dataclasses.replace(lane, metrics=lane.metrics | {"total_seconds": 0.31})
+    assert words.BUSY not in words.done(session.Take("t", (quiet, quiet)))
+
+
 def test_broken_recording_is_refused_with_the_command_that_makes_it(tmp_path):
     (tmp_path / "x.json").write_text("{")
     with pytest.raises(UserError, match="tts_demo record runs"):

@@ -99,6 +99,30 @@ def shot(page, name):
         page.screenshot(path=Path(SHOTS) / f"{name}-{page.name}.png")
 
 
+# of every word of a plotly picture: [what, left, top, right, bottom]; first of the picture itself, then of its buttons
+WORDS = """figure => {
+    const box = (e) => { const r = e.getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]; };
+    const words = [...figure.querySelectorAll(".plot .main-svg text")].filter((e) => e.textContent.trim());
+    return [["", ...box(figure)], ["buttons", ...box(figure.querySelector(".modebar-container > div"))],
+        ...words.map((e) => [e.textContent, ...box(e)])];
+}"""
+LABELS = """() => {
+    const seen = new Map(), draw = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+        if (this.canvas.className === "gutter") {
+            const id = this.canvas.closest(".lane").dataset.id;
+            seen.set(id, [...(seen.get(id) || []), [text, x - this.measureText(text).width, y]]);
+        }
+        draw.call(this, text, x, y);
+    };
+    const sounds = [...document.querySelectorAll(".map-bar button")].find((b) => b.textContent === "Sounds");
+    sounds.click();
+    CanvasRenderingContext2D.prototype.fillText = draw;
+    sounds.click();
+    return [...seen];
+}"""
+
+
 def chart(page, name):
     """The chart of that name, which is drawn once it comes into sight."""
     place = page.get_by_role("figure", name=name, exact=True)
@@ -209,13 +233,16 @@ def test_2_everything_and_the_language_model_are_named_apart_with_their_spread(s
         names = ("Everything, RTF", "Language model, RTF", "Memory growth", "Words misheard")
         places = [card.index(w) for w in names]
         assert places == sorted(places)
-        assert len(re.findall(SPEED, card)) == 2, card  # of both
+        assert len(re.findall(SPEED, re.sub(r"\d+ texts: .*", "", card))) == 2, card  # of both
         spoken.evaluate("id => { document.querySelector(`[data-id='${id}'] .diagnostics`).open = true; }", lane["id"])
         more = spoken.inner_text(f"[data-id='{lane['id']}'] .diagnostics")
         for what in ("language model", "everything"):
             assert re.search(rf"{what} \d\.\d\d to \d+\.\d\d times (as fast|faster|slower) in [2-5] rounds", more), more
         told = spoken.evaluate("id => TTSD.count.told(TTSD.board.get(id))", lane["id"])  # in the tour and after a vote
-        said = re.findall(SPEED, card)[1]
+        said = re.findall(SPEED, re.sub(r"\d+ texts: .*", "", card))[1]
+        for gain in ("lm", "whole"):  # the card says of many texts what the head of the board says
+            known = published.payload(published.of(lane["method"], lane["options"]))
+            assert known is None or f"{known['texts']} texts: {known['said'][gain]['words']}" in card
         assert told == f"language model {said}"
 
 
@@ -293,6 +320,35 @@ def test_2_charts_name_unit_and_second_and_hold_their_curves(spoken):
     assert Path(download.value.path()).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
+def test_4_no_word_of_a_chart_lies_on_another_one_or_is_cut_off(spoken):
+    page = spoken
+    open_tab(page, "Figures")
+    figures = [f for f in page.get_by_role("figure").all() if f.is_visible()]
+    assert len(figures) >= 5
+    for figure in figures:
+        name = figure.get_attribute("aria-label")
+        box, *words = chart(page, name).evaluate(WORDS)
+        for what, left, top, right, bottom in words:
+            assert box[1] <= left + 1 and right <= box[3] + 1 and box[2] <= top and bottom <= box[4], (name, what)
+        for i, (a, *p) in enumerate(words):
+            for b, *q in words[i + 1 :]:
+                apart = p[2] <= q[0] + 2 or q[2] <= p[0] + 2 or p[3] <= q[1] + 4 or q[3] <= p[1] + 4
+                assert apart, (name, a, b, p, q)
+
+
+def test_4_every_word_of_the_text_labels_the_map_and_keeps_its_first_letters(spoken):
+    page = spoken
+    drawn = dict(page.evaluate(LABELS))
+    assert len(drawn) == len(lanes(page))
+    for lane in page.evaluate("TTSD.board.lanes().map(l => [l.id, l.attention.words.map(w => w[2])])"):
+        labels = [label for label in drawn[lane[0]] if label[0] not in ("passes", "8 kHz", "0", "seconds")]
+        assert min(left for _, left, _ in labels) >= 0  # within the picture
+        if len(lane[1]) <= 17:
+            assert len(labels) == len(lane[1])
+        assert all(any(w.startswith(label.rstrip("…")) for w in lane[1]) for label, *_ in labels)
+        assert all(b - a >= 9 for (*_, a), (*_, b) in zip(labels, labels[1:]))
+
+
 def test_7_head_preference_is_drawn_as_the_records_say(spoken):
     page, (_, kinds) = spoken, published.preference()
     open_tab(page, "Figures")
@@ -303,7 +359,9 @@ def test_7_head_preference_is_drawn_as_the_records_say(spoken):
         ("bar" if name == heads.ALL else "scatter", name) for name in kinds
     ]
     for _, name, x, y in drawn:
-        assert x == list(range(1, len(whole["best"]) + 1)) and y == pytest.approx(kinds[name]["best"])
+        assert [round(at) for at in x] == list(range(1, len(whole["best"]) + 1)) and y == pytest.approx(
+            kinds[name]["best"]
+        )
     bars = [bar.bounding_box()["height"] for bar in place.locator(".bars .point path").all()]
     assert bars == pytest.approx([bars[0] * share / whole["best"][0] for share in whole["best"]], abs=1)
     hover = "(e, n) => Plotly.Fx.hover(e.querySelector('.plot'), [{ curveNumber: 0, pointNumber: n }])"

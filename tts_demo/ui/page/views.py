@@ -27,7 +27,7 @@ from . import texts
 from .widgets import message
 
 GONE = (
-    "The server no longer has these results: save them as one page (HTML), or each one's audio under More, from what "
+    "The server no longer has these results: save them as one page (HTML), or each one's audio, from what "
     "the browser keeps; or speak again."
 )
 

@@ -38,7 +38,7 @@ def charts() -> dict[str, dict[str, Any]]:
         "kv": layout("KV cache", "live keys and values; lower is better", seconds, "MB"),
         "rtf": layout(
             "Real-time factor so far",
-            "seconds of computing per second of audio, first round; lower is better; below 1 keeps up",
+            "first round; cards have the median of all; lower is better, below 1 keeps up",
             seconds,
             "RTF",
         ),

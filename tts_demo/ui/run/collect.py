@@ -42,7 +42,7 @@ class Collector:
         notes: Sequence[str] = (),
     ) -> None:
         self.requests, self.sample_rate = requests, sample_rate
-        self.curves: list[list[tuple[float, float, float]]] = [[] for _ in requests]  # seconds, RTF, KV bytes
+        self.curves: list[list[tuple[float, float, float]]] = [[] for _ in requests]  # as Lane.curve
         self.steps: list[list[dict[str, Any]]] = [[] for _ in requests]
         self.rounds = 0
         self._made, self._conditions, self._notes = made, dict(conditions or {}), notes
@@ -71,7 +71,7 @@ class Collector:
         elif isinstance(event, engine.Stats):
             s = event.snapshot
             if s.audio_seconds > 0:
-                self.curves[which].append((s.audio_seconds, s.rtf, s.kv_bytes_total))
+                self.curves[which].append((s.audio_seconds, s.work_rtf, s.kv_bytes_total))
         elif isinstance(event, engine.Trace):
             self.steps[which] += map(plain, event.steps)
         elif isinstance(event, engine.Done):

@@ -136,13 +136,19 @@ def lane_payload(lane: Lane, lane_id: str, take_id: str, recorded: str = "") -> 
         "timeline": timeline(lane.steps),
         "kv": [s["kv_bytes"] for s in lane.steps],
         "curve": np.round(thin(lane.curve), 4).tolist(),
-        "figures": {k: v for k, v in lane.metrics.items() if isinstance(v, (int, float, str)) or k == "misheard"},
+        "figures": figures(lane),
         "gain": round(blind.gain(lane.audio, lane.sample_rate), 4),
         "track": track(lane),
         "attention": lane_map(lane),
         "published": published.payload(published.of(lane.method, lane.options)),
         "own": own_plots(lane),
     }
+
+
+def figures(lane: Lane) -> dict[str, Any]:
+    """Its metrics in plain values. RTF is the rounds' median by the work clock: one figure wherever the page has it."""
+    plain = {k: v for k, v in lane.metrics.items() if isinstance(v, (int, float, str)) or k == "misheard"}
+    return plain | ({"rtf": float(np.median(lane.whole))} if lane.whole else {})
 
 
 def so_far(attention: Attention, steps: Sequence[dict[str, Any]], frame: float) -> dict[str, Any]:
@@ -163,7 +169,7 @@ def speeds(take: Take) -> dict[str, Any]:
         lm, whole = (dataclasses.asdict(gain) if gain else {} for gain in gains)
         found[take.lane_id(index)] = {
             "lm_rtf": float(np.median(lane.rounds)),
-            "rtf": float(np.median(lane.whole or [lane.metrics.get("rtf", 0.0)])),
+            "rtf": figures(lane).get("rtf", 0.0),
             "rounds": len(lane.rounds),
             **lm,
             "whole": whole or None,

@@ -107,7 +107,10 @@ def payload(found: Published | None) -> dict[str, Any] | None:
     if found is None:
         return None
     parts = [{"words": words, "kind": kind} for words, kind in sentence(found)]
-    return asdict(found) | {"sentence": parts}
+    said = {
+        name: {"words": times(gain), "kind": gain.kind} for name, gain in (("lm", found.lm), ("whole", found.whole))
+    }
+    return asdict(found) | {"sentence": parts, "said": said}
 
 
 def sentence(p: Published) -> list[tuple[str, str]]:

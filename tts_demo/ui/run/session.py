@@ -62,7 +62,7 @@ class Made:
 class Lane:
     """One finished synthesis. ``steps``: frames, marks, kv_bytes, ms, proposed, accepted of every backbone pass.
     ``curve``: [points, 3] audio seconds, RTF so far, live KV bytes. ``rounds``: LM-RTF of every round of turns;
-    ``whole``: RTF of every round by the work clock, the acoustics included."""
+    ``whole``: RTF of every round. RTF is by the work clock, the acoustics included."""
 
     made: Made
     method: str

@@ -23,6 +23,8 @@ IPA = str.maketrans(
         "ᵻ": "ɪ",
     }
 )
+BUSY_FROM = 1.6  # times the processor's own seconds: a run that took longer had to wait for others
+BUSY = "Other programs kept this machine busy: sound came late; RTF counts only the processor's work for a result."
 PHONETIC = set("ˈˌəɪʊɛɔæʌɑɹðθʃʒŋɡᵊᵻʤʧ")  # signs that only a text in sounds has
 
 
@@ -83,4 +85,10 @@ def done(take: Take) -> str:
     if any(lane.stopped for lane in take.lanes):
         return "Stopped. What was spoken so far can be heard and inspected."
     beside = f" and {count} setting{'s' * (count > 1)} beside it" if count else " alone"
-    return f"The baseline{beside}."
+    return f"The baseline{beside}.{f' {BUSY}' * busy(take)}"
+
+
+def busy(take: Take) -> bool:
+    """Whether the run took much longer than the processor worked for it; on a GPU, where both are one clock, never."""
+    seconds = lambda part: sum(lane.metrics.get(f"{part}_seconds", 0.0) for lane in take.lanes)
+    return seconds("total") > BUSY_FROM * (seconds("lm") + seconds("vocoder"))

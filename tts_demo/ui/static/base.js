@@ -72,6 +72,30 @@ export const inBytes = (n) =>
 export const inSeconds = (s) =>
   s === null || s === undefined ? "–" : s < 1 ? `${Math.round(s * 1000)} ms` : `${s.toFixed(2)} s`;
 export const shorten = (text, most) => (text.length > most ? `${text.slice(0, most - 1).trimEnd()}…` : text);
+// As much of a text as is no wider than ``most`` in the canvas's font.
+export const cut = (g, text, most) => {
+  if (g.measureText(text).width <= most) return text;
+  let n = text.length - 1;
+  while (n > 1 && g.measureText(`${text.slice(0, n)}…`).width > most) n--;
+  return `${text.slice(0, n)}…`;
+};
+// Places in order, moved apart to at least ``gap`` within low and high; null for those that find no room.
+export const spread = (places, gap, low, high) => {
+  const room = Math.max(1, Math.floor((high - low) / gap) + 1),
+    kept = places.map(
+      (_, i) =>
+        places.length <= room ||
+        Math.floor((i * room) / places.length) !== Math.floor(((i - 1) * room) / places.length),
+    ),
+    found = places.map((p, i) => (kept[i] ? p : null));
+  let last = low - gap;
+  found.forEach((p, i) => {
+    if (p !== null) found[i] = last = Math.max(p, last + gap);
+  });
+  last = high + gap;
+  for (let i = found.length - 1; i >= 0; i--) if (found[i] !== null) found[i] = last = Math.min(found[i], last - gap);
+  return found;
+};
 export const cssColour = (name, on) =>
   getComputedStyle(on || document.body)
     .getPropertyValue(name)

@@ -1,87 +1,11 @@
 // Charts by plotly.js: layouts come from the server, results from the board. Hover, zoom and PNG export are plotly's.
-import { cssColour, h, inBytes, onTheme } from "./base.js";
+import { cssColour, inBytes, onTheme } from "./base.js";
+import { chart, wide } from "./chart.js";
 import { count } from "./count.js";
 
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
-const loading = {}; // address -> promise of plotly.js
-const plotly = (address) => {
-  loading[address] =
-    loading[address] ||
-    new Promise((done, fail) => {
-      const script = h("script", { src: new URL(address, document.baseURI).href });
-      script.onload = () => done(window.Plotly);
-      script.onerror = () => fail(new Error("The charts' script could not be loaded: reload the page."));
-      document.head.append(script);
-    });
-  return loading[address];
-};
 // "2 tokens", "1 pass"
 export const counted = (n, unit) => `${n} ${+n === 1 ? unit.replace(/(ss)es$|s$/, "$1") : unit}`.trim();
-
-const themed = (layout) => {
-  const ink = cssColour("--ink"),
-    line = cssColour("--line"),
-    axis = (given) => ({ gridcolor: line, linecolor: line, zerolinecolor: line, ...given });
-  return {
-    ...layout,
-    xaxis: axis(layout.xaxis),
-    yaxis: axis(layout.yaxis),
-    font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: cssColour("--quiet") },
-    title: { ...layout.title, font: { ...(layout.title || {}).font, color: ink } },
-    paper_bgcolor: cssColour("--card"),
-    plot_bgcolor: cssColour("--card"),
-    hoverlabel: { bgcolor: cssColour("--card"), bordercolor: line, font: { color: ink } },
-  };
-};
-
-// One chart in ``root``: given once it is in sight. said: what it shows in words, for who cannot see it.
-export const chart = (root, address, name) => {
-  const place = h("div", { class: "plot" }),
-    said = h("p", { class: "only-read" }),
-    box = h("figure", { class: "chart", "aria-label": name }, place, said);
-  root.append(box);
-  let wanted = null,
-    seen = false;
-  const draw = async () => {
-    if (!seen || !wanted || !box.isConnected) return;
-    const { traces, layout } = wanted;
-    try {
-      const drawn = await plotly(address);
-      await drawn.react(place, traces, themed(layout), {
-        responsive: true,
-        displaylogo: false,
-        modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
-        toImageButtonOptions: { format: "png", scale: 2, filename: name.toLowerCase().replaceAll(" ", "-") },
-      });
-    } catch (error) {
-      place.textContent = error.message;
-    }
-  };
-  const watch = new IntersectionObserver(
-    (entries) => {
-      if (!entries.some((e) => e.isIntersecting)) return;
-      seen = true;
-      draw();
-    },
-    { rootMargin: "300px" },
-  );
-  watch.observe(box);
-  const off = onTheme(draw);
-  return {
-    box,
-    show(traces, layout, words) {
-      wanted = { traces, layout };
-      said.textContent = words;
-      box.hidden = !traces.length;
-      draw();
-    },
-    close() {
-      watch.disconnect();
-      off();
-      box.remove();
-    },
-  };
-};
 
 const colour = (slot) => cssColour(`--lane-${slot}`);
 // Results of one method share its colour; the second and third of them are told apart by dashes.
@@ -92,16 +16,6 @@ const dashes = (lanes) => {
     seen.set(l.slot, n + 1);
     return DASHES[n % DASHES.length];
   });
-};
-// A legend cannot wrap: its names are broken where they would be cut off.
-const broken = (name) => (name.match(/\S.{0,31}(?=\s|$)/g) || [name]).join("<br>");
-const ROW = 18; // pixels of a line of a legend
-// The legend below everything else, the picture as high as it needs: plotly lays it over the axis title.
-const legended = (layout, traces) => {
-  const rows = traces.flatMap((t) => t.name.split("<br>")).length * ROW + 10,
-    margin = { ...layout.margin, b: layout.margin.b + rows };
-  const legend = { orientation: "v", yref: "container", yanchor: "bottom", y: 0, x: 0 };
-  return { ...layout, margin, legend, height: layout.height + rows, showlegend: true };
 };
 const titled = (l) => `${l.title}${l.dials ? `, ${l.dials}` : ""}`;
 
@@ -123,6 +37,8 @@ const ends = (curves, layout) => {
       text: c.end,
       showarrow: false,
       xanchor: "left",
+      bgcolor: cssColour("--card"), // a longer curve goes on behind the label, not through it
+      borderpad: 1,
       font: { color: colour(c.slot), size: 12 },
     };
   });
@@ -130,7 +46,7 @@ const ends = (curves, layout) => {
 const line = (c) => ({
   type: "scatter",
   mode: "lines",
-  name: broken(c.name),
+  name: c.name,
   x: c.x,
   y: c.y,
   line: { color: colour(c.slot), width: 2.2, dash: c.dash, shape: c.shape || "linear" },
@@ -144,7 +60,8 @@ const curves = (into, list, layout, unit) => {
   const most = Math.max(...list.flatMap((c) => c.y));
   const traces = list.map(line);
   const shown = {
-    ...legended(layout, traces),
+    ...layout,
+    showlegend: true,
     xaxis: { ...layout.xaxis, range: [0, 1.02 * Math.max(...list.flatMap((c) => c.x))] },
     yaxis: { ...layout.yaxis, range: layout.yaxis.range || [0, 1.05 * most] },
     annotations: ends(list, layout),
@@ -225,10 +142,11 @@ export const drawOwn = (root, given) => {
       }
       const traces = list.map(({ l, p }) => ({
         type: "bar",
-        name: broken(titled(l)),
+        name: titled(l),
         x: p.x.map((x) => counted(x, p.each)),
         y: p.y,
         text: p.y.map((y) => counted(+y.toFixed(3), "")),
+        textangle: 0,
         marker: { color: colour(l.slot) },
         hovertemplate: `%{x}: %{y} ${p.unit}<extra>${titled(l)}</extra>`,
       }));
@@ -239,8 +157,13 @@ export const drawOwn = (root, given) => {
       );
       const y = { ...layout.yaxis, title: { text: first.unit } },
         marks = [...new Set(list.flatMap(({ p }) => p.x))].sort((a, b) => a - b), // not as the traces come
-        x = { ...layout.xaxis, categoryorder: "array", categoryarray: marks.map((m) => counted(m, first.each)) };
-      shown.get(title).show(traces, { ...legended(layout, traces), xaxis: x, yaxis: y }, words.join(". "));
+        x = {
+          ...layout.xaxis,
+          tickangle: 0,
+          categoryorder: "array",
+          categoryarray: marks.map((m) => counted(m, first.each)),
+        };
+      shown.get(title).show(traces, { ...layout, showlegend: true, xaxis: x, yaxis: y }, words.join(". "));
     }
   };
 };
@@ -254,29 +177,33 @@ export const drawTradeoff = (root, given) => {
     into = chart(root, given.plotly, "Speed against word errors");
   const draw = () => {
     const most = [Math.max(...points.map((q) => q[0])) * 1.12, Math.max(...points.map((q) => q[1])) * 1.2],
-      px = Math.max(300, into.box.clientWidth - layout.margin.l - layout.margin.r),
+      px = into.box.clientWidth - layout.margin.l - layout.margin.r,
       py = layout.height - layout.margin.t - layout.margin.b,
       taken = points.map((q) => [(px * q[0]) / most[0] - 6, (px * q[0]) / most[0] + 6, (py * q[1]) / most[1]]);
     const labels = [];
     for (const q of [...named].sort((a, b) => best(b) - best(a))) {
-      const wide = 6.4 * q[2].length,
+      const across = wide(q[2], 12) + 4,
         cx = (px * q[0]) / most[0],
         cy = (py * q[1]) / most[1];
       const at = [
         [cx + 9, cy],
-        [cx - 9 - wide, cy],
-        [cx - wide / 2, cy + 14],
-        [cx - wide / 2, cy - 14],
+        [cx - 9 - across, cy],
+        [cx - across / 2, cy + 16],
+        [cx - across / 2, cy - 16],
+        [cx + 6, cy + 16],
+        [cx + 6, cy - 16],
+        [cx - 6 - across, cy + 16],
+        [cx - 6 - across, cy - 16],
       ].find(
         ([from, row]) =>
           from > 0 &&
-          from + wide < px &&
+          from + across < px &&
           row > 6 &&
           row < py - 6 &&
-          !taken.some(([a, b, v]) => a < from + wide && from < b && Math.abs(v - row) < 13),
+          !taken.some(([a, b, v]) => a < from + across && from < b && Math.abs(v - row) < 15),
       );
       if (!at) continue; // hovering says it
-      taken.push([at[0], at[0] + wide, at[1]]);
+      taken.push([at[0], at[0] + across, at[1]]);
       labels.push({
         x: q[0],
         y: q[1],
@@ -288,61 +215,67 @@ export const drawTradeoff = (root, given) => {
         font: { color: colour(q[4]), size: 12 },
       });
     }
-    const trace = {
+    const methods = [...new Set(points.map((q) => q[4]))].map((slot) => [slot, points.filter((q) => q[4] === slot)]);
+    const traces = methods.map(([slot, own]) => ({
       type: "scatter",
       mode: "markers",
-      x: points.map((q) => q[0]),
-      y: points.map((q) => q[1]),
-      text: points.map((q) => q[2]),
+      name: own.reduce((a, q) => (q[2].length < a.length ? q[2] : a), own[0][2]), // its defaults go unsaid
+      x: own.map((q) => q[0]),
+      y: own.map((q) => q[1]),
+      text: own.map((q) => q[2]),
       marker: {
         size: 10,
-        color: points.map((q) => colour(q[4])),
-        symbol: points.map((q) => (q[3] || best(q) ? "circle" : "circle-open")),
-        line: { width: 1.6, color: points.map((q) => colour(q[4])) },
+        color: colour(slot),
+        symbol: own.map((q) => (q[3] || best(q) ? "circle" : "circle-open")),
+        line: { width: 1.6, color: colour(slot) },
       },
       hovertemplate: "%{text}<br>%{x:.2f} of the baseline's time<br>%{y:.1%} of words misheard<extra></extra>",
-    };
+    }));
     const shown = {
       ...layout,
+      showlegend: labels.length < named.length, // where there is no room for all names
       xaxis: { ...layout.xaxis, range: [0, most[0]] },
       yaxis: { ...layout.yaxis, range: [0, most[1]] },
       annotations: labels,
     };
     const words = points.map(([x, y, name]) => `${name} ${x.toFixed(2)}, ${Math.round(100 * y)} %`).join("; ");
-    into.show([trace], shown, `Filled: the baseline and what no other setting beats in both. ${words}`);
+    into.show(traces, shown, `Filled: the baseline and what no other setting beats in both. ${words}`);
   };
   draw();
-  let wide = 0;
+  let drawn = 0;
   new ResizeObserver(() => {
-    if (Math.abs(into.box.clientWidth - wide) < 20) return;
-    wide = into.box.clientWidth;
+    if (Math.abs(into.box.clientWidth - drawn) < 20) return;
+    drawn = into.box.clientWidth;
     draw();
   }).observe(into.box);
 };
 
-// Of all tokens a bar a head, of each kind of sound a mark.
-const SYMBOLS = ["circle", "square", "diamond", "cross", "triangle-up", "x"];
+// Of all tokens a bar a head, its share under its number; of each kind of sound a mark beside the others.
+const SYMBOLS = ["circle", "square", "diamond", "cross", "triangle-up", "x"],
+  APART = 0.12; // heads, from one mark to the next
 export const drawHeads = (root, given) => {
   if (!given.heads) return;
   const { traces, layout, ahead, colour: slot } = given.heads,
-    into = chart(root, given.plotly, "Which head predicts a token best");
+    into = chart(root, given.plotly, "Which head predicts a token best"),
+    whole = (v) => `${Math.round(100 * v)} %`;
   const draw = () => {
     const shown = traces.map(([name, best, right, loss], i) => ({
       name,
-      x: ahead,
+      x: ahead.map((k) => (i ? k + APART * (i - traces.length / 2) : k)),
       y: best,
-      customdata: right.map((r, k) => [r, loss[k]]),
+      customdata: right.map((r, k) => [r, loss[k], ahead[k]]),
       hovertemplate:
-        `${name}, %{x} ahead<br>the best of all: %{y:.1%}<br>likeliest token right: %{customdata[0]:.1%}` +
+        `${name}, %{customdata[2]} ahead<br>the best of all: %{y:.1%}<br>likeliest token right: %{customdata[0]:.1%}` +
         "<br>cross-entropy: %{customdata[1]:.2f} nats<extra></extra>",
       ...(i
-        ? { type: "scatter", mode: "markers", marker: { symbol: SYMBOLS[i - 1], size: 9, color: cssColour("--ink") } }
-        : { type: "bar", marker: { color: colour(slot) }, text: best.map((v) => `${Math.round(100 * v)} %`) }),
+        ? { type: "scatter", mode: "markers", marker: { symbol: SYMBOLS[i - 1], size: 8, color: cssColour("--ink") } }
+        : { type: "bar", marker: { color: colour(slot) } }),
     }));
-    const words = traces.map(([name, best]) => `${name}: ${best.map((v) => `${Math.round(100 * v)} %`).join(", ")}`);
+    const words = traces.map(([name, best]) => `${name}: ${best.map(whole).join(", ")}`),
+      ticktext = ahead.map((k, i) => `${k}<br>${whole(traces[0][1][i])}`);
     into.show(
       shown,
-      { ...layout, xaxis: { ...layout.xaxis, dtick: 1, range: [0.5, ahead.length + 0.5] } },
+      { ...layout, xaxis: { ...layout.xaxis, tickvals: ahead, ticktext, range: [0.5, ahead.length + 0.5] } },
       words.join(". "),
     );
   };

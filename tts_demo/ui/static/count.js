@@ -22,6 +22,12 @@ const growth = (lane, t) => {
     first = at.findIndex((e) => e > 0);
   return first < 0 || t - at[first] < 0.05 ? null : (kvAt(lane, t) - lane.kv[first]) / (t - at[first]);
 };
+const sofar = (curve) => {
+  // the same of a result that still speaks; curve: seconds, RTF, bytes
+  const [first] = curve,
+    last = curve[curve.length - 1];
+  return !first || last[0] - first[0] < 0.05 ? null : (last[2] - first[2]) / (last[0] - first[0]);
+};
 const done = (lane) => lane && lane.wav !== undefined;
 const reference = (lane) => {
   const id = `${lane.take}.0`;
@@ -64,7 +70,7 @@ const model = (lane) => faster(lane.speed);
 const whole = (lane) => faster(lane.speed && lane.speed.whole);
 const told = (lane) => (model(lane) ? `language model ${model(lane).words}` : "");
 const conditions = (lane) => lane.conditions.map((c) => c.replace(/\b1 threads/, "1 thread")).join(" · ");
-export const count = { kvAt, growth, common, model, whole, told, conditions, reference, done, ends };
+export const count = { kvAt, growth, sofar, common, model, whole, told, conditions, reference, done, ends };
 
 const passes = (l) => (l.seconds ? l.figures.backbone_steps / l.seconds : null),
   tokens = (l) => l.figures.frames_per_step;

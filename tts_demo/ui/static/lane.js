@@ -51,7 +51,7 @@ export const laneCard = (id, act) => {
     { class: "small swap", title: "Go on in this result at the same moment of the text (X)", disabled: true },
     () => deck.swap(id),
   );
-  const save = button("Download audio", { class: "small", disabled: true }, () =>
+  const save = button("Save audio", { class: "small", disabled: true }, () =>
     download(`${lane.method}-seed${lane.made.seed}.wav`, new Blob([decodeBase64(lane.wav)], { type: "audio/wav" })),
   );
   const cells = {},
@@ -73,7 +73,7 @@ export const laneCard = (id, act) => {
     { class: "diagnostics" },
     h("summary", {}, "More"),
     diagnostics,
-    h("div", { class: "row" }, pin, save),
+    h("div", { class: "row" }, pin),
   );
   const place = h("div", { class: "map-place" });
   const root = h(
@@ -91,7 +91,7 @@ export const laneCard = (id, act) => {
     ),
     line,
     wave,
-    h("div", { class: "transport" }, play, time, here, h("span", { class: "grow" }), more),
+    h("div", { class: "transport" }, play, time, here, h("span", { class: "grow" }), save, more),
     figures,
     warn,
     place,
@@ -198,7 +198,7 @@ export const laneCard = (id, act) => {
       rtf(value),
       first ? ["the baseline"] : quick ? [quick.words, quick.kind, quick.range] : null,
       !first && published
-        ? [`${published.texts} texts: ${published.words}`, "", "Measured over many texts: RESULTS.md"]
+        ? [`${published.texts} texts: ${published.words}`, published.kind, "Measured over many texts: RESULTS.md"]
         : null,
     );
   };
@@ -207,16 +207,26 @@ export const laneCard = (id, act) => {
       base = count.reference(lane),
       known = lane.published,
       speed = lane.speed || {};
-    const many = (gain) => known && { texts: known.texts, words: `${gain.times.toFixed(2)}×` };
-    timing("whole", speed.rtf || f.rtf, count.whole(lane), known && many(known.whole));
-    timing("model", speed.lm_rtf || f.lm_rtf, count.model(lane), known && many(known.lm));
+    const many = (name) => known && known.said && { texts: known.texts, ...known.said[name] };
+    timing("whole", speed.rtf || f.rtf, count.whole(lane), many("whole"));
+    timing("model", speed.lm_rtf || f.lm_rtf, count.model(lane), many("lm"));
     if (count.done(lane)) {
       const g = count.growth(lane, t),
         b = base && count.done(base) ? count.growth(base, t) : null,
         share = b ? g / b : 1;
       const kind = Math.abs(share - 1) < 0.03 ? "same" : share < 1 ? "good" : "bad";
-      say("kv", g === null ? "–" : `${inBytes(g)}/s`, b ? [`${percent(share)} of baseline's`, kind] : null);
-    } else say("kv", f.kv_bytes_total ? inBytes(f.kv_bytes_total) : "–", f.kv_bytes_total ? ["so far"] : null);
+      say(
+        "kv",
+        g === null ? "–" : `${inBytes(g)}/s`,
+        b ? [`${percent(share)} of baseline's`, kind, `In the first ${t.toFixed(1)} s, as all results`] : null,
+        b && known && Math.abs(known.memory - share) > 0.03
+          ? [`12 to 20 s: ${percent(known.memory)}`, "", "From second 12 to 20 of longer speech: RESULTS.md"]
+          : null,
+      );
+    } else {
+      const g = count.sofar(lane.curve || []);
+      say("kv", g === null ? "–" : `${inBytes(g)}/s`, g === null ? null : ["so far"]);
+    }
     if (f.words) {
       const list = (f.misheard || []).join("; ");
       say("words", `${f.wrong} of ${f.words}`, f.wrong ? [shorten(list, 44), "", list] : ["all as written"]);
@@ -225,7 +235,7 @@ export const laneCard = (id, act) => {
       f.backbone_steps ? `${f.backbone_steps.toLocaleString("en")} passes of the language model` : "",
       f.frames_per_step ? `${f.frames_per_step.toFixed(2)} tokens a pass` : "",
       f.acceptance !== undefined && f.acceptance !== null ? `${percent(f.acceptance)} of drafts accepted` : "",
-      f.ttfa_seconds ? `first audio after ${inSeconds(f.ttfa_seconds)} of its own computing` : "",
+      f.ttfa_seconds ? `first audio ${inSeconds(f.ttfa_seconds)} after its turn began` : "",
       health,
       count.model(lane) ? `language model ${count.model(lane).range}` : "",
       count.whole(lane) ? `everything ${count.whole(lane).range}` : "",
@@ -270,6 +280,7 @@ export const laneCard = (id, act) => {
       ];
       warn.replaceChildren(...sentences.map((w) => h("li", {}, w)));
       save.disabled = !count.done(lane);
+      save.setAttribute("aria-label", `Save the audio of ${lane.title}`);
       numbers(now.second);
       const map = lane.attention,
         want =

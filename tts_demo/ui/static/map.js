@@ -1,6 +1,6 @@
 // One lane's attention map, passes and spectrogram on the page's time axis; hover reads, click seeks. Labels stay where
 // they are.
-import { axisTicks, cssColour, decodeBase64, h, inBytes, onTheme, shorten, sizeCanvas } from "./base.js";
+import { axisTicks, cssColour, cut, decodeBase64, h, inBytes, onTheme, sizeCanvas, spread } from "./base.js";
 import { deck } from "./deck.js";
 
 // viridis: even in grey and to colour-blind eyes
@@ -17,7 +17,8 @@ const GUTTER = 66,
   MARGIN = 12,
   STRIP = 34,
   SPEC = 48,
-  TOP = 6;
+  TOP = 6,
+  LABEL = 10; // pixels from a label to the next
 const MARK = {
   accepted: ["--ok", 4],
   resampled: ["--no", 9],
@@ -89,25 +90,20 @@ export const attentionMap = (lane, look) => {
         bad = new Set([...(map.unread || []), ...(map.repeated || [])]);
       g.font = font(11);
       const spans = map.words && map.words.length ? map.words : map.labels.map((l, i) => [i, i, l]);
-      let last = -20;
-      const put = (word, y, colour) => {
-        if (y - last < 9.4) return;
-        last = y;
-        g.fillStyle = colour;
-        g.fillText(shorten(word, 10), GUTTER - 7, y + 4);
-      };
-      if (room)
-        map.labels.forEach((l, i) =>
-          put(
-            l,
-            TOP + (i + 0.5) * row,
-            spans.some(([a, b], k) => bad.has(k) && i >= a && i <= b) ? cssColour("--no") : ink,
-          ),
-        );
-      else
-        spans.forEach(([a, b, word], k) =>
-          put(word, TOP + ((a + b + 1) / 2) * row, bad.has(k) ? cssColour("--no") : ink),
-        );
+      const shown = room
+        ? map.labels.map((l, i) => [l, i + 0.5, spans.some(([a, b], k) => bad.has(k) && i >= a && i <= b)])
+        : spans.map(([a, b, word], k) => [word, (a + b + 1) / 2, bad.has(k)]);
+      const at = spread(
+        shown.map(([, middle]) => TOP + middle * row),
+        LABEL,
+        TOP + LABEL / 2,
+        TOP + tall - LABEL / 2,
+      );
+      shown.forEach(([word, , wrong], i) => {
+        if (at[i] === null) return;
+        g.fillStyle = wrong ? cssColour("--no") : ink;
+        g.fillText(cut(g, word, GUTTER - 8), GUTTER - 7, at[i] + 4);
+      });
       g.fillStyle = cssColour("--side", root);
       map.coverage.forEach((c, i) =>
         g.fillRect(GUTTER - 4, TOP + i * row, 4 * Math.min(1, c * 2), Math.max(1, row - 0.6)),
