@@ -86,8 +86,8 @@ def tradeoff(measured: list[summary.Point]) -> dict[str, Any] | None:
     ]
     made = layout(
         "Speed against word errors",
-        f"lower left is better; measured by evaluate and bench, {max(p.texts for p in measured)} texts at most",
-        "time of the language model over the baseline's",
+        f"lower left is better; time of the language model, {max(p.texts for p in measured)} texts at most",
+        "time over the baseline's",
         "words misheard",
         hovermode="closest",
         showlegend=False,
