@@ -127,7 +127,7 @@ def chart(page, name):
     """The chart of that name, which is drawn once it comes into sight."""
     place = page.get_by_role("figure", name=name, exact=True)
     place.scroll_into_view_if_needed()
-    place.locator(".point").first.wait_for()
+    place.locator(".trace path").first.wait_for()
     return place
 
 
