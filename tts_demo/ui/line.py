@@ -127,6 +127,8 @@ class Gate:
         with self._changed:
             count = self._line.index(job) if job in self._line else 0
             seconds = self.wait_seconds(count)
+        if not count:
+            return "Yours is next"
         text = f"One {self._noun} is before yours" if count == 1 else f"{count} {self._noun}s are before yours"
         return f"{text}, about {seconds:.0f} s" if seconds and seconds >= 1 else text
 
