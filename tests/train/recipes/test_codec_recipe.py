@@ -173,8 +173,8 @@ def test_the_refiner_learns_on_latents_alone(
     first, last = (np.mean([parts["latent"] for _, parts in some]) for some in (seen[:3], seen[-3:]))
     assert more or last < first  # discriminators know nothing yet, and count in full after a tenth of the run
     assert list(task.modules) == ["refiner"] and all(np.isfinite(v) for v in scores.values()) and len(scores) == 3
-    assert ("adversarial" in more) == ("features" in seen[0][1]) == ("phonemes" in seen[0][1])
-    assert ("waveform" in more) == ("w matching" in seen[0][1]) == ("waveforms" in task.helpers)
+    assert ("adversarial" in more) == ("matching" in seen[0][1]) == ("phonemes" in seen[0][1])
+    assert ("waveform" in more) == ("waveform matching" in seen[0][1]) == ("waveforms" in task.helpers)
     assert all(np.isfinite(v) for v in seen[-1][1].values())
     batch = task._make(np.random.default_rng(0), np.asarray([0, 0]))
     assert batch.codes.shape[:2] == batch.pitch.shape == (2, 60)

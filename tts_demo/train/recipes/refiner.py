@@ -27,7 +27,7 @@ from ...config import HOP
 from ..data.corpora import describe, longer_than
 from ..data.load import sequences
 from ..data.pitch import pitch_of
-from ..discriminators import of_latents, of_waveforms
+from ..discriminators import of_latents, of_waveforms, random_stretch
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import Optimiser, SequenceSettings, Weight
@@ -46,8 +46,8 @@ class RefinerBatch:
     prompt: Tensor  # [B, prompt frames, K], another utterance of the speaker
     speaker: Tensor  # [B, E] of that other utterance
     pitch: Tensor  # [B, CROP] class of pitch.py
-    labels: Tensor  # [B, HEARD] phoneme of each frame of a stretch of the crop, or UNKNOWN
-    samples: Tensor  # [B, HEARD * HOP] of this stretch
+    labels: Tensor  # [B, DECODED] phoneme of each frame of a stretch of the crop, or UNKNOWN
+    samples: Tensor  # [B, DECODED * HOP] of this stretch
     stretch: Tensor  # [B] where in the crop it begins
 
     def to(self, device: torch.device | str) -> RefinerBatch:
@@ -139,19 +139,22 @@ class RefinerTask(Task):
                 parts | {"recognised": recognised.item(), "phonemes": phonemes.item()},
             )
         if self.waveform:
-            loss, parts = self._judged(decoded, batch.samples, progress, loss, parts)
-        return self._adversarial(refined, latent, batch, progress, loss, parts) if self.adversarial else (loss, parts)
+            part = random_stretch(DECODED, JUDGED)
+            weight = self.waveform * progress.ramp(BY_DEGREES)
+            more, judged = self.helpers["waveforms"].adversarial(decoded[:, part], batch.samples[:, part], weight)
+            loss, parts = loss + more, parts | {f"waveform {name}": value for name, value in judged.items()}
+        if self.adversarial:
+            known = self._known(batch)
+            weight = self.adversarial * progress.ramp(BY_DEGREES)
+            fake, real = (torch.cat([x, known], -1) for x in (refined, latent))
+            more, judged = self.helpers["discriminators"].adversarial(fake, real, weight)
+            loss, parts = loss + more, parts | judged
+        return loss, parts
 
-    def _judged(
-        self, decoded: Tensor, real: Tensor, progress: Progress, loss: Tensor, parts: dict[str, float]
-    ) -> tuple[Tensor, dict[str, float]]:
-        """Adds the losses of discriminators that see ``JUDGED`` frames of waveforms [B, N]."""
-        start = int(torch.randint(DECODED - JUDGED + 1, ())) * HOP
-        part = slice(start, start + JUDGED * HOP)
-        own, generator, matching = self.helpers["waveforms"].losses(decoded[:, part], real[:, part])
-        weight = self.waveform * progress.ramp(BY_DEGREES)
-        parts = parts | {"w discriminator": own.item(), "w generator": generator.item(), "w matching": matching.item()}
-        return loss + own + weight * (generator + 2 * matching), parts
+    def _known(self, batch: RefinerBatch) -> Tensor:
+        """What discriminators of latents know beside them [B, CROP, D]: the first codebook and the speaker."""
+        first = self.quantizer.codebooks[0].lookup(batch.codes[..., 0]).detach()
+        return torch.cat([first, batch.speaker[:, None].expand(-1, first.shape[1], -1)], -1)
 
     def _decoded(self, latent: Tensor, stretch: Tensor) -> Tensor:
         """Latents [B, CROP, latent] -> DECODED frames from frame ``stretch`` [B] on, decoded [B, N]."""
@@ -166,29 +169,6 @@ class RefinerTask(Task):
             latent, prompt = self.quantizer.decode(batch.codes), self.quantizer.decode(batch.prompt)
         refined, logits = self.refiner.refine(batch.codes[..., 0], batch.speaker, prompt, pitch=pitch)
         return refined.float(), latent, F.cross_entropy(logits.float().transpose(1, 2), batch.pitch)
-
-    def _adversarial(
-        self,
-        refined: Tensor,
-        latent: Tensor,
-        batch: RefinerBatch,
-        progress: Progress,
-        loss: Tensor,
-        parts: dict[str, float],
-    ) -> tuple[Tensor, dict[str, float]]:
-        """Adds the losses of discriminators of latents, conditioned on the first codebook and the speaker."""
-        first = self.quantizer.codebooks[0].lookup(batch.codes[..., 0]).detach()
-        known = torch.cat([first, batch.speaker[:, None].expand(-1, first.shape[1], -1)], -1)
-        discriminator_loss, generator_loss, feature_matching = self.helpers["discriminators"].losses(
-            torch.cat([refined, known], -1), torch.cat([latent, known], -1)
-        )
-        weight = self.adversarial * progress.ramp(BY_DEGREES)
-        parts |= {
-            "discriminators": discriminator_loss.item(),
-            "generator": generator_loss.item(),
-            "features": feature_matching.item(),
-        }
-        return loss + discriminator_loss + weight * (generator_loss + 2 * feature_matching), parts
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
