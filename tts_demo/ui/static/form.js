@@ -556,7 +556,8 @@ export const mountForm = (root, _trigger, server, upload) => {
     drawn();
   };
   return (m) => {
-    const first = !ask;
+    const first = !ask,
+      own = store.noted("form", {}).voice === "";
     ask = { ...m, set: null };
     if (first) {
       state = valid(store.noted("form", {}));
@@ -572,6 +573,7 @@ export const mountForm = (root, _trigger, server, upload) => {
       drawn();
       if (voice !== undefined && !ask.voices.some((v) => v.name === voice)) picker.missing(voice, state.voice);
     }
+    if (first && own && !(m.set && "voice" in m.set)) picker.gone(state.voice);
     if (first) listeners.forEach((f) => f());
   };
 };
