@@ -365,8 +365,10 @@ def test_7_head_preference_is_drawn_as_the_records_say(spoken):
     hover = "(e, n) => Plotly.Fx.hover(e.querySelector('.plot'), [{ curveNumber: 0, pointNumber: n }])"
     for head in (0, len(bars) - 1):
         place.evaluate(hover, head)
-        said = place.locator(".hoverlayer .hovertext").text_content()
-        assert f"{head + 1} ahead" in said and f"the best of all: {whole['best'][head]:.1%}" in said
+        shown = place.locator(".hoverlayer .hovertext", has_text=f"{head + 1} ahead")
+        shown.wait_for()  # plotly draws at most twenty of them a second
+        said = shown.text_content()
+        assert f"the best of all: {whole['best'][head]:.1%}" in said
         assert f"token right: {whole['right'][head]:.1%}" in said and f"{whole['loss'][head]:.2f} nats" in said
     shot(page, "heads")
 

@@ -242,7 +242,8 @@ export const voicePicker = (ask, on) => {
     gone(now) {
       // a recording of one's own is not kept from one load of the page to the next
       note.className = "quiet bad";
-      note.textContent = `Your recording is not kept when the page is loaded again: upload or record it anew, or speak as ${now}.`;
+      const anew = `upload or record it anew, or speak as ${now}`;
+      note.textContent = `Your recording is not kept when the page is loaded again: ${anew}.`;
     },
     consent: (on2) => {
       tick.checked = on2;
