@@ -280,7 +280,7 @@ export const laneCard = (id, act) => {
       ];
       warn.replaceChildren(...sentences.map((w) => h("li", {}, w)));
       save.disabled = !count.done(lane);
-      save.setAttribute("aria-label", `Save the audio of ${lane.title}`);
+      save.setAttribute("aria-label", `Save audio of ${lane.title}`);
       numbers(now.second);
       const map = lane.attention,
         want =
