@@ -556,8 +556,7 @@ export const mountForm = (root, _trigger, server, upload) => {
     drawn();
   };
   return (m) => {
-    const first = !ask,
-      own = store.noted("form", {}).voice === "";
+    const first = !ask;
     ask = { ...m, set: null };
     if (first) {
       state = valid(store.noted("form", {}));
@@ -573,7 +572,6 @@ export const mountForm = (root, _trigger, server, upload) => {
       drawn();
       if (voice !== undefined && !ask.voices.some((v) => v.name === voice)) picker.missing(voice, state.voice);
     }
-    if (first && own && !(m.set && "voice" in m.set)) picker.gone(state.voice);
     if (first) listeners.forEach((f) => f());
   };
 };

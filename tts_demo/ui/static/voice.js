@@ -239,12 +239,6 @@ export const voicePicker = (ask, on) => {
         : "The link was made with somebody's own voice, which a link cannot carry";
       note.textContent = `${why}: ${now ? `${now} is chosen instead.` : "upload or record one."}`;
     },
-    gone(now) {
-      // a recording of one's own is not kept from one load of the page to the next
-      note.className = "quiet bad";
-      const anew = `upload or record it anew, or speak as ${now}`;
-      note.textContent = `Your recording is not kept when the page is loaded again: ${anew}.`;
-    },
     consent: (on2) => {
       tick.checked = on2;
     },
