@@ -192,8 +192,7 @@ def test_sound_starts_soon_and_the_map_shows_the_right_text(visit, stack, tmp_pa
     with zipfile.ZipFile(saved) as z:
         assert z.testzip() is None and json.loads(z.read("0-baseline/metrics.json"))["text"] == TEXT
     with page.expect_download() as download:
-        page.click(f"[data-id='{base}'] .diagnostics summary")
-        page.click(f"[data-id='{base}'] button:has-text('Download audio')")
+        page.click(f"[data-id='{base}'] button:has-text('Save audio')")
     assert download.value.suggested_filename == "baseline-seed1.wav"
 
 
