@@ -286,6 +286,11 @@ def test_helpers_go_on_where_an_earlier_run_left_them(tmp_path: Path) -> None:
     run(second, steps=1, lr=1e-9)
     torch.testing.assert_close(weight, first.helpers["judge"].weight, atol=2e-3, rtol=0)  # kept in float16
     assert weight.requires_grad and not torch.allclose(weight, JudgedTask().helpers["judge"].weight, atol=0.02)
+    other = JudgedTask(helpers=left)  # of another recipe, which begins with those of the first
+    other.name, other.follows = "other", {"other-judge": f"{first.name}-judge"}
+    run(other, steps=1, lr=1e-9)
+    torch.testing.assert_close(other.helpers["judge"].weight, weight, atol=2e-3, rtol=0)
+    assert (left / "other-judge").is_dir()
 
 
 @pytest.mark.parametrize("optimiser", ["adamw", "muon"])

@@ -125,8 +125,14 @@ class Discriminators(nn.Module):
             sum(feature_matching) / len(feature_matching),
         )
 
-    def adversarial(self, made: Tensor, real: Tensor, weight: float) -> tuple[Tensor, dict[str, float]]:
-        """What they add to the loss of a decoder, whose own part has this ``weight``, and the parts."""
+    def adversarial(
+        self, made: Tensor, real: Tensor, weight: float, frames: int | None = None
+    ) -> tuple[Tensor, dict[str, float]]:
+        """What they add to the loss of what makes ``made``, whose own part has this ``weight``, and the parts. frames:
+        of waveforms [B, N] they look at a random stretch of so many; None: at everything."""
+        if frames is not None:
+            start = int(torch.randint(made.shape[1] // HOP - frames + 1, ())) * HOP
+            made, real = (x[:, start : start + frames * HOP] for x in (made, real))
         own, generator, matching = self.losses(made, real)
         parts = {"discriminator": own.item(), "generator": generator.item(), "matching": matching.item()}
         return own + weight * (generator + 2 * matching), parts
@@ -141,12 +147,6 @@ class WaveformJudges(Settings):
         "full", description="light: discriminators of spectrograms alone, for a CPU"
     )
     judges_rate: float = Field(1.0, gt=0, description="learning rate of the discriminators over the decoder's")
-
-
-def random_stretch(crop: int, frames: int) -> slice:
-    """The samples of ``frames`` frames somewhere in a crop of ``crop``: what discriminators look at."""
-    start = int(torch.randint(crop - frames + 1, ())) * HOP
-    return slice(start, start + frames * HOP)
 
 
 def of_waveforms(wider: int = 1, light: bool = False) -> Discriminators:

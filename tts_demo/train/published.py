@@ -29,10 +29,13 @@ def begin(task: Task, options: TrainOptions) -> dict[str, str]:
 
 
 def _begin_helpers(task: Task, folder: Path) -> None:
-    """Give the helpers of the task the weights that an earlier run left, where there are any."""
+    """Give the helpers of the task the weights that an earlier run left, where there are any: its own, or one of the
+    recipe that it follows."""
     for name, module in task.helpers.items():
-        if checkpoints.available(folder, f"{task.name}-{name}"):
-            _load(folder, f"{task.name}-{name}", module)
+        own = f"{task.name}-{name}"
+        source = next((s for s in (own, task.follows.get(own, own)) if checkpoints.available(folder, s)), None)
+        if source:
+            _load(folder, source, module)
 
 
 def _load(root: Path, name: str, module: nn.Module) -> None:

@@ -56,7 +56,8 @@ class Task:
     loads_published = False  # sees to ``--set start=published`` itself
     packed: Packed | None = None  # what it trains from instead of a corpus and its caches
     packable = False  # trains from a packed file too, and has ``pack``
-    follows: dict[str, str] = {}  # a module -> the published one it begins with while it has not been published itself
+    # a module, or a helper by its folder -> which it begins with while it has not been published, or left, itself
+    follows: dict[str, str] = {}
 
     def __init__(self, options: TrainOptions) -> None:
         self.settings = self.Settings.parse(options.settings)

@@ -34,7 +34,7 @@ from ..data.load import load_recogniser, load_speech, recogniser_shape, use_reco
 from ..data.pitch import pitch_of
 from ..data.sequences import phonetic_features
 from ..data.speech import phonemes_of_labels
-from ..discriminators import WaveformJudges, of_waveforms, random_stretch
+from ..discriminators import WaveformJudges, of_waveforms
 from ..losses import SemanticProbe, SpectralLoss, known_frames_loss
 from ..optimiser import inner_matrices
 from ..progress import Progress
@@ -208,9 +208,8 @@ class CodecTask(Task):
         )
         if not self.adversarial:
             return loss, parts
-        stretch, weight = random_stretch(CROP, JUDGED), self.adversarial * progress.ramp(BY_DEGREES)
-        judges = self.helpers["discriminators"]
-        more, judged = judges.adversarial(made[:, stretch], batch.audio[:, stretch], weight)
+        weight = self.adversarial * progress.ramp(BY_DEGREES)
+        more, judged = self.helpers["discriminators"].adversarial(made, batch.audio, weight, JUDGED)
         return loss + more, parts | judged
 
     def _prompt(self, batch: CodecBatch, count: int) -> Tensor:

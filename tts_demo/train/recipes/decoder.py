@@ -32,7 +32,7 @@ from ..data.batch import TensorBatch
 from ..data.corpora import describe, longer_than
 from ..data.load import sequences
 from ..data.pitch import pitch_of
-from ..discriminators import WaveformJudges, of_waveforms, random_stretch
+from ..discriminators import WaveformJudges, of_waveforms
 from ..losses import SpectralLoss
 from ..optimiser import inner_matrices
 from ..progress import Progress
@@ -206,9 +206,8 @@ class DecoderTask(Task):
             parts |= {"recogniser": feature_distance.item(), "phonemes": wrong.item()}
         if not self.adversarial:
             return loss, parts
-        stretch, weight = random_stretch(CROP, JUDGED), self.adversarial * progress.ramp(WARM_UP)
-        judges = self.helpers["discriminators"]
-        more, judged = judges.adversarial(made[:, stretch], batch.samples[:, stretch], weight)
+        weight = self.adversarial * progress.ramp(WARM_UP)
+        more, judged = self.helpers["discriminators"].adversarial(made, batch.samples, weight, JUDGED)
         return loss + more, parts | judged
 
     @torch.no_grad()

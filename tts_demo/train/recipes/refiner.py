@@ -8,7 +8,7 @@ A distance alone trains towards the mean of all latents that a code allows, whic
 ``adversarial=0.1`` adds discriminators of latents, phased in (``Progress.ramp``); with ``recognised=1`` the frozen
 decoder decodes a stretch of each crop, whose features and phonemes by the recogniser must be those of the recording.
 ``waveform=1`` lets discriminators of waveforms judge a part of this stretch: what sounds veiled is told there, in the
-terms of the decoder of the day."""
+terms of the decoder of the day. With ``helpers=DIR`` these begin as those that ``decoder judges=light`` left there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ...config import HOP
 from ..data.corpora import describe, longer_than
 from ..data.load import sequences
 from ..data.pitch import pitch_of
-from ..discriminators import of_latents, of_waveforms, random_stretch
+from ..discriminators import of_latents, of_waveforms
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import Optimiser, SequenceSettings, Weight
@@ -68,6 +68,7 @@ class RefinerTask(Task):
     settings: RefinerSettings
     name = "refiner"
     steps, lr = 6000, 1e-3
+    follows = {"refiner-waveforms": "decoder-discriminators"}
 
     def __init__(self, options: TrainOptions) -> None:
         super().__init__(options)
@@ -139,9 +140,8 @@ class RefinerTask(Task):
                 parts | {"recognised": recognised.item(), "phonemes": phonemes.item()},
             )
         if self.waveform:
-            part = random_stretch(DECODED, JUDGED)
             weight = self.waveform * progress.ramp(BY_DEGREES)
-            more, judged = self.helpers["waveforms"].adversarial(decoded[:, part], batch.samples[:, part], weight)
+            more, judged = self.helpers["waveforms"].adversarial(decoded, batch.samples, weight, JUDGED)
             loss, parts = loss + more, parts | {f"waveform {name}": value for name, value in judged.items()}
         if self.adversarial:
             known = self._known(batch)
