@@ -121,6 +121,8 @@ def test_the_picture_leaves_out_what_babbles_and_the_best_row_is_understood_as_w
     points = {point.label: point for point in summary.trade_off(found)}
     assert babble not in points and points[close].time == pytest.approx(1 / 3) and points[BASE].time == 1
     assert points[close].errors == pytest.approx(20) and summary.fastest_within(found) == close
+    few = [*spoken("tldr patch_size=3", [0]), *timed("tldr patch_size=3", 20.0)]  # best of all, on one text
+    assert summary.fastest_within(summary.newest(complete() + more + few)) == close
     worse = [r for r in complete() if not (r["kind"] == quality.KIND and r["row"] == OTHER)] + spoken(OTHER, [9, 9, 9])
     assert OTHER in {point.label for point in summary.trade_off(summary.newest(worse))}  # a default stays
 

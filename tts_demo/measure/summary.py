@@ -18,7 +18,7 @@ from ..methods import METHODS, find
 from ..metrics import WORD_SCORE, word_errors
 from . import quality, speed
 from .records import RECORDS, Records
-from .rows import BASELINE, Row, defaults
+from .rows import BASELINE, OTHER_PAIRS, Row, defaults
 from .texts import table, unheard
 
 SET = ("stack", "checkpoint", "machine", "dtype")  # what figures of one set share
@@ -285,10 +285,17 @@ def choices(results: Results) -> pd.DataFrame:
     return both[[str(label).split()[0] in METHODS for label in both.index]]
 
 
-def fastest_within(results: Results) -> str | None:
-    """The label of the fastest setting whose errors over the baseline's lie below ``MARGIN`` points with their 95 %
-    interval; None where that is the baseline itself."""
+def contenders(results: Results) -> pd.DataFrame:
+    """``choices`` compared with the baseline in at least ``OTHER_PAIRS`` pairs, or in as many as the best known
+    of them: among many settings known from few texts each, the best one is best by chance."""
     both = choices(results)
+    return both[both["pairs"] >= min(OTHER_PAIRS, both["pairs"].max())]
+
+
+def fastest_within(results: Results) -> str | None:
+    """The label of the fastest of the ``contenders`` whose errors over the baseline's lie below ``MARGIN`` points with
+    their 95 % interval; None where that is the baseline itself."""
+    both = contenders(results)
     fine = both.loc[both["over_high"] <= MARGIN / 100, "lm_gain"]
     best = str(fine.idxmax()) if len(fine) else ""
     return best if best and fine[best] > 1 and best != Row.of(BASELINE).label else None

@@ -18,7 +18,7 @@ from ..measure.summary import (
     MARGIN,
     Results,
     changed,
-    choices,
+    contenders,
     fastest_within,
     newest,
     rescored,
@@ -66,13 +66,13 @@ def summary(results: Results) -> str:
 
 def small_table(results: Results) -> str:
     """Natural recordings, the teacher where it was measured, the baseline, every method at its defaults, and the
-    fastest setting that is understood as well."""
+    fastest of the well measured settings that is understood as well."""
     both = results.quality.join(results.speed.drop(columns=results.quality.columns, errors="ignore"))
     rows = [(label.capitalize(), both.loc[label]) for label in (NATURAL, TEACHER) if label in both.index]
     rows += [(f"{row.method.title} (`{row.method.name}`)", both.loc[row.label]) for row in defaults()]
     if best := fastest_within(results):
         caption = (
-            f"Fastest of {len(choices(results))} settings within {MARGIN:g} points of the baseline's errors (95 %)"
+            f"Fastest of {len(contenders(results))} settings within {MARGIN:g} points of the baseline's errors (95 %)"
         )
         rows.append((f"{caption}: {described(best)}", both.loc[best]))
     return table("", columns("small").values(), rows)
