@@ -81,7 +81,7 @@ PLACES = {
     "100 W. 57th St.": "one hundred west fifty seventh street",
     "Hwy. 101": "highway one oh one",
     "error 404": "error four oh four",
-    "Flight UA 237": "flight ua two thirty seven",
+    "Flight UA 237": "flight u a two thirty seven",
     "221B Baker Street": "two twenty one b baker street",
     "1600 Pennsylvania Avenue": "sixteen hundred pennsylvania avenue",
     "123 N. Main St.": "one twenty three north main street",

@@ -740,6 +740,56 @@ KINDS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
             "A-10": "a ten",
         },
     ),
+    # Opening hours: spans of times, days and dates
+    "opening_hours": (
+        {
+            "Open 10:30-11:45 today.": "open ten thirty to eleven forty five today",
+            "It runs 10:30-11:45 a.m.": "it runs ten thirty to eleven forty five a m",
+            "14:00-15:30": "fourteen hundred to fifteen thirty",
+            "OPEN MON-SAT 10AM-6PM": "open monday to saturday ten a m to six p m",
+            "mon-fri": "monday to friday",
+            "FRI 9AM": "friday nine a m",
+            "SAT 10-4": "saturday ten to four",
+            "9-5 M-F": "nine to five monday to friday",
+            "noon-1pm": "noon to one p m",
+            "9am-noon": "nine a m to noon",
+            "Valid 1/1-3/31.": "valid january first to march thirty first",
+            "Sat 3/8 at 7pm": "saturday march eighth at seven p m",
+            "1/2-3/4 cup": "one half to three quarters cup",
+        },
+        {
+            "17:30-0500": "seventeen thirty minus five",
+            "17:30:00-05:00": "seventeen thirty minus five",
+            "17:30+02:00": "seventeen thirty plus two",
+            "The SAT is hard.": "the sat is hard",
+            "the M-F ratio": "the m f ratio",
+            "Use 1/4 - 1/2 of it.": "use one quarter to half of it",
+            "3/8 of it": "three eighths of it",
+            "at noon - well, 1pm": "at noon well one p m",
+        },
+    ),
+    # What people type to each other: scores, hearts, addresses of one letter, flights
+    "messages": (
+        {
+            "I ♥ NY.": "i love ny",
+            "We ❤️ you": "we love you",
+            "She scored 23 pts.": "she scored twenty three points",
+            "2-3x a week": "two to three times a week",
+            "see x.ai": "see x dot a i",
+            "St. Mary's St. is closed.": "saint mary's street is closed",
+            "flight AA1234": "flight a a twelve thirty four",
+            "Flight AS 123": "flight a s one twenty three",
+        },
+        {
+            "Love you ❤ John": "love you john",
+            "Thanks ❤": "thanks",
+            "3x4": "three by four",
+            "one, e.g.in": "one e g in",
+            "Mary's St. Bernard": "mary's saint bernard",
+            "as 123 people": "as one hundred twenty three people",
+            "10 pt font": "ten point font",
+        },
+    ),
 }
 CASES = [case for kinds in KINDS.values() for half in kinds for case in half.items()]
 

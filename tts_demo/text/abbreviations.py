@@ -52,10 +52,11 @@ def abbreviation(match: re.Match[str]) -> str:
 
 
 def saint_or_street(match: re.Match[str]) -> str:
-    """'St. Paul' is a saint, '5th St.' and 'Main St. is' are streets."""
+    """'St. Paul' is a saint, '5th St.', 'Main St. is' and 'St. Mary's St.' are streets."""
     before, after = match.string[: match.start()], match.string[match.end() :]
     ends = not after.strip("\"')] ")
-    street = re.search(r"(?:\b(?:[A-Z][a-z]+|[a-z]+(?:st|nd|rd|th))\s)$", before) and not re.match(r"\s+[A-Z]", after)
+    named = re.search(r"\b(?:[A-Z][a-z]+(?:'s|s')?|[a-z]+(?:st|nd|rd|th))\s$", before)
+    street = named and not re.match(r"\s+[A-Z]", after)
     street = street or re.search(r"\b[a-z]*(?:first|second|third|th)\s$|\d(?:st|nd|rd|th)\s$", before)
     if match[1] == "St":
         return ("Street" + ("." if ends and match.group().endswith(".") else "")) if street or ends else "Saint"

@@ -16,6 +16,7 @@ _SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
 _POWER_BEFORE = re.compile(r"(?:\d|\)|(?<![A-Za-z])[A-Za-z]{1,2}|[Α-ω]|(?<![A-Za-z])(?:[cdkm]?m|ft|in|mi|yd))$")
 _GREEK = dict(zip("αβγδεζηθικλμνξοπρσςτυφχψω", _TABLE["greek"].split()))
 _SMILEY = re.compile(r"(?<![\w)\]])(?:[:;=][-']?[)(DPpOo|3*/\\]+|<3+|\^_+\^|-_+-|[xX]D|T_T|¯.{1,12}¯)(?![\w/])")
+_HEART = re.compile(r"\b(I|[Ww]e|[Tt]hey)\s?[❤♥💙💚💛💜]\s?(?=\w)")  # 'I ♥ NY'
 _ROMAN = re.compile(r"[Ⅰ-ⅿ]+")
 _MICRO = re.compile(r"(?<=\d)(\s?)μ(?=(?:g|m|s|l|L|A|V|F|W|Sv)(?![A-Za-z]))")
 _OHM = re.compile(r"(?<=\d)(\s?[kM]?)Ω")
@@ -27,6 +28,7 @@ def fold(text: str) -> str:
     """What is left is ASCII, the signs the rules read out, and Latin letters whose accents matter. Raises UserError
     for letters of other scripts."""
     text = "".join(c for c in unicodedata.normalize("NFC", text) if not _is_invisible(c))
+    text = _HEART.sub(r"\1 love ", text)
     text = re.sub(r"\b[Nn][°º]\.?\s?(?=\d)", "No. ", text)
     text = _ROMAN.sub(_roman, text.replace("³√", "∛"))
     text = re.sub(r"\blog([₀-₉]+)\s?", lambda m: f"log base {unicodedata.normalize('NFKC', m[1])} of ", text)

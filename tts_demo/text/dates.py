@@ -54,6 +54,13 @@ def short_date(match: re.Match[str]) -> str:
     return _date(match["m"], match["d"]) or match.group()
 
 
+def short_dates(match: re.Match[str]) -> str:
+    """'6/1-8/31' -> 'June first to August thirty first'; '1/2-3/4' are parts of something."""
+    first, last = _date(match["m"], match["d"]), _date(match["n"], match["e"])
+    parts = all(int(match[a]) < int(match[b]) <= 8 or match[b] == "16" for a, b in ("md", "ne"))
+    return match.group() if parts or not (first and last) else f"{first} to {last}"
+
+
 def _days(match: re.Match[str]) -> list[str]:
     return [numbers.ordinal(d.lstrip("0")) for d in (match["d"], match["e"]) if d]
 
@@ -175,6 +182,11 @@ def weekday(match: re.Match[str]) -> str:
     if match[1] in ("Sat", "Sun") and ends and not names_day:
         return match.group()
     return _TABLE["weekdays"][match[1]] + stop(match)
+
+
+def day(name: str) -> str:
+    """'MON' and 'mon' -> 'Monday'"""
+    return _TABLE["weekdays"][name.capitalize()]
 
 
 def military(match: re.Match[str]) -> str:

@@ -42,10 +42,11 @@ def domain(match: re.Match[str]) -> str:
     """'example.com', 'foo.co.uk/x'; not 'end.In' (a blank was forgotten), 'e.g.in', 'U.S'."""
     host = re.split(r"[/:]", match["url"], maxsplit=1)[0]
     name, last = host.rsplit(".", 1)
-    if not last.islower() and not host.isupper():
+    if not last.islower() and not host.isupper() or re.fullmatch(r"[A-Za-z](?:\.[A-Za-z])+", name):
         return match.group()
+    alone = last in ("com", "org", "net", "ai", "io", "dev", "app")  # 'x.ai'
     certain = re.fullmatch(r"com|org|net|edu|gov|io|ai|app|dev|info|uk|tv|biz|gg|ly|xyz|mil", last)
-    long = last == "com" or len(name.replace(".", "")) > 1
+    long = alone or len(name.replace(".", "")) > 1
     return url(match) if long and (certain or "/" in match["url"] or _unknown(name)) else match.group()
 
 

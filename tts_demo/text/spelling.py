@@ -40,7 +40,8 @@ _KINDS = tuple(
         (r"[@/\\_#♯♭+~-]|\.\w", electronic.write_out),
         (r"[^\w\s.,;!?'\"]", maths.signs),
         (
-            r"\d|\b(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mon|Tue|Wed|Thu|Fri|Sat|Sun)|day\s?[-–—]",
+            r"\d|\b(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mon|Tue|Wed|Thu|Fri|Sat|Sun|MON|TUE|WED|THU|FRI)"
+            r"|\b(?i:mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?\s?[-–—]|[Nn]oon[\s–—-]|night[\s–—-]",
             dates.write_out,
         ),
         (r"[\d#*]|,\s[A-Z]{2}\b|\b[NSEW]{1,3}\b|Washington", codes.write_out),
