@@ -146,13 +146,13 @@ def test_operators_of_a_step_are_counted(measured):
     assert longer.total() > found.total(), "three drafts and a verdict"
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_what_a_step_asks_of_a_host_is_counted(measured, name):
+@pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in METHODS), ("compressed", {"text": 20})])
+def test_what_a_step_asks_of_a_host_is_counted(measured, guided, name, options):
     """On the path of a GPU: few launches and operators, tokens come back once, and CUDA could capture every launch."""
     bench, _ = measured
     stack = bench.stack
     method, prefix = stack.method(name), stack.prefix(stack.prompt, "")
-    counted = launches.launches(method, prefix, METHODS[name].Options(), 400)
+    counted = launches.launches(method, prefix, METHODS[name].Options(**options), 400)
     found = counted.a_step
     assert 1 <= found["graph launches"] <= 3 and found["host synchronisations"] == 1
     assert 0 < found["eager operators"] <= 20 and not counted.refused

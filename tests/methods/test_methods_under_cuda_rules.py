@@ -33,10 +33,12 @@ CASES = [
     ("qtts", {"strategy": "single"}),
     ("compressed", {"window": 30, "group": 10}),
     ("compressed", {"window": 30, "group": 0}),
-    ("compressed", {"window": 30, "group": 5, "text": 20}),
+    ("compressed", {"window": 30, "group": 5, "text": 20}),  # the text moves,
+    ("compressed", {"window": 30, "group": 10, "text": 60}),  # and is visible as a whole
     ("dcar-compressed", {"chunk_range": "2,3,4", "window": 30, "group": 10}),
     ("dcar-ssd", {"tolerance": 0.0, "draft_length": "3"}),
 ]
+TEXT = "Hello there, all of you who came."
 PATHS, DTYPES = ["plain", "static"], [torch.float32, torch.bfloat16]
 
 
@@ -80,9 +82,7 @@ def test_every_method_runs_and_looks_at_itself(
     stack = stack_of(tiny_lm, dtype, name)
     frames = 90 if "compressed" in name else 40
     options = METHODS[name].Options(**options)
-    request = Request(
-        "Hello you.", tiny_prompt, name, options, Sampling(), 3, forced_frames=frames, capture_attention=True
-    )
+    request = Request(TEXT, tiny_prompt, name, options, Sampling(), 3, forced_frames=frames, capture_attention=True)
     first, second = run_twice(stack, request)
     assert len(first.codes) == frames and (first.codes == second.codes).all()
     assert first.attention is not None

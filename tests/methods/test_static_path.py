@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from conftest import TinyStack
+from conftest import TinyStack, make_prefix
 from tts_demo import engine
 from tts_demo.cli import bench
 from tts_demo.config import Request, Sampling
@@ -36,7 +36,8 @@ CASES = [
     ("qtts", {"strategy": "hierarchical", "codebooks": 4}),
     ("compressed", {"window": 30, "group": 10}),
     ("compressed", {"window": 30, "group": 0}),
-    ("compressed", {"window": 30, "group": 5, "text": 20}),
+    ("compressed", {"window": 30, "group": 5, "text": 20}),  # the text moves,
+    ("compressed", {"window": 30, "group": 10, "text": 60}),  # and is visible as a whole
     ("dcar-compressed", {"chunk_range": "2,3,4", "window": 30, "group": 10}),
     ("dcar-compressed", {"chunk_range": "3", "window": 30, "group": 0}),
     ("dcar-ssd", {"tolerance": 0.0, "draft_length": "3"}),
@@ -60,7 +61,9 @@ def fresh(lm) -> TinyStack:
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_every_method_says_the_same(tiny_lm, tiny_prompt, guided, name, options, sampling, monkeypatch):
     """Twice, so that the second run uses what the first one captured over the first one's memory."""
-    request = Request("Hello there, you.", tiny_prompt, name, METHODS[name].Options(**options), sampling, 3)
+    request = Request(
+        "Hello there, all of you who came.", tiny_prompt, name, METHODS[name].Options(**options), sampling, 3
+    )
     request = Request(**{**vars(request), "forced_frames": 90 if "compressed" in name else 40})
     monkeypatch.setattr(ssd_module, "round_costs", lambda *_: (1.0, 1.5, 2.0, 2.5, 3.0))  # auto measures: no two alike
     monkeypatch.setattr(sampling_module, "free_to_ask", lambda device: False)  # both make the draws of a GPU
@@ -71,7 +74,42 @@ def test_every_method_says_the_same(tiny_lm, tiny_prompt, guided, name, options,
         done = engine.run(stack, request)
         assert (done.codes == expected.codes).all() and done.codes.shape == expected.codes.shape
         gc.collect()
-    assert options.get("text") or any(part["graphs"] for part in parts([stack.method(name)]))
+    assert any(part["graphs"] for part in parts([stack.method(name)]))
+
+
+def test_a_text_that_moves_says_the_same(tiny_lm, guided, monkeypatch):
+    """Codes, hidden states and positions in the text, also near its ends, where fewer symbols are visible."""
+    options = METHODS["compressed"].Options(window=30, group=5, text=20)
+    prefix, runs = make_prefix(tiny_lm, text=50), []
+    for static in (False, True, True):
+        monkeypatch.setattr(graphs, "available", lambda device: static)
+        monkeypatch.setattr(sampling_module, "free_to_ask", lambda device: False)
+        if len(runs) < 2:
+            method = fresh(tiny_lm).method("compressed")
+        with torch.inference_mode():
+            state = method.prefill(prefix, options, Sampling(), torch.Generator().manual_seed(2), 260, True)
+            hidden = [(method.step(state), state.hidden)[1] for _ in range(260)]
+        runs.append((torch.cat(state.tokens), torch.cat(hidden), torch.tensor(state.indices)))
+        assert bool(method.windowed.pool and method.windowed.pool.keys) == static
+    plain, *others = runs
+    assert plain[2].min() < 20 and plain[2].max() > 30, "both ends of the text are visible in turn"
+    for found in others:
+        assert torch.equal(found[0], plain[0]) and torch.equal(found[2], plain[2])
+        torch.testing.assert_close(found[1], plain[1], atol=1e-4, rtol=1e-4)
+
+
+def test_many_summaries_in_one_pass_are_no_graph(tiny_lm, tiny_prefix, monkeypatch):
+    """Forty: more tokens than a graph holds. The steps between them are graphs."""
+    options, tokens = METHODS["compressed"].Options(window=200, group=5), []
+    monkeypatch.setattr(sampling_module, "free_to_ask", lambda device: False)
+    for static in (False, True):
+        monkeypatch.setattr(graphs, "available", lambda device: static)
+        method = fresh(tiny_lm).method("compressed")
+        with torch.inference_mode():
+            state = method.prefill(tiny_prefix, options, Sampling(), torch.Generator().manual_seed(2), 230, True)
+            tokens.append(torch.cat([method.step(state).frames for _ in range(230)]))
+        assert state.caches["backbone"].summaries == 40
+    assert torch.equal(*tokens)
 
 
 def test_a_draft_with_a_cache_of_its_own_says_the_same(tiny_lm, tiny_prompt, guided, monkeypatch):
@@ -92,9 +130,7 @@ def test_the_table_is_what_ran(tiny_lm, tiny_prompt, guided, monkeypatch):
     for name, options in CASES:
         engine.run(stack, Request("Hello.", tiny_prompt, name, METHODS[name].Options(**options), forced_frames=60))
     for part in parts(methods):
-        if "window on the text" in part["name"]:
-            assert part["graphs"] is None
-        elif (part["method"], part["name"]) == ("qtts", "backbone, logits and sampling"):
+        if (part["method"], part["name"]) == ("qtts", "backbone, logits and sampling"):
             assert part["graphs"] is not None  # of its single codebook, which no case runs
         else:
             assert part["graphs"], part

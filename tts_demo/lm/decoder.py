@@ -190,7 +190,7 @@ class Decoder:
 
         positions [T] logical, or an int: consecutive from there. mask [T, live + T] bool, or [B, T, live + T] for rows
         of unequal length (positions [B, T]); None: new tokens are causal among themselves and see every live slot.
-        hook: here it only looks (such a pass is never a CUDA graph).
+        hook: here it only looks (such a pass is a CUDA graph only as a part of a launch, see launch.py).
         last: only the last token's hidden state [B, 1, H] is wanted, so the last block works out no other.
         """
         n = x.shape[1]
@@ -224,14 +224,20 @@ class Decoder:
 
     @torch.no_grad()
     def forward_static(
-        self, x: Tensor, kv: Tensor, slots: Tensor, positions: Tensor, mask: Tensor | None = None
+        self,
+        x: Tensor,
+        kv: Tensor,
+        slots: Tensor,
+        positions: Tensor,
+        mask: Tensor | None = None,
+        hook: Hook | None = None,
     ) -> Tensor:
         """``forward`` with shapes that never change, for CUDA graphs: x [B, T, H], kv of a cache, slots [T] and
         positions [T] as device tensors, attention over all of kv under mask [T, S] (None: causal by slot). Claims no
         slots."""
         if mask is None:
             mask = self.counter[: kv.shape[3]] <= slots[:, None]
-        return self._blocks(x, self.rotation[positions], kv, slots, kv, mask)
+        return self._blocks(x, self.rotation[positions], kv, slots, kv, mask, hook)
 
     def _blocks(
         self,

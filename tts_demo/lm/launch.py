@@ -47,14 +47,13 @@ def launch_passes(
     *inputs: Tensor | None,
     positions: Tensor | int | None = None,
     mask: Tensor | None = None,
-    hook: Hook | None = None,
 ) -> Any:
-    """``function(forward, sampler, *inputs)`` likewise; ``forward(x [1, n, H], last=False)`` is a pass as
+    """``function(forward, sampler, *inputs)`` likewise; ``forward(x [1, n, H], last=False, hook=None)`` is a pass as
     ``Decoder.forward`` makes it. The passes of one launch take ``count`` tokens together, at ``positions`` [count] or
-    from there on (None: the cache's next). mask: of the one pass there is. With a ``hook`` it is plain code."""
+    from there on (None: the cache's next). mask: of the one pass there is."""
     positions = cache.next_position if positions is None else positions
-    if not is_graph(decoder, cache, count) or hook is not None:
-        return function(Passes(decoder, cache, positions, mask, hook), sampler, *inputs)
+    if not is_graph(decoder, cache, count):
+        return function(Passes(decoder, cache, positions, mask), sampler, *inputs)
     if isinstance(positions, int):
         positions = decoder.counter[positions : positions + count]
     slots = cache.claim(positions)
@@ -83,20 +82,19 @@ class Passes:
     decoder: Decoder
     cache: KVCache
     positions: Tensor | int
-    mask: Tensor | None
-    hook: Hook | None
+    mask: Tensor | None = None
     taken: int = 0  # tokens of the passes so far
 
     @classmethod
     def over(cls, decoder: Decoder, cache: KVCache) -> Passes:
         """From the cache's next position on."""
-        return cls(decoder, cache, cache.next_position, None, None)
+        return cls(decoder, cache, cache.next_position)
 
-    def __call__(self, x: Tensor, last: bool = False) -> Tensor:
+    def __call__(self, x: Tensor, last: bool = False, hook: Hook | None = None) -> Tensor:
         first, self.taken = self.taken, self.taken + x.shape[1]
         given = self.positions
         positions = given + first if isinstance(given, int) else given[first : self.taken]
-        return self.decoder.forward(x, self.cache, positions, self.mask, self.hook, last)
+        return self.decoder.forward(x, self.cache, positions, self.mask, hook, last)
 
 
 @dataclass
@@ -110,8 +108,8 @@ class StaticPasses:
     mask: Tensor | None
     taken: int = 0
 
-    def __call__(self, x: Tensor, last: bool = False) -> Tensor:
+    def __call__(self, x: Tensor, last: bool = False, hook: Hook | None = None) -> Tensor:
         first, self.taken = self.taken, self.taken + x.shape[1]
         slots, positions = (t[first : self.taken] for t in (self.slots, self.positions))
-        hidden = self.decoder.forward_static(x, self.kv, slots, positions, self.mask)
+        hidden = self.decoder.forward_static(x, self.kv, slots, positions, self.mask, hook)
         return hidden[:, -1:] if last else hidden

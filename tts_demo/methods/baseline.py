@@ -59,9 +59,9 @@ class Baseline(Method):
         logits = self.decoder.logits(state.hidden[:, -1])
         return self.emit(state, self.sampler(state).sample(logits, state.history.tokens, self.forbidden(state)))
 
-    def emit(self, state: BaselineState, token: Tensor) -> Step:
-        """Count and remember a sampled token [1]."""
-        if not state.accept(token.tolist()):
+    def emit(self, state: BaselineState, token: Tensor, ids: list[int] | None = None) -> Step:
+        """Count and remember a sampled token [1]. ids: the same where the host knows it."""
+        if not state.accept(token.tolist() if ids is None else ids):
             return Step(frames=token.new_empty(0, 1), done=True)
         state.tokens.append(token)
         state.history.push(token)

@@ -79,7 +79,7 @@ class CompressedChunks(Dcar):
     def launch(
         self, state: DcarState, key: Hashable, function: Function, sampler: Sampler, *inputs: Tensor | None
     ) -> Any:
-        of_last = lambda hidden, sampler, *given: function(hidden[:, -1:], sampler, *given)
+        of_last = lambda run, sampler, *given: function(run()[:, -1:], sampler, *given)
         given = state.caches["backbone"], key, of_last, self.summary, sampler, state.taken[-1]
         return launch(self.decoder, *given, *inputs)
 

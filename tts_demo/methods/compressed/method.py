@@ -14,8 +14,10 @@ the current symbol, which moves along with speech (text_position.py), with an ad
 minute of speech from one run, the long text causes more errors than the long speech.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +27,7 @@ from ...lm.base import Base
 from ...lm.cache import KVCache
 from ...lm.decoder import Decoder
 from ...lm.graphs import BufferPool
+from ...lm.launch import Function
 from ...lm.masks import prefix_mask
 from ...lm.model import ALIGNMENT_LAYERS, LanguageModel
 from ...lm.prefix import Prefix
@@ -34,12 +37,13 @@ from ..baseline import Baseline, BaselineState
 from .adapter import FULL_TEXT, TEXT_WINDOW, SummaryAdapter
 from .layout import Layout, masks, nearby
 from .ring import RingCache, launch
-from .shifts import Shifts, replay_hook, rotation_by
-from .text_position import TextPosition, prefix_shifts
+from .shifts import Shifts, replay_hook
+from .text_position import TextFilter, TextPosition, prefix_shifts
 
 WINDOWS = (30, 200)  # shortest and longest
 GROUPS = (0, 5, 10, 15)
 TEXTS = (0, 20, 30, 40, 60)
+Pass = Callable[..., Tensor]  # ``run`` of ``launch``
 # Columns before speech that are further apart do not see each other where a text is seen through a window: how a symbol
 # sounds depends on a few words, and speaker, SOS and TASK have never lain a thousand symbols away.
 NEIGHBOURS = 60
@@ -111,7 +115,8 @@ class Compressed(Baseline):
         return {FULL_TEXT: SummaryAdapter(lm), TEXT_WINDOW: SummaryAdapter(lm)}
 
     def parts(self) -> dict[str, BufferPool | None]:
-        return {**super().parts(), "backbone with a window on the text": None}
+        windowed = {"backbone with a window on the text": self.windowed.pool} if TEXT_WINDOW in self.modules else {}
+        return super().parts() | windowed
 
     @cached_property
     def decoder(self) -> Decoder:
@@ -146,11 +151,11 @@ class Compressed(Baseline):
         if not options.window:
             return self.plain.begin(start)
         decoder = self.windowed if options.text else self.decoder
-        position = TextPosition(start.prefix.text, options.text) if options.text else None
+        position = TextPosition(start.prefix.text, options.text, self.lm.device) if options.text else None
         if position and position.moves and start.prefix.transcript:
             # In training a text that moves stands behind no other: it would say words of that one too.
             start = replace(start, prefix=start.prefix.without_prompt())
-            position = TextPosition(start.prefix.text, options.text)
+            position = TextPosition(start.prefix.text, options.text, self.lm.device)
         x, text = token_inputs(decoder, start.prefix), start.prefix.text
         full_prefix, slots = None, len(x)
         if position and position.moves:
@@ -188,51 +193,65 @@ class Compressed(Baseline):
         elif state.position is None:
             step = self.emit(state, self._next_token(state))
         else:
-            state.hidden = self.feed(state, state.tokens[-1])
-            state.indices.append(state.position.index)
-            state.position.advance()
-            step = self.sample_token(state)
+            step = self._step_in_text(state)
         return replace(step, stats={"summaries": cache.summaries, "slots": cache.length})
 
     def _next_token(self, state: CompressedState) -> Tensor:
         """Feed the last token and, when summaries are due, those in the same pass; sample the next [1]."""
-        decoder, cache = self.decoder, state.caches["backbone"]
+        decoder = self.decoder
 
-        def decide(hidden: Tensor, sampler: Sampler, history: Tensor, forbid: Tensor | None) -> tuple[Tensor, Tensor]:
+        def decide(run: Pass, sampler: Sampler, history: Tensor, forbid: Tensor | None) -> tuple[Tensor, Tensor]:
+            hidden = run()
             return sampler.sample(decoder.logits(hidden[:, -1]), history, forbid), hidden
 
-        given = self.sampler(state), state.tokens[-1], state.history.tokens, self.forbidden(state)
-        token, state.hidden = launch(decoder, cache, "token", decide, self._summary(decoder), *given)
+        token, state.hidden = self._launch(state, decoder, decide, super().forbidden(state))
         return token
 
-    def feed(self, state: CompressedState, token: Tensor) -> Tensor:
-        """Feed a token [1] and, when summaries are due, those in the same pass -> hidden [1, 1, H]."""
+    def _step_in_text(self, state: CompressedState) -> Step:
+        """The same with a window on the text, whose current symbol is found from the attention of the pass."""
+        decoder, text = self.windowed, state.position
         if state.full_prefix is not None:
             self._show_prefix(state)
-        decoder, observe = (self.windowed, state.position.observe) if state.position else (self.decoder, None)
-        as_it_is = lambda hidden, sampler: hidden
-        given = self._summary(decoder), Sampler(state.sampling), token
-        return launch(decoder, state.caches["backbone"], "pass", as_it_is, *given, hook=observe)
+
+        def decide(
+            run: Pass, sampler: Sampler, history: Tensor, early: Tensor | None, special: Tensor, *of_text: Tensor
+        ) -> tuple[Tensor, ...]:
+            frame = TextFilter(*of_text)
+            hidden = run(frame.observe)
+            posterior, symbol = frame.advance()
+            forbid = frame.forbidden(symbol, special) if early is None else early
+            token = sampler.sample(decoder.logits(hidden[:, -1]), history, forbid)
+            return torch.cat([token, symbol[None]]), hidden, posterior
+
+        inputs = super().forbidden(state), self.special, *text.inputs
+        found, state.hidden, posterior = self._launch(state, decoder, decide, *inputs)
+        token, symbol = found.tolist()
+        state.indices.append(text.index)
+        text.move(posterior, symbol)
+        return self.emit(state, found[:1], [token])
+
+    def _launch(self, state: CompressedState, decoder: Decoder, decide: Function, *inputs: Tensor | None) -> Any:
+        given = self.sampler(state), state.tokens[-1], state.history.tokens, *inputs
+        return launch(decoder, state.caches["backbone"], "token", decide, self._summary(decoder), *given)
 
     def _show_prefix(self, state: CompressedState) -> None:
-        """Write the visible part of the prefix, shifted, for the next token."""
+        """Show the visible part of the prefix, shifted, to the next token."""
         text, full_prefix, cache = state.position, state.full_prefix, state.caches["backbone"]
         start, end, prompt = text.text.start, text.text.stop, len(state.prefix.prompt_codes)
-        symbol, generated = torch.tensor(text.index), torch.tensor(cache.generated)
-        by = prefix_shifts(start, full_prefix.length, prompt, text.reach, symbol, generated)
-        rotations = rotation_by(self.windowed, torch.stack(by).to(self.windowed.device))
-        cache.show_prefix(
-            full_prefix, (slice(0, start), text.window(text.index), slice(end, full_prefix.length)), rotations
-        )
+        by = prefix_shifts(start, full_prefix.length, prompt, text.reach, text.index, cache.generated)
+        parts = slice(0, start), text.window(text.index), slice(end, full_prefix.length)
+        cache.show_prefix(full_prefix, parts, by)
+
+    @cached_property
+    def special(self) -> Tensor:
+        """[V] bool: the ids that are not speech."""
+        return special_ids(self.lm.config.speech_codes, self.lm.config.vocab, self.lm.device)
 
     def forbidden(self, state: BaselineState) -> Tensor | None:
-        """With a window on the text, speech does not end before the end of the text is visible, and ends when the text
-        is finished."""
+        """With a window on the text the first token ends no speech whose text goes on beyond it. ``TextFilter`` decides
+        for the tokens after it."""
         early, text = super().forbidden(state), getattr(state, "position", None)
-        if early is not None or text is None or (text.end_visible and not text.finished):
-            return early
-        special = special_ids(self.lm.config.speech_codes, self.lm.config.vocab, state.hidden.device)
-        return ~special if text.finished else special
+        return early if early is not None or text is None or text.end_visible else self.special
 
     def replay(self, state: BaselineState) -> Replay:
         cache = state.caches["backbone"]

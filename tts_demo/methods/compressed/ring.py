@@ -2,7 +2,8 @@
 
     slots: [ prefix | ring of ``window`` tokens | summary 0, summary 1, ... ]
 
-The first pass writes the prefix; or ``show_prefix`` writes the visible part of a longer prefix kept in another cache.
+The first pass writes the prefix; or every pass writes the visible part of a longer prefix that another cache keeps
+(``show_prefix``): by slices as plain code, a fixed number of columns inside a CUDA graph.
 
 Attention does not depend on the order of slots (rotary positions are inside the keys), so a token takes the slot of the
 one that has just left the window: no token is moved or masked, and a token attends to one run of slots from the first
@@ -21,9 +22,13 @@ from torch import Tensor
 
 from ...lm.cache import KVCache
 from ...lm.decoder import Decoder, Hook
-from ...lm.launch import launch_passes
+from ...lm.launch import Passes, StaticPasses, is_graph, launch_passes
 from ...lm.sampling import Sampler
-from .shifts import rotated
+from .shifts import rotated, rotation_by
+
+COLUMNS = (
+    64  # a graph writes a multiple of so many columns of the prefix, so that prefixes of about one length share it
+)
 
 
 class RingCache(KVCache):
@@ -54,9 +59,11 @@ class RingCache(KVCache):
         self.fixed, self.window, self.group = fixed, window, group
         self.generated = self.summaries = 0  # tokens behind the prefix, and summaries made
         self._attended = 0
-        self._full_prefix: KVCache | None = None  # the longer prefix of which parts are visible,
+        self.full_prefix: KVCache | None = None  # the longer prefix of which parts are visible,
         self._parts: list[slice] = []  # these parts,
+        self._offsets: list[int] = []  # each so many positions closer to speech,
         self._visible = fixed  # and the number of slots they take
+        self._written: list[slice] = []  # the parts whose values are in the slots
         # summaries made in one pass, all spans still in the ring
         self._summaries_per_pass = (window - most + 1) // group if group else 0
 
@@ -81,27 +88,43 @@ class RingCache(KVCache):
     @property
     def nbytes(self) -> int:
         """Bytes of live K and V slots, those of a prefix kept elsewhere included."""
-        return super().nbytes + (self._full_prefix.nbytes if self._full_prefix is not None else 0)
+        return super().nbytes + (self.full_prefix.nbytes if self.full_prefix is not None else 0)
 
     @property
     def has_empty_slots(self) -> bool:
         """Whether some slots of the attended range are empty."""
         return self._visible < self.fixed
 
-    def show_prefix(self, full_prefix: KVCache, parts: Sequence[slice], rotations: Tensor) -> None:
-        """Make these slots of a prefix in a cache of its own visible to the next passes, one part after the other, with
-        keys rotated by complex rotations [parts, D/2]. A step's cost does not depend on the prefix's length."""
-        if self._full_prefix is None:
-            self._full_prefix, self.length, self.next_position = full_prefix, self.fixed, full_prefix.next_position
-        changed, start = list(parts) != self._parts, 0
-        for slots, rotation in zip(parts, rotations):
+    def show_prefix(self, full_prefix: KVCache, parts: Sequence[slice], offsets: Sequence[int]) -> None:
+        """Make these slots of a prefix in a cache of its own visible to the next pass, one part after the other, each
+        moved by so many positions. A step's cost does not depend on the prefix's length."""
+        if self.full_prefix is None:
+            self.full_prefix, self.length, self.next_position = full_prefix, self.fixed, full_prefix.next_position
+        self._parts, self._offsets = list(parts), list(offsets)
+        self._visible = sum(part.stop - part.start for part in parts)
+        assert self._visible <= self.fixed, (self._visible, self.fixed)
+
+    def write_prefix(self, decoder: Decoder) -> None:
+        """Write the visible parts. Their keys are rotated before every pass, their values stay while the parts do."""
+        full, start, moved = self.full_prefix, 0, self._parts != self._written
+        rotations = rotation_by(decoder, on_device(np.array(self._offsets), decoder.device))
+        for slots, rotation in zip(self._parts, rotations):
             end = start + slots.stop - slots.start
-            self.k[:, :, :, start:end] = rotated(full_prefix.k[:, :, :, slots], rotation)
-            if changed:
-                self.v[:, :, :, start:end] = full_prefix.v[:, :, :, slots]
+            self.k[:, :, :, start:end] = rotated(full.k[:, :, :, slots], rotation)
+            if moved:
+                self.v[:, :, :, start:end] = full.v[:, :, :, slots]
             start = end
-        assert start <= self.fixed, (start, self.fixed)
-        self._parts, self._visible = list(parts), start
+        self._written = self._parts
+
+    def prefix_columns(self) -> Tensor:
+        """[3, C] for ``write_columns``: of each visible column the slot in the full prefix, the slot here, and the
+        offset; the last one again and again for those that are empty. C: a multiple of ``COLUMNS``."""
+        counts = [part.stop - part.start for part in self._parts]
+        sources = np.concatenate([np.arange(part.start, part.stop) for part in self._parts])
+        columns = np.stack([sources, np.arange(self._visible), np.repeat(self._offsets, counts)])
+        self._written = self._parts
+        padding = -(-self.fixed // COLUMNS) * COLUMNS - self._visible
+        return on_device(np.pad(columns, ((0, 0), (0, padding)), "edge"), self.k.device)
 
     def summaries_due(self, tokens: int = 1) -> int:
         """Number of summaries that the pass of the next ``tokens`` must include. They are computed several at once,
@@ -181,6 +204,15 @@ class RingCache(KVCache):
         raise ValueError("a ring evicts by itself: slots cannot be chosen")
 
 
+def write_columns(decoder: Decoder, kv: Tensor, full_prefix: Tensor, columns: Tensor) -> None:
+    """``RingCache.write_prefix`` with shapes that never change: the ``prefix_columns`` [3, C] of ``full_prefix`` into
+    kv, both [layers, 1, 2 kv_heads, S, D]."""
+    sources, slots, offsets = columns.unbind()
+    key, value = full_prefix.index_select(3, sources).chunk(2, 2)
+    key = rotated(key, rotation_by(decoder, offsets))
+    kv.index_copy_(3, slots, torch.cat([key, value], 2))
+
+
 def launch(
     decoder: Decoder,
     cache: RingCache,
@@ -190,27 +222,42 @@ def launch(
     sampler: Sampler,
     tokens: Tensor,
     *inputs: Tensor | None,
-    hook: Hook | None = None,
 ) -> Any:
-    """``function(hidden, sampler, *inputs)`` in one launch with a pass over tokens [N] and the summaries due with them.
-    hidden: [1, N, H] of the tokens. summary: [1, H] the embedding of W. The rest as for ``launch_passes``."""
+    """``function(run, sampler, *inputs)`` in one launch; ``run(hook=None)`` is a pass over tokens [N] and the summaries
+    due with them -> hidden [1, N, H] of the tokens. summary: [1, H] the embedding of W. The rest as for
+    ``launch_passes``."""
     count, position, span_ends = len(tokens), cache.next_position, cache.span_ends(len(tokens))
     due = cache.summaries_due(count)
+    graph = is_graph(decoder, cache, count + due)
     # a graph has fixed shapes, so its mask says which slots are attended to
-    masked = due or count > 1 or cache.has_empty_slots or decoder.graphed
-    mask = cache.mask(count, cache.capacity if decoder.graphed and hook is None else 0) if masked else None
+    masked = due or count > 1 or cache.has_empty_slots or graph
+    mask = cache.mask(count, cache.capacity if graph else 0) if masked else None
     positions = position
     if due:
         summaries = [position - cache.generated + end for end in span_ends]
         positions = on_device(np.array([*range(position, position + count), *summaries]), decoder.device)
+    key, columns, full_prefix = (key, due), None, None
+    if cache.full_prefix is not None and graph:
+        columns, full_prefix = cache.prefix_columns(), cache.full_prefix.kv
+        key = *key, full_prefix.data_ptr()  # memory of the pool, as that of the cache: a graph may keep its address
+    elif cache.full_prefix is not None:
+        cache.write_prefix(decoder)
 
-    def whole(forward: Callable[..., Tensor], sampler: Sampler, tokens: Tensor, *inputs: Tensor | None) -> Any:
+    def whole(
+        forward: Passes | StaticPasses, sampler: Sampler, tokens: Tensor, columns: Tensor | None, *inputs: Tensor | None
+    ) -> Any:
+        if columns is not None:
+            write_columns(decoder, forward.kv, full_prefix, columns)
         x = decoder.embed(tokens)
         x = torch.cat([x, summary.expand(due, -1)]) if due else x
-        return function(forward(x[None])[:, :count], sampler, *inputs)
 
-    given = dict(positions=positions, mask=mask, hook=hook)
-    return launch_passes(decoder, cache, count + due, (key, due), whole, sampler, tokens, *inputs, **given)
+        def run(hook: Hook | None = None) -> Tensor:
+            return forward(x[None], hook=hook)[:, :count]
+
+        return function(run, sampler, *inputs)
+
+    given = whole, sampler, tokens, columns, *inputs
+    return launch_passes(decoder, cache, count + due, key, *given, positions=positions, mask=mask)
 
 
 def on_device(values: np.ndarray, device: torch.device) -> Tensor:

@@ -1,7 +1,7 @@
 """Prefix columns that rows see at other positions than their own: the rotary arithmetic of the text window.
 
 ``Shifts``: for consecutive groups of columns from the first, the number of columns and the positions [..., T] by which
-each row sees them later. In decoding the keys are rotated in the cache (``RingCache.show_prefix``), here the queries.
+each row sees them later. In decoding the keys are rotated in the cache (``RingCache.write_prefix``), here the queries.
 """
 
 from collections.abc import Sequence

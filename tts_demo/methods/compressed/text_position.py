@@ -9,6 +9,10 @@ So the prefix is shifted along with speech (rotary positions within the cache in
 and others, "Efficient streaming language models with attention sinks", 2023, section 3.2).
 """
 
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,32 +24,77 @@ DISTANCE = 128  # positions from the current symbol to the speech, not counting 
 BEHIND = 96  # speech tokens after which what stands between text and speech goes no further away
 BACK = 3  # symbols that the estimate may go back by: speech does not, and would say again what it went back to
 FLOOR = 0.002  # attention may be elsewhere for a frame: it makes no symbol impossible
+PADDING = 64  # texts are padded to multiples of so many symbols, so that those of about one length share CUDA graphs
+
+Indices = TypeVar("Indices", int, Tensor)
 
 
 def prefix_shifts(
-    start: int, fixed: Tensor | int, prompt: int, reach: int, symbol: Tensor, generated: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+    start: int, fixed: int, prompt: int, reach: int, symbol: Indices, generated: Indices
+) -> tuple[Indices, Indices, Indices]:
     """By how many positions each part of the prefix is shifted towards speech: what stands before the text, the text,
     and what stands behind it (TASK and the prompt's speech), each [...].
 
     start: first column of the text. fixed: columns of the prefix, ``prompt`` of them the prompt's speech. reach:
     symbols visible on either side. symbol [...]: index of the current symbol. generated [...]: tokens generated
     so far."""
+    positive = (lambda n: n.clamp(min=0)) if isinstance(symbol, Tensor) else (lambda n: max(n, 0))
     of_text = generated + (fixed - DISTANCE - prompt - start) - symbol
-    return of_text + (symbol - reach).clamp(min=0), of_text, (generated - BEHIND).clamp(min=0)
+    return of_text + positive(symbol - reach), of_text, positive(generated - BEHIND)
+
+
+@dataclass(frozen=True)
+class TextFilter:
+    """One frame of the filter over N symbols, padded to L > N: tensors of fixed shapes, inside a launch."""
+
+    posterior: Tensor  # [L] probability of each symbol to be the current one
+    symbols: Tensor  # [L] float, 0 to L - 1
+    slots: Tensor  # [W] of the visible symbols in the cache, then any
+    window: Tensor  # [W] the visible symbols, then L - 1
+    possible: Tensor  # [L] bool: neither padding nor too far back
+    ends: Tensor  # [2] the first symbols from which the end is visible, and from which the text is finished
+    attention: list[Tensor] = field(default_factory=list)  # [W] to the visible symbols, one an alignment head
+
+    def observe(self, layer: int, query: Tensor, key: Tensor) -> None:
+        """query [1, T, A, D] and key [1, kv, S, D] of a layer: remembers the attention of an alignment head, from the
+        first token of the pass to the visible symbols."""
+        if layer not in ALIGNMENT_LAYERS:
+            return
+        query, key = query[0, 0, 0], key[0, 0].index_select(0, self.slots)
+        scores = (key @ query * query.shape[0] ** -0.5).float()
+        self.attention.append(scores.masked_fill_(self.window == len(self.symbols) - 1, float("-inf")).softmax(0))
+
+    def advance(self) -> tuple[Tensor, Tensor]:
+        """One frame on, by the attention observed: the next posterior [L] and the current symbol []."""
+        attention = self.attention
+        assert attention, "no alignment head was observed"
+        predicted = MOVES[0] * self.posterior
+        for symbols, probability in enumerate(MOVES[1:], 1):
+            predicted[symbols:].add_(self.posterior[:-symbols], alpha=probability)
+        seen = predicted.index_select(0, self.window)
+        seen = seen.addcmul(seen, sum(attention[1:], attention[0]), value=1 / (len(ALIGNMENT_LAYERS) * FLOOR))
+        predicted = predicted.index_copy_(0, self.window, seen) * self.possible
+        posterior = predicted / predicted.sum()
+        return posterior, (posterior @ self.symbols).round().long()
+
+    def forbidden(self, symbol: Tensor, special: Tensor) -> Tensor:
+        """special [V] bool: the ids that are not speech. Speech does not end before the end of the text is visible, and
+        ends when the text is finished -> [V] bool, True = not allowed."""
+        return torch.where(symbol < self.ends[1], special & (symbol < self.ends[0]), ~special)
 
 
 class TextPosition:
     """The position in a text that stands in the columns ``text`` of a prefix, of which ``reach`` symbols to either side
     are visible: of a text that moves the only ones in the cache, from slot ``text.start`` on."""
 
-    def __init__(self, text: slice, reach: int) -> None:
+    def __init__(self, text: slice, reach: int, device: torch.device | str = "cpu") -> None:
         self.text, self.reach, self.index = text, reach, 0  # index: the current symbol
-        self.posterior = torch.zeros(text.stop - text.start)  # on the CPU: a few operators on short vectors a step
-        self.posterior[0] = 1.0
+        self.symbols, self.device = text.stop - text.start, device
+        self._padded = (self.symbols // PADDING + 1) * PADDING
+        self._numbers = torch.arange(self._padded, dtype=torch.float32, device=device)
+        self._posterior = (self._numbers == 0).float()
+        self._slots = torch.arange(2 * reach + 1, device=device).clamp(max=self.symbols - 1) + text.start
         self.furthest = self._frames_at_end = 0
-        self._symbols = torch.arange(len(self.posterior), dtype=torch.float32)
-        self._attention: Tensor | None = None  # of alignment heads since the last step, summed [visible symbols]
 
     def window(self, index: int) -> slice:
         """Columns of the symbols that are visible from symbol ``index``."""
@@ -57,37 +106,28 @@ class TextPosition:
     @property
     def moves(self) -> bool:
         """Whether the text moves along with speech: one that is always visible as a whole stays where it is."""
-        return len(self.posterior) > self.reach + 1
+        return self.symbols > self.reach + 1
 
     @property
     def end_visible(self) -> bool:
         return self.window(self.index).stop == self.text.stop
 
     @property
-    def finished(self) -> bool:
-        """Whether the last symbol was reached more than ``LINGER`` frames ago."""
-        return self._frames_at_end > LINGER
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Of the ``TextFilter`` for the next frame."""
+        visible, symbols = self.window(self.index), np.arange(self._padded)
+        window = np.full(len(self._slots), self._padded - 1)
+        window[: visible.stop - visible.start] = symbols[
+            visible.start - self.text.start : visible.stop - self.text.start
+        ]
+        possible = (symbols >= self.furthest - BACK) & (symbols < self.symbols)
+        finished = self.symbols - 1 if self._frames_at_end >= LINGER else self._padded
+        ends = np.array([self.symbols - 1 - self.reach, finished])
+        on_host = (torch.from_numpy(values).to(self.device, non_blocking=True) for values in (window, possible, ends))
+        return self._posterior, self._numbers, self._slots, *on_host
 
-    def observe(self, layer: int, query: Tensor, key: Tensor) -> None:
-        """query [1, T, A, D] and key [1, kv, S, D] of a layer: adds up the attention of alignment heads, from the first
-        token of the pass to the visible symbols."""
-        if layer not in ALIGNMENT_LAYERS:
-            return
-        query, key, visible = query[0, 0, 0], key[0, 0], self.window(self.index)
-        key = key[self.text.start :][: visible.stop - visible.start]
-        weights = (key @ query * query.shape[0] ** -0.5).float().softmax(0)
-        self._attention = weights if self._attention is None else self._attention + weights
-
-    def advance(self) -> None:
-        """One frame on, by the attention observed since the last."""
-        assert self._attention is not None, "no guided head was observed"
-        predicted = MOVES[0] * self.posterior
-        for symbols, probability in enumerate(MOVES[1:], 1):
-            predicted[symbols:] += probability * self.posterior[:-symbols]
-        first = self.window(self.index).start - self.text.start
-        predicted[first : first + len(self._attention)] *= 1 + self._attention.cpu() / (len(ALIGNMENT_LAYERS) * FLOOR)
-        predicted[: max(0, self.furthest - BACK)] = 0
-        self.posterior, self._attention = predicted / predicted.sum(), None
-        self.index = round(float(self.posterior @ self._symbols))
-        self.furthest = max(self.furthest, self.index)
-        self._frames_at_end = self._frames_at_end + 1 if self.index == len(self.posterior) - 1 else 0
+    def move(self, posterior: Tensor, symbol: int) -> None:
+        """To what ``TextFilter.advance`` found."""
+        self._posterior, self.index = posterior, symbol
+        self.furthest = max(self.furthest, symbol)
+        self._frames_at_end = self._frames_at_end + 1 if symbol == self.symbols - 1 else 0
