@@ -138,6 +138,9 @@ class TinyVocoder:
         self.held = ready[-1:]
         return self._samples(ready[:-1])
 
+    def prepare(self) -> None:
+        """Nothing: there are no graphs."""
+
     def end_segment(self) -> np.ndarray:
         return np.zeros(0, np.float32)
 

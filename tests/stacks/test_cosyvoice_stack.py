@@ -201,6 +201,24 @@ def test_graphs_are_captured_before_someone_waits(vivid, prompt, monkeypatch):
     assert captured() == before
 
 
+def test_a_whole_sentence_of_a_new_length_captures_outside_the_clock(vivid, prompt, monkeypatch):
+    """``prepare`` makes the graph that the end of the segment then finds; a second sentence of that size needs none."""
+    monkeypatch.setattr(vivid._flow, "pool", BufferPool(enabled=False))
+    monkeypatch.setattr(vivid._flow, "_captured", set())
+    passes, solve = [], vivid._flow._solve
+    monkeypatch.setattr(vivid._flow, "_solve", lambda *inputs: passes.append(1) or solve(*inputs))
+    counts = []
+    for seconds, live in ((3, False), (3.1, False), (9, False), (3, True)):
+        vocoder = vivid.vocoder(prompt, 1, live)
+        vocoder.push(voiced(seconds))
+        before = len(passes)
+        vocoder.prepare()
+        counts.append(len(passes) - before)
+        assert live or not vivid._flow.is_new(len(prompt.codes) + round(25 * seconds))
+        assert len(vocoder.end_segment())
+    assert counts == [1, 0, 1, 0]
+
+
 def test_who_does_not_listen_live_gets_full_attention(vivid, prompt):
     """Nothing comes before the end, and then what one pass without a mask gives."""
     frames = voiced(4.0)

@@ -40,6 +40,9 @@ class ToneVocoder:
         swell = 0.55 + 0.45 * np.sin(phase / 40)
         return (0.2 * swell * np.sin(phase)).astype(np.float32)
 
+    def prepare(self) -> None:
+        """Nothing: there are no graphs."""
+
     def end_segment(self) -> np.ndarray:
         return np.zeros(0, np.float32)
 

@@ -327,6 +327,9 @@ class NanoVocoder:
         self._unheard -= first
         return data[first:].cpu().numpy()
 
+    def prepare(self) -> None:
+        """Nothing: there are no graphs."""
+
     def end_segment(self) -> np.ndarray:
         """Nothing: the next segment goes on where this one stops, without a join."""
         return np.zeros(0, np.float32)

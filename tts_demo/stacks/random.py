@@ -45,6 +45,9 @@ class Silence:
     def push(self, frames: Tensor) -> np.ndarray:
         return np.zeros(len(frames) * self.hop, np.float32)
 
+    def prepare(self) -> None:
+        """Nothing: there are no graphs."""
+
     def end_segment(self) -> np.ndarray:
         return np.zeros(0, np.float32)
 

@@ -24,7 +24,7 @@ from .conformer import ConformerEncoder
 from .dit import DiT, DiTBlock
 from .layers import Lookahead, PaddedConv1d, attention_mask
 from .memory import Budget, FlowMemory, Memory
-from .pooled import PooledMemory, StaticMemory, solve_whole
+from .pooled import PooledMemory, StaticMemory, solve_whole, whole_size
 from .unet import TransformerBlock, UNet
 
 NOISE_FRAMES = 15_000  # length of the released noise table, 300 s
@@ -51,6 +51,7 @@ class Flow(nn.Module):
         self.input_embedding = nn.Embedding(config.tokens, config.token_width)
         self.spk_embed_affine_layer = nn.Linear(config.speaker, config.mels)
         self.decoder = _Decoder(estimator)
+        self._captured: set[int] = set()  # sizes of whole segments that became graphs
 
     def encode(
         self, tokens: Tensor, future: Tensor | None = None, blocks: bool = False, memory: Memory | None = None
@@ -74,6 +75,11 @@ class Flow(nn.Module):
         layers = (layer for layer in self.decoder.modules() if isinstance(layer, PaddedConv1d))
         convolved = sum(layer.in_channels * layer.sides[0] for layer in layers)
         return PooledMemory(config, convolved, self.pool, budget, self.input_embedding.weight.device)
+
+    def is_new(self, tokens: int) -> bool:
+        """Whether a pass over a whole segment and its prompt, so many tokens together, would capture a graph."""
+        size = whole_size(MEL_PER_TOKEN * tokens, MEL_PER_TOKEN * self.config.block_tokens)
+        return self.pool is not None and bool(size) and size not in self._captured
 
     @staticmethod
     def _known(memory: Memory | None) -> int:
@@ -119,9 +125,10 @@ class Flow(nn.Module):
         if seen is not None and isinstance(seen.store, PooledMemory):
             return seen.store.solve(function, noise, mu, voice, condition, seen.keep)
         if self.pool is not None and seen is None and not blocks:
-            mel = solve_whole(function, self.pool, block, noise, mu, voice, condition)
-            if mel is not None:
-                return mel
+            size = whole_size(noise.shape[-1], block)
+            if size:
+                self._captured.add(size)
+                return solve_whole(function, self.pool, block, noise, mu, voice, condition)
         past = MEL_PER_TOKEN * seen.past if seen else 0
         mask = attention_mask(mu.shape[-1], block if blocks else None, mu.device, past)
         return self._euler(noise, mu, voice, condition, mask, lambda step: seen and seen.at(MEL_PER_TOKEN, step))

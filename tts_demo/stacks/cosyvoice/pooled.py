@@ -135,11 +135,9 @@ class PooledMemory(FlowMemory):
 
 def solve_whole(
     function: Solve, pool: BufferPool, block: int, noise: Tensor, mu: Tensor, voice: Tensor, condition: Tensor
-) -> Tensor | None:
-    """The same with attention to everything and no memory, in blocks of ``block`` frames; None where it is too long."""
+) -> Tensor:
+    """The same with attention to everything and no memory, in blocks of ``block`` frames."""
     length = noise.shape[-1]
-    if length > WHOLE[-1] * block:
-        return None
 
     def step(buffer: Buffer, noise: Tensor, mu: Tensor, voice: Tensor, condition: Tensor, end: Tensor) -> Tensor:
         mask = padded_mask(noise.shape[-1], noise.shape[-1], 0, end, noise.shape[-1])
@@ -154,6 +152,11 @@ def solve_whole(
 def without_memory(pool: BufferPool, like: Tensor) -> Lease:
     """For one launch of what remembers nothing, on the device of ``like``."""
     return pool.lease(lambda kv: Lease(like.new_zeros(1) if kv is None else kv))
+
+
+def whole_size(length: int, block: int) -> int:
+    """Blocks of ``block`` frames that ``solve_whole`` pads so many frames to; 0 where they are too many."""
+    return next((size for size in WHOLE if block * size >= length), 0)
 
 
 def padded(x: Tensor, sizes: tuple[int, ...], block: int) -> Tensor:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...runtime import synchronize
 from .configs import MEL_PER_TOKEN, CosyConfig
 from .flow import Flow
 from .hift import Hift
@@ -72,6 +73,13 @@ class CosyVocoder:
             waves.append(self._stream.push(self._mel_until(end)))
         return _samples(waves)
 
+    def prepare(self) -> None:
+        """Of a whole segment: its pass is made once more where it is the first of its padded length."""
+        device, length = self._noise.device, len(self._voice.tokens) + len(self._tokens)
+        if not self._live and len(self._tokens) and self._flow.is_new(length):
+            self._mel_of_all()
+            synchronize(device)
+
     def end_segment(self) -> np.ndarray:
         """Everything that is left of this segment -> float32 [N]."""
         waves = [self._stream.push(self._mel_until(len(self._tokens)), last=True)] if len(self._tokens) else []
@@ -97,6 +105,10 @@ class CosyVocoder:
         if self._live:
             future = self._tokens[end : end + self._lookahead] if end < len(self._tokens) else None
             return self._live.extend(self._tokens[:end], future)
+        return self._mel_of_all()
+
+    def _mel_of_all(self) -> Tensor:
+        """Mel of the segment [1, mels, n] in one pass."""
         voice, device = self._voice, self._noise.device
         tokens = torch.cat((voice.tokens.to(device), self._tokens))
         noise = noise_for(self._noise, len(tokens))
