@@ -43,6 +43,19 @@ def test_exact_under_a_fake_clock():
     assert (s.kv_bytes, s.kv_bytes_total, s.kv_bytes_peak, s.method_stats) == ({"backbone": 20}, 20, 42, {"x": 2})
 
 
+def test_what_other_programs_took():
+    clock, work = Clock(), Clock()
+    meter = Meter(50, clock, work)
+    with meter.measure("lm"):
+        clock.time += 0.3
+        work.time += 0.2
+    meter.step(SimpleNamespace(passes=1, marks=(), proposed=0, accepted=0, stats={}), 10, {})
+    s = meter.snapshot()
+    assert not s.delayed and (s.rtf, s.work_rtf) == (pytest.approx(1.5), pytest.approx(1.0))
+    clock.time += 0.1
+    assert meter.snapshot().delayed
+
+
 def test_nothing_yet():
     s = Meter(50, Clock()).snapshot()
     assert (s.rtf, s.lm_rtf, s.ttfa_seconds, s.acceptance, s.frames_per_step) == (0, 0, None, None, 0)

@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 from .config import UserError
 from .text.spelling import normalise
 
+BUSY_FROM = 1.6  # times the seconds of work: a run that took longer had to wait for other programs
+
 
 @dataclass(frozen=True)
 class StepRecord:
@@ -54,6 +56,11 @@ class Snapshot:
     def work_rtf(self) -> float:
         """RTF of the parts by the work clock: on a CPU without what other programs take."""
         return (self.lm_seconds + self.vocoder_seconds) / self.audio_seconds if self.audio_seconds else 0.0
+
+    @property
+    def delayed(self) -> bool:
+        """Whether other programs took much of the run's time; on a GPU, where both clocks are one, never."""
+        return self.total_seconds > BUSY_FROM * (self.lm_seconds + self.vocoder_seconds)
 
 
 class Meter:

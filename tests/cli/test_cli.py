@@ -159,13 +159,22 @@ BAD = {
     "evaluate back in time": (lambda p: ["evaluate", "--minutes", "-1"], "--minutes"),
     "evaluate no methods": (lambda p: ["evaluate", "--methods", ""], "--methods is empty"),
     "evaluate an unknown option": (lambda p: ["evaluate", "--set", "nope=1"], "nope"),
-    "evaluate an option of another": (lambda p: ["evaluate", "--methods", "baseline", "--set", "delay=1"], "delay"),
+    "evaluate an option of another": (
+        lambda p: ["evaluate", "--methods", "baseline", "--set", "delay=1"],
+        "they have temperature",
+    ),
     "bench into a text": (lambda p: ["bench", "--records", p["text.wav"]], "holds no records"),
     "bench back in time": (lambda p: ["bench", "--minutes", "-1"], "--minutes"),
     "bench fewer than no rounds": (lambda p: ["bench", "--rounds", "-1"], "--rounds"),
     "record a missing voice": (lambda p: ["record", "voices", p["none.wav"], "--stack", p["none"]], "none.wav"),
     "record nothing said": (lambda p: ["record", "runs", "--text", "", "--stack", p["none"]], "at least one word"),
     "record no page": (lambda p: ["record", "screenshots", "http://127.0.0.1:1"], "no page at"),
+    "record backwards": (lambda p: ["record", "runs", "--max-seconds", "-3", "--stack", p["none"]], "--max-seconds"),
+    "train fewer than no steps": (lambda p: ["train", "ears", "--data", p["none"], "--steps", "-5"], "--steps"),
+    "train at a negative rate": (lambda p: ["train", "ears", "--data", p["none"], "--lr", "-1"], "--lr"),
+    "train at no rate at all": (lambda p: ["train", "ears", "--data", p["none"], "--lr", "nan"], "--lr"),
+    "train back in time": (lambda p: ["train", "ears", "--data", p["none"], "--minutes", "-1"], "--minutes"),
+    "teach back in time": (lambda p: ["teach", p["text.wav"], "-o", p["t"], "--minutes", "-1"], "--minutes"),
     "train an unknown recipe": (lambda p: ["train", "soup", "--data", str(p.folder)], "codec"),
     "train on no data": (lambda p: ["train", "ears", "--data", p["none"], "--work", p["work"]], "metadata.csv"),
 }
@@ -214,6 +223,16 @@ def test_say_reports_everything(place: Place, spoken: dict) -> None:
     assert spoken["seed"] == 5 and spoken["sampling"]["temperature"] == 1 and spoken["prompt_text"] == "so it goes"
     assert 0 < spoken["audio_seconds"] <= 1 and spoken["kv_bytes_peak"] >= spoken["kv_bytes_final"] > 0
     assert spoken["rtf"] == pytest.approx(spoken["total_seconds"] / spoken["audio_seconds"])
+    work = spoken["lm_seconds"] + spoken["vocoder_seconds"]
+    assert spoken["work_rtf"] == pytest.approx(work / spoken["audio_seconds"]) and spoken["work_rtf"] > spoken["lm_rtf"]
+
+
+def test_say_prints_two_figures_of_one_clock(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*say(place, json=place["clock.json"])) == 0
+    made, (out, err) = json.loads((place.folder / "clock.json").read_text()), capsys.readouterr()
+    assert f"RTF {made['work_rtf']:.3f} (LM-RTF {made['lm_rtf']:.3f})" in out
+    slowed = made["total_seconds"] > 1.6 * (made["lm_seconds"] + made["vocoder_seconds"])
+    assert (f"RTF is {made['rtf']:.3f}" in err) == slowed
 
 
 def test_without_a_limit_there_is_room_for_the_cap_of_every_sentence(place: Place) -> None:

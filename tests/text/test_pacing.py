@@ -21,7 +21,10 @@ ROWS = {
     "It is Q R S or T.": "It is Q, R, S or T.",
     "ha ha ha ha ha": "ha, ha, ha, ha, ha",
     "No no no!": "No, no, no!",
+    "She said, Stop that! and left.": "She said, Stop that, and left.",
     # as they were
+    "Stop! Go.": "Stop! Go.",
+    "Are you in? he asked.": "Are you in? he asked.",
     "plan A. B": "plan A. B",
     "J. R. R. Tolkien wrote it.": "J. R. R. Tolkien wrote it.",
     "A. B. C. Smith left.": "A. B. C. Smith left.",

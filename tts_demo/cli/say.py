@@ -79,14 +79,22 @@ def run(args: argparse.Namespace) -> None:
         Path(args.json).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     if args.attention:
         _write_attention(args.attention, done.attention)
-    for note in report["notes"]:
+    for note in (*report["notes"], *_delay(done.snapshot)):
         print(note, file=sys.stderr)
     ttfa = f", first audio after {report['ttfa_seconds']:.2f} s" if report["ttfa_seconds"] is not None else ""
     print(
-        f"{args.output}{replaced}: {report['audio_seconds']:.2f} s of speech by {args.method}, RTF {report['rtf']:.3f} "
-        f"(LM-RTF {report['lm_rtf']:.3f}){ttfa}, {report['frames_per_step']:.2f} frames a step, "
+        f"{args.output}{replaced}: {report['audio_seconds']:.2f} s of speech by {args.method}, "
+        f"RTF {report['work_rtf']:.3f} (LM-RTF {report['lm_rtf']:.3f}){ttfa}, "
+        f"{report['frames_per_step']:.2f} frames a step, "
         f"KV cache up to {report['kv_bytes_peak'] / 1024:.0f} KiB{_on_gpu(report['computing'])}"
     )
+
+
+def _delay(snapshot: Any) -> list[str]:
+    """Where the clock and the work differ much: what the printed RTF leaves out."""
+    if not snapshot.delayed or not snapshot.audio_seconds:
+        return []
+    return [f"Other programs kept this machine busy: with their time RTF is {snapshot.rtf:.3f}, and audio came late."]
 
 
 def _on_gpu(facts: dict[str, Any]) -> str:
@@ -106,6 +114,7 @@ def ample(stack: Any, prompt: Any, segments: Sequence[str]) -> float:
 def describe_run(request: Any, started: Any, done: Any, notes: Sequence[str] = ()) -> dict[str, Any]:
     """What ``say --json`` writes."""
     measured = dataclasses.asdict(done.snapshot)
+    measured["work_rtf"] = done.snapshot.work_rtf
     measured["kv_bytes_final"] = measured.pop("kv_bytes_total")
     where = ("seed", "device", "processor", "dtype", "stack", "checkpoint_hash", "cold")
     return {

@@ -117,8 +117,8 @@ def methods_of(args: argparse.Namespace, settings: Mapping[str, str]) -> list[st
     for key in settings:
         if key not in known:
             raise UserError(
-                f"--set {key}: neither a method asked for nor sampling has this; they have {', '.join(sorted(known))}, "
-                f"{', '.join(SAMPLING_KEYS)}."
+                f"--set {key}: neither a method asked for nor sampling has this; they have "
+                f"{', '.join([*sorted(known), *SAMPLING_KEYS])}."
             )
     return names
 

@@ -22,7 +22,9 @@ def run(args: argparse.Namespace) -> None:
 
     from ..config import UserError
     from ..train.data import teacher
+    from .settings import check_least
 
+    check_least(args, minutes=0)
     if not 0 <= args.shard < args.of or args.voices < 1:
         raise UserError("--shard must lie between 0 and --of less one, and --voices must be 1 or more.")
     if not args.sentences.is_file():

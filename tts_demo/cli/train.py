@@ -9,7 +9,7 @@ from typing import Any
 
 from ..config import UserError
 from ..train import RECIPES
-from .settings import add_set, check_writable, pairs
+from .settings import add_set, check_least, check_writable, pairs
 
 HELP = "train a part of the bundled stack, or a method for a released model"
 
@@ -89,6 +89,7 @@ def run(args: argparse.Namespace) -> None:
     from ..train.processes import accelerator_for
     from ..train.task import TrainOptions
 
+    check_least(args, steps=0, batch=0, lr=0, minutes=0, mib=1)
     where = pick_device("cpu" if args.recipe in CPU_ONLY and not args.device else args.device)
     steps = args.steps or (5 if args.preset == "smoke" else 0)
     out, work, stack = _training_folders(args)

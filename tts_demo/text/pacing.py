@@ -19,12 +19,14 @@ _PAIRED = re.compile(r"\w+ly$|\s(?:and|or|but)\s\w+ly\b")
 _LETTER = r"(?:[Aa]\.?|[B-Zb-z](?!\.\s?\w))(?![\w'-])"
 _LETTERS = re.compile(rf"(?<![\w'.-]){_LETTER}(?:\s{_LETTER}){{2,}}")
 _ROW = re.compile(r"([a-z]{2,3})((?:,?\s\1){3,})([.!?]*)", re.I)
+_INNER = re.compile(r"!(?=\s[a-z])")
 _CRIES = re.compile(r"(?<![\w'-])([a-z]{2,3})(?:\s\1){2,}(?![\w'-])", re.I)
 
 
 def paced(sentence: str) -> str:
-    """'A. B C' -> 'A., B, C', 'ha ha ha' -> 'ha, ha, ha', and clauses of more than LONGEST characters in parts."""
-    sentence = _LETTERS.sub(_spelt, sentence)
+    """'A. B C' -> 'A., B, C', 'ha ha ha' -> 'ha, ha, ha', 'Stop! he said' -> 'Stop, he said' (at an exclamation mark
+    the language model may end the sentence), and clauses of more than LONGEST characters in parts."""
+    sentence = _LETTERS.sub(_spelt, _INNER.sub(",", sentence))
     sentence = _CRIES.sub(lambda m: m.group().replace(" ", ", "), sentence)
     return _CLAUSE.sub(lambda m: _parted(m.group()), sentence)
 

@@ -41,8 +41,8 @@ def recipe(name: str) -> Any:
     """The task class of a recipe. Raises UserError for an unknown name."""
     if name not in RECIPES:
         near = difflib.get_close_matches(name, RECIPES, 1)
-        hint = f" did you mean {near[0]!r}?" if near else ""
-        raise UserError(f"Unknown recipe {name!r};{hint} The recipes are: {', '.join(RECIPES)}.")
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise UserError(f"There is no recipe {name!r}.{hint} The recipes are: {', '.join(RECIPES)}.")
     module, task = RECIPES[name].split(".")
     return getattr(importlib.import_module(f"{__name__}.recipes.{module}"), task)
 

@@ -192,6 +192,8 @@ def record(args: argparse.Namespace) -> None:
         return
     if args.text is not None:
         preview(args.text)  # raises where something cannot be spoken
+    if not 0 < args.max_seconds <= 600:
+        raise UserError(f"--max-seconds must lie above 0 and at most at 600, not {args.max_seconds:g}.")
     for source in args.sources:
         _samples(Path(source.partition("=")[0]))
     if args.what == "voices":

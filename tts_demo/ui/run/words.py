@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...methods import METHODS
+from ...metrics import BUSY_FROM
 from .session import Lane, Take
 
 # Letters of the lexicon that stand for two sounds, or for one with another sign, as they are in the phonetic alphabet.
@@ -23,7 +24,6 @@ IPA = str.maketrans(
         "ᵻ": "ɪ",
     }
 )
-BUSY_FROM = 1.6  # times the processor's own seconds: a run that took longer had to wait for others
 BUSY = "Other programs kept this machine busy: sound came late; RTF counts only the processor's work for a result."
 PHONETIC = set("ˈˌəɪʊɛɔæʌɑɹðθʃʒŋɡᵊᵻʤʧ")  # signs that only a text in sounds has
 
