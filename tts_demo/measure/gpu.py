@@ -26,21 +26,21 @@ CHECKED, STEPS_OF, WHOLE = "nano", "qwen2-0.5b", "cosyvoice3"  # shapes
 SAME, MEMORY = "graphs against plain code", "memory"
 ACOUSTICS, CLOSE = "flow and vocoder, graphs against plain code", 1e-3  # of the largest value
 SETTINGS = {  # what is checked and timed; of a released model the first two
-    "baseline": {},
-    "tldr": {"patch_size": 4},
-    "dcar": {"chunk_range": "2,3,4"},
-    "compressed": {},
-    "ssd": {"tolerance": 0.1, "draft_length": "3"},
-    "dcar-ssd": {},
-    "dcar-compressed": {},
-    "qtts": {"strategy": "delay"},
+    "baseline": ({},),
+    "tldr": ({"patch_size": 4},),
+    "dcar": ({"chunk_range": "2,3,4"},),
+    "compressed": ({}, {"text": 20}),
+    "ssd": ({"tolerance": 0.1, "draft_length": "3"},),
+    "dcar-ssd": ({},),
+    "dcar-compressed": ({},),
+    "qtts": ({"strategy": "delay"},),
 }
 FIGURES = ("ms_per_step", "frames_per_step", "lm_gain", "lm_rtf", "acoustics_rtf", "rtf", "ttfa", "ceiling_share")
 Make = Callable[[str, torch.device, torch.dtype | None, bool], Any]  # shape, device, dtype, graphs -> stack
 
 
 def rows(names: tuple[str, ...] = tuple(SETTINGS)) -> list[Row]:
-    return [Row.of(METHODS[name], **SETTINGS[name]) for name in names]
+    return [Row.of(METHODS[name], **options) for name in names for options in SETTINGS[name]]
 
 
 class FirstRun:
