@@ -10,7 +10,6 @@ import re
 import threading
 import time
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from toy import tone, voice_file
 
 from tts_demo import audio
 from tts_demo.config import UserError
-from tts_demo.methods import COLOURS, METHODS, colour
+from tts_demo.methods import METHODS, colour
 from tts_demo.methods.base import Options, dial
 from tts_demo.ui import voices
 from tts_demo.ui.limits import Limits
@@ -261,12 +260,8 @@ def test_measured_settings_become_one_picture():
     assert charts.tradeoff(points[:1]) is None
 
 
-def test_every_method_has_a_colour_of_its_own():
-    colours = [colour(name) for name in METHODS]
-    assert colours[0] == 0 and len(set(colours)) == len(METHODS) <= len(COLOURS)
-    sheet = (Path(charts.__file__).parents[1] / "static" / "style.css").read_text(encoding="utf-8")
-    assert re.findall(r"--lane-\d: (#\w+);", sheet)[: len(COLOURS)] == COLOURS  # the README's plot has the page's
-    assert colour("gone") < len(COLOURS) and charts.SCRIPT.is_file()
+def test_charts_say_which_way_is_better():
+    assert charts.SCRIPT.is_file()
     for name, made in charts.charts().items():
         assert "lower is better" in made["title"]["subtitle"]["text"] or name in ("bars", "line")
 

@@ -6,7 +6,7 @@ from ..config import UserError
 from .base import Method, Options
 
 # On white; the page's style sheet has the same as --lane-0 to --lane-7, and brighter ones for its dark theme.
-COLOURS = "#2b62b4 #b84a0e #6b4fa0 #1f7278 #8a5a00 #a02f63 #4d6b1f #5b5b66".split()
+COLOURS = "#2757ab #8e421b #824afa #1e8288 #986e02 #5c1127 #31714b #4e4e4f".split()
 REQUIRED = ("name", "title", "paper", "idea", "cached", "emits")  # what page, command line and tables say of a method
 
 

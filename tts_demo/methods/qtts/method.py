@@ -51,7 +51,7 @@ class QTTS(Method):
     )
     cached = "every text token and frame; hierarchical also one block of K slots"
     emits = "1 frame of K codes"
-    picture = Picture("pppp ssssssss", "khkhkhkh")
+    picture = Picture("pppp ssssssss", "kkkkkkkk")
     presets = (
         {"strategy": "delay", "codebooks": 4},
         {"strategy": "delay", "codebooks": 8},

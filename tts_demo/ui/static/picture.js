@@ -85,7 +85,7 @@ export const methodPicture = (m) => {
       ),
   );
   const picture = {
-    root: h("div", {}, svg, legend),
+    root: h("div", { class: `slot-${m.slot}` }, svg, legend), // its own cells have the method's colour
     method: m.name,
     at: "",
     rest() {
