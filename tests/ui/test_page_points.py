@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
-from pages import arrived, browser, choose, lanes, needs_chromium, newcomer, open_tab, speak  # noqa: F401 (fixtures)
+from pages import arrived, browser, choose, lanes, needs_chromium, newcomer, open_tab, speak, upload  # noqa: F401 (fixtures)
 from toy import ToyStack, served, voice_file
 
 from tts_demo.measure import heads
@@ -504,3 +504,33 @@ def test_10_speak_is_in_the_first_screen_and_a_mistake_is_told_in_its_place(spok
         shot(page, f"refused-{field}")
     page.fill("#dial-chunk_range", "3,4")
     assert not page.query_selector("#refused")  # gone once something is changed
+
+
+def test_4_charts_are_drawn_without_anybody_scrolling_to_them(browser, address):
+    page = newcomer(browser, address)
+    page.goto(address)
+    arrived(page)
+    shown = "[...document.querySelectorAll('#figures figure')].filter(e => e.offsetParent)"
+    page.wait_for_function(f"{shown}.length >= 5 && {shown}.every(e => e.querySelector('.trace path'))")
+    assert page.evaluate("scrollY") == 0 and page.said == []
+    page.context.close()
+
+
+def test_5_a_recording_that_went_with_a_reload_is_said_until_a_voice_is_chosen(browser, address, tmp_path):
+    page, gone = newcomer(browser, address), "#voice-note:has-text('Your recording is not kept')"
+    page.goto(address)
+    arrived(page)
+    upload(page, voice_file(tmp_path))
+    page.reload()
+    arrived(page)
+    page.wait_for_selector(gone)
+    open_tab(page, "Earlier runs")
+    page.click(".take button:has-text('Use its settings')")  # the form is drawn anew, and still says it
+    assert page.inner_text("#voice-note").endswith(f"or speak as {FIRST}.")
+    assert page.evaluate("TTSD.form.value().voice") == FIRST
+    page.click(f"#voice-{FIRST}")
+    page.wait_for_selector(gone, state="detached")
+    page.reload()
+    arrived(page)
+    assert "not kept" not in page.inner_text("#voice-note") and page.said == []
+    page.context.close()

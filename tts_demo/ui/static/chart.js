@@ -83,7 +83,11 @@ const themed = (layout) => {
   };
 };
 
-// One chart in ``root``: given once it is in sight. said: what it shows in words, for who cannot see it.
+const REST = 2500; // ms after a page has come before charts out of sight are drawn
+// Calls ``f`` once the browser has nothing else to do: who saves the whole page or prints it has not scrolled through it.
+const idle = (f) => setTimeout(() => (window.requestIdleCallback ? requestIdleCallback(f) : f()), REST);
+
+// One chart in ``root``: given once it is in sight, or the browser idle. said: what it shows in words, for who cannot see it.
 export const chart = (root, address, name) => {
   const place = h("div", { class: "plot" }),
     said = h("p", { class: "only-read" }),
@@ -92,7 +96,7 @@ export const chart = (root, address, name) => {
   let wanted = null,
     seen = false;
   const draw = async () => {
-    if (!seen || !wanted || !box.isConnected) return;
+    if (!seen || !wanted || !place.clientWidth) return; // in a tab that is not open there is no room yet
     const { traces, layout } = legended(wanted, place.clientWidth);
     try {
       const drawn = await plotly(address);
@@ -106,15 +110,16 @@ export const chart = (root, address, name) => {
       place.textContent = error.message;
     }
   };
-  const watch = new IntersectionObserver(
-    (entries) => {
-      if (!entries.some((e) => e.isIntersecting)) return;
-      seen = true;
-      draw();
-    },
-    { rootMargin: "300px" },
-  );
+  const reveal = () => {
+    seen = true;
+    draw();
+  };
+  const watch = new IntersectionObserver((entries) => entries.some((e) => e.isIntersecting) && reveal(), {
+    rootMargin: "300px",
+  });
   watch.observe(box);
+  const later = idle(reveal);
+  window.addEventListener("beforeprint", reveal);
   const off = onTheme(draw);
   let drawn = 0;
   const sized = new ResizeObserver(() => {
@@ -133,6 +138,8 @@ export const chart = (root, address, name) => {
       draw();
     },
     close() {
+      clearTimeout(later);
+      window.removeEventListener("beforeprint", reveal);
       watch.disconnect();
       sized.disconnect();
       off();

@@ -559,8 +559,10 @@ export const mountForm = (root, _trigger, server, upload) => {
     const first = !ask;
     ask = { ...m, set: null };
     if (first) {
-      state = valid(store.noted("form", {}));
+      const kept = store.noted("form", {});
+      state = valid(kept);
       build();
+      if (kept.voice === "") picker.gone(state.voice);
     }
     if (m.set && Object.keys(m.set).length) {
       const { text = state.text, voice, ...set } = m.set;
@@ -569,6 +571,7 @@ export const mountForm = (root, _trigger, server, upload) => {
       chosen = 0;
       fromLink = true;
       keep();
+      if (voice !== undefined) picker.linked();
       drawn();
       if (voice !== undefined && !ask.voices.some((v) => v.name === voice)) picker.missing(voice, state.voice);
     }

@@ -37,7 +37,8 @@ const WHY = {
 // on: { pick(name), own(file) -> Promise, consent(bool), said(text), transcribe() -> Promise }
 export const voicePicker = (ask, on) => {
   const heard = new Audio();
-  let playing = null;
+  let playing = null,
+    lost = null; // { name, words }: a recording that went with the last load of the page, and who stands in for it
   const chips = h("div", { class: "voices", id: "voice", tabindex: "-1" }),
     rows = new Map();
   const chip = (value, name, url, about) => {
@@ -55,7 +56,12 @@ export const voicePicker = (ask, on) => {
         note.textContent = "This browser cannot play that file; it can still be used.";
       });
     });
-    radio.onchange = () => on.pick(value);
+    const pick = () => {
+      lost = null;
+      on.pick(value);
+    };
+    radio.onchange = pick;
+    radio.onclick = () => lost && pick(); // also the one that stands in for a recording that is gone
     const row = h("span", { class: "voice" }, radio, words, play);
     rows.set(value, { row, radio, words, play });
     chips.append(row);
@@ -150,6 +156,7 @@ export const voicePicker = (ask, on) => {
     note.className = answer.error ? "quiet bad" : "quiet";
     note.textContent = answer.error || answer.words;
     if (answer.error) return;
+    lost = null;
     ownUrl = answer.url;
     ownNote = answer.words;
     said.value = hint.textContent = "";
@@ -228,8 +235,18 @@ export const voicePicker = (ask, on) => {
       const theirs = name === "";
       consent.hidden = transcript.hidden = !theirs;
       const v = ask.voices.find((k) => k.name === name);
-      note.className = "quiet";
-      note.textContent = theirs ? ownNote : (v && v.note) || "";
+      if (lost && lost.name !== name) lost = null;
+      note.className = lost ? "quiet bad" : "quiet";
+      note.textContent = lost ? lost.words : theirs ? ownNote : (v && v.note) || "";
+    },
+    gone(now) {
+      // a recording of one's own is not kept from one load of the page to the next
+      const anew = `upload or record it anew${now ? `, or speak as ${now}` : ""}`;
+      lost = { name: now, words: `Your recording is not kept when the page is loaded again: ${anew}.` };
+      picker.show(now);
+    },
+    linked() {
+      lost = null; // a link says which voice it is
     },
     missing(asked, now) {
       // what a link wanted and cannot have
