@@ -84,10 +84,11 @@ const themed = (layout) => {
 };
 
 const REST = 2500; // ms after a page has come before charts out of sight are drawn
-// Calls ``f`` once the browser has nothing else to do: who saves the whole page or prints it has not scrolled through it.
+// Calls ``f`` once the browser has nothing else to do: who saves or prints the whole page has not scrolled through it.
 const idle = (f) => setTimeout(() => (window.requestIdleCallback ? requestIdleCallback(f) : f()), REST);
 
-// One chart in ``root``: given once it is in sight, or the browser idle. said: what it shows in words, for who cannot see it.
+// One chart in ``root``: given once it is in sight, or the browser idle. said: what it shows in words, for who cannot
+// see it.
 export const chart = (root, address, name) => {
   const place = h("div", { class: "plot" }),
     said = h("p", { class: "only-read" }),
