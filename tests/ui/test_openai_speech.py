@@ -160,7 +160,26 @@ def test_notes_come_in_a_header_and_in_the_last_event(place):
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'"text"', b"\xff\xfe", b"null", b"[" * 100_000])
 def test_a_body_that_is_no_object_is_refused(place, content):
     answer = httpx.post(f"{place.url}v1/audio/speech", content=content)
-    assert answer.status_code == 400 and "body" in answer.json()["error"]["message"]
+    error = answer.json()["error"]
+    assert answer.status_code == 400 and "body" in error["message"] and error["param"] is None
+
+
+def test_a_recording_that_is_refused_is_no_client_who_left(place, caplog):
+    out = io.BytesIO()
+    soundfile.write(out, np.zeros(32_000), 16000, format="WAV")
+    own = {"ref_audio": base64.b64encode(out.getvalue()).decode(), "consent": True}
+    with caplog.at_level("INFO", logger="tts_demo.ui"):
+        answer = post(place, {"model": "toy", "voice": "", "input": "Hello"} | own)
+    assert answer.status_code == 400 and answer.json()["error"]["param"] == "ref_audio"
+    assert [json.loads(r.message)["outcome"] for r in caplog.records if r.name == "tts_demo.ui"] == ["refused"]
+
+
+def test_a_style_is_left_unread_and_a_note_tells(place):
+    order = {"model": "toy", "voice": VOICE, "input": "Hello", "max_seconds": 3}
+    noted = post(place, order | {"instructions": "Speak like a pirate."})
+    assert "instructions is left unread" in json.loads(noted.headers["x-notes"])[0]
+    plain = post(place, order | {"instructions": ""})
+    assert "unread" not in plain.headers.get("x-notes", "")
 
 
 def test_who_hangs_up_in_the_middle_of_a_body_leaves_no_traceback(place, caplog):

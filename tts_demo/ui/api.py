@@ -150,6 +150,9 @@ class Endpoints:
                 raise UserError("The run was stopped before it ended.")
             outcome = "done"
             return found.lanes
+        except UserError:
+            outcome = outcome if job and job.stopping() else "refused"
+            raise
         finally:
             if job:
                 job.leave()

@@ -47,7 +47,7 @@ FIELDS = {
 @dataclass(frozen=True)
 class Order:
     """A checked request. voice: encoded bytes of a recording, ``own``: which the client sent. sse: pieces as events
-    instead of bare bytes."""
+    instead of bare bytes. notes: what of it was left unread, one sentence each."""
 
     asked: Asked
     voice: bytes
@@ -55,11 +55,12 @@ class Order:
     form: str
     stream: bool
     sse: bool
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, fields: Any, runner: Runner) -> Order:
         if not isinstance(fields, Mapping):
-            raise BadField("The body", "must be a JSON object.")
+            raise UserError("The body must be a JSON object.")
         for name in fields:
             if name not in FIELDS:
                 raise BadField(name, f"is not known here; known are {', '.join(sorted(FIELDS))}.")
@@ -89,7 +90,8 @@ class Order:
             raise BadField(renamed[error.field], error.message) from None
         with about("input"):
             stack.split(asked.text)  # raises where something cannot be spoken
-        return cls(asked, recording, "ref_audio" in fields, form, stream or kind == "sse", kind == "sse")
+        unread = tuple(f"{name} is left unread: these models take no style." for name in IGNORED if fields.get(name))
+        return cls(asked, recording, "ref_audio" in fields, form, stream or kind == "sse", kind == "sse", unread)
 
 
 def recording_of(fields: Mapping[str, Any], most_mb: int) -> tuple[bytes, str]:
@@ -125,7 +127,8 @@ class Speaking:
 
     def __init__(self, order: Order, runner: Runner, who: str = "") -> None:
         self.order, self.runner, self._address = order, runner, who
-        self.left, self.notes = threading.Event(), []  # notes: what the run says about itself, one sentence each
+        self.left = threading.Event()
+        self.notes = list(order.notes)  # then what the run says about itself, one sentence each
         self._loop, self._pieces = asyncio.get_running_loop(), asyncio.Queue()
         threading.Thread(target=self._work, daemon=True, name="speech").start()
 
@@ -151,7 +154,7 @@ class Speaking:
             if outcome == "stopped":
                 raise UserError("The run was stopped before it ended.")
         except UserError as error:
-            last = error
+            outcome, last = outcome if job and job.stopping() else "refused", error
         except Exception as error:  # nobody above: the client gets a sentence, the log has the traceback
             outcome = "failed"
             log.exception("a run failed")
@@ -248,12 +251,12 @@ async def body(http: HTTPRequest, most_mb: int) -> Any:
         async for part in http.stream():
             kept.write(part)
             if kept.tell() > most:
-                raise BadField("The body", f"is too big; the limit of a recording is {most_mb} MB.")
+                raise UserError(f"The body is too big; the limit of a recording is {most_mb} MB.")
         kept.seek(0)
         try:
             return json.load(kept)
         except (ValueError, RecursionError):  # of bad UTF-8 too
-            raise BadField("The body", "is not JSON.") from None
+            raise UserError("The body is not JSON.") from None
 
 
 def event(content: dict[str, Any]) -> bytes:
