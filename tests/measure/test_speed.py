@@ -108,7 +108,10 @@ def test_kv_bytes_are_exact(measured):
     assert table.loc[ROWS[1].label, "kv_big_12s_share"] == pytest.approx(149 / 599, rel=1e-3)
     batch = bench.batch(2)
     assert batch["kv_bytes_live"] == 2 * (63 + 150 + 24) * token and batch["size"] == 2
-    chunks = bench.batch(2, chunk=3)
+    patches = bench.batch(2, "tldr", 4)
+    assert patches["kv_bytes_live"] == 2 * (63 + 150 // 4 + 24 // 4) * token
+    assert patches["lm_rtf_each"] == pytest.approx(patches["ms_per_step"] * 50 / 1000 / 8)
+    chunks = bench.batch(2, "dcar", 3)
     assert chunks["kv_bytes_live"] == 2 * (63 + 150 + 24) * token  # the first chunk is not fed until the second step
     assert chunks["lm_rtf_each"] == pytest.approx(chunks["ms_per_step"] * 50 / 1000 / 6)
 

@@ -8,8 +8,9 @@ import torch
 from conftest import base_of, make_prefix
 from tts_demo.config import Sampling
 from tts_demo.methods.baseline import Baseline
-from tts_demo.methods.batched import BatchedBaseline, BatchedChunks
+from tts_demo.methods.batched import BatchedBaseline, BatchedChunks, BatchedPatches
 from tts_demo.methods.dcar import Dcar
+from tts_demo.methods.tldr.method import TLDR, MeanPooled, MultiToken, Parallel, WithoutSpeaker
 
 GREEDY = Sampling(temperature=0)
 
@@ -48,6 +49,32 @@ def test_a_batch_of_chunks_is_each_row_alone(tiny_lm, size):
     rows, batch = batched.run(prefixes, 25)
     assert [row.tolist() for row in rows] == single and len({tuple(s) for s in single}) == 3
     assert batch.cache.length <= batch.cache.capacity and max(map(len, rows)) == 25
+
+
+@pytest.mark.parametrize("size", [1, 3, 8])
+@pytest.mark.parametrize(
+    ("kind", "forced"),
+    [(TLDR, False), (TLDR, True), (MeanPooled, True), (WithoutSpeaker, True), (Parallel, True), (MultiToken, True)],
+)
+def test_a_batch_of_patches_is_each_row_alone(tiny_lm, kind, forced, size):
+    """Rows of unequal texts and prompts: none, shorter than the compressor's window, longer; cut within a patch, and
+    long enough for the compressor to forget."""
+    torch.manual_seed(5)
+    modules = kind.build_modules(tiny_lm)
+    for weight in modules[kind.needs_weights[0]].parameters():
+        weight.requires_grad_(False).add_(torch.randn_like(weight) * 0.05)
+    method = kind(base_of(tiny_lm), modules)
+    prefixes = [make_prefix(tiny_lm, text=t, prompt=p, seed=t) for t, p in ((4, 5), (11, 0), (7, 29), (5, 18))]
+    lengths = [90, 83, 90, 61]
+    single = []
+    for prefix, length in zip(prefixes, lengths):
+        state, found = method.prefill(prefix, kind.Options(size), GREEDY, torch.Generator(), length, forced), []
+        while not state.done:
+            found.append(method.step(state).frames[:, 0])
+        single.append(torch.cat(found).tolist())
+    rows, batch = BatchedPatches(method, size, GREEDY, torch.Generator(), forced).run(prefixes, lengths)
+    assert [row.tolist() for row in rows] == single and len({tuple(s) for s in single}) == 4
+    assert batch.cache.length <= batch.cache.capacity and (not forced or [*map(len, rows)] == lengths)
 
 
 def test_rows_end_by_themselves_and_bytes_leave_padding_out(tiny_lm):

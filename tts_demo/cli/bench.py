@@ -21,7 +21,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="also the baseline, and DCAR, with N requests a step (%(default)s)",
+        help="also the baseline, DCAR and TLDR with N requests a step (%(default)s)",
     )
     parser.add_argument(
         "--seconds", type=float, default=6.0, metavar="S", help="audio to generate per run (%(default)s)"
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     """A table for people, or with ``--json`` one JSON object as the last line."""
     from ..measure import rows, speed
     from ..measure.records import Records
-    from ..methods.dcar import Dcar
+    from ..methods.batched import MEASURED
     from ..report import papers
     from ..runtime import pick_device
 
@@ -78,8 +78,9 @@ def run(args: argparse.Namespace) -> None:
         report["launches"] = {row.label: _launches(bench, row) for row in wanted}
     if args.batch > 1:
         report["batch"] = bench.batch(args.batch)
-        if any(row.method.name == Dcar.name for row in wanted):
-            report["batch of dcar 3"] = bench.batch(args.batch, chunk=3)
+        for method, tokens in MEASURED.items():
+            if any(row.method.name == method for row in wanted):
+                report[f"batch of {method} {tokens}"] = bench.batch(args.batch, method, tokens)
     if args.requests:
         report["requests"] = {row.label: _requests(bench, row, args.requests) for row in wanted}
     if args.runtime == "graph":

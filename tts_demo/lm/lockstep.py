@@ -83,7 +83,11 @@ class TokenRows:
 
     def sample_tokens(self) -> Tensor:
         """One token of every row [B]; -1 for rows that have ended."""
-        return self._emit(self.lockstep.decoder.logits(self.hidden), self.history.tokens)
+        return self.sample_from(self.lockstep.decoder.logits(self.hidden))
+
+    def sample_from(self, logits: Tensor) -> Tensor:
+        """The same from logits [B, V] of one's own."""
+        return self._emit(logits, self.history.tokens)
 
     def sample_chunk(self, logits: Tensor) -> Tensor:
         """logits [N, B, V] of the next N tokens -> those of every row [B, N], -1 behind its end; all are to be fed.

@@ -159,9 +159,9 @@ class Bench:
             told = {"ms_per_step": theirs, "ours_over_peer": ours / theirs}
             self.records.append(KIND, PEER, self.setting, number, self.where, told)
 
-    def batch(self, size: int, chunk: int = 0) -> dict[str, Any]:
-        """``size`` requests in one step: a token each, or a chunk of ``chunk``."""
-        decoder = batched(self.stack, chunk, Sampling(), generator_for(self.stack.device, self.seed))
+    def batch(self, size: int, method: str = BASELINE.name, tokens: int = 1) -> dict[str, Any]:
+        """``size`` requests in one step: a token each, or a chunk or patch of several ``tokens``."""
+        decoder = batched(self.stack, method, tokens, Sampling(), generator_for(self.stack.device, self.seed))
         prefixes, limit = [self.stack.prefix(self.prompt, TEXT)] * size, self.frames(self.seconds)
         decoder.run(prefixes, 3)
         with torch.inference_mode():
@@ -169,7 +169,7 @@ class Bench:
             decoder.step(batch)
             synchronize(self.stack.device)
             started = time.perf_counter()
-            steps = (limit - 1) // (chunk or 1)
+            steps = (limit - 1) // tokens
             for _ in range(steps):
                 decoder.step(batch)
             synchronize(self.stack.device)
@@ -178,7 +178,7 @@ class Bench:
         return {
             "size": size,
             "ms_per_step": ms,
-            "lm_rtf_each": ms * self.stack.frame_rate / 1000 / size / (chunk or 1),
+            "lm_rtf_each": ms * self.stack.frame_rate / 1000 / size / tokens,
             "kv_bytes_live": batch.nbytes,
             "kv_bytes_allocated": batch.cache.allocated_nbytes,
             "ceiling_share": 1000 * self.cost.ceiling_seconds(bandwidth, batch.cache.length, size) / ms,

@@ -1,5 +1,5 @@
-"""The baseline, and chunks of one size, for several requests at once: rows of unequal length are padded on the left.
-Under greedy decoding every row gets the tokens it gets alone."""
+"""The baseline, and chunks or patches of one size, for several requests at once: rows of unequal length are padded on
+the left. Under greedy decoding every row gets the tokens it gets alone."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +16,10 @@ from ..lm.prefix import Prefix
 from .base import token_inputs
 from .dcar import Dcar
 from .dcar.heads import Heads
+from .tldr import TLDR
+from .tldr.rows import PatchRows
+
+MEASURED = {Dcar.name: 3, TLDR.name: 4}  # tokens a step of what ``bench --batch`` sets beside the baseline
 
 
 class BatchedBaseline:
@@ -23,12 +27,22 @@ class BatchedBaseline:
 
     def __init__(self, decoder: Decoder, sampling: Sampling, generator: torch.Generator, forced: bool = False) -> None:
         self.decoder, self.sampling, self.generator, self.forced = decoder, sampling, generator, forced
-        self.spare = 0  # slots beyond the longest length
+
+    def inputs(self, prefixes: Sequence[Prefix]) -> list[tuple[Tensor, Tensor]]:
+        """Of each prefix the backbone's inputs [n, H] and their positions [n]."""
+        rows = [token_inputs(self.decoder, prefix) for prefix in prefixes]
+        return [(row, torch.arange(len(row), device=row.device)) for row in rows]
+
+    def slots(self, frames: int) -> int:
+        """Slots of the cache that so many frames of speech take."""
+        return frames
 
     @torch.inference_mode()
-    def prefill(self, prefixes: Sequence[Prefix], max_frames: int) -> TokenRows:
+    def prefill(self, prefixes: Sequence[Prefix], max_frames: int | Sequence[int]) -> TokenRows:
+        """max_frames: at which a row is cut, of all or of each."""
+        most = [max_frames] * len(prefixes) if isinstance(max_frames, int) else list(max_frames)
         decoder, device = self.decoder, self.decoder.device
-        rows = [token_inputs(decoder, prefix) for prefix in prefixes]
+        rows, known = zip(*self.inputs(prefixes))
         columns = max(map(len, rows))
         valid = torch.stack([torch.arange(columns, device=device) >= columns - len(row) for row in rows])
         # padding sees itself, so that no row of the mask is empty
@@ -37,15 +51,15 @@ class BatchedBaseline:
             own = prefix_mask(len(prefix.x), len(row), decoder.config.bidirectional_text, device)
             mask[i, columns - len(row) :, columns - len(row) :] = own
         x = torch.stack([F.pad(row, (0, 0, columns - len(row), 0)) for row in rows])
-        lockstep = Lockstep(decoder, valid, valid.sum(1), max_frames + self.spare)
-        positions = (valid.cumsum(1) - 1).clamp_(min=0)
+        positions = torch.stack([F.pad(each, (columns - len(each), 0)) for each in known])
+        lockstep = Lockstep(decoder, valid, positions[:, -1] + 1, self.slots(max(most)))
         return TokenRows(
             lockstep,
             lockstep.first(x, positions, mask, last=True)[:, 0],
             self.sampling,
             self.generator,
-            longest=torch.tensor([p.room(max_frames, self.forced) for p in prefixes], device=device),
-            shortest=torch.tensor([max_frames if self.forced else p.shortest for p in prefixes], device=device),
+            longest=torch.tensor([p.room(n, self.forced) for p, n in zip(prefixes, most)], device=device),
+            shortest=torch.tensor([n if self.forced else p.shortest for p, n in zip(prefixes, most)], device=device),
         )
 
     @torch.inference_mode()
@@ -55,7 +69,7 @@ class BatchedBaseline:
             rows.feed()
         return rows.sample_tokens()
 
-    def run(self, prefixes: Sequence[Prefix], max_frames: int) -> tuple[list[Tensor], TokenRows]:
+    def run(self, prefixes: Sequence[Prefix], max_frames: int | Sequence[int]) -> tuple[list[Tensor], TokenRows]:
         """Until every row has ended: the codes of each row [F], and the rows as they were left."""
         rows = self.prefill(prefixes, max_frames)
         columns = [self.step(rows)]
@@ -79,7 +93,9 @@ class BatchedChunks(BatchedBaseline):
         """decoder: with the heads' LoRA."""
         super().__init__(decoder, sampling, generator, forced)
         self.heads, self.size = heads, size
-        self.spare = size  # the last chunk may be longer than what is left
+
+    def slots(self, frames: int) -> int:
+        return frames + self.size  # the last chunk may be longer than what is left
 
     @torch.inference_mode()
     def step(self, rows: TokenRows) -> Tensor:
@@ -92,10 +108,47 @@ class BatchedChunks(BatchedBaseline):
         return rows.sample_chunk(logits)
 
 
-def batched(stack: Any, chunk: int, sampling: Sampling, generator: torch.Generator) -> BatchedBaseline:
-    """Decoding of several requests of a ``stack`` up to their length limits: a token a step, or with the heads of DCAR
-    a ``chunk``."""
-    if not chunk:
-        return BatchedBaseline(stack.decoder, sampling, generator, forced=True)
-    method = stack.method(Dcar.name)
-    return BatchedChunks(method.decoder, method.heads, chunk, sampling, generator, forced=True)
+class BatchedPatches(BatchedBaseline):
+    """TLDR with whole patches of one ``size``: every pass of the backbone reads the last patch of each row, and the
+    extractor samples the tokens of the next, one after the other in all rows."""
+
+    def __init__(
+        self, method: TLDR, size: int, sampling: Sampling, generator: torch.Generator, forced: bool = False
+    ) -> None:
+        super().__init__(method.decoder, sampling, generator, forced)
+        self.method, self.size = method, size
+
+    def inputs(self, prefixes: Sequence[Prefix]) -> list[tuple[Tensor, Tensor]]:
+        method, size = self.method, self.size
+        prompts = [method.prompt_patches(prefix, size) for prefix in prefixes]
+        self.patches = PatchRows(method.encoder, method.adapter.extractor, size, prompts, [p.speaker for p in prefixes])
+        return [method.inputs(prefix, prompt, size) for prefix, prompt in zip(prefixes, prompts)]
+
+    def slots(self, frames: int) -> int:
+        return -(-frames // self.size)
+
+    @torch.inference_mode()
+    def step(self, rows: TokenRows) -> Tensor:
+        """The next patch of every row [B, size]; -1 behind its end, and for rows that have ended."""
+        if rows.frames:
+            rows.lockstep.next += self.size - 1  # a patch takes the position of its last token
+            rows.hidden = rows.lockstep.feed(self.patches.encode(rows.token)[:, None])[:, 0]
+        emitted: list[Tensor] = []
+
+        def sample(logits: Tensor) -> Tensor:
+            emitted.append(rows.sample_from(logits))
+            return rows.token
+
+        rows.token = self.patches.decode(rows.hidden, sample)
+        return torch.stack(emitted, 1)
+
+
+def batched(stack: Any, method: str, size: int, sampling: Sampling, generator: torch.Generator) -> BatchedBaseline:
+    """Decoding of several requests of a ``stack`` up to their length limits by the baseline, by ``dcar`` with chunks of
+    ``size``, or by ``tldr`` with patches of it."""
+    if method == Dcar.name:
+        dcar = stack.method(method)
+        return BatchedChunks(dcar.decoder, dcar.heads, size, sampling, generator, forced=True)
+    if method == TLDR.name:
+        return BatchedPatches(stack.method(method), size, sampling, generator, forced=True)
+    return BatchedBaseline(stack.decoder, sampling, generator, forced=True)

@@ -16,10 +16,11 @@ from tts_demo.config import Sampling, UserError
 from tts_demo.lm import lora
 from tts_demo.lm import sampling as sampling_module
 from tts_demo.methods import REGISTRY
+from tts_demo.methods.batched import BatchedPatches
 from tts_demo.methods.tldr import TLDR
 from tts_demo.methods.tldr.modules import AT_ONCE, TLDRAdapter, TLDRConfig
 from tts_demo.train import RECIPES
-from tts_demo.train.data.on_policy import PER_GROUP, REPEATS, generate_by
+from tts_demo.train.data.on_policy import PER_GROUP, REPEATS, generate_by, generate_rows
 from tts_demo.train.data.sequences import SpeechBatch
 from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import tldr
@@ -327,6 +328,8 @@ def test_what_a_method_says_is_its_own_run(make_task):
             method.step(state)
         said = torch.cat([batch.codes[i, :4, 0], *state.patches])[:frames]
         assert torch.equal(spoken.codes[i, :frames, 0], said)
+    together = generate_rows(BatchedPatches(method, 4, greedy, random), task.base, batch, 4)
+    assert all(torch.equal(a, b) for a, b in ((together.codes, spoken.codes), (together.frames, spoken.frames)))
 
 
 def test_every_weight_of_every_kind_is_trained(make_task):

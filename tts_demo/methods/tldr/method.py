@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from ...lm.cache import KVCache
 from ...lm.decoder import Decoder
 from ...lm.graphs import BufferPool
 from ...lm.model import LanguageModel
@@ -101,10 +102,10 @@ class TLDR(Method):
         return PatchDecoder(self.adapter.extractor, self.base.decoder)
 
     def begin(self, start: Start) -> TLDRState:
-        prefix, size, codes = start.prefix, start.options.patch_size, start.prefix.prompt_codes[:, 0]
-        prompt = codes[len(codes) % size :]  # whole patches; the rest is cut off at the far end (section 3.5)
+        prefix, size = start.prefix, start.options.patch_size
+        prompt = self.prompt_patches(prefix, size)
         local = self.encoder.new_cache(len(prompt))
-        x, positions = self._inputs(prefix, self.encoder.encode(prompt, size, local), [size] * (len(prompt) // size))
+        x, positions = self.inputs(prefix, prompt, size, local)
         most = start.ending.longest if start.options.confidence else -(-start.ending.longest // size)
         cache = self.decoder.new_cache(len(x) + most)
         caches = {"backbone": cache, "extractor": self.extractor.new_cache()}
@@ -169,6 +170,17 @@ class TLDR(Method):
         before = itertools.accumulate(sizes[:-1], initial=0)
         frames_of = [max(0, min(size, state.emitted - earlier)) for size, earlier in zip(sizes, before)]
         return plain_replay(self.decoder, state.prefix, x, frames_of, positions)
+
+    def prompt_patches(self, prefix: Prefix, size: int) -> Tensor:
+        """The tokens [N P] of the prompt's whole patches; the rest is cut off at the far end (section 3.5)."""
+        codes = prefix.prompt_codes[:, 0]
+        return codes[len(codes) % size :]
+
+    def inputs(self, prefix: Prefix, prompt: Tensor, size: int, cache: KVCache | None = None) -> tuple[Tensor, Tensor]:
+        """Backbone inputs [T + N, H] of a prefix and its ``prompt_patches``, and their positions. cache: of the
+        compressor, where patches of the run follow."""
+        cache = cache or self.encoder.new_cache(len(prompt))
+        return self._inputs(prefix, self.encoder.encode(prompt, size, cache), [size] * (len(prompt) // size))
 
     def _inputs(self, prefix: Prefix, z: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Backbone inputs [T + N, H] of a prefix and N patches of these sizes, and their positions."""

@@ -1,8 +1,8 @@
 """Sequences sampled from a model, to train on the tokens that it will really see: on-policy distillation. The base
-model's rows decode in lockstep, those of a method one by one.
+model's rows and TLDR's decode in lockstep, those of other methods one by one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,9 @@ from ...lm import Decoder
 from ...lm.base import Base
 from ...lm.lockstep import TokenRows
 from ...lm.model import LanguageModel
+from ...lm.prefix import Prefix
 from ...methods.base import Method
+from ...methods.batched import BatchedBaseline
 from .corpora import pad_stack
 from .sequences import SpeechBatch, begin_lockstep, prefix_batch
 
@@ -83,19 +85,32 @@ def generate(
 def generate_by(
     method: Method, options: Any, batch: SpeechBatch, kept: int, sampling: Sampling, generator: torch.Generator
 ) -> SpeechBatch:
-    """``generate`` by any method, also one in training."""
+    """``generate`` by any method, also one in training, row by row."""
     samples = []
-    for text, length, codes, frames, speaker in zip(
-        batch.text, batch.text_lengths.tolist(), batch.codes, batch.frames.tolist(), batch.speaker
-    ):
-        prefix = method.lm.prefix(text[:length], (), speaker, codes[:kept])
-        longest = min(int(frames * LONGER), kept + FURTHEST) - kept
+    for prefix, longest in zip(*_prefixes(method.lm, batch, kept)):
         with torch.inference_mode():
-            state = method.prefill(prefix, options, sampling, generator, longest)
-            steps = [codes[:kept, :1]]
+            state, steps = method.prefill(prefix, options, sampling, generator, longest), []
             while not state.done:
-                steps.append(method.step(state).frames[:, :1])
-        samples.append(torch.cat(steps).cpu().numpy())
-    codes = pad_stack(samples).to(batch.codes.device)
-    frames = torch.tensor([len(s) for s in samples], device=codes.device)
+                steps.append(method.step(state).frames[:, 0])
+        samples.append(torch.cat(steps))
+    return _followed_by(batch, kept, samples)
+
+
+def generate_rows(batched: BatchedBaseline, lm: LanguageModel, batch: SpeechBatch, kept: int) -> SpeechBatch:
+    """``generate`` by a method that decodes all rows at once."""
+    return _followed_by(batch, kept, batched.run(*_prefixes(lm, batch, kept))[0])
+
+
+def _prefixes(lm: LanguageModel, batch: SpeechBatch, kept: int) -> tuple[list[Prefix], list[int]]:
+    """Of each row the text behind its first ``kept`` frames, and the most frames that may follow."""
+    rows = zip(batch.text, batch.text_lengths.tolist(), batch.speaker, batch.codes)
+    prefixes = [lm.prefix(text[:length], (), speaker, codes[:kept]) for text, length, speaker, codes in rows]
+    return prefixes, [min(int(frames * LONGER), kept + FURTHEST) - kept for frames in batch.frames.tolist()]
+
+
+def _followed_by(batch: SpeechBatch, kept: int, samples: Sequence[Tensor]) -> SpeechBatch:
+    """The batch with ``samples``, [n] of each row, behind its first ``kept`` frames: codes of the first codebook."""
+    samples = [torch.cat([codes[:kept, 0], row]) for codes, row in zip(batch.codes, samples)]
+    codes = pad_stack([row.cpu().numpy() for row in samples])[..., None].to(batch.codes.device)
+    frames = torch.tensor([len(row) for row in samples], device=codes.device)
     return replace(batch, codes=codes, frames=frames, alignment=torch.full_like(codes[..., 0], -1))

@@ -35,11 +35,12 @@ from ...lm import lora
 from ...lm.block import training_forward
 from ...lm.masks import causal_mask
 from ...lm.model import ALIGNMENT_LAYERS, LanguageModel
+from ...methods.batched import BatchedPatches
 from ...methods.tldr import TLDR
 from ...methods.tldr.modules import LARGEST, TLDRAdapter, TLDRConfig, patch_position
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
-from ..data.on_policy import PER_GROUP, OnPolicy, check_distilled, generate_by
+from ..data.on_policy import PER_GROUP, OnPolicy, check_distilled, generate_rows
 from ..data.sequences import SpeechBatch, attention_mask, begun, prefix_batch, speech_targets
 from ..optimiser import inner_matrices
 from ..progress import Progress
@@ -119,10 +120,11 @@ class TLDRTask(Task):
         """Some batches sampled from patches of one size."""
         method, size = TLDR(self.on_policy.base, {TLDR.name: self.adapter}), int(rng.choice(self.sizes))
         generator, samples = torch.Generator(self.base.device).manual_seed(int(rng.integers(2**62))), []
+        batched = BatchedPatches(method, size, Sampling(), generator)
         for _ in range(PER_GROUP):
             batch, kept = begun(self.data, rng, self.settings.prompted)
             kept = kept // size * size
-            generated = generate_by(method, method.Options(patch_size=size), batch, kept, Sampling(), generator)
+            generated = generate_rows(batched, self.base, batch, kept)
             samples.append(Patches(generated, size, _whole(generated.codes.shape[1], size), self_generated=True))
         return samples
 
