@@ -69,14 +69,14 @@ def newest(records: list[dict[str, Any]]) -> Results:
 
 
 def _once(runs: pd.DataFrame) -> pd.DataFrame:
-    """Speech that was made and judged twice (two evaluations at a time, or one stopped) counts once: the last."""
+    """``runs`` without duplicates: of speech that was judged more than once (by two evaluations) the last record."""
     keys = [name for name in ("row", "text", "seed", "voice") if name in runs]
     return runs[(runs["kind"] != quality.KIND) | ~runs.duplicated(["kind", *keys], keep="last")]
 
 
 def rescored(records: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """-> the records with word errors by today's count (``metrics.word_errors``), and of how many that was not
-    possible: older ones whose transcript or text is not at hand."""
+    """The records with word errors counted again by ``metrics.word_errors`` from the recorded transcript, and how many
+    keep their old count because transcript or text is missing."""
     texts = {row["id"]: row["text"] for row in table("evaluation.tsv")}
     found, as_they_were = [], 0
     for record in records:
@@ -92,7 +92,8 @@ def rescored(records: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], i
 
 
 def frame(records: list[dict[str, Any]]) -> pd.DataFrame:
-    """One line a record, its figures as columns beside what it is of; oldest first. Of a text's kind: ``text_kind``."""
+    """One line a record, oldest first: its fields and its figures as columns. The figure ``kind``, of the text, becomes
+    ``text_kind``, because records have a field of that name."""
     flat = [
         {"text_kind" if k == "kind" else k: v for k, v in r["figures"].items()}
         | {k: v for k, v in r.items() if k != "figures"}
@@ -135,7 +136,8 @@ def quality_table(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def on_shared_texts(results: Results, labels: Sequence[str]) -> pd.DataFrame:
-    """``quality_table`` of those of these rows that were spoken, in order, on the texts that all of them spoke."""
+    """``quality_table`` over the texts that every measured row of ``labels`` has, in the order of ``labels``; rows that
+    were not measured are left out."""
     runs = results.runs[(results.runs["kind"] == quality.KIND) & results.runs["row"].isin(labels)]
     counts = runs.groupby("text")["row"].nunique()
     found = quality_table(runs[runs["text"].isin(counts.index[counts == runs["row"].nunique()])])
@@ -143,13 +145,13 @@ def on_shared_texts(results: Results, labels: Sequence[str]) -> pd.DataFrame:
 
 
 def in_natural_voices(runs: pd.DataFrame) -> pd.Series:
-    """Which runs are in voices of people who are in no training set."""
+    """Mask of the runs whose voice is natural and in no training set."""
     return runs["voice"].isin(unheard()) if "voice" in runs else pd.Series(False, index=runs.index)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What a row has more than another one, with its 95 % interval, on ``pairs`` of a text and a seed."""
+    """A row's figure less another row's (or a speed-up), with its 95 % interval, over ``pairs`` of text and seed."""
 
     value: float
     low: float
@@ -159,13 +161,15 @@ class Difference:
 
 
 def difference(results: Results, label: str, other: str) -> Difference | None:
-    """Word errors of a row over those of another one on the same texts, seeds and voices, in points; None where they
-    share none. Texts are resampled, each with all its seeds: runs of one text are alike."""
+    """Word errors of row ``label`` less those of row ``other``, in points, on the texts, seeds and voices of both; None
+    where they share none. The bootstrap resamples texts, each with all its seeds, because runs of one text
+    correlate."""
     runs = results.runs[results.runs["kind"] == quality.KIND]
     return paired(runs, label, other)
 
 
 def paired(runs: pd.DataFrame, label: str, other: str) -> Difference | None:
+    """``difference`` within the quality runs given."""
     if "errors" not in runs:
         return None
     keys, counts = ["text", "seed"], ["errors", "words"]
@@ -183,8 +187,8 @@ def paired(runs: pd.DataFrame, label: str, other: str) -> Difference | None:
 
 
 def gain_of(results: Results, row: Row) -> Difference | None:
-    """The language model's speed-up over the baseline beside it: the median of the rounds, and the 95 % interval of
-    their mean."""
+    """The language model's speed-up over the baseline of the same round: median over the rounds of the shortest length,
+    with the 95 % interval of their mean."""
     runs = results.runs
     if "lm_gain" not in runs or row.label not in results.speed.index:
         return None
@@ -267,8 +271,8 @@ def changed(label: str) -> list[str]:
 
 
 def trade_off(results: Results) -> list[Point]:
-    """Every method at its defaults, and every other setting that was both spoken and timed, but for those that err more
-    than twice as often as the baseline."""
+    """Points of the picture: every method at its defaults, and each other setting with quality and speed measured and
+    at most ``TOO_MANY`` times the baseline's errors."""
     base = results.quality.loc[Row.of(BASELINE).label, "wer"]
     both = choices(results).dropna(subset=["over", "lm_gain"])
     chosen = (both["times"] <= TOO_MANY) | both.index.isin([row.label for row in defaults()])
@@ -279,15 +283,15 @@ def trade_off(results: Results) -> list[Point]:
 
 
 def choices(results: Results) -> pd.DataFrame:
-    """What was both spoken and timed of the methods that people choose from: comparison models are none of them, and
-    records outlive methods."""
+    """Settings with both quality and speed measured, of the methods that users can choose: without comparison models
+    and without methods that records still name but the registry no longer has."""
     both = results.quality.join(results.speed[["lm_gain"]], how="inner")
     return both[[str(label).split()[0] in METHODS for label in both.index]]
 
 
 def contenders(results: Results) -> pd.DataFrame:
-    """``choices`` compared with the baseline in at least ``OTHER_PAIRS`` pairs, or in as many as the best known
-    of them: among many settings known from few texts each, the best one is best by chance."""
+    """Those of ``choices`` that have at least ``OTHER_PAIRS`` pairs with the baseline (fewer where none has as many):
+    the best of many settings with few pairs each would be best by chance."""
     both = choices(results)
     return both[both["pairs"] >= min(OTHER_PAIRS, both["pairs"].max())]
 

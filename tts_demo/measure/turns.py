@@ -1,4 +1,4 @@
-"""Runs side by side in one process, each to its next event in turn, so that all of them meet the same machine."""
+"""Runs interleaved in one process, a short slice of each at a time: a machine that slows down slows all of them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -7,7 +7,7 @@ from typing import Any
 from .. import engine
 from ..config import Request
 
-TURN = 0.05  # seconds of compute; other work on a machine comes and goes more slowly
+TURN = 0.05  # seconds of compute in a slice: short beside the ups and downs of a machine's load
 
 
 def turns(
@@ -18,16 +18,20 @@ def turns(
     wants_attention: Callable[[], bool] = lambda: False,
     lead: float = 1.0,
 ) -> Iterator[tuple[int, engine.Event]]:
-    """All of ``requests`` at once: (which one, its next event). Whichever has spoken least goes on, until its next
-    event (a chunk of audio, or ``TURN`` seconds of compute). A run's clock stands still meanwhile, as it does while
-    a page shows an event, so its figures are its own; but a machine that is slow for a second is slow for every run.
-    ``around``: entered while the first one goes on. ``wants_attention``: see ``engine.generate``. ``lead``: so many
-    times as much as each of the others the first one speaks meanwhile, because somebody listens to it."""
+    """Interleaves the runs of ``requests`` and yields (index of the request, its next event).
+
+    The run with the fewest generated frames continues, until its next event: a chunk of audio, or ``TURN`` seconds of
+    compute. The clocks of the others stand still meanwhile, so each run is timed as if it were alone.
+
+    around: a context manager that is entered for every slice of the first run. wants_attention: see
+    ``engine.generate``. lead: the first run generates ``lead`` times as many frames as each other one in the same
+    time; the page plays it live and sets this above 1.
+    """
     runs = [
         engine.generate(stack, request, should_stop, every=TURN, wants_attention=wants_attention)
         for request in requests
     ]
-    progress = dict.fromkeys(range(len(runs)), 0.0)  # frames of those that go on, of the first over ``lead``
+    progress = dict.fromkeys(range(len(runs)), 0.0)  # unfinished run -> frames, the first run's divided by ``lead``
     while progress:
         which = min(progress, key=progress.__getitem__)
         with around if around is not None and which == 0 else nullcontext():
@@ -42,6 +46,6 @@ def turns(
 def in_turn(
     stack: engine.Stack, requests: Sequence[Request], around: AbstractContextManager[Any] | None = None
 ) -> list[engine.Done]:
-    """How all of them end, in their order."""
+    """The last event of every run, in the order of ``requests``; see ``turns``."""
     done = {which: event for which, event in turns(stack, requests, around) if isinstance(event, engine.Done)}
     return [done[which] for which in range(len(requests))]

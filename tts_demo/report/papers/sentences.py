@@ -1,4 +1,5 @@
-"""Sentences under a paper's table: their figures come from the records, and a verdict from an interval."""
+"""Sentences under a paper's table: templates filled with measured figures. A verdict (better, worse, equal) follows
+from a 95 % interval."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +12,8 @@ from .data import Paper, Sentence
 
 
 def sentences(paper: Paper, results: Results, codec: pd.DataFrame, readme: bool = False) -> list[str]:
-    """What is said of a paper's method; ``readme``: what of it the README says. A sentence one of whose figures was not
-    measured is left out."""
+    """The filled sentences of ``paper``, or with ``readme`` those that the README shows. A sentence is left out where a
+    figure in it was not measured."""
     tables = dict(quality=results.quality, points=100 * results.quality, speed=results.speed, codec=codec)
     filled = (_filled(s, results, tables) for s in paper.sentences if s.readme or not readme)
     return [text for text in filled if text]
@@ -33,21 +34,22 @@ def _filled(sentence: Sentence, results: Results, tables: Mapping[str, Any]) -> 
 
 
 def compared(sentence: Sentence, results: Results) -> Difference | None:
-    """Word errors of the two rows on the same texts and seeds, in points; or the speed-up over the baseline."""
+    """The measured difference behind a verdict: word errors of ``row`` less those of ``against`` on the same texts and
+    seeds, in points, or the speed-up of ``row`` over the baseline. None where it was not measured."""
     if sentence.figure == "lm_gain":
         return gain_of(results, sentence.row)
     return difference(results, sentence.row.label, sentence.against.label)
 
 
 def verdict(sentence: Sentence, found: Difference) -> int:
-    """1 the row is better, -1 it is worse, 0 they are not told apart by the 95 % interval."""
+    """1: the row is better, -1: worse, 0: the 95 % interval contains no difference (a speed-up of 1)."""
     neutral, sign = (1.0, 1) if sentence.figure == "lm_gain" else (0.0, -1)
     return sign if found.low > neutral else -sign if found.high < neutral else 0
 
 
 def _figures(sentence: Sentence, found: Difference, results: Results) -> dict[str, float]:
-    """points, low, high: of the difference; gain: the speed-up, or points saved; pairs, texts: compared; cost: a step
-    of the row in steps of the baseline."""
+    """Values for the template. points, low, high: the difference and its interval; gain: the speed-up, or the points
+    that the row errs less; pairs, texts: numbers compared; cost: time of a step of the row over one of the baseline."""
     gain = found.value if sentence.figure == "lm_gain" else -found.value
     figures = {"points": found.value, "low": found.low, "high": found.high, "gain": gain}
     figures |= {"pairs": found.pairs, "texts": found.texts}

@@ -1,7 +1,6 @@
-"""Lanes in rounds, interleaved: every lane goes on a little at a time, so that all of them meet the same machine.
+"""Rounds of interleaved runs: each round generates every request once, a short slice of each at a time.
 
-The first round is played; the further ones generate the same again for the clock alone, so that a ratio of speeds comes
-with its spread.
+The first round is played. Further rounds repeat it unheard and are only timed, so that a speed-up has a spread.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from ... import engine
 from ...config import Request
 from ...measure.turns import turns
 
-FEWEST, MOST = 2, 5  # the range of five holds what the median of very many would be in 15 cases of 16
-BUDGET = 40.0  # seconds of computing in all rounds together; beyond it no further one starts than the fewest
+FEWEST, MOST = 2, 5  # rounds; the range of five contains the true median with a probability of 15/16
+BUDGET = 40.0  # seconds of computing in all rounds together; beyond it only ``FEWEST`` rounds are made
 
 
 @dataclass(frozen=True)
 class Round:
-    """A round of turns has ended: LM-RTF and RTF of every lane in it, by the work clock. ``left``: rounds to come."""
+    """A finished round: LM-RTF and RTF of every request in it, by the work clock. ``left``: rounds still to come."""
 
     lm_rtf: tuple[float, ...]
     number: int
@@ -30,7 +29,8 @@ class Round:
 
 @dataclass(frozen=True)
 class Progress:
-    """A further round goes on. ``share``: how much of it is done, from 0 to 1; ``count``: rounds in all."""
+    """A further round under way. ``share``: the part that is done, 0 to 1; ``count``: planned rounds, the first one
+    included."""
 
     number: int
     count: int
@@ -39,7 +39,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class First:
-    """What the first round took. seconds: of computing, all lanes together; frames: of all lanes."""
+    """Cost of the first round, summed over its requests. seconds: of computing; frames: generated."""
 
     seconds: float
     frames: int
@@ -52,10 +52,14 @@ def rounds(
     most: int = MOST,
     quick: float = 0.0,
 ) -> Iterator[tuple[int, engine.Event | Round]]:
-    """(which lane, its next event) of a first round, then ``(-1, Round)`` at the end of every round. ``most``: 1 for
-    the first alone, without a ``Round``. A round that was stopped is not counted. ``quick``: while the RTF of all lanes
-    together is below it, the first round also yields ``AttentionUpdate`` events. The first lane, which is heard,
-    gets half of the first round until it has ended: its sound keeps its pace however many stand beside it."""
+    """Yields (index of the request, its next event) during the first round, and ``(-1, Round)`` after each round.
+
+    In the first round the first request, which is played live, generates as many frames as all others together, so
+    that its audio keeps up however many there are. A round that is stopped ends the rounds and yields no ``Round``.
+
+    most: number of rounds at most; with 1 there is no ``Round`` either. quick: the first round also yields
+    ``AttentionUpdate`` events while the sum of all RTFs is below ``quick``.
+    """
     done: dict[int, engine.Done] = {}
     pace: dict[int, float] = {}
     wants_attention = lambda: len(pace) == len(requests) and sum(pace.values()) < quick
@@ -84,7 +88,8 @@ def further_rounds(
     most: int = MOST,
     number: int = 1,
 ) -> Iterator[tuple[int, Round | Progress]]:
-    """The rounds after ``number`` of them, unheard: ``Progress`` while each goes on, ``Round`` at its end."""
+    """The rounds that follow the first ``number``, without attention maps: yields ``(-1, Progress)`` during a round and
+    ``(-1, Round)`` after it."""
     unseen = [replace(request, capture_attention=False) for request in requests]
     while left := _left(number, most, first.seconds):
         done: dict[int, engine.Done] = {}
@@ -107,5 +112,5 @@ def _round(snapshots: Sequence[Any], number: int, left: int) -> Round:
 
 
 def _left(number: int, most: int, took: float) -> int:
-    """Rounds still to come when each takes ``took`` seconds of computing."""
+    """Number of rounds after ``number`` that the budget allows, when each takes ``took`` seconds of computing."""
     return sum((n + 1) * took <= BUDGET or n < FEWEST and took <= BUDGET for n in range(number, most))
