@@ -17,11 +17,19 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="F",
         help="also its table and plot; default: of the bundled records the README, of others none",
     )
+    parser.add_argument(
+        "--carry",
+        type=Path,
+        metavar="BEFORE",
+        help="first take over what was measured with this folder, the bundled checkpoint before modules of it were "
+        "replaced, of rows that read none of these",
+    )
     parser.add_argument("-o", "--output", type=Path, metavar="F", help="default: RESULTS.md beside the records")
 
 
 def run(args: argparse.Namespace) -> None:
-    from ..measure.records import RECORDS, check
+    from ..measure.carry import carry
+    from ..measure.records import RECORDS, Records, check
     from ..report import results
 
     records = args.records or RECORDS
@@ -34,4 +42,7 @@ def run(args: argparse.Namespace) -> None:
     check_writable(output)
     if readme is not None and not readme.is_file():
         raise UserError(f"There is no {readme}: give the page that holds the marks of the table with --readme.")
+    if args.carry is not None:
+        taken = carry(Records(records), args.carry, RECORDS.parent)
+        print(f"{taken} records of rows that read no module that was replaced are taken over.")
     print(results.write(records, output, readme))

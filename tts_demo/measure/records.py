@@ -89,18 +89,23 @@ class Records:
         date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         conditions = {name: value for name, value in dataclasses.asdict(where).items() if value or name != "adapters"}
         record = head | conditions | {"date": date, "figures": rounded(figures)}
+        self.extend([record])
+        return record
+
+    def extend(self, records: list[dict[str, Any]]) -> int:
+        """Add records, all of them or none; returns how many."""
         if self.path is None:
-            self._own.append(record)
-            return record
+            self._own.extend(records)
+            return len(records)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        line = (json.dumps(record, ensure_ascii=False) + "\n").encode()
+        line = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
         with open(self.path, "ab+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed
             if file.tell():
                 file.seek(-1, os.SEEK_END)
                 line = line if file.read(1) == b"\n" else b"\n" + line  # behind one that was cut short
             os.write(file.fileno(), line)
-        return record
+        return len(records)
 
 
 def parsed(line: str) -> dict[str, Any] | None:

@@ -260,6 +260,7 @@ class Method(abc.ABC):
     presets: ClassVar[tuple[dict[str, Any], ...]] = ()  # the page's three: saves most, balanced, closest to baseline
     neutral: ClassVar[dict[str, Any] | None] = None  # options under which it equals the baseline token for token
     needs_weights: ClassVar[tuple[str, ...]] = ()  # folders of the checkpoint without which it cannot run
+    reads: ClassVar[tuple[str, ...]] = ()  # other folders that no other method reads, or only its combinations
     weights_hash: str = ""  # of its modules that are not in the stack's own checkpoint, but in a folder of adapters
     runs_untrained: ClassVar[bool] = False  # whether fresh modules are usable: an untrained draft is exact, only slower
     variant_of: ClassVar[str] = ""  # the method it is a comparison model of: measured like one, no choice on the page

@@ -47,6 +47,7 @@ class CompressedChunks(Dcar):
     Options = CompressedChunksOptions
     neutral = {"chunk_range": "1", "window": 0}
     needs_weights = ("dcar-heads", FULL_TEXT)
+    reads = ("dcar-policy",)
     combines = (Dcar.name, Compressed.name)
 
     def __init__(self, base: Base, modules: dict[str, nn.Module] | None = None) -> None:

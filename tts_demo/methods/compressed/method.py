@@ -105,6 +105,7 @@ class Compressed(Baseline):
     Options = CompressedOptions
     neutral = {"window": 0}
     needs_weights = (FULL_TEXT,)  # a window on the text needs the other adapter as well
+    reads = (TEXT_WINDOW,)
 
     def __init__(self, base: Base, modules: dict[str, nn.Module] | None = None) -> None:
         super().__init__(base, modules)

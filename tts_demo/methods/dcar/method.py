@@ -71,6 +71,7 @@ class Dcar(Method):
     neutral = {"chunk_range": "1"}
     predicted = LONGEST
     needs_weights = ("dcar-heads",)  # a learned range needs dcar-policy as well
+    reads = ("dcar-policy",)
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:

@@ -60,6 +60,7 @@ class QTTS(Method):
     Options = QTTSOptions
     neutral = {"strategy": "single"}
     needs_weights = (DELAY,)  # of the default strategy; ``check`` asks for the other's
+    reads = (HIERARCHICAL, "refiner-books")
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:

@@ -1,0 +1,85 @@
+"""What was measured of rows that read no module that was replaced is taken over, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tts_demo import checkpoints
+from tts_demo.cli.main import main
+from tts_demo.measure.carry import CARRIED, carry, read_by
+from tts_demo.measure.records import Records, Where
+from tts_demo.methods import REGISTRY
+
+MODULES = ("codec", "lm", "refiner", "refiner-books", "tldr", "dcar-heads", "dcar-policy", "qtts-delay", "ssd-draft")
+ROWS = ("baseline", "tldr patch_size=4", "dcar chunk_range=2,3,4", "qtts strategy=delay", "ssd", "dcar-ssd", "codec, 8")
+
+
+def checkpoint(root: Path, **versions: str) -> Path:
+    files = {}
+    for name in MODULES:
+        (root / name).mkdir(parents=True)
+        (root / name / "model.safetensors").touch()
+        files[f"{name}/model.safetensors"] = versions.get(name.replace("-", "_"), "first")
+        files[f"{name}/README.md"] = str(root)  # cards may differ
+    (root / "manifest.json").write_text(json.dumps({"files": files}))
+    return root
+
+
+def measured(path: Path, root: Path) -> Records:
+    records = Records(path)
+    where = Where("nano", checkpoints.checkpoint_hash(root), "a processor", "float32", "2.11", "1234567")
+    for row in ROWS:
+        records.append("quality", row, "a text", 0, where, {"errors": 1})
+    records.append("quality", "teacher", "a text", 0, where.nobody, {"errors": 1})
+    return records
+
+
+@pytest.mark.parametrize(
+    ("replaced", "anew"),
+    [
+        ("tldr", {"tldr patch_size=4"}),
+        ("refiner_books", {"qtts strategy=delay"}),
+        ("dcar_heads", {"dcar chunk_range=2,3,4", "dcar-ssd"}),
+        ("dcar_policy", {"dcar chunk_range=2,3,4"}),
+        ("ssd_draft", {"ssd"}),
+        ("refiner", set(ROWS)),
+        ("lm", set(ROWS)),
+    ],
+)
+def test_rows_that_read_no_replaced_module_are_taken_over(tmp_path, replaced, anew):
+    before, after = checkpoint(tmp_path / "a"), checkpoint(tmp_path / "b", **{replaced: "second"})
+    records = measured(tmp_path / "records.jsonl", before)
+    new, old = checkpoints.checkpoint_hash(after), checkpoints.checkpoint_hash(before)
+    assert carry(records, before, after) == len(ROWS) - len(anew)
+    taken = [r for r in records.read() if r["checkpoint"] == new]
+    assert {r["row"] for r in taken} == set(ROWS) - anew and all(r[CARRIED] == old for r in taken)
+    assert carry(records, before, after) == 0  # a second time there is nothing left
+
+
+def test_what_is_taken_over_twice_names_the_checkpoint_that_was_measured(tmp_path):
+    roots = [
+        checkpoint(tmp_path / "a"),
+        checkpoint(tmp_path / "b", tldr="2"),
+        checkpoint(tmp_path / "c", tldr="2", ssd_draft="2"),
+    ]
+    records = measured(tmp_path / "records.jsonl", roots[0])
+    for before, after in zip(roots, roots[1:]):
+        carry(records, before, after)
+    last = [r for r in records.read() if r["checkpoint"] == checkpoints.checkpoint_hash(roots[2])]
+    assert {r["row"] for r in last} == set(ROWS) - {"tldr patch_size=4", "ssd"}
+    assert {r[CARRIED] for r in last} == {checkpoints.checkpoint_hash(roots[0])}
+
+
+def test_every_module_that_a_method_loads_is_known_to_be_read(tiny_lm):
+    for name, method in REGISTRY.items():
+        loaded = set(method.build_modules(tiny_lm))
+        assert loaded <= read_by(name, sorted(loaded | {"lm"})), name
+
+
+def test_a_folder_that_is_no_checkpoint_is_one_sentence(tmp_path, capsys):
+    records = measured(tmp_path / "records.jsonl", checkpoint(tmp_path / "a"))
+    assert main(["report", "--records", str(records.path), "--carry", str(tmp_path / "none")]) == 2
+    assert "manifest.json" in capsys.readouterr().err

@@ -1,0 +1,30 @@
+"""Records that new weights do not touch. When a module of a checkpoint is replaced, what was measured of rows that do
+not read it holds for the new checkpoint as well, and is not measured again."""
+
+from pathlib import Path
+
+from .. import checkpoints
+from ..methods import REGISTRY
+from .records import Records, key_of
+
+CARRIED = "carried"  # field of such a record: the checkpoint that it was measured with
+
+
+def carry(records: Records, before: Path, after: Path) -> int:
+    """Append the records of the checkpoint ``before`` whose rows read the same modules in ``after``, under the hash of
+    that one; returns how many. Those that ``after`` has already are left out."""
+    old, new = (checkpoints.checkpoint_hash(root) for root in (before, after))
+    names = sorted(checkpoints.modules(before) | checkpoints.modules(after))
+    changed = {name for name in names if len({checkpoints.modules_hash(root, [name]) for root in (before, after)}) > 1}
+    known, found = records.keys(), []
+    for record in records.read():
+        if record.get("checkpoint") == old and not changed & read_by(record["row"], names):
+            found.append(record | {"checkpoint": new, CARRIED: record.get(CARRIED, old)})
+    return records.extend([r for r in found if key_of(r) not in known])
+
+
+def read_by(row: str, names: list[str]) -> set[str]:
+    """Which of a checkpoint's modules a row reads: those of its method, and those that belong to no method. Rows
+    that are no method's (of the codec, of a peer) read the latter."""
+    own = {method.name: {*method.needs_weights, *method.reads} for method in REGISTRY.values()}
+    return set(names) - set().union(*own.values()) | own.get(row.split()[0], set())
