@@ -21,6 +21,7 @@ WINDOW_SECONDS, MOST_WINDOWS = 2.0, 6  # in which voices are compared
 # Cosines by the bundled encoder: least of windows of one voice on average, least between its two halves. None of 60
 # recordings of one voice is taken for two, of 69 of two voices 95 % are told.
 ONE_VOICE, SAME_VOICE = 0.7, 0.58
+UNUSED_TRANSCRIPT = "The transcript is not used: it is that of the whole recording, of which a part was kept."
 
 Embed = Callable[[np.ndarray], np.ndarray | None]  # samples [N] -> a vector of the voice
 

@@ -147,6 +147,7 @@ BAD = {
         lambda p: ["decode", p["wrong_codes.npz"], "-o", p["d.wav"], "--stack", p.stack],
         "tts_demo encode",
     ),
+    "say a transcript of nothing": (lambda p: say(p, prompt=None, prompt_text="So it goes."), "--prompt-text"),
     "say into mp3": (lambda p: say(p, output=p["out.mp3"]), "only wav"),
     "say into no format": (lambda p: say(p, output=p["out.xyz"]), "only wav"),
     "decode into mp3": (lambda p: ["decode", p["no_codes.npz"], "-o", p["d.mp3"]], "only wav"),
@@ -247,6 +248,19 @@ def test_say_tells_of_a_limit(place: Place, capsys: pytest.CaptureFixture[str]) 
     cut = json.loads((place.folder / "cut.json").read_text())
     (note,) = (n for n in cut["notes"] if "cut short" in n)
     assert cut["truncated"] and "length limit is 0.1 s" in note and note in capsys.readouterr().err.splitlines()
+
+
+def test_a_transcript_of_more_than_was_kept_is_not_dropped_in_silence(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = real_voice()
+    soundfile.write(place["long.wav"], np.tile(whole, 1 + 16000 * 20 // len(whole)), 16000)
+    for words, told in (("so it goes", True), (None, False)):
+        assert run(*say(place, prompt=place["long.wav"], prompt_text=words, json=place["long.json"])) == 0
+        notes = json.loads((place.folder / "long.json").read_text())["notes"]
+        assert any("most speech" in note for note in notes)
+        assert any("transcript is not used" in note for note in notes) == told
+        assert ("transcript is not used" in capsys.readouterr().err) == told
 
 
 def test_say_writes_labelled_sound(place: Place, spoken: dict) -> None:

@@ -174,6 +174,16 @@ def test_a_recording_that_is_refused_is_no_client_who_left(place, caplog):
     assert [json.loads(r.message)["outcome"] for r in caplog.records if r.name == "tts_demo.ui"] == ["refused"]
 
 
+def test_a_transcript_of_more_than_was_kept_is_not_dropped_in_silence(place):
+    out = io.BytesIO()
+    soundfile.write(out, speech(14.0), 16000, format="WAV")
+    order = {"model": "toy", "voice": "", "input": "Hello", "max_seconds": 0.5, "consent": True}
+    order["ref_audio"] = base64.b64encode(out.getvalue()).decode()
+    for words, told in (("So it goes.", True), ("", False)):
+        notes = json.loads(post(place, order | {"ref_text": words}).headers["x-notes"])
+        assert any("transcript is not used" in note for note in notes) == told
+
+
 def test_a_style_is_left_unread_and_a_note_tells(place):
     order = {"model": "toy", "voice": VOICE, "input": "Hello", "max_seconds": 3}
     noted = post(place, order | {"instructions": "Speak like a pirate."})

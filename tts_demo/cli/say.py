@@ -51,11 +51,15 @@ def run(args: argparse.Namespace) -> None:
     options = find(args.method).Options.parse(chosen)
     source, prompt_text = args.prompt, args.prompt_text
     if not source:
+        if prompt_text and prompt_text.strip():
+            raise UserError("--prompt-text is the transcript of the recording of --prompt: give both, or neither.")
         example = bundled_voices()[0]
-        source, prompt_text = str(example.path), prompt_text or example.transcript
+        source, prompt_text = str(example.path), example.transcript
     recording = audio.read(source, target=None)
     checked = prompts.prepare(recording)  # complains about the recording before the models are loaded
+    notes = list(checked.notes)
     if checked.cut:  # of a long one, where most is spoken: the words of all of it no longer fit
+        notes += [prompts.UNUSED_TRANSCRIPT] if prompt_text else []
         recording, prompt_text = checked, None
     stack = load_stack(args.stack, args.device, args.dtype, args.adapters, allow_stale=args.allow_stale)
     segments = stack.split(args.text)
@@ -70,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
         print(note, file=sys.stderr)
     engine.warm_up(stack, request)
     started, *_, done = engine.generate(stack, request)
-    report = describe_run(request, started, done, tuple(dict.fromkeys(checked.notes + prompt.notes)))
+    report = describe_run(request, started, done, tuple(dict.fromkeys((*notes, *prompt.notes))))
     report["computing"] = engine.computing(stack)
     replaced = " (replaced)" if Path(args.output).exists() else ""
     kept = {k: report[k] for k in ("method", "options", "seed", "stack", "checkpoint_hash")}

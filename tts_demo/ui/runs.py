@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import audio, engine
 from ..config import Request, UserError
+from ..prompts import UNUSED_TRANSCRIPT
 from .limits import Limits
 from .line import Gate
 from .presence import Presence
@@ -59,7 +60,8 @@ class Runner:
         stack, transcript = self.handle.get(), (transcript or "").strip()
         # a transcript of a recording that was cut no longer fits it
         prompt = stack.encode_prompt(voice.samples, voice.rate, None if voice.cut else transcript or None)
-        yield -1, PromptEncoded(round(float(prompt.seconds), 2), tuple(getattr(prompt, "notes", ())))
+        unused = (UNUSED_TRANSCRIPT,) if voice.cut and transcript else ()
+        yield -1, PromptEncoded(round(float(prompt.seconds), 2), (*getattr(prompt, "notes", ()), *unused))
         ready = [dataclasses.replace(request, prompt=prompt) for request in requests]
         for request in ready:
             if not stack.method(request.method).warm(request.options):
