@@ -27,6 +27,11 @@ TELEPHONES = {
 CODES = {
     "LA 70112": "la seven zero one one two",
     "No. 75-1605": "number seventy five sixteen oh five",
+    "your order #4471 won't": "your order forty four seventy one won't",
+    "invoice number 2050": "invoice number twenty fifty",
+    "ticket #4500": "ticket four five zero zero",
+    "order #44715": "order four four seven one five",
+    "my PIN is 7728": "my pin is seven seven two eight",
     "order #100-2345": "order one zero zero two three four five",
     "#FF5733": "hash f f five seven three three",
     "0x1F": "zero x one f",
