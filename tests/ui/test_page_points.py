@@ -227,8 +227,12 @@ def test_1_lanes_stand_side_by_side_and_can_be_pinned_removed_and_laid_beside(sp
     assert side_by_side == (page.wide != 1024)  # below one another on a narrow page, swiped on a phone
     assert page.locator(".lane .play:enabled").count() == 3 and page.locator(".lane .map").count() == 3
     last = shown[2]["id"]
+    boxes = "[...document.querySelectorAll('.lane, .lane .map')].map(e => JSON.stringify(e.getBoundingClientRect()))"
+    before = page.evaluate(boxes)
     page.evaluate("id => { document.querySelector(`[data-id='${id}'] .diagnostics`).open = true; }", last)
+    assert page.evaluate(boxes) == before and page.is_visible(f"[data-id='{last}'] .diagnostics p")  # nothing moves
     page.click(f"[data-id='{last}'] button:has-text('Pin')")
+    assert not page.is_visible(f"[data-id='{last}'] .diagnostics p")
     assert page.evaluate("id => TTSD.board.pinned(id)", last)
     page.click(f"[data-id='{last}'] button[aria-label^='Remove']")
     assert len(lanes(page)) == 2
@@ -524,8 +528,9 @@ def test_5_a_recording_that_went_with_a_reload_is_said_until_a_voice_is_chosen(b
     page.reload()
     arrived(page)
     page.wait_for_selector(gone)
-    open_tab(page, "Earlier runs")
-    page.click(".take button:has-text('Use its settings')")  # the form is drawn anew, and still says it
+    shown = [[lane["method"], lane["options"]] for lane in lanes(page)[1:]]
+    page.click(".headline button:has-text('Use its settings')")  # the form is drawn anew, and still says it
+    assert page.evaluate("TTSD.form.value().lanes.map(l => [l.method, l.options])") == shown  # what the board shows
     assert page.inner_text("#voice-note").endswith(f"or speak as {FIRST}.")
     assert page.evaluate("TTSD.form.value().voice") == FIRST
     page.click(f"#voice-{FIRST}")
