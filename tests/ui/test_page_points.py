@@ -517,6 +517,15 @@ def test_4_charts_are_drawn_without_anybody_scrolling_to_them(browser, address):
     shown = "[...document.querySelectorAll('#figures figure')].filter(e => e.offsetParent)"
     page.wait_for_function(f"{shown}.length >= 5 && {shown}.every(e => e.querySelector('.trace path'))")
     assert page.evaluate("scrollY") == 0 and page.said == []
+    heights = f"{shown}.map(e => e.querySelector('.plot').layout.height - e.querySelector('.main-svg').clientHeight)"
+    for width in (800, 1440):  # a window made narrower or wider, a phone that is turned
+        page.set_viewport_size({"width": width, "height": 900})
+        narrow = (
+            f"{shown}.every(e => e.querySelector('.main-svg').clientWidth === e.querySelector('.plot').clientWidth)"
+        )
+        page.wait_for_function(narrow)
+        page.wait_for_timeout(400)
+        assert set(page.evaluate(heights)) == {0}
     page.context.close()
 
 

@@ -102,7 +102,7 @@ export const chart = (root, address, name) => {
     try {
       const drawn = await plotly(address);
       await drawn.react(place, traces, themed(fitted(layout, place.clientWidth)), {
-        responsive: true,
+        responsive: false, // plotly's own way gives the picture the height of its place, too low for a legend
         displaylogo: false,
         modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
         toImageButtonOptions: { format: "png", scale: 2, filename: name.toLowerCase().replaceAll(" ", "-") },
@@ -122,12 +122,13 @@ export const chart = (root, address, name) => {
   const later = idle(reveal);
   window.addEventListener("beforeprint", reveal);
   const off = onTheme(draw);
-  let drawn = 0;
+  let drawn = 0,
+    soon = 0;
   const sized = new ResizeObserver(() => {
-    // a title is broken anew where the chart has become narrower or wider
-    if (Math.abs(place.clientWidth - drawn) < 20) return;
+    if (place.clientWidth === drawn) return;
     drawn = place.clientWidth;
-    draw();
+    clearTimeout(soon);
+    soon = setTimeout(draw, 100); // not in every frame while somebody pulls at the window
   });
   sized.observe(box);
   return {
@@ -140,6 +141,7 @@ export const chart = (root, address, name) => {
     },
     close() {
       clearTimeout(later);
+      clearTimeout(soon);
       window.removeEventListener("beforeprint", reveal);
       watch.disconnect();
       sized.disconnect();
