@@ -1,6 +1,7 @@
 // One chart by plotly.js, in the page's colours, its words and legend in lines that fit its width. Hover, zoom and PNG
 // export are plotly's.
 import { cssColour, h, onTheme } from "./base.js";
+import { deck } from "./deck.js";
 
 const loading = {}; // address -> promise of plotly.js
 const plotly = (address) => {
@@ -83,9 +84,20 @@ const themed = (layout) => {
   };
 };
 
-const REST = 2500; // ms after a page has come before charts out of sight are drawn
-// Calls ``f`` once the browser has nothing else to do: who saves or prints the whole page has not scrolled through it.
-const idle = (f) => setTimeout(() => (window.requestIdleCallback ? requestIdleCallback(f) : f()), REST);
+const REST = 1500; // ms between two charts that are drawn out of sight
+const waiting = []; // these charts' ways to be drawn
+let timer = 0;
+// Draws a chart that nobody has scrolled to, for who saves or prints the whole page: once the browser has nothing else
+// to do, one at a time, never while something is heard or a run goes on.
+const later = (reveal) => {
+  if (reveal) waiting.push(reveal);
+  const next = () => {
+    timer = 0;
+    if (!deck.playing && !document.querySelector("#status .busy")) waiting.shift()();
+    if (waiting.length) later();
+  };
+  timer = timer || setTimeout(() => (window.requestIdleCallback ? requestIdleCallback(next) : next()), REST);
+};
 
 // One chart in ``root``: given once it is in sight, or the browser idle. said: what it shows in words, for who cannot
 // see it.
@@ -119,7 +131,7 @@ export const chart = (root, address, name) => {
     rootMargin: "300px",
   });
   watch.observe(box);
-  const later = idle(reveal);
+  later(reveal);
   window.addEventListener("beforeprint", reveal);
   const off = onTheme(draw);
   let drawn = 0,
@@ -140,7 +152,6 @@ export const chart = (root, address, name) => {
       draw();
     },
     close() {
-      clearTimeout(later);
       clearTimeout(soon);
       window.removeEventListener("beforeprint", reveal);
       watch.disconnect();
