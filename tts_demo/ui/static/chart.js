@@ -58,6 +58,7 @@ const fitted = (layout, room) => {
   return {
     ...layout,
     margin,
+    width: room,
     height: layout.height + extra,
     title: {
       ...title,
