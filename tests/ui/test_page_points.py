@@ -525,7 +525,7 @@ def test_4_charts_are_drawn_without_anybody_scrolling_to_them(browser, address):
         )
         page.wait_for_function(narrow)
         page.wait_for_timeout(400)
-        assert set(page.evaluate(heights)) == {0}
+        assert max(map(abs, page.evaluate(heights))) < 1
     page.context.close()
 
 
