@@ -85,19 +85,20 @@ const themed = (layout) => {
   };
 };
 
-const REST = 1500; // ms between two charts that are drawn out of sight
+const REST = 6000, // ms until charts out of sight are drawn, and after a run or a sound
+  NEXT = 1000; // from one of them to the next
 const waiting = []; // these charts' ways to be drawn
 let timer = 0;
 // Draws a chart that nobody has scrolled to, for who saves or prints the whole page: once the browser has nothing else
 // to do, one at a time, never while something is heard or a run goes on.
-const later = (reveal) => {
-  if (reveal) waiting.push(reveal);
+const drawLater = (wait) => {
   const next = () => {
+    const calm = !deck.playing && !document.querySelector("#status .busy");
     timer = 0;
-    if (!deck.playing && !document.querySelector("#status .busy")) waiting.shift()();
-    if (waiting.length) later();
+    if (calm) waiting.shift()();
+    if (waiting.length) drawLater(calm ? NEXT : REST);
   };
-  timer = timer || setTimeout(() => (window.requestIdleCallback ? requestIdleCallback(next) : next()), REST);
+  timer = timer || setTimeout(() => (window.requestIdleCallback ? requestIdleCallback(next) : next()), wait);
 };
 
 // One chart in ``root``: given once it is in sight, or the browser idle. said: what it shows in words, for who cannot
@@ -132,7 +133,8 @@ export const chart = (root, address, name) => {
     rootMargin: "300px",
   });
   watch.observe(box);
-  later(reveal);
+  waiting.push(reveal);
+  drawLater(REST);
   window.addEventListener("beforeprint", reveal);
   const off = onTheme(draw);
   let drawn = 0,
