@@ -79,6 +79,7 @@ def test_lanes_can_be_pinned_removed_and_laid_beside_new_ones(visit, tmp_path):
     ready(page, tmp_path)
     speak(page)
     first = lanes(page)
+    page.click(f"[data-id='{first[1]['id']}'] .diagnostics summary")
     page.click(f"[data-id='{first[1]['id']}'] button:has-text('Pin')")
     page.click(f"[data-id='{first[0]['id']}'] button[aria-label^='Remove']")
     page.fill("#text", "Other words now.")
@@ -118,6 +119,7 @@ def test_pinned_lanes_that_find_no_room_are_told(visit, tmp_path):
         speak(page)
         for i in range(4):
             if word == "4 results":
+                page.click(f".lane >> nth={i} >> .diagnostics summary")
                 page.click(f".lane >> nth={i} >> button[aria-label^='Pin']")
     assert word in page.inner_text("#board") and len(lanes(page)) == 6
 

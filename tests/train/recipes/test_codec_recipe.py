@@ -250,7 +250,7 @@ def test_the_refiner_of_several_books_learns_from_draws_and_touches_nothing_else
     for name, module in {"lm": lm, **QTTS.build_modules(lm)}.items():
         checkpoints.save_module(place / "out", name, module)
     before = checkpoints.read_manifest(place / "out")
-    scores = train(CodebookRefinerTask, place, 2, drawn="1")
+    scores = train(CodebookRefinerTask, place, 2, drawn="1", adversarial="0.3", judges="light")
     assert set(scores) == {
         f"spectral distance, {k} books {who}" for k in (2, 8) for who in ("recorded", "delay", "hierarchical")
     }

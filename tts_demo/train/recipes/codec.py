@@ -206,11 +206,17 @@ class CodecTask(Task):
             loss + latent_loss,
             {"refined": spectral[:count].mean().item(), "coded": spectral[count:].mean().item()} | fitted_parts | parts,
         )
+        return self.judged(made, batch.audio, progress, loss, parts)
+
+    def judged(
+        self, made: Tensor, real: Tensor, progress: Progress, loss: Tensor, parts: dict[str, float]
+    ) -> tuple[Tensor, dict[str, float]]:
+        """The loss and its parts with what the discriminators add, where there are any; made, real [B, CROP * HOP]."""
         if not self.adversarial:
             return loss, parts
         weight = self.adversarial * progress.ramp(BY_DEGREES)
-        more, judged = self.helpers["discriminators"].adversarial(made, batch.audio, weight, JUDGED)
-        return loss + more, parts | judged
+        more, verdicts = self.helpers["discriminators"].adversarial(made, real, weight, JUDGED)
+        return loss + more, parts | verdicts
 
     def _prompt(self, batch: CodecBatch, count: int) -> Tensor:
         """Latents of the voices of the first ``count`` items."""

@@ -5,6 +5,8 @@ or as the adapter of either strategy samples them given that first codebook (``d
 the recording: through the frozen decoder, with the losses of recipe ``codec``. So the refiner learns to ignore what
 samples do not carry about the recording, which no loss on recorded codes could teach. The number of codebooks is
 sampled too. Everything but this refiner is frozen, so every code and every other method's speech stays as it is.
+``adversarial=0.3 judges=light`` has discriminators of waveforms judge it too; with ``helpers=DIR`` they begin as
+those of ``decoder``.
 ``--set sampled=3``: hours of speech to sample codes for, once; ``--set recorded=0.3``: share of crops with the
 recording's codebooks.
 """
@@ -53,12 +55,13 @@ class CodebookRefinerTask(CodecTask):
     name = NAME
     steps, lr = 4000, 5e-4
     goes_on = True
-    follows = {NAME: "refiner"}
+    follows = {NAME: "refiner", f"{NAME}-discriminators": "decoder-discriminators"}
 
     def __init__(self, options: TrainOptions) -> None:
         super().__init__(options)
         self.codec, self.voice = self.codec.to(options.device), self.voice.to(options.device)
-        self.modules, self.helpers = {NAME: self.refiner}, {}
+        self.modules = {NAME: self.refiner}
+        self.helpers = {name: self.helpers[name] for name in self.quicker}
         self.recorded, self.sampled = self.settings.recorded, self._sampled(options, self.settings.sampled)
         self.train, self.test = (
             [i for i in side if self.sampled.get(i) is not None] for side in (self.train, self.test)
@@ -101,9 +104,10 @@ class CodebookRefinerTask(CodecTask):
         with torch.no_grad():
             target, speaker = self.codec.quantizer.decode(codes[:, 0]), self.voice(batch.voice)
         refined, pitch = self._refine(batch, codes, source, counts, speaker, batch.pitch)
-        _, spectral, loss, parts = self.rendering_loss(batch, refined)
+        made, spectral, loss, parts = self.rendering_loss(batch, refined)
         distance, more = fitted(refined, target, pitch, batch.pitch)
-        return loss + distance, {"refined": spectral.mean().item()} | more | parts
+        parts = {"refined": spectral.mean().item()} | more | parts
+        return self.judged(made, batch.audio, progress, loss + distance, parts)
 
     def _codes(self, batch: CodecBatch) -> Tensor:
         """[B, sources, CROP, K]."""

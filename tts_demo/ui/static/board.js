@@ -268,7 +268,7 @@ export const mountBoard = (root, trigger) => {
     }
     select.value = value;
   };
-  const head = headline(form.use),
+  const head = headline(),
     running = progress();
   const room = h("p", { class: "quiet", role: "status" });
   const remove = (id) => {
@@ -361,10 +361,6 @@ export const mountBoard = (root, trigger) => {
     drawn = performance.now();
   };
   root.append(head.root, bar, running.root, room, empty, lanes);
-  // "More" lies over its card, so that nothing moves, and goes when something else is touched
-  document.addEventListener("pointerdown", (e) => {
-    for (const more of lanes.querySelectorAll(".diagnostics[open]")) if (!more.contains(e.target)) more.open = false;
-  });
   board.view = (id) => (cards.has(id) ? cards.get(id).view() : null);
   board.on((live) => (live ? soon() : draw()));
   deck.on((kind, m) => {

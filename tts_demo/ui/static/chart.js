@@ -1,7 +1,6 @@
 // One chart by plotly.js, in the page's colours, its words and legend in lines that fit its width. Hover, zoom and PNG
 // export are plotly's.
 import { cssColour, h, onTheme } from "./base.js";
-import { deck } from "./deck.js";
 
 const loading = {}; // address -> promise of plotly.js
 const plotly = (address) => {
@@ -58,7 +57,6 @@ const fitted = (layout, room) => {
   return {
     ...layout,
     margin,
-    width: room,
     height: layout.height + extra,
     title: {
       ...title,
@@ -85,21 +83,9 @@ const themed = (layout) => {
   };
 };
 
-const REST = 6000, // ms until charts out of sight are drawn, and after a run or a sound
-  NEXT = 1000; // from one of them to the next
-const waiting = []; // these charts' ways to be drawn
-let timer = 0;
-// Draws a chart that nobody has scrolled to, for who saves or prints the whole page: once the browser has nothing else
-// to do, one at a time, never while something is heard or a run goes on.
-const drawLater = (wait) => {
-  const next = () => {
-    const calm = !deck.playing && !document.querySelector("#status .busy");
-    timer = 0;
-    if (calm) waiting.shift()();
-    if (waiting.length) drawLater(calm ? NEXT : REST);
-  };
-  timer = timer || setTimeout(() => (window.requestIdleCallback ? requestIdleCallback(next) : next()), wait);
-};
+const REST = 2500; // ms after a page has come before charts out of sight are drawn
+// Calls ``f`` once the browser has nothing else to do: who saves or prints the whole page has not scrolled through it.
+const idle = (f) => setTimeout(() => (window.requestIdleCallback ? requestIdleCallback(f) : f()), REST);
 
 // One chart in ``root``: given once it is in sight, or the browser idle. said: what it shows in words, for who cannot
 // see it.
@@ -116,7 +102,7 @@ export const chart = (root, address, name) => {
     try {
       const drawn = await plotly(address);
       await drawn.react(place, traces, themed(fitted(layout, place.clientWidth)), {
-        responsive: false, // plotly's own way gives the picture the height of its place, too low for a legend
+        responsive: true,
         displaylogo: false,
         modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
         toImageButtonOptions: { format: "png", scale: 2, filename: name.toLowerCase().replaceAll(" ", "-") },
@@ -133,17 +119,15 @@ export const chart = (root, address, name) => {
     rootMargin: "300px",
   });
   watch.observe(box);
-  waiting.push(reveal);
-  drawLater(REST);
+  const later = idle(reveal);
   window.addEventListener("beforeprint", reveal);
   const off = onTheme(draw);
-  let drawn = 0,
-    soon = 0;
+  let drawn = 0;
   const sized = new ResizeObserver(() => {
-    if (place.clientWidth === drawn) return;
+    // a title is broken anew where the chart has become narrower or wider
+    if (Math.abs(place.clientWidth - drawn) < 20) return;
     drawn = place.clientWidth;
-    clearTimeout(soon);
-    soon = setTimeout(draw, 100); // not in every frame while somebody pulls at the window
+    draw();
   });
   sized.observe(box);
   return {
@@ -155,7 +139,7 @@ export const chart = (root, address, name) => {
       draw();
     },
     close() {
-      clearTimeout(soon);
+      clearTimeout(later);
       window.removeEventListener("beforeprint", reveal);
       watch.disconnect();
       sized.disconnect();

@@ -1,5 +1,5 @@
 // Charts by plotly.js: layouts come from the server, results from the board. Hover, zoom and PNG export are plotly's.
-import { cssColour, inBytes, onTheme, spread } from "./base.js";
+import { cssColour, inBytes, onTheme } from "./base.js";
 import { chart, wide } from "./chart.js";
 import { count } from "./count.js";
 
@@ -25,17 +25,14 @@ const ends = (curves, layout) => {
     height = layout.height - layout.margin.t - layout.margin.b - 30,
     rows = curves.map((c) => ({ c, y: c.y[c.y.length - 1], px: (height * c.y[c.y.length - 1]) / (1.05 * top) }));
   rows.sort((a, b) => a.px - b.px);
-  const places = spread(
-    rows.map((r) => r.px),
-    14,
-    0,
-    Math.max(height, 14 * rows.length),
-  );
-  return rows.map(({ c, y, px }, i) => {
+  let last = -Infinity;
+  return rows.map(({ c, y, px }) => {
+    const at = Math.max(px, last + 14);
+    last = at;
     return {
       x: c.x[c.x.length - 1],
       y,
-      yshift: places[i] - px,
+      yshift: at - px,
       xshift: 6,
       text: c.end,
       showarrow: false,

@@ -1,5 +1,5 @@
 // The head of the board: what each setting gains and costs over many texts, in a sentence, and what all results share.
-import { button, h, shorten } from "./base.js";
+import { h, shorten } from "./base.js";
 
 const given = (lane) => lane.made || {};
 // The same text, voice and seed in all of them, said once; null where they differ.
@@ -18,11 +18,7 @@ const sentence = (lane, slot) => {
   return h("li", { class: `slot-${slot}` }, h("i", { class: "dot" }), h("b", {}, `${lane.title}:`), ...parts, ".");
 };
 
-// use: called with the results of a recorded run whose text, voice and settings the form is to have.
-export const headline = (use) => {
-  let recorded = [];
-  const again = button("Use its settings", { class: "small" }, () => use(recorded));
-  again.title = "Put the text, the voice and all settings of this run into the form";
+export const headline = () => {
   const list = h("ul", { class: "gains" }),
     under = h("p", { class: "quiet" }),
     line = h("p", { class: "shared quiet" });
@@ -45,8 +41,7 @@ export const headline = (use) => {
         unlike.length ? `Not measured so: ${unlike.map((l) => l.title).join(", ")}.` : "",
       ].join(" ");
       line.replaceChildren(...(one ? madeWords(one).map((w) => h("span", { title: one.made.text }, w)) : []));
-      recorded = one && one.recorded ? lanes : [];
-      if (recorded.length) line.append(h("span", { class: "tag" }, "recorded, not run here"), again);
+      if (one && one.recorded) line.append(h("span", { class: "tag" }, "recorded, not run here"));
       root.hidden = !lanes.length;
     },
   };

@@ -68,7 +68,13 @@ export const laneCard = (id, act) => {
     figure("words", "Words misheard", "By Whisper tiny.en, which mishears people too; one text tells little"),
   );
   const diagnostics = h("p", { class: "quiet" });
-  const more = h("details", { class: "diagnostics" }, h("summary", {}, "More"), diagnostics);
+  const more = h(
+    "details",
+    { class: "diagnostics" },
+    h("summary", {}, "More"),
+    diagnostics,
+    h("div", { class: "row" }, pin),
+  );
   const place = h("div", { class: "map-place" });
   const root = h(
     "article",
@@ -80,7 +86,6 @@ export const laneCard = (id, act) => {
       title,
       state,
       h("span", { class: "grow" }),
-      pin,
       remove,
       dials,
     ),
