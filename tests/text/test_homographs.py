@@ -11,6 +11,8 @@ SAID = [
     ("Did you read it?", "read", "ɹˈid"),
     ("The pipe is made of lead.", "lead", "lˈɛd"),
     ("a lead pipe", "lead", "lˈɛd"),
+    ("the lead mine", "lead", "lˈɛd"),
+    ("They lead miles of people.", "lead", "lˈid"),
     ("He took the lead.", "lead", "lˈid"),
     ("Follow my lead and go.", "lead", "lˈid"),
     ("Lead the way.", "Lead", "lˈid"),
