@@ -118,6 +118,7 @@ BAD = {
     "unknown method": (lambda p: say(p, method="telepathy"), "baseline"),
     "unknown option": (lambda p: say(p, set="wings=2"), "wings"),
     "option without value": (lambda p: say(p, set="temperature"), "key=value"),
+    "option given twice": (lambda p: [*say(p, set="top_k=3"), "--set", "top-k=4"], "'3' and '4'"),
     "option out of range": (lambda p: say(p, set="temperature=9"), "between 0 (greedy) and 2"),
     "option not a number": (lambda p: say(p, set="top_k=many"), "whole number"),
     "top_p of nothing": (lambda p: say(p, set="top_p=0"), "top_p"),

@@ -30,7 +30,9 @@ def pairs(given: Sequence[Sequence[str]]) -> dict[str, str]:
         key, equals, value = word.partition("=")
         if not (equals and key and value):
             raise UserError(f"--set takes key=value, not {word!r}.")
-        found[key.strip().replace("-", "_")] = value.strip()
+        name = key.strip().replace("-", "_")
+        if found.setdefault(name, value.strip()) != value.strip():
+            raise UserError(f"--set gives {name} twice, as {found[name]!r} and {value.strip()!r}.")
     return found
 
 

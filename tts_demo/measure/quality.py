@@ -229,4 +229,5 @@ def plan(evaluation: Evaluation, todo: list[Job], processes: int) -> str:
     minutes = total / 60 / processes
     source = f"{len(here)} measured runs" if here else "the usual times, nothing being measured yet"
     by = "1 process" if processes == 1 else f"{processes} processes"
-    return "\n".join([*lines, f"about {minutes:.0f} minutes with {by}, by {source}"])
+    time = f"about {minutes:.0f} minutes" if minutes >= 1 else "less than a minute"
+    return "\n".join([*lines, f"{time} with {by}, by {source}"])

@@ -54,7 +54,7 @@ class WindowOptions(Options):
     window: int = dial(
         50,
         "Window",
-        "Recent speech tokens that are attended to one by one, 50 a second. 0: all of them.",
+        "Recent speech tokens that are attended to one by one, 50 a second: 30 at least. 0: all of them.",
         min=0,
         max=WINDOWS[1],
         step=10,
