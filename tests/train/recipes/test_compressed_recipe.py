@@ -13,8 +13,9 @@ import torch.nn.functional as F
 from conftest import base_of
 from tts_demo.config import Sampling
 from tts_demo.lm.lora import attach
-from tts_demo.methods.compressed import Compressed, SummaryAdapter
+from tts_demo.methods.compressed import Compressed, SummaryAdapter, text_position
 from tts_demo.methods.compressed import method as compressed
+from tts_demo.methods.compressed.method import CompressedState
 from tts_demo.methods.compressed.text_position import TextPosition
 from tts_demo.train import RECIPES
 from tts_demo.train.data.on_policy import PER_GROUP, OnPolicy
@@ -85,6 +86,18 @@ def test_recipe_is_registered():
     assert RECIPES["compressed-text"] == "compressed.TextWindowTask" and recipe.TextWindowTask.name == "compressed-text"
 
 
+def hidden_states(method: Compressed, state: CompressedState, codes: torch.Tensor) -> torch.Tensor:
+    """What decides the first token and those behind these codes [N], whatever the method itself would sample
+    [N + 1, H]."""
+    hidden = [state.hidden[0].clone()]
+    method.step(state)  # the first token is decided by the first pass
+    for code in codes:
+        state.tokens[-1] = code[None]
+        method.step(state)
+        hidden.append(state.hidden[0].clone())
+    return torch.cat(hidden)
+
+
 @pytest.mark.parametrize("group, prompt", [(5, 7), (10, 0), (0, 3)])
 def test_training_logits_are_decoding_logits(task, tiny_lm, group, prompt):
     """Each item of a padded batch, fed token by token to the evicting decoder, gets the logits it was trained on."""
@@ -97,11 +110,9 @@ def test_training_logits_are_decoding_logits(task, tiny_lm, group, prompt):
         codes = batch.codes[i, : int(batch.frames[i])]
         prefix = tiny_lm.prefix(batch.text[i, : int(batch.text_lengths[i])], (), batch.speaker[i], codes[:prompt])
         prefix = replace(prefix, x=prefix.x.detach())
-        state = method.prefill(prefix, method.Options(30, group), Sampling(), torch.Generator(), len(codes))
-        hidden = [state.hidden[0]]
-        for code in codes[prompt:, 0]:
-            hidden.append(method.feed(state, code[None])[0])
-        decoded = method.decoder.logits(torch.cat(hidden))
+        options = method.Options(30, group)
+        state = method.prefill(prefix, options, Sampling(), torch.Generator(), len(codes) + 1, forced=True)
+        decoded = method.decoder.logits(hidden_states(method, state, codes[prompt:, 0]))
         torch.testing.assert_close(decoded, trained[i, prompt : len(codes) + 1], atol=1e-3, rtol=1e-3)
 
 
@@ -249,20 +260,23 @@ def test_distillation_goes_to_the_base_models_law(task):
     assert loss.item() == pytest.approx(0.75 * parts["ce"] + 0.25 * base, rel=1e-5) and parts["rejected"] > 0
 
 
-class Aligned:
+class Aligned(TextPosition):
     """A position in the text that is known beforehand."""
 
     def __init__(self, text: slice, reach: int, places: torch.Tensor) -> None:
-        self.text, self.reach, self._places, self.fed = text, reach, places.tolist(), 0
+        self._places, self._fed = places.tolist(), 0
+        super().__init__(text, reach)
 
     @property
     def index(self) -> int:
-        return self._places[self.fed]
+        return self._places[self._fed]
 
-    def observe(self, layer: int, query: torch.Tensor, key: torch.Tensor) -> None:
+    @index.setter
+    def index(self, symbol: int) -> None:
         pass
 
-    window = TextPosition.window
+    def move(self, posterior: torch.Tensor, symbol: int) -> None:
+        self._fed += 1
 
 
 @pytest.mark.parametrize("reach", [1, 3, 9])
@@ -271,6 +285,7 @@ def test_text_windows_are_those_of_decoding(task, tiny_lm, monkeypatch, reach):
     distance, near each other alone, and a text that is always in sight where it is."""
     monkeypatch.setattr(recipe, "NEIGHBOURS", 2)
     monkeypatch.setattr(compressed, "NEIGHBOURS", 2)
+    monkeypatch.setattr(text_position, "ALIGNMENT_LAYERS", (0,))  # the tiny model has no guided layers
     batch = task.data.batch(np.random.default_rng(1))
     place = torch.arange(FRAMES).div(9, rounding_mode="floor").minimum(batch.text_lengths[:, None] - 1)
     batch = replace(batch, alignment=place)
@@ -282,15 +297,12 @@ def test_text_windows_are_those_of_decoding(task, tiny_lm, monkeypatch, reach):
     codes = batch.codes[0, : int(batch.frames[0])]
     prefix = tiny_lm.prefix(batch.text[0, : int(batch.text_lengths[0])], (), batch.speaker[0], codes[:0])
     prefix = replace(prefix, x=prefix.x.detach())
-    monkeypatch.setattr(method, "check", lambda options: None)  # the tiny model has no guided layers
+    monkeypatch.setattr(method, "check", lambda options: None)
     options = replace(method.Options(30, 5), text=0)
     object.__setattr__(options, "text", reach)
-    state = method.prefill(prefix, options, Sampling(), torch.Generator(), len(codes))
-    state.position, hidden = Aligned(prefix.text, reach, place[0]), [state.hidden[0]]
-    for code in codes[:, 0]:
-        hidden.append(method.feed(state, code[None])[0])
-        state.position.fed += 1
-    decoded = method.decoder.logits(torch.cat(hidden))
+    state = method.prefill(prefix, options, Sampling(), torch.Generator(), len(codes) + 1, forced=True)
+    state.position = Aligned(prefix.text, reach, place[0])
+    decoded = method.decoder.logits(hidden_states(method, state, codes[:, 0]))
     torch.testing.assert_close(decoded, trained[0, : len(codes) + 1], atol=1e-3, rtol=1e-3)
 
 
