@@ -32,6 +32,7 @@ export const wrapped = (text, px, most) =>
 const TITLE = 14,
   SUBTITLE = 12,
   BUTTONS = 30, // pixels above the title of a narrow chart, where plotly's buttons stand
+  LABEL = 10, // below the subtitle, for half a label at the end of the highest curve
   ROW = 18, // of a line of a legend
   KEY = 60; // beside a legend's words
 // The legend below everything else, names in lines that fit ``room`` pixels, the picture as high as it needs: plotly
@@ -44,20 +45,25 @@ const legended = ({ traces, layout }, room) => {
     margin = { ...layout.margin, b: layout.margin.b + rows };
   return { traces: named, layout: { ...layout, margin, legend, height: layout.height + rows } };
 };
-// Title and subtitle in lines that fit ``room`` pixels, the picture higher by what they need.
+// Title, subtitle and the axis title below in lines that fit ``room`` pixels, the picture higher by what they need.
 const fitted = (layout, room) => {
   const { title } = layout,
     narrow = room < 500,
     head = wrapped(title.text, TITLE, room - 8),
     under = wrapped(title.subtitle.text, SUBTITLE, room - 8);
-  const extra = (head.length - 1) * 1.3 * TITLE + (under.length - 1) * 1.3 * SUBTITLE + (narrow ? BUTTONS : 0),
+  const more = (narrow ? BUTTONS : 0) + ((layout.annotations || []).length ? LABEL : 0),
+    extra = (head.length - 1) * 1.3 * TITLE + (under.length - 1) * 1.3 * SUBTITLE + more,
     margin = { ...layout.margin, t: layout.margin.t + extra };
   if (narrow) margin.r = Math.min(margin.r, 64);
+  const axis = wrapped(layout.xaxis.title.text, SUBTITLE, room - margin.l - margin.r),
+    below = (axis.length - 1) * 1.3 * SUBTITLE;
+  margin.b += below;
   const top = { yref: "container", yanchor: "top", y: 1, pad: { t: 12 + (narrow ? BUTTONS : 0) } };
   return {
     ...layout,
     margin,
-    height: layout.height + extra,
+    height: layout.height + extra + below,
+    xaxis: { ...layout.xaxis, title: { ...layout.xaxis.title, text: axis.join("<br>") } },
     title: {
       ...title,
       ...top,
