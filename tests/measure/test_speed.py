@@ -187,7 +187,8 @@ def test_peer_generates_with_our_weights(measured):
     with torch.inference_mode():
         ours = stack.decoder.logits(stack.decoder.forward(x, cache, 0)[:, -1])
     torch.testing.assert_close(first, ours, atol=1e-4, rtol=1e-4)
-    assert peer.seconds_per_token(prefix, 6, Sampling(0.0), 0) > 0
+    peer.seconds_per_token(prefix, 4, Sampling(0.0), 0)  # its first run takes longer, as in ``measure_peer``
+    assert peer.seconds_per_token(prefix, 32, Sampling(0.0), 0) > 0
     assert stack.lm.backbone.embed_tokens is not stack.lm.speech_embedding  # put back
 
 

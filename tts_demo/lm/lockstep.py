@@ -5,6 +5,7 @@ of the cache that are no token of a row (padding, tokens beyond a shorter chunk)
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,6 +63,7 @@ class TokenRows:
     generator: torch.Generator
     longest: Tensor  # [B] frames at which a row is cut
     shortest: Tensor | int = 0  # [B] frames before which a row may not end
+    local: Any = None  # what a method's small models remember of the rows
     history: History = field(init=False)
     alive: Tensor = field(init=False)  # [B] bool, rows that have not ended
     token: Tensor = field(init=False)  # [B] sampled last, or [B, N] of a chunk

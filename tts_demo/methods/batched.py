@@ -120,9 +120,15 @@ class BatchedPatches(BatchedBaseline):
 
     def inputs(self, prefixes: Sequence[Prefix]) -> list[tuple[Tensor, Tensor]]:
         method, size = self.method, self.size
-        prompts = [method.prompt_patches(prefix, size) for prefix in prefixes]
-        self.patches = PatchRows(method.encoder, method.adapter.extractor, size, prompts, [p.speaker for p in prefixes])
-        return [method.inputs(prefix, prompt, size) for prefix, prompt in zip(prefixes, prompts)]
+        return [method.inputs(prefix, method.prompt_patches(prefix, size), size) for prefix in prefixes]
+
+    def prefill(self, prefixes: Sequence[Prefix], max_frames: int | Sequence[int]) -> TokenRows:
+        method, rows = self.method, super().prefill(prefixes, max_frames)
+        prompts = [method.prompt_patches(prefix, self.size) for prefix in prefixes]
+        speakers = [prefix.speaker for prefix in prefixes]
+        with torch.inference_mode():
+            rows.local = PatchRows(method.encoder, method.adapter.extractor, self.size, prompts, speakers)
+        return rows
 
     def slots(self, frames: int) -> int:
         return -(-frames // self.size)
@@ -132,14 +138,14 @@ class BatchedPatches(BatchedBaseline):
         """The next patch of every row [B, size]; -1 behind its end, and for rows that have ended."""
         if rows.frames:
             rows.lockstep.next += self.size - 1  # a patch takes the position of its last token
-            rows.hidden = rows.lockstep.feed(self.patches.encode(rows.token)[:, None])[:, 0]
+            rows.hidden = rows.lockstep.feed(rows.local.encode(rows.token)[:, None])[:, 0]
         emitted: list[Tensor] = []
 
         def sample(logits: Tensor) -> Tensor:
             emitted.append(rows.sample_from(logits))
             return rows.token
 
-        rows.token = self.patches.decode(rows.hidden, sample)
+        rows.token = rows.local.decode(rows.hidden, sample)
         return torch.stack(emitted, 1)
 
 
