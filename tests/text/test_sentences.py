@@ -99,3 +99,8 @@ def test_no_word_is_lost_between_sentences(words: list[str], limit: int) -> None
     pieces = split_sentences(text, limit)
     assert all(len(p) <= limit for p in pieces)
     assert re.findall(r"[\w']+", " ".join(pieces)) == re.findall(r"[\w']+", normalise(text))
+
+
+@pytest.mark.parametrize("text", ["'Bout time.", "`N", "'n so on", "' Hello there.", 'He said \'bout "nine".'])
+def test_no_quotation_mark_is_spoken(text: str) -> None:
+    assert not any(set('"“”') & set(sentence.phonemes) for sentence in preview(text))

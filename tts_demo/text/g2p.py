@@ -15,6 +15,7 @@ from .rules import table
 from .symbols import BOUNDARY, IDS, PUNCTUATION
 
 # Symbols of its network for unknown words that the lexicon's alphabet lacks.
+_QUOTES = str.maketrans("", "", '"“”')
 _FOLD = str.maketrans({"…": ".", "a": "ɑ", "y": "j", "ʀ": "ɹ", "ɾ": "T", "ʔ": "t", "(": "", ")": "", "-": "", "1": ""})
 # Compounds that do hold two R; elsewhere that network doubles the R of 'Katherine'.
 _TWO_RS = re.compile(r"(?:over|under|inter|super|hyper|ultra|counter|after|water|fore)-?[rw]", re.I)
@@ -59,7 +60,8 @@ def tokens(text: str) -> list[Token]:
             read.append(token)
     found = []
     for token in g2p.phonemize_tokens(read):
-        phonemes = token.phonemes or ""
+        # an apostrophe before a clipped word ('bout) comes back as a quotation mark, which no text in training had
+        phonemes = (token.phonemes or "").translate(_QUOTES)
         if phonemes and all(c in PUNCTUATION or c == "…" for c in phonemes):
             found.append(Token("", phonemes.replace("…", "."), bool(token.whitespace)))
             continue
