@@ -1,7 +1,5 @@
 """The demo: parse arguments, load the stack, build the page, serve it. Run ``python app.py`` and open the address."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

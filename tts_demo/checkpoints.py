@@ -59,7 +59,6 @@ BUILDERS: dict[str, tuple[str, str]] = {
 # Fields of older config.json files that say nothing any more: the waveform decoder has a folder of its own.
 RETIRED_FIELDS = {"codec": {"n_fft", "decoder_width", "decoder_layers", "decoder_lookahead"}}
 
-
 # Names of weights in published files, by class of the module: old prefix -> today's.
 RENAMED_WEIGHTS: dict[str, dict[str, str]] = {
     "DelayAdapter": {"books.": "codebooks."},

@@ -4,8 +4,6 @@ As it runs: 1) split the text and embed it, 2) prefill, 3) step until done, 4) v
 5) finish, replay for attention. It knows no method, no codec and no page: a ``Stack`` supplies the parts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -337,7 +335,7 @@ class _Run:
         return step.done or self.frames >= limit
 
     def _vocode(
-        self, vocoder: Vocoder, guard: LoopGuard, owed: Callable[[], np.ndarray] | None = None
+        self, vocoder: Vocoder, guard: "LoopGuard", owed: Callable[[], np.ndarray] | None = None
     ) -> Iterator[Event]:
         """Vocode what waits, then what is ``owed`` (a method of the vocoder). Then report."""
         samples = []

@@ -1,7 +1,5 @@
 """``bench``: speed and memory per method, each in turns with the baseline, appended to the records."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """How matrices are stored and steps are launched: device, precision, packing and graph mode, decided once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -43,5 +41,5 @@ class Backend:
         """A new pool of cache buffers where steps run as graphs, else None."""
         return buffer_pool(self.device, self.graphed)
 
-    def with_dtype(self, dtype: torch.dtype) -> Backend:
+    def with_dtype(self, dtype: torch.dtype) -> "Backend":
         return replace(self, dtype=dtype)

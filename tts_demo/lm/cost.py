@@ -1,7 +1,5 @@
 """The memory cost of a decoding step: the bytes it reads and the time that takes at the device's bandwidth."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -25,7 +23,7 @@ class Cost:
     kv_bytes_per_token: int
 
     @classmethod
-    def of(cls, config: LMConfig, backend: Backend) -> Cost:
+    def of(cls, config: LMConfig, backend: Backend) -> "Cost":
         c, size = config, backend.dtype.itemsize
         heads = (c.heads + 2 * c.kv_heads) * c.head_dim
         matrices = c.layers * [

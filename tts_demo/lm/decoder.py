@@ -4,8 +4,6 @@ The methods choose inputs, positions and masks. Tests compare this decoder with 
 (model.py).
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -135,7 +133,7 @@ class Decoder:
     @torch.no_grad()
     def from_model(
         cls, lm: LanguageModel, lora: LoraFactors | LoraSum | None = None, backend: Backend | None = None
-    ) -> Decoder:
+    ) -> "Decoder":
         """Fuse (and merge LoRA into) the weights of ``lm``. backend: None = of the model's device and dtype. Weights
         that need no fusing are shared with ``lm`` in memory."""
         backend = backend or Backend(lm.device, lm.dtype)

@@ -6,8 +6,6 @@ the run's cache is garbage-collected. The next run of that size replays the grap
 one.
 """
 
-from __future__ import annotations
-
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator
@@ -49,7 +47,7 @@ def static_path() -> Iterator[None]:
         _STATIC.reset(token)
 
 
-def buffer_pool(device: torch.device, graphed: bool) -> BufferPool | None:
+def buffer_pool(device: torch.device, graphed: bool) -> "BufferPool | None":
     """A pool where steps run as graphs, else None."""
     return BufferPool(device.type == "cuda") if graphed and available(device) else None
 

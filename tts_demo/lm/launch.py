@@ -1,8 +1,6 @@
 """One launch: passes of a decoder with all that comes before, between and behind them, sampling included, as one CUDA
 graph over a run's pooled memory; where there are no graphs, the same function as plain code."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -86,7 +84,7 @@ class Passes:
     taken: int = 0  # tokens of the passes so far
 
     @classmethod
-    def over(cls, decoder: Decoder, cache: KVCache) -> Passes:
+    def over(cls, decoder: Decoder, cache: KVCache) -> "Passes":
         """From the cache's next position on."""
         return cls(decoder, cache, cache.next_position)
 

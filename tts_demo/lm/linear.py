@@ -6,8 +6,6 @@ in the checkpoint, and multiply float32 rows in float32, in about a third of the
 the CPU supports it.
 """
 
-from __future__ import annotations
-
 import warnings
 from functools import cache
 
@@ -43,7 +41,7 @@ class Projection:
     def halved(self) -> bool:
         return self.handle is not None
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Projection:
+    def __deepcopy__(self, memo: dict[int, object]) -> "Projection":
         return self  # it never changes, and FBGEMM's handle is an address, which must not be copied byte by byte
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:

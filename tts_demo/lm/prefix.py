@@ -1,7 +1,5 @@
 """The embedded prefix of a run: made by the language model, read by the methods."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch
@@ -34,7 +32,7 @@ class Prefix:
         forced."""
         return max_frames if forced or self.longest is None else min(max_frames, self.longest)
 
-    def without_prompt(self) -> Prefix:
+    def without_prompt(self) -> "Prefix":
         """The same text without the prompt's speech and its transcript in front of it."""
         start, stop = self.text.start - self.transcript, self.text.stop - self.transcript
         x = torch.cat([self.x[:start], self.x[self.text.start :]])

@@ -1,8 +1,6 @@
 """Sampling tokens on the device: temperature, top-k, top-p, repetition-aware sampling; on a GPU without any host
 sync, and inside CUDA graphs, which get their random numbers and their temperature from outside."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -62,7 +60,7 @@ class Distribution:
         return probs.new_zeros(*probs.shape[:-1], size).scatter_(-1, self.ids, probs)
 
     @staticmethod
-    def concat(parts: Sequence[Distribution], size: int) -> Distribution:
+    def concat(parts: "Sequence[Distribution]", size: int) -> "Distribution":
         """The rows of several distributions [B, M] as one."""
         if len({part.ids.shape[-1] for part in parts}) > 1:
             parts = [_over_all_ids(part.full(size)) for part in parts]
@@ -200,7 +198,7 @@ class Sampler:
     free_to_ask: bool = False  # whether the host may look at a value at no cost
 
     @staticmethod
-    def of(sampling: Sampling, generator: torch.Generator, numbers: int, temperature: Tensor) -> Sampler:
+    def of(sampling: Sampling, generator: torch.Generator, numbers: int, temperature: Tensor) -> "Sampler":
         """numbers: how many random numbers (see ``numbers``) a launch takes at most; where the host cannot ask how many
         it needs, that many are made ahead."""
         if free_to_ask(temperature.device):
@@ -218,7 +216,7 @@ class Sampler:
         """As ``distribution``."""
         return distribution(logits, self.sampling, forbid, history)
 
-    def cooler(self, share: float) -> Sampler:
+    def cooler(self, share: float) -> "Sampler":
         """At ``share`` of the temperature, with the same random numbers."""
         return replace(self, sampling=replace(self.sampling, temperature=share * self.sampling.temperature))
 
@@ -234,7 +232,7 @@ class Sampler:
         return noise, None if is_greedy(self.sampling) else self.temperature
 
     @staticmethod
-    def inside(structure: Sampling, noise: Tensor | None, temperature: Tensor | None) -> Sampler:
+    def inside(structure: Sampling, noise: Tensor | None, temperature: Tensor | None) -> "Sampler":
         """The same from a CUDA graph's ``structure`` and ``inputs``."""
         sampling = (
             structure if temperature is None else DeviceSampling(**vars(structure) | {"temperature": temperature})
@@ -281,7 +279,7 @@ class Ending:
         self.ids = special_ids(speech_codes, vocab, device) if shortest else None
 
     @classmethod
-    def of(cls, config: LMConfig, prefix: Prefix, max_frames: int, forced: bool) -> Ending:
+    def of(cls, config: LMConfig, prefix: Prefix, max_frames: int, forced: bool) -> "Ending":
         """The limits of a run from ``prefix``; ``forced``: exactly ``max_frames``."""
         shortest = max_frames if forced else prefix.shortest
         return cls(config.speech_codes, config.vocab, shortest, max_frames, prefix.x.device)

@@ -1,8 +1,6 @@
 """What a first run on a GPU should tell: which parts of each method's step run as CUDA graphs, from the graphs that
 runs have made; whether a graph computes what plain code does; the device and its memory."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

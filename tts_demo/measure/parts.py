@@ -1,7 +1,5 @@
 """Where the time goes: a clock on modules of the acoustics for the length of one run, and the operators of a step."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +20,7 @@ class PartClock:
         self.seconds = dict.fromkeys(parts, 0.0)
         self._parts, self._device, self._clock = parts, device, work_clock(device)
 
-    def __enter__(self) -> PartClock:
+    def __enter__(self) -> "PartClock":
         self._hooks = [hook for part, module in self._parts.items() for hook in self._watch(part, module)]
         return self
 

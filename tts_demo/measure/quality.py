@@ -4,8 +4,6 @@ Runs go text by text through all rows, so that a stopped evaluation leaves rows 
 ``engine.generate`` like everyone else and knows no method by name.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import multiprocessing
 import os
@@ -53,7 +51,7 @@ class Job:
     def where(self, here: Where) -> Where:
         return here if self.row else here.nobody
 
-    def figures(self, evaluation: Evaluation) -> dict[str, dict[str, Any]]:
+    def figures(self, evaluation: "Evaluation") -> dict[str, dict[str, Any]]:
         """Row of the records -> its figures; ``label`` comes last and says that all are there."""
         found = (
             evaluation.generate(self) if self.row else evaluation.judged(_read_samples(self.case.recording), self.case)

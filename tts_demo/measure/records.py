@@ -3,8 +3,6 @@
 Two processes may append to one file. A record that stands there already is not measured again.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import fcntl
 import json
@@ -42,16 +40,16 @@ class Where:
     adapters: str = ""
 
     @classmethod
-    def of(cls, stack: Stack) -> Where:
+    def of(cls, stack: Stack) -> "Where":
         how = processor(stack.device), stack.decoder.precision, torch.__version__, _commit()
         return cls(stack.name, stack.checkpoint_hash, *how)
 
-    def through(self, method: Method) -> Where:
+    def through(self, method: Method) -> "Where":
         """Of what this method says."""
         return dataclasses.replace(self, adapters=method.weights_hash)
 
     @property
-    def nobody(self) -> Where:
+    def nobody(self) -> "Where":
         """Of speech that was not made here."""
         return dataclasses.replace(self, stack="", checkpoint="", dtype="")
 

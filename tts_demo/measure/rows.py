@@ -1,8 +1,6 @@
 """Settings that are measured: a method with its options. ``evaluate`` and ``bench`` share them; which there are beside
 the defaults stands with the papers (``report/papers``)."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -39,7 +37,7 @@ class Row:
         return not (self.method.variant_of or self.method.combines) and self.options == self.method.Options()
 
     @classmethod
-    def of(cls, method: type[Method], **options: Any) -> Row:
+    def of(cls, method: type[Method], **options: Any) -> "Row":
         return cls(method, method.Options(**options))
 
 

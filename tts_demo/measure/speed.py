@@ -5,8 +5,6 @@ row's gain is over that run. The baseline's own gain, over another run of itself
 Before a row's first round a long run of its language model, which is not timed, gives the KV bytes at 12 s and 20 s.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import time

@@ -9,8 +9,6 @@ controls on the page, its command-line options, its rows in ``evaluate`` and ``b
 follow from the class.
 """
 
-from __future__ import annotations
-
 import abc
 import dataclasses
 import itertools
@@ -57,7 +55,7 @@ class Options:
                 raise UserError(f"{f.name} must lie between {m['min']} and {m['max']}, not {value}.")
 
     @classmethod
-    def parse(cls, pairs: dict[str, str]) -> Options:
+    def parse(cls, pairs: dict[str, str]) -> "Options":
         """From command-line words (``patch_size=4``). Raises UserError for an unknown key or a bad value."""
         known = {f.name: f for f in dataclasses.fields(cls)}
         values = {}

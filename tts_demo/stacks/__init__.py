@@ -1,7 +1,5 @@
 """Model stacks by name: ``nano``, the bundled one, and released CosyVoice checkpoints."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -4,8 +4,6 @@ The language model computes in the chosen dtype; codec, refiner and speaker enco
 of the time is small and the inverse STFT needs it. Adapters of a method are loaded when it is first asked for.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import threading
@@ -94,7 +92,7 @@ class NanoStack:
         exact: bool = False,
         adapters: str | None = None,
         allow_stale: bool = False,
-    ) -> NanoStack:
+    ) -> "NanoStack":
         beside = checkpoints.resolve(adapters) if adapters else None
         folder, notes = overlay.completed(checkpoints.resolve(root))
         if beside is not None and (replaced := checkpoints.modules(beside) & checkpoints.modules(folder)):
@@ -242,7 +240,7 @@ class NanoStack:
                 )
         return found
 
-    def vocoder(self, prompt: Prompt, codebooks: int, live: bool = True) -> NanoVocoder:
+    def vocoder(self, prompt: Prompt, codebooks: int, live: bool = True) -> "NanoVocoder":
         """A refiner fills in the codebooks that are not there; of several it is one that also weighs what they say.
         ``live`` changes nothing: streaming is exact."""
         decoder, quantizer = self.waveform_decoder, self.codec.quantizer

@@ -4,8 +4,6 @@
 the released models whole, flow and vocoder included.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Whether what a visitor says is in a recording can be."""
 
-from __future__ import annotations
-
 SPARE = 0.8  # of the fewest frames of a text read aloud: who talks is faster
 
 

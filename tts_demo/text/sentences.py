@@ -3,8 +3,6 @@
 Knows nothing of models. Writing numbers and signs out is in ``spelling.py``, phonemes are in ``g2p.py``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..config import UserError
@@ -23,7 +21,7 @@ class Label(str):
     word: str = ""
 
     @classmethod
-    def of(cls, symbol: str, word: str = "") -> Label:
+    def of(cls, symbol: str, word: str = "") -> "Label":
         label = cls("␣" if symbol == BOUNDARY else symbol)
         label.word = word
         return label

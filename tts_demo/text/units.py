@@ -12,7 +12,6 @@ UNITS = {unit: [one, one + "s"] for unit, one in _TABLE["plain"].items()} | _TAB
 _TOUCHING = frozenset(_TABLE["touching"].split())
 _POWERS = {"2": "square", "3": "cubic"}
 
-
 _LETTERS = sorted((u for u in UNITS if u not in ("in", "%", "‰", "¢") and u[0] != "°"), key=len, reverse=True)
 UNIT = "|".join(re.escape(unit).replace(r"\ ", r"\.?\s") for unit in _LETTERS)
 

@@ -1,7 +1,5 @@
 """How far a run is, which every schedule follows: of the learning rate, of weights in the loss, of what is frozen."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -20,7 +18,7 @@ class Progress:
     share: float = 0.0
 
     @classmethod
-    def of(cls, step: int, steps: int, clock: float = 0.0) -> Progress:
+    def of(cls, step: int, steps: int, clock: float = 0.0) -> "Progress":
         """clock: share of the minutes that are over."""
         return cls(step, min(1.0, max(step / max(1, steps), clock)))
 

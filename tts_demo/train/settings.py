@@ -4,8 +4,6 @@ A recipe's settings are a subclass of ``Settings`` with a field each: its type, 
 recipe takes stands here, and in ``SequenceSettings`` what all take that train on sequences of codes.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
@@ -59,7 +57,7 @@ class Settings(BaseModel):
     teacher: Folders = Field((), description="folders of a teacher's speech beside --data, separated by colons")
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> Settings:
+    def parse(cls, given: Mapping[str, str]) -> "Settings":
         """From ``--set key=value``. Raises UserError for an unknown name, with the nearest, or a value out of range."""
         given = {_current(key, cls.model_fields): value for key, value in given.items()}
         for key in given:

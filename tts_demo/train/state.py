@@ -1,7 +1,5 @@
 """What a run holds beside its weights: their moving average, its saved state, its batches, the wish to stop."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -164,7 +162,7 @@ class StopFlag:
     def __init__(self) -> None:
         self.requested = False
 
-    def __enter__(self) -> StopFlag:
+    def __enter__(self) -> "StopFlag":
         self._before = {name: signal.signal(name, self._ask) for name in (signal.SIGINT, signal.SIGTERM)}
         return self
 

@@ -1,7 +1,5 @@
 """What a program asks for, checked field by field: JSON brings any type at any place."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -60,7 +58,7 @@ class Asked(BaseModel):
     seed: Any = 1
 
     @classmethod
-    def of(cls, limits: Limits, fields: Mapping[str, Any]) -> Asked:
+    def of(cls, limits: Limits, fields: Mapping[str, Any]) -> "Asked":
         """From the fields as they came, each checked; UserError that names the field."""
         known = {name: fields[name] for name in cls.model_fields if name in fields}
         try:

@@ -1,7 +1,5 @@
 """Limits of a public page, from environment variables so that a Space can set them without code."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Mapping
@@ -27,7 +25,7 @@ class Limits:
     max_prompt_seconds: float = 10.0  # longer voices are cut to this
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Limits:
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Limits":
         values = {}
         for f in dataclasses.fields(cls):
             name = f"TTS_DEMO_{f.name.upper()}"

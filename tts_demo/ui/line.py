@@ -1,7 +1,5 @@
 """The line before the device: first come, first served, and how long that takes."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time
@@ -26,7 +24,7 @@ class Job:
     """One visitor's place in the line: a stop flag, and the device while it is first. ``wanted`` is asked at every step
     whether somebody still waits for the result. ``size``: seconds of speech it makes."""
 
-    def __init__(self, gate: Gate, visitor: str, wanted: Callable[[], bool], size: float, address: str) -> None:
+    def __init__(self, gate: "Gate", visitor: str, wanted: Callable[[], bool], size: float, address: str) -> None:
         self._gate, self.visitor, self._wanted, self.size, self.address = gate, visitor, wanted, size, address
         self.stop = threading.Event()
         self.began: float | None = None  # when it got the device

@@ -1,8 +1,6 @@
 """OpenAI's ``POST /v1/audio/speech`` and ``GET /v1/models`` on this page's model, for programs that speak no other
 language. The same line before the device, limits and engine as the page."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import binascii
@@ -58,7 +56,7 @@ class Order:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, fields: Any, runner: Runner) -> Order:
+    def of(cls, fields: Any, runner: Runner) -> "Order":
         if not isinstance(fields, Mapping):
             raise UserError("The body must be a JSON object.")
         for name in fields:

@@ -5,8 +5,6 @@ launched. So it is imported first, the stack is loaded in that thread, and devic
 ``gpu``, whose arguments and results are pickled. A flag of the parent does not reach the fork: a ``Ticket`` does.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys
@@ -83,7 +81,7 @@ class Ticket:
     def __call__(self) -> bool:
         return not os.path.exists(self._path)
 
-    def __enter__(self) -> Ticket:
+    def __enter__(self) -> "Ticket":
         threading.Thread(target=self._watch, daemon=True, name="ticket").start()
         return self
 

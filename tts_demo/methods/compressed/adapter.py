@@ -1,7 +1,5 @@
 """What compressed-to-fine language modelling trains: LoRA on the frozen backbone and the summary token's embedding."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import nn
@@ -20,7 +18,7 @@ class CompressedConfig:
     alpha: float
 
     @classmethod
-    def of(cls, config: LMConfig) -> CompressedConfig:
+    def of(cls, config: LMConfig) -> "CompressedConfig":
         rank = 64 if config.hidden >= 896 else 16
         return cls(config.hidden, rank, float(rank))
 

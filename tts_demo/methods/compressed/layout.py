@@ -1,8 +1,6 @@
 """The order of speech tokens and summaries, and the mask that defines who attends to whom: for training and replay.
 Decoding evicts instead (ring.py), with equal logits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -20,7 +18,7 @@ class Layout:
     summary: Tensor
 
     @classmethod
-    def of(cls, prompt: int, tokens: int, group: int, device: torch.device | str | None = None) -> Layout:
+    def of(cls, prompt: int, tokens: int, group: int, device: torch.device | str | None = None) -> "Layout":
         """``prompt`` tokens of reference speech, then ``tokens``, with a summary after every full span."""
         generated = torch.arange(-prompt, tokens, device=device)
         span_ends = generated[prompt + group - 1 :: group] if group else generated[:0]

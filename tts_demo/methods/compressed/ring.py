@@ -11,8 +11,6 @@ one that has just left the window: no token is moved or masked, and a token atte
 computed before it is needed, and is not attended to until its span has left the window.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -68,7 +66,7 @@ class RingCache(KVCache):
         self._summaries_per_pass = (window - most + 1) // group if group else 0
 
     @classmethod
-    def new(cls, decoder: Decoder, fixed: int, window: int, group: int, tokens: int, most: int = 1) -> RingCache:
+    def new(cls, decoder: Decoder, fixed: int, window: int, group: int, tokens: int, most: int = 1) -> "RingCache":
         """An empty one for a run of ``decoder``: a prefix of ``fixed`` tokens, then ``tokens``, up to ``most`` in a
         pass."""
         c = decoder.config

@@ -1,7 +1,5 @@
 """What both multi-codebook strategies share: their sizes, and the embeddings of all codebooks' codes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch
@@ -39,7 +37,7 @@ class QTTSConfig:
     alpha: float = 16.0
 
     @classmethod
-    def of(cls, lm: LMConfig) -> QTTSConfig:
+    def of(cls, lm: LMConfig) -> "QTTSConfig":
         """In proportion to a language model; its first codebook has ``speech_codes`` entries, and so have the
         others."""
         return cls(

@@ -5,8 +5,6 @@ key-value block of K slots that is allocated once (the paper's stacked decoder).
 no shape depends on the data, so that a CUDA graph can hold it whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -76,7 +74,7 @@ class StackedBlock:
     down: Projection
 
     @classmethod
-    def of(cls, block: DepthBlock, backend: Backend) -> StackedBlock:
+    def of(cls, block: DepthBlock, backend: Backend) -> "StackedBlock":
         return cls(
             backend.projection(block.qkv.weight * block.norm1),
             backend.projection(block.out.weight),

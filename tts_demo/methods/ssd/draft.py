@@ -1,7 +1,5 @@
 """The draft model of SSD: its blocks, its input features, and its decoder."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -36,7 +34,7 @@ class DraftConfig:
             raise ValueError("A draft that attends to the base's cache has one block of its own and one shared one.")
 
     @classmethod
-    def of(cls, config: LMConfig, base_cache: bool | None = None) -> DraftConfig:
+    def of(cls, config: LMConfig, base_cache: bool | None = None) -> "DraftConfig":
         """One block in six, half of them its own. The paper's draft has one in three (section 3.1, 2 + 6 of 24),
         because it has to follow the text by itself; this one reads the base model's features, which do.
         ``base_cache``: it attends to the base's keys and values, of the block in the middle and of the last one; None:

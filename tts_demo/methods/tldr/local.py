@@ -7,8 +7,6 @@ share of the logits of all P positions is one product. Tests hold all of it equa
 patch is one graph, captured over a pooled buffer of keys and values.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +40,7 @@ class LocalLayer:
     down: Projection
 
     @classmethod
-    def of(cls, layer: ExtractorLayer, project: Callable[..., Projection], root: float) -> LocalLayer:
+    def of(cls, layer: ExtractorLayer, project: Callable[..., Projection], root: float) -> "LocalLayer":
         """root: ``direction_scale``."""
         return cls(
             project(layer.qkv.weight * layer.self_norm.weight * root, layer.qkv.bias),

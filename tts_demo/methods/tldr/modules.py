@@ -7,8 +7,6 @@ the embeddings' own scale, LoRA adds nothing, and the extractor is a residual, z
 the first token of a patch starts from the base model's own prediction from g_k.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -47,7 +45,7 @@ class TLDRConfig:
         assert self.ablate in ("none", *ABLATIONS), self.ablate
 
     @classmethod
-    def of(cls, lm: LMConfig, ablate: str = "none") -> TLDRConfig:
+    def of(cls, lm: LMConfig, ablate: str = "none") -> "TLDRConfig":
         """Paper's sizes at its backbone's shape, the same proportions (extractor: a sixth of the layers) elsewhere. The
         extractor takes a speaker vector even where the language model takes none, as in the paper."""
         common = dict(

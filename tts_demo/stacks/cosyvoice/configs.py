@@ -6,8 +6,6 @@ change between copies, so they are written down here instead.
 Symbols beyond those of ``tts_demo.config``:  F tokens of speech (25 a second), M mel frames (50 a second).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
 from typing import Any

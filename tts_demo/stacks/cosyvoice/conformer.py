@@ -4,8 +4,6 @@ The relative-position scores are those of Transformer-XL (Dai et al. 2019, secti
 and, apart from it, the distance to it.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -4,8 +4,6 @@ Two things are as released and look like mistakes, but the weights were trained 
 only the first 64 of the 1,024 channels (head 0), and neighbouring channels form the pairs that rotate.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

@@ -4,8 +4,6 @@ For version 3 these are 4.4 of 9.7 GB: TensorRT exports, the training tokenizer 
 of them again in ``llm.pt``) stay behind.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -4,8 +4,6 @@ Three kinds: log-mel of the vocoder (24 kHz), Whisper's log-mel (16 kHz, for the
 bank (16 kHz, for the speaker encoder).
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 import torchaudio

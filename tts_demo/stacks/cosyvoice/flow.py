@@ -6,8 +6,6 @@ classifier-free guidance). Of streams it knows the attention mask and what it is
 float32, the released code's default: half precision overflows in version 3's residual stream.
 """
 
-from __future__ import annotations
-
 import math
 import weakref
 from collections.abc import Callable

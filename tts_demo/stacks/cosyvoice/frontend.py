@@ -6,8 +6,6 @@ number (``example.com``), digits of languages in other letters are left to the m
 there, and what WeText cannot parse is no error.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import threading

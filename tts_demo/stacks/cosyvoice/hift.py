@@ -4,8 +4,6 @@
 convolution and the pitch network. ``hift_stream.py`` runs either in a stream.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable
 
@@ -132,7 +130,7 @@ class Hift(nn.Module):
         right = 0 if self.config.causal else stride // 2
         return PaddedConv1d(inputs, outputs, 2 * stride, left=left, right=right, stride=stride)
 
-    def prepare(self) -> Hift:
+    def prepare(self) -> "Hift":
         """For inference: fold weight norm into the weights, and version 3's pitch network into float64 as released."""
         for module in list(self.modules()):
             if parametrize.is_parametrized(module, "weight"):

@@ -4,8 +4,6 @@ Every piece re-runs the convolutions over a bounded stretch of past mel, as long
 noise are carried on and never computed twice.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Small layers that both flows and both vocoders share. Knows no model sizes."""
 
-from __future__ import annotations
-
 import math
 
 import torch

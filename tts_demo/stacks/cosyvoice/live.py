@@ -1,7 +1,5 @@
 """The flow for a listener who is waiting: attention in blocks, each computed once and remembered."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

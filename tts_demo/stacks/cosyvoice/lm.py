@@ -3,8 +3,6 @@
 Nothing of the text head is kept: released code computes it on every step and throws the result away.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

@@ -4,8 +4,6 @@ blocks in every attention layer, and the last frames that every causal convoluti
 That is 360 to 460 kB a token and Euler step in float32, so a budget bounds it. What does not fit is computed again.
 """
 
-from __future__ import annotations
-
 import threading
 import weakref
 from collections.abc import Hashable
@@ -121,7 +119,7 @@ class Memory:
     rate: int = 1  # positions a token
     step: int = -1  # Euler step; -1: the encoder
 
-    def at(self, rate: int, step: int = -1) -> Memory:
+    def at(self, rate: int, step: int = -1) -> "Memory":
         return replace(self, rate=rate, step=step)
 
     @property

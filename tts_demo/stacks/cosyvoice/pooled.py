@@ -4,8 +4,6 @@ remembers lies in buffers of a few sizes. One graph is the velocity field at all
 Without CUDA the same functions run as plain code over the same padded lengths (``lm.graphs``), for tests.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ can think of (288 MB for version 3). Here phases are summed per frame in float64
 from a generator that stands where theirs stood, which gives the same samples.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -1,8 +1,6 @@
 """A released CosyVoice model behind the interface every stack has: engine, methods and page do not know the
 difference."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from collections.abc import Iterator
@@ -76,7 +74,7 @@ class CosyVoiceStack:
         self._loading = threading.Lock()
 
     @classmethod
-    def load(cls, name: str | Path, *args: Any, **kw: Any) -> CosyVoiceStack:
+    def load(cls, name: str | Path, *args: Any, **kw: Any) -> "CosyVoiceStack":
         """name: a folder or a Hugging Face repository (``owner/name[@revision]``); ``#rl`` behind it takes the language
         model of ``llm.rl.pt``. The rest is as for the stack itself."""
         folder, config = download.resolve(name)

@@ -4,8 +4,6 @@ The merges are not Qwen2's: those that join several Chinese characters are left 
 will do. Behind Qwen2's three special tokens come the released model's own, in this order.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers

@@ -4,8 +4,6 @@ All convolutions see only the past; attention is masked in blocks while streamin
 with a batch mask as well; this one always gets whole utterances, so there is none.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

@@ -9,8 +9,6 @@ it stays on. Not live, a segment is one pass with attention to everything, the r
 Either way each segment of a text is spoken apart from the others: flow and vocoder start anew, as released.
 """
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

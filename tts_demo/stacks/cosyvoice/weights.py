@@ -1,7 +1,5 @@
 """Released ``.pt`` files into our modules: tensors only, strictly, whichever way weight norm was spelt."""
 
-from __future__ import annotations
-
 import pickle
 import re
 import zipfile

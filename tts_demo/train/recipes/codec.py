@@ -44,7 +44,6 @@ from ..task import Task, TrainOptions
 
 CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
 
-
 PHONEME_WEIGHT = 1.0  # weight of the cross-entropy of phonemes
 JUDGES_RATE = 8.0  # learning rate of the discriminators over the decoder's: at that they tell nothing apart for hours
 JUDGED, BY_DEGREES = (

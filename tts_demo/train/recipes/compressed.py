@@ -16,8 +16,6 @@ that moves along with speech (``lm/text_position.py``), in most batches (``--set
 holds in a run of any length. By default it is guided and distilled from the base model.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -11,8 +11,6 @@ those of ``decoder``.
 recording's codebooks.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -18,8 +18,6 @@ The draft attends to the base's keys and values (``--set cache=base``, the defau
 or keeps a cache of its own (``cache=own``). Either kind can begin with published weights of the other.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -67,7 +65,7 @@ class ShallowLM:
     backbone: _Blocks
 
     @classmethod
-    def of(cls, lm: LanguageModel, draft: Draft) -> ShallowLM:
+    def of(cls, lm: LanguageModel, draft: Draft) -> "ShallowLM":
         blocks = draft.blocks(lm)
         return cls(replace(lm.config, layers=len(blocks)), _Blocks(blocks, lm.backbone.norm))
 

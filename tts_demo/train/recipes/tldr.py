@@ -17,8 +17,6 @@ distillation, R. Agarwal and others, 2024). ``--set sampled=1`` adds ``lm.disagr
 ``--set guide=0.3``: the alignment heads attend where the base model's do at any token of the patch; without it patches
 skip and repeat words."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass

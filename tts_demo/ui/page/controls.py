@@ -3,8 +3,6 @@
 Nothing here names a method: one that is added to the registry gets its dials and presets from its class.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -98,7 +96,7 @@ class Form:
     sampling: Sampling
 
     @classmethod
-    def parse(cls, raw: Any, longest: float) -> Form:
+    def parse(cls, raw: Any, longest: float) -> "Form":
         """From the page's JSON; UserError for what a run cannot take. The baseline is not among its lanes."""
         if not isinstance(raw, Mapping):
             raise UserError("The page has not finished loading; try again in a moment.")

@@ -2,8 +2,6 @@
 for the page, finished lanes become a Take. Nothing about one visitor is kept outside their own state.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import secrets
@@ -39,7 +37,6 @@ from .widgets import message, pcm
 QUICK = 0.7  # RTF of all lanes together below which maps grow during generation
 FLUSH_SECONDS = 0.12  # sound waits at most this long for company on its way to the browser
 FIGURES_SECONDS = 0.3  # figures without sound, and the bar of progress
-
 
 MAPS = "then the attention maps; Speak is free after them"
 PATIENCE_SECONDS = 120.0  # how long work in the background waits for the device

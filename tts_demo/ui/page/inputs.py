@@ -1,7 +1,5 @@
 """The left side of the page: what its form shows, and what it asks the server while a visitor fills it in."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page: which components there are, where they stand, and which handler each one calls. No logic."""
 
-from __future__ import annotations
-
 import os
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The page's words."""
 
-from __future__ import annotations
-
 import html
 import os
 import time

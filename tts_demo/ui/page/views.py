@@ -1,8 +1,6 @@
 """Finished lanes on the page: another layer of a map, the recognisers' opinion, a recorded take, the zip. Starts no
 synthesis."""
 
-from __future__ import annotations
-
 import tempfile
 import threading
 import time
@@ -30,7 +28,6 @@ GONE = (
     "The server no longer has these results: save them as one page (HTML), or each one's audio, from what "
     "the browser keeps; or speak again."
 )
-
 
 MOST_LANES = 6  # that stand side by side on the board
 

@@ -4,8 +4,6 @@
 16-bit PCM instead; ``gr.Plot`` is rebuilt on every update, so live curves are drawn by a script as well.
 """
 
-from __future__ import annotations
-
 import base64
 import functools
 import hashlib

@@ -3,8 +3,6 @@
 Order, votes and the tally live in the visitor's browser (``static/blind.js``); only the gains are worked out here.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 TARGET_DB = -26.0  # gated level every lane is brought to, dB below full scale; low enough that speech does not clip

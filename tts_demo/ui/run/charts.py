@@ -1,8 +1,6 @@
 """The page's charts as plotly layouts: axes, titles and what hovering says. The browser puts in the results that stand
 on its board, which the server may not have any more, and draws with the plotly.js that comes with the package."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Events of a run -> its finished lanes: one way for the page, the endpoints and the recorded runs."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A guess at the language of a text, for a hint before a run: these models read English only."""
 
-from __future__ import annotations
-
 import re
 
 COMMON = {  # words that are frequent in one language and are no English ones

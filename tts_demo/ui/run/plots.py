@@ -4,8 +4,6 @@ Maps travel as base64 uint8, at most ``COLUMNS`` wide; every axis is audio time 
 a patch, a chunk and a token are of different lengths.
 """
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 from collections.abc import Sequence

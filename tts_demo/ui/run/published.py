@@ -1,7 +1,5 @@
 """What was measured of a setting over many texts with the bundled weights, to stand beside the figures of one run."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What an attention map says about the words of a text: which were never read, and which were read twice."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

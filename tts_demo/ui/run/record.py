@@ -7,8 +7,6 @@
 Example voices are this project's own synthesis, never somebody's recording.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import http.client

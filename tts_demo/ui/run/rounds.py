@@ -3,8 +3,6 @@
 The first round is played. Further rounds repeat it unheard and are only timed, so that a speed-up has a spread.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -5,8 +5,6 @@ the lanes of one press of "Speak", the baseline first. Nothing here holds the vi
 but its length.
 """
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io

@@ -4,8 +4,6 @@ Hints, not verdicts: one sentence proves nothing, and Whisper makes errors on pe
 that can be quoted. Nothing is downloaded here: a judge that is not on this machine has no figure.
 """
 
-from __future__ import annotations
-
 import string
 import threading
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """Warming up once at start-up: the first run of a method claims memory and chooses kernels, and no visitor's comparison
 should be made of that."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a lane says of itself in words: its dials, its conditions, and what went wrong in it. Plain text, no HTML."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ...methods import METHODS
