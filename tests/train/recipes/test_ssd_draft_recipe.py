@@ -20,7 +20,7 @@ from tts_demo.train.data.on_policy import LONGER, PER_GROUP, REPEATS, OnPolicy, 
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
 from tts_demo.train.progress import Progress
 from tts_demo.train.recipes.lm import base_inputs, disagreement
-from tts_demo.train.recipes.ssd_draft import DEEPEST, DraftTask, ShallowLM, Speech
+from tts_demo.train.recipes.ssd_draft import DEEPEST, DraftSettings, DraftTask, ShallowLM, Speech
 
 
 class TinyData:
@@ -51,6 +51,7 @@ def task(tiny_lm, request):
     torch.manual_seed(0)
     task = DraftTask.__new__(DraftTask)  # without speech on disk
     task.lm, task.distil, task.on_policy_samples = tiny_lm, 0.8, OnPolicy(0.0, 0, task._say)
+    task.settings = DraftSettings()
     config = DraftConfig.of(tiny_lm.config, request.param)
     task.draft, task.decoder = Draft(tiny_lm, config).requires_grad_(True), base_of(tiny_lm).decoder
     task.shallow = ShallowLM.of(tiny_lm, task.draft)
@@ -255,3 +256,12 @@ def test_batches_in_the_bases_own_words_are_those_of_their_step(task):
     assert not torch.equal(task.batch(np.random.default_rng((7, 0, 1)), 0).batch.codes, inorder[0].batch.codes)
     task.on_policy_samples = OnPolicy(0.0, 7, task._say)
     assert task.batch(np.random.default_rng((7, 0)), 0).hidden is None
+
+
+def test_a_larger_group_is_sampled_at_once_and_serves_more_steps(task):
+    """Every batch of it in turn, and then a new group."""
+    task.settings = DraftSettings(group=3, repeats=2)
+    task.on_policy_samples = OnPolicy(1.0, 7, task._say, steps=6)
+    told = [task.batch(np.random.default_rng((7, step)), step) for step in range(7)]
+    assert [id(batch) for batch in told[:3]] == [id(batch) for batch in told[3:6]] and len(set(map(id, told))) == 4
+    assert sum(len(batch.batch.codes) for batch in told[:3]) == len(task.data.batch(np.random.default_rng(0), 3).codes)

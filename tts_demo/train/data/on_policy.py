@@ -41,15 +41,16 @@ class OnPolicy:
         seed: int,
         generate: Callable[[np.random.Generator], list[Any]],
         base: LanguageModel | None = None,
+        steps: int = PER_GROUP * REPEATS,
     ) -> None:
-        """base: the frozen model whose decoders ``generate`` samples with."""
-        self.share, self.seed, self.generate = share, seed, generate
+        """base: the frozen model whose decoders ``generate`` samples with. steps: those of a group."""
+        self.share, self.seed, self.generate, self.steps = share, seed, generate, steps
         self.base = Base(base, graphed=False) if share and base is not None else None  # decoders live for few batches
         self._group, self._samples = -1, []
 
     def batch(self, step: int, process: int) -> Any | None:
         """The batch of a step; None where the step trains on recordings."""
-        group, position = divmod(step, PER_GROUP * REPEATS)
+        group, position = divmod(step, self.steps)
         if np.random.default_rng((self.seed, group)).random() >= self.share:
             return None
         if self._group != group:

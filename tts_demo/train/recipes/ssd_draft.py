@@ -37,11 +37,11 @@ from ...methods.ssd.draft import DraftConfig
 from ...runtime import autocast, precision
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
-from ..data.on_policy import PER_GROUP, OnPolicy, generate
+from ..data.on_policy import PER_GROUP, REPEATS, OnPolicy, generate
 from ..data.sequences import SpeechBatch, prefix_batch, speech_targets
 from ..optimiser import inner_matrices
 from ..progress import Progress
-from ..settings import SequenceSettings, Share
+from ..settings import Count, SequenceSettings, Share
 from ..task import Task, TrainOptions
 from .drafting import at_every_depth, base_memory
 from .lm import OUTSIDE, REJECTION, add_noise, base_inputs, disagreement
@@ -97,6 +97,8 @@ class Rows:
 class DraftSettings(SequenceSettings):
     distil: Share = Field(0.8, description="share of the cross-entropy to the base model's distribution in the loss")
     on_policy: Share = Field(0.0, description="share of the batches that are the base model's own samples")
+    group: Count = Field(PER_GROUP, description="batches that are sampled at once: many rows decode at less a row")
+    repeats: Count = Field(REPEATS, description="steps that use each sampled batch")
     cache: Literal["base", "own"] | None = Field(
         None, description="whose keys and values the draft attends to; by default the base's, if it has one own block"
     )
@@ -119,7 +121,8 @@ class DraftTask(Task):
         self.distil = self.settings.distil
         backend = Backend(self.lm.device, precision(options.device))  # many rows at once are fastest so
         self.decoder = Decoder.from_model(self.lm, backend=backend)
-        self.on_policy_samples = OnPolicy(self.settings.on_policy, options.seed, self._say)
+        steps = self.settings.group * self.settings.repeats
+        self.on_policy_samples = OnPolicy(self.settings.on_policy, options.seed, self._say, steps=steps)
         self.modules, self.helpers = {"ssd-draft": self.draft}, {}
         self.data_summary = describe(self.data.speech, self.data.train)
 
@@ -130,13 +133,13 @@ class DraftTask(Task):
         return self.on_policy_samples.batch(step, self.process) or Speech(self.data.batch(rng))
 
     def _say(self, rng: np.random.Generator) -> list[Speech]:
-        """Some batches sampled from the base model, whole or from a random frame of the recordings on."""
-        batch = self.data.batch(rng, PER_GROUP)
+        """A group of batches sampled from the base model, whole or from a random frame of the recordings on."""
+        batch = self.data.batch(rng, self.settings.group)
         kept = int(rng.integers(int(batch.frames.min()))) if rng.random() < 0.5 else 0
         generator = torch.Generator(batch.codes.device).manual_seed(int(rng.integers(2**62)))
         generated, hidden = generate(self.lm, self.decoder, batch, kept, Sampling(), generator)
         order = generated.frames.argsort()  # of like length together
-        parts = [_part(generated, hidden, rows) for rows in order.chunk(PER_GROUP)]
+        parts = [_part(generated, hidden, rows) for rows in order.chunk(self.settings.group)]
         return [self._remembered(part) for part in parts] if self.draft.config.base_layers else parts
 
     def _remembered(self, speech: Speech) -> Speech:
