@@ -63,9 +63,7 @@ def read(
     if len(samples) == 0:
         raise UserError("The recording has no samples in it: record it again.")
     if not np.isfinite(samples).all():
-        raise UserError(
-            "The recording holds values that are not numbers (NaN or infinity): export it again from its source."
-        )
+        raise UserError("The recording holds values that are not numbers (NaN or infinity): export it again.")
     notes = []
     if float(np.mean(np.maximum(samples.max(axis=1), -samples.min(axis=1)) >= 0.999)) > 0.001:
         notes.append("The recording is clipped in places; a quieter one copies better.")
@@ -281,18 +279,14 @@ def _check_shape(rate: int, channels: int, count: int, max_seconds: float) -> No
             f"The recording says it has {rate} samples a second: save it again, at most at {MAX_RATE // 1000} kHz."
         )
     if rate < MIN_RATE:
-        raise UserError(
-            f"The recording has {rate / 1000:g} kHz, too little for a voice: give one recorded at 16 kHz or more."
-        )
+        raise UserError(f"The recording has {rate / 1000:g} kHz, too little for a voice: record at 16 kHz or more.")
     if count > max_seconds * rate:
         raise UserError(
             f"The recording is {count / rate / 60:.1f} minutes long: cut it to at most {max_seconds / 60:g} minutes "
             f"(a voice needs 3 to 10 s)."
         )
     if count * channels > MAX_VALUES:
-        raise UserError(
-            f"The recording has {channels} channels of {count / rate:.0f} s: mix it down to mono or stereo."
-        )
+        raise UserError(f"The recording has {channels} channels of {count / rate:.0f} s: mix it to mono or stereo.")
 
 
 def _as_float(samples: np.ndarray) -> np.ndarray:

@@ -86,9 +86,7 @@ def resolve(root: str | Path) -> Path:
         return BUNDLED / path
     if re.fullmatch(r"[\w.-]+/[\w.-]+(@[\w./-]+)?", str(root)) and not str(root).startswith((".", "/")):
         return _download(str(root))
-    raise UserError(
-        f"There is no checkpoint {str(root)!r}: give a folder, a Hugging Face repository (owner/name), or nano."
-    )
+    raise UserError(f"There is no checkpoint {str(root)!r}: give a folder, a Hub repository (owner/name), or nano.")
 
 
 def _download(repository: str) -> Path:
@@ -145,9 +143,7 @@ def write_extra(root: Path, extra: dict[str, Any]) -> None:
 def _manifest(root: Path) -> dict[str, Any]:
     path = root / MANIFEST
     if not path.is_file():
-        raise UserError(
-            f"{path} is missing: fetch the checkpoint again, or train one with 'python -m tts_demo train lm'."
-        )
+        raise UserError(f"{path} is missing: fetch the checkpoint again, or train with 'python -m tts_demo train lm'.")
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError):
@@ -190,9 +186,7 @@ def _verified(root: Path, name: str, file: str) -> Path:
         )
     expected = read_manifest(root).get(key)
     if expected is None:
-        raise UserError(
-            f"{root / MANIFEST} does not list {key}: fetch the checkpoint again, or train the module again."
-        )
+        raise UserError(f"{root / MANIFEST} does not list {key}: fetch the checkpoint or train the module again.")
     if sha256(path) != expected:
         raise UserError(
             f"{path} is not the file its manifest lists (cut short or changed): fetch it again, "

@@ -267,7 +267,7 @@ class _Run:
                 first, room = self.frames, prefix.room(limit - self.frames, bool(request.forced_frames))
                 with self.meter.measure("lm"):
                     state = method.prefill(
-                        prefix, options, request.sampling, generator, room, bool(request.forced_frames)
+                        prefix, options, request.sampling, generator, room, request.forced_frames > 0
                     )
                     synchronize(stack.device)
             self.meter.memory(state.caches)
@@ -374,24 +374,12 @@ class _Run:
         for state, first, end in finished:
             with torch.inference_mode():
                 replay = method.replay(state)
-            weights = capture(
-                replay.decoder,
-                replay.x,
-                replay.positions,
-                replay.mask,
-                replay.rows,
-                state.prefix.text,
-                replay.hook,
-                replay.past,
-            )
+            weights = capture(replay, state.prefix.text)
             start = np.minimum(first + np.asarray(replay.first_frame), end)
             stop = np.minimum(start + np.asarray(replay.frames_of), end)
             rate = self.stack.frame_rate
-            maps.append(
-                AttentionMap(
-                    weights, state.prefix.labels, (start / rate).astype(np.float32), (stop / rate).astype(np.float32)
-                )
-            )
+            times = ((at / rate).astype(np.float32) for at in (start, stop))
+            maps.append(AttentionMap(weights, state.prefix.labels, *times))
         return maps
 
 

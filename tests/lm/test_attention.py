@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from conftest import base_of
-from tts_demo.lm.attention import AttentionMap, capture, join
+from tts_demo.lm.attention import AttentionMap, Replay, capture, join
 from tts_demo.lm.masks import prefix_mask
 
 
@@ -27,7 +27,8 @@ def test_weights_equal_eager_attention(tiny_lm, tiny_prefix):
             attention_mask={"full_attention": bias[None, None]},
         )
     rows = torch.tensor([12, 15])
-    weights = capture(base_of(lm).decoder, x, torch.arange(len(x)), mask, rows, tiny_prefix.text)
+    replay = Replay(x, torch.arange(len(x)), mask, rows, (1, 1), base_of(lm).decoder)
+    weights = capture(replay, tiny_prefix.text)
     expected = torch.stack(out.attentions)[:, 0, :, rows, tiny_prefix.text]
     assert weights.shape == (2, 4, 2, 7)
     np.testing.assert_allclose(weights, expected.numpy(), atol=1e-5)

@@ -15,15 +15,9 @@ HELP = "speed and memory per method"
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shape", choices=("nano", "qwen2-0.5b", "cosyvoice2", "cosyvoice3"), help="random weights")
     parser.add_argument(
-        "--batch",
-        type=int,
-        default=1,
-        metavar="N",
-        help="also the baseline, DCAR and TLDR with N requests a step (%(default)s)",
+        "--batch", type=int, default=1, metavar="N", help="also N requests a step: baseline, DCAR, TLDR (%(default)s)"
     )
-    parser.add_argument(
-        "--seconds", type=float, default=6.0, metavar="S", help="audio to generate per run (%(default)s)"
-    )
+    parser.add_argument("--seconds", type=float, default=6.0, metavar="S", help="audio to make per run (%(default)s)")
     parser.add_argument("--runtime", default="eager", choices=("eager", "graph"), help="(%(default)s)")
     parser.add_argument("--parts", action="store_true", help="also operators, launches and waits of a step")
     parser.add_argument(
@@ -67,10 +61,8 @@ def run(args: argparse.Namespace) -> None:
         return
     bench.run(wanted, args.rounds, args.minutes, args.peer or args.all)
     minute.run(long, args.rounds or 1, args.minutes)
-    report = {
-        "conditions": dataclasses.asdict(bench.where) | {"setting": bench.setting},
-        "rows": _rows(bench, not args.json),
-    }
+    conditions = dataclasses.asdict(bench.where) | {"setting": bench.setting}
+    report = {"conditions": conditions, "rows": _rows(bench, not args.json)}
     if args.parts:
         report["operators"] = {row.label: _operators(bench, row) for row in wanted}
         report["launches"] = {row.label: _launches(bench, row) for row in wanted}

@@ -21,9 +21,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, metavar="N", help="the first N texts of the list")
     parser.add_argument("--data", type=Path, metavar="SPEECH", help="corpora: natural voices and recordings")
     parser.add_argument("--teacher", type=Path, metavar="DIR", help="a teacher's audio, judged beside ours")
-    parser.add_argument(
-        "--processes", type=int, default=1, metavar="N", help="deal the texts to N processes (%(default)s)"
-    )
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help="deal texts to N processes (%(default)s)")
     parser.add_argument(
         "--takes", type=int, metavar="N", help="speak each text with N seeds, from --seed on; default: 1, with --all 3"
     )

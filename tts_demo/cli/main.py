@@ -26,9 +26,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser() -> Parser:
-    parser = Parser(
-        prog="python -m tts_demo", description="Accelerated speech language models, measured against the baseline."
-    )
+    parser = Parser(prog="python -m tts_demo", description="Accelerated speech language models beside the baseline.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
         module.add(commands.add_parser(name, help=module.HELP, conflict_handler="resolve"))

@@ -65,9 +65,7 @@ def add_stack(parser: argparse.ArgumentParser) -> None:
         "--adapters", metavar="A", help="trained methods beside or instead of the stack's: a folder or a repository"
     )
     parser.add_argument(
-        "--allow-stale",
-        action="store_true",
-        help="also use modules that were trained through others than are there now",
+        "--allow-stale", action="store_true", help="also use modules trained through others than are there now"
     )
     parser.add_argument("--device", metavar="D", help="cpu, cuda; default: what is there")
     parser.add_argument("--dtype", metavar="T", help="float32, bfloat16; default: what suits the device")
@@ -80,11 +78,7 @@ def add_measure(parser: argparse.ArgumentParser, everything: str) -> None:
     parser.add_argument("--json", action="store_true", help="instead of a table: one JSON object, the last line")
     parser.add_argument("--methods", metavar="a,b", help="default: all, at their defaults")
     parser.add_argument(
-        "--minutes",
-        type=float,
-        default=0.0,
-        metavar="M",
-        help="start nothing new after this long; 0: no limit (%(default)s)",
+        "--minutes", type=float, default=0.0, metavar="M", help="start nothing new after M; 0: no limit (%(default)s)"
     )
     parser.add_argument("--seed", type=int, default=0, help="(%(default)s)")
     parser.add_argument(

@@ -124,9 +124,7 @@ class ResidualQuantizer(nn.Module):
         ``PhonemeCodebook``."""
         super().__init__()
         semantic = (PhonemeCodebook if by_sound else Codebook)(width, first or entries, code_width, 0.002)
-        self.codebooks = nn.ModuleList(
-            [semantic, *(Codebook(width, entries, code_width) for _ in range(codebooks - 1))]
-        )
+        self.codebooks = nn.ModuleList([semantic, *(Codebook(width, entries, code_width) for _ in range(1, codebooks))])
 
     def forward(
         self, latent: Tensor, semantic: Tensor, keep: Tensor, audio_gradient: float = 1.0, labels: Tensor | None = None

@@ -5,6 +5,7 @@ positions, and the pass returns the attention weights of the text columns for ev
 logits equal the stepwise ones, the map of an evicting or patch-wise run is the map of that run.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,45 @@ from .decoder import Decoder, Hook
 
 BAND = 0.1  # half width of the diagonal band, as a share of the text
 HEADS = 4  # heads that the scores are averaged over
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Inputs of the second, untimed, teacher-forced pass over a finished run.
+
+    x: [T, H] inputs of the backbone; positions: [T] logical; mask: [T, T] bool, True = may attend. rows: [R] the row of
+    x whose output decided step r; frames_of: how many frames each step emitted (0 allowed). decoder: the backbone of
+    this run. hook: of the pass (see ``Hook``), where attention is not the plain one. past: keys and values
+    [layers, 1, 2 kv, P, D] of columns in front that are no inputs of x; the mask is [T, P + T] then.
+    """
+
+    x: Tensor
+    positions: Tensor
+    mask: Tensor
+    rows: Tensor
+    frames_of: tuple[int, ...]
+    decoder: Decoder
+    hook: Hook | None = None
+    past: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where the parts do not fit together: an own method's mistake, told in words."""
+        total, steps = len(self.x), len(self.frames_of)
+        past = 0 if self.past is None else self.past.shape[3]
+        if len(self.positions) != total or self.mask.shape[-1] != past + total:
+            raise ValueError(
+                f"A replay of {total} inputs needs as many positions and a mask [T, T], not {len(self.positions)} and "
+                f"{list(self.mask.shape)}."
+            )
+        if len(self.rows) != steps:
+            raise ValueError(f"A replay needs one row a step: {len(self.rows)} rows for {steps} steps.")
+        if steps and not 0 <= int(self.rows.min()) <= int(self.rows.max()) < total:
+            raise ValueError(f"The rows of a replay must lie in 0 to {total - 1}: {int(self.rows.max())} does not.")
+
+    @property
+    def first_frame(self) -> tuple[int, ...]:
+        """Frames emitted before each step."""
+        return tuple(itertools.accumulate(self.frames_of, initial=0))[:-1]
 
 
 @dataclass(frozen=True)
@@ -72,21 +112,12 @@ def clearest(weights: np.ndarray) -> np.ndarray:
     return w[np.argsort(-follows, kind="stable")[:HEADS]].mean(0)
 
 
-def capture(
-    decoder: Decoder,
-    x: Tensor,
-    positions: Tensor,
-    mask: Tensor,
-    rows: Tensor,
-    text: slice,
-    hook: Hook | None = None,
-    past: Tensor | None = None,
-) -> np.ndarray:
-    """x [T, H], positions [T], mask [T, T], rows [R], hook and past as for ``Decoder.full`` -> weights [layers, heads,
-    R, text]."""
+def capture(replay: Replay, text: slice) -> np.ndarray:
+    """The weights [layers, heads, R, text] of the columns ``text`` in the rows that decided the steps."""
+    decoder, x = replay.decoder, replay.x[None].to(replay.decoder.dtype)
     with torch.inference_mode():
-        _, weights = decoder.full(x[None].to(decoder.dtype), positions, mask, text, hook, past)
-        return weights[:, :, rows].float().cpu().numpy()
+        _, weights = decoder.full(x, replay.positions, replay.mask, text, replay.hook, replay.past)
+        return weights[:, :, replay.rows].float().cpu().numpy()
 
 
 def join(maps: Sequence[AttentionMap]) -> AttentionMap:

@@ -28,7 +28,7 @@ class Cost:
         heads = (c.heads + 2 * c.kv_heads) * c.head_dim
         matrices = c.layers * [
             c.hidden * heads,
-            c.heads * c.head_dim * c.hidden,
+            c.hidden * c.heads * c.head_dim,
             2 * c.hidden * c.ffn,
             c.ffn * c.hidden,
         ]

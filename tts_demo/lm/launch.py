@@ -15,6 +15,7 @@ from .graphs import Buffer, BufferPool
 from .sampling import Sampler
 
 LONGEST = 32  # tokens of a launch that is a graph
+Forward = Callable[..., Tensor]  # x [1, n, H], last=False, hook=None -> hidden: a pass of a launch
 Function = Callable[..., Any]  # of tensors and None, to a tensor or a tuple of tensors
 
 

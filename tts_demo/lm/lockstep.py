@@ -38,9 +38,8 @@ class Lockstep:
         (rows, count, _), start = x.shape, self.cache.length
         taken = self.live.new_ones(rows, count) if taken is None else taken
         offsets = torch.arange(count, device=x.device)
-        new_columns = (offsets[:, None] >= offsets) & taken[:, None] | torch.eye(
-            count, dtype=torch.bool, device=x.device
-        )
+        itself = torch.eye(count, dtype=torch.bool, device=x.device)
+        new_columns = (offsets[:, None] >= offsets) & taken[:, None] | itself
         mask = torch.cat([self.live[:, None, :start].expand(-1, count, -1), new_columns], 2)
         positions = self.next[:, None] + offsets
         self.live[:, start : start + count] = taken
@@ -104,9 +103,8 @@ class TokenRows:
     def _emit(self, logits: Tensor, recent: Tensor) -> Tensor:
         """Sample the next token of every row from logits [B, V], given the ``recent`` ones [B, W]."""
         decoder = self.lockstep.decoder
-        forbid = self._special_ids & torch.as_tensor(self.frames < self.shortest, device=self._special_ids.device).view(
-            -1, 1
-        )
+        short = torch.as_tensor(self.frames < self.shortest, device=self._special_ids.device)
+        forbid = self._special_ids & short[:, None]
         token = sample(logits, self.sampling, self.generator, recent, forbid)
         self.alive = self.alive & (token < decoder.config.speech_codes)
         emitted, self.token = self.alive, token.where(self.alive, 0)

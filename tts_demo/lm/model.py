@@ -17,6 +17,7 @@ from .prefix import Prefix
 if TYPE_CHECKING:
     from transformers import Qwen2Config, Qwen2Model
 
+Layers = tuple[int, ...]  # numbers of some blocks
 ALIGNMENT_LAYERS = (4, 5, 6, 7)  # their first heads are alignment heads: recipe ``lm`` trains them to follow the text
 SOS, TASK = 0, 1  # rows of ``markers``
 

@@ -144,9 +144,8 @@ def _with_redraws(probs: Tensor, logits: Tensor, sampling: Sampling, history: Te
     # may vanish in rounding.
     share = (repeated / (1 - again)).scatter(-1, top, 0.0)
     others = scaled.scatter(-1, top, float("-inf")).softmax(-1)
-    return (probs - repeated + again * (share.sum(-1, keepdim=True) - share) + repeated.gather(-1, top) * others).clamp(
-        min=0
-    )
+    once = probs - repeated + again * (share.sum(-1, keepdim=True) - share)
+    return (once + repeated.gather(-1, top) * others).clamp(min=0)
 
 
 def sample(
@@ -234,10 +233,9 @@ class Sampler:
     @staticmethod
     def inside(structure: Sampling, noise: Tensor | None, temperature: Tensor | None) -> "Sampler":
         """The same from a CUDA graph's ``structure`` and ``inputs``."""
-        sampling = (
-            structure if temperature is None else DeviceSampling(**vars(structure) | {"temperature": temperature})
-        )
-        return Sampler(sampling, None if noise is None else Noise(noise))
+        if temperature is not None:
+            structure = DeviceSampling(**vars(structure) | {"temperature": temperature})
+        return Sampler(structure, None if noise is None else Noise(noise))
 
 
 def numbers(sampling: Sampling, vocab: int, rows: int = 1, redraws: bool = True) -> int:

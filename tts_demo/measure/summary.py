@@ -46,9 +46,7 @@ def newest(records: list[dict[str, Any]]) -> Results:
     """The newest complete set of one checkpoint on one machine: the baseline and every method at its defaults, spoken
     and timed. Raises UserError where there is none."""
     if not records:
-        raise UserError(
-            "Nothing has been measured yet: run 'python -m tts_demo evaluate' and 'python -m tts_demo bench'."
-        )
+        raise UserError("Nothing is measured yet: run 'python -m tts_demo evaluate' and 'python -m tts_demo bench'.")
     runs = frame(records)
     ours = runs[runs["checkpoint"] != ""]
     wanted, lacking = {row.label for row in defaults()}, ""
@@ -126,9 +124,8 @@ def quality_table(runs: pd.DataFrame) -> pd.DataFrame:
             if len(pairs := pairs.dropna(subset=["errors", "errors_base"])):
                 row |= _rate("times", pairs["errors"], pairs["errors_base"])
             if len(read := natural["errors"].dropna().index.intersection(recognised.index)):
-                row["times_natural"] = recognised.loc[read, "errors"].sum() / max(
-                    natural.loc[read, "errors"].sum(), 1e-9
-                )
+                theirs = natural.loc[read, "errors"].sum()
+                row["times_natural"] = recognised.loc[read, "errors"].sum() / max(theirs, 1e-9)
         if "sim" in columns and len(pairs):
             row["sim_over"] = (pairs["sim"] - pairs["sim_base"]).mean()
         rows[label] = row

@@ -27,10 +27,7 @@ def turns(
     ``engine.generate``. lead: the first run generates ``lead`` times as many frames as each other one in the same
     time; the page plays it live and sets this above 1.
     """
-    runs = [
-        engine.generate(stack, request, should_stop, every=TURN, wants_attention=wants_attention)
-        for request in requests
-    ]
+    runs = [engine.generate(stack, r, should_stop, every=TURN, wants_attention=wants_attention) for r in requests]
     progress = dict.fromkeys(range(len(runs)), 0.0)  # unfinished run -> frames, the first run's divided by ``lead``
     while progress:
         which = min(progress, key=progress.__getitem__)

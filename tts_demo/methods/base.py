@@ -11,7 +11,6 @@ follow from the class.
 
 import abc
 import dataclasses
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,9 +20,10 @@ import torch
 from torch import Tensor, nn
 
 from ..config import Sampling, UserError
+from ..lm.attention import Replay
 from ..lm.base import Base
 from ..lm.cache import KVCache
-from ..lm.decoder import Decoder, Hook
+from ..lm.decoder import Decoder
 from ..lm.graphs import BufferPool
 from ..lm.masks import prefix_mask
 from ..lm.model import LanguageModel
@@ -67,9 +67,8 @@ class Options:
             try:
                 values[key] = kind(word) if kind is not bool else str(word).lower() in ("1", "true", "yes", "on")
             except ValueError:
-                raise UserError(
-                    f"{key} must be a {'whole number' if kind is int else 'number'}, not {word!r}."
-                ) from None
+                number = "whole number" if kind is int else "number"
+                raise UserError(f"{key} must be a {number}, not {word!r}.") from None
         return cls(**values)
 
 
@@ -159,45 +158,6 @@ class Step:
     accepted: int = 0
     passes: int = 1
     stats: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Replay:
-    """Inputs of the second, untimed, teacher-forced pass over a finished run.
-
-    x: [T, H] inputs of the backbone; positions: [T] logical; mask: [T, T] bool, True = may attend. rows: [R] the row of
-    x whose output decided step r; frames_of: how many frames each step emitted (0 allowed). decoder: the backbone of
-    this run. hook: of the pass (see ``Hook``), where attention is not the plain one. past: keys and values
-    [layers, 1, 2 kv, P, D] of columns in front that are no inputs of x; the mask is [T, P + T] then.
-    """
-
-    x: Tensor
-    positions: Tensor
-    mask: Tensor
-    rows: Tensor
-    frames_of: tuple[int, ...]
-    decoder: Decoder
-    hook: Hook | None = None
-    past: Tensor | None = None
-
-    def __post_init__(self) -> None:
-        """Raises ValueError where the parts do not fit together: an own method's mistake, told in words."""
-        total, steps = len(self.x), len(self.frames_of)
-        past = 0 if self.past is None else self.past.shape[3]
-        if len(self.positions) != total or self.mask.shape[-1] != past + total:
-            raise ValueError(
-                f"A replay of {total} inputs needs as many positions and a mask [T, T], not {len(self.positions)} and "
-                f"{list(self.mask.shape)}."
-            )
-        if len(self.rows) != steps:
-            raise ValueError(f"A replay needs one row a step: {len(self.rows)} rows for {steps} steps.")
-        if steps and not 0 <= int(self.rows.min()) <= int(self.rows.max()) < total:
-            raise ValueError(f"The rows of a replay must lie in 0 to {total - 1}: {int(self.rows.max())} does not.")
-
-    @property
-    def first_frame(self) -> tuple[int, ...]:
-        """Frames emitted before each step."""
-        return tuple(itertools.accumulate(self.frames_of, initial=0))[:-1]
 
 
 def token_inputs(decoder: Decoder, prefix: Prefix, tokens: Tensor | None = None) -> Tensor:

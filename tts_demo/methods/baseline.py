@@ -1,7 +1,6 @@
 """Frame-level autoregression: one token of the first codebook a backbone pass. What every other method is compared
 with."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -9,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..lm.decoder import Decoder
-from ..lm.launch import launch_passes
+from ..lm.launch import Forward, launch_passes
 from ..lm.sampling import History, Sampler, numbers
 from .base import Method, Picture, Replay, Start, State, Step, first_pass, plain_replay, token_inputs
 
@@ -78,12 +77,7 @@ class Baseline(Method):
 
 
 def next_token(
-    decoder: Decoder,
-    forward: Callable[..., Tensor],
-    sampler: Sampler,
-    token: Tensor,
-    history: Tensor,
-    forbid: Tensor | None,
+    decoder: Decoder, forward: Forward, sampler: Sampler, token: Tensor, history: Tensor, forbid: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """One launch of token-by-token decoding: token [1] through the backbone -> the next one [1], and hidden [1, 1, H]
     that decided it."""

@@ -17,9 +17,8 @@ def figures(results: Results, row: Row) -> dict[str, float]:
     """Everything that was measured of a row."""
     looks = alignment(results.runs)
     if row.label in looks.index:
-        looks = looks.assign(
-            monotonicity_over=looks["monotonicity"] - looks["monotonicity"].get(Row.of(BASELINE).label)
-        )
+        base = looks["monotonicity"].get(Row.of(BASELINE).label)
+        looks = looks.assign(monotonicity_over=looks["monotonicity"] - base)
     tables = [table for table in (results.speed, results.quality, looks) if row.label in table.index]
     return {name: value for table in tables for name, value in table.loc[row.label].dropna().items()}
 

@@ -73,11 +73,9 @@ class NanoStack:
         self.codec, self.waveform_decoder, self.refiner, self.speaker = (
             m.to(self.device).float().eval().requires_grad_(False) for m in (codec, decoder, refiner, speaker)
         )
-        self.codebook_refiner = (
-            codebook_refiner.to(self.device).float().eval().requires_grad_(False)
-            if codebook_refiner is not None
-            else None
-        )
+        self.codebook_refiner = None
+        if codebook_refiner is not None:
+            self.codebook_refiner = codebook_refiner.to(self.device).float().eval().requires_grad_(False)
         self.root, self.adapters, self.notes, self.checkpoint_hash = root, adapters, notes, checkpoint_hash
         self._methods: dict[str, Method] = {}
         self._loading = threading.Lock()
@@ -104,14 +102,10 @@ class NanoStack:
         lineage.check(folder, checkpoints.modules(folder), allow_stale)
         parts = {name: checkpoints.load_module(folder, name) for name in PARTS}
         check_sizes(parts)
-        codebook_refiner = (
-            checkpoints.load_module(folder, CODEBOOK_REFINER)
-            if checkpoints.available(folder, CODEBOOK_REFINER)
-            else None
-        )
+        if checkpoints.available(folder, CODEBOOK_REFINER):
+            parts["codebook_refiner"] = checkpoints.load_module(folder, CODEBOOK_REFINER)
         return cls(
             **parts,
-            codebook_refiner=codebook_refiner,
             root=folder,
             adapters=beside,
             notes=notes,
@@ -189,10 +183,8 @@ class NanoStack:
         if note := misfit(frames, shortest, longest - PAUSES // 2, seconds):  # half of the pauses have been cut off
             return None, (note,)
         if seconds > CONTEXT_SECONDS:
-            note = (
-                f"The prompt is longer than {CONTEXT_SECONDS:g} s, so its transcript is not used; a shorter one copies"
-            )
-            return transcript, (f"{note} the way of speaking too.",)
+            note = f"The prompt is longer than {CONTEXT_SECONDS:g} s, so its transcript is not used; a shorter one "
+            return transcript, (f"{note}copies the way of speaking too.",)
         return transcript, ()
 
     def prefix(self, prompt: Prompt, segment: str) -> Prefix:

@@ -20,9 +20,8 @@ def lowered(text: str) -> str:
     loud = _WORD.findall(text)
     if len(loud) >= _MOSTLY * len(_ANY.findall(text)):
         return _WORD.sub(_small, text) if _shouted(loud, text) else text
-    return _ROW.sub(
-        lambda row: _WORD.sub(lambda m: _small(m, row.start()), row[0]) if _all_known(row[0]) else row[0], text
-    )
+    lower = lambda row: _WORD.sub(lambda m: _small(m, row.start()), row[0])
+    return _ROW.sub(lambda row: lower(row) if _all_known(row[0]) else row[0], text)
 
 
 def _shouted(loud: list[str], text: str) -> bool:

@@ -84,9 +84,8 @@ def version(match: re.Match[str]) -> str:
     if tail.startswith(("-", "rc", "a", "b")) and tail.strip("-."):
         word = re.match(r"-?([a-z]+)\.?(\d*)", tail)
         names = {"rc": "release candidate", "a": "alpha", "b": "beta"}
-        spoken += (
-            f" {names.get(word[1], word[1])}" + (f" {numbers.cardinal(word[2])}" if word[2] else "") if word else ""
-        )
+        if word:
+            spoken += f" {names.get(word[1], word[1])}" + (f" {numbers.cardinal(word[2])}" if word[2] else "")
     return f"{name.rstrip('-')} {spoken}"
 
 

@@ -163,9 +163,8 @@ def seconds(match: re.Match[str]) -> str:
         return match.group()
     clock = match["half"] or re.search(r"\b(?:at|by|until|since|from|to)\s$", match.string[: match.start()])
     clock = clock or re.match(r"\s?(?:UTC|GMT|[ECMP][SD]?T)\b", match.string[match.end() :])
-    named = [
-        f"{numbers.cardinal(n)} {unit}{'s' * (n != '1')}" for n, unit in zip((h, m, s), ("hour", "minute", "second"))
-    ]
+    units = zip((h, m, s), ("hour", "minute", "second"))
+    named = [f"{numbers.cardinal(n)} {unit}{'s' * (n != '1')}" for n, unit in units]
     if int(h) <= 24 and clock:
         tail = f" and {named[2]}" if s != "0" else ""
         return f"{_clock(h, m, None)}{tail}{_half(match['half'])}"

@@ -56,9 +56,8 @@ def fraction(match: re.Match[str]) -> str:
 
 def shares(match: re.Match[str]) -> str:
     """'1/3 + 1/6' before an '=' is a sum of fractions; '5 - 8/2' holds a division."""
-    spoken = re.sub(
-        r"(\d+)/(\d+)", lambda m: numbers.fraction(*m.groups()) if int(m[1]) < int(m[2]) else m[0], match[0]
-    )
+    fraction = lambda m: numbers.fraction(*m.groups()) if int(m[1]) < int(m[2]) else m[0]
+    spoken = re.sub(r"(\d+)/(\d+)", fraction, match[0])
     return spoken.replace("-", " minus ") if "/" not in spoken else spoken
 
 
@@ -138,9 +137,8 @@ def signs(text: str) -> str:
     return apply(_COMPARED, text)
 
 
-_SUMS, _COMPARED, _RULES, _LAST = (
-    compiled(_TABLE, globals(), which) for which in ("sums", "compared", "rules", "last")
-)
+_LISTS = ("sums", "compared", "rules", "last")
+_SUMS, _COMPARED, _RULES, _LAST = (compiled(_TABLE, globals(), name) for name in _LISTS)
 
 
 def write_out(text: str) -> str:

@@ -10,9 +10,8 @@ _ONES = (
 ).split()
 _TENS = "- - twenty thirty forty fifty sixty seventy eighty ninety".split()
 _SCALES = ["", *"thousand million billion trillion quadrillion".split()]
-_ORDINALS = dict(
-    zip("one two three five eight nine twelve".split(), "first second third fifth eighth ninth twelfth".split())
-)
+_CARDINALS = "one two three five eight nine twelve".split()
+_ORDINALS = dict(zip(_CARDINALS, "first second third fifth eighth ninth twelfth".split()))
 _DENOMINATORS = {2: ("half", "halves"), 4: ("quarter", "quarters")}
 _LONGEST = 18  # digits of a number that is read as one cardinal
 _ROMAN = re.compile(r"M{0,3}(CM|CD|D?C{0,3})(XC|XL|L?X{0,3})(IX|IV|V?I{0,3})")

@@ -10,9 +10,8 @@ SHORTEST = 24  # of a part of it
 MINOR, LONG = 10, 110  # penalties above MINOR only in clauses longer than LONG
 _TABLE = table("pacing")
 _CLAUSE = re.compile(r"[^,.?!;:—]+")
-_BORDERS = [
-    (penalty, re.compile(filled(rf"(?<=\w)\s(?=(?:{words})\b)", _TABLE), re.I)) for penalty, words in _TABLE["borders"]
-]
+_border = lambda words: re.compile(filled(rf"(?<=\w)\s(?=(?:{words})\b)", _TABLE), re.I)
+_BORDERS = [(penalty, _border(words)) for penalty, words in _TABLE["borders"]]
 _HELD = re.compile(filled(r"\b(?:{HELD})$", _TABLE), re.I)
 _COUNTED = re.compile(filled(r"\b(?:{NUMBERS})$|\s(?:and|or)\s(?:{NUMBERS})\b", _TABLE), re.I)
 _PAIRED = re.compile(r"\w+ly$|\s(?:and|or|but)\s\w+ly\b")

@@ -30,9 +30,8 @@ def verse(match: re.Match[str]) -> str:
     if match["verse"]:
         spoken += f" {numbers.cardinal(match['verse'])}"
     if match["to"]:
-        spoken += f" to {numbers.cardinal(match['to'])}" + (
-            f" {numbers.cardinal(match['to2'])}" if match["to2"] else ""
-        )
+        verse = f" {numbers.cardinal(match['to2'])}" if match["to2"] else ""
+        spoken += f" to {numbers.cardinal(match['to'])}{verse}"
     return spoken + "".join(f", {numbers.cardinal(n)}" for n in re.findall(r"\d+", match["more"] or ""))
 
 

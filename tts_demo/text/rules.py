@@ -31,18 +31,9 @@ def table(name: str) -> dict[str, Any]:
 
 def compiled(table: Mapping[str, Any], names: Mapping[str, Any], which: str = "rules") -> Rules:
     """A list of rules of a table. names: what they may name beside what stands in the table and in ``numbers``."""
-    known = {
-        **vars(numbers),
-        "letters": letters,
-        "upper": str.upper,
-        "NUMBER": NUMBER,
-        "MINUS": MINUS,
-        **table,
-        **names,
-    }
-    return tuple(
-        (re.compile(filled(pattern, known)), _replacement(template, known)) for pattern, template in table[which]
-    )
+    shared = {"letters": letters, "upper": str.upper, "NUMBER": NUMBER, "MINUS": MINUS}
+    known = {**vars(numbers), **shared, **table, **names}
+    return tuple((re.compile(filled(row[0], known)), _replacement(row[1], known)) for row in table[which])
 
 
 def filled(pattern: str, texts: Mapping[str, str]) -> str:

@@ -18,6 +18,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from ..config import HOP
 from .settings import Count, Settings, Weight
+from .task import Loss
 
 PERIODS, RESOLUTIONS = (2, 3, 5, 7), (512, 1024)  # samples; n_fft (hop = n_fft / 4)
 LIGHT = (256, 512, 1024)  # n_fft of the light set
@@ -125,9 +126,7 @@ class Discriminators(nn.Module):
             sum(feature_matching) / len(feature_matching),
         )
 
-    def adversarial(
-        self, made: Tensor, real: Tensor, weight: float, frames: int | None = None
-    ) -> tuple[Tensor, dict[str, float]]:
+    def adversarial(self, made: Tensor, real: Tensor, weight: float, frames: int | None = None) -> Loss:
         """What they add to the loss of what makes ``made``, whose own part has this ``weight``, and the parts. frames:
         of waveforms [B, N] they look at a random stretch of so many; None: at everything."""
         if frames is not None:

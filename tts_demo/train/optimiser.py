@@ -14,9 +14,8 @@ class Muon(torch.optim.Muon):
 
     def __init__(self, weights: Iterable[nn.Parameter], lr: float) -> None:
         self.weights = list(weights)
-        self.views = [
-            [w] if w.dim() == 2 else [nn.Parameter(m) for m in w.detach().flatten(0, -3)] for w in self.weights
-        ]
+        matrices = lambda w: [nn.Parameter(m) for m in w.detach().flatten(0, -3)]
+        self.views = [[w] if w.dim() == 2 else matrices(w) for w in self.weights]
         matrices = [matrix for views in self.views for matrix in views]
         super().__init__(matrices, lr=lr, weight_decay=0.01, momentum=0.95, adjust_lr_fn="match_rms_adamw")
 

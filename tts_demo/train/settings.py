@@ -99,9 +99,7 @@ class SequenceSettings(Settings):
 
     chains: Share = Field(0.0, description="share of batches made of several utterances of a voice in a row")
     chained: Count = Field(3000, description="frames in such a row at most")
-    longest: Count = Field(
-        850, description="frames of one utterance; longer ones are cut between words, anew each time"
-    )
+    longest: Count = Field(850, description="frames of an utterance; longer ones are cut between words, anew each time")
 
 
 class AdapterSettings(SequenceSettings):

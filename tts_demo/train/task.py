@@ -12,6 +12,8 @@ from .data.packed import Packed
 from .progress import Progress
 from .settings import Settings
 
+Loss = tuple[Tensor, dict[str, float]]  # loss [], and its parts, which people see
+
 
 @dataclass(frozen=True)
 class TrainOptions:
@@ -69,8 +71,8 @@ class Task:
     def batch(self, rng: np.random.Generator, step: int) -> Any:
         raise NotImplementedError
 
-    def loss(self, batch: Any, progress: Progress) -> tuple[Tensor, dict[str, float]]:
-        """-> loss [], the parts of it that people see. What changes while a run lasts follows ``progress``."""
+    def loss(self, batch: Any, progress: Progress) -> Loss:
+        """What changes while a run lasts follows ``progress``."""
         raise NotImplementedError
 
     def evaluate(self) -> dict[str, float]:

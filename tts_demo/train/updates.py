@@ -17,9 +17,8 @@ class Updates:
 
     def __init__(self, task: Task, parameters: list[nn.Parameter], peak: float, accelerator: Accelerator) -> None:
         quick = [([p for p in task.helpers[n].parameters() if p.requires_grad], k) for n, k in task.quicker.items()]
-        self.optimiser = optimiser_of(
-            parameters, task.matrices() if task.settings.optimiser == "muon" else [], peak, quick
-        )
+        matrices = task.matrices() if task.settings.optimiser == "muon" else []
+        self.optimiser = optimiser_of(parameters, matrices, peak, quick)
         aside = {id(p) for weights, _ in quick for p in weights}
         self._sides = [[p for p in parameters if id(p) not in aside], *(weights for weights, _ in quick)]
         self._name, self._parameters, self._accelerator = task.name, parameters, accelerator

@@ -53,9 +53,8 @@ class Refusal(Exception):
         if not openai:
             return JSONResponse({"detail": self.message}, self.status)
         kind = "server_error" if self.status >= 500 or self.status == 429 else "invalid_request_error"
-        return JSONResponse(
-            {"error": {"message": self.message, "type": kind, "param": None, "code": None}}, self.status
-        )
+        error = {"message": self.message, "type": kind, "param": None, "code": None}
+        return JSONResponse({"error": error}, self.status)
 
 
 @dataclass
@@ -100,9 +99,8 @@ class Guard:
 
     def __init__(self, app: Any, blocks: Any, limits: Limits, presence: Presence) -> None:
         self.app, self.blocks, self.limits, self.presence = app, blocks, limits, presence
-        self.counts = Counts(
-            {FEW: (24, 400), WAITING: (200, 1000), LARGE: (limits.per_address, 32), STREAM: (100, 1000)}
-        )
+        most = {FEW: (24, 400), WAITING: (200, 1000), LARGE: (limits.per_address, 32), STREAM: (100, 1000)}
+        self.counts = Counts(most)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -36,10 +36,8 @@ SET = "SPACES_ZERO_GPU"
 def service() -> Iterator[None]:
     """Launch within: ``spaces`` reports to ZeroGPU then. UserError where that is not behind it."""
     if os.environ.get(SET) and zero_gpu() is None:
-        print(
-            f"{SET} is set, but the package spaces is not installed: this machine's own device is used.",
-            file=sys.stderr,
-        )
+        absent = "but the package spaces is not installed: this machine's own device is used."
+        print(f"{SET} is set, {absent}", file=sys.stderr)
     try:
         yield
     except (httpx.HTTPError, RuntimeError) as error:

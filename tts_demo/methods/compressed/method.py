@@ -262,9 +262,8 @@ class Compressed(Baseline):
         prompt = len(prefix.prompt_codes)
         layout = Layout.of(prompt, cache.generated, cache.group, prefix.x.device)
         codes = torch.cat([prefix.prompt_codes[:, 0], *state.tokens[: cache.generated]])
-        speech = torch.where(
-            layout.summary[:, None], self._summary(decoder), decoder.embed(codes)[layout.index + prompt]
-        )
+        tokens = decoder.embed(codes)[layout.index + prompt]
+        speech = torch.where(layout.summary[:, None], self._summary(decoder), tokens)
         first = len(prefix.x)
         deciding = (~layout.summary & (layout.index >= -1)).nonzero(as_tuple=True)[0] + first
         if not prompt:  # TASK decides the first token

@@ -157,9 +157,7 @@ class RingCache(KVCache):
         tokens = len(positions) - count
         first = self.fixed + self.window + self.summaries
         if first + count > self.capacity:
-            raise ValueError(
-                f"the KV cache holds {self.capacity} slots, {first + count} are needed: allocate a larger one"
-            )
+            raise ValueError(f"the KV cache holds {self.capacity} slots, {first + count} are needed: allocate more")
         start = self.generated
         self.generated += tokens
         self.summaries += count

@@ -117,9 +117,8 @@ class TextPosition:
         """Of the ``TextFilter`` for the next frame."""
         visible, symbols = self.window(self.index), np.arange(self._padded)
         window = np.full(len(self._slots), self._padded - 1)
-        window[: visible.stop - visible.start] = symbols[
-            visible.start - self.text.start : visible.stop - self.text.start
-        ]
+        first, last = visible.start - self.text.start, visible.stop - self.text.start
+        window[: last - first] = symbols[first:last]
         possible = (symbols >= self.furthest - BACK) & (symbols < self.symbols)
         finished = self.symbols - 1 if self._frames_at_end >= LINGER else self._padded
         ends = np.array([self.symbols - 1 - self.reach, finished])

@@ -3,7 +3,6 @@ k * d steps. When head k predicts frame f, codebooks < k of that frame are known
 input, and the head gets their context once more directly.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 from ...config import Sampling
 from ...lm.base import Base
 from ...lm.decoder import Decoder
-from ...lm.launch import launch_passes
+from ...lm.launch import Forward, launch_passes
 from ...lm.linear import Projection, unit_rms
 from ...lm.lora import LoraFactors
 from ...lm.model import LanguageModel
@@ -226,7 +225,7 @@ class DelayStrategy:
 
     def _next(
         self,
-        forward: Callable[..., Tensor],
+        forward: Forward,
         sampler: Sampler,
         codes: Tensor,
         tag: Tensor,

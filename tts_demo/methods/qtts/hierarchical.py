@@ -2,7 +2,6 @@
 the depth decoder predicts the codebooks one after the other, each from all lower ones.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from ...config import Sampling
 from ...lm.base import Base
 from ...lm.decoder import Decoder
-from ...lm.launch import launch, launch_passes
+from ...lm.launch import Forward, launch, launch_passes
 from ...lm.linear import Projection
 from ...lm.lora import LoraFactors
 from ...lm.model import LanguageModel
@@ -82,9 +81,8 @@ class HierarchicalStrategy:
     @torch.no_grad()
     def table(self) -> Tensor:
         """[codebooks, entries + 1, H + W], of which a run reads its first K codebooks."""
-        return self.adapter.codebooks.table(self.decoder.embedding, self.adapter.config.codebooks).to(
-            self.decoder.dtype
-        )
+        table = self.adapter.codebooks.table(self.decoder.embedding, self.adapter.config.codebooks)
+        return table.to(self.decoder.dtype)
 
     @cached_property
     def stacked(self) -> StackedDepth:
@@ -123,7 +121,7 @@ class HierarchicalStrategy:
         state.history.push(codes[:1])
         return Step(frames=codes[None], done=state.done, marks=("frame",), stats=stats)
 
-    def _feed(self, forward: Callable[..., Tensor], sampler: Sampler, codes: Tensor, tag: Tensor) -> Tensor:
+    def _feed(self, forward: Forward, sampler: Sampler, codes: Tensor, tag: Tensor) -> Tensor:
         """codes [K] of the frame before -> hidden [1, H]."""
         x = self.adapter.codebooks.look_up(self.table[: len(codes)], codes)[0]
         return forward((x + tag)[None, None])[0]

@@ -22,7 +22,7 @@ from ...config import Sampling
 from ...lm.cache import KVCache
 from ...lm.decoder import Decoder
 from ...lm.graphs import BufferPool
-from ...lm.launch import Passes, is_graph, launch_passes
+from ...lm.launch import Forward, Passes, is_graph, launch_passes
 from ...lm.linear import Projection
 from ...lm.model import LanguageModel
 from ...lm.sampling import Distribution, Ending, Sampler, numbers
@@ -216,7 +216,7 @@ class SSD(Method):
             return rows, torch.cat([drafted[: len(new) - 1], drafted.new_tensor(new[-1:])]), new
 
         def whole(
-            forward: Callable[..., Tensor],
+            forward: Forward,
             sampler: Sampler,
             r: Tensor,
             tolerance: Tensor,
@@ -267,7 +267,7 @@ class SSD(Method):
     def _draft(
         self,
         length: int,
-        forward: Callable[..., Tensor],
+        forward: Forward,
         sampler: Sampler,
         feed: Tensor | None,
         features: Tensor | None,
@@ -306,9 +306,7 @@ class SSD(Method):
         recent = torch.tensor([-1] * (window - len(recent)) + recent, dtype=torch.long)
         return recent.to(state.last.device, non_blocking=True)
 
-    def _base_states(
-        self, forward: Callable[..., Tensor], last: Tensor, drafted: Tensor, hidden: Tensor | None
-    ) -> Tensor:
+    def _base_states(self, forward: Forward, last: Tensor, drafted: Tensor, hidden: Tensor | None) -> Tensor:
         """The base model's hidden states [L + 1, H] that decide every drafted token and the one after them, from one
         pass. hidden: [1, 1, H] of the first pass, which decides the first token of a run; ``last`` is empty then."""
         after = forward(self.decoder.embed(torch.cat([last, drafted]))[None])

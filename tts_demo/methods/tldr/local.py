@@ -68,18 +68,16 @@ class PatchDecoder:
         self.position, self.base = cast(extractor.position), cast(extractor.base)
         self.fuse = project(extractor.fuse.weight)
         self.fuse_bias = cast(extractor.fuse.bias)
-        self.speaker_projection = (
-            None if extractor.speaker_projection is None else cast(extractor.speaker_projection.weight)
-        )
+        speaker = extractor.speaker_projection
+        self.speaker_projection = None if speaker is None else cast(speaker.weight)
         self.slots = project(
             torch.cat([layer.slots.weight for layer in layers]), torch.cat([layer.slots.bias for layer in layers])
         )
         self.cross = [project(self._fold_cross(layer)) for layer in layers]
         self.layers = [LocalLayer.of(layer, project, self.root) for layer in layers]
         self.head = project(head.weight, head.bias)
-        self.out_head = project(
-            head.weight.float() @ (extractor.out.weight * extractor.norm.weight).float() * self.root
-        )
+        out = extractor.out.weight * extractor.norm.weight
+        self.out_head = project(head.weight.float() @ out.float() * self.root)
         self.counter = torch.arange(LARGEST, device=base.device)
         self.pool = base.backend.buffer_pool()
         width = self.config.hidden // self.config.heads
@@ -182,9 +180,8 @@ class PatchDecoder:
         c = self.config
         context = self.fuse(g, speaker_term)  # [1, H]
         slots = self.slots(context).view(c.layers, c.slots, -1)
-        cross = torch.stack(
-            [fold(slot).view(c.slots, 2, -1, c.hidden) for fold, slot in zip(self.cross, slots.unbind(0))]
-        )
+        folded = [fold(slot).view(c.slots, 2, -1, c.hidden) for fold, slot in zip(self.cross, slots.unbind(0))]
+        cross = torch.stack(folded)
         cross = cross.transpose(1, 2).reshape(c.layers, 2, -1, c.hidden)
         base = self.head(self.base[size - 1, :size] * g)
         positions = self.position[size - 1, :size]

@@ -183,9 +183,8 @@ class Extractor(nn.Module):
         super().__init__()
         self.config, width = config, config.hidden
         self.fuse = nn.Linear(width, width)  # with ``speaker_projection``: one linear layer over [g_k ; speaker]
-        self.speaker_projection = (
-            nn.Linear(config.speaker, width, bias=False) if config.ablate != "no-speaker" else None
-        )
+        with_speaker = config.ablate != "no-speaker"
+        self.speaker_projection = nn.Linear(config.speaker, width, bias=False) if with_speaker else None
         self.enter = nn.Linear(width, width, bias=False)
         nn.init.normal_(self.enter.weight, std=width**-0.5 / embedding_rms)  # rows of unit size, as c_k's
         self.position = nn.Parameter(torch.randn(LARGEST, LARGEST, width) * 0.1)  # [P - 1, position]

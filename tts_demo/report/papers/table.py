@@ -83,11 +83,8 @@ def sentence(base: Mapping[str, float], theirs: Mapping[str, float], results: Re
     gain = theirs.get("gain") or (base["rtf"] / theirs["rtf"] if {"rtf"} <= base.keys() & theirs.keys() else None)
     if gain and "gain" in mine:
         difference = mine["gain"] / gain - 1
-        verdict = (
-            "agrees"
-            if abs(difference) <= NEAR
-            else f"is {abs(difference):.0%} {'higher' if difference > 0 else 'lower'}"
-        )
+        side = "higher" if difference > 0 else "lower"
+        verdict = "agrees" if abs(difference) <= NEAR else f"is {abs(difference):.0%} {side}"
         parts.append(f"speed-up {gain:.2f} in the paper, {mine['gain']:.2f} here, which {verdict}")
     if "wer" in theirs and "wer" in base and row.label in results.quality.index:
         found, change = results.quality.loc[row.label], theirs["wer"] - base["wer"]

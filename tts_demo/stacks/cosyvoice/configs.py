@@ -122,10 +122,7 @@ class HiftConfig:
     @property
     def frame(self) -> int:
         """Samples made from one mel frame."""
-        samples = self.hop
-        for rate in self.rates:
-            samples *= rate
-        return samples
+        return self.hop * math.prod(self.rates)
 
     @property
     def pre_kernel(self) -> int:
@@ -228,7 +225,6 @@ def with_sizes(config: CosyConfig, sizes: dict[str, dict[str, Any]]) -> CosyConf
     for part, fields in sizes.items():
         if part not in ("lm", "flow", "hift"):
             raise TypeError(f"unknown part {part!r}")
-        parts[part] = replace(
-            getattr(config, part), **{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
-        )
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+        parts[part] = replace(getattr(config, part), **values)
     return replace(config, **parts)

@@ -78,9 +78,7 @@ def _sized(config: CosyConfig, path: Path) -> CosyConfig:
     try:
         return with_sizes(config, json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"{path} does not describe a model of this kind ({str(error)[:80]}): mend or delete it."
-        ) from None
+        raise UserError(f"{path} does not describe such a model ({str(error)[:80]}): mend or delete it.") from None
 
 
 def check_complete(folder: Path, config: CosyConfig, repository: str | None = None) -> None:

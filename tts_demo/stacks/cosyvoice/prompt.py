@@ -90,6 +90,4 @@ def _session(path: Path, device: torch.device) -> onnxruntime.InferenceSession:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=providers)
     except Exception as error:  # onnxruntime's own exceptions share no public base class
-        raise UserError(
-            f"{path.name} cannot be read ({str(error)[:100]}): delete {path} and download it again."
-        ) from None
+        raise UserError(f"{path.name} cannot be read ({str(error)[:100]}): delete {path}, download it again.") from None

@@ -196,9 +196,8 @@ class CosyVoiceStack:
         kind = find(name)
         with self._loading:
             if name not in self._methods:
-                found = {
-                    part: self._trained(kind, part, module) for part, module in kind.build_modules(self.lm).items()
-                }
+                fresh = kind.build_modules(self.lm).items()
+                found = {part: self._trained(kind, part, module) for part, module in fresh}
                 method = kind(self.base, {part: module for part, module in found.items() if module is not None})
                 if self._adapters is not None:
                     method.weights_hash = checkpoints.modules_hash(self._adapters, method.modules)

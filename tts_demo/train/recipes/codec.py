@@ -40,16 +40,14 @@ from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..rendering import recorded_source, renderings
 from ..settings import Optimiser, Share, Weight
-from ..task import Task, TrainOptions
+from ..task import Loss, Task, TrainOptions
 
 CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
 
 PHONEME_WEIGHT = 1.0  # weight of the cross-entropy of phonemes
 JUDGES_RATE = 8.0  # learning rate of the discriminators over the decoder's: at that they tell nothing apart for hours
-JUDGED, BY_DEGREES = (
-    32,
-    300,
-)  # frames of each crop that the discriminators hear; steps until they count in full (``Progress.ramp``)
+JUDGED = 32  # frames of each crop that the discriminators hear
+BY_DEGREES = 300  # steps until they count in full (``Progress.ramp``)
 
 
 @dataclass(frozen=True)
@@ -173,7 +171,7 @@ class CodecTask(Task):
             np.resize(rows[start : start + count], (VOICE_CROP, rows.shape[1])),
         )
 
-    def loss(self, batch: CodecBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: CodecBatch, progress: Progress) -> Loss:
         batch = batch.to(self.device)
         codec, count = self.codec, self.refined
         keep = random_codebooks(len(batch.audio), codec.config.codebooks).to(self.device)
@@ -193,7 +191,7 @@ class CodecTask(Task):
 
     def reconstruction_loss(
         self, batch: CodecBatch, quantised: Tensor, codes: Tensor, speaker: Tensor, count: int, progress: Progress
-    ) -> tuple[Tensor, dict[str, float]]:
+    ) -> Loss:
         """The first ``count`` of the items through the refiner, the others from their codebooks, all through one
         decoder: -> loss [], its parts."""
         with torch.no_grad():
@@ -201,15 +199,10 @@ class CodecTask(Task):
         refined, pitch = self.refiner.refine(codes[:count, :, 0], speaker[:count], prompt, pitch=batch.pitch[:count])
         made, spectral, loss, parts = self.rendering_loss(batch, torch.cat([refined, quantised[count:]]))
         latent_loss, fitted_parts = fitted(refined, quantised[:count].detach(), pitch, batch.pitch[:count])
-        loss, parts = (
-            loss + latent_loss,
-            {"refined": spectral[:count].mean().item(), "coded": spectral[count:].mean().item()} | fitted_parts | parts,
-        )
-        return self.judged(made, batch.audio, progress, loss, parts)
+        spectra = {"refined": spectral[:count].mean().item(), "coded": spectral[count:].mean().item()}
+        return self.judged(made, batch.audio, progress, loss + latent_loss, spectra | fitted_parts | parts)
 
-    def judged(
-        self, made: Tensor, real: Tensor, progress: Progress, loss: Tensor, parts: dict[str, float]
-    ) -> tuple[Tensor, dict[str, float]]:
+    def judged(self, made: Tensor, real: Tensor, progress: Progress, loss: Tensor, parts: dict[str, float]) -> Loss:
         """The loss and its parts with what the discriminators add, where there are any; made, real [B, CROP * HOP]."""
         if not self.adversarial:
             return loss, parts
@@ -226,22 +219,12 @@ class CodecTask(Task):
         the recordings, loss [] of these and of what else an ear notices, its parts."""
         source, source_loss = recorded_source(self.decoder.source, latent, batch.hertz)
         made, again = renderings(self.decoder, latent, source, batch.hertz)
-        (spectral, spread), (features, phonemes) = (
-            self.spectral.energy(made, again, batch.audio),
-            recogniser_distance(self.codec, made, batch.audio, batch.labels if self.goes_on else None),
-        )
-        parts = {
-            "recogniser": features.item(),
-            "phonemes": phonemes.item(),
-            "source": source_loss.item(),
-            "spread": spread.mean().item(),
-        }
-        return (
-            made,
-            spectral,
-            spectral.mean() + min(1.0, self.semantic) * (features + PHONEME_WEIGHT * phonemes) + source_loss,
-            parts,
-        )
+        spectral, spread = self.spectral.energy(made, again, batch.audio)
+        labels = batch.labels if self.goes_on else None
+        features, phonemes = recogniser_distance(self.codec, made, batch.audio, labels)
+        loss = spectral.mean() + min(1.0, self.semantic) * (features + PHONEME_WEIGHT * phonemes) + source_loss
+        parts = {"recogniser": features, "phonemes": phonemes, "source": source_loss, "spread": spread.mean()}
+        return made, spectral, loss, {name: part.item() for name, part in parts.items()}
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
@@ -253,12 +236,9 @@ class CodecTask(Task):
             latent = self.codec.quantizer.decode(codes)
             prompt = self.codec.quantizer.decode(self.codec.encode(batch.voice, batch.voice_phonetic))
             refined = self.refiner(codes[..., 0], self.voice(batch.voice), prompt)
-            found = {
-                "spectral distance, 8 books": self.spectral(self.decoder.whole(latent), batch.audio).mean().item(),
-                "spectral distance, first book refined": self.spectral(self.decoder.whole(refined), batch.audio)
-                .mean()
-                .item(),
-            }
+            distance = lambda x: self.spectral(self.decoder.whole(x), batch.audio).mean().item()
+            names = ("spectral distance, 8 codebooks", "spectral distance, first codebook refined")
+            found = {name: distance(x) for name, x in zip(names, (latent, refined))}
             if not self.goes_on:  # else the probe is not trained
                 first = self.codec.quantizer.codebooks[0].lookup(codes[..., 0])
                 found["first book, frame phoneme error"] = self.probe.frame_error(first, batch.labels)
@@ -283,7 +263,7 @@ def recogniser_distance(codec: Codec, made: Tensor, real: Tensor, labels: Tensor
     return distance, F.cross_entropy(alike.flatten(0, 1), codebook.encode(codec.semantic(target), labels).flatten())
 
 
-def fitted(refined: Tensor, target: Tensor, pitch: Tensor, classes: Tensor) -> tuple[Tensor, dict[str, float]]:
+def fitted(refined: Tensor, target: Tensor, pitch: Tensor, classes: Tensor) -> Loss:
     """What a refiner is taught beside its sound: the latent [B, F, latent], and the pitch [B, F] from its logits: ->
     loss [], parts."""
     distance, guessed = F.l1_loss(refined, target), F.cross_entropy(pitch.float().transpose(1, 2), classes)
@@ -294,9 +274,7 @@ def published(options: TrainOptions) -> tuple[Codec, WaveformDecoder, Refiner, S
     """Codec, decoder, refiner and speaker encoder as they are published, frozen but for the refiner."""
     names = ("codec", "decoder", "refiner", "speaker")
     codec, decoder, refiner, voice = (checkpoints.load_module(options.checkpoint, name) for name in names)
-    if (
-        refiner.config.entries != codec.config.first
-    ):  # of an older first codebook: what depends on its codes is learnt anew
+    if refiner.config.entries != codec.config.first:  # what depends on the codes is learnt anew
         refiner = fitting(refiner, codec.config.first)
     return codec, decoder, refiner.requires_grad_(True), voice
 

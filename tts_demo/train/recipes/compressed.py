@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from ...config import Sampling, UserError
 from ...lm.block import compute_dtype, plain_products, training_forward
 from ...lm.lora import attach
-from ...lm.model import ALIGNMENT_LAYERS
+from ...lm.model import ALIGNMENT_LAYERS, Layers
 from ...methods.compressed import FULL_TEXT, GROUPS, NEIGHBOURS, TEXT_WINDOW, Compressed, Layout, SummaryAdapter
 from ...methods.compressed.layout import nearby
 from ...methods.compressed.shifts import Shifts, training_products
@@ -39,7 +39,7 @@ from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_ba
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import AdapterSettings, Count, Share, Weight
-from ..task import Task, TrainOptions
+from ..task import Loss, Task, TrainOptions
 from .lm import add_noise, attended_symbol, attention_guide, attention_guide_to, base_logits, base_rows, distillation
 
 WINDOWS = (30, 40, 50, 50, 80, 120, 200)  # the paper's own counts twice
@@ -129,7 +129,7 @@ class CompressedTask(Task):
             samples.append((batch, Setting(**dials, prompt=prompt, self_generated=True)))
         return samples
 
-    def loss(self, batch: tuple[SpeechBatch, Setting], progress: Progress) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: tuple[SpeechBatch, Setting], progress: Progress) -> Loss:
         speech, setting = batch
         layers = ALIGNMENT_LAYERS if self.guide else ()
         codes = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, 0.0 if setting.self_generated else NOISE)
@@ -151,7 +151,7 @@ class CompressedTask(Task):
 
     def _self_generated_loss(
         self, speech: SpeechBatch, codes: Tensor, logits: Tensor, emits: Tensor, attention: list[Tensor]
-    ) -> tuple[Tensor, dict[str, float]]:
+    ) -> Loss:
         """Of rows ``emits`` [B, F + 1]: to the base's distribution, and to the symbol that the base looks at."""
         with torch.no_grad():
             teacher, base_attention = base_rows(self.base, speech, codes, ALIGNMENT_LAYERS if self.guide else ())
@@ -163,12 +163,7 @@ class CompressedTask(Task):
         return loss, {f"own {name}": value for name, value in parts.items()}
 
     def logits(
-        self,
-        batch: SpeechBatch,
-        setting: Setting,
-        tokens: Tensor,
-        alignment_layers: tuple[int, ...] = (),
-        error: int = 0,
+        self, batch: SpeechBatch, setting: Setting, tokens: Tensor, alignment_layers: Layers = (), error: int = 0
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Logits [B, F + 1, V] of the rows that emit speech, given the input ``tokens`` [B, F], their targets, and
         their log attention to the text in each of ``alignment_layers`` [B, F + 1, T]; summaries are not among the rows.

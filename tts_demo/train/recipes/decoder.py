@@ -38,7 +38,7 @@ from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..rendering import recorded_source, renderings
 from ..settings import Count, SequenceSettings, Share, Weight
-from ..task import Task, TrainOptions
+from ..task import Loss, Task, TrainOptions
 from .codec import recogniser_distance
 
 CROP, JUDGED = 48, 24  # frames of a crop, and of the stretch of it that discriminators see
@@ -63,7 +63,7 @@ class DecoderSettings(WaveformJudges, SequenceSettings):
     refined: Share = Field(0.5, description="share of a batch whose latents come from the refiner")
     recognised: Weight = Field(0.0, description="weight of what the phoneme recogniser makes of the result")
     judges_rate: float = Field(
-        DISCRIMINATOR_RATE, gt=0, description="learning rate of the discriminators over the decoder's"
+        DISCRIMINATOR_RATE, gt=0, description="learning rate of discriminators over the decoder's"
     )
     width: Count = Field(DecoderConfig.width, description="of the trunk at the frame rate")
     layers: Count = Field(DecoderConfig.layers, description="blocks of the trunk")
@@ -187,7 +187,7 @@ class DecoderTask(Task):
             _write_codec(self.codec, Path(folder), self.settings.recognised > 0)
             return packed.write(file, rows, Path(folder), meta, limit, sound)
 
-    def loss(self, batch: DecoderBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: DecoderBatch, progress: Progress) -> Loss:
         batch = batch.to(self.device)
         latent = self._latents(batch, self.refined)
         source, source_loss = recorded_source(self.decoder.source, latent, batch.f0)
@@ -258,9 +258,7 @@ def _codec(checkpoint: Path, recognised: bool, some: bool) -> Codec:
     codec = Codec(CodecConfig(**json.loads((checkpoint / "codec" / "config.json").read_text())["config"]))
     state = load_file(checkpoint / "codec" / "model.safetensors")
     if missing := [p for p in _parts(recognised) if not any(key.startswith(p) for key in state)]:
-        raise UserError(
-            f"The packed file lacks the codec's {missing[0][:-1]}: pack it with the settings that it is for."
-        )
+        raise UserError(f"The packed file lacks the codec's {missing[0][:-1]}: pack it with the settings it is for.")
     codec.load_state_dict(checkpoints.renamed(state, "Codec"), strict=False)
     return codec.float().eval().requires_grad_(False)
 

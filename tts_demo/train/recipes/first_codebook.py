@@ -38,7 +38,7 @@ from ..data.speech import UNKNOWN
 from ..losses import known_frames_loss
 from ..progress import Progress
 from ..settings import Count, Settings, Weight
-from ..task import Task, TrainOptions
+from ..task import Loss, Task, TrainOptions
 
 CROP = 128  # frames of each utterance
 OPEN = 200  # steps (``Progress.begins``)
@@ -142,7 +142,7 @@ class FirstCodebookTask(Task):
             pad_stack(pitch, np.nan).float(),
         )
 
-    def loss(self, batch: CodebookBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: CodebookBatch, progress: Progress) -> Loss:
         batch = batch.to(self.device)
         readers_alone = self.goes_on and progress.begins(OPEN)
         self.codebook.revive_below = REVIVED if progress.share < SETTLED else 0.002
@@ -156,13 +156,8 @@ class FirstCodebookTask(Task):
             first = self.codebook.open(semantic)
         spectrum, pitch = self._reading_errors(first, batch)
         added = self._added(first, batch.samples) if self.old else first.new_zeros(())
-        loss = (
-            added
-            + first_codebook_loss
-            + vq.mean()
-            + self.weights["spectrum"] * spectrum
-            + self.weights["pitch"] * pitch
-        )
+        read = self.weights["spectrum"] * spectrum + self.weights["pitch"] * pitch
+        loss = added + first_codebook_loss + vq.mean() + read
         parts = {"added": added} if self.old else {}
         parts |= {"phonemes": first_codebook_loss, "vq": vq.mean(), "spectrum": spectrum, "pitch": pitch}
         return loss, {name: part.item() for name, part in parts.items()}
@@ -193,9 +188,8 @@ class FirstCodebookTask(Task):
             semantic, known = self.codec.semantic(batch.phonetic), batch.labels >= 0
             unlabelled, codes = self.codebook.encode(semantic), self.codebook.encode(semantic, batch.labels)
             kind = "teacher" if self.speech.timings[i] else "natural"
-            wrong.setdefault(kind, []).append(
-                (self.codebook.sounds[unlabelled] != batch.labels)[known].float().mean().item()
-            )
+            missed = (self.codebook.sounds[unlabelled] != batch.labels)[known]
+            wrong.setdefault(kind, []).append(missed.float().mean().item())
             used.append(codes.flatten())
             errors.append([part.item() for part in self._reading_errors(self.codebook.lookup(codes), batch)])
             if old:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ... import checkpoints
 from ...config import CodecConfig, LMConfig, Sampling, UserError
 from ...lm.block import training_forward
-from ...lm.model import ALIGNMENT_LAYERS, LanguageModel
+from ...lm.model import ALIGNMENT_LAYERS, LanguageModel, Layers
 from ...lm.sampling import probabilities
 from ...text.symbols import SYMBOLS
 from ..data.corpora import describe
@@ -29,7 +29,7 @@ from ..data.sequences import PrefixBatch, SpeechBatch, prefix_batch, speech_inpu
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import SequenceSettings, Share, Weight
-from ..task import Task, TrainOptions
+from ..task import Loss, Task, TrainOptions
 from ..wider import widened
 
 REJECTION, OUTSIDE = 4.0, 2.0  # weights of the two parts of ``disagreement`` beside a cross-entropy
@@ -80,22 +80,18 @@ class LMTask(Task):
     def batch(self, rng: np.random.Generator, step: int) -> SpeechBatch:
         return self.sequences.batch(rng)
 
-    def loss(self, batch: SpeechBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: SpeechBatch, progress: Progress) -> Loss:
         if self.settled:
             self.lm.backbone.requires_grad_(not progress.begins(self.settled))
         hidden, targets, attention = self._forward(batch, self.noise, ALIGNMENT_LAYERS, self.dropout)
         entropy = F.cross_entropy(self.lm.head(hidden).float().flatten(0, 1), targets.flatten(), ignore_index=-100)
-        guide, probe = (
-            attention_guide(attention, batch),
-            F.cross_entropy(
-                self.probe(hidden[:, :-1]).float().transpose(1, 2), aligned_phonemes(batch), ignore_index=-100
-            ),
-        )
+        guide, read = attention_guide(attention, batch), self.probe(hidden[:, :-1]).float().transpose(1, 2)
+        probe = F.cross_entropy(read, aligned_phonemes(batch), ignore_index=-100)
         loss = entropy + self.guide * (guide + probe)
         return loss, {"ce": entropy.item(), "guide": guide.item(), "probe": probe.item()}
 
     def _forward(
-        self, batch: SpeechBatch, noise: float, alignment_layers: tuple[int, ...], dropout: float = 0.0
+        self, batch: SpeechBatch, noise: float, alignment_layers: Layers, dropout: float = 0.0
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         """-> hidden states [B, F + 1, H] before each frame, targets [B, F + 1], log attention to the text in each
         guided layer [B, F + 1, T]."""
@@ -110,9 +106,8 @@ class LMTask(Task):
             hidden, targets, attention = self._forward(batch, 0.0, ALIGNMENT_LAYERS)
             logits = self.lm.head(hidden).float()
             valid = targets != -100
-            entropy += F.cross_entropy(
-                logits.flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum"
-            ).item()
+            rows = logits.flatten(0, 1), targets.flatten()
+            entropy += F.cross_entropy(*rows, ignore_index=-100, reduction="sum").item()
             hits += float((logits.argmax(-1) == targets)[valid].sum())
             count += int(valid.sum())
             known = int((batch.alignment >= 0).sum())
@@ -163,7 +158,7 @@ def base_logits(lm: LanguageModel, batch: SpeechBatch, tokens: Tensor) -> Tensor
 
 
 def base_rows(
-    lm: LanguageModel, batch: SpeechBatch, tokens: Tensor, alignment_layers: tuple[int, ...] = ()
+    lm: LanguageModel, batch: SpeechBatch, tokens: Tensor, alignment_layers: Layers = ()
 ) -> tuple[Tensor, list[Tensor]]:
     """``base_logits``, and the log attention to the text in each of ``alignment_layers`` [B, F + 1, T]."""
     hidden, attention = base_hidden(lm, batch, tokens, alignment_layers)
@@ -171,7 +166,7 @@ def base_rows(
 
 
 def base_hidden(
-    lm: LanguageModel, batch: SpeechBatch, tokens: Tensor, alignment_layers: tuple[int, ...] = (), dropout: float = 0.0
+    lm: LanguageModel, batch: SpeechBatch, tokens: Tensor, alignment_layers: Layers = (), dropout: float = 0.0
 ) -> tuple[Tensor, list[Tensor]]:
     """``base_rows`` before the head: [B, F + 1, H]."""
     prefix = prefix_batch(lm, batch)
@@ -189,7 +184,7 @@ def disagreement(student: Tensor, base: Tensor) -> tuple[Tensor, Tensor]:
     return (p - base).clamp(min=0).sum(-1), p.where(base == 0, 0.0).sum(-1)
 
 
-def distillation(student: Tensor, base: Tensor, sampling_weight: float = 0.0) -> tuple[Tensor, dict[str, float]]:
+def distillation(student: Tensor, base: Tensor, sampling_weight: float = 0.0) -> Loss:
     """Logits [N, V] of a student and of the base -> cross-entropy to the base's distribution plus ``sampling_weight``
     times their ``disagreement``, []; its parts."""
     student, base = student.float(), base.float()

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from ... import checkpoints
 from ...config import Sampling
 from ...lm import lora
-from ...lm.model import ALIGNMENT_LAYERS, LanguageModel
+from ...lm.model import ALIGNMENT_LAYERS, LanguageModel, Layers
 from ...lm.sampling import sample
 from ...methods.qtts.codebooks import higher_sampling
 from ..data.corpora import describe
@@ -33,7 +33,7 @@ from ..data.sequences import SpeechBatch
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import SequenceSettings, Share, Weight, some_of
-from ..task import Task, TrainOptions
+from ..task import Loss, Task, TrainOptions
 from .lm import add_noise, attention_guide, base_logits, distillation
 
 IGNORE = -100
@@ -116,16 +116,14 @@ class QTTSTask(Task):
     def build(self, lm: LanguageModel) -> nn.Module:
         raise NotImplementedError
 
-    def predict(
-        self, batch: SpeechBatch, dials: Dials, inputs: Tensor, alignment_layers: tuple[int, ...] = ()
-    ) -> Prediction:
+    def predict(self, batch: SpeechBatch, dials: Dials, inputs: Tensor, alignment_layers: Layers = ()) -> Prediction:
         """``inputs`` [B, F, K]: the input codes; the targets are the batch's."""
         raise NotImplementedError
 
     def batch(self, rng: np.random.Generator, step: int) -> tuple[SpeechBatch, Dials]:
         return self.data.batch(rng), Dials(int(rng.choice(self.codebooks)), int(rng.choice(self.delays)))
 
-    def loss(self, batch: tuple[SpeechBatch, Dials], progress: Progress) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: tuple[SpeechBatch, Dials], progress: Progress) -> Loss:
         speech, dials = batch
         own = bool(torch.rand(()) < self.own)
         inputs = self.own_samples(speech, dials) if own else speech.codes[..., : dials.codebooks]

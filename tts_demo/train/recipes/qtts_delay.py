@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ...lm.block import training_forward
-from ...lm.model import LanguageModel
+from ...lm.model import LanguageModel, Layers
 from ...methods.qtts.delay import DelayAdapter
 from ...methods.qtts.pattern import delay
 from ..data.sequences import SpeechBatch, prefix_batch, speech_inputs
@@ -23,7 +23,7 @@ class QTTSDelayTask(QTTSTask):
         return [*super().matrices(), self.adapter.inner]
 
     def predict(
-        self, batch: SpeechBatch, dials: Dials, input_codes: Tensor, alignment_layers: tuple[int, ...] = ()
+        self, batch: SpeechBatch, dials: Dials, input_codes: Tensor, alignment_layers: Layers = ()
     ) -> Prediction:
         hidden, below, targets, attention = delay_rows(
             self.lm, self.adapter, batch, dials, input_codes, alignment_layers
@@ -44,7 +44,7 @@ def delay_rows(
     batch: SpeechBatch,
     dials: Dials,
     input_codes: Tensor,
-    alignment_layers: tuple[int, ...] = (),
+    alignment_layers: Layers = (),
 ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
     """Teacher forcing of the delay pattern: hidden states [B, S, H] before each step, the vectors of their frames'
     lower codebooks [B, S, K - 1, H], targets [B, S, K], and the log attention to the text of the F + 1 steps that emit

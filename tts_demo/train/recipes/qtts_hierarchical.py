@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...lm.block import training_forward
-from ...lm.model import LanguageModel
+from ...lm.model import LanguageModel, Layers
 from ...methods.qtts.hierarchical import HierarchicalAdapter
 from ..data.sequences import SpeechBatch, prefix_batch, speech_inputs, speech_targets
 from ..optimiser import inner_matrices
@@ -24,7 +24,7 @@ class QTTSHierarchicalTask(QTTSTask):
         return [*super().matrices(), *inner_matrices(self.adapter.depth.blocks)]
 
     def predict(
-        self, batch: SpeechBatch, dials: Dials, input_codes: Tensor, alignment_layers: tuple[int, ...] = ()
+        self, batch: SpeechBatch, dials: Dials, input_codes: Tensor, alignment_layers: Layers = ()
     ) -> Prediction:
         lm, adapter = self.lm, self.adapter
         hidden, contexts, targets, attention = frame_rows(lm, adapter, batch, input_codes, alignment_layers)
@@ -32,9 +32,8 @@ class QTTSHierarchicalTask(QTTSTask):
         valid = first_targets != IGNORE  # end of speech included: its row predicts codebook 1 alone
         rows = adapter.depth(hidden[valid], contexts[valid])
         first = lm.head(hidden[valid] + adapter.correct(rows[:, 0]))
-        return Prediction(
-            first, first_targets[valid], adapter.scores(rows[:, 1:]), targets[valid][:, 1:].t(), attention
-        )
+        rest, rest_targets = adapter.scores(rows[:, 1:]), targets[valid][:, 1:].t()
+        return Prediction(first, first_targets[valid], rest, rest_targets, attention)
 
 
 def frame_rows(
@@ -42,7 +41,7 @@ def frame_rows(
     adapter: HierarchicalAdapter,
     batch: SpeechBatch,
     input_codes: Tensor,
-    alignment_layers: tuple[int, ...] = (),
+    alignment_layers: Layers = (),
 ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
     """Teacher forcing over frames: hidden states [B, F + 1, H] before each frame, the contexts of that frame's codes
     [B, F + 1, K, W], targets [B, F + 1, K], and the log attention to the text. LoRA must be attached to
@@ -55,9 +54,5 @@ def frame_rows(
     fed = speech_inputs(prefix, inputs + adapter.tag(codebooks), lm.config.bidirectional_text)
     start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
     hidden, attention = training_forward(lm, *fed, alignment_layers, slice(start, None), slice(start - text, start))
-    return (
-        hidden[:, start:],
-        F.pad(contexts, (0, 0, 0, 0, 0, 1)),
-        F.pad(targets, (0, 0, 0, 1), value=IGNORE),
-        attention,
-    )
+    contexts, targets = F.pad(contexts, (0, 0, 0, 0, 0, 1)), F.pad(targets, (0, 0, 0, 1), value=IGNORE)
+    return hidden[:, start:], contexts, targets, attention

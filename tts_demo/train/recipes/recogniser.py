@@ -29,7 +29,7 @@ from ..data.varied import PACE, THROAT, blotted, in_rooms, louder, noisy, warp
 from ..losses import known_frames_loss
 from ..progress import Progress
 from ..settings import Settings, Share
-from ..task import Task, TrainOptions
+from ..task import Loss, Task, TrainOptions
 
 SCORED = 40  # utterances of each held-out set
 SHORTEST, LONGEST = 0.6, 20.0  # seconds
@@ -106,7 +106,7 @@ class RecogniserTask(Task):
             torch.tensor([len(t) for t in targets]),
         )
 
-    def loss(self, batch: RecogniserBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: RecogniserBatch, progress: Progress) -> Loss:
         batch = batch.to(self.device)
         with torch.no_grad():
             features = self.model.features(louder(noisy(in_rooms(batch.samples))))
@@ -136,9 +136,8 @@ class RecogniserTask(Task):
         wrong = total = 0
         for i in chosen:
             labels = torch.from_numpy(self.speech.labels(i))
-            recognised = (
-                self.model.log_probs(torch.from_numpy(self.speech.samples(i)).to(self.device))[1].argmax(-1).cpu()
-            )
+            samples = torch.from_numpy(self.speech.samples(i)).to(self.device)
+            recognised = self.model.log_probs(samples)[1].argmax(-1).cpu()
             known = labels != UNKNOWN
             wrong, total = wrong + int((recognised != labels)[known].sum()), total + int(known.sum())
         return wrong / total

@@ -35,7 +35,7 @@ from ..data.sampled_codes import SampledCodes, sample_delay, sample_hierarchical
 from ..data.speech import tag_of
 from ..progress import Progress
 from ..settings import SequenceSettings, Share
-from ..task import TrainOptions
+from ..task import Loss, TrainOptions
 from .codec import CROP, CodecBatch, CodecSettings, CodecTask, fitted, published
 
 NAME = "refiner-books"
@@ -61,9 +61,8 @@ class CodebookRefinerTask(CodecTask):
         self.modules = {NAME: self.refiner}
         self.helpers = {name: self.helpers[name] for name in self.quicker}
         self.recorded, self.sampled = self.settings.recorded, self._sampled(options, self.settings.sampled)
-        self.train, self.test = (
-            [i for i in side if self.sampled.get(i) is not None] for side in (self.train, self.test)
-        )
+        has_sample = lambda i: self.sampled.get(i) is not None
+        self.train, self.test = list(filter(has_sample, self.train)), list(filter(has_sample, self.test))
         self.weights = self.speech.shares(self.train)
         self.data_summary = describe(self.speech, self.train)
 
@@ -94,7 +93,7 @@ class CodebookRefinerTask(CodecTask):
         tag = tag_of(lm, *adapters.values(), self.codec.quantizer)
         return SampledCodes(data, samplers, tag, hours)
 
-    def loss(self, batch: CodecBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: CodecBatch, progress: Progress) -> Loss:
         source = torch.where(torch.rand(len(batch.crops)) < self.recorded, 0, torch.randint(1, 3, (len(batch.crops),)))
         counts = torch.tensor(CODEBOOK_COUNTS)[torch.randint(len(CODEBOOK_COUNTS), (len(batch.crops),))]
         codes = self._codes(batch).to(self.device)
@@ -109,9 +108,8 @@ class CodebookRefinerTask(CodecTask):
 
     def _codes(self, batch: CodecBatch) -> Tensor:
         """[B, sources, CROP, K]."""
-        return torch.from_numpy(
-            np.stack([self.sampled.get(i)[:, start : start + CROP] for i, start in batch.crops.tolist()])
-        )
+        crops = [self.sampled.get(i)[:, start : start + CROP] for i, start in batch.crops.tolist()]
+        return torch.from_numpy(np.stack(crops))
 
     def _refine(
         self,

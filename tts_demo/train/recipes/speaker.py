@@ -23,7 +23,7 @@ from ..data.corpora import describe
 from ..data.load import load_speech
 from ..data.varied import in_rooms, louder, noisy
 from ..progress import Progress
-from ..task import Task, TrainOptions
+from ..task import Loss, Task, TrainOptions
 
 CROP = 100  # frames
 SHIFTS = (1.0, 0.87, 1.15)  # how much faster a voice is played
@@ -73,7 +73,7 @@ class SpeakerTask(Task):
         samples = torch.from_numpy(self.speech.samples(index, start, count))
         return F.interpolate(samples[None, None], CROP * HOP, mode="linear", align_corners=True)[0, 0]
 
-    def loss(self, batch: SpeakerBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: SpeakerBatch, progress: Progress) -> Loss:
         batch = batch.to(self.device)
         with torch.no_grad():
             augmented = louder(noisy(in_rooms(batch.samples)))

@@ -42,7 +42,7 @@ from ..data.sequences import SpeechBatch, prefix_batch, speech_targets
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import Count, SequenceSettings, Share
-from ..task import Task, TrainOptions
+from ..task import Loss, Task, TrainOptions
 from .drafting import at_every_depth, base_memory
 from .lm import OUTSIDE, REJECTION, add_noise, base_inputs, disagreement
 
@@ -149,7 +149,7 @@ class DraftTask(Task):
             _, memory = base_memory(self.lm, inputs, self.draft.config.base_layers)
         return replace(speech, memory=memory)
 
-    def loss(self, speech: Speech, progress: Progress) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, speech: Speech, progress: Progress) -> Loss:
         rows = self.rows(speech, NOISE if speech.hidden is None else 0.0)
         student, weight = rows.student.float(), REACHED**rows.depth
         weight = weight / weight.sum()

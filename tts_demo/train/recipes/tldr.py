@@ -32,7 +32,7 @@ from ...config import Sampling
 from ...lm import lora
 from ...lm.block import training_forward
 from ...lm.masks import causal_mask
-from ...lm.model import ALIGNMENT_LAYERS, LanguageModel
+from ...lm.model import ALIGNMENT_LAYERS, LanguageModel, Layers
 from ...methods.batched import BatchedPatches
 from ...methods.tldr import TLDR
 from ...methods.tldr.modules import LARGEST, TLDRAdapter, TLDRConfig, patch_position
@@ -43,7 +43,7 @@ from ..data.sequences import SpeechBatch, attention_mask, begun, prefix_batch, s
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import AdapterSettings, Share
-from ..task import Task, TrainOptions
+from ..task import Loss, Task, TrainOptions
 from .lm import add_noise, attended_symbol, attention_guide_to, base_rows, distillation
 
 IGNORE = -100
@@ -69,9 +69,7 @@ class TLDRSettings(AdapterSettings):
         None, description="part that a comparison model of the paper lacks; by default what the recipe's name says"
     )
     patch_size: int | None = Field(None, ge=1, le=LARGEST, description="train this size alone; by default all sizes")
-    early: Share = Field(
-        0.0, description="share of the batches in which patches end early, as with the dial confidence"
-    )
+    early: Share = Field(0.0, description="share of the batches in which patches end early, as by the dial confidence")
 
 
 class TLDRTask(Task):
@@ -126,12 +124,11 @@ class TLDRTask(Task):
             samples.append(Patches(generated, size, _whole(generated.codes.shape[1], size), self_generated=True))
         return samples
 
-    def loss(self, batch: Patches, progress: Progress) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: Patches, progress: Progress) -> Loss:
         speech, size, alignment_layers = batch.speech, batch.size, ALIGNMENT_LAYERS if self.guide else ()
         tokens = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, 0.0 if batch.self_generated else NOISE)
-        logits, targets, attention = uneven_logits(
-            self.lm, self.adapter, speech, size, batch.sizes, tokens, alignment_layers
-        )
+        given = speech, size, batch.sizes, tokens, alignment_layers
+        logits, targets, attention = uneven_logits(self.lm, self.adapter, *given)
         valid = targets != IGNORE
         logits, targets = logits[valid].float(), targets[valid]
         truth = F.cross_entropy(logits, targets)
@@ -213,7 +210,7 @@ def uneven_logits(
     largest: int,
     sizes: Sequence[int],
     tokens: Tensor | None = None,
-    alignment_layers: tuple[int, ...] = (),
+    alignment_layers: Layers = (),
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
     """``patch_logits`` of N patches that end early, at these ``sizes``, which cover the batch. Each is decoded as one
     of the ``largest`` size: logits [B, N, largest, V], targets [B, N, largest]; and the log attention

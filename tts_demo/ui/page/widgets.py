@@ -58,9 +58,8 @@ def _plotly() -> str:
 
 def head() -> str:
     """Every script at once; without the list a browser would find out about them one after the other."""
-    early = "".join(
-        f"<link rel='modulepreload' href='{address()}/{path.name}'>" for path in sorted(STATIC.glob("*.js"))
-    )
+    scripts = sorted(STATIC.glob("*.js"))
+    early = "".join(f"<link rel='modulepreload' href='{address()}/{path.name}'>" for path in scripts)
     return f"{early}<script type='module' src='{address()}/main.js'></script>"
 
 

@@ -105,9 +105,8 @@ def payload(found: Published | None) -> dict[str, Any] | None:
     if found is None:
         return None
     parts = [{"words": words, "kind": kind} for words, kind in sentence(found)]
-    said = {
-        name: {"words": times(gain), "kind": gain.kind} for name, gain in (("lm", found.lm), ("whole", found.whole))
-    }
+    gains = {"lm": found.lm, "whole": found.whole}
+    said = {name: {"words": times(gain), "kind": gain.kind} for name, gain in gains.items()}
     return asdict(found) | {"sentence": parts, "said": said}
 
 

@@ -7,21 +7,7 @@ from ...metrics import BUSY_FROM
 from .session import Lane, Take
 
 # Letters of the lexicon that stand for two sounds, or for one with another sign, as they are in the phonetic alphabet.
-IPA = str.maketrans(
-    {
-        "A": "eɪ",
-        "I": "aɪ",
-        "O": "oʊ",
-        "Q": "əʊ",
-        "W": "aʊ",
-        "Y": "ɔɪ",
-        "T": "ɾ",
-        "ʤ": "dʒ",
-        "ʧ": "tʃ",
-        "ᵊ": "ə",
-        "ᵻ": "ɪ",
-    }
-)
+IPA = str.maketrans(dict(zip("AIOQWYTʤʧᵊᵻ", "eɪ aɪ oʊ əʊ aʊ ɔɪ ɾ dʒ tʃ ə ɪ".split())))
 BUSY = "Other programs kept this machine busy: sound came late; RTF counts only the processor's work for a result."
 PHONETIC = set("ˈˌəɪʊɛɔæʌɑɹðθʃʒŋɡᵊᵻʤʧ")  # signs that only a text in sounds has
 
