@@ -259,9 +259,8 @@ def _decode_container(file: str | BinaryIO, name: str, max_seconds: float, most:
         except Exception:  # whatever the damage makes of it
             if not count:
                 raise
-    return rate, np.concatenate(pieces, axis=1).T[: _frames(most, channels)] if pieces else np.zeros(
-        (0, channels), np.float32
-    )
+    pieces = pieces or [np.zeros((channels, 0), np.float32)]
+    return rate, np.concatenate(pieces, axis=1).T[: _frames(most, channels)]
 
 
 def _file_size(path: Path) -> int:
@@ -275,9 +274,7 @@ def _file_size(path: Path) -> int:
 
 def _check_shape(rate: int, channels: int, count: int, max_seconds: float) -> None:
     if rate > MAX_RATE:
-        raise UserError(
-            f"The recording says it has {rate} samples a second: save it again, at most at {MAX_RATE // 1000} kHz."
-        )
+        raise UserError(f"The recording claims {rate} samples a second: save it at {MAX_RATE // 1000} kHz at most.")
     if rate < MIN_RATE:
         raise UserError(f"The recording has {rate / 1000:g} kHz, too little for a voice: record at 16 kHz or more.")
     if count > max_seconds * rate:

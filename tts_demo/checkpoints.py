@@ -225,9 +225,7 @@ def load_module(root: str | Path, name: str, module: nn.Module | None = None) ->
         raise
     except Exception as error:  # whatever other sizes or a file that is none make of it
         detail = " ".join(str(error).split())[:160]
-        raise UserError(
-            f"{folder / name} does not fit this version of the code; fetch or train it again ({detail})."
-        ) from None
+        raise UserError(f"{folder / name} does not fit this code; fetch or train it again ({detail}).") from None
     return module.float().eval().requires_grad_(False)
 
 
@@ -258,9 +256,7 @@ def _build(name: str, config: dict[str, Any]) -> nn.Module:
     known = {f.name for f in dataclasses.fields(shape)}
     values = {k: v for k, v in config.get("config", {}).items() if k not in RETIRED_FIELDS.get(name, ())}
     if set(values) - known:
-        raise UserError(
-            f"The checkpoint's {name} needs a newer version of this code (it sets {sorted(set(values) - known)[0]})."
-        )
+        raise UserError(f"The checkpoint's {name} needs a newer version (it sets {sorted(set(values) - known)[0]}).")
     return make(shape(**values))
 
 

@@ -311,9 +311,8 @@ class _Run:
             method.has_run(options)
         codes = np.concatenate(self.codes) if self.codes else np.zeros((0, 1), np.int64)
         trace, segment_ends = Trace(tuple(self.steps)), tuple(end for _, _, end in finished)
-        yield Done(
-            audio, codes, snapshot, trace, attention, self.stopped, self.truncated, tuple(self.notes), segment_ends
-        )
+        ended = self.stopped, self.truncated, tuple(self.notes), segment_ends
+        yield Done(audio, codes, snapshot, trace, attention, *ended)
 
     def _cut(self, why: str, index: int, segments: list[str]) -> None:
         """Note that segment ``index`` did not end by itself."""

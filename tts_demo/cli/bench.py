@@ -152,13 +152,9 @@ def _graphs(stack: Any, wanted: list[Any]) -> dict[str, Any]:
 
     methods = [stack.method(name) for name in dict.fromkeys(row.method.name for row in wanted)]
     print(graphs.table(methods))
-    found = {
-        "parts": graphs.parts(methods),
-        "graph against plain code": graphs.difference(stack),
-        "device": graphs.device_facts(stack.device),
-    }
-    print(json.dumps({key: value for key, value in found.items() if key != "parts"}, indent=1))
-    return found
+    found = {"graph against plain code": graphs.difference(stack), "device": graphs.device_facts(stack.device)}
+    print(json.dumps(found, indent=1))
+    return {"parts": graphs.parts(methods), **found}
 
 
 def _rows(bench: Any, printed: bool) -> dict[str, dict[str, float]]:

@@ -90,9 +90,8 @@ class Pitch(nn.Module):
         """logits [..., classes + 1] -> [..., width] of the expected pitch, between the two nearest classes."""
         chance = logits.float().softmax(-1)
         voiced = chance[..., 1:]
-        position = (voiced * torch.arange(voiced.shape[-1], device=logits.device)).sum(-1) / voiced.sum(-1).clamp(
-            min=1e-6
-        )
+        weighted = (voiced * torch.arange(voiced.shape[-1], device=logits.device)).sum(-1)
+        position = weighted / voiced.sum(-1).clamp(min=1e-6)
         low = position.long().clamp(max=voiced.shape[-1] - 2)
         voiced_embedding = torch.lerp(
             self.table(low + 1), self.table(low + 2), (position - low)[..., None].to(self.table.weight.dtype)

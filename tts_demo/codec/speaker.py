@@ -16,9 +16,8 @@ class SpeakerEncoder(nn.Module):
         self.config = config
         self.mel = MelFeatures(SAMPLE_RATE, 1024, HOP, config.mels)
         self.stem = ShiftedConv(config.mels, config.width, 5)
-        self.blocks = nn.ModuleList(
-            ConvNeXtBlock(config.width, expansion=2, dilation=d) for d in (1, 2, 3, 4)[: config.layers]
-        )
+        dilations = (1, 2, 3, 4)[: config.layers]
+        self.blocks = nn.ModuleList(ConvNeXtBlock(config.width, expansion=2, dilation=d) for d in dilations)
         self.attention = nn.Sequential(nn.Linear(config.width, 64), nn.Tanh(), nn.Linear(64, 1))
         self.project = nn.Linear(2 * config.width, config.embedding)
 

@@ -125,9 +125,8 @@ def join(maps: Sequence[AttentionMap]) -> AttentionMap:
     if len(maps) == 1:
         return maps[0]
     layers, heads = maps[0].weights.shape[:2]
-    weights = np.zeros(
-        (layers, heads, sum(m.weights.shape[2] for m in maps), sum(m.weights.shape[3] for m in maps)), dtype=np.float32
-    )
+    steps, text = (sum(m.weights.shape[axis] for m in maps) for axis in (2, 3))
+    weights = np.zeros((layers, heads, steps, text), dtype=np.float32)
     step = text = 0
     for m in maps:
         weights[:, :, step : step + m.weights.shape[2], text : text + m.weights.shape[3]] = m.weights

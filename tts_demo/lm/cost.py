@@ -26,12 +26,7 @@ class Cost:
     def of(cls, config: LMConfig, backend: Backend) -> "Cost":
         c, size = config, backend.dtype.itemsize
         heads = (c.heads + 2 * c.kv_heads) * c.head_dim
-        matrices = c.layers * [
-            c.hidden * heads,
-            c.hidden * c.heads * c.head_dim,
-            2 * c.hidden * c.ffn,
-            c.ffn * c.hidden,
-        ]
+        matrices = c.layers * [c.hidden * n for n in (heads, c.heads * c.head_dim, 2 * c.ffn, c.ffn)]
         others = c.layers * (heads + 2 * c.hidden) + c.hidden  # biases and norms
         head = c.hidden * c.vocab  # float32 at least: see Decoder
         weight_bytes = others * size + sum(n * backend.weight_bytes(n) for n in matrices)

@@ -69,9 +69,8 @@ def fuse(
     q, k, v = (weight(getattr(attention, n), n) for n in ("q_proj", "k_proj", "v_proj"))
     qb, kb, vb = (bias(getattr(attention, n)) for n in ("q_proj", "k_proj", "v_proj"))
     root = direction_scale(block.input_layernorm.weight, backend.dtype)
-    norm1, norm2 = (
-        norm.weight.detach().float() * root for norm in (block.input_layernorm, block.post_attention_layernorm)
-    )
+    norms = block.input_layernorm, block.post_attention_layernorm
+    norm1, norm2 = (norm.weight.detach().float() * root for norm in norms)
     qkv = torch.cat([_pair_up(q, head_dim), _pair_up(k, head_dim), v]) * norm1
     gate_up = torch.cat([weight(mlp.gate_proj, "gate_proj"), weight(mlp.up_proj, "up_proj")]) * norm2
     return Layer(

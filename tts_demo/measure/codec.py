@@ -55,9 +55,8 @@ def decode(stack: NanoStack, samples: np.ndarray, transcript: str) -> dict[str, 
     wave = torch.from_numpy(samples)[None].to(stack.device)
     codes, codebooks = stack.codes(wave), codec.config.codebooks
     decode_codes = lambda some: stack.waveform_decoder.whole(codec.quantizer.decode(some))[0].cpu().numpy()
-    rows = {RECORDING: samples} | {
-        f"{k} book{'s' * (k > 1)}": decode_codes(codes[..., :k]) for k in CODEBOOK_COUNTS if k <= codebooks
-    }
+    counts = [k for k in CODEBOOK_COUNTS if k <= codebooks]
+    rows = {RECORDING: samples} | {f"{k} book{'s' * (k > 1)}": decode_codes(codes[..., :k]) for k in counts}
     refined = {"first book, refined": codes[..., :1], f"{codebooks} books, refined": codes}
     if codec.config.first_by_sound:
         refined["first book of the known words, refined"] = stack.codes(wave, transcript)[..., :1]
@@ -70,10 +69,8 @@ def decode(stack: NanoStack, samples: np.ndarray, transcript: str) -> dict[str, 
 def compare(reference: np.ndarray, decoded: np.ndarray, text: str, judge: Any) -> dict[str, Any]:
     """Every figure of one recording."""
     absent, recognised = missing(PACKAGES), judge.transcribe(decoded)
-    figures: dict[str, Any] = {
-        "distilmos": judge.distilmos(decoded),
-        "sim": similarity(judge.voice(reference), judge.voice(decoded)),
-    }
+    sim = similarity(judge.voice(reference), judge.voice(decoded))
+    figures: dict[str, Any] = {"distilmos": judge.distilmos(decoded), "sim": sim}
     if "STOI" not in absent:
         from pystoi import stoi
 

@@ -37,9 +37,8 @@ class Peer:
 
     def _timed(self, x: torch.Tensor, frames: int, sampling: Sampling) -> float:
         greedy = sampling.temperature == 0
-        sampling_options = (
-            {} if greedy else dict(temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p)
-        )
+        names = () if greedy else ("temperature", "top_k", "top_p")
+        sampling_options = {name: getattr(sampling, name) for name in names}
         clock = work_clock(x.device)
         start = clock()
         ids = self.model.generate(

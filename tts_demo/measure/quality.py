@@ -53,10 +53,9 @@ class Job:
 
     def figures(self, evaluation: "Evaluation") -> dict[str, dict[str, Any]]:
         """Row of the records -> its figures; ``label`` comes last and says that all are there."""
-        found = (
-            evaluation.generate(self) if self.row else evaluation.judged(_read_samples(self.case.recording), self.case)
-        )
-        return {self.label: found | {"voice": self.case.voice.name, "kind": self.case.kind}}
+        case = self.case
+        found = evaluation.generate(self) if self.row else evaluation.judged(_read_samples(case.recording), case)
+        return {self.label: found | {"voice": case.voice.name, "kind": case.kind}}
 
 
 class Evaluation:

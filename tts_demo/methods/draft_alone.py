@@ -48,9 +48,8 @@ class DraftAlone(Baseline):
         base, prefix, layers = self.base.decoder, start.prefix, self.modules["ssd-draft"].config.base_layers
         x, longest = token_inputs(base, prefix), start.ending.longest
         base_cache = base.new_cache(len(x) + (0 if layers is None else longest))
-        cache = (
-            self.decoder.new_cache(len(x) + longest) if layers is None else cache_over(self.decoder, base_cache, layers)
-        )
+        own = layers is None
+        cache = self.decoder.new_cache(len(x) + longest) if own else cache_over(self.decoder, base_cache, layers)
         states = first_pass(base, prefix, x, base_cache, last=False)[0]
         if layers is None:
             fed = self.project(preceding(states, len(prefix.x)), x)

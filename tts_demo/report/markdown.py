@@ -50,8 +50,7 @@ def table(first: str, chosen: Collection[Column], rows: Iterable[tuple[str, Any]
 
 def plain(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Numbers with three digits that say something; None is an empty cell."""
-    cell = lambda value: (
-        "" if value is None or value != value else f"{value:.3g}" if isinstance(value, float) else value
-    )
+    shown = lambda value: f"{value:.3g}" if isinstance(value, float) else value
+    cell = lambda value: "" if value is None or value != value else shown(value)
     lines = [heads, ["---"] * len(heads), *([str(cell(value)) for value in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

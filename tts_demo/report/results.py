@@ -71,10 +71,8 @@ def small_table(results: Results) -> str:
     rows = [(label.capitalize(), both.loc[label]) for label in (NATURAL, TEACHER) if label in both.index]
     rows += [(f"{row.method.title} (`{row.method.name}`)", both.loc[row.label]) for row in defaults()]
     if best := fastest_within(results):
-        caption = (
-            f"Fastest of {len(contenders(results))} settings within {MARGIN:g} points of the baseline's errors (95 %)"
-        )
-        rows.append((f"{caption}: {described(best)}", both.loc[best]))
+        caption = f"Fastest of {len(contenders(results))} settings within {MARGIN:g} points of the baseline's errors"
+        rows.append((f"{caption} (95 %): {described(best)}", both.loc[best]))
     return table("", columns("small").values(), rows)
 
 

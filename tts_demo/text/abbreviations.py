@@ -86,7 +86,7 @@ def roman_number(match: re.Match[str]) -> str:
 
 # 'the part I like', 'every page I read'
 _PRONOUN = re.compile(
-    r"\b(?:the|this|that|every|each|a|an|my|your|his|her|our|their|which|what|no|any|one)\s(?:\w+\s)?$"
+    r"\b(?:the|this|that|every|each|an?|my|your|his|her|our|their|which|what|no|any|one)\s(?:\w+\s)?$"
 )
 _LABELLED = re.compile(filled(rf"\b(?i:{_TABLE['PARTS']})s\.?\s$", {}))
 

@@ -72,9 +72,7 @@ def part_of(match: re.Match[str]) -> str:
 def _rated(match: re.Match[str]) -> bool:
     """'4/5 stars', 'a 9/10', '10/10 would go again' are marks, '4/5 of it' and '15/16 in.' are shares."""
     before, after = match.string[: match.start()], match.string[match.end() :]
-    if re.match(
-        r"\s?(?:of|cups?|tsp|tbsp|teaspoons?|tablespoons?|inch|inches|in\.|miles?|pounds?|lbs?|the)\b|-", after
-    ):
+    if re.match(r"\s?(?:of|cups?|tsp|tbsp|(?:tea|table)spoons?|inch|inches|in\.|miles?|pounds?|lbs?|the)\b|-", after):
         return False
     if re.match(rf"\s(?:{_TABLE['MARKS']})\b", after) or _MARKED.search(before):
         return True
@@ -97,9 +95,8 @@ def score(match: re.Match[str]) -> str:
 def _counts(match: re.Match[str]) -> bool:
     """Whether a number that could be a year counts what follows: '1885 days', not 'the 2004 games', '2024 was'."""
     after = re.match(r"\s(?:more\s)?([a-z]{2,})\b", match.string[match.end() :])
-    if after is None or not (
-        after[1].endswith("s") or after[1] in ("people", "men", "women", "children", "percent", "feet", "of")
-    ):
+    many = ("people", "men", "women", "children", "percent", "feet", "of")
+    if after is None or not (after[1].endswith("s") or after[1] in many):
         return False
     dated = r"(?:the|in|of|since|by|from|until|till|for|during|before|after|late|early|mid|around|year|season)\s$"
     return after[1] not in _NO_PLURALS and not re.search(dated, match.string[: match.start()].lower())

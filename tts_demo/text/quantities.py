@@ -8,12 +8,9 @@ _WORDS = table("quantities")
 _NO_NOUNS = frozenset(_WORDS["no_nouns"].split())
 _POSSESSIVE = r"(?!(?:it|that|he|she|there|what|here|let|who|how|where)'s)[a-z]+'s"
 _ENUMERATED = rf"(?:(?:(?:{NUMBER}|[a-z]+)['\"]?\s){{1,3}}(?:to|or|and|by)\s)?"
-_BEFORE = re.compile(
-    rf"(?:^|[^A-Za-z])(?:{'|'.join(_WORDS['determiners'].split())}|{_POSSESSIVE})\s+{_ENUMERATED}$", re.I
-)
-_COUNTED = re.compile(
-    r"(?:\b\d+|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|several|few|many))\s+$", re.I
-)
+_DETERMINERS = "|".join(_WORDS["determiners"].split())
+_BEFORE = re.compile(rf"(?:^|[^A-Za-z])(?:{_DETERMINERS}|{_POSSESSIVE})\s+{_ENUMERATED}$", re.I)
+_COUNTED = re.compile(r"\b(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|twelve|several|few|many)\s+$", re.I)
 _AFTER = re.compile(r"(?:/\w+)?\s+([A-Za-z][A-Za-z']+)")
 _ACROSS = re.compile(r"\s+by\s+\d+\S*\s+(?:(?:feet|foot|ft|inch|inches|in|cm|mm|m)\s+)?([a-z]{3,})")
 _JOINED = re.compile(r"-(?=[A-Za-z])")

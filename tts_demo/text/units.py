@@ -131,9 +131,8 @@ def measure_or_letter(match: re.Match[str]) -> str:
         return match.group()
     ends = unit in ("s", "h") and re.match(r"\s*(?:[,.;()]|$)", match.string[match.end() :])
     ends = ends or (unit == "s" and "." in match["n"])
-    ends = ends or (
-        unit == "h" and re.match(r"\s(?:of|and|or|to|in|at|after|before|from|later)\b", match.string[match.end() :])
-    )
+    follows = re.match(r"\s(?:of|and|or|to|in|at|after|before|from|later)\b", match.string[match.end() :])
+    ends = ends or (unit == "h" and follows)
     return measure(match) if touching or unit not in _TOUCHING or ends or match["dot"] else match.group()
 
 

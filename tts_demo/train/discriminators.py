@@ -51,12 +51,8 @@ class SpectrumDiscriminator(nn.Module):
         super().__init__()
         self.n_fft = n_fft
         self.register_buffer("window", torch.hann_window(n_fft), persistent=False)
-        shapes = [
-            (2, width, 9, 2),
-            (width, 2 * width, 9, 4),
-            (2 * width, 2 * width, 9, 4),
-            (2 * width, 2 * width, 3, 1),
-        ]
+        twice = 2 * width
+        shapes = [(2, width, 9, 2), (width, twice, 9, 4), (twice, twice, 9, 4), (twice, twice, 3, 1)]
         self.layers = nn.ModuleList(
             weight_norm(nn.Conv2d(i, o, (3, kernel), (1, stride), padding=(1, kernel // 2)))
             for i, o, kernel, stride in shapes
@@ -77,9 +73,8 @@ class LatentDiscriminator(nn.Module):
     def __init__(self, inputs: int, stride: int, width: int = 192) -> None:
         super().__init__()
         shapes = [(inputs, 2 * stride + 1, stride), (width, 5, 1), (width, 5, 1)]
-        self.layers = nn.ModuleList(
-            weight_norm(nn.Conv1d(i, width, kernel, step, padding=kernel // 2)) for i, kernel, step in shapes
-        )
+        conv = lambda inputs, kernel, step: nn.Conv1d(inputs, width, kernel, step, padding=kernel // 2)
+        self.layers = nn.ModuleList(weight_norm(conv(*shape)) for shape in shapes)
         self.out = weight_norm(nn.Conv1d(width, 1, 3, padding=1))
 
     def forward(self, x: Tensor) -> list[Tensor]:
@@ -143,7 +138,7 @@ class WaveformJudges(Settings):
     adversarial: Weight = Field(0.0, description="weight of the discriminators; 0 trains without")
     wider: Count = Field(1, description="times as many channels in every discriminator")
     judges: Literal["full", "light"] = Field(
-        "full", description="light: discriminators of spectrograms alone, for a CPU"
+        "full", description="light: discriminators of spectrograms only, for a CPU"
     )
     judges_rate: float = Field(1.0, gt=0, description="learning rate of the discriminators over the decoder's")
 

@@ -122,9 +122,8 @@ class Asked(BaseModel):
     def _seed(cls, seed: Any) -> int:
         known = isinstance(seed, (int, float)) and not isinstance(seed, bool)
         if not known or not 0 <= seed < 2**63 or seed != int(seed):
-            raise BadField(
-                "seed", f"must be a whole number, 0 or more and below 2 to the power 63, not {_formatted(seed)}."
-            )
+            limits = "a whole number, 0 or more and below 2 to the power 63"
+            raise BadField("seed", f"must be {limits}, not {_formatted(seed)}.")
         return int(seed)
 
     def request(self, sampling: Sampling, plain: bool = False) -> Request:
@@ -147,9 +146,8 @@ def consent(fields: Mapping[str, Any]) -> bool:
     value = fields.get("consent", False)
     if value is not True:
         given = "" if value is False or value is None else f", not {_formatted(value)}"
-        raise BadField(
-            "consent", f"must be true{given}: it says that this is your own voice or that you may use the voice."
-        )
+        reason = "it says that this is your own voice or that you may use the voice."
+        raise BadField("consent", f"must be true{given}: {reason}")
     return True
 
 

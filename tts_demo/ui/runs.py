@@ -84,9 +84,8 @@ class Runner:
         """The rounds after ``number`` of them, for the clock alone. Not on ZeroGPU, where they belong to the run's own
         call."""
         stack = self.handle.get()
-        prompt = stack.encode_prompt(
-            voice.samples, voice.rate, None if voice.cut else (transcript or "").strip() or None
-        )
+        transcript = None if voice.cut else (transcript or "").strip() or None
+        prompt = stack.encode_prompt(voice.samples, voice.rate, transcript)
         ready = [dataclasses.replace(request, prompt=prompt) for request in requests]
         yield from further_rounds(stack, ready, first, stopping, number=number)
 

@@ -63,7 +63,7 @@ class Uploads:
                 return (f"The disk of the uploads ({self.folder}) is full: make room on it.",)
             return (f"Uploads cannot be written to {self.folder} ({error.strerror}): {advice}.",)
         if free < LEAST_FREE_MB:
-            return (f"The disk of the uploads ({self.folder}) is nearly full, {free:.0f} MB left: make room on it.",)
+            return (f"The disk of the uploads ({self.folder}) is nearly full, {free:.0f} MB are left: make room.",)
         return ()
 
     def keep(self, file: BinaryIO, name: str, size: int, who: str) -> Path:

@@ -75,7 +75,7 @@ def test_going_on_keeps_what_language_models_were_trained_on(place: Path) -> Non
     assert torch.equal(before.phonetic(wave), after.phonetic(wave))
     assert torch.equal(voice(wave), checkpoints.load_module(place / "out", "speaker")(wave))
     assert not torch.equal(before.encoder(wave), after.encoder(wave))
-    assert set(scores) == {"spectral distance, 8 books", "spectral distance, first book refined"}
+    assert set(scores) == {"spectral distance, 8 codebooks", "spectral distance, first codebook refined"}
     assert all(np.isfinite(v) for v in scores.values())
 
 
@@ -90,7 +90,7 @@ def test_a_better_first_book_leaves_the_rest_and_its_readers_learn_first(place: 
     assert torch.equal(before.encoder(wave), after.encoder(wave)) and torch.equal(
         before.phonetic(wave), after.phonetic(wave)
     )
-    assert scores["codes as before"] == 1 and 0 <= scores["first book, frames wrong, natural"] <= 1
+    assert scores["codes as before"] == 1 and 0 <= scores["first codebook, frames wrong, natural"] <= 1
     task = FirstCodebookTask(options(place, 3, start="published"))
     task.loss(task.batch(np.random.default_rng(0), 0), Progress())[0].backward()
     assert not any(weight.grad is not None and weight.grad.any() for weight in task.codec.parameters())

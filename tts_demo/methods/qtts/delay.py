@@ -73,9 +73,8 @@ class DelayState(State):
     d: int
     prompt: Tensor  # [F', K] delayed codes fed before the first step
     lead: Tensor  # [(K - 1) d, K] prompt codes that the delay moves past the prompt, or padding; -1 = to be sampled
-    known: list[
-        Tensor
-    ]  # per step modulo d, [K, H]: summed contexts of codebooks 0 to k, of the frame that codebook k was at
+    # per step modulo d, [K, H]: summed contexts of codebooks 0 to k, of the frame that codebook k was at
+    known: list[Tensor]
     generated: Tensor  # [max_frames + (K - 1) d, K] codes as emitted, delayed
     hidden: Tensor  # [1, H] backbone output that decides the next step
     end: int  # frames in all: the limit until end of speech is sampled
@@ -195,12 +194,8 @@ class DelayStrategy:
         if complete:
             state.emitted += 1
             frames = state.frame(s - tail)[None]
-        return Step(
-            frames=frames,
-            done=state.done,
-            marks=("delay",) * complete,
-            stats={"codebooks": state.codebooks, "frames_held_back": tail},
-        )
+        stats = {"codebooks": state.codebooks, "frames_held_back": tail}
+        return Step(frames=frames, done=state.done, marks=("delay",) * complete, stats=stats)
 
     def _scores(self, hidden: Tensor, below: Tensor) -> Tensor:
         """hidden [1, H], below [k, H] -> logits [k, entries] of codebooks 2 to k + 1 in float32."""

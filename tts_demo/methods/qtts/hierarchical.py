@@ -110,9 +110,8 @@ class HierarchicalStrategy:
     def step(self, state: HierarchicalState) -> Step:
         if state.generated:  # the first frame is decided by the first pass
             cache, asleep = state.caches["backbone"], Sampler(state.sampling)
-            state.hidden = launch_passes(
-                self.decoder, cache, 1, "frame", self._feed, asleep, state.generated[-1], state.tag
-            )
+            given = asleep, state.generated[-1], state.tag
+            state.hidden = launch_passes(self.decoder, cache, 1, "frame", self._feed, *given)
         codes = self._frame(state)
         stats = {"codebooks": len(codes), "depth_passes": len(codes)}
         if not state.accept(codes[:1].tolist()):

@@ -103,9 +103,8 @@ def cache_over(draft: Decoder, base: KVCache, layers: slice) -> KVCache:
     its own keys and values behind that, where the next verification writes the base's. One for each memory of the base,
     so that graphs captured over it serve the next run too."""
     kv, config = base.kv[layers], draft.config
-    make = lambda _: KVCache(
-        config.layers, base.batch, config.kv_heads, base.capacity, config.head_dim, draft.dtype, draft.device, kv
-    )
+    shape = config.layers, base.batch, config.kv_heads, base.capacity, config.head_dim
+    make = lambda _: KVCache(*shape, draft.dtype, draft.device, kv)
     return make(None) if draft.pool is None else draft.pool.lease(make, (base.kv.data_ptr(), *base.kv.shape))
 
 

@@ -259,9 +259,8 @@ class SSD(Method):
         state.unread, state.features = [], []
         function, forbid = partial(self._draft, length), state.forbidden(length)
         cache = state.shared_cache or state.caches["draft"]
-        drafted, weights, ids = launch_passes(
-            self.draft, cache, count, ("draft", length), function, sampler, *given, forbid
-        )
+        given = sampler, *given, forbid
+        drafted, weights, ids = launch_passes(self.draft, cache, count, ("draft", length), function, *given)
         return drafted, Distribution(weights, ids), recent if recent is None else torch.cat([recent, drafted])
 
     def _draft(

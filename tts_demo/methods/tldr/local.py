@@ -70,9 +70,8 @@ class PatchDecoder:
         self.fuse_bias = cast(extractor.fuse.bias)
         speaker = extractor.speaker_projection
         self.speaker_projection = None if speaker is None else cast(speaker.weight)
-        self.slots = project(
-            torch.cat([layer.slots.weight for layer in layers]), torch.cat([layer.slots.bias for layer in layers])
-        )
+        slots = [layer.slots for layer in layers]
+        self.slots = project(torch.cat([slot.weight for slot in slots]), torch.cat([slot.bias for slot in slots]))
         self.cross = [project(self._fold_cross(layer)) for layer in layers]
         self.layers = [LocalLayer.of(layer, project, self.root) for layer in layers]
         self.head = project(head.weight, head.bias)
@@ -305,7 +304,6 @@ class PatchEncoder:
         """``Compressor.gather`` of N patches: queries pooled [N, H], keys states [N P, H] of the same patch."""
         heads, patches = self.config.cross_heads, len(pooled)
         query = self.query(unit_rms(pooled, self.config.eps)).view(patches, heads, 1, -1)
-        key, value = (
-            self.key_value(states).view(patches, len(states) // patches, 2, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
-        )
+        both = self.key_value(states).view(patches, len(states) // patches, 2, heads, -1)
+        key, value = both.permute(2, 0, 3, 1, 4).unbind(0)
         return self.out(F.scaled_dot_product_attention(query, key, value).reshape(patches, -1), pooled)

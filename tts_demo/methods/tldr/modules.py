@@ -48,9 +48,8 @@ class TLDRConfig:
     def of(cls, lm: LMConfig, ablate: str = "none") -> "TLDRConfig":
         """Paper's sizes at its backbone's shape, the same proportions (extractor: a sixth of the layers) elsewhere. The
         extractor takes a speaker vector even where the language model takes none, as in the paper."""
-        common = dict(
-            hidden=lm.hidden, layers=max(1, lm.layers // 6), speaker=lm.speaker or 192, eps=lm.rms_eps, ablate=ablate
-        )
+        layers, speaker = max(1, lm.layers // 6), lm.speaker or 192
+        common = dict(hidden=lm.hidden, layers=layers, speaker=speaker, eps=lm.rms_eps, ablate=ablate)
         if lm.hidden >= PAPER_HIDDEN:
             return cls(heads=8, ffn=4 * lm.hidden, slot_width=lm.hidden, rank=64, **common)
         return cls(heads=lm.heads, ffn=5 * lm.hidden // 4, slot_width=lm.hidden // 2, **common)
@@ -84,9 +83,8 @@ class Compressor(nn.Module):
         self.pool_norm = RMSNorm(width, config.eps, embedding_rms)
         if config.ablate == "mean-pool":
             return
-        self.local_config = replace(
-            lm, hidden=width, layers=1, heads=config.heads, kv_heads=config.heads, ffn=config.ffn
-        )
+        heads = config.heads
+        self.local_config = replace(lm, hidden=width, layers=1, heads=heads, kv_heads=heads, ffn=config.ffn)
         self.local = new_backbone(self.local_config)
         del self.local.embed_tokens  # only embeddings are fed; a stub table would be stored for nothing
         self.position = nn.Parameter(torch.randn(LARGEST, LARGEST, width) * 0.1 * embedding_rms)  # [P - 1, position]

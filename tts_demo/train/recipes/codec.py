@@ -241,7 +241,7 @@ class CodecTask(Task):
             found = {name: distance(x) for name, x in zip(names, (latent, refined))}
             if not self.goes_on:  # else the probe is not trained
                 first = self.codec.quantizer.codebooks[0].lookup(codes[..., 0])
-                found["first book, frame phoneme error"] = self.probe.frame_error(first, batch.labels)
+                found["first codebook, frame phoneme error"] = self.probe.frame_error(first, batch.labels)
             scores.append(found)
         return {name: float(np.mean([found[name] for found in scores])) for name in scores[0]}
 

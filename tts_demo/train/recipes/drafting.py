@@ -76,9 +76,8 @@ def at_every_depth(
     found, fed, count = [], x[:, task + 1 :], x.shape[1] - task - 1
     if base is None:
         memories = [_Memory() for _ in draft.backbone.layers]
-        found.append(
-            _through(draft, memories, x + project(features), factors, additive(mask[:, None], dtype), False)[:, task:]
-        )
+        bias = additive(mask[:, None], dtype)
+        found.append(_through(draft, memories, x + project(features), factors, bias, False)[:, task:])
         features = found[0][:, :-1]
     else:
         groups = draft.config.heads // draft.config.kv_heads

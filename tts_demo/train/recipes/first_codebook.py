@@ -197,10 +197,10 @@ class FirstCodebookTask(Task):
                 kept.append(float((codes == labelled).float().mean()))
         share = torch.bincount(torch.cat(used), minlength=len(self.codebook.entries)).float() / sum(map(len, used))
         spectrum, pitch = np.nanmean(errors, axis=0)
-        scores = {f"first book, frames wrong, {kind}": float(np.mean(some)) for kind, some in wrong.items()} | {
-            "first book, distance of the spectrum": float(spectrum),
-            "first book, octaves off the pitch": float(pitch),
-            "first book, perplexity of its entries": float(torch.exp(-(share * share.clamp(min=1e-9).log()).sum())),
+        scores = {f"first codebook, frames wrong, {kind}": float(np.mean(some)) for kind, some in wrong.items()} | {
+            "first codebook, distance of the spectrum": float(spectrum),
+            "first codebook, octaves off the pitch": float(pitch),
+            "first codebook, perplexity of its entries": float(torch.exp(-(share * share.clamp(min=1e-9).log()).sum())),
         }
         return scores | ({"codes as before": float(np.mean(kept))} if old else {})
 

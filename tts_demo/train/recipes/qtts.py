@@ -75,9 +75,7 @@ class Prediction:
 
 
 class QTTSSettings(SequenceSettings):
-    codebooks: some_of(CODEBOOK_COUNTS) = Field(
-        CODEBOOK_COUNTS, description="numbers of codebooks to train, one drawn for each batch"
-    )
+    codebooks: some_of(CODEBOOK_COUNTS) = Field(CODEBOOK_COUNTS, description="numbers of codebooks, one for each batch")
     delay: some_of(DELAYS) = Field(DELAYS, description="delays to train, one drawn for each batch")
     own: Share = Field(0.5, description="share of the batches behind finer codes that the adapter samples itself")
     distil: Share = Field(0.5, description="share of the cross-entropy to the base model's distribution in the loss")

@@ -25,9 +25,8 @@ class QTTSDelayTask(QTTSTask):
     def predict(
         self, batch: SpeechBatch, dials: Dials, input_codes: Tensor, alignment_layers: Layers = ()
     ) -> Prediction:
-        hidden, below, targets, attention = delay_rows(
-            self.lm, self.adapter, batch, dials, input_codes, alignment_layers
-        )
+        given = batch, dials, input_codes, alignment_layers
+        hidden, below, targets, attention = delay_rows(self.lm, self.adapter, *given)
         first, rest = targets[..., 0] != IGNORE, (targets[..., 1:] != IGNORE).any(-1)
         return Prediction(
             self.lm.head(hidden[first]),

@@ -142,9 +142,8 @@ class CodebookRefinerTask(CodecTask):
             speaker, count = self.voice(batch.voice), len(codes)
             for source, name in enumerate(SampledCodes.SOURCES):
                 for counts in (2, 8):
-                    refined, _ = self._refine(
-                        batch, codes, torch.full((count,), source), torch.full((count,), counts), speaker
-                    )
+                    dials = torch.full((count,), source), torch.full((count,), counts)
+                    refined, _ = self._refine(batch, codes, *dials, speaker)
                     distance = self.spectral(self.decoder.whole(refined), batch.audio).mean().item()
                     scores.setdefault(f"spectral distance, {counts} books {name}", []).append(distance)
         return {name: float(np.mean(found)) for name, found in scores.items()}

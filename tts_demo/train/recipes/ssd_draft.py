@@ -156,9 +156,8 @@ class DraftTask(Task):
         teacher = rows.teacher.float()
         truth = F.cross_entropy(student, rows.targets[rows.about], reduction="none") @ weight
         base = F.cross_entropy(student, teacher.softmax(-1)[rows.about], reduction="none") @ weight
-        rejected, outside = (
-            share @ weight for share in disagreement(student, probabilities(teacher, Sampling())[rows.about])
-        )
+        shares = disagreement(student, probabilities(teacher, Sampling())[rows.about])
+        rejected, outside = (share @ weight for share in shares)
         distil = self.distil if speech.hidden is None else 1.0
         loss = (1 - distil) * truth + distil * (base + REJECTION * rejected + OUTSIDE * outside)
         return loss, {"ce": truth.item(), "distil": base.item(), "rejected": rejected.item(), "astray": outside.item()}
@@ -177,10 +176,8 @@ class DraftTask(Task):
                 hidden = training_forward(lm, *inputs)[0][:, task:]
             teacher = lm.head(hidden)
         previous = F.pad(hidden[:, :-1], (0, 0, task + 1, 0))
-        # [D + 1, B, F + 1, H]
-        hidden = torch.stack(
-            at_every_depth(self.shallow, self.draft.feature_projection, prefix, inputs, previous, DEEPEST, memory)
-        )
+        given = self.draft.feature_projection, prefix, inputs, previous, DEEPEST, memory
+        hidden = torch.stack(at_every_depth(self.shallow, *given))  # [D + 1, B, F + 1, H]
         row = torch.arange(teacher.shape[1], device=teacher.device)
         meant = row <= batch.frames[:, None]  # [B, F + 1]
         deep = torch.arange(DEEPEST + 1, device=row.device)[:, None, None]
@@ -202,9 +199,8 @@ class DraftTask(Task):
         held_out = self.data.held_out()
         recorded = self._means([Speech(batch) for batch in held_out])
         generator = torch.Generator(held_out[0].codes.device).manual_seed(0)
-        sampled = self._means(
-            [Speech(*generate(self.lm, self.decoder, batch, 0, Sampling(), generator)) for batch in held_out]
-        )
+        sample = lambda batch: Speech(*generate(self.lm, self.decoder, batch, 0, Sampling(), generator))
+        sampled = self._means([sample(batch) for batch in held_out])
         names = (
             "draft cross-entropy",
             "base cross-entropy",

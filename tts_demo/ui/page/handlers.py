@@ -287,9 +287,8 @@ class Handlers:
         first = First(sum(s["total_seconds"] for s in snapshots), sum(s["frames"] for s in snapshots))
         requests, number = self.requests(after.form), len(take.lanes[0].rounds)
         voice = self.runner.recordings.read(after.voice, None)
-        for _, event in self.runner.timing(
-            voice, after.form.prompt_text, requests, first, number, lambda: job.stopping()
-        ):
+        given = voice, after.form.prompt_text, requests, first, number, job.stopping
+        for _, event in self.runner.timing(*given):
             if isinstance(event, Progress):
                 share = (event.number - 2 + event.share) / max(1, event.count - 1)
                 yield [progress(share, f"Timing round {event.number} of {event.count}, unheard", "")], None

@@ -63,9 +63,8 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
         _bind(ui, act, fill, demo)
         register(runner)
     demo.queue(max_size=200, default_concurrency_limit=None)  # who waits does so in the lines of line.py and desk.py
-    demo.tts = SimpleNamespace(
-        handle=handle, gate=gate, limits=limits, runner=runner, act=act, fill=fill, uploads=uploads
-    )
+    parts = {"handle": handle, "gate": gate, "limits": limits, "uploads": uploads}
+    demo.tts = SimpleNamespace(**parts, runner=runner, act=act, fill=fill)
     return demo
 
 

@@ -231,10 +231,8 @@ def acceptance_plot(lane: Lane, frame: float, window: int = 8) -> dict[str, Any]
     """Share of drafted tokens accepted, over the last ``window`` passes."""
     proposed = np.array([s.get("proposed", 0) for s in lane.steps], dtype=float)
     accepted = np.array([s.get("accepted", 0) for s in lane.steps], dtype=float)
-    box = np.ones(window)
-    share = np.convolve(accepted, box)[: len(box) * -1 + 1 or None] / np.maximum(
-        np.convolve(proposed, box)[: len(box) * -1 + 1 or None], 1
-    )
+    recent = lambda counts: np.convolve(counts, np.ones(window))[: len(counts)]
+    share = recent(accepted) / np.maximum(recent(proposed), 1)
     seconds = np.cumsum([s["frames"] for s in lane.steps]) * frame
     return {
         "kind": "line",

@@ -54,9 +54,8 @@ def generate(
         engine.warm_up(stack, request)
     first = requests[0]
     facts = {"prompt_seconds": round(float(first.prompt.seconds), 2), "machine": machine()}
-    made = session.Made(
-        first.text, voice, first.seed, dataclasses.asdict(first.sampling), first.max_seconds, {}, voice_hash
-    )
+    sampling = dataclasses.asdict(first.sampling)
+    made = session.Made(first.text, voice, first.seed, sampling, first.max_seconds, {}, voice_hash)
     found = Collector(requests, made, stack.sample_rate, facts)
     for which, event in rounds(stack, requests, most=most):
         found.add(which, event)
@@ -137,9 +136,8 @@ def record_voices(stack: Any, out: Path, sources: list[str], names: list[str], t
         same = transcript is not None and not errors
         row = {"name": name, "about": about, "file": target.name, "text": text if same else ""}
         rows.append(row | {"licence": "Synthetic: made by this project."})
-        print(
-            f"{target.name}: {lane.seconds:.1f} s, transcript {transcript!r}{', the voice wanders' if wanders else ''}"
-        )
+        unsteady = ", the voice wanders" if wanders else ""
+        print(f"{target.name}: {lane.seconds:.1f} s, transcript {transcript!r}{unsteady}")
     (out / "prompts.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
