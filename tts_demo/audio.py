@@ -31,6 +31,7 @@ SILENT_PEAK = 1e-3  # of full scale: a recording below it has no speech
 LEVEL_RMS, LEVEL_PEAK = 0.07, 0.95  # of the training data
 
 Source = str | Path | bytes | tuple[int, np.ndarray]
+Decoded = tuple[int, np.ndarray]  # rate, float32 [N, channels]
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ def read_provenance(source: str | Path | BinaryIO) -> dict[str, Any]:
     return json.loads(tags["comment"]) if tags.get("title") == SYNTHETIC else {}
 
 
-def _decode(source: str | Path | bytes, max_seconds: float, most: int | None = None) -> tuple[int, np.ndarray]:
+def _decode(source: str | Path | bytes, max_seconds: float, most: int | None = None) -> Decoded:
     """-> rate, float32 [N, channels], at most ``most`` of two channels and fewer of more. The header is
     checked before anything is decoded. Whatever a decoder raises on a damaged or hostile file, what leaves here is a
     UserError."""
@@ -215,9 +216,7 @@ class _Bytes(io.BytesIO):
             return self.tell()
 
 
-def _decode_plain(
-    file: str | BinaryIO, name: str, max_seconds: float, most: int | None
-) -> tuple[int, np.ndarray] | None:
+def _decode_plain(file: str | BinaryIO, name: str, max_seconds: float, most: int | None) -> Decoded | None:
     """libsndfile's formats -> rate, float32 [N, channels]; None where the header of a streamed file has no length."""
     with soundfile.SoundFile(file) as opened:
         if not 0 < opened.frames < UNKNOWN:
@@ -232,7 +231,7 @@ def _frames(most: int | None, channels: int) -> int:
     return UNKNOWN if most is None else most * 2 // max(2, channels)
 
 
-def _decode_container(file: str | BinaryIO, name: str, max_seconds: float, most: int | None) -> tuple[int, np.ndarray]:
+def _decode_container(file: str | BinaryIO, name: str, max_seconds: float, most: int | None) -> Decoded:
     """FFmpeg's formats (m4a, aac, 3gp, amr, mov, webm and more) -> rate, float32 [N, channels]; of a damaged file what
     precedes the damage. Only self-contained formats: a playlist could make the server open other files."""
     import av

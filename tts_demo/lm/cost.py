@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -74,16 +74,15 @@ def fastest_dtype(config: LMConfig, device: torch.device, live: int = 400, steps
 
 
 @torch.inference_mode()
-def pass_costs(
-    decoder: Decoder, tokens: Sequence[int] = (2, 4, 8), live: int = 300, rounds: int = 24
-) -> dict[int, float]:
-    """Tokens -> the time of a pass over so many, with ``live`` in the cache, over that of a pass over one: medians of
-    passes in turns. Where computing is what takes the time, reading several tokens at once is not free."""
+def pass_costs(decoder: Decoder) -> dict[int, float]:
+    """Tokens -> the time of a pass over so many, with some hundred in the cache, over that of a pass over one: medians
+    of passes in turns. Where computing is what takes the time, reading several tokens at once is not free."""
+    tokens, live = (2, 4, 8), 300
     cache = decoder.new_cache(live + max(tokens))
     shape = (1, live, decoder.config.hidden)
     decoder.forward(torch.zeros(shape, dtype=decoder.dtype, device=decoder.device), cache, 0)
     times: dict[int, list[float]] = {n: [] for n in (1, *tokens)}
-    for _ in range(rounds):
+    for _ in range(24):
         for n, taken in times.items():
             x = torch.ones(1, n, shape[-1], dtype=decoder.dtype, device=decoder.device)
             taken.append(_timed(lambda x=x: decoder.forward(x, cache, live), decoder.device))

@@ -21,6 +21,7 @@ from ..methods.base import Method
 from ..runtime import processor
 
 ROOT = Path(__file__).parents[2]
+Record = dict[str, Any]
 RECORDS = ROOT / "checkpoints" / "nano" / "records.jsonl"  # what the repository shows
 OWN = ROOT / ".measured" / "records.jsonl"  # where a person's own measurements go; no part of the repository
 KEY = ("kind", "row", "text", "seed", "stack", "checkpoint", "machine", "dtype", "adapters")
@@ -79,9 +80,7 @@ class Records:
     def keys(self) -> set[tuple[Any, ...]]:
         return {key_of(record) for record in self.read()}
 
-    def append(
-        self, kind: str, row: str, text: str, seed: int, where: Where, figures: dict[str, Any]
-    ) -> dict[str, Any]:
+    def append(self, kind: str, row: str, text: str, seed: int, where: Where, figures: Record) -> Record:
         """Add a record, whole or not at all; returns it."""
         head = {"kind": kind, "row": row, "text": text, "seed": seed}
         date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Generator, Tensor
 
 from ..config import Sampling
 from ..lm.decoder import Decoder
@@ -25,7 +25,7 @@ MEASURED = {Dcar.name: 3, TLDR.name: 4}  # tokens a step of what ``bench --batch
 class BatchedBaseline:
     """Token-by-token decoding of B prefixes at once."""
 
-    def __init__(self, decoder: Decoder, sampling: Sampling, generator: torch.Generator, forced: bool = False) -> None:
+    def __init__(self, decoder: Decoder, sampling: Sampling, generator: Generator, forced: bool = False) -> None:
         self.decoder, self.sampling, self.generator, self.forced = decoder, sampling, generator, forced
 
     def inputs(self, prefixes: Sequence[Prefix]) -> list[tuple[Tensor, Tensor]]:
@@ -82,13 +82,7 @@ class BatchedChunks(BatchedBaseline):
     """DCAR with chunks of one ``size``: every pass reads the last chunk of each row, and all heads sample the next."""
 
     def __init__(
-        self,
-        decoder: Decoder,
-        heads: Heads,
-        size: int,
-        sampling: Sampling,
-        generator: torch.Generator,
-        forced: bool = False,
+        self, decoder: Decoder, heads: Heads, size: int, sampling: Sampling, generator: Generator, forced: bool = False
     ) -> None:
         """decoder: with the heads' LoRA."""
         super().__init__(decoder, sampling, generator, forced)
@@ -112,9 +106,7 @@ class BatchedPatches(BatchedBaseline):
     """TLDR with whole patches of one ``size``: every pass of the backbone reads the last patch of each row, and the
     extractor samples the tokens of the next, one after the other in all rows."""
 
-    def __init__(
-        self, method: TLDR, size: int, sampling: Sampling, generator: torch.Generator, forced: bool = False
-    ) -> None:
+    def __init__(self, method: TLDR, size: int, sampling: Sampling, generator: Generator, forced: bool = False) -> None:
         super().__init__(method.decoder, sampling, generator, forced)
         self.method, self.size = method, size
 
@@ -149,7 +141,7 @@ class BatchedPatches(BatchedBaseline):
         return torch.stack(emitted, 1)
 
 
-def batched(stack: Any, method: str, size: int, sampling: Sampling, generator: torch.Generator) -> BatchedBaseline:
+def batched(stack: Any, method: str, size: int, sampling: Sampling, generator: Generator) -> BatchedBaseline:
     """Decoding of several requests of a ``stack`` up to their length limits by the baseline, by ``dcar`` with chunks of
     ``size``, or by ``tldr`` with patches of it."""
     if method == Dcar.name:

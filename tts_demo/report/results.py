@@ -3,7 +3,6 @@ small table and its plot. Figures get into the README this way only."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -116,9 +115,7 @@ def earlier(records: list[dict[str, Any]], now: Results) -> str:
     return caption + table("checkpoint", chosen, rows) if len(sets) > 1 else ""
 
 
-def render(
-    results: Results, before: str = "", on_gpu: str = "", at_scale: Mapping[str, str] = MappingProxyType({})
-) -> str:
+def render(results: Results, before: str = "", on_gpu: str = "", at_scale: Mapping[str, str] | None = None) -> str:
     """The whole page. before: table of earlier weights; on_gpu: section; at_scale: row -> sentence about it."""
     codec_rows = codec_table(results)
     sections = {
@@ -132,7 +129,7 @@ def render(
         "Methods together": _combined(results),
         "Codec": table("", columns("codec").values(), codec_rows.iterrows()) if len(codec_rows) else "",
         "The papers' tables": "Models, data, judges and machines differ: compare what a method changes, not the "
-        "figures themselves.\n\n" + papers_tables(results, codec_rows, at_scale),
+        "figures themselves.\n\n" + papers_tables(results, codec_rows, at_scale or {}),
         "Chunks and drafts": _choices(results),
         "Where the models look": _alignment(results),
         "Which head predicts a token best": _heads(results),

@@ -28,6 +28,7 @@ from ..text import sentences, symbols
 from ..text.pacing import closed
 from .transcript import misfit
 
+Stages = list[Windowed | RunningPhase]
 PARTS = ("lm", "codec", "decoder", "refiner", "speaker")  # folders of what every method speaks with
 CODEBOOK_REFINER = "refiner-books"  # and of what several codebooks go through, where it is there
 SEGMENT_CHARACTERS = 160  # about 12 s of speech: what the language model has seen in training
@@ -278,9 +279,7 @@ def frames_of(symbols: int) -> tuple[int, int]:
     return round(FASTEST * symbols), round(PAUSES + SLOWEST * symbols)
 
 
-def speech_stages(
-    decoder: WaveformDecoder, latent: Callable[[Tensor], Tensor] = lambda x: x
-) -> list[Windowed | RunningPhase]:
+def speech_stages(decoder: WaveformDecoder, latent: Callable[[Tensor], Tensor] = lambda x: x) -> Stages:
     """The decoder's steps as stages of a stream; ``latent`` makes its input of each frame."""
     return [
         Windowed(lambda x: decoder.condition(latent(x)), decoder.source.left, decoder.source.right),
@@ -293,9 +292,7 @@ class NanoVocoder:
     """Frames through refiner and decoder, each of which streams exactly (codec/streaming.py). ``around``: frames [n, K]
     that come before the first ones and behind the last ones and are not heard."""
 
-    def __init__(
-        self, stages: list[Windowed | RunningPhase], device: torch.device, around: Tensor | None = None
-    ) -> None:
+    def __init__(self, stages: Stages, device: torch.device, around: Tensor | None = None) -> None:
         self._stages, self._device, self._around = stages, device, around
         self._unheard = self._outside = 0 if around is None else len(around) * HOP  # samples
         self._started = False

@@ -60,20 +60,14 @@ class ShapeStack:
     parts: Mapping[str, torch.nn.Module] = {}
 
     def __init__(
-        self,
-        name: str,
-        config: LMConfig,
-        frame_rate: int,
-        device: torch.device,
-        dtype: torch.dtype,
-        graphs: bool = True,
+        self, name: str, config: LMConfig, rate: int, device: torch.device, dtype: torch.dtype, graphs: bool = True
     ) -> None:
         torch.manual_seed(0)
-        self.name, self.frame_rate, self.device, self.dtype = name, frame_rate, device, dtype
+        self.name, self.frame_rate, self.device, self.dtype = name, rate, device, dtype
         self.lm = LanguageModel(config).to(device, dtype).eval().requires_grad_(False)
         self.base = Base(self.lm, graphed=graphs)
         self.prompt = Prompt(
-            torch.randint(config.speech_codes, (PROMPT_SECONDS * frame_rate, 8), device=device),
+            torch.randint(config.speech_codes, (PROMPT_SECONDS * rate, 8), device=device),
             torch.randn(config.speaker, device=device),
             None,
             PROMPT_SECONDS,

@@ -11,6 +11,7 @@ from ..config import UserError
 from .limits import Limits, Unavailable
 
 WAIT_SECONDS = 0.2  # how often it is checked whether someone who waits has left
+Question = Callable[[], bool]
 FIRST_GUESS = 10  # seconds that a run may take, before any has shown it
 
 
@@ -24,7 +25,7 @@ class Job:
     """One visitor's place in the line: a stop flag, and the device while it is first. ``wanted`` is asked at every step
     whether somebody still waits for the result. ``size``: seconds of speech it makes."""
 
-    def __init__(self, gate: "Gate", visitor: str, wanted: Callable[[], bool], size: float, address: str) -> None:
+    def __init__(self, gate: "Gate", visitor: str, wanted: Question, size: float, address: str) -> None:
         self._gate, self.visitor, self._wanted, self.size, self.address = gate, visitor, wanted, size, address
         self.stop = threading.Event()
         self.began: float | None = None  # when it got the device
@@ -69,9 +70,7 @@ class Gate:
         self._changed = threading.Condition()
         self._lasted: deque[tuple[float, float]] = deque(maxlen=20)  # seconds and sizes of the last runs
 
-    def join(
-        self, visitor: str, wanted: Callable[[], bool] = lambda: True, size: float = 1.0, address: str = ""
-    ) -> Job:
+    def join(self, visitor: str, wanted: Question = lambda: True, size: float = 1.0, address: str = "") -> Job:
         """A place at the end of the line, or a UserError that says why not. ``address``: of the visitor, where it is
         known."""
         with self._changed:
@@ -95,7 +94,7 @@ class Gate:
             self._line.append(job)
             return job
 
-    def spare(self, visitor: str, wanted: Callable[[], bool] = lambda: True) -> Job | None:
+    def spare(self, visitor: str, wanted: Question = lambda: True) -> Job | None:
         """The device for work that gives way: its job is to stop as soon as anybody joins the line, who waits until it
         has left. None where somebody has the device, or waits for it."""
         with self._changed:

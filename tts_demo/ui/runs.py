@@ -1,17 +1,18 @@
 """A run on the device, for the page and every endpoint: encode the prompt, warm up, decode the lanes in turns."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from .. import audio, engine
-from ..config import Request, UserError
+from .. import engine
+from ..audio import Recording
+from ..config import UserError
 from ..prompts import UNUSED_TRANSCRIPT
 from .limits import Limits
 from .line import Gate
 from .presence import Presence
 from .run.collect import PromptEncoded, WarmingUp
-from .run.rounds import First, Progress, Round, further_rounds, rounds
+from .run.rounds import First, Progress, Question, Requests, Round, further_rounds, rounds
 from .service import Handle
 from .voices import Recordings
 from .zerogpu import Ticket, forks, gpu
@@ -29,13 +30,7 @@ class Runner:
         self._on_device = gpu(self._events, lambda voice, transcript, requests, *_: 40 * len(requests))
 
     def events(
-        self,
-        voice: audio.Recording,
-        transcript: str,
-        requests: Sequence[Request],
-        visitor: str,
-        most: int = 1,
-        quick: float = 0.0,
+        self, voice: Recording, transcript: str, requests: Requests, visitor: str, most: int = 1, quick: float = 0.0
     ) -> Iterator[tuple[int, Any]]:
         """Events of all lanes, ended when this visitor's run is: see ``_events``."""
         stopping = lambda: self.gate.stopping(visitor)
@@ -46,13 +41,7 @@ class Runner:
             yield from self._on_device(voice, transcript, requests, ticket, most, quick)
 
     def _events(
-        self,
-        voice: audio.Recording,
-        transcript: str,
-        requests: Sequence[Request],
-        stopping: Callable[[], bool],
-        most: int,
-        quick: float,
+        self, voice: Recording, transcript: str, requests: Requests, stopping: Question, most: int, quick: float
     ) -> Iterator[tuple[int, Any]]:
         """One device acquisition for all lanes: the voice is encoded once, then the lanes are generated in turns, in up
         to ``most`` rounds. Yields (lane, event), lane -1 for what concerns all. Events hold plain numbers and arrays
@@ -73,13 +62,7 @@ class Runner:
             yield which, event
 
     def timing(
-        self,
-        voice: audio.Recording,
-        transcript: str,
-        requests: Sequence[Request],
-        first: First,
-        number: int,
-        stopping: Callable[[], bool],
+        self, voice: Recording, transcript: str, requests: Requests, first: First, number: int, stopping: Question
     ) -> Iterator[tuple[int, Round | Progress]]:
         """The rounds after ``number`` of them, for the clock alone. Not on ZeroGPU, where they belong to the run's own
         call."""

@@ -5,6 +5,8 @@ import os
 import signal
 import sys
 import threading
+import tomllib
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -29,27 +31,9 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 
 def theme() -> gr.themes.Base:
     """Quiet neutrals, one calm accent for actions; Gradio's own bundled font, so nothing is fetched from elsewhere."""
-    return gr.themes.Base(
-        primary_hue=gr.themes.colors.slate, neutral_hue=gr.themes.colors.slate, radius_size=gr.themes.sizes.radius_lg
-    ).set(
-        button_primary_background_fill="#1f2937",
-        button_primary_background_fill_hover="#374151",
-        button_primary_background_fill_dark="#e5e7eb",
-        button_primary_background_fill_hover_dark="#ffffff",
-        button_primary_text_color="#ffffff",
-        button_primary_text_color_dark="#111827",
-        body_background_fill="#f6f7f9",
-        body_background_fill_dark="#0f1318",
-        block_background_fill="#ffffff",
-        block_background_fill_dark="#171c23",
-        block_border_width="0px",
-        block_shadow="none",
-        block_label_background_fill="transparent",
-        input_background_fill="#f6f7f9",
-        input_background_fill_dark="#0f1318",
-        slider_color="#475569",
-        slider_color_dark="#94a3b8",
-    )
+    slate, rounded = gr.themes.colors.slate, gr.themes.sizes.radius_lg
+    plain = gr.themes.Base(primary_hue=slate, neutral_hue=slate, radius_size=rounded)
+    return plain.set(**tomllib.loads(Path(__file__).with_name("theme.toml").read_text(encoding="utf-8")))
 
 
 async def refused(_: Request, error: Exception) -> JSONResponse:

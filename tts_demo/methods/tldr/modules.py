@@ -18,6 +18,7 @@ from ...config import LMConfig
 from ...lm.lora import LoraFactors, LoraSpec
 from ...lm.model import LanguageModel, new_backbone
 
+TensorMap = Callable[[Tensor], Tensor]
 LARGEST = 8  # tokens in the largest patch
 ABLATIONS = ("no-lora", "no-speaker", "mean-pool", "parallel", "mtp")
 AT_ONCE = ("parallel", "mtp")  # all tokens of a patch, none of which knows the others
@@ -219,14 +220,7 @@ class Extractor(nn.Module):
             x = later_rows(x, self.future[: size - 1])
         return self.head(self.base[size - 1, :size] * g[:, None] + self.out(self.norm(x)))
 
-    def unroll(
-        self,
-        g: Tensor,
-        speaker: Tensor,
-        size: int,
-        embed: Callable[[Tensor], Tensor],
-        sample: Callable[[Tensor], Tensor],
-    ) -> Tensor:
+    def unroll(self, g: Tensor, speaker: Tensor, size: int, embed: TensorMap, sample: TensorMap) -> Tensor:
         """Sample the tokens of M patches, one after the other in all of them: tokens [M, P]. ``embed``: tokens [M] ->
         [M, H]; ``sample``: logits [M, V] -> tokens [M]."""
         if self.config.ablate in AT_ONCE:

@@ -3,48 +3,19 @@
 import html
 import os
 import time
+import tomllib
+from pathlib import Path
 from typing import Any
 
 from ...engine import computing
 
-TITLE = "Faster speech, side by side"
-LEAD = (
-    "A plain decoder and up to three faster settings speak your text with the same voice, seed and sampling. "
-    "RTF, the real-time factor: seconds of computing per second of speech; lower is faster."
-)
-CONSENT = "This is my own voice, or I have the speaker's permission to use it."
-MISUSE = (
-    "Do not imitate people without their permission. Every file says in its metadata that it is synthetic. "
-    "Uploads are used for your runs only and deleted within the hour; runs are kept in your own browser."
-)
-RECORDED = "They open at once, without running a model."
-CONDITIONS = (
-    "All settings of a run go on a little at a time, in turns, so that a machine that is slow for a second is slow for "
-    "all of them. You hear the first round, in which the baseline has the lead because its sound plays; further rounds "
-    "generate the same again unheard, in the background, and the speed shown is the median of the rounds with its "
-    "range: seconds of computing per second of audio (RTF), the baseline's over the setting's, of everything and of "
-    "the language model alone. Passes, tokens a pass and KV bytes are counted, not timed, so no load moves them; a KV "
-    "cache holds the live keys and values of every autoregressive model, drafts included, and is compared at the same "
-    "second of audio. It begins anew with each sentence, which is spoken apart: hence the saw-tooth of its curve. The "
-    "clock stops while the page takes a piece of audio away; on a CPU time is the processor's, in which other programs "
-    "do not count; the curve of the real-time factor goes by the clock. Attention is read in a second, untimed pass. "
-    "Words are checked after the run by Whisper tiny.en, which mishears people too; 'measured over texts' are the "
-    "figures of RESULTS.md."
-)
-KEYS = (
-    ("Ctrl + Enter", "speak"),
-    ("Esc", "stop"),
-    ("Space", "play or pause"),
-    ("1 to 6", "hear that result from its start, or at the moment that plays"),
-    ("X", "switch to the next result at the same moment of the text"),
-    ("← / →", "one second back or on; on a slider, one step"),
-    ("A / B / 0", "vote in the blind test: first, second, no difference"),
-)
+_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+TITLE, LEAD, CONSENT, RECORDED = (_TEXTS[name] for name in ("title", "lead", "consent", "recorded"))
 
 
 def about(methods: list[dict[str, Any]]) -> dict[str, Any]:
     """What "How it works" shows: every method of the catalogue, the conditions of the numbers, the keys, the code."""
-    return {"methods": methods, "conditions": CONDITIONS, "keys": KEYS, "misuse": MISUSE, "code": code()}
+    return {"methods": methods, "code": code(), **_TEXTS["about"]}
 
 
 def code() -> dict[str, str]:

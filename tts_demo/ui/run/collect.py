@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import engine
-from ...config import Request
 from ...methods import METHODS
-from .rounds import Round
+from .rounds import Requests, Round
 from .session import Lane, Made, lane_from, plain
 
 
@@ -33,7 +32,7 @@ class Collector:
 
     def __init__(
         self,
-        requests: Sequence[Request],
+        requests: Requests,
         made: Made,
         sample_rate: int,
         conditions: Mapping[str, Any] | None = None,

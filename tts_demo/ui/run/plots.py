@@ -17,6 +17,7 @@ from .reading import CLEAR, pick, repeated, unread, words_of
 from .session import Attention, Lane, Made, Take, speed, wav
 
 COLUMNS = 480  # widest map sent to the browser
+RECENT = 8  # passes whose acceptance is one point of its curve
 BANDS = 64  # mel-like bands of a spectrogram
 
 
@@ -227,16 +228,16 @@ def frame_seconds(lane: Lane) -> float:
     return lane.seconds / frames if frames else 0.02
 
 
-def acceptance_plot(lane: Lane, frame: float, window: int = 8) -> dict[str, Any]:
-    """Share of drafted tokens accepted, over the last ``window`` passes."""
+def acceptance_plot(lane: Lane, frame: float) -> dict[str, Any]:
+    """Share of drafted tokens accepted, over the last ``RECENT`` passes."""
     proposed = np.array([s.get("proposed", 0) for s in lane.steps], dtype=float)
     accepted = np.array([s.get("accepted", 0) for s in lane.steps], dtype=float)
-    recent = lambda counts: np.convolve(counts, np.ones(window))[: len(counts)]
+    recent = lambda counts: np.convolve(counts, np.ones(RECENT))[: len(counts)]
     share = recent(accepted) / np.maximum(recent(proposed), 1)
     seconds = np.cumsum([s["frames"] for s in lane.steps]) * frame
     return {
         "kind": "line",
-        "title": f"Draft tokens accepted, last {window} passes",
+        "title": f"Draft tokens accepted, last {RECENT} passes",
         "y_label": "share",
         "max": 1,
         "series": [{"name": lane.title, "points": thin(np.stack([seconds, share], 1)).round(3).tolist()}],

@@ -12,6 +12,7 @@ from ...config import Request
 from ...measure.turns import turns
 
 FEWEST, MOST = 2, 5  # rounds; the range of five contains the true median with a probability of 15/16
+Requests, Question = Sequence[Request], Callable[[], bool]
 BUDGET = 40.0  # seconds of computing in all rounds together; beyond it only ``FEWEST`` rounds are made
 
 
@@ -44,11 +45,7 @@ class First:
 
 
 def rounds(
-    stack: Any,
-    requests: Sequence[Request],
-    should_stop: Callable[[], bool] = lambda: False,
-    most: int = MOST,
-    quick: float = 0.0,
+    stack: Any, requests: Requests, should_stop: Question = lambda: False, most: int = MOST, quick: float = 0.0
 ) -> Iterator[tuple[int, engine.Event | Round]]:
     """Yields (index of the request, its next event) during the first round, and ``(-1, Round)`` after each round.
 
@@ -80,9 +77,9 @@ def rounds(
 
 def further_rounds(
     stack: Any,
-    requests: Sequence[Request],
+    requests: Requests,
     first: First,
-    should_stop: Callable[[], bool] = lambda: False,
+    should_stop: Question = lambda: False,
     most: int = MOST,
     number: int = 1,
 ) -> Iterator[tuple[int, Round | Progress]]:
