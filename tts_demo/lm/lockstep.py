@@ -104,7 +104,7 @@ class TokenRows:
         """Sample the next token of every row from logits [B, V], given the ``recent`` ones [B, W]."""
         decoder = self.lockstep.decoder
         short = torch.as_tensor(self.frames < self.shortest, device=self._special_ids.device)
-        forbid = self._special_ids & short[:, None]
+        forbid = self._special_ids & short.view(-1, 1)
         token = sample(logits, self.sampling, self.generator, recent, forbid)
         self.alive = self.alive & (token < decoder.config.speech_codes)
         emitted, self.token = self.alive, token.where(self.alive, 0)
