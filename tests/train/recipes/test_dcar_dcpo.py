@@ -11,6 +11,7 @@ from tts_demo.train.recipes.dcpo import (
     KL_WEIGHT,
     advantages,
     kl_weight,
+    local_advantages,
     mutual_information,
     policy_loss,
     range_distance,
@@ -53,9 +54,9 @@ def loss_of(probability: float, old: float, advantage: float, weight: float = 0.
         log_probs,
         torch.tensor([[0]]),
         torch.tensor([[old]]).log(),
-        torch.tensor([advantage]),
+        torch.tensor([[advantage]]),
         torch.tensor([[True]]),
-        torch.tensor([[0.5, 0.5]]).log(),
+        torch.tensor([[[0.5, 0.5]]]).log(),
         weight,
     )
     return loss.item(), kl.item()
@@ -95,11 +96,11 @@ def test_masked_positions_get_no_gradient_and_rows_count_alike():
     log_probs = logits.log_softmax(-1)
     old = log_probs.detach().gather(2, actions[..., None])[..., 0]
     loss, _ = policy_loss(
-        log_probs, actions, old, torch.tensor([1.0, 3.0]), mask, torch.zeros(2, 7).log_softmax(-1), 0.1
+        log_probs, actions, old, torch.tensor([[1.0], [3.0]]), mask, torch.zeros(2, 1, 7).log_softmax(-1), 0.1
     )
     loss.backward()
     assert (logits.grad[~mask] == 0).all() and (logits.grad[mask] != 0).any(-1).all()
-    without_kl, _ = policy_loss(log_probs, actions, old, torch.tensor([1.0, 3.0]), mask, torch.zeros(2, 7), 0.0)
+    without_kl, _ = policy_loss(log_probs, actions, old, torch.tensor([[1.0], [3.0]]), mask, torch.zeros(2, 1, 7), 0.0)
     assert without_kl.item() == pytest.approx(-(1 + 3) / 2)  # ratio 1 everywhere: two decisions weigh what five do
 
 
@@ -117,3 +118,27 @@ def test_information_is_nothing_for_a_die_and_the_whole_choice_for_a_rule():
     rule[0, torch.arange(4), torch.tensor([1, 2, 3, 6])] = 0.0  # the last is masked
     assert mutual_information(die, mask) == pytest.approx(0, abs=1e-6)
     assert mutual_information(rule, mask) == pytest.approx(math.log(3), abs=1e-5)
+
+
+def test_credit_in_time_compares_a_chunk_with_those_of_its_size_in_its_group():
+    """Two groups of one rollout: costs above the mean of a size are blamed, below it praised; masked ones are not."""
+    costs = torch.tensor([[1.0, 3.0, 10.0, 20.0, 99.0], [5.0, 5.0, 5.0, 5.0, 5.0]])
+    actions = torch.tensor([[1, 1, 3, 3, 1], [1, 1, 1, 1, 1]])
+    mask = torch.tensor([[True] * 4 + [False], [True] * 5])
+    found = local_advantages(costs, actions, mask, 1)
+    spread = math.sqrt((1 + 1 + 25 + 25) / 4)
+    expected = torch.tensor([[1.0, -1, 5, -5, 0], [0.0] * 5]) / torch.tensor([[spread], [1.0]])
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=1e-3)
+    together = local_advantages(costs, actions, mask, 2)  # one group: sizes are compared across its rollouts
+    assert together[0, 0] > found[0, 0] and together[1].max() < 0 and together[0, 4] == 0
+
+
+def test_credit_in_time_prefers_no_size():
+    torch.manual_seed(0)
+    actions, mask = torch.randint(7, (8, 30)), torch.rand(8, 30) < 0.8
+    found = local_advantages(torch.rand(8, 30) * (1 + actions), actions, mask, 4)
+    for group in range(2):
+        rows = slice(4 * group, 4 * group + 4)
+        for size in range(7):
+            chosen = mask[rows] & (actions[rows] == size)
+            assert found[rows][chosen].sum().abs() < 1e-3

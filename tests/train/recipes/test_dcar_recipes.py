@@ -300,9 +300,9 @@ def toy_speak(task: PolicyTask):
     """Rollouts as they are, their errors from the sizes taken: only chunks of two are good."""
     real = task.roll_out
 
-    def speak(spoken, schedule, seed, learned=True):
+    def speak(spoken, schedule, seed):
         task.errors.of_codes = lambda codes, *_: torch.zeros(len(codes))
-        rollouts, _ = real(spoken, schedule, seed, learned)
+        rollouts, _ = real(spoken, schedule, seed)
         wrong = ((rollouts.actions != 1) & rollouts.mask).sum(1) / rollouts.mask.sum(1)
         return rollouts, wrong.float()
 

@@ -7,10 +7,17 @@ guidance=2,3,4``; the card has the profile), so that one policy serves them all.
 updates, which is what the clipped ratio is for. The paper's ablations: ``chase=0`` lets the policy choose in the whole
 group, ``penalty=0`` leaves the trace penalty out. ``ear=hama`` counts errors by the package of that name (Apache 2.0;
 on held-out recordings 14 % of phonemes where our recogniser errs in 19, at seven times the cost).
+
+Two settings are not in the paper, whose rewards say too little in the few thousand rollouts that a CPU core makes.
+``informed=0.3``: in that share of the run the policy learns from recordings which size costs least at each state
+(``dcar_costs``); DCPO goes on from there, and its KL term keeps it near there. ``local=0.5``: the advantage of each
+choice has a term of its own, from what its chunk cost (``dcpo.local_advantages``). With both 0 the recipe is the
+paper's, which begins with an even choice.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,11 +26,11 @@ from typing import Literal
 import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from ... import checkpoints
 from ...config import FRAME_RATE, Sampling
-from ...lm.decoder import Decoder
+from ...lm import Decoder, LanguageModel
 from ...methods.dcar.heads import Heads
 from ...methods.dcar.policy import Policy
 from ...methods.dcar.ranges import LONGEST
@@ -33,9 +40,21 @@ from ..data.sequences import SpeechBatch, prefix_batch
 from ..progress import Progress
 from ..settings import SequenceSettings, Share, Weight, some_of
 from ..task import Task, TrainOptions
+from .dcar_costs import (
+    States,
+    Walk,
+    bisect,
+    by_chance,
+    informed_loss,
+    merged,
+    recorded_states,
+    sure_sizes,
+    tilted,
+    walk,
+)
 from .dcar_reward import Hama, PhonemeErrors
-from .dcar_rollouts import Rollouts, Schedule, roll_out
-from .dcpo import PENALTY, advantages, kl_weight, mutual_information, policy_loss, rewards
+from .dcar_rollouts import Rollouts, Rule, Schedule, roll_out
+from .dcpo import PENALTY, advantages, kl_weight, local_advantages, mutual_information, policy_loss, rewards
 
 GROUP = 16  # rollouts an utterance
 UPDATES = 3  # optimiser steps on one batch of rollouts
@@ -44,6 +63,10 @@ PROMPT_SECONDS = 3.0  # at the beginning of each, which stand in front; at most 
 PROMPT_FRAMES = 100  # of another utterance of the voice, for the refiner
 PROFILED = 16  # utterances the fixed sizes are profiled on
 TESTED = 32  # held-out utterances of ``evaluate``
+RECORDINGS = 16  # a batch of the informed start
+RANGES = 4  # in which each of them is scheduled
+NEW_EVERY = 3  # steps of the informed start between new recordings; the others schedule earlier ones anew
+KEPT = 40  # batches of recordings that are remembered for that
 SAMPLING = Sampling()  # what a person hears by default is what is rewarded
 
 
@@ -70,15 +93,37 @@ class Utterances:
 
 @dataclass(frozen=True)
 class Experience:
-    """Rollouts with what the loss needs: allowed [R, 7], own [R] bool (the policy chose), advantage [R], reward [R],
-    error [R]."""
+    """Rollouts with what the loss needs: allowed [R, 7], reference [R, S, 7] or [R, 1, 7] log-probabilities, own [R]
+    bool (the policy chose), advantage [R, S] or [R, 1], reward [R], error [R]."""
 
     rollouts: Rollouts
     allowed: Tensor
+    reference: Tensor
     own: Tensor
     advantage: Tensor
     reward: Tensor
     error: Tensor
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Chunks scheduled by chance over recordings, and the range of each row [R, 7]."""
+
+    walk: Walk
+    allowed: Tensor
+
+
+class Reference(nn.Module):
+    """The policy at the end of the informed start, and whether that is over: kept with a run's state."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__()
+        self.policy = copy.deepcopy(policy).requires_grad_(False)
+        self.register_buffer("over", torch.tensor(False))
+
+    def hold(self, policy: Policy) -> None:
+        self.policy.load_state_dict(policy.state_dict())
+        self.over.fill_(True)
 
 
 @dataclass(frozen=True)
@@ -89,9 +134,11 @@ class GuidanceProfile:
     best: tuple[int, ...]
 
 
-def guidance_profile(error_rate: Callable[[int], float], keep: int = 3) -> GuidanceProfile:
-    """error_rate: fixed chunk size 1..7 -> error rate of speech made with it. ``keep``: sizes in the guidance range."""
-    rates = {size: error_rate(size) for size in range(1, LONGEST + 1)}
+def guidance_profile(
+    error_rate: Callable[[int], float], sizes: Sequence[int] = range(1, LONGEST + 1), keep: int = 3
+) -> GuidanceProfile:
+    """error_rate: fixed chunk size -> error rate of speech made with it. ``keep``: sizes in the guidance range."""
+    rates = {size: error_rate(size) for size in sizes}
     return GuidanceProfile(rates, tuple(sorted(sorted(rates, key=rates.get)[:keep])))
 
 
@@ -103,6 +150,13 @@ class PolicySettings(SequenceSettings):
     penalty: Weight = Field(PENALTY, description="of a size outside the range; 0 = none")
     tie: Weight = Field(
         0.0, description="advantage of each token a step more than the group's mean: prefers the faster"
+    )
+    informed: Share = Field(
+        0.0, description="share of the run in which the policy learns from recordings what each size costs"
+    )
+    local: Weight = Field(0.0, description="weight of what a chunk cost in the advantage of its choice")
+    profiled: some_of(tuple(range(1, LONGEST + 1))) = Field(
+        tuple(range(1, LONGEST + 1)), description="fixed sizes whose errors the evaluation counts"
     )
     ear: Literal["own", "hama"] = Field("own", description="whose transcription is rewarded; hama: 'pip install hama'")
 
@@ -116,6 +170,7 @@ class PolicyTask(Task):
     def __init__(self, options: TrainOptions) -> None:
         super().__init__(options)
         self.size = options.batch or 4  # utterances a batch
+        self.total = options.steps or self.steps
         self.data = sequences(options, self.settings, frames=1)
         self.data_summary = describe(self.data.speech, self.data.train)
         self.lm = load_lm(options).requires_grad_(False)
@@ -131,34 +186,66 @@ class PolicyTask(Task):
         self.heads = heads
         self.decoder = Decoder.from_model(self.lm, heads.lora)
         self.policy = Policy(self.lm)
-        self.modules, self.helpers = {"dcar-policy": self.policy}, {}
+        self.modules = {"dcar-policy": self.policy}
+        self.helpers = {"reference": Reference(self.policy)} if self.settings.informed else {}
+        self.share = 0.0  # of the run that was over at the last step
+        self.states: list[States] = []
         self.experience: Experience | None = None
         self._recorded: dict[int, float] = {}
 
-    def batch(self, rng: np.random.Generator, step: int) -> Experience:
-        """Rollouts of the present policy, kept for ``UPDATES`` steps (a resumed run begins with new ones)."""
+    @cached_property
+    def merged(self) -> LanguageModel:
+        """What teacher-forced passes go through."""
+        return merged(self.lm, self.heads)
+
+    def batch(self, rng: np.random.Generator, step: int) -> Recorded | Experience:
+        """Recordings in the informed start; then rollouts of the present policy, kept for ``UPDATES`` steps (a resumed
+        run begins with new ones of both)."""
+        reference = self.helpers.get("reference")
+        if reference is not None and not reference.over:
+            if max(self.share, step / self.total) < self.settings.informed:
+                return self.recorded(rng, step)
+            reference.hold(self.policy)
         if self.experience is None or step % UPDATES == 0:
             self.experience = self.explore(rng)
         return self.experience
 
-    def loss(self, batch: Experience, progress: Progress) -> tuple[Tensor, dict[str, float]]:
-        r = batch.rollouts
-        with torch.autocast(r.hidden.device.type, enabled=False):
-            log_probs = self.policy(r.hidden, batch.allowed).log_softmax(-1)
-        weight = kl_weight(progress.share)
-        loss, kl = policy_loss(
-            log_probs, r.actions, r.log_probs, batch.advantage, r.mask, self.policy.reference(batch.allowed), weight
-        )
-        own = batch.own
+    def loss(self, batch: Recorded | Experience, progress: Progress) -> tuple[Tensor, dict[str, float]]:
+        self.share = progress.share
+        seen = batch.walk if isinstance(batch, Recorded) else batch.rollouts
+        with torch.autocast(seen.hidden.device.type, enabled=False):
+            log_probs = self.policy(seen.hidden, batch.allowed).log_softmax(-1)
         within = log_probs.detach().masked_fill(~batch.allowed[:, None], float("-inf")).log_softmax(-1)
+        information = mutual_information(within, seen.mask)
+        if isinstance(batch, Recorded):
+            loss = informed_loss(log_probs, seen.costs, batch.allowed, seen.mask)
+            return loss, {"cross-entropy": loss.item(), "informed information": information}
+        weight, own = kl_weight(progress.share), batch.own
+        loss, kl = policy_loss(
+            log_probs, seen.actions, seen.log_probs, batch.advantage, seen.mask, batch.reference, weight
+        )
         return loss, {
             "reward": batch.reward[own].mean().item(),
             **({} if own.all() else {"chased reward": batch.reward[~own].mean().item()}),
             "error": batch.error[own].mean().item(),
+            "excess": seen.excess(own),
             "kl": kl.item(),
-            "information": mutual_information(within, r.mask),
-            "chunk": r.mean_chunk,
+            "information": information,
+            "chunk": seen.mean_chunk,
         }
+
+    def recorded(self, rng: np.random.Generator, step: int) -> Recorded:
+        """Chance schedules each of some recordings in several ranges, from anywhere in its first half on, as behind a
+        prompt."""
+        if not self.states or step % NEW_EVERY == 0:
+            speech, _ = self.collate(rng, self._choose(rng, self.data.train, RECORDINGS))
+            new = recorded_states(self.merged, self.heads, speech, max(self.settings.guidance))
+            self.states = [*self.states[1 - KEPT :], new]
+        states = self.states[int(rng.integers(len(self.states)))].repeat(RANGES)
+        generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
+        allowed = allowed_sizes([self._range(rng) for _ in states.frames])
+        start = (torch.rand(len(allowed), generator=generator) * states.frames / 2).long()
+        return Recorded(walk(states, start, by_chance(allowed.float(), generator)), allowed)
 
     def explore(self, rng: np.random.Generator) -> Experience:
         """One group of rollouts for each of a few utterances, and its advantages."""
@@ -173,17 +260,25 @@ class PolicyTask(Task):
         reward = rewards(
             error, utterances.recorded, actions, mask, schedule.allowed, rollouts.frames, self.settings.penalty
         )
-        advantage = advantages(reward, GROUP, rollouts.frames / mask.sum(1), self.settings.tie)
-        return Experience(rollouts, schedule.allowed, schedule.fixed == 0, advantage, reward, error)
+        advantage = advantages(reward, GROUP, rollouts.frames / mask.sum(1), self.settings.tie)[:, None]
+        if self.settings.local:
+            advantage = advantage + self.settings.local * local_advantages(rollouts.costs, actions, mask, GROUP)
+        reference = self.reference(rollouts.hidden, schedule.allowed)
+        return Experience(rollouts, schedule.allowed, reference, schedule.fixed == 0, advantage, reward, error)
 
-    def roll_out(
-        self, utterances: Utterances, schedule: Schedule, seed: int, learned: bool = True
-    ) -> tuple[Rollouts, Tensor]:
-        """Rollouts of every row and their error rates [R]; ``learned`` False: chance chooses in place of the policy."""
+    @torch.no_grad()
+    def reference(self, hidden: Tensor, allowed: Tensor) -> Tensor:
+        """Log-probabilities of the policy that DCPO began with: [R, 1, 7] even, or informed [R, S, 7]."""
+        if "reference" in self.helpers:
+            return self.helpers["reference"].policy(hidden, allowed).log_softmax(-1)
+        return self.policy.reference(allowed)[:, None]
+
+    def roll_out(self, utterances: Utterances, schedule: Schedule, seed: int) -> tuple[Rollouts, Tensor]:
+        """Rollouts of every row and their error rates [R]."""
         batch, prompt = utterances.speech, utterances.prompt_frames
         # speech that does not end is cut, and its errors counted
         limits = (1.5 * (batch.frames - prompt)).long() + 20
-        policy = self.policy.runner() if learned else None
+        policy = self.policy.runner() if schedule.rule == "policy" else None
         prefix, generator = prefix_batch(self.lm, batch), torch.Generator().manual_seed(seed)
         before = batch.codes[:, :prompt, 0]
         rollouts = roll_out(self.decoder, self.heads, policy, prefix, schedule, limits, SAMPLING, generator, before)
@@ -195,10 +290,11 @@ class PolicyTask(Task):
         """Error rates of the fixed sizes on training utterances (appendix B.1)."""
         rng = np.random.default_rng(0)
         utterances = self.utterances(rng, self._choose(rng, self.data.train, PROFILED))
-        return guidance_profile(lambda size: self._error(utterances, (size,)))
+        return guidance_profile(lambda size: self._error(utterances, (size,)), sorted(self.settings.profiled))
 
     def evaluate(self) -> dict[str, float]:
-        """Phoneme error rates on held-out utterances: recordings, fixed sizes, chance and the policy in one range."""
+        """Phoneme error rates on held-out utterances, of recordings, fixed sizes, chance, sure heads and the policy in
+        some ranges, and what the choices cost on the recordings (``_figures``)."""
         rng = np.random.default_rng(1)
         utterances = self.utterances(rng, self._choose(rng, self.data.test, TESTED))
         scores = {
@@ -206,27 +302,48 @@ class PolicyTask(Task):
             for size, rate in self.guidance.error_rates.items()
         }
         scores["phoneme error rate, recordings"] = utterances.recorded.mean().item()
-        for size in range(1, LONGEST + 1):
+        for size in sorted(self.settings.profiled):
             scores[f"phoneme error rate, fixed {size}"] = self._error(utterances, (size,))
+        states = recorded_states(self.merged, self.heads, utterances.speech)
+        start = torch.full_like(states.frames, utterances.prompt_frames)
         for sizes in ((2, 3, 4), (2, 3), tuple(range(1, LONGEST + 1))):
             word = ",".join(map(str, sizes))
-            scores[f"phoneme error rate, random {word}"] = self._error(utterances, sizes, learned=False)
-            rollouts, error = self.roll_out(utterances, _strict(sizes, len(utterances.truth)), 0)
-            scores[f"phoneme error rate, policy {word}"] = error.mean().item()
-            scores[f"mean chunk, policy {word}"] = rollouts.mean_chunk
-            scores[f"information of the state about the choice, policy {word}, nats"] = self._information(
-                rollouts, sizes
-            )
+            for rule in ("random", "sure", "policy") if set(sizes) <= set(self.settings.profiled) else ():
+                rollouts, error = self.roll_out(utterances, _strict(sizes, len(utterances.truth), rule), 0)
+                scores[f"phoneme error rate, {rule} {word}"] = error.mean().item()
+                scores[f"mean chunk, {rule} {word}"] = rollouts.mean_chunk
+            scores |= {f"{name} {word}": value for name, value in self._figures(states, start, sizes).items()}
         return scores
 
-    def _error(self, utterances: Utterances, sizes: tuple[int, ...], learned: bool = True) -> float:
-        learned = learned and len(sizes) > 1
-        return self.roll_out(utterances, _strict(sizes, len(utterances.truth)), 0, learned)[1].mean().item()
+    @torch.no_grad()
+    def _figures(self, states: States, start: Tensor, sizes: tuple[int, ...]) -> dict[str, float]:
+        """Mean excess nats a token that the policy's choices in a range cost on recordings, those of chance and of the
+        sure rule at the same mean size, and how much the state says about the policy's choice."""
+        rows, generator = len(start), torch.Generator().manual_seed(0)
+        allowed = allowed_sizes([sizes] * rows)
+        runner = self.policy.runner()
+        terms, cache = runner.range_terms(allowed), runner.new_cache(int(states.frames.max()) + 2, rows)
 
-    def _information(self, rollouts: Rollouts, sizes: tuple[int, ...]) -> float:
-        allowed = allowed_sizes([sizes] * len(rollouts.mask))
-        logits = self.policy(rollouts.hidden, allowed).masked_fill(~allowed[:, None], float("-inf"))
-        return mutual_information(logits.log_softmax(-1), rollouts.mask)
+        def by_policy(hidden: Tensor, _: Tensor) -> Tensor:
+            logits = runner.step(hidden, terms, cache).masked_fill(~allowed, float("-inf"))
+            return by_chance(logits.softmax(-1), generator)(hidden, _)
+
+        def sure(threshold: float) -> Walk:
+            return walk(states, start, lambda _, confidence: sure_sizes(confidence, allowed, threshold) - 1)
+
+        taken = walk(states, start, by_policy)
+        surest = sure(bisect(lambda x: -sure(x).mean_chunk, -taken.mean_chunk, -10.0, 0.0))
+        chance = walk(states, start, by_chance(tilted(allowed[0], taken.mean_chunk).expand(rows, -1), generator))
+        logits = self.policy(taken.hidden, allowed).masked_fill(~allowed[:, None], float("-inf"))
+        found = {"policy": taken, "random at its mean chunk": chance, "sure at its mean chunk": surest}
+        return {
+            **{f"excess nats a token on recordings, {who}": w.excess for who, w in found.items()},
+            **{f"mean chunk on recordings, {who}": w.mean_chunk for who, w in found.items()},
+            "information of the state about the choice, nats": mutual_information(logits.log_softmax(-1), taken.mask),
+        }
+
+    def _error(self, utterances: Utterances, sizes: tuple[int, ...]) -> float:
+        return self.roll_out(utterances, _strict(sizes, len(utterances.truth), "random"), 0)[1].mean().item()
 
     def _range(self, rng: np.random.Generator) -> tuple[int, ...]:
         """The range of one group: the guidance range, or two or more of its sizes."""
@@ -243,17 +360,23 @@ class PolicyTask(Task):
         near = fit[start : start + 3 * count]
         return [int(i) for i in rng.choice(near, min(count, len(near)), replace=False)]
 
-    def utterances(self, rng: np.random.Generator, chosen: list[int]) -> Utterances:
-        """What to say, and another utterance of the same voice to sound like."""
-        items, prompts = [], []
-        for i in chosen:
-            other = int(rng.choice(self.data.same_speaker(i)))
-            codes, voice = self.data.codes.get(i), self.data.codes.get(other)
-            prompts.append(torch.from_numpy(np.resize(voice[:PROMPT_FRAMES], (PROMPT_FRAMES, voice.shape[1]))))
+    def collate(self, rng: np.random.Generator, chosen: list[int]) -> tuple[SpeechBatch, list[int]]:
+        """What to say, and for each another utterance of the same voice to sound like."""
+        others = [int(rng.choice(self.data.same_speaker(i))) for i in chosen]
+        items = []
+        for i, other in zip(chosen, others):
+            codes = self.data.codes.get(i)
             items.append((self.data.speech.ids(i), codes, np.full(len(codes), -1), self.data.codes.speakers[other]))
+        return self.data.collate(items), others
+
+    def utterances(self, rng: np.random.Generator, chosen: list[int]) -> Utterances:
+        """With their truths and the voices' prompts."""
+        speech, others = self.collate(rng, chosen)
+        voices = [self.data.codes.get(other)[:PROMPT_FRAMES] for other in others]
+        prompt = torch.stack([torch.from_numpy(np.resize(v, (PROMPT_FRAMES, v.shape[1]))) for v in voices])
         truth = [self.data.speech.sounds(i).tolist() for i in chosen]
         recorded = torch.tensor([self._recording(i, t) for i, t in zip(chosen, truth)])
-        return Utterances(self.data.collate(items), truth, recorded, torch.stack(prompts))
+        return Utterances(speech, truth, recorded, prompt)
 
     def _recording(self, index: int, truth: list[int]) -> float:
         """Error rate of the recording itself, computed once."""
@@ -267,6 +390,7 @@ def allowed_sizes(ranges: Sequence[Sequence[int]]) -> Tensor:
     return torch.tensor([[size in sizes for size in range(1, LONGEST + 1)] for sizes in ranges])
 
 
-def _strict(sizes: tuple[int, ...], rows: int) -> Schedule:
+def _strict(sizes: tuple[int, ...], rows: int, rule: Rule) -> Schedule:
     """All rows in one range that nothing leaves, as in use."""
-    return Schedule(allowed_sizes([sizes] * rows), torch.full((rows,), sizes[0] if len(sizes) == 1 else 0), strict=True)
+    fixed = torch.full((rows,), sizes[0] if len(sizes) == 1 else 0)
+    return Schedule(allowed_sizes([sizes] * rows), fixed, True, rule)

@@ -6,6 +6,7 @@ are rewards normalised within a group, the ratio is clipped at 0.2, and the weig
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 PENALTY = 0.1  # scale of the out-of-range penalty
@@ -52,6 +53,22 @@ def advantages(rewards: Tensor, group: int, chunk: Tensor | None = None, tie: fl
     return normal.view(-1)
 
 
+def local_advantages(costs: Tensor, actions: Tensor, mask: Tensor, group: int) -> Tensor:
+    """Credit in time, [U * group, S] (not in the paper, where a rollout has one advantage for all its choices): how
+    much less a chunk cost than the mean chunk of its size in its group, over the spread of such differences there.
+
+    costs [U * group, S]: excess nats of each chunk; groups are one utterance each, in one range. A size is compared
+    with itself alone, so no size is preferred to another, but each where it costs less than it does elsewhere.
+    """
+    shape = (-1, group * costs.shape[1])
+    costs_, actions_, mask_ = (x.reshape(shape) for x in (costs, actions, mask))
+    taken = F.one_hot(actions_) * mask_[..., None]  # [U, choices, sizes]
+    mean = (taken * costs_[..., None]).sum(1) / taken.sum(1).clamp(min=1)
+    less = (mean.gather(1, actions_) - costs_) * mask_
+    spread = (less.square().sum(1, keepdim=True) / mask_.sum(1, keepdim=True).clamp(min=1)).sqrt()
+    return (less / (spread + 1e-4)).view_as(costs)
+
+
 @torch.no_grad()
 def mutual_information(log_probs: Tensor, mask: Tensor) -> float:
     """Nats by which the state tells what the policy chooses: log_probs [R, S, 7] at the states of ``mask`` [R, S], -inf
@@ -71,16 +88,16 @@ def policy_loss(
     log_probs: Tensor, actions: Tensor, old: Tensor, advantage: Tensor, mask: Tensor, reference: Tensor, weight: float
 ) -> tuple[Tensor, Tensor]:
     """Equation 4: log_probs [R, S, 7] of the policy in training, actions [R, S], old [R, S] = log-probability of each
-    action when the rollouts were made, advantage [R], mask [R, S], reference [R, 7] log-probabilities, weight of the
-    KL.
+    action when the rollouts were made, advantage [R, S] or [R, 1], mask [R, S], reference [R, S, 7] or [R, 1, 7]
+    log-probabilities, weight of the KL.
 
     Returns the loss and the mean KL, both []. Each rollout counts alike, whatever its length, as in GRPO. Only
     positions that scheduled a chunk are in ``mask``: those inside a chunk took no decision.
     """
     taken = log_probs.gather(2, actions[..., None])[..., 0]
     ratio = (taken - old).exp()
-    gain = torch.minimum(ratio * advantage[:, None], ratio.clamp(1 - CLIP, 1 + CLIP) * advantage[:, None])
-    kl = (log_probs.exp() * (log_probs - reference[:, None])).sum(-1)
+    gain = torch.minimum(ratio * advantage, ratio.clamp(1 - CLIP, 1 + CLIP) * advantage)
+    kl = (log_probs.exp() * (log_probs - reference)).sum(-1)
     per_row = ((weight * kl - gain) * mask).sum(1) / mask.sum(1).clamp(min=1)
     mean_kl = (kl * mask).sum() / mask.sum().clamp(min=1)
     return per_row.mean(), mean_kl.detach()

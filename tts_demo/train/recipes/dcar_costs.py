@@ -1,0 +1,187 @@
+"""What each chunk size costs at each state, in nats, and the choice that follows from it (not in the paper).
+
+The tokens of a chunk are sampled from heads that do not know one another's tokens. The base head does: it has read all
+tokens before its own. The excess cost of a head is the divergence of its distribution from the base head's of the same
+token. On recordings one teacher-forced pass gives the cost of every size at every state, where the outcome of a rollout
+is one number for some hundred choices: this is what the policy learns first, with ``--set informed``.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...lm import LanguageModel
+from ...lm.block import training_forward
+from ...methods.dcar.heads import Heads
+from ...methods.dcar.ranges import LONGEST
+from ...runtime import autocast
+from ..data.sequences import SpeechBatch, prefix_batch
+from .lm import base_inputs
+
+TAU = 0.25  # nats by which a choice must be better to be made e times as often
+OUTSIDE = 0.01  # probability of all sizes outside the range in the target
+HALVINGS = 30  # of the interval in which a price or a threshold is searched
+PRICES = (-100.0, 100.0)  # nats a token between which the price of a saved step lies
+
+# states of some rows: hidden [R, H], log-probability of each head's likeliest token [R, 7] -> actions [R] = size - 1
+Chooser = Callable[[Tensor, Tensor], Tensor]
+
+
+def excess_nats(base: Tensor, head: Tensor) -> Tensor:
+    """Logits [..., V] of the base head and of an extra head about the same token -> divergence of the extra head's
+    distribution from the base head's [...]."""
+    log_probs = base.float().log_softmax(-1)
+    return (log_probs.exp() * (log_probs - head.float().log_softmax(-1))).sum(-1)
+
+
+def merged(lm: LanguageModel, heads: Heads) -> LanguageModel:
+    """A copy of the language model with the heads' LoRA merged into its weights."""
+    lm = copy.deepcopy(lm).requires_grad_(False)
+    for index, layer in enumerate(lm.backbone.layers):
+        for owner in (layer.self_attn, layer.mlp):
+            for name, linear in owner.named_children():
+                delta = heads.lora.delta(index, name)
+                if delta is not None:
+                    linear.weight += delta
+    return lm
+
+
+@dataclass(frozen=True)
+class States:
+    """All states of recordings: hidden [R, S, H] after every number of tokens; costs [R, S, 7]: nats of a chunk of each
+    size that begins there, infinite where they were not computed; confidence [R, S, 7]: log-probability of the
+    likeliest token of the base head and of each extra head; frames [R]: the last state of each row."""
+
+    hidden: Tensor
+    costs: Tensor
+    confidence: Tensor
+    frames: Tensor
+
+    def repeat(self, times: int) -> States:
+        """Each row ``times`` times."""
+        parts = (self.hidden, self.costs, self.confidence, self.frames)
+        return States(*(part.repeat_interleave(times, 0) for part in parts))
+
+
+@torch.no_grad()
+def recorded_states(lm: LanguageModel, heads: Heads, batch: SpeechBatch, longest: int = LONGEST) -> States:
+    """Of one teacher-forced pass through ``lm``, into which the heads' LoRA is merged. Tokens behind the end cost
+    nothing. Sizes above ``longest`` are not computed."""
+    prefix = prefix_batch(lm, batch)
+    with autocast(lm.device):
+        hidden, _ = training_forward(lm, *base_inputs(lm, prefix, batch.codes[..., 0]))
+        hidden = hidden[:, prefix.x.shape[1] - 1 :]
+        extra = heads(hidden.flatten(0, 1), longest - 1).unflatten(1, hidden.shape[:2])
+        logits = [lm.head(hidden), *extra]
+    size, count = hidden.shape[:2]
+    after = torch.arange(count, device=hidden.device)
+    costs = [torch.zeros(size, count, device=hidden.device)]
+    for ahead in range(1, longest):
+        known = max(0, count - ahead)
+        excess = excess_nats(logits[0][:, ahead:], logits[ahead][:, :known])
+        excess = excess * (after[:known] + ahead <= batch.frames[:, None])
+        costs.append(costs[-1] + F.pad(excess, (0, count - known)))
+    likeliest = torch.stack([(x.amax(-1) - x.float().logsumexp(-1)) for x in logits], -1)
+    rest = (0, LONGEST - longest)
+    costs, likeliest = (
+        F.pad(x, rest, value=v) for x, v in ((torch.stack(costs, -1), torch.inf), (likeliest, -torch.inf))
+    )
+    return States(hidden.float(), costs, likeliest, batch.frames)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Chunks scheduled over recordings: the states at which they begin, hidden [R, S, H] and costs [R, S, 7], actions
+    [R, S] = size - 1, mask [R, S]: the recording had not ended."""
+
+    hidden: Tensor
+    costs: Tensor
+    actions: Tensor
+    mask: Tensor
+
+    @property
+    def mean_chunk(self) -> float:
+        return float((self.actions + 1)[self.mask].float().mean())
+
+    @property
+    def excess(self) -> float:
+        """Mean excess nats a token."""
+        taken = self.costs.gather(2, self.actions[..., None])[..., 0][self.mask]
+        return float(taken.sum() / (self.actions + 1)[self.mask].sum())
+
+
+@torch.no_grad()
+def walk(states: States, start: Tensor, choose: Chooser) -> Walk:
+    """Schedule chunks from frame ``start`` [R] of each recording to its end."""
+    rows, position = torch.arange(len(start), device=start.device), start
+    kept: list[tuple[Tensor, ...]] = []
+    while bool((alive := position <= states.frames).any()):
+        at = rows, torch.minimum(position, states.frames)
+        hidden = states.hidden[at]
+        actions = choose(hidden, states.confidence[at])
+        kept.append((hidden, states.costs[at], actions, alive))
+        position = position + actions + 1
+    return Walk(*(torch.stack(part, 1) for part in zip(*kept)))
+
+
+def by_chance(weights: Tensor, generator: torch.Generator) -> Chooser:
+    """Each size with a probability in proportion to ``weights`` [R, 7], whatever the state."""
+    return lambda *_: torch.multinomial(weights, 1, generator=generator)[:, 0]
+
+
+def sure_sizes(confidence: Tensor, allowed: Tensor, threshold: float) -> Tensor:
+    """confidence [..., 7] (log-probabilities), allowed [..., 7] -> the largest allowed size whose tokens beyond the
+    smallest size all come from heads that are at least so confident [...]."""
+    sizes = torch.arange(1, LONGEST + 1, device=confidence.device)
+    smallest = torch.where(allowed, sizes, LONGEST + 1).amin(-1, keepdim=True)
+    within = ((confidence >= threshold) | (sizes <= smallest)).long().cumprod(-1)
+    return (sizes * (within * allowed)).amax(-1)
+
+
+def bisect(mean: Callable[[float], float], goal: float, low: float, high: float) -> float:
+    """The argument at which ``mean``, which rises with it, reaches ``goal``."""
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if mean(middle) < goal else (low, middle)
+    return (low + high) / 2
+
+
+def even_size(allowed: Tensor) -> Tensor:
+    """allowed [..., 7] -> mean size of an even choice [...]."""
+    return (allowed * torch.arange(1, LONGEST + 1, device=allowed.device)).sum(-1) / allowed.sum(-1)
+
+
+def informed_choice(costs: Tensor, allowed: Tensor, tau: float = TAU) -> Tensor:
+    """costs [N, 7] at some states, allowed [7] -> probabilities [N, 7]: softmax of -(cost - price * tokens saved) /
+    tau, at the price of a saved token at which the mean size is that of an even choice, so that what is chosen well
+    costs no speed."""
+    sizes = torch.arange(1, LONGEST + 1, device=costs.device)
+    costs = costs.masked_fill(~allowed, torch.inf)
+    choice = lambda price: ((price * (sizes - 1) - costs) / tau).softmax(-1)
+    mean = lambda price: float((choice(price) * sizes).sum(-1).mean())
+    return choice(bisect(mean, float(even_size(allowed)), *PRICES))
+
+
+def tilted(allowed: Tensor, mean: float) -> Tensor:
+    """allowed [7] -> probabilities [7] of a choice by chance with that mean size."""
+    sizes = torch.arange(1, LONGEST + 1, device=allowed.device)
+    chance = lambda tilt: (tilt * sizes).masked_fill(~allowed, -torch.inf).softmax(-1)
+    return chance(bisect(lambda tilt: float((chance(tilt) * sizes).sum()), mean, -30.0, 30.0))
+
+
+def informed_loss(log_probs: Tensor, costs: Tensor, allowed: Tensor, mask: Tensor, tau: float = TAU) -> Tensor:
+    """log_probs [R, S, 7] of the policy at the states of a walk, their costs [R, S, 7], allowed [R, 7], mask [R, S] ->
+    cross-entropy to the informed choice of each range, []."""
+    target = torch.zeros_like(log_probs)
+    for sizes in allowed.unique(dim=0):
+        here = (allowed == sizes).all(1)[:, None] & mask
+        outside = OUTSIDE if not sizes.all() else 0.0
+        rest = outside * ~sizes / (~sizes).sum().clamp(min=1)
+        target[here] = (1 - outside) * informed_choice(costs[here], sizes, tau) + rest
+    return -(target * log_probs).sum(-1)[mask].mean()
