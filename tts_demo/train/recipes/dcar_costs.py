@@ -9,6 +9,7 @@ is one number for some hundred choices: this is what the policy learns first, wi
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,10 +25,10 @@ from ...runtime import autocast
 from ..data.sequences import SpeechBatch, prefix_batch
 from .lm import base_inputs
 
-TAU = 0.25  # nats by which a choice must be better to be made e times as often
+TAU = 0.1  # nats by which a choice must be better to be made e times as often
 OUTSIDE = 0.01  # probability of all sizes outside the range in the target
 HALVINGS = 30  # of the interval in which a price or a threshold is searched
-PRICES = (-100.0, 100.0)  # nats a token between which the price of a saved step lies
+EVEN = 2.0  # nats that a mean size one above or below that of an even choice costs
 
 # states of some rows: hidden [R, H], log-probability of each head's likeliest token [R, 7] -> actions [R] = size - 1
 Chooser = Callable[[Tensor, Tensor], Tensor]
@@ -152,22 +153,6 @@ def bisect(mean: Callable[[float], float], goal: float, low: float, high: float)
     return (low + high) / 2
 
 
-def even_size(allowed: Tensor) -> Tensor:
-    """allowed [..., 7] -> mean size of an even choice [...]."""
-    return (allowed * torch.arange(1, LONGEST + 1, device=allowed.device)).sum(-1) / allowed.sum(-1)
-
-
-def informed_choice(costs: Tensor, allowed: Tensor, tau: float = TAU) -> Tensor:
-    """costs [N, 7] at some states, allowed [7] -> probabilities [N, 7]: softmax of -(cost - price * tokens saved) /
-    tau, at the price of a saved token at which the mean size is that of an even choice, so that what is chosen well
-    costs no speed."""
-    sizes = torch.arange(1, LONGEST + 1, device=costs.device)
-    costs = costs.masked_fill(~allowed, torch.inf)
-    choice = lambda price: ((price * (sizes - 1) - costs) / tau).softmax(-1)
-    mean = lambda price: float((choice(price) * sizes).sum(-1).mean())
-    return choice(bisect(mean, float(even_size(allowed)), *PRICES))
-
-
 def tilted(allowed: Tensor, mean: float) -> Tensor:
     """allowed [7] -> probabilities [7] of a choice by chance with that mean size."""
     sizes = torch.arange(1, LONGEST + 1, device=allowed.device)
@@ -177,11 +162,27 @@ def tilted(allowed: Tensor, mean: float) -> Tensor:
 
 def informed_loss(log_probs: Tensor, costs: Tensor, allowed: Tensor, mask: Tensor, tau: float = TAU) -> Tensor:
     """log_probs [R, S, 7] of the policy at the states of a walk, their costs [R, S, 7], allowed [R, 7], mask [R, S] ->
-    cross-entropy to the informed choice of each range, []."""
-    target = torch.zeros_like(log_probs)
-    for sizes in allowed.unique(dim=0):
-        here = (allowed == sizes).all(1)[:, None] & mask
-        outside = OUTSIDE if not sizes.all() else 0.0
-        rest = outside * ~sizes / (~sizes).sum().clamp(min=1)
-        target[here] = (1 - outside) * informed_choice(costs[here], sizes, tau) + rest
-    return -(target * log_probs).sum(-1)[mask].mean()
+    mean loss of the ranges (``range_loss``), []."""
+    ranges = allowed.unique(dim=0)
+    here = [(allowed == sizes).all(1)[:, None] & mask for sizes in ranges]
+    return torch.stack([range_loss(log_probs[h], costs[h], a, tau) for h, a in zip(here, ranges)]).mean()
+
+
+def range_loss(log_probs: Tensor, costs: Tensor, allowed: Tensor, tau: float) -> Tensor:
+    """log_probs and costs [N, 7] at states of one range, allowed [7] -> divergence of the policy from the softmax of
+    -(cost - price of a token) / tau, [].
+
+    The price is what a further token costs on average, and the mean size is held at that of an even choice: what is
+    chosen well costs no speed. In this direction the divergence is least at the softmax of the expected cost. The
+    cross-entropy to the best choice of each state in hindsight is not, and saved a quarter as many nats.
+    """
+    sizes = torch.arange(1, LONGEST + 1, device=costs.device)
+    low, high = (int(size) for size in sizes[allowed].aminmax())
+    price = (costs[:, high - 1] - costs[:, low - 1]).mean() / max(1, high - low)
+    worth = ((price * sizes - costs) / tau).masked_fill(~allowed, -torch.inf).log_softmax(-1)
+    outside = torch.full_like(worth, math.log(OUTSIDE / max(1, int((~allowed).sum()))))
+    target = torch.where(allowed, worth + math.log(1 - OUTSIDE), outside)
+    probs = log_probs.exp()
+    inside = probs * allowed
+    gap = ((inside * sizes).sum(-1) / inside.sum(-1)).mean() - sizes[allowed].float().mean()
+    return (probs * (log_probs - target)).sum(-1).mean() + EVEN / tau * gap.square()

@@ -65,7 +65,7 @@ PROFILED = 16  # utterances the fixed sizes are profiled on
 TESTED = 32  # held-out utterances of ``evaluate``
 RECORDINGS = 16  # a batch of the informed start
 RANGES = 4  # in which each of them is scheduled
-NEW_EVERY = 3  # steps of the informed start between new recordings; the others schedule earlier ones anew
+NEW_EVERY = 5  # steps of the informed start between new recordings; the others schedule earlier ones anew
 KEPT = 40  # batches of recordings that are remembered for that
 SAMPLING = Sampling()  # what a person hears by default is what is rewarded
 
@@ -156,7 +156,7 @@ class PolicySettings(SequenceSettings):
     )
     local: Weight = Field(0.0, description="weight of what a chunk cost in the advantage of its choice")
     profiled: some_of(tuple(range(1, LONGEST + 1))) = Field(
-        tuple(range(1, LONGEST + 1)), description="fixed sizes whose errors the evaluation counts"
+        tuple(range(1, LONGEST + 1)), description="fixed sizes whose errors are counted; fewer: less to wait for"
     )
     ear: Literal["own", "hama"] = Field("own", description="whose transcription is rewarded; hama: 'pip install hama'")
 
@@ -216,10 +216,11 @@ class PolicyTask(Task):
         with torch.autocast(seen.hidden.device.type, enabled=False):
             log_probs = self.policy(seen.hidden, batch.allowed).log_softmax(-1)
         within = log_probs.detach().masked_fill(~batch.allowed[:, None], float("-inf")).log_softmax(-1)
-        information = mutual_information(within, seen.mask)
+        ranges = [(batch.allowed == sizes).all(1) for sizes in batch.allowed.unique(dim=0)]  # which rows have each
+        information = float(np.mean([mutual_information(within[rows], seen.mask[rows]) for rows in ranges]))
         if isinstance(batch, Recorded):
             loss = informed_loss(log_probs, seen.costs, batch.allowed, seen.mask)
-            return loss, {"cross-entropy": loss.item(), "informed information": information}
+            return loss, {"informed loss": loss.item(), "informed information": information}
         weight, own = kl_weight(progress.share), batch.own
         loss, kl = policy_loss(
             log_probs, seen.actions, seen.log_probs, batch.advantage, seen.mask, batch.reference, weight
@@ -295,24 +296,25 @@ class PolicyTask(Task):
     def evaluate(self) -> dict[str, float]:
         """Phoneme error rates on held-out utterances, of recordings, fixed sizes, chance, sure heads and the policy in
         some ranges, and what the choices cost on the recordings (``_figures``)."""
-        rng = np.random.default_rng(1)
+        rng, sizes, every = np.random.default_rng(1), sorted(self.settings.profiled), list(range(1, LONGEST + 1))
         utterances = self.utterances(rng, self._choose(rng, self.data.test, TESTED))
         scores = {
             f"guidance profile on training speech, fixed {size}": rate
             for size, rate in self.guidance.error_rates.items()
         }
         scores["phoneme error rate, recordings"] = utterances.recorded.mean().item()
-        for size in sorted(self.settings.profiled):
-            scores[f"phoneme error rate, fixed {size}"] = self._error(utterances, (size,))
-        states = recorded_states(self.merged, self.heads, utterances.speech)
+        scores |= {f"phoneme error rate, fixed {size}": self._error(utterances, (size,)) for size in sizes}
+        ranges = {tuple(sorted(self.settings.guidance)), *(((2, 3), tuple(every)) if sizes == every else ())}
+        states = recorded_states(self.merged, self.heads, utterances.speech, max(map(max, ranges)))
         start = torch.full_like(states.frames, utterances.prompt_frames)
-        for sizes in ((2, 3, 4), (2, 3), tuple(range(1, LONGEST + 1))):
-            word = ",".join(map(str, sizes))
-            for rule in ("random", "sure", "policy") if set(sizes) <= set(self.settings.profiled) else ():
-                rollouts, error = self.roll_out(utterances, _strict(sizes, len(utterances.truth), rule), 0)
+        for chosen in sorted(ranges, key=lambda r: (-min(r), -len(r))):
+            word = ",".join(map(str, chosen))
+            for rule in ("random", "sure", "policy"):
+                rollouts, error = self.roll_out(utterances, _strict(chosen, len(utterances.truth), rule), 0)
                 scores[f"phoneme error rate, {rule} {word}"] = error.mean().item()
                 scores[f"mean chunk, {rule} {word}"] = rollouts.mean_chunk
-            scores |= {f"{name} {word}": value for name, value in self._figures(states, start, sizes).items()}
+                scores[f"excess nats a token, {rule} {word}"] = rollouts.excess(rollouts.mask.any(1))
+            scores |= {f"{name} {word}": value for name, value in self._figures(states, start, chosen).items()}
         return scores
 
     @torch.no_grad()
