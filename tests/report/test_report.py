@@ -101,7 +101,7 @@ def test_a_goal_is_judged_by_its_figure_and_what_was_not_measured_is_named() -> 
     assert any("`baseline`" in line and "| met |" in line for line in shown)
     assert any("`tldr patch_size=4` | LM gain | ≥ 1.8 | 2 | met |" in line for line in shown)
     assert any("`tldr patch_size=8` | LM gain | ≥ 2.4 |  | not measured |" in line for line in shown)
-    assert any("codec, 8 books" in line and "not measured" in line for line in shown)
+    assert any("codec, 8 codebooks" in line and "not measured" in line for line in shown)
 
 
 def test_a_goal_whose_interval_holds_the_bound_is_open() -> None:
@@ -136,10 +136,10 @@ def test_the_codec_is_judged_against_its_recordings() -> None:
     ]
     found = summary.newest(everything() + codecs)
     rows = results.codec_table(found)
-    assert rows.loc["8 books", "times"] == pytest.approx(2) and rows.loc["8 books", "texts"] == 2
+    assert rows.loc["8 codebooks", "times"] == pytest.approx(2) and rows.loc["8 codebooks", "texts"] == 2
     assert rows.loc[codec.RECORDING, "stoi"] != rows.loc[codec.RECORDING, "stoi"], "compared with itself: no figure"
     shown = goals.render(found, rows)
-    assert "| `codec, 8 books` | PESQ wide band | ≥ 2.6 | 2.7 | met |" in shown
+    assert "| `codec, 8 codebooks` | PESQ wide band | ≥ 2.6 | 2.7 | met |" in shown
     assert "## Codec" in results.render(found)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from reading import words
 
+from tts_demo.text.spelling import normalise
+
 READ = {
     "IMG_2034.JPG": "i m g underscore two zero three four dot j p g",
     "in 911 calls": "in nine one one calls",
@@ -46,6 +48,10 @@ READ = {
     "coffee w/ milk": "coffee with milk",
     "read/write access": "read slash write access",
 }
+
+
+def test_a_mail_address_has_a_pause_before_its_host() -> None:
+    assert normalise("Write to jane.doe@example.com.") == "Write to jane dot doe, at example dot com."
 
 
 @pytest.mark.parametrize(("text", "said"), READ.items())

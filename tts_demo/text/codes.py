@@ -39,11 +39,6 @@ def telephone(match: re.Match[str]) -> str:
     return head + spoken
 
 
-def unspaced(match: re.Match[str]) -> str:
-    """'Call 2125550100'"""
-    return match[1] + ", ".join(numbers.digits(match[i]) for i in (2, 3, 4))
-
-
 def extension(match: re.Match[str]) -> str:
     """Only behind a telephone number that is written out by now."""
     if not re.search(r"(?:zero|one|two|three|four|five|six|seven|eight|nine),?\s$", match.string[: match.start()]):

@@ -38,6 +38,12 @@ def url(match: re.Match[str]) -> str:
     return named(text[: len(text) - len(trailing)].rstrip("/")).rstrip() + (trailing or " ")
 
 
+def mail(match: re.Match[str]) -> str:
+    """'jane@example.com' -> 'jane, at example dot com': with time to write the name down."""
+    name, host = match["url"].split("@")
+    return f"{named(name).rstrip()}, at{named(host)}"
+
+
 def domain(match: re.Match[str]) -> str:
     """'example.com', 'foo.co.uk/x'; not 'end.In' (a blank was forgotten), 'e.g.in', 'U.S'."""
     host = re.split(r"[/:]", match["url"], maxsplit=1)[0]
