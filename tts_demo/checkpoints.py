@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import tempfile
+import tomllib
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -44,36 +45,8 @@ LIMITS = (
     "use it to imitate a person without consent."
 )
 
-# Modules that are built from their own config.json: folder -> (module class, config class). A method's modules are not
-# listed: the method builds them for the language model at hand (``Method.build_modules``).
-BUILDERS: dict[str, tuple[str, str]] = {
-    "codec": ("codec.model.Codec", "config.CodecConfig"),
-    "decoder": ("codec.decoder.WaveformDecoder", "config.DecoderConfig"),
-    "speaker": ("codec.speaker.SpeakerEncoder", "config.SpeakerConfig"),
-    "refiner": ("codec.refiner.Refiner", "config.RefinerConfig"),
-    "refiner-books": ("codec.refiner.CodebookRefiner", "config.RefinerConfig"),
-    "ears": ("codec.recogniser.PhonemeRecogniser", "codec.recogniser.RecogniserConfig"),
-    "lm": ("lm.model.LanguageModel", "config.LMConfig"),
-}
-
-# Fields of older config.json files that say nothing any more: the waveform decoder has a folder of its own.
-RETIRED_FIELDS = {"codec": {"n_fft", "decoder_width", "decoder_layers", "decoder_lookahead"}}
-
-# Names of weights in published files, by class of the module: old prefix -> today's.
-RENAMED_WEIGHTS: dict[str, dict[str, str]] = {
-    "DelayAdapter": {"books.": "codebooks."},
-    "HierarchicalAdapter": {"books.": "codebooks.", "depth.places": "depth.positions"},
-    "Codec": {"quantizer.books.": "quantizer.codebooks."},
-    "CodebookRefiner": {"said.": "count_embedding."},
-    "Draft": {"listen.": "feature_projection."},
-    "ResidualQuantizer": {"books.": "codebooks."},
-    "SemanticProbe": {"place.": "position."},
-    "TLDRAdapter": {
-        "compressor.place": "compressor.position",
-        "extractor.place": "extractor.position",
-        "extractor.voice.": "extractor.speaker_projection.",
-    },
-}
+_TABLES = tomllib.loads(Path(__file__).with_name("modules.toml").read_text(encoding="utf-8"))
+BUILDERS: dict[str, list[str]] = _TABLES["builders"]  # folder -> class of the module, class of its config
 
 
 def resolve(root: str | Path) -> Path:
@@ -239,8 +212,8 @@ def _read_weights(folder: Path, name: str) -> dict[str, torch.Tensor]:
 
 
 def renamed(state: dict[str, torch.Tensor], kind: str, published: bool = False) -> dict[str, torch.Tensor]:
-    """The weights of a class of module under today's names (``RENAMED_WEIGHTS``), or under the ``published`` ones."""
-    names, found = RENAMED_WEIGHTS.get(kind, {}), {}
+    """The weights of a class of module under today's names (``modules.toml``), or under the ``published`` ones."""
+    names, found = _TABLES["renamed_weights"].get(kind, {}), {}
     if published:
         names = {new: old for old, new in names.items()}
     for key, value in state.items():
@@ -254,7 +227,7 @@ def _build(name: str, config: dict[str, Any]) -> nn.Module:
         raise UserError(f"Unknown module {name!r}; those built from a checkpoint alone are: {', '.join(BUILDERS)}.")
     make, shape = (_import(path) for path in BUILDERS[name])
     known = {f.name for f in dataclasses.fields(shape)}
-    values = {k: v for k, v in config.get("config", {}).items() if k not in RETIRED_FIELDS.get(name, ())}
+    values = {k: v for k, v in config.get("config", {}).items() if k not in _TABLES["retired_fields"].get(name, ())}
     if set(values) - known:
         raise UserError(f"The checkpoint's {name} needs a newer version (it sets {sorted(set(values) - known)[0]}).")
     return make(shape(**values))

@@ -80,7 +80,7 @@ def test_going_on_keeps_what_language_models_were_trained_on(place: Path) -> Non
 
 
 def test_a_better_first_book_leaves_the_rest_and_its_readers_learn_first(place: Path) -> None:
-    with pytest.raises(UserError, match="ears=new"):
+    with pytest.raises(UserError, match="recogniser=new"):
         FirstCodebookTask(options(place, 3, start="published"))
     train(FirstCodebookTask, place, 3, start="published", ears="new")
     before = checkpoints.load_module(place / "out", "codec")

@@ -12,6 +12,7 @@ refiner three quarters of each batch instead of half, for a first codebook that 
 keeps every code."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -130,36 +131,30 @@ class CodecTask(Task):
         return self._make(rng, rng.choice(self.train, size=self.size, p=self.weights))
 
     def _make(self, rng: np.random.Generator, chosen: np.ndarray) -> CodecBatch:
-        audio, phonetic, voice, voice_phonetic, labels, pitch, hertz, sounds, speakers, crops = ([] for _ in range(10))
-        for i in chosen:
-            row = self.speech.labels(i)
-            start = int(rng.integers(len(row) - CROP + 1))
-            frame_labels = row[start : start + CROP]
-            audio.append(self.speech.samples(i, start * HOP, CROP * HOP))
-            phonetic.append(self.phonetic.get(i)[start : start + CROP])
-            labels.append(frame_labels)
-            pitch.append(self.pitch.get(i)[start : start + CROP].astype(np.int64))
-            hertz.append(self.hertz.get(i)[start : start + CROP])
-            sounds.append(phonemes_of_labels(frame_labels, MAX_SOUNDS))
-            speaker = self.speech.utterances[i].speaker
-            other = int(rng.choice(self.by_voice.get(speaker, [i])))
-            samples, features = self._voice(rng, other)
-            voice.append(samples)
-            voice_phonetic.append(features)
-            speakers.append(self.voices.index(speaker) if speaker in self.voices else 0)
-            crops.append((int(i), start))
+        rows = [self._row(rng, int(i)) for i in chosen]
+        audio, phonetic, voice, voice_phonetic, labels, pitch, hertz, sounds, speakers, crops = zip(*rows)
         return CodecBatch(
             pad_stack(audio),
             pad_stack(phonetic).float(),
             pad_stack(voice),
             pad_stack(voice_phonetic).float(),
-            torch.from_numpy(np.stack(labels)),
-            torch.from_numpy(np.stack(pitch)),
-            torch.from_numpy(np.stack(hertz)),
+            *(torch.from_numpy(np.stack(some)) for some in (labels, pitch, hertz)),
             pad_stack(sounds),
             torch.tensor(speakers),
             torch.tensor(crops),
         )
+
+    def _row(self, rng: np.random.Generator, i: int) -> tuple[Any, ...]:
+        """An item of a batch: a crop of utterance ``i``, and the same speaker elsewhere."""
+        row = self.speech.labels(i)
+        start = int(rng.integers(len(row) - CROP + 1))
+        crop, speaker = slice(start, start + CROP), self.speech.utterances[i].speaker
+        voice = self._voice(rng, int(rng.choice(self.by_voice.get(speaker, [i]))))
+        pitch, hertz = self.pitch.get(i)[crop].astype(np.int64), self.hertz.get(i)[crop]
+        sounds = phonemes_of_labels(row[crop], MAX_SOUNDS)
+        number = self.voices.index(speaker) if speaker in self.voices else 0
+        samples = self.speech.samples(i, start * HOP, CROP * HOP)
+        return samples, self.phonetic.get(i)[crop], *voice, row[crop], pitch, hertz, sounds, number, (i, start)
 
     def _voice(self, rng: np.random.Generator, index: int) -> tuple[np.ndarray, np.ndarray]:
         """VOICE_CROP frames of an utterance: samples [VOICE_CROP * HOP] and features. A shorter recording is
