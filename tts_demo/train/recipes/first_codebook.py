@@ -228,9 +228,7 @@ def _network(options: TrainOptions, settings: FirstCodebookSettings, recogniser:
     old = checkpoints.load_module(options.checkpoint, "codec") if settings.start == "published" else None
     if old and settings.recogniser == "kept":
         if not old.config.first_by_sound:
-            raise UserError(
-                "The published first codebook is of an older kind: make one with --set recogniser=new."
-            )
+            raise UserError("The published first codebook is of an older kind: make one with --set recogniser=new.")
         return old
     config = recogniser_shape(recogniser, old.config if old else CodecConfig())
     codec = Codec(replace(config, first_entries=settings.entries or config.first_entries, first_by_sound=True))

@@ -16,12 +16,12 @@ import numpy as np
 
 from ... import audio, engine
 from ...config import Request, UserError
-from ...methods import METHODS, colour
+from ...methods import METHODS
 from .. import voices
 from ..desk import Desk
 from ..line import WAIT_SECONDS, Job
 from ..presence import client
-from ..run import plots, published, words
+from ..run import plots, words
 from ..run.collect import Collector, WarmingUp, timed
 from ..run.rounds import FEWEST, MOST, First, Progress
 from ..run.session import Made, Take, attention_from, remember, to_int16
@@ -190,7 +190,11 @@ class Handlers:
         found = Collector(requests, made, rate, {"changed": changed}, voice.notes)
         titles = [METHODS[r.method].title for r in requests]
         lives = [Live(take.lane_id(i), title, found.curves[i]) for i, title in enumerate(titles)]
-        box.add({"kind": "take", "lanes": [waiting(v, r, made, take) for v, r in zip(lives, requests)]})
+        waiting = [
+            plots.head(live.id, take.id, r.method, dataclasses.asdict(r.options), made) | {"title": live.title}
+            for live, r in zip(lives, requests)
+        ]
+        box.add({"kind": "take", "lanes": waiting})
         yield box.update()
         length = expected(self.handle.get(), form.text, form.max_seconds)
         # further rounds follow in the background; a call on ZeroGPU is one acquisition, so there they belong to it
@@ -301,22 +305,6 @@ class Handlers:
         """Ask this visitor's run to stop, because they said so or closed the page; others are untouched. The run alone
         says how it ended: a word of this one's own would now and then come behind it and stay."""
         self.gate.stop(request.session_hash or "api")
-
-
-def waiting(live: Live, request: Request, made: Made, take: Take) -> dict[str, Any]:
-    """A lane before it speaks: what it will be made of."""
-    options = dataclasses.asdict(request.options)
-    return {
-        "id": live.id,
-        "take": take.id,
-        "method": request.method,
-        "title": live.title,
-        "slot": colour(request.method),
-        "options": options,
-        "dials": words.dials(request.method, options),
-        "made": plots.made(made),
-        "published": published.payload(published.of(request.method, request.options)),
-    }
 
 
 def started(count: int) -> str:

@@ -112,18 +112,26 @@ def timeline(steps: Sequence[dict[str, Any]]) -> list[list[Any]]:
     return rows
 
 
-def lane_payload(lane: Lane, lane_id: str, take_id: str, recorded: str = "") -> dict[str, Any]:
-    """Everything the browser draws, says and keeps of one lane; its speed follows when the rounds are over."""
+def head(lane_id: str, take_id: str, method: str, options: dict[str, Any], m: Made) -> dict[str, Any]:
+    """What a lane is made of, which is known before it speaks."""
     return {
         "id": lane_id,
         "take": take_id,
-        "recorded": recorded,
-        "method": lane.method,
+        "method": method,
+        "slot": colour(method),
+        "options": options,
+        "dials": words.dials(method, options),
+        "made": made(m),
+        "published": published.payload(published.of(method, options)),
+    }
+
+
+def lane_payload(lane: Lane, lane_id: str, take_id: str, recorded: str = "") -> dict[str, Any]:
+    """Everything the browser draws, says and keeps of one lane; its speed follows when the rounds are over."""
+    return {
+        **head(lane_id, take_id, lane.method, lane.options, lane.made),
         "title": lane.title,
-        "slot": colour(lane.method),
-        "options": lane.options,
-        "dials": words.dials(lane.method, lane.options),
-        "made": made(lane.made),
+        "recorded": recorded,
         "conditions": words.conditions(lane, bool(recorded)),
         "warnings": words.warnings(lane),
         "wav": b64(np.frombuffer(wav(lane), np.uint8)),
@@ -139,7 +147,6 @@ def lane_payload(lane: Lane, lane_id: str, take_id: str, recorded: str = "") -> 
         "gain": round(blind.gain(lane.audio, lane.sample_rate), 4),
         "track": track(lane),
         "attention": lane_map(lane),
-        "published": published.payload(published.of(lane.method, lane.options)),
         "own": own_plots(lane),
     }
 
