@@ -308,7 +308,7 @@ def test_an_example_voice_brings_its_transcript_to_the_page_as_to_programs(metho
     _, act = page(stack)
     example = voices.examples()[0]
     drain(act, "ann", form("", voice=example.name, prompt_text="Not this."))
-    assert example.text and heard == [example.text]
+    assert example.transcript and heard == [example.transcript]
 
 
 def test_a_lane_says_what_was_changed(methods, tmp_path):
@@ -359,7 +359,7 @@ def test_recorded_runs_and_example_voices_are_made_by_one_command(methods, tmp_p
         best = min((h for h in takes if h), key=lambda h: record.word_errors("Short.", h)[0], default=None)
         assert f"transcript {best!r}" in capsys.readouterr().out
         (example,) = voices.examples()
-        assert example.text == said and audio.read_provenance(example.path)["synthetic"]
+        assert example.transcript == said and audio.read_provenance(example.path)["synthetic"]
         assert (example.name, example.about, example.path.name) == ("Maya", "warm and low", "maya.wav")
     assert main([*asked, "--names", "Maya; Tom"]) == 2
     with monkeypatch.context() as wandering:

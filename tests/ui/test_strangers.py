@@ -55,7 +55,7 @@ def test_a_bundled_voice_is_asked_for_by_its_name_without_consent(place, name, m
     monkeypatch.setattr(Runner, "events", lambda *a: (transcripts.append(a[2]), events(*a))[1])
     said = synthesize(place, name)
     assert "event: complete" in said and json.loads(said.split("data: ")[-1])[1]["consent"] is False
-    assert transcripts == [voices.example(name).text]
+    assert transcripts == [voices.example(name).transcript]
 
 
 @pytest.mark.parametrize("name", ["Nobody", "", f"{NAME} ", f"../{NAME}", voices.examples()[0].path.name])

@@ -20,11 +20,13 @@ BUNDLED_VOICES = 4  # beside the natural ones
 
 @dataclass(frozen=True)
 class Voice:
-    """A prompt: its recording and what it says ("" = unknown)."""
+    """A prompt: its recording and what it says ("" = unknown). ``about``: its character in a word or two."""
 
     name: str
     path: Path
     transcript: str = ""
+    licence: str = ""
+    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,17 @@ def table(name: str) -> list[dict[str, str]]:
 
 def bundled_voices() -> list[Voice]:
     """Those that the page ships with, the first of them what is spoken with by default."""
-    listing = ASSETS / "prompts" / "prompts.json"
-    if not listing.is_file():
-        raise UserError("No example voice is bundled: give one with --prompt RECORDING.wav.")
-    rows = json.loads(listing.read_text(encoding="utf-8"))
-    return [Voice(row["name"], ASSETS / "prompts" / row["file"], row["text"]) for row in rows]
+    if found := listed(ASSETS / "prompts"):
+        return found
+    raise UserError("No example voice is bundled: give one with --prompt RECORDING.wav.")
+
+
+def listed(folder: Path) -> list[Voice]:
+    """The voices in the folder's ``prompts.json`` (file, name, text, licence, about), in its order."""
+    listing = folder / "prompts.json"
+    rows = json.loads(listing.read_text(encoding="utf-8")) if listing.is_file() else []
+    more = ("licence", "about")
+    return [Voice(r["name"], folder / r["file"], r["text"], *(r.get(name, "") for name in more)) for r in rows]
 
 
 def natural_voices(speech: Path, use: str = "unheard") -> list[Voice]:

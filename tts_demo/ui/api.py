@@ -130,7 +130,7 @@ class Endpoints:
             bundled = voices.example_in(path)
             if not bundled:
                 asked.consent(fields)
-            transcript = wanted.prompt_text or (bundled.text if bundled else "")
+            transcript = wanted.prompt_text or (bundled.transcript if bundled else "")
             size = len(names) * expected(runner.handle.now, wanted.text, wanted.max_seconds)
             asking = client(runner.presence)
             job = runner.gate.join(visitor, asking.wanted, size, asking.address)

@@ -109,7 +109,7 @@ def recording_of(fields: Mapping[str, Any], most_mb: int) -> tuple[bytes, str]:
         raise BadField("ref_text", "is the transcript of ref_audio, which is missing: send both, or neither.")
     name = string(fields, "voice")
     if example := voices.example(name):
-        return example.path.read_bytes(), example.text
+        return example.path.read_bytes(), example.transcript
     names = ", ".join(e.name for e in voices.examples())
     raise BadField("voice", f"{name!r} is not known; choose {names}, or send ref_audio.")
 

@@ -2,9 +2,7 @@
 
 import contextlib
 import hashlib
-import json
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from gradio.utils import get_upload_folder
 
 from .. import audio, prompts
 from ..config import SAMPLE_RATE, UserError
+from ..measure.texts import Voice, listed
 from .limits import Limits
 from .run.session import to_int16, wav_bytes
 
@@ -21,26 +20,12 @@ MOST_SAMPLES = 60 * 48_000  # of a recording, whatever its header claims
 ASSETS = Path(__file__).parents[2] / "assets"
 
 
-@dataclass(frozen=True)
-class Example:
-    name: str
-    path: Path
-    text: str
-    licence: str = ""
-    about: str = ""  # its character in a word or two
+def examples() -> list[Voice]:
+    """The bundled voices."""
+    return listed(ASSETS / "prompts")
 
 
-def examples() -> list[Example]:
-    """The bundled voices listed in ``prompts.json`` (file, name, text, licence, about), in its order."""
-    folder = ASSETS / "prompts"
-    listing = folder / "prompts.json"
-    if not listing.exists():
-        return []
-    rows = json.loads(listing.read_text(encoding="utf-8"))
-    return [Example(r["name"], folder / r["file"], r["text"], r.get("licence", ""), r.get("about", "")) for r in rows]
-
-
-def example(name: str) -> Example | None:
+def example(name: str) -> Voice | None:
     """The bundled voice of this name, in capitals or not."""
     return next((e for e in examples() if e.name.lower() == name.lower()), None)
 
@@ -57,7 +42,7 @@ def fingerprint(path: str | Path) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def example_in(path: str | Path) -> Example | None:
+def example_in(path: str | Path) -> Voice | None:
     """The bundled voice that the file is byte for byte; bundled voices need no consent."""
     mine = fingerprint(path)
     return next((e for e in examples() if fingerprint(e.path) == mine), None)

@@ -110,7 +110,7 @@ class Form:
             sent.voice,
             sent.own,
             sent.consent,
-            known.text if known else "" if sent.voice else sent.prompt_text.strip(),
+            known.transcript if known else "" if sent.voice else sent.prompt_text.strip(),
             tuple(setting(lane, number) for number, lane in enumerate(sent.lanes)),
             seed,
             seconds,

@@ -41,7 +41,7 @@ class Inputs:
                     "about": e.about,
                     "url": f"gradio_api/file={e.path}",
                     "note": e.licence,
-                    "text": e.text,
+                    "text": e.transcript,
                 }
                 for e in voices.examples()
             ],

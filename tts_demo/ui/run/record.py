@@ -23,6 +23,7 @@ from ... import audio, engine
 from ...config import SAMPLE_RATE, Request, Sampling, UserError
 from ...lm.attention import clearest
 from ...measure.judges import Judges
+from ...measure.texts import Voice
 from ...methods import METHODS
 from ...metrics import word_errors
 from ...prompts import voices_differ
@@ -72,11 +73,9 @@ def takes(methods: str | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((", ".join(METHODS[name].title for name in group), group) for group in groups)
 
 
-def record_runs(
-    stack: Any, out: Path, voice: voices.Example, text: str, seed: int, max_seconds: float, listed: Any
-) -> None:
+def record_runs(stack: Any, out: Path, voice: Voice, text: str, seed: int, max_seconds: float, listed: Any) -> None:
     """``listed``: title and methods of each take, which come beside a baseline."""
-    prompt, transcriber = stack.encode_prompt(*_samples(voice.path), voice.text or None), Transcriber()
+    prompt, transcriber = stack.encode_prompt(*_samples(voice.path), voice.transcript or None), Transcriber()
     for number, (title, methods) in enumerate(listed, 1):
         base = Request(text, prompt, "baseline", METHODS["baseline"].Options(), Sampling(), seed, max_seconds, True)
         asked = [base, *(dataclasses.replace(base, method=m, options=METHODS[m].Options()) for m in methods)]
@@ -204,7 +203,7 @@ def record(args: argparse.Namespace) -> None:
     known, listed, out = voices.examples(), takes(args.methods), args.out or voices.ASSETS / "runs"
     if args.sources:
         path, _, words = args.sources[0].partition("=")
-        known = [voices.Example("given", Path(path), words)]
+        known = [Voice("given", Path(path), words)]
     if not known:
         raise UserError("There is no example voice yet: give a recording, or run 'record voices' first.")
     stack, text = load_stack(args.stack, device=args.device), args.text or voices.texts()[1]
