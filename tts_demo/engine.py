@@ -266,9 +266,8 @@ class _Run:
                 prefix = stack.prefix(request.prompt, segment)
                 first, room = self.frames, prefix.room(limit - self.frames, bool(request.forced_frames))
                 with self.meter.measure("lm"):
-                    state = method.prefill(
-                        prefix, options, request.sampling, generator, room, request.forced_frames > 0
-                    )
+                    given = prefix, options, request.sampling, generator, room
+                    state = method.prefill(*given, forced=request.forced_frames > 0)
                     synchronize(stack.device)
             self.meter.memory(state.caches)
             guard.reset()

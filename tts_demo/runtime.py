@@ -18,6 +18,7 @@ from torch import Tensor
 
 from .config import UserError
 
+Device = torch.device | str
 SMALL = 512  # hidden size below which a step is many small operators
 
 
@@ -115,13 +116,13 @@ def cuda_has_bf16(device: torch.device) -> bool:
     return torch.version.hip is not None or torch.cuda.get_device_capability(device)[0] >= 8
 
 
-def precision(device: torch.device | str) -> torch.dtype:
+def precision(device: Device) -> torch.dtype:
     """What training multiplies matrices in: bfloat16, except on a CPU that cannot, where it would be many times
     slower."""
     return torch.bfloat16 if torch.device(device).type != "cpu" or cpu_has_bf16() else torch.float32
 
 
-def autocast(device: torch.device | str) -> torch.autocast:
+def autocast(device: Device) -> torch.autocast:
     """Matrices multiplied in ``precision``, for training and what is made for it."""
     return torch.autocast(torch.device(device).type, torch.bfloat16, enabled=precision(device) == torch.bfloat16)
 
@@ -141,7 +142,7 @@ def can_compile(device: torch.device) -> bool:
     return device.type == "cuda" and cuda_has_bf16(device) and compiler and headers and bool(find_spec("triton"))
 
 
-def generator_for(device: torch.device | str, seed: int) -> torch.Generator:
+def generator_for(device: Device, seed: int) -> torch.Generator:
     """A run's own source of randomness on its device."""
     return torch.Generator(device).manual_seed(seed)
 
@@ -159,7 +160,7 @@ def work_clock(device: torch.device) -> Callable[[], float]:
     return time.thread_time if device.type == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
 
 
-def synchronize(device: torch.device | str) -> None:
+def synchronize(device: Device) -> None:
     """Wait for the device, at boundaries only: inside the loop it would become the bottleneck."""
     if torch.device(device).type == "cuda":
         torch.cuda.synchronize(device)
@@ -197,11 +198,7 @@ class CUDAGraphed:
     """
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        enabled: bool = True,
-        warmup: int = 2,
-        device: torch.device | str | None = None,
+        self, function: Callable[..., Any], enabled: bool = True, warmup: int = 2, device: Device | None = None
     ) -> None:
         """function: of tensors and None, to a tensor or a tuple of tensors. device: of the static buffers, None: that
         of the first argument."""

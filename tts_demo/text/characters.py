@@ -46,7 +46,7 @@ def fold(text: str) -> str:
     foreign = sorted({c for c in text if unicodedata.category(c)[0] == "L" and not _is_latin(c)})
     if foreign:
         raise UserError(
-            f"These voices speak English only: write the words with {' '.join(foreign[:8])} in its letters."
+            f"These voices speak English only: rewrite the words with {' '.join(foreign[:8])} in English letters."
         )
     return text
 

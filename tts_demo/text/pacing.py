@@ -69,10 +69,5 @@ def _parted(clause: str) -> str:
 def _held(clause: str, cut: int) -> bool:
     """Whether the words on both sides belong together: 'just before', 'fifteen or twenty', 'slowly and surely'"""
     before, after = clause[:cut], clause[cut:]
-    return bool(
-        _HELD.search(before)
-        or _COUNTED.search(before)
-        or _COUNTED.match(after)
-        or _PAIRED.search(before)
-        and _PAIRED.match(after)
-    )
+    paired = _PAIRED.search(before) and _PAIRED.match(after)
+    return bool(_HELD.search(before) or _COUNTED.search(before) or _COUNTED.match(after) or paired)

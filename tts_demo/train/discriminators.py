@@ -137,9 +137,7 @@ class WaveformJudges(Settings):
 
     adversarial: Weight = Field(0.0, description="weight of the discriminators; 0 trains without")
     wider: Count = Field(1, description="times as many channels in every discriminator")
-    judges: Literal["full", "light"] = Field(
-        "full", description="light: discriminators of spectrograms only, for a CPU"
-    )
+    judges: Literal["full", "light"] = Field("full", description="light: those of spectrograms alone, for a CPU")
     judges_rate: float = Field(1.0, gt=0, description="learning rate of the discriminators over the decoder's")
 
 

@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
+Weights = list[nn.Parameter]
+
 
 class Muon(torch.optim.Muon):
     """Torch's Muon (K. Jordan and others, 2024), scaled so that AdamW's learning rate and weight decay fit (J. Liu and
@@ -72,16 +74,13 @@ class Optimisers:
             part.load_state_dict(state[str(n)])
 
 
-def inner_matrices(blocks: nn.Module) -> list[nn.Parameter]:
+def inner_matrices(blocks: nn.Module) -> Weights:
     """The matrices of blocks or of LoRA that are trained: what Muon is for."""
     return [weight for weight in blocks.parameters() if weight.dim() == 2 and weight.requires_grad]
 
 
 def optimiser_of(
-    parameters: list[nn.Parameter],
-    matrices: list[nn.Parameter],
-    lr: float,
-    quick: Sequence[tuple[list[nn.Parameter], float]] = (),
+    parameters: Weights, matrices: Weights, lr: float, quick: Sequence[tuple[Weights, float]] = ()
 ) -> torch.optim.Optimizer | Optimisers:
     """AdamW for ``parameters``, but Muon for those of ``matrices``. ``quick``: some of them that learn at so many times
     the rate, which each group of the optimiser that does so holds as ``times``."""

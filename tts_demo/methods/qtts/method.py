@@ -29,13 +29,7 @@ class QTTSOptions(Options):
     )
     codebooks: int = dial(8, "Codebooks", "How many residual codebooks the language model predicts.", choices=(2, 4, 8))
     delay: int = dial(
-        1,
-        "Delay",
-        "How far each codebook runs behind the one below it (strategy delay).",
-        min=1,
-        max=4,
-        step=1,
-        unit="frames",
+        1, "Delay", "How far a codebook is behind the one below (strategy delay).", min=1, max=4, step=1, unit="frames"
     )
 
 

@@ -26,6 +26,7 @@ from ...lm.workspace import Workspace
 from .modules import AT_ONCE, LARGEST, Compressor, Extractor, ExtractorLayer, later_rows, window_mask
 
 GREEDY = Sampler(Sampling(temperature=0))  # of a launch that samples nothing
+LogitsAt = Callable[..., Tensor]  # ``PatchDecoder._logits_at`` or what does the same
 SampleToken = Callable[[Tensor], Tensor]  # logits [1, V] float32 -> token [1]
 
 
@@ -192,13 +193,7 @@ class PatchDecoder:
         return rows, cross, base
 
     def _unrolled(
-        self,
-        rows: Tensor,
-        cross: Tensor,
-        base: Tensor,
-        kv: Tensor,
-        logits_at: Callable[..., Tensor],
-        tokens: Sequence[Tensor],
+        self, rows: Tensor, cross: Tensor, base: Tensor, kv: Tensor, logits_at: LogitsAt, tokens: Sequence[Tensor]
     ) -> Iterator[Tensor]:
         """Logits [1, V] of the patch's tokens, one after the other; ``tokens``: those sampled so far."""
         for i, (row, start) in enumerate(zip(rows.split(1), base.split(1))):

@@ -21,9 +21,8 @@ def read_state(path: Path) -> dict[str, Tensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
-        raise UserError(
-            f"{path.name} cannot be read ({_first_line(error)}): delete {path}, download it again."
-        ) from None
+        reason = _first_line(error)
+        raise UserError(f"{path.name} cannot be read ({reason}): delete {path}, download it again.") from None
     if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
         raise UserError(f"{path.name} holds something other than weights: delete {path} and download it again.")
     return state

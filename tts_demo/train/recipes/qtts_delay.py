@@ -22,10 +22,8 @@ class QTTSDelayTask(QTTSTask):
     def matrices(self) -> list[nn.Parameter]:
         return [*super().matrices(), self.adapter.inner]
 
-    def predict(
-        self, batch: SpeechBatch, dials: Dials, input_codes: Tensor, alignment_layers: Layers = ()
-    ) -> Prediction:
-        given = batch, dials, input_codes, alignment_layers
+    def predict(self, batch: SpeechBatch, dials: Dials, inputs: Tensor, alignment_layers: Layers = ()) -> Prediction:
+        given = batch, dials, inputs, alignment_layers
         hidden, below, targets, attention = delay_rows(self.lm, self.adapter, *given)
         first, rest = targets[..., 0] != IGNORE, (targets[..., 1:] != IGNORE).any(-1)
         return Prediction(

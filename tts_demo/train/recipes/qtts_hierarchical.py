@@ -23,11 +23,9 @@ class QTTSHierarchicalTask(QTTSTask):
     def matrices(self) -> list[nn.Parameter]:
         return [*super().matrices(), *inner_matrices(self.adapter.depth.blocks)]
 
-    def predict(
-        self, batch: SpeechBatch, dials: Dials, input_codes: Tensor, alignment_layers: Layers = ()
-    ) -> Prediction:
+    def predict(self, batch: SpeechBatch, dials: Dials, inputs: Tensor, alignment_layers: Layers = ()) -> Prediction:
         lm, adapter = self.lm, self.adapter
-        hidden, contexts, targets, attention = frame_rows(lm, adapter, batch, input_codes, alignment_layers)
+        hidden, contexts, targets, attention = frame_rows(lm, adapter, batch, inputs, alignment_layers)
         first_targets = speech_targets(batch, lm.config.eos, IGNORE)
         valid = first_targets != IGNORE  # end of speech included: its row predicts codebook 1 alone
         rows = adapter.depth(hidden[valid], contexts[valid])
@@ -37,21 +35,17 @@ class QTTSHierarchicalTask(QTTSTask):
 
 
 def frame_rows(
-    lm: LanguageModel,
-    adapter: HierarchicalAdapter,
-    batch: SpeechBatch,
-    input_codes: Tensor,
-    alignment_layers: Layers = (),
+    lm: LanguageModel, adapter: HierarchicalAdapter, batch: SpeechBatch, inputs: Tensor, alignment_layers: Layers = ()
 ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
     """Teacher forcing over frames: hidden states [B, F + 1, H] before each frame, the contexts of that frame's codes
     [B, F + 1, K, W], targets [B, F + 1, K], and the log attention to the text. LoRA must be attached to
     ``lm.backbone``."""
-    codebooks = input_codes.shape[-1]
-    codes, targets = padded_codes(batch, input_codes, adapter.config.pad)
+    codebooks = inputs.shape[-1]
+    codes, targets = padded_codes(batch, inputs, adapter.config.pad)
     table = adapter.codebooks.table(lm.speech_embedding.weight, codebooks)
-    inputs, contexts = adapter.codebooks.look_up(table, codes)
+    embedded, contexts = adapter.codebooks.look_up(table, codes)
     prefix = prefix_batch(lm, batch)
-    fed = speech_inputs(prefix, inputs + adapter.tag(codebooks), lm.config.bidirectional_text)
+    fed = speech_inputs(prefix, embedded + adapter.tag(codebooks), lm.config.bidirectional_text)
     start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
     hidden, attention = training_forward(lm, *fed, alignment_layers, slice(start, None), slice(start - text, start))
     contexts, targets = F.pad(contexts, (0, 0, 0, 0, 0, 1)), F.pad(targets, (0, 0, 0, 1), value=IGNORE)

@@ -13,6 +13,7 @@ from ...measure.turns import turns
 
 FEWEST, MOST = 2, 5  # rounds; the range of five contains the true median with a probability of 15/16
 Requests, Question = Sequence[Request], Callable[[], bool]
+never: Question = lambda: False
 BUDGET = 40.0  # seconds of computing in all rounds together; beyond it only ``FEWEST`` rounds are made
 
 
@@ -45,7 +46,7 @@ class First:
 
 
 def rounds(
-    stack: Any, requests: Requests, should_stop: Question = lambda: False, most: int = MOST, quick: float = 0.0
+    stack: Any, requests: Requests, should_stop: Question = never, most: int = MOST, quick: float = 0.0
 ) -> Iterator[tuple[int, engine.Event | Round]]:
     """Yields (index of the request, its next event) during the first round, and ``(-1, Round)`` after each round.
 
@@ -76,12 +77,7 @@ def rounds(
 
 
 def further_rounds(
-    stack: Any,
-    requests: Requests,
-    first: First,
-    should_stop: Question = lambda: False,
-    most: int = MOST,
-    number: int = 1,
+    stack: Any, requests: Requests, first: First, should_stop: Question = never, most: int = MOST, number: int = 1
 ) -> Iterator[tuple[int, Round | Progress]]:
     """The rounds that follow the first ``number``, without attention maps: yields ``(-1, Progress)`` during a round and
     ``(-1, Round)`` after it."""

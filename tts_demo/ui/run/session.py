@@ -264,9 +264,8 @@ def lane_from(
     """The engine's ``Done`` event as a ``Lane`` of one round so far."""
     metrics = dataclasses.asdict(done.snapshot)
     if len(done.segment_ends) > 1:  # the cache is compared within the first segment, for it begins anew with each
-        metrics["first_segment_seconds"] = (
-            done.segment_ends[0] * done.snapshot.audio_seconds / max(1, done.segment_ends[-1])
-        )
+        first, last = done.segment_ends[0], max(1, done.segment_ends[-1])
+        metrics["first_segment_seconds"] = first * done.snapshot.audio_seconds / last
     attention = None
     if done.attention is not None:
         attention, a = attention_from(done.attention), done.attention
