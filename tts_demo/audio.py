@@ -273,7 +273,9 @@ def _file_size(path: Path) -> int:
 
 def _check_shape(rate: int, channels: int, count: int, max_seconds: float) -> None:
     if rate > MAX_RATE:
-        raise UserError(f"The recording claims {rate} samples a second: save it at {MAX_RATE // 1000} kHz at most.")
+        raise UserError(
+            f"The recording claims {rate} samples a second: save it again, at most at {MAX_RATE // 1000} kHz."
+        )
     if rate < MIN_RATE:
         raise UserError(f"The recording has {rate / 1000:g} kHz, too little for a voice: record at 16 kHz or more.")
     if count > max_seconds * rate:
