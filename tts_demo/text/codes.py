@@ -46,11 +46,6 @@ def extension(match: re.Match[str]) -> str:
     return f"extension {numbers.digits(match[1])}"
 
 
-def zip_code(match: re.Match[str]) -> str:
-    four = f", {numbers.digits(match['four'])}" if match["four"] else ""
-    return f"{match['before']}{numbers.digits(match['zip'])}{four}"
-
-
 def address(match: re.Match[str]) -> str:
     """'192.168.1.1' -> 'one nine two dot one six eight dot one dot one'"""
     parts = match["ip"].split(".")
@@ -86,14 +81,6 @@ def version(match: re.Match[str]) -> str:
 
 def bare_version(match: re.Match[str]) -> str:
     return version(match).strip()
-
-
-def house(match: re.Match[str]) -> str:
-    return numbers.pairs(match["n"]) + (f" {letters(match['letter'])}" if match["letter"] else "")
-
-
-def house_number(match: re.Match[str]) -> str:
-    return numbers.pairs(match[3]) + (f" {letters(match[4])}" if match[4] else "")
 
 
 def _named(before: str, surname: str) -> bool:

@@ -61,24 +61,9 @@ def short_dates(match: re.Match[str]) -> str:
     return match.group() if parts or not (first and last) else f"{first} to {last}"
 
 
-def _days(match: re.Match[str]) -> list[str]:
-    return [numbers.ordinal(d.lstrip("0")) for d in (match["d"], match["e"]) if d]
-
-
-def _in_year(match: re.Match[str]) -> str:
-    return f", {numbers.year(match['y'])}" if match["y"] else ""
-
-
-def month_day(match: re.Match[str]) -> str:
-    return f"{month(match['m'])} {' to '.join(_days(match))}{_in_year(match)}"
-
-
-def day_month(match: re.Match[str]) -> str:
-    return f"the {' to the '.join(_days(match))} of {month(match['m'])}{_in_year(match)}"
-
-
-def months(match: re.Match[str]) -> str:
-    return " to ".join(month(name) for name in match.group("m", "n") if name)
+def nth(day: str) -> str:
+    """'05' -> 'fifth'"""
+    return numbers.ordinal(day.lstrip("0"))
 
 
 def decade(match: re.Match[str]) -> str:

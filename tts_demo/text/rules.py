@@ -3,7 +3,7 @@ r"""Rewrite rules of one semiotic class, applied in order: a pattern and the tem
 
 In a pattern ``{NAME}`` stands for a text of the same table. In a template ``\1`` is a group, ``{1|cardinal|plural}``
 a group passed through functions or mappings, ``{1 or 2|year}`` the first of two groups that matched, ``{name}`` a
-function of the match.
+function of the match, and ``[, {3|year}]`` is left out where a group in it is empty.
 """
 
 import functools
@@ -21,6 +21,7 @@ Rules = tuple[tuple[re.Pattern[str], Replacement], ...]
 NUMBER = r"(?:\d{1,3}(?:,\d{2,3})*,\d{3}(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
 MINUS = r"(?P<minus>(?<![\w)\]])[-–](?=[\d.$€£¥]))?"
 _NAME = re.compile(r"\{([A-Z]\w+)\}")
+_OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _CALL = re.compile(r"\{(\w+(?: or \w+)*)((?:\|\w+)*)\}")
 
 
@@ -59,6 +60,21 @@ def letters(word: str) -> str:
 def _replacement(template: str, names: Mapping[str, Any]) -> Replacement:
     if not _CALL.search(template):
         return template
+    parts = enumerate(_OPTIONAL.split(template))
+    pieces = [_optional(part, names) if number % 2 else _spoken(part, names) for number, part in parts]
+    return lambda match: "".join(piece(match) for piece in pieces)
+
+
+def _optional(template: str, names: Mapping[str, Any]) -> Callable[[re.Match[str]], str]:
+    groups, spoken = [_group(call[1]) for call in _CALL.finditer(template)], _spoken(template, names)
+    return lambda match: spoken(match) if all(match[group] for group in groups) else ""
+
+
+def _group(name: str) -> int | str:
+    return int(name) if name.isdigit() else name
+
+
+def _spoken(template: str, names: Mapping[str, Any]) -> Callable[[re.Match[str]], str]:
     pieces, end = [], 0
     for call in _CALL.finditer(template):
         pieces += [functools.partial(re.Match.expand, template=template[end : call.start()]), _called(call, names)]
@@ -71,7 +87,7 @@ def _called(call: re.Match[str], names: Mapping[str, Any]) -> Callable[[re.Match
     groups, steps = call[1].split(" or "), [names[step] for step in call[2].split("|")[1:]]
     if not steps and not groups[0].isdigit():
         return names[call[1]]
-    groups = [int(group) if group.isdigit() else group for group in groups]
+    groups = list(map(_group, groups))
 
     def spoken(match: re.Match[str]) -> str:
         text = next(filter(None, map(match.__getitem__, groups)), "")
