@@ -11,10 +11,20 @@ from tts_demo import checkpoints
 from tts_demo.cli.main import main
 from tts_demo.measure.carry import CARRIED, carry, read_by
 from tts_demo.measure.records import Records, Where
+from tts_demo.measure.rows import Row
 from tts_demo.methods import REGISTRY
 
 MODULES = ("codec", "lm", "refiner", "refiner-books", "tldr", "dcar-heads", "dcar-policy", "qtts-delay", "ssd-draft")
-ROWS = ("baseline", "tldr patch_size=4", "dcar chunk_range=2,3,4", "qtts strategy=delay", "ssd", "dcar-ssd", "codec, 8")
+ROWS = (
+    "baseline",
+    "tldr patch_size=4",
+    "dcar chunk_range=2,3,4",
+    "dcar chunk_range=random:2,3",
+    "qtts strategy=delay",
+    "ssd",
+    "dcar-ssd",
+    "codec, 8",
+)
 
 
 def checkpoint(root: Path, **versions: str) -> Path:
@@ -42,7 +52,7 @@ def measured(path: Path, root: Path) -> Records:
     [
         ("tldr", {"tldr patch_size=4"}),
         ("refiner_books", {"qtts strategy=delay"}),
-        ("dcar_heads", {"dcar chunk_range=2,3,4", "dcar-ssd"}),
+        ("dcar_heads", {"dcar chunk_range=2,3,4", "dcar chunk_range=random:2,3", "dcar-ssd"}),
         ("dcar_policy", {"dcar chunk_range=2,3,4"}),
         ("ssd_draft", {"ssd"}),
         ("refiner", set(ROWS)),
@@ -83,3 +93,10 @@ def test_a_folder_that_is_no_checkpoint_is_one_sentence(tmp_path, capsys):
     records = measured(tmp_path / "records.jsonl", checkpoint(tmp_path / "a"))
     assert main(["report", "--records", str(records.path), "--carry", str(tmp_path / "none")]) == 2
     assert "manifest.json" in capsys.readouterr().err
+
+
+def test_a_row_is_found_again_by_its_label():
+    for method in REGISTRY.values():
+        for dials in ({}, *method.presets, method.neutral or {}):
+            row = Row.of(method, **dials)
+            assert Row.parse(row.label) == row

@@ -6,6 +6,7 @@ from pathlib import Path
 from .. import checkpoints
 from ..methods import REGISTRY
 from .records import Records, key_of
+from .rows import Row
 
 CARRIED = "carried"  # field of such a record: the checkpoint that it was measured with
 
@@ -24,7 +25,11 @@ def carry(records: Records, before: Path, after: Path) -> int:
 
 
 def read_by(row: str, names: list[str]) -> set[str]:
-    """Which of a checkpoint's modules a row reads: those of its method, and those that belong to no method. Rows
-    that are no method's (of the codec, of a peer) read the latter."""
-    own = {method.name: {*method.needs_weights, *method.reads} for method in REGISTRY.values()}
-    return set(names) - set().union(*own.values()) | own.get(row.split()[0], set())
+    """Which of a checkpoint's modules a row reads: those of its method with its options, and those that belong to no
+    method. Rows that are no method's (of the codec, of a peer) read the latter."""
+    of_methods = set().union(*({*method.needs_weights, *method.reads} for method in REGISTRY.values()))
+    shared = set(names) - of_methods
+    if row.split()[0] not in REGISTRY:
+        return shared
+    found = Row.parse(row)
+    return shared | found.method.modules_read(found.options)

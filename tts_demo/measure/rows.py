@@ -31,6 +31,13 @@ class Row:
         dials = [f"{name}={value}" for name, (value, usual) in values.items() if value or value != usual]
         return " ".join([self.method.name, *dials])
 
+    @classmethod
+    def parse(cls, label: str) -> "Row":
+        """The row of a label. Raises UserError where there is no such method or no such option."""
+        name, *dials = label.split()
+        kind = find(name)
+        return cls(kind, kind.Options.parse(dict(dial.split("=", 1) for dial in dials)))
+
     @property
     def main(self) -> bool:
         """Whether this is a method at its defaults: a row of the small table."""

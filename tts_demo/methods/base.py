@@ -257,6 +257,11 @@ class Method(abc.ABC):
         """Fresh (untrained) modules for this LM's shape, by folder name. Weights are loaded into these."""
         return {}
 
+    @classmethod
+    def modules_read(cls, options: Any) -> set[str]:
+        """Folders of the checkpoint that a run with these options reads for this method."""
+        return {*cls.needs_weights, *cls.reads}
+
     def check(self, options: Any) -> None:
         """Raises UserError where the trained modules at hand cannot serve these options."""
 

@@ -77,6 +77,11 @@ class Dcar(Method):
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         return {"dcar-heads": Heads(lm), "dcar-policy": Policy(lm)}
 
+    @classmethod
+    def modules_read(cls, options: DcarOptions) -> set[str]:
+        unread = set() if options.chunks.chooser == "policy" else {"dcar-policy"}
+        return super().modules_read(options) - unread
+
     def parts(self) -> dict[str, BufferPool | None]:
         policy = {"policy, heads and sampling": self.policy.decoder.pool} if "dcar-policy" in self.modules else {}
         return {**super().parts(), **policy}
