@@ -21,6 +21,8 @@ def said(text: str, pattern: str, template: str, **names: object) -> str:
         ("the 90s", r"(?P<n>\d+)s", "{n|cardinal|plural}", "the nineties"),
         ("b7", r"a(\d)|b(\d)", "<{1 or 2|digits}>", "<seven>"),
         ("go N", r"([NSEW])$", "{1|sides}", "go north"),
+        ("May 5", r"([A-Z]\w+) (\d)(?:, (\d+))?", "{1|upper} {2|digits}[, {3|digits}]", "MAY five"),
+        ("May 5, 12", r"([A-Z]\w+) (\d)(?:, (\d+))?", "{1|upper} {2|digits}[, {3|digits}]", "MAY five, one two"),
         ("x{2,3}", r"x\{(\d),(\d)\}", r"{1|cardinal}\\{0}", "two\\x{2,3}"),
     ],
 )

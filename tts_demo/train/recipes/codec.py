@@ -4,7 +4,7 @@ Each batch is random crops. Some go through the quantizer with a random number o
 codebook -> refiner (with the voice of another crop and its own pitch) -> the same decoder, so that the decoder learns
 to speak from both. Besides spectra, the frozen recogniser's features of the result must be those of the recording, and
 a finished first codebook must take it for the same codes: spectra alone forgive a mumble. The first codebook alone
-feeds the semantic probe. ``--set semantic=0`` trains without either, for the comparison in QTTS.
+feeds the semantic probe.
 
 ``--set start=published`` goes on from the published codec with first codebook and voice frozen: whatever was trained on
 the first codebook stays valid, the strategies of QTTS that read the others do not. ``--set refined=0.75`` gives the
@@ -40,11 +40,12 @@ from ..losses import SemanticProbe, SpectralLoss, known_frames_loss
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..rendering import recorded_source, renderings
-from ..settings import Optimiser, Share, Weight
+from ..settings import Optimiser, Share
 from ..task import Loss, Task, TrainOptions
 
 CROP, VOICE_CROP, MAX_SOUNDS = 64, 100, 48  # frames, frames, phonemes
 
+AUDIO_GRADIENT = 0.15  # share of the spectra's gradient that reaches the first codebook
 PHONEME_WEIGHT = 1.0  # weight of the cross-entropy of phonemes
 JUDGES_RATE = 8.0  # learning rate of the discriminators over the decoder's: at that they tell nothing apart for hours
 JUDGED = 32  # frames of each crop that the discriminators hear
@@ -68,8 +69,6 @@ class CodecBatch(TensorBatch):
 class CodecSettings(WaveformJudges):
     optimiser: Optimiser = "muon"
     refined: Share = Field(0.5, description="share of a batch that goes through the refiner")
-    semantic: Weight = Field(1.0, description="weight of what the first codebook says of phonemes; 0 trains without")
-    audio_gradient: Share = Field(0.15, description="share of the spectra's gradient that reaches the first codebook")
     judges_rate: float = Field(JUDGES_RATE, gt=0, description="learning rate of the discriminators over the decoder's")
 
 
@@ -88,8 +87,6 @@ class CodecTask(Task):
         share = self.settings.refined
         self.refined = min(self.size - 1, max(1, round(self.size * share))) if self.size > 1 else 1
         self.goes_on |= self.settings.start == "published"
-        self.semantic = self.settings.semantic
-        self.audio_gradient = self.settings.audio_gradient if self.semantic else 1.0
         self.codec, self.decoder, self.refiner, self.voice = self._networks(options, recogniser)
         self.codec.phonetic.to(self.device)
         self.pitch = pitch_of(self.speech, self.refiner.config.pitch_classes)
@@ -172,16 +169,16 @@ class CodecTask(Task):
         keep = random_codebooks(len(batch.audio), codec.config.codebooks).to(self.device)
         keep[:count] = codec.config.codebooks  # their full latent is the refiner's target
         latent, semantic = codec.encoder(batch.audio), codec.semantic(batch.phonetic)
-        quantised, first, codes, vq = codec.quantizer(latent, semantic, keep, self.audio_gradient, batch.labels)
+        quantised, first, codes, vq = codec.quantizer(latent, semantic, keep, AUDIO_GRADIENT, batch.labels)
         speaker = self.voice(batch.voice)
         loss, parts = self.reconstruction_loss(batch, quantised, codes, speaker, count, progress)
         loss, parts = loss + 0.25 * vq, parts | {"vq": vq.item()}
         if self.goes_on:  # the first codebook and the voice are finished: nothing more to teach them
             return loss, parts
-        frame = self.probe.frame_loss(first if self.semantic else first.detach(), batch.labels)
-        spelling = self.probe.decoder_loss(first if self.semantic else first.detach(), batch.sounds)
+        frame = self.probe.frame_loss(first, batch.labels)
+        spelling = self.probe.decoder_loss(first, batch.sounds)
         voice = F.cross_entropy(self.classify(speaker).float(), batch.speakers)
-        loss = loss + max(self.semantic, 1.0) * (0.4 * frame + 0.2 * spelling) + 0.05 * voice
+        loss = loss + 0.4 * frame + 0.2 * spelling + 0.05 * voice
         return loss, parts | {"frame": frame.item(), "asr": spelling.item(), "voice": voice.item()}
 
     def reconstruction_loss(
@@ -217,7 +214,7 @@ class CodecTask(Task):
         spectral, spread = self.spectral.energy(made, again, batch.audio)
         labels = batch.labels if self.goes_on else None
         features, phonemes = recogniser_distance(self.codec, made, batch.audio, labels)
-        loss = spectral.mean() + min(1.0, self.semantic) * (features + PHONEME_WEIGHT * phonemes) + source_loss
+        loss = spectral.mean() + features + PHONEME_WEIGHT * phonemes + source_loss
         parts = {"recogniser": features, "phonemes": phonemes, "source": source_loss, "spread": spread.mean()}
         return made, spectral, loss, {name: part.item() for name, part in parts.items()}
 
