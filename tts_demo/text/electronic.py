@@ -52,12 +52,8 @@ def domain(match: re.Match[str]) -> str:
         return match.group()
     alone = last in ("com", "org", "net", "ai", "io", "dev", "app")  # 'x.ai'
     certain = re.fullmatch(r"com|org|net|edu|gov|io|ai|app|dev|info|uk|tv|biz|gg|ly|xyz|mil", last)
-    long = alone or len(name.replace(".", "")) > 1
-    return url(match) if long and (certain or "/" in match["url"] or _unknown(name)) else match.group()
-
-
-def _unknown(name: str) -> bool:
-    return len(name) > 2 and not g2p.knows(name)
+    long, unknown = alone or len(name.replace(".", "")) > 1, len(name) > 2 and not g2p.knows(name)
+    return url(match) if long and (certain or "/" in match["url"] or unknown) else match.group()
 
 
 def host(match: re.Match[str]) -> str:

@@ -99,10 +99,6 @@ def _written_out(sentence: str) -> str:
     return apply(_TIDY, sentence).lstrip(" ,.?!;:—").rstrip(" ,;:—")
 
 
-def is_speakable(words: str) -> bool:
-    return any(c.isalpha() for c in words)
-
-
 def sentences(text: str) -> list[str]:
     """The spoken form of ``text``, one string a sentence: words, apostrophes, hyphens, punctuation `, . ? ! ; : —`. Of
     several sentences, one without a mark at its end gets a full stop. Empty where nothing can be read; raises
@@ -111,7 +107,7 @@ def sentences(text: str) -> list[str]:
         raise UserError(f"A word in this text is too long to speak: put spaces into {endless.group()[:24]!r}...")
     text = _REPEATED.sub(lambda m: m[1] * _REPEATS, text)
     pieces = [s for line in markup.lines(text) for s in segments.sentences(characters.fold(line))]
-    words = [w for w in map(_written_out, pieces) if is_speakable(w)]
+    words = [w for w in map(_written_out, pieces) if any(map(str.isalpha, w))]
     if len(words) > 1:
         return [w if w[-1] in ".?!" else f"{w}." for w in words]
     return words

@@ -61,7 +61,7 @@ def measure(match: re.Match[str]) -> str:
         else:
             name += f" per {_POWERS[power] + ' ' if power else ''}{under}"
     ends = dotted and not match.string[match.end() :].strip("\"')] ")
-    return f"{_minus(match)}{low}{words} {name}" + ("." if ends else "")
+    return f"{'minus ' * bool(match['minus'])}{low}{words} {name}" + ("." if ends else "")
 
 
 def degrees(match: re.Match[str]) -> str:
@@ -71,10 +71,6 @@ def degrees(match: re.Match[str]) -> str:
 
 def stop(match: re.Match[str]) -> str:
     return "." * (match.end() == len(match.string) and match.group().endswith("."))
-
-
-def _minus(match: re.Match[str]) -> str:
-    return "minus " if match["minus"] else ""
 
 
 def feet(match: re.Match[str]) -> str:

@@ -93,7 +93,5 @@ class Ticket:
                 return self._give_up()
 
     def _give_up(self) -> None:
-        try:
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path)
-        except FileNotFoundError:
-            pass

@@ -25,7 +25,6 @@ from . import download, frontend, weights
 from .configs import END_OF_PROMPT, MEL_PER_TOKEN, RELEASED_SAMPLING, SAMPLE_RATE, TOKEN_RATE, CosyConfig
 from .flow import build_flow, flow_noise
 from .hift import Hift
-from .lm import CosyLanguageModel
 from .memory import Budget
 from .prompt import VoiceEncoder
 from .tokenizer import TextTokenizer
@@ -63,7 +62,8 @@ class CosyVoiceStack:
         self.name = name or folder.name
         self.checkpoint_hash = download.fingerprint(folder, config)
         self.tokenizer = TextTokenizer(folder / download.TEXT_FOLDER, config.version)
-        self.lm = self._load_lm(folder)
+        lm = weights.released_lm(folder, config)
+        self.lm = lm.to(self.device, dtype).eval().requires_grad_(False)
         self.base = Base(self.lm, exact, graphs)
         self._flow, self.hift = self._load_acoustics(folder, exact)
         self._in_graphs(graphs)
@@ -79,9 +79,6 @@ class CosyVoiceStack:
         model of ``llm.rl.pt``. The rest is as for the stack itself."""
         folder, config = download.resolve(name)
         return cls(folder, config, *args, name=str(name), **kw)
-
-    def _load_lm(self, folder: Path) -> CosyLanguageModel:
-        return weights.released_lm(folder, self.config).to(self.device, self.dtype).eval().requires_grad_(False)
 
     def _load_acoustics(self, folder: Path, exact: bool) -> tuple[torch.nn.Module, Hift]:
         with torch.device("meta"):

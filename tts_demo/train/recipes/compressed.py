@@ -168,7 +168,8 @@ class CompressedTask(Task):
         """Logits [B, F + 1, V] of the rows that emit speech, given the input ``tokens`` [B, F], their targets, and
         their log attention to the text in each of ``alignment_layers`` [B, F + 1, T]; summaries are not among the rows.
         A window on the text is up to ``error`` symbols off."""
-        lm, prefix, layout = self.lm, prefix_batch(self.lm, batch), self._layout(batch, setting)
+        lm, prefix, frames = self.lm, prefix_batch(self.lm, batch), batch.codes.shape[1]
+        layout = Layout.of(setting.prompt, frames - setting.prompt, setting.group, batch.codes.device)
         tokens = lm.embed_speech(tokens[:, layout.index + setting.prompt])
         speech = torch.where(layout.summary[:, None], self.adapter.summary, tokens)
         start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
@@ -189,9 +190,6 @@ class CompressedTask(Task):
         targets = speech_targets(batch, lm.config.eos)
         targets[:, : setting.prompt] = -100
         return lm.head(hidden[:, start:][:, emits]), targets, [w[:, emits] for w in weights]
-
-    def _layout(self, batch: SpeechBatch, setting: Setting) -> Layout:
-        return Layout.of(setting.prompt, batch.codes.shape[1] - setting.prompt, setting.group, batch.codes.device)
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
