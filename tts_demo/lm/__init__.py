@@ -1,10 +1,16 @@
-"""The speech language model: weights, KV cache, lean decoder, sampling, LoRA, attention capture and cost."""
+"""The speech language model: weights, KV cache, lean decoder, sampling, LoRA, attention capture and cost. Its classes
+may be imported from here, its functions come from their modules."""
 
+from .attention import AttentionMap, Replay
 from .backend import Backend
 from .base import Base
 from .cache import KVCache
 from .decoder import Decoder
-from .lora import LoraFactors, LoraSpec
+from .graphs import BufferPool
+from .linear import Projection
+from .lockstep import Lockstep, TokenRows
+from .lora import LoraFactors, LoraSpec, LoraSum
 from .model import LanguageModel
 from .prefix import Prefix
-from .sampling import Distribution, History, distribution, probabilities, sample
+from .sampling import Distribution, Ending, History, Sampler, distribution, probabilities, sample
+from .workspace import Workspace

@@ -17,9 +17,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..config import Sampling
-from ..lm.base import Base
+from ..lm import Base, Prefix
 from ..lm.graphs import static_path
-from ..lm.prefix import Prefix
 from ..methods.base import Method
 from ..runtime import generator_for, launches_inside
 

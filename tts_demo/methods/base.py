@@ -20,15 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from ..config import Sampling, UserError
-from ..lm.attention import Replay
-from ..lm.base import Base
-from ..lm.cache import KVCache
-from ..lm.decoder import Decoder
-from ..lm.graphs import BufferPool
+from ..lm import Base, BufferPool, Decoder, Ending, History, KVCache, LanguageModel, Prefix, Replay, Sampler
 from ..lm.masks import prefix_mask
-from ..lm.model import LanguageModel
-from ..lm.prefix import Prefix
-from ..lm.sampling import Ending, History, Sampler
 
 
 def dial(default: Any, label: str, help: str, *, min=None, max=None, step=None, choices=None, unit: str = "") -> Any:

@@ -9,10 +9,8 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from ..config import Sampling
-from ..lm.decoder import Decoder
-from ..lm.lockstep import Lockstep, TokenRows
+from ..lm import Decoder, Lockstep, Prefix, TokenRows
 from ..lm.masks import prefix_mask
-from ..lm.prefix import Prefix
 from .base import token_inputs
 from .dcar import Dcar
 from .dcar.heads import Heads

@@ -13,13 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..lm.base import Base
-from ..lm.cache import KVCache
-from ..lm.decoder import Decoder
+from ..lm import Base, Decoder, KVCache, LanguageModel, LoraSum, Sampler
 from ..lm.launch import Function
-from ..lm.lora import LoraSum
-from ..lm.model import LanguageModel
-from ..lm.sampling import Sampler
 from .base import Picture, Replay, Start, Step
 from .compressed import FULL_TEXT, Compressed, Layout, RingCache, SummaryAdapter, WindowOptions, launch, masks
 from .dcar import Dcar

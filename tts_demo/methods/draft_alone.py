@@ -6,9 +6,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ..lm.cache import KVCache
-from ..lm.decoder import Decoder
-from ..lm.linear import Projection
+from ..lm import Decoder, KVCache, Projection
 from ..lm.masks import prefix_mask
 from .base import Replay, Start, Step, first_pass, plain_replay, token_inputs
 from .baseline import Baseline, BaselineState

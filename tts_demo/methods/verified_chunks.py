@@ -11,12 +11,8 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from ..lm.base import Base
-from ..lm.decoder import Decoder
-from ..lm.graphs import BufferPool
+from ..lm import Base, BufferPool, Decoder, Distribution, LanguageModel, Sampler
 from ..lm.launch import launch
-from ..lm.model import LanguageModel
-from ..lm.sampling import Distribution, Sampler
 from .base import Picture, Start, dial, first_pass, token_inputs
 from .dcar import Dcar
 from .dcar.heads import HeadsRunner

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from ...config import LMConfig
-from ...lm.lora import LoraFactors, LoraSpec
-from ...lm.model import LanguageModel
+from ...lm import LanguageModel, LoraFactors, LoraSpec
 
 FULL_TEXT, TEXT_WINDOW = "compressed", "compressed-text"  # adapters: for the full text, for a window of it
 

@@ -23,14 +23,10 @@ import torch
 from torch import Tensor, nn
 
 from ...config import UserError
-from ...lm.base import Base
-from ...lm.cache import KVCache
-from ...lm.decoder import Decoder
-from ...lm.graphs import BufferPool
+from ...lm import Base, BufferPool, Decoder, KVCache, Prefix
 from ...lm.launch import Function
 from ...lm.masks import prefix_mask
 from ...lm.model import ALIGNMENT_LAYERS, LanguageModel
-from ...lm.prefix import Prefix
 from ...lm.sampling import Sampler, special_ids
 from ..base import Options, Picture, Replay, Start, Step, dial, first_pass, token_inputs
 from ..baseline import Baseline, BaselineState

@@ -18,10 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...lm.cache import KVCache
+from ...lm import KVCache, Sampler
 from ...lm.decoder import Decoder, Hook
 from ...lm.launch import Passes, StaticPasses, is_graph, launch_passes
-from ...lm.sampling import Sampler
 from .shifts import rotated, rotation_by
 
 COLUMNS = (

@@ -12,8 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...lm.backend import Backend
-from ...lm.cache import KVCache
+from ...lm import Backend, KVCache
 from ...lm.linear import Projection, unit_rms
 from .codebooks import QTTSConfig
 

@@ -9,12 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from ...config import Sampling
-from ...lm.base import Base
-from ...lm.decoder import Decoder
+from ...lm import Base, Decoder, LanguageModel, LoraFactors, Projection
 from ...lm.launch import Forward, launch, launch_passes
-from ...lm.linear import Projection
-from ...lm.lora import LoraFactors
-from ...lm.model import LanguageModel
 from ...lm.sampling import History, Sampler, numbers
 from ..base import Replay, Start, State, Step, first_pass, plain_replay
 from .codebooks import HIGHER_TEMPERATURE, CodebookEmbeddings, QTTSConfig, higher_sampling

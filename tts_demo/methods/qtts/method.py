@@ -7,8 +7,7 @@ from typing import Any
 from torch import nn
 
 from ...config import UserError
-from ...lm.graphs import BufferPool
-from ...lm.model import LanguageModel
+from ...lm import BufferPool, LanguageModel
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial
 from ..baseline import Baseline, BaselineState
 from .delay import DelayAdapter, DelayState, DelayStrategy

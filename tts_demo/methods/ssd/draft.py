@@ -10,10 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...config import LMConfig
-from ...lm.cache import KVCache
+from ...lm import KVCache, LanguageModel, Projection
 from ...lm.decoder import Decoder, fuse
-from ...lm.linear import Projection
-from ...lm.model import LanguageModel
 
 
 @dataclass(frozen=True)

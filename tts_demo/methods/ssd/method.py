@@ -19,12 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from ...config import Sampling
-from ...lm.cache import KVCache
-from ...lm.decoder import Decoder
-from ...lm.graphs import BufferPool
+from ...lm import BufferPool, Decoder, KVCache, LanguageModel, Projection
 from ...lm.launch import Forward, Passes, is_graph, launch_passes
-from ...lm.linear import Projection
-from ...lm.model import LanguageModel
 from ...lm.sampling import Distribution, Ending, Sampler, numbers
 from ...runtime import generator_for
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs

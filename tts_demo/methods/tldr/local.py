@@ -17,12 +17,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...config import Sampling
-from ...lm.cache import KVCache
+from ...lm import KVCache, Sampler, Workspace
 from ...lm.decoder import Decoder, fuse
 from ...lm.launch import is_graph, launch, launch_passes
 from ...lm.linear import Projection, direction, direction_scale, unit_rms
-from ...lm.sampling import Sampler
-from ...lm.workspace import Workspace
 from .modules import AT_ONCE, LARGEST, Compressor, Extractor, ExtractorLayer, later_rows, window_mask
 
 GREEDY = Sampler(Sampling(temperature=0))  # of a launch that samples nothing

@@ -9,11 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ...lm.cache import KVCache
-from ...lm.decoder import Decoder
-from ...lm.graphs import BufferPool
-from ...lm.model import LanguageModel
-from ...lm.prefix import Prefix
+from ...lm import BufferPool, Decoder, KVCache, LanguageModel, Prefix
 from ...lm.sampling import Sampler, numbers
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay
 from .local import PatchDecoder, PatchEncoder

@@ -28,9 +28,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ...config import LMConfig, Sampling
-from ...lm import Backend, Decoder
+from ...lm import Backend, Decoder, LanguageModel
 from ...lm.block import training_forward
-from ...lm.model import LanguageModel
 from ...lm.sampling import probabilities
 from ...methods.ssd import Draft
 from ...methods.ssd.draft import DraftConfig
