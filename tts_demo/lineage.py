@@ -86,9 +86,9 @@ def check(root: Path, names: Collection[str], allow_stale: bool = False) -> None
     if allow_stale or not (found := stale(root, names)):
         return
     name, changed = next(iter(found.items()))
-    words = ["encoder or quantizer of 'codec'" if other == "codec:codes" else repr(other) for other in changed]
+    named = ["encoder or quantizer of 'codec'" if other == "codec:codes" else repr(other) for other in changed]
     raise UserError(
-        f"The module {name!r} was trained through another {' and another '.join(words)} than "
+        f"The module {name!r} was trained through another {' and another '.join(named)} than "
         f"{root.name} holds: make it anew with 'python -m tts_demo train {name}', or use it all the same with "
         "--allow-stale."
     )
