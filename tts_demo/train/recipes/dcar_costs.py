@@ -173,8 +173,8 @@ def range_loss(log_probs: Tensor, costs: Tensor, allowed: Tensor, tau: float) ->
     -(cost - price of a token) / tau, [].
 
     The price is what a further token costs on average, and the mean size is held at that of an even choice: what is
-    chosen well costs no speed. In this direction the divergence is least at the softmax of the expected cost. The
-    cross-entropy to the best choice of each state in hindsight is not, and saved a quarter as many nats.
+    chosen well costs no speed. In this direction the divergence is least at the softmax of the expected cost; the
+    cross-entropy is least at the mean of what would have been best in hindsight, which rare high costs hardly move.
     """
     sizes = torch.arange(1, LONGEST + 1, device=costs.device)
     low, high = (int(size) for size in sizes[allowed].aminmax())
