@@ -1,7 +1,5 @@
 """The extra prediction heads of chunk-wise autoregression (DCAR, section 3.1 and appendix C.1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -23,7 +21,7 @@ class HeadsConfig:
     rank: int = 16  # LoRA on the frozen backbone; alpha equals it
 
     @classmethod
-    def of(cls, lm: LanguageModel) -> HeadsConfig:
+    def of(cls, lm: LanguageModel) -> "HeadsConfig":
         c = lm.config
         return cls(c.hidden, c.vocab, rank=64 if c.hidden >= 512 else 16)
 

@@ -1,7 +1,5 @@
 """The policy that chooses the chunk size (DCAR, section 4.2), conditioned on the range it may choose from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,7 +21,7 @@ class PolicyConfig:
     prior: float = 2.0  # a fresh policy's log-odds of a size inside its range over one outside
 
     @classmethod
-    def of(cls, lm: LanguageModel) -> PolicyConfig:
+    def of(cls, lm: LanguageModel) -> "PolicyConfig":
         """As wide as the language model, as in the paper; a quarter of it for a small one, where a layer of full width
         would cost as much as one of the backbone's twelve."""
         c = lm.config
@@ -77,7 +75,7 @@ class Policy(nn.Module):
         """Log-probabilities [R, 7] of a fresh policy, whatever its history: even inside the range, even outside."""
         return (self.config.prior * allowed.float()).log_softmax(-1)
 
-    def runner(self) -> PolicyRunner:
+    def runner(self) -> "PolicyRunner":
         return PolicyRunner(self, Backend(self.core.device, self.core.dtype))
 
 

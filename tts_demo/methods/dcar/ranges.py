@@ -1,7 +1,5 @@
 """The option ``chunk_range``, parsed."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass
@@ -26,7 +24,7 @@ class ChunkRange:
     chooser: Chooser
 
     @classmethod
-    def parse(cls, word: str) -> ChunkRange:
+    def parse(cls, word: str) -> "ChunkRange":
         """``3`` | ``2,3,4`` | ``free`` | ``random:2,3,4`` | ``sure:2,3,4``. Raises UserError for anything else."""
         bare = str(word).replace(" ", "").lower()
         rule, colon, sizes = bare.rpartition(":")

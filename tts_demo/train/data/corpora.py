@@ -5,8 +5,6 @@ file per id beside it or under ``wavs/``. A data folder is one corpus, a folder 
 released (``<subset>/<speaker>/<chapter>/<id>.wav`` with ``<id>.normalized.txt`` beside it).
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import re
@@ -79,9 +77,8 @@ def _read_libritts(root: Path) -> list[Utterance]:
             raise UserError(f"There is no recording beside {transcript}: unpack the corpus again.")
         speaker = f"librispeech-{name.split('_')[0]}"
         held_out = speaker in HELD_OUT_SPEAKERS or subset.startswith(("dev", "test"))
-        found.append(
-            Utterance(subset, name, transcript.read_text(encoding="utf-8").strip(), speaker, str(path), held_out)
-        )
+        text = transcript.read_text(encoding="utf-8").strip()
+        found.append(Utterance(subset, name, text, speaker, str(path), held_out))
     return found
 
 
@@ -92,9 +89,7 @@ def _read_corpus(folder: Path) -> list[Utterance]:
             utterance, text = row[0], row[1]
             path = _audio_path(folder, utterance)
             if path is None:
-                raise UserError(
-                    f"{folder / 'metadata.csv'} lists {utterance}, but there is no such audio file beside it."
-                )
+                raise UserError(f"{folder / 'metadata.csv'} lists {utterance}, but no such audio file is beside it.")
             speaker = f"{corpus}-{utterance.split('-')[0]}" if corpus == "librispeech" else corpus
             rows.append(Utterance(corpus, utterance, text, speaker, str(path), is_held_out(corpus, utterance)))
     return rows
@@ -146,7 +141,7 @@ class Corpus:
         make: Callable[[int], np.ndarray],
         chosen: Iterable[int] | None = None,
         texts: Sequence[str] | None = None,
-    ) -> Kept:
+    ) -> "Kept":
         """What ``make`` makes of each utterance (or of those ``chosen``), made once and kept under ``name``. ``texts``:
         what else it is made of; a front end that reads one of them otherwise has that row made anew."""
         digest = lambda text: hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -6,8 +6,6 @@ its header. It is written under a temporary name and put in place by ``os.replac
 at all, whenever the process that writes it dies. Pieces never change: what a growing corpus lacks goes into new ones.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile
@@ -50,7 +48,7 @@ class Rows:
         _, first, end = self._index[key]
         return end - first
 
-    def fill(self, keys: Iterable[str], make: Callable[[str], np.ndarray], what: str) -> Rows:
+    def fill(self, keys: Iterable[str], make: Callable[[str], np.ndarray], what: str) -> "Rows":
         """Make the arrays of those keys that are not there yet; ``what``: a word for the progress bar."""
         missing = [key for key in dict.fromkeys(keys) if key not in self]
         bar = tqdm(missing, desc=what, unit="row", mininterval=2.0, disable=len(missing) < 2)

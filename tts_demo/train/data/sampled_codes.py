@@ -29,9 +29,8 @@ def sample_hierarchical(
     tag, block = strategy.adapter.tag(codebooks), strategy.stacked.new_block(codebooks, len(batch.codes))
 
     def frame(hidden: Tensor, first: Tensor) -> Tensor:
-        sample_level = lambda k, row: (
-            sample(strategy.heads[k - 1](row).float(), sampling_of_finer, generator) if k else first
-        )
+        finer = lambda k, row: sample(strategy.heads[k - 1](row).float(), sampling_of_finer, generator)
+        sample_level = lambda k, row: finer(k, row) if k else first
         return strategy.stacked.unrolled(hidden, block.kv, codebooks, sample_level)
 
     hidden, feed = _begin(strategy, batch, batch.codes.shape[1])
@@ -45,11 +44,8 @@ def sample_hierarchical(
 @torch.no_grad()
 def sample_delay(strategy: DelayStrategy, sampling: Sampling, batch: SpeechBatch, generator: torch.Generator) -> Tensor:
     """The same in the delay pattern: each codebook one step after the one below."""
-    adapter, (rows, frames, codebooks), sampling_of_finer = (
-        strategy.adapter,
-        batch.codes.shape,
-        higher_sampling(sampling),
-    )
+    adapter, sampling_of_finer = strategy.adapter, higher_sampling(sampling)
+    rows, frames, codebooks = batch.codes.shape
     table, tag, pad = strategy.table[:codebooks], adapter.tag(codebooks, 1), adapter.config.pad
     levels = torch.arange(codebooks, device=batch.codes.device)
     codes = F.pad(batch.codes.where(levels == 0, pad), (0, 0, 0, codebooks - 1), value=pad)  # [B, S, K] delayed
@@ -103,9 +99,8 @@ class SampledCodes:
         order = sorted(data.test[: self.HELD_OUT] + train, key=lambda i: len(data.codes.get(i)))
         missing = [i for i in order if i not in self.kept]
         rng, generator = np.random.default_rng(seed), torch.Generator(data.device).manual_seed(seed)
-        for start in tqdm(
-            range(0, len(missing), self.ROWS), desc="sampling finer codebooks", unit="batch", mininterval=2.0
-        ):
+        starts = range(0, len(missing), self.ROWS)
+        for start in tqdm(starts, desc="sampling finer codebooks", unit="batch", mininterval=2.0):
             chosen = missing[start : start + self.ROWS]
             batch = data.batch_of(rng, chosen)
             made = torch.stack([batch.codes] + [samplers[source](batch, generator) for source in self.SOURCES[1:]], 2)

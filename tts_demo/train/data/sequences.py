@@ -152,9 +152,8 @@ class Sequences:
         if pair:
             chosen = chosen[: max(1, len(chosen) // 2)]
         goals = [self._frames(int(i)) + 1 if pair else 0 for i in chosen]
-        return self.collate([self._item(rng, int(i), goal, self.longest) for i, goal in zip(chosen, goals)]).to(
-            self.device
-        )
+        items = [self._item(rng, int(i), goal, self.longest) for i, goal in zip(chosen, goals)]
+        return self.collate(items).to(self.device)
 
     def prompted(
         self, rng: np.random.Generator, shortest: int = PROMPT_FRAMES[0], longest: int = PROMPT_FRAMES[1]
@@ -255,10 +254,7 @@ def piece(
     reached = np.maximum.accumulate(align)
     gaps = np.flatnonzero(text == IDS[BOUNDARY])
     ends = np.searchsorted(reached, gaps)  # the frame at which the gap behind a word begins
-    starts = [
-        (-1, 0),
-        *((gap, end_frame) for gap, end_frame in zip(gaps, ends) if end_frame + longest / 2 < len(codes)),
-    ]
+    starts = [(-1, 0), *((gap, end) for gap, end in zip(gaps, ends) if end + longest / 2 < len(codes))]
     gap, begin = starts[rng.integers(len(starts))]
     fits = np.flatnonzero((ends > begin) & (ends <= begin + longest))
     if len(codes) - begin <= longest:
@@ -308,9 +304,8 @@ def prefix_batch(lm: LanguageModel, batch: SpeechBatch) -> PrefixBatch:
         ],
         1,
     )
-    return PrefixBatch(
-        torch.cat(parts, 1), positions, torch.cat([ones, valid, ones[:, :1]], 1), head + batch.text_lengths + 1
-    )
+    seen = torch.cat([ones, valid, ones[:, :1]], 1)
+    return PrefixBatch(torch.cat(parts, 1), positions, seen, head + batch.text_lengths + 1)
 
 
 def attention_mask(prefix: PrefixBatch, speech_mask: Tensor, bidirectional: bool) -> Tensor:
@@ -332,11 +327,8 @@ def speech_inputs(prefix: PrefixBatch, speech: Tensor, bidirectional: bool) -> t
     S], mask [B, C + S, C + S]."""
     count, device = speech.shape[1], speech.device
     positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count, device=device)], 1)
-    return (
-        torch.cat([prefix.x, speech], 1),
-        positions,
-        attention_mask(prefix, causal_mask(count, count, device), bidirectional),
-    )
+    mask = attention_mask(prefix, causal_mask(count, count, device), bidirectional)
+    return torch.cat([prefix.x, speech], 1), positions, mask
 
 
 def begin_lockstep(decoder: Decoder, prefix: PrefixBatch, room: int, speech: Tensor) -> tuple[Lockstep, Tensor]:

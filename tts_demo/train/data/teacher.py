@@ -7,8 +7,6 @@ two or three of them, which are voices of their own. ``plan.jsonl`` says who spe
 stopped, in any number of processes, and what a killed one leaves is whole.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time
@@ -50,7 +48,7 @@ class Teacher:
     styles: dict[str, np.ndarray]  # of its own voices, [rows, 1, 256]: a row for each number of symbols
 
     @classmethod
-    def load(cls, source: str, threads: int = 1) -> Teacher:
+    def load(cls, source: str, threads: int = 1) -> "Teacher":
         """From a folder, or a repository of the Hugging Face Hub. Raises UserError where something is missing."""
         import onnxruntime
 

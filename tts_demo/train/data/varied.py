@@ -78,9 +78,8 @@ def blotted(features: Tensor, stretches: int = 3) -> Tensor:
         at = torch.arange(length, device=features.device)
         return ((at >= start) & (at < start + size)).any(1)
 
-    high = torch.arange(mels, device=features.device) >= mels * (
-        0.6 + 0.4 * torch.rand(batch, 1, device=features.device)
-    )
+    border = 0.6 + 0.4 * torch.rand(batch, 1, device=features.device)
+    high = torch.arange(mels, device=features.device) >= mels * border
     high = high & (torch.rand(batch, 1, device=features.device) < DULL)
     bands = pieces(2, mels, 14) | high
     return features.masked_fill(bands[:, None] | pieces(stretches, count, 24)[..., None], 0)

@@ -6,8 +6,6 @@ token. On recordings one teacher-forced pass gives the cost of every size at eve
 is one number for some hundred choices: this is what the policy learns first, with ``--set informed``.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable
@@ -64,7 +62,7 @@ class States:
     confidence: Tensor
     frames: Tensor
 
-    def repeat(self, times: int) -> States:
+    def repeat(self, times: int) -> "States":
         """Each row ``times`` times."""
         parts = (self.hidden, self.costs, self.confidence, self.frames)
         return States(*(part.repeat_interleave(times, 0) for part in parts))

@@ -11,8 +11,6 @@ replaced at random, as in the base model's recipe: chunks are sampled blindly, a
 there the base model's distribution is the only target (on-policy distillation). ``sampled=1`` adds ``lm.disagreement``
 of the sampled distributions, ``guide=1`` lets the heads of attention look where the base's look."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +33,7 @@ from ..data.sequences import SpeechBatch, begun, prefix_batch, speech_targets
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import AdapterSettings, Weight
-from ..task import Task, TrainOptions
+from ..task import Loss, Task, TrainOptions
 from .lm import OUTSIDE, REJECTION, add_noise, attended_symbol, attention_guide_to, base_inputs, base_rows, disagreement
 
 IGNORE = -100
@@ -113,7 +111,7 @@ class HeadsTask(Task):
             samples.append(SelfGenerated(generate_by(method, options, batch, kept, Sampling(), generator)))
         return samples
 
-    def loss(self, batch: SpeechBatch | SelfGenerated, progress: Progress) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: SpeechBatch | SelfGenerated, progress: Progress) -> Loss:
         own, settings = isinstance(batch, SelfGenerated), self.settings
         batch = batch.speech if own else batch
         alignment_layers = ALIGNMENT_LAYERS if settings.guide else ()

@@ -15,8 +15,6 @@ choice has a term of its own, from what its chunk cost (``dcpo.local_advantages`
 paper's, which begins with an even choice.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -39,7 +37,7 @@ from ..data.load import load_lm, load_recogniser, sequences
 from ..data.sequences import SpeechBatch, prefix_batch
 from ..progress import Progress
 from ..settings import SequenceSettings, Share, Weight, some_of
-from ..task import Task, TrainOptions
+from ..task import Loss, Task, TrainOptions
 from .dcar_costs import (
     States,
     Walk,
@@ -84,7 +82,7 @@ class Utterances:
         """How many frames of the recordings stand in front."""
         return min(round(PROMPT_SECONDS * FRAME_RATE), int(self.speech.frames.min()) // 2)
 
-    def repeat(self, times: int) -> Utterances:
+    def repeat(self, times: int) -> "Utterances":
         """Each one ``times`` times in a row."""
         again = lambda t: t.repeat_interleave(times, 0)
         truth = [t for t in self.truth for _ in range(times)]
@@ -210,7 +208,7 @@ class PolicyTask(Task):
             self.experience = self.explore(rng)
         return self.experience
 
-    def loss(self, batch: Recorded | Experience, progress: Progress) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: Recorded | Experience, progress: Progress) -> Loss:
         self.share = progress.share
         seen = batch.walk if isinstance(batch, Recorded) else batch.rollouts
         with torch.autocast(seen.hidden.device.type, enabled=False):
@@ -222,9 +220,8 @@ class PolicyTask(Task):
             loss = informed_loss(log_probs, seen.costs, batch.allowed, seen.mask)
             return loss, {"informed loss": loss.item(), "informed information": information}
         weight, own = kl_weight(progress.share), batch.own
-        loss, kl = policy_loss(
-            log_probs, seen.actions, seen.log_probs, batch.advantage, seen.mask, batch.reference, weight
-        )
+        taken = seen.actions, seen.log_probs, batch.advantage, seen.mask
+        loss, kl = policy_loss(log_probs, *taken, batch.reference, weight)
         return loss, {
             "reward": batch.reward[own].mean().item(),
             **({} if own.all() else {"chased reward": batch.reward[~own].mean().item()}),

@@ -10,8 +10,6 @@ decoder decodes a stretch of each crop, whose features and phonemes by the recog
 ``waveform=1`` lets discriminators of waveforms judge a part of this stretch: what sounds veiled is told there, in the
 terms of the decoder of the day. With ``helpers=DIR`` these begin as those that ``decoder judges=light`` left there."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -31,7 +29,7 @@ from ..discriminators import of_latents, of_waveforms
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import Optimiser, SequenceSettings, Weight
-from ..task import Task, TrainOptions
+from ..task import Loss, Task, TrainOptions
 from .codec import PHONEME_WEIGHT, recogniser_distance
 
 CROP, DECODED, JUDGED = 128, 96, 32  # frames: short sentences are speech too
@@ -50,7 +48,7 @@ class RefinerBatch:
     samples: Tensor  # [B, DECODED * HOP] of this stretch
     stretch: Tensor  # [B] where in the crop it begins
 
-    def to(self, device: torch.device | str) -> RefinerBatch:
+    def to(self, device: torch.device | str) -> "RefinerBatch":
         return RefinerBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
@@ -72,11 +70,8 @@ class RefinerTask(Task):
 
     def __init__(self, options: TrainOptions) -> None:
         super().__init__(options)
-        self.data, self.device, self.size = (
-            sequences(options, self.settings, frames=1),
-            options.device,
-            options.batch or 4,
-        )
+        self.data = sequences(options, self.settings, frames=1)
+        self.device, self.size = options.device, options.batch or 4
         codec = checkpoints.load_module(options.checkpoint, "codec")
         self.decoder = checkpoints.load_module(options.checkpoint, "decoder").to(self.device)
         shape = checkpoints.load_module(options.checkpoint, "refiner").config
@@ -127,7 +122,7 @@ class RefinerTask(Task):
             )
         )
 
-    def loss(self, batch: RefinerBatch, progress: Progress) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: RefinerBatch, progress: Progress) -> Loss:
         batch = batch.to(self.device)
         refined, latent, guessed = self._refined(batch, batch.pitch)
         distance = F.l1_loss(refined, latent)
