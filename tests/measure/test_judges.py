@@ -48,6 +48,22 @@ def test_the_judges_that_are_here_judge_speech_alike_each_time() -> None:
         assert judge.transcribe(samples) == judge.transcribe(samples) != ""
 
 
+def test_no_more_is_heard_than_can_be_said_in_the_time() -> None:
+    """Whisper's decoder falls into loops of two hundred words on two seconds of an odd sound."""
+    judge = Judges(download=False)
+    asked = {}
+
+    class Whisper:
+        def transcribe(self, samples: np.ndarray, **options: object) -> tuple[list[object], None]:
+            asked.update(options)
+            return [], None
+
+    judge.__dict__["_whisper"] = Whisper()
+    for seconds, most in ((0.5, 15), (2, 30), (20, 210), (90, 210)):
+        judge.transcribe(np.zeros(int(seconds * SAMPLE_RATE), np.float32))
+        assert asked["max_new_tokens"] <= most
+
+
 def test_whisper_is_fetched_only_where_that_was_allowed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import huggingface_hub
     from huggingface_hub.errors import LocalEntryNotFoundError

