@@ -84,9 +84,12 @@ def test_what_is_taken_over_twice_names_the_checkpoint_that_was_measured(tmp_pat
 
 
 def test_every_module_that_a_method_loads_is_known_to_be_read(tiny_lm):
+    """By its rows, with whatever settings; which ones read it is the method's to say."""
     for name, method in REGISTRY.items():
         loaded = set(method.build_modules(tiny_lm))
-        assert loaded <= read_by(name, sorted(loaded | {"lm"})), name
+        assert loaded <= {*method.needs_weights, *method.reads}, name
+    assert {"dcar-heads", "dcar-policy"} <= read_by("dcar chunk_range=2,3,4", ["dcar-heads", "dcar-policy", "lm"])
+    assert read_by("dcar", ["dcar-heads", "dcar-policy", "lm"]) == {"dcar-heads", "lm"}  # as sure as the heads are
 
 
 def test_a_folder_that_is_no_checkpoint_is_one_sentence(tmp_path, capsys):
