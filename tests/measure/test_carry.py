@@ -89,7 +89,7 @@ def test_every_module_that_a_method_loads_is_known_to_be_read(tiny_lm):
         loaded = set(method.build_modules(tiny_lm))
         assert loaded <= {*method.needs_weights, *method.reads}, name
     assert {"dcar-heads", "dcar-policy"} <= read_by("dcar chunk_range=2,3,4", ["dcar-heads", "dcar-policy", "lm"])
-    assert read_by("dcar", ["dcar-heads", "dcar-policy", "lm"]) == {"dcar-heads", "lm"}  # as sure as the heads are
+    assert read_by("dcar chunk_range=sure:2,3,4", ["dcar-heads", "dcar-policy", "lm"]) == {"dcar-heads", "lm"}
 
 
 def test_a_folder_that_is_no_checkpoint_is_one_sentence(tmp_path, capsys):

@@ -32,12 +32,12 @@ class CompressedChunks(Dcar):
     title = "Chunks on a compressed context"
     paper = "DCAR and compressed-to-fine language modelling together (in neither paper)"
     idea = "A chunk of tokens a step, as with dynamic chunks, while older speech is kept as a few summary tokens."
-    cached = "every text and prompt token, a summary of each older span, the last tokens; a policy's slots"
+    cached = "every text and prompt token, a summary of each older span, the last tokens, the small policy's slots"
     picture = Picture("pppp wxxxwxxxw ssss", "hhh")
     presets = (
-        {"chunk_range": "sure:3,4", "window": 30, "group": 15},
-        {"chunk_range": "sure:2,3,4", "window": 50, "group": 10},
-        {"chunk_range": "2,3,4", "window": 100, "group": 5},
+        {"chunk_range": "3,4", "window": 30, "group": 15},
+        {"chunk_range": "2,3,4", "window": 50, "group": 10},
+        {"chunk_range": "2,3", "window": 100, "group": 5},
     )
     Options = CompressedChunksOptions
     neutral = {"chunk_range": "1", "window": 0}

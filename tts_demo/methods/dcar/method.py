@@ -26,11 +26,11 @@ from .ranges import LONGEST, ChunkRange, confident_size, size_at
 @dataclass(frozen=True)
 class DcarOptions(Options):
     chunk_range: str = dial(
-        "sure:2,3,4",
+        "2,3,4",
         "Chunk sizes",
-        "How many tokens a step may emit. 3: always three; sure:3,4: three, or four where the head for the fourth is "
-        "sure; 3,4: three or four, as a trained policy chooses; free: any from 1 to 7, as it chooses; random:3,4: "
-        "three or four, by chance.",
+        "How many tokens a step may emit. 3: always three; 3,4: three or four, as a trained policy chooses; free: any "
+        "from 1 to 7, as it chooses; sure:3,4: three, or four where the head for the fourth is sure; random:3,4: three "
+        "or four, by chance.",
     )
 
     def __post_init__(self) -> None:
@@ -60,13 +60,13 @@ class Dcar(Method):
     paper = "Robust and Efficient Autoregressive Speech Synthesis with Dynamic Chunk-wise Prediction Policy (DCAR)"
     arxiv = "2506.22023"
     idea = (
-        "Six extra heads predict the tokens after the next one. How many of them are emitted at once is decided by how "
-        "sure the heads are, or by a small policy trained by reinforcement learning on what a recogniser mishears."
+        "Six extra heads predict the tokens after the next one. A small policy, trained by reinforcement learning on "
+        "what a recogniser mishears, chooses how many of them to emit at once."
     )
-    cached = "every text, prompt and speech token; with the small policy one slot of it per chunk"
+    cached = "every text, prompt and speech token, and one slot of the small policy per chunk"
     emits = "a chunk of 1 to 7 tokens"
     picture = Picture("pppp ssssssssssss", "hhh")
-    presets = ({"chunk_range": "sure:3,4"}, {"chunk_range": "sure:2,3,4"}, {"chunk_range": "2,3,4"})
+    presets = ({"chunk_range": "3,4"}, {"chunk_range": "2,3,4"}, {"chunk_range": "2,3"})
     Options = DcarOptions
     neutral = {"chunk_range": "1"}
     predicted = LONGEST
