@@ -33,9 +33,7 @@ def test_a_record_is_found_by_everything_that_would_make_it_another(tmp_path: Pa
     records = Records(tmp_path / "records.jsonl")
     records.append("quality", "baseline", "a text", 0, HERE, {"errors": 1})
     assert key("quality", "baseline", "a text", 0, HERE) in records.keys()
-    others = [
-        dataclasses.replace(HERE, **{name: "other"}) for name in ("stack", "checkpoint", "machine", "dtype", "adapters")
-    ]
+    others = [dataclasses.replace(HERE, **{name: "other"}) for name in ("stack", "checkpoint", "dtype", "adapters")]
     assert not records.keys() & {key("quality", "baseline", "a text", 0, other) for other in others}
     assert not records.keys() & {
         key("speed", "baseline", "a text", 0, HERE),
@@ -43,6 +41,9 @@ def test_a_record_is_found_by_everything_that_would_make_it_another(tmp_path: Pa
         key("quality", "baseline", "b", 0, HERE),
         key("quality", "baseline", "a text", 1, HERE),
     }
+    elsewhere = dataclasses.replace(HERE, machine="other")
+    assert key("quality", "baseline", "a text", 0, elsewhere) in records.keys(), "what is said hangs on no machine"
+    assert key("speed", "baseline", "a text", 0, elsewhere) != key("speed", "baseline", "a text", 0, HERE)
     same = dataclasses.replace(HERE, torch="2.12", commit="7654321")  # said, but no reason to measure again
     assert key("quality", "baseline", "a text", 0, same) in records.keys()
 

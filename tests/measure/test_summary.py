@@ -101,11 +101,14 @@ def test_the_newest_complete_set_is_shown_and_a_newer_half_is_not() -> None:
         summary.newest([])
 
 
-def test_sets_of_two_machines_are_never_joined() -> None:
-    there = [r for r in complete(machine="there") if r["kind"] == speed.KIND]
-    here = [r for r in complete() if r["kind"] == quality.KIND]
-    with pytest.raises(UserError, match="No set"):
-        summary.newest(here + there)
+def test_times_of_two_machines_are_never_joined_but_what_is_said_hangs_on_none() -> None:
+    there, here = complete(machine="there"), complete()
+    timed_there = [r for r in there if r["kind"] == speed.KIND]
+    found = summary.newest([r for r in here if r["kind"] == quality.KIND] + timed_there)
+    assert found.where["machine"] == "there" and set(found.quality.index) == set(summary.newest(here).quality.index)
+    one = {timed_there[0]["row"]}
+    with pytest.raises(UserError, match="No set.*bench"):
+        summary.newest([r for r in here if r["row"] not in one or r["kind"] == quality.KIND] + timed_there[:1])
 
 
 def test_natural_recordings_stand_beside_any_checkpoint() -> None:

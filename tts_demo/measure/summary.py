@@ -1,4 +1,4 @@
-"""Records summed up with pandas: one row of figures a setting, of one checkpoint on one machine.
+"""Records summed up with pandas: one row of figures a setting, of one checkpoint, its times on one machine.
 
 Error rates pool errors over words; everything else of a run is a mean. Intervals are 95 %, by bootstrap over texts, and
 what a row adds to the baseline is resampled in pairs of the same texts, because a hard text is hard for both.
@@ -17,7 +17,7 @@ from ..config import UserError
 from ..methods import METHODS, find
 from ..metrics import WORD_SCORE, word_errors
 from . import quality, speed
-from .records import RECORDS, Records
+from .records import RECORDS, SPOKEN, Records
 from .rows import BASELINE, OTHER_PAIRS, Row, defaults
 from .texts import table, unheard
 
@@ -43,8 +43,8 @@ class Results:
 
 
 def newest(records: list[dict[str, Any]]) -> Results:
-    """The newest complete set of one checkpoint on one machine: the baseline and every method at its defaults, spoken
-    and timed. Raises UserError where there is none."""
+    """The newest complete set of one checkpoint: the baseline and every method at its defaults, timed on one machine,
+    and spoken there or on others. Raises UserError where there is none."""
     if not records:
         raise UserError("Nothing is measured yet: run 'python -m tts_demo evaluate' and 'python -m tts_demo bench'.")
     runs = frame(records)
@@ -52,7 +52,9 @@ def newest(records: list[dict[str, Any]]) -> Results:
     wanted, lacking = {row.label for row in defaults()}, ""
     order = ours.groupby(list(SET))["date"].max().sort_values(ascending=False).index
     for which in order:
-        found = ours[(ours[list(SET)] == list(which)).all(axis=1)]
+        same = ours[list(SET)] == list(which)
+        same["machine"] |= ours["kind"].isin(SPOKEN)
+        found = ours[same.all(axis=1)]
         for kind, command in ((quality.KIND, "evaluate"), (speed.KIND, "bench")):
             if absent := wanted - set(found.loc[found["kind"] == kind, "row"]):
                 lacking = lacking or f"{sorted(absent)[0]!r} with 'python -m tts_demo {command}'"

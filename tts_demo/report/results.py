@@ -87,11 +87,12 @@ def conditions(results: Results) -> str:
     base, texts = results.speed.loc[rows[0]], _between(results.quality.loc[rows, "texts"])
     busy = f" at a load average of {base['load']:.1f}" if base.get("load", np.nan) == base.get("load") else ""
     return (
-        f"Checkpoint {w['checkpoint']} on {w['machine']}, {w['dtype']}, until {ours['date'].max()[:10]}, commit "
+        f"Checkpoint {w['checkpoint']}, {w['dtype']}, until {ours['date'].max()[:10]}, commit "
         f"{ours['commit'].iloc[-1]}. {texts} texts a row, {_between(results.quality.loc[rows, 'runs'])} runs, in "
         "natural and bundled voices, ± half of a 95 % interval; words by Whisper tiny.en, voices by Resemblyzer. "
-        f"Speeds: medians of {_between(results.speed.loc[rows, 'rounds'])} rounds beside the baseline, whose RTF is "
-        f"{base['rtf']:.2f}{busy}. KV: live bytes of speech ({1e-6 * base['kv_12s']:.1f} MB for the baseline)."
+        f"Speeds: on {w['machine']}, medians of {_between(results.speed.loc[rows, 'rounds'])} rounds beside the "
+        f"baseline, whose RTF is {base['rtf']:.2f}{busy}. KV: live bytes of speech ({1e-6 * base['kv_12s']:.1f} MB for "
+        "the baseline)."
     )
 
 
