@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 Record = dict[str, Any]
 RECORDS = ROOT / "checkpoints" / "nano" / "records.jsonl"  # what the repository shows
 OWN = ROOT / ".measured" / "records.jsonl"  # where a person's own measurements go; no part of the repository
-SPOKEN = ("quality", "codec", "heads", "alignment", "long")  # kinds whose figures hang on what is said, on no machine
+UNTIMED = ("quality", "codec", "heads", "alignment", "long")  # kinds whose figures hang on what is said, on no machine
 KEY = ("kind", "row", "text", "seed", "stack", "checkpoint", "machine", "dtype", "adapters")
 
 
@@ -127,7 +127,7 @@ def check(path: Path) -> None:
 
 def key_of(record: dict[str, Any]) -> tuple[Any, ...]:
     """What was spoken on one machine is not spoken again on another; what was timed is."""
-    if record["kind"] in SPOKEN:
+    if record["kind"] in UNTIMED:
         record = record | {"machine": ""}
     return tuple(record.get(name, "") for name in KEY)  # most records were made before there were adapters
 

@@ -17,7 +17,7 @@ from ..config import UserError
 from ..methods import METHODS, find
 from ..metrics import WORD_SCORE, word_errors
 from . import quality, speed
-from .records import RECORDS, SPOKEN, Records
+from .records import RECORDS, UNTIMED, Records
 from .rows import BASELINE, OTHER_PAIRS, Row, defaults
 from .texts import table, unheard
 
@@ -53,7 +53,7 @@ def newest(records: list[dict[str, Any]]) -> Results:
     order = ours.groupby(list(SET))["date"].max().sort_values(ascending=False).index
     for which in order:
         same = ours[list(SET)] == list(which)
-        same["machine"] |= ours["kind"].isin(SPOKEN)
+        same["machine"] |= ours["kind"].isin(UNTIMED)
         found = ours[same.all(axis=1)]
         for kind, command in ((quality.KIND, "evaluate"), (speed.KIND, "bench")):
             if absent := wanted - set(found.loc[found["kind"] == kind, "row"]):
