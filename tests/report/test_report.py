@@ -67,7 +67,7 @@ def files(tmp_path: Path, records: list[dict]) -> tuple[Path, Path, Path]:
 def test_one_command_writes_the_page_the_table_and_the_plot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, page, readme = files(tmp_path, everything())
     assert main(["report", "--records", str(path), "-o", str(page), "--readme", str(readme)]) == 0
-    assert "Checkpoint abc on here, float32" in capsys.readouterr().out
+    assert "Checkpoint abc, float32" in capsys.readouterr().out
     small, whole = results.readme_table(readme), page.read_text()
     assert small.splitlines()[0] == whole.splitlines()[2] and readme.read_text().endswith("The end.\n")
     rows = [line.split("|")[1].strip() for line in small.splitlines() if line.startswith("|")][2:]
@@ -347,5 +347,5 @@ def test_the_readme_shows_what_results_md_shows() -> None:
     page = results.RESULTS.read_text(encoding="utf-8")
     shown = results.readme_table().replace(f"({results.PLOT})", f"(../../{results.PLOT})")
     assert shown and shown in page
-    assert re.search(r"Checkpoint [0-9a-f]{12} on .+, until", shown)
+    assert re.search(r"Checkpoint [0-9a-f]{12}, .+, until", shown)
     assert all(row.method.name in shown for row in defaults())
