@@ -124,10 +124,13 @@ LABELS = """() => {
 
 
 def chart(page, name):
-    """The chart of that name, which is drawn once it comes into sight."""
+    """The chart of that name, which is drawn once it comes into sight, and then again in the width that is there."""
     place = page.get_by_role("figure", name=name, exact=True)
     place.scroll_into_view_if_needed()
     place.locator(".trace path").first.wait_for()
+    page.wait_for_function(
+        "e => e.querySelector('.main-svg').clientWidth <= e.clientWidth + 1", arg=place.element_handle()
+    )
     return place
 
 
