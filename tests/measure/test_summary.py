@@ -111,6 +111,18 @@ def test_times_of_two_machines_are_never_joined_but_what_is_said_hangs_on_none()
         summary.newest([r for r in here if r["row"] not in one or r["kind"] == quality.KIND] + timed_there[:1])
 
 
+def test_a_row_timed_on_another_machine_alone_has_its_gain_and_no_times() -> None:
+    here = [r for r in complete() if (r["kind"], r["row"]) != (speed.KIND, OTHER)]
+    there = [r for gain, row in ((1.0, BASE), (3.0, OTHER)) for r in timed(row, gain, machine="there", date="2026-03")]
+    found = summary.newest(here + there)
+    row, base = found.speed.loc[OTHER], found.speed.loc[BASE]
+    assert found.where["machine"] == "here" and found.elsewhere == {"there": [OTHER]}
+    assert row["lm_gain"] == 3.0 and row["rounds"] == 3 and row["kv_12s_share"] == pytest.approx(1 / 3)
+    assert np.isnan(row["rtf"]) and np.isnan(row["lm_rtf"]) and base["rtf"] == 0.2 and base["rounds"] == 3
+    again = summary.newest(here + there + timed(OTHER, 2.0))
+    assert again.elsewhere == {} and again.speed.loc[OTHER, "lm_rtf"] == pytest.approx(0.05)
+
+
 def test_natural_recordings_stand_beside_any_checkpoint() -> None:
     natural = spoken(quality.NATURAL, [0, 1, 0], checkpoint="", stack="", dtype="", machine="elsewhere")
     found = summary.newest(natural + complete())

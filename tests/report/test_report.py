@@ -83,6 +83,24 @@ def test_one_command_writes_the_page_the_table_and_the_plot(tmp_path: Path, caps
     )
 
 
+def test_gains_of_another_machine_are_named_and_no_sentence_holds_a_time_that_is_missing(tmp_path: Path) -> None:
+    row = Row.of(METHODS["dcar"]).label
+    there = [r | {"machine": "there"} for r in everything() if r["row"] in (row, Row.of(Baseline).label)]
+    here = [r for r in everything() if (r["kind"], r["row"]) != ("speed", row)]
+    path, page, readme = files(tmp_path, here + [r for r in there if r["kind"] == "speed"])
+    results.write(path, page, readme)
+    assert "whose RTF is 0.20 at a load average of 1.0; of `dcar` on there. KV" in results.readme_table(readme)
+    whole = page.read_text()
+    assert "on another machine, there." in whole and not re.search(r"\bnan\b", whole)
+    head, *rows = [
+        [cell.strip() for cell in line.split("|")]
+        for line in whole.partition("## Speed")[2].splitlines()
+        if line.startswith(("| row |", f"| `{row}` |"))
+    ]
+    cells = dict(zip(head, rows[0]))
+    assert (cells["LM gain"], cells["LM-RTF"], cells["RTF"]) == ("2.00", "", "")
+
+
 def test_it_says_what_to_measure_where_a_row_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, page, readme = files(tmp_path, [r for r in everything() if r["row"] != OTHER])
     assert main(["report", "--records", str(path), "-o", str(page), "--readme", str(readme)]) == 2

@@ -1,11 +1,12 @@
-"""Records summed up with pandas: one row of figures a setting, of one checkpoint, its times on one machine.
+"""Records summed up with pandas: one row of figures a setting, of one checkpoint, its times on one machine. A row that
+was only timed elsewhere has no times, but what it gains over the baseline that ran beside it there.
 
 Error rates pool errors over words; everything else of a run is a mean. Intervals are 95 %, by bootstrap over texts, and
 what a row adds to the baseline is resampled in pairs of the same texts, because a hard text is hard for both.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,15 @@ from .records import RECORDS, UNTIMED, Records
 from .rows import BASELINE, OTHER_PAIRS, Row, defaults
 from .texts import table, unheard
 
-SET = ("stack", "checkpoint", "machine", "dtype")  # what figures of one set share
+SET = ("stack", "checkpoint", "dtype")  # what figures of one set share
 MEANS = ("distilmos", "dnsmos", "sim", "frames_per_step", "kv_peak", "cut", "acceptance", "seconds")
 MEDIANS = (
     "lm_gain rtf_gain ttfa_share load lm_rtf rtf ttfa acoustics_rtf frames_per_step acceptance first_frame_ms "
     "ms_per_step ceiling_share bandwidth_gb_s kv_prefix kv_12s kv_20s kv_small_12s kv_small_20s ours_over_peer "
+    "pass_of_2 pass_of_4 pass_of_8"
+).split()
+TIMES = (  # of ``MEDIANS``: what compares with the same machine's alone
+    "load lm_rtf rtf ttfa acoustics_rtf first_frame_ms ms_per_step ceiling_share bandwidth_gb_s ours_over_peer "
     "pass_of_2 pass_of_4 pass_of_8"
 ).split()
 MARGIN = 2.0  # points over the baseline's WER: what still counts as understood as well, if the interval lies below
@@ -34,17 +39,24 @@ TOO_MANY = 2.0  # times the baseline's errors: a setting that the picture leaves
 
 @dataclass(frozen=True)
 class Results:
-    """``quality`` and ``speed``: figures by row label; ``runs``: all records of the set, one a line."""
+    """``quality`` and ``speed``: figures by row label; ``runs``: all records of the set, one a line. where: ``SET`` and
+    the machine of the times."""
 
     where: dict[str, str]
     runs: pd.DataFrame
     quality: pd.DataFrame
     speed: pd.DataFrame
 
+    @property
+    def elsewhere(self) -> dict[str, list[str]]:
+        """Other machines -> the rows whose gains were measured there."""
+        rounds = self.runs[(self.runs["kind"] == speed.KIND) & (self.runs["machine"] != self.where["machine"])]
+        return {machine: list(rows.unique()) for machine, rows in rounds.groupby("machine")["row"]}
+
 
 def newest(records: list[dict[str, Any]]) -> Results:
-    """The newest complete set of one checkpoint: the baseline and every method at its defaults, timed on one machine,
-    and spoken there or on others. Raises UserError where there is none."""
+    """The newest complete set of one checkpoint: the baseline and every method at its defaults, spoken and timed
+    (``_on_one_machine``). Raises UserError where there is none."""
     if not records:
         raise UserError("Nothing is measured yet: run 'python -m tts_demo evaluate' and 'python -m tts_demo bench'.")
     runs = frame(records)
@@ -52,9 +64,7 @@ def newest(records: list[dict[str, Any]]) -> Results:
     wanted, lacking = {row.label for row in defaults()}, ""
     order = ours.groupby(list(SET))["date"].max().sort_values(ascending=False).index
     for which in order:
-        same = ours[list(SET)] == list(which)
-        same["machine"] |= ours["kind"].isin(UNTIMED)
-        found = ours[same.all(axis=1)]
+        machine, found = _on_one_machine(ours[(ours[list(SET)] == list(which)).all(axis=1)], wanted)
         for kind, command in ((quality.KIND, "evaluate"), (speed.KIND, "bench")):
             if absent := wanted - set(found.loc[found["kind"] == kind, "row"]):
                 lacking = lacking or f"{sorted(absent)[0]!r} with 'python -m tts_demo {command}'"
@@ -63,9 +73,25 @@ def newest(records: list[dict[str, Any]]) -> Results:
             natural = runs[(runs["checkpoint"] == "") & (runs["kind"] == quality.KIND)]
             natural = natural.drop_duplicates(["row", "text"], keep="last")
             own = pd.concat([natural, _once(found)], ignore_index=True)
-            quality_runs = own[own["kind"] == quality.KIND]
-            return Results(dict(zip(SET, which)), own, quality_table(quality_runs), speed_table(own))
+            where = dict(zip(SET, which)) | {"machine": machine}
+            return Results(where, own, quality_table(own[own["kind"] == quality.KIND]), speed_table(own))
     raise UserError(f"No set of measurements is complete: measure {lacking}.")
+
+
+def _on_one_machine(runs: pd.DataFrame, wanted: Collection[str]) -> tuple[str, pd.DataFrame]:
+    """The machine that most of the ``wanted`` rows were timed on (the latest of several), and the runs that count:
+    speech of any machine, times of that one, and of rows that were timed only on others, the latest of them, their
+    rounds without ``TIMES``."""
+    rounds = runs[runs["kind"] == speed.KIND]
+    timed = rounds[rounds["row"].isin(wanted)].groupby("machine").agg({"row": "nunique", "date": "max"})
+    if not len(timed):
+        return "", runs[runs["kind"].isin(UNTIMED)]
+    machine = timed.sort_values(["row", "date"]).index[-1]
+    here = runs["kind"].isin(UNTIMED) | (runs["machine"] == machine)
+    known = {Row.of(BASELINE).label, speed.PEER, *rounds.loc[rounds["machine"] == machine, "row"]}
+    others = rounds[~rounds["row"].isin(known)]
+    others = others[others["machine"] == others.groupby("row")["machine"].transform("last")]
+    return machine, pd.concat([runs[here], others.drop(columns=TIMES, errors="ignore")]).sort_index()
 
 
 def _once(runs: pd.DataFrame) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 small table and its plot. Figures get into the README this way only."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +91,15 @@ def conditions(results: Results) -> str:
         f"{ours['commit'].iloc[-1]}. {texts} texts a row, {_between(results.quality.loc[rows, 'runs'])} runs, in "
         "natural and bundled voices, ± half of a 95 % interval; words by Whisper tiny.en, voices by Resemblyzer. "
         f"Speeds: on {w['machine']}, medians of {_between(results.speed.loc[rows, 'rounds'])} rounds beside the "
-        f"baseline, whose RTF is {base['rtf']:.2f}{busy}. KV: live bytes of speech ({1e-6 * base['kv_12s']:.1f} MB for "
-        "the baseline)."
+        f"baseline, whose RTF is {base['rtf']:.2f}{busy}{_elsewhere(results, rows)}. KV: live bytes of speech "
+        f"({1e-6 * base['kv_12s']:.1f} MB for the baseline)."
     )
+
+
+def _elsewhere(results: Results, labels: Sequence[str]) -> str:
+    """Which of these rows have the gains of another machine."""
+    of = {m: [f"`{row.split()[0]}`" for row in rows if row in labels] for m, rows in results.elsewhere.items()}
+    return "".join(f"; of {' and '.join(methods)} on {machine}" for machine, methods in of.items() if methods)
 
 
 def _between(values: pd.Series) -> str:
@@ -149,6 +155,10 @@ def render(results: Results, before: str = "", on_gpu: str = "", at_scale: Mappi
 def _speed(results: Results) -> str:
     settings = sorted(of_kind(results, speed.KIND)["text"].unique(), key=lambda s: float(s.split()[0]))
     parts = ["LM gain: over a run of the baseline beside it; the baseline's own says how far to trust the others."]
+    parts += [
+        f"Rows without times were timed beside the baseline on another machine, {machine}."
+        for machine in results.elsewhere
+    ]
     base = results.speed.loc[Row.of(BASELINE).label]
     if (costs := base.filter(like="pass_of_").dropna()).size:
         passes = ", ".join(f"{name.rpartition('_')[2]} {times:.2f}" for name, times in costs.items())

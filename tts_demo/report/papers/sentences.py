@@ -1,6 +1,7 @@
 """Sentences under a paper's table: templates filled with measured figures. A verdict (better, worse, equal) follows
 from a 95 % interval."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,9 +29,10 @@ def _filled(sentence: Sentence, results: Results, tables: Mapping[str, Any]) -> 
         text = {1: sentence.better, -1: sentence.worse, 0: sentence.equal}[verdict(sentence, found)]
         figures |= _figures(sentence, found, results)
     try:
-        return text.format(**figures)
+        filled = text.format(**figures)
     except (AttributeError, KeyError):  # a column or a row that was not measured
         return ""
+    return "" if re.search(r"\bnan\b", filled) else filled
 
 
 def compared(sentence: Sentence, results: Results) -> Difference | None:
