@@ -3,7 +3,7 @@
 import re
 
 from . import g2p, numbers
-from .rules import apply, compiled, filled, letters, table
+from .rules import ends_sentence, filled, letters, stop, table, writer
 from .units import ONE_OF, UNITS, per
 
 _TABLE = table("abbreviations")
@@ -54,13 +54,12 @@ def abbreviation(match: re.Match[str]) -> str:
 def saint_or_street(match: re.Match[str]) -> str:
     """'St. Paul' is a saint, '5th St.', 'Main St. is' and 'St. Mary's St.' are streets."""
     before, after = match.string[: match.start()], match.string[match.end() :]
-    ends = not after.strip("\"')] ")
     named = re.search(r"\b(?:[A-Z][a-z]+(?:'s|s')?|[a-z]+(?:st|nd|rd|th))\s$", before)
     street = named and not re.match(r"\s+[A-Z]", after)
     street = street or re.search(r"\b[a-z]*(?:first|second|third|th)\s$|\d(?:st|nd|rd|th)\s$", before)
     if match[1] == "St":
-        return ("Street" + ("." if ends and match.group().endswith(".") else "")) if street or ends else "Saint"
-    return ("Drive" + ("." if ends and match.group().endswith(".") else "")) if street else "Doctor"
+        return f"Street{stop(match)}" if street or ends_sentence(match) else "Saint"
+    return f"Drive{stop(match)}" if street else "Doctor"
 
 
 def roman_number(match: re.Match[str]) -> str:
@@ -178,13 +177,6 @@ def slashed(match: re.Match[str]) -> str:
     return _INFORMAL.get(word.lower(), word) + " " * word.endswith("/")
 
 
-_RULES, _WORDS = (compiled(_TABLE, globals() | {"per": per}, which) for which in ("rules", "words"))
-
-
-def write_out(text: str) -> str:
-    return apply(_RULES, text)
-
-
-def words_only(text: str) -> str:
-    """When no figure is left: stretched words, and letters of what is no word."""
-    return apply(_WORDS, text)
+_NAMES = globals() | {"per": per}
+write_out = writer(_TABLE, _NAMES)
+words_only = writer(_TABLE, _NAMES, "words")  # no figure is left: stretched words, letters of what is no word

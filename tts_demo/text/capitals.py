@@ -21,7 +21,8 @@ def lowered(text: str) -> str:
     if len(loud) >= _MOSTLY * len(_ANY.findall(text)):
         return _WORD.sub(_small, text) if _shouted(loud, text) else text
     lower = lambda row: _WORD.sub(lambda m: _small(m, row.start()), row[0])
-    return _ROW.sub(lambda row: lower(row) if _all_known(row[0]) else row[0], text)
+    loud_words = lambda row: all(map(_known, row.split())) and _shouted(row.split(), row)
+    return _ROW.sub(lambda row: lower(row) if loud_words(row[0]) else row[0], text)
 
 
 def _shouted(loud: list[str], text: str) -> bool:
@@ -30,11 +31,6 @@ def _shouted(loud: list[str], text: str) -> bool:
     certain = [word for word in known if word.lower() not in _EITHER and len(word) > 1]
     all_of_them = len(known) == len(loud) > 1 and certain and re.search(r"[A-Z']\s[A-Z]", text)
     return bool(all_of_them) or (len(certain) > 1 and 2 * len(known) > len(loud))
-
-
-def _all_known(row: str) -> bool:
-    words = row.split()
-    return all(map(_known, words)) and _shouted(words, row)
 
 
 def _known(word: str) -> bool:

@@ -4,7 +4,7 @@ numbered sections, houses, rooms, roads, models."""
 import re
 
 from . import g2p, numbers
-from .rules import apply, compiled, filled, letters, table
+from .rules import ends_sentence, filled, table, writer
 
 _TABLE = table("codes")
 STATE = "|".join(_TABLE["states"])
@@ -57,11 +57,6 @@ def address(match: re.Match[str]) -> str:
     return spoken + (f" colon {port(match['port'])}" if match["port"] else "")
 
 
-def spelt(text: str) -> str:
-    """'1F' -> 'one F': figures and letters one by one."""
-    return " ".join(numbers.digits(c) if c.isdigit() else letters(c) for c in text)
-
-
 def port(text: str) -> str:
     return numbers.pairs(text) if len(text) == 4 and not text.endswith("000") else numbers.cardinal(text)
 
@@ -111,8 +106,7 @@ def state_list(match: re.Match[str]) -> str:
 
 def road(match: re.Match[str]) -> str:
     """'10 Downing St' -> '10 Downing Street'; the full stop stays where it also ends the sentence."""
-    ends = match["dot"] and not match.string[match.end() :].strip("\"')] ")
-    return f"{match['name']}{_ROADS[match['road']]}{'.' * bool(ends)}"
+    return f"{match['name']}{_ROADS[match['road']]}{'.' * bool(match['dot'] and ends_sentence(match))}"
 
 
 def compass(point: str) -> str:
@@ -130,8 +124,4 @@ def unmarked(text: str) -> str:
     return text.rstrip("#")
 
 
-_RULES = compiled(_TABLE, globals())
-
-
-def write_out(text: str) -> str:
-    return apply(_RULES, text)
+write_out = writer(_TABLE, globals())

@@ -3,7 +3,7 @@
 import re
 
 from . import numbers
-from .rules import apply, compiled, table
+from .rules import ends_sentence, stop, table, writer
 
 MONTHS = "January February March April May June July August September October November December".split()
 _SHORT = {m[:3]: m for m in MONTHS} | {"Sept": "September"}
@@ -18,11 +18,6 @@ def month(name: str) -> str:
 def full_year(text: str) -> str:
     """'24' -> '2024', '87' -> '1987'"""
     return text if len(text) == 4 else ("20" if int(text) < 36 else "19") + text
-
-
-def short_year(text: str) -> str:
-    """'07' -> 'oh seven', '99' -> 'ninety nine'"""
-    return ("oh " if text[0] == "0" else "") + numbers.cardinal(text.lstrip("0") or "0")
 
 
 def _date(month: str, day: str, year: str | None = None) -> str | None:
@@ -46,10 +41,6 @@ def numeric(match: re.Match[str]) -> str:
     return spoken + ", " * match.group().endswith("T") if spoken else match.group()
 
 
-def cued(match: re.Match[str]) -> str:
-    return match["cue"] + (_date(match["m"], match["d"]) or "")
-
-
 def short_date(match: re.Match[str]) -> str:
     return _date(match["m"], match["d"]) or match.group()
 
@@ -64,19 +55,6 @@ def short_dates(match: re.Match[str]) -> str:
 def nth(day: str) -> str:
     """'05' -> 'fifth'"""
     return numbers.ordinal(day.lstrip("0"))
-
-
-def decade(match: re.Match[str]) -> str:
-    """ "1990s" -> 'nineteen nineties', "'90s" -> 'nineties'"""
-    return numbers.plural(numbers.year(match[1])) if len(match[1]) == 4 else numbers.plural(numbers.cardinal(match[1]))
-
-
-def years(match: re.Match[str]) -> str:
-    first, second = match["a"], match["b"]
-    low = numbers.year(second) if len(second) == 4 else numbers.cardinal(second)
-    if len(second) == 2 and second[0] == "0":
-        low = f"oh {numbers.digits(second[1])}"
-    return f"{numbers.year(first)} to {low}"
 
 
 def _half(text: str | None) -> str:
@@ -113,13 +91,8 @@ def offset(text: str) -> str:
     if text == "Z":
         return "Zulu"
     hour, minute = re.fullmatch(r"[+–-]\s?(\d{1,2}):?(\d\d)?", text).groups()
-    late = f" {_minute(minute)}" if minute and int(minute) else ""
+    late = f" {numbers.oh(minute)}" if minute and int(minute) else ""
     return f"{'plus' if text[0] == '+' else 'minus'} {numbers.cardinal(str(int(hour)))}{late}"
-
-
-def _minute(text: str) -> str:
-    """'05' -> 'oh five'"""
-    return ("oh " if text[0] == "0" else "") + numbers.cardinal(str(int(text)))
 
 
 def zoned(match: re.Match[str]) -> str:
@@ -127,7 +100,7 @@ def zoned(match: re.Match[str]) -> str:
     hour, minute, second = match["h"], match["min"], match["s"]
     early = "oh " if hour[0] == "0" and match["zone"] == "Z" else ""
     spoken = early + numbers.cardinal(str(int(hour)))
-    spoken += f" {'hundred' if minute == '00' else _minute(minute)}"
+    spoken += f" {'hundred' if minute == '00' else numbers.oh(minute)}"
     spoken += f" and {numbers.cardinal(str(int(second)))} seconds" if second and int(second) else ""
     return f"{spoken} {offset(match['zone'])}" if match["zone"] else spoken
 
@@ -158,12 +131,11 @@ def seconds(match: re.Match[str]) -> str:
 
 def weekday(match: re.Match[str]) -> str:
     """'Sat.' and 'Sun.' that end a sentence are a verb and a star, unless the context names a day."""
-    ends = not match.string[match.end() :].strip("\"')] ")
     names_day = re.search(
         r"(?:on|&|and|,|every|next|last|to|until|till|through|(?i:closed|open|opens|closes)) $",
         match.string[: match.start()],
     )
-    if match[1] in ("Sat", "Sun") and ends and not names_day:
+    if match[1] in ("Sat", "Sun") and ends_sentence(match) and not names_day:
         return match.group()
     return _TABLE["weekdays"][match[1]] + stop(match)
 
@@ -176,25 +148,11 @@ def day(name: str) -> str:
 def military(match: re.Match[str]) -> str:
     """'0700' -> 'oh seven hundred'"""
     hour, minute = match[1] or match[3], match[2] or match[4]
-    head = f"oh {numbers.digits(hour[1])}" if hour[0] == "0" else numbers.cardinal(hour)
-    return f"{head} {'hundred' if minute == '00' else numbers.cardinal(minute)}"
-
-
-def stop(match: re.Match[str]) -> str:
-    """The full stop of an abbreviation that also ends the sentence."""
-    return "." if match.group().endswith(".") and not match.string[match.end() :].strip("\"')] ") else ""
-
-
-def era(text: str) -> str:
-    return "".join(f"{c}." for c in text if c.isalpha())
+    return f"{numbers.oh(hour)} {'hundred' if minute == '00' else numbers.cardinal(minute)}"
 
 
 def quarter(text: str) -> str:
     return "fiscal year" if text == "FY" else f"{text[0]} {numbers.cardinal(text[1])}"
 
 
-_RULES = compiled(_TABLE, globals())
-
-
-def write_out(text: str) -> str:
-    return apply(_RULES, text)
+write_out = writer(_TABLE, globals())

@@ -3,7 +3,7 @@
 import re
 
 from . import g2p, numbers
-from .rules import apply, compiled, letters, table
+from .rules import letters, table, writer
 
 _TABLE = table("electronic")
 _SPELLED = frozenset(_TABLE["spelled"].split())
@@ -81,8 +81,4 @@ def key(name: str) -> str:
     return _TABLE["keys"].get(name.lower(), name)
 
 
-_RULES = compiled(_TABLE, globals())
-
-
-def write_out(text: str) -> str:
-    return apply(_RULES, text)
+write_out = writer(_TABLE, globals())

@@ -8,10 +8,10 @@ import functools
 import re
 import threading
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import homographs
-from .rules import table
+from .rules import filled, table
 from .symbols import BOUNDARY, IDS, PUNCTUATION
 
 # Symbols of its network for unknown words that the lexicon's alphabet lacks.
@@ -48,7 +48,7 @@ def tokens(text: str) -> list[Token]:
     with _building:
         g2p = _build()
     tagged = g2p.tokenize(text)
-    decided = homographs.decide([token.text for token in tagged])
+    decided = _decided([token.text for token in tagged])
     read = []
     for i, token in enumerate(tagged):
         token.phonemes = decided.get(i) or _sound(token.text) or _listed(token.text) or token.phonemes
@@ -74,6 +74,32 @@ def tokens(text: str) -> list[Token]:
             phonemes = "".join(part.phonemes for part in tokens(bare))
         if phonemes:
             found.append(Token(token.text, phonemes, bool(token.whitespace)))
+    return found
+
+
+def _before(pattern: str) -> re.Pattern[str]:
+    return re.compile({"": "", "^": "^$"}.get(pattern, rf"(?:^|\s)(?:{filled(pattern, _HOMOGRAPHS)})$"))
+
+
+# Homographs that the G2P's part-of-speech tags do not resolve: what stands before and behind the word, its phonemes.
+_HOMOGRAPHS = table("homographs")
+_CASES = {
+    word: [
+        (_before(before), re.compile(rf"\s*(?:{filled(after, _HOMOGRAPHS)})"), sound) for before, after, sound in cases
+    ]
+    for word, cases in _HOMOGRAPHS["cases"].items()
+}
+
+
+def _decided(words: Sequence[str]) -> dict[int, str]:
+    """Index of a word -> its phonemes, for those that their neighbours decide."""
+    low = [word.lower() for word in words]
+    found = {}
+    for i, word in enumerate(low):
+        for before, after, phonemes in (*_CASES.get(words[i], ()), *_CASES.get(word, ())):
+            if before.search(" ".join(low[max(0, i - 4) : i])) and after.match(" ".join(low[i + 1 : i + 5])):
+                found[i] = phonemes
+                break
     return found
 
 

@@ -7,7 +7,7 @@ import re
 
 from . import g2p
 from .numbers import roman
-from .rules import apply, compiled, filled, table
+from .rules import filled, table, writer
 from .segments import COUNTING
 
 _TABLE = table("markup")
@@ -59,23 +59,15 @@ def unmasked(match: re.Match[str]) -> str:
 
 _DIRECTION = re.compile(filled(_TABLE["DIRECTION"], _TABLE))
 _MASKED = [word + end for word in _TABLE["masked"].split() for end in ("", "s", "ed", "ing", "er", "y")]
-_NAMES = {
-    "NAMES": "|".join(sorted(_TABLE["tags"].split(), key=len, reverse=True)),
-    "LATEX": "|".join(_TABLE["latex"]),
-    "unescape": html.unescape,
-    "bare": bare,
-    "unquoted": unquoted,
-    "note": note,
-    "direction": direction,
-    "unmasked": unmasked,
-}
-_RULES = compiled(_TABLE, _NAMES)
+NAMES = "|".join(sorted(_TABLE["tags"].split(), key=len, reverse=True))
+LATEX = "|".join(_TABLE["latex"])
+_unmarked = writer(_TABLE, globals() | {"unescape": html.unescape})
 
 
 def lines(text: str) -> list[str]:
     """Plain lines of a marked-up text, without blank ones. '# To do\\n1. Milk' -> ['To do', '1, Milk']"""
     found: list[str] = []
-    for paragraph in re.split(r"\n\s*\n", apply(_RULES, text)):
+    for paragraph in re.split(r"\n\s*\n", _unmarked(text)):
         found += _unwrapped([line for line in paragraph.split("\n") if line.strip()])
     return [part for line in found for part in _items(line)]
 

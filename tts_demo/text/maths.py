@@ -3,8 +3,8 @@
 import re
 
 from . import numbers
-from .quantities import describes
-from .rules import apply, compiled, filled, letters, table
+from .rules import filled, letters, table, writer
+from .units import describes
 
 _TABLE = table("maths")
 _NO_PLURALS = frozenset(_TABLE["no_plurals"].split())
@@ -18,15 +18,10 @@ _DENOMINATED = {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 24, 25, 32, 50, 60, 
 
 def power(match: re.Match[str]) -> str:
     exponent = match["e"].strip("()")
-    minus = exponent[0] in "-–"
-    exponent = exponent.lstrip("+-–")
-    if exponent in ("2", "3") and not minus:
-        spoken = "squared" if exponent == "2" else "cubed"
-    elif exponent.isdigit():
-        spoken = f"to the power of {'minus ' if minus else ''}{numbers.cardinal(exponent)}"
-    else:
-        spoken = f"to the power of {'minus ' if minus else ''}{exponent}"
-    return f" {spoken}"
+    if exponent in ("2", "3", "+2", "+3"):
+        return " squared" if exponent[-1] == "2" else " cubed"
+    minus, exponent = "minus " * (exponent[0] in "-–"), exponent.lstrip("+-–")
+    return f" to the power of {minus}{numbers.cardinal(exponent) if exponent.isdigit() else exponent}"
 
 
 def scientific(match: re.Match[str]) -> str:
@@ -88,7 +83,7 @@ def score(match: re.Match[str]) -> str:
     """'won 3-2' -> 'three to two'; '(12-4-1)' behind a team is its record: 'twelve, four and one'."""
     parts = [numbers.cardinal(n) for n in re.findall(r"\d+", match.group())]
     if len(parts) == 3:
-        return ", ".join(parts) if not _SCORED.search(match.string) else f"{parts[0]}, {parts[1]} and {parts[2]}"
+        return numbers.record(match.group()) if _SCORED.search(match.string) else ", ".join(parts)
     return " to ".join(parts)
 
 
@@ -100,11 +95,6 @@ def _counts(match: re.Match[str]) -> bool:
         return False
     dated = r"(?:the|in|of|since|by|from|until|till|for|during|before|after|late|early|mid|around|year|season)\s$"
     return after[1] not in _NO_PLURALS and not re.search(dated, match.string[: match.start()].lower())
-
-
-def record(match: re.Match[str]) -> str:
-    parts = [numbers.cardinal(n) for n in match["record"].split("-")]
-    return f"{match['team']}{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def times(match: re.Match[str]) -> str:
@@ -129,15 +119,7 @@ def count_or_year(match: re.Match[str]) -> str:
 
 def signs(text: str) -> str:
     """Signs between and before operands, while these are still figures; what is no mathematics keeps its dashes."""
-    if _MATHS.search(text):
-        text = apply(_SUMS, text)
-    return apply(_COMPARED, text)
+    return _compared(_sums(text) if _MATHS.search(text) else text)
 
 
-_LISTS = ("sums", "compared", "rules", "last")
-_SUMS, _COMPARED, _RULES, _LAST = (compiled(_TABLE, globals(), name) for name in _LISTS)
-
-
-def write_out(text: str) -> str:
-    """Fractions, scores and powers, then the numbers themselves."""
-    return apply(_LAST, apply(_RULES, text))
+_sums, _compared, write_out = (writer(_TABLE, globals(), name) for name in ("sums", "compared", "rules"))

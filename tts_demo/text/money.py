@@ -3,9 +3,8 @@
 import re
 
 from . import numbers
-from .quantities import describes
-from .rules import apply, compiled, table
-from .units import per, tens
+from .rules import table, writer
+from .units import describes, per, tens
 
 _TABLE = table("money")
 _CURRENCIES = _TABLE["currencies"]
@@ -48,8 +47,4 @@ def money(match: re.Match[str]) -> str:
     return f"{minus}{spoken}{joint}"
 
 
-_RULES = compiled(_TABLE, globals() | {"per": per, "tens": tens})
-
-
-def write_out(text: str) -> str:
-    return apply(_RULES, text)
+write_out = writer(_TABLE, globals() | {"per": per, "tens": tens})

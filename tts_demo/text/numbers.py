@@ -90,16 +90,23 @@ def pairs(text: str) -> str:
     if not 3 <= len(text) <= 4 or text[0] == "0" or text.endswith("000"):
         return cardinal(text)
     high, low = text[:-2], text[-2:]
-    tail = "hundred" if low == "00" else f"oh {_ONES[int(low[1])]}" if low[0] == "0" else cardinal(low)
-    return f"{cardinal(high)} {tail}"
+    return f"{cardinal(high)} {'hundred' if low == '00' else oh(low)}"
+
+
+def oh(text: str) -> str:
+    """'07' -> 'oh seven', '99' -> 'ninety nine'"""
+    return f"oh {digits(text[1])}" if text[0] == "0" else cardinal(text)
+
+
+def record(text: str) -> str:
+    """'12-4-1' -> 'twelve, four and one'"""
+    *before, last = map(cardinal, re.findall(r"\d+", text))
+    return f"{', '.join(before)} and {last}"
 
 
 def sections(text: str) -> str:
     """Versions and numbered sections: '3.11' -> 'three point eleven', '22.04' -> 'twenty two point oh four'"""
-    return " point ".join(
-        "oh " + digits(part[1:]) if len(part) == 2 and part[0] == "0" and part != "00" else cardinal(part)
-        for part in text.split(".")
-    )
+    return " point ".join(oh(part) if len(part) == 2 and part != "00" else cardinal(part) for part in text.split("."))
 
 
 def fraction(top: str, bottom: str) -> str:

@@ -3,7 +3,7 @@
 import re
 
 from . import numbers
-from .rules import apply, compiled, letters, table
+from .rules import spelt, table, writer
 
 _TABLE = table("references")
 _ORDINALS = {"1": "First", "2": "Second", "3": "Third"}
@@ -35,30 +35,19 @@ def verse(match: re.Match[str]) -> str:
     return spoken + "".join(f", {numbers.cardinal(n)}" for n in re.findall(r"\d+", match["more"] or ""))
 
 
-def _square(text: str) -> str:
-    """'f3' -> 'F three', 'a' -> 'A.', which is the letter"""
-    return " ".join(numbers.cardinal(c) if c.isdigit() else letters(c) for c in text)
-
-
 def move(match: re.Match[str]) -> str:
     """'Qxf7#' -> 'queen takes F seven, checkmate', 'exd5' -> 'E takes D five'"""
     found = match.groupdict()
-    parts = [_PIECES.get(found.get("piece") or "", ""), _square(found.get("origin") or "")]
-    parts += ["takes" if found.get("takes") else "", _square(match["square"])]
+    parts = [_PIECES.get(found.get("piece") or "", ""), spelt(found.get("origin") or "")]
+    parts += ["takes" if found.get("takes") else "", spelt(match["square"])]
     parts += [f"promotes to {_PIECES[match['promoted']]}" if match["promoted"] else ""]
     return " ".join(filter(None, parts)) + _ENDS.get(match["end"] or "", "")
-
-
-def characters(text: str) -> str:
-    """'00:1A' -> 'zero zero, one A.': figures and letters one by one, groups apart."""
-    groups = re.findall(r"[^\W_]+", text)
-    return ", ".join(" ".join(numbers.digits(c) if c.isdigit() else letters(c) for c in group) for group in groups)
 
 
 def colons(text: str) -> str:
     """'fe80::1' -> 'F E eight zero colon colon one'"""
     address, _, mask = text.partition("/")
-    spoken = " colon ".join(characters(group) for group in address.split(":"))
+    spoken = " colon ".join(spelt(group) for group in address.split(":"))
     return " ".join(spoken.split()) + (f" slash {numbers.cardinal(mask)}" if mask else "")
 
 
@@ -70,19 +59,9 @@ def form(match: re.Match[str]) -> str:
     return " ".join(signs.get(c, c.upper()) for c in match.group())
 
 
-def record(text: str) -> str:
-    """'12-4-1' -> 'twelve, four and one'"""
-    parts = [numbers.cardinal(n) for n in re.findall(r"\d+", text)]
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
 def averages(text: str) -> str:
     """'.312/.390/.500' -> 'three twelve, three ninety, five hundred'"""
     return ", ".join(numbers.pairs(n) for n in re.findall(r"\d+", text))
 
 
-_RULES = compiled(_TABLE, globals())
-
-
-def write_out(text: str) -> str:
-    return apply(_RULES, text)
+write_out = writer(_TABLE, globals())

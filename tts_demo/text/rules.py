@@ -32,7 +32,7 @@ def table(name: str) -> dict[str, Any]:
 
 def compiled(table: Mapping[str, Any], names: Mapping[str, Any], which: str = "rules") -> Rules:
     """A list of rules of a table. names: what they may name beside what stands in the table and in ``numbers``."""
-    shared = {"letters": letters, "upper": str.upper, "NUMBER": NUMBER, "MINUS": MINUS}
+    shared = {"letters": letters, "spelt": spelt, "upper": str.upper, "NUMBER": NUMBER, "MINUS": MINUS}
     known = {**vars(numbers), **shared, **table, **names}
     return tuple((re.compile(filled(row[0], known)), _replacement(row[1], known)) for row in table[which])
 
@@ -50,11 +50,32 @@ def apply(rules: Rules, text: str) -> str:
     return text
 
 
+def writer(table: Mapping[str, Any], names: Mapping[str, Any], which: str = "rules") -> Callable[[str], str]:
+    """What applies a list of rules of a table to a text."""
+    return functools.partial(apply, compiled(table, names, which))
+
+
+def ends_sentence(match: re.Match[str]) -> bool:
+    """Whether nothing but closing marks follows."""
+    return not match.string[match.end() :].strip("\"')] ")
+
+
+def stop(match: re.Match[str]) -> str:
+    """The full stop of an abbreviation that also ends the sentence."""
+    return "." if match.group().endswith(".") and ends_sentence(match) else ""
+
+
 def letters(word: str) -> str:
     """'html' -> 'H.T.M.L.': the full stops make the G2P spell. A single letter stays bare except A, which
     would be the article."""
     found = [c.upper() for c in word if c.isalpha()]
     return found[0] if len(found) == 1 and found != ["A"] else "".join(f"{c}." for c in found)
+
+
+def spelt(text: str) -> str:
+    """'00:1A' -> 'zero zero, one A.': figures and letters one by one, groups apart."""
+    spoken = lambda group: " ".join(numbers.digits(c) if c.isdigit() else letters(c) for c in group)
+    return ", ".join(map(spoken, re.findall(r"[^\W_]+", text)))
 
 
 def _replacement(template: str, names: Mapping[str, Any]) -> Replacement:

@@ -3,7 +3,6 @@
 import re
 
 from ..config import UserError
-from .letters import LABELS
 from .references import is_book
 from .rules import filled, table
 
@@ -17,7 +16,7 @@ _NEVER, COUNTING, _SOMETIMES, _AFTER_HALF_DAY, _STARTERS, _ALSO_NAMES, _CLEAR = 
     for name in ("never", "counting", "sometimes", "after_half_day", "starters", "also_names", "clear")
 )
 _LOOK = 40  # characters around a full stop that tell what it is
-_LABELLED = re.compile(filled(rf"\b(?:{LABELS})\s[A-Z]\.$", {}))  # 'Team B.'
+_LABELLED = re.compile(filled(r"\b(?:{LABELS})\s[A-Z]\.$", table("letters")))  # 'Team B.'
 _OPENING = re.compile(
     r"[\"'(]*(?:At|By|Around|About|Until|Before|After|Since|From)\s[\d:.\s]+[ap]\.m\.$", re.I
 )  # 'At 5 a.m.'

@@ -15,7 +15,6 @@ from . import (
     dates,
     electronic,
     g2p,
-    letters,
     markup,
     maths,
     money,
@@ -23,8 +22,10 @@ from . import (
     segments,
     units,
 )
-from .rules import apply, compiled, table
+from .rules import table, writer
 
+# The letter A. With a full stop behind it, which is silent, the G2P gives the letter; without, the article.
+_LETTERS = table("letters")
 _CHAINED = re.compile(r"(?<=\d-)[A-Za-z]{2,}(?:-[A-Za-z]+)+")
 # each kind, and what a sentence must hold for it to look at it
 _KINDS = tuple(
@@ -48,10 +49,10 @@ _KINDS = tuple(
         (r"\d", money.write_out),
         (r"\d", units.write_out),
         ("", abbreviations.write_out),
-        (r"[Aa][\s\d^+–-]|\d-?[Aa]", letters.beside_figures),
+        (r"[Aa][\s\d^+–-]|\d-?[Aa]", writer(_LETTERS, {}, "figures")),
         (r"\d|[+#~^§¶–-]", maths.write_out),
         ("", abbreviations.words_only),
-        (r"\b[Aa]\b", letters.alone),
+        (r"\b[Aa]\b", writer(_LETTERS, {}, "words")),
     )
 )
 _TABLE = table("spelling")
@@ -86,7 +87,7 @@ def strongest(marks: str) -> str:
     return next(mark for mark in "?!.—;:," if mark in marks)
 
 
-_TIDY = compiled(_TABLE, globals(), "tidy")
+_tidy = writer(_TABLE, globals(), "tidy")
 
 
 @functools.lru_cache(maxsize=512)
@@ -96,7 +97,7 @@ def _written_out(sentence: str) -> str:
             sentence = write_out(sentence)
     for sign, word in _TABLE["signs"].items():
         sentence = sentence.replace(sign, f" {word} ")
-    return apply(_TIDY, sentence).lstrip(" ,.?!;:—").rstrip(" ,;:—")
+    return _tidy(sentence).lstrip(" ,.?!;:—").rstrip(" ,;:—")
 
 
 def sentences(text: str) -> list[str]:

@@ -1,10 +1,10 @@
-"""Measures: units in singular and plural, with powers and 'per', before a noun, in ranges; primes, degrees, spoons."""
+"""Measures: units in singular and plural, with powers and 'per', before a noun, in ranges; primes, degrees, spoons.
+Whether a quantity describes the noun behind it, which puts its unit in the singular."""
 
 import re
 
 from . import numbers
-from .quantities import describes
-from .rules import apply, compiled, table
+from .rules import NUMBER, ends_sentence, filled, table, writer
 
 _TABLE = table("units")
 ONE_OF = _TABLE["one_of"]  # unit -> what it is called behind 'per'
@@ -16,9 +16,44 @@ _LETTERS = sorted((u for u in UNITS if u not in ("in", "%", "‰", "¢") and u[0
 UNIT = "|".join(re.escape(unit).replace(r"\ ", r"\.?\s") for unit in _LETTERS)
 
 
+_NOUNS = table("quantities")
+_NO_NOUNS = frozenset(_NOUNS["no_nouns"].split())
+_POSSESSIVE = r"(?!(?:it|that|he|she|there|what|here|let|who|how|where)'s)[a-z]+'s"
+_ENUMERATED = rf"(?:(?:(?:{NUMBER}|[a-z]+)['\"]?\s){{1,3}}(?:to|or|and|by)\s)?"
+_DETERMINERS = "|".join(_NOUNS["determiners"].split())
+_BEFORE = re.compile(rf"(?:^|[^A-Za-z])(?:{_DETERMINERS}|{_POSSESSIVE})\s+{_ENUMERATED}$", re.I)
+_COUNTED = re.compile(r"\b(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|twelve|several|few|many)\s+$", re.I)
+_AFTER = re.compile(r"(?:/\w+)?\s+([A-Za-z][A-Za-z']+)")
+_ACROSS = re.compile(r"\s+by\s+\d+\S*\s+(?:(?:feet|foot|ft|inch|inches|in|cm|mm|m)\s+)?([a-z]{3,})")
+_JOINED = re.compile(r"-(?=[A-Za-z])")
+_EXTENT = re.compile(
+    r"\s(?:wide|long|tall|high|deep|thick|across)(?:\s*(?:$|[,.;:!?)])|\s(?:and|by|x|at)\b)"
+)  # '12" wide.'
+_PLURAL_NOUN = re.compile(rf"\s(?:{filled(_NOUNS['nouns'], {})})\b")
+
+
+def describes(match: re.Match[str]) -> bool:
+    """'a $20 bill', 'a 5 km run', '6-ft fence'; not 'it cost $20', 'the 5 km to town'."""
+    text, end = match.string, match.end()
+    if _EXTENT.match(text, end):
+        return False
+    if _JOINED.match(text, end) or text[end - 1 : end] == "-":
+        return True
+    after = _ACROSS.match(text, end) or _AFTER.match(text, end)
+    if after is None or after[1].lower() in _NO_NOUNS:
+        return False
+    before = text[max(0, match.start() - 40) : match.start()]
+    return bool(_BEFORE.search(before) or _COUNTED.search(before) or _PLURAL_NOUN.match(text, end))
+
+
 def per(unit: str) -> str:
     """'hr' -> 'hour'"""
     return ONE_OF.get(unit, unit)
+
+
+def _under(unit: str) -> str:
+    """'hr' -> 'hour', 'm' -> 'meter': what stands behind 'per'."""
+    return UNITS.get(per(unit), [per(unit)])[0]
 
 
 def tens(words: str) -> str:
@@ -48,19 +83,16 @@ def amount_words(text: str) -> tuple[str, bool]:
 def measure(match: re.Match[str]) -> str:
     words, many = amount_words(match["n"])
     low = f"{numbers.cardinal(match['low'])} to " if match["low"] else ""
-    dotted = match["dot"] or ""
     joined = match.string[match.start("unit") - 1] == "-"  # 'a 10-yr note'
     many = (many or bool(low)) and not joined and not describes(match)
     name = unit_name(match["unit"], many, match["power"])
     if match["per"]:
-        under = per(match["per"])
-        under = UNITS[under][0] if under in UNITS else under
-        power = match["perpower"]
+        under, power = _under(match["per"]), match["perpower"]
         if power and under == "second":
             name += f" per second {'squared' if power == '2' else 'cubed'}"
         else:
             name += f" per {_POWERS[power] + ' ' if power else ''}{under}"
-    ends = dotted and not match.string[match.end() :].strip("\"')] ")
+    ends = match["dot"] and ends_sentence(match)
     return f"{'minus ' * bool(match['minus'])}{low}{words} {name}" + ("." if ends else "")
 
 
@@ -104,10 +136,8 @@ def bare_rate(match: re.Match[str]) -> str:
     """Without a number: 'W/m^2' -> 'watts per square meter', 'm3/s' -> 'cubic meters per second'"""
     if not (match["power"] or match["perpower"]):
         return match.group()
-    under = per(match["per"])
-    under = UNITS[under][0] if under in UNITS else under
     square = f"{_POWERS[match['perpower']]} " if match["perpower"] else ""
-    return f"{unit_name(match['unit'], True, match['power'])} per {square}{under}"
+    return f"{unit_name(match['unit'], True, match['power'])} per {square}{_under(match['per'])}"
 
 
 def ago(match: re.Match[str]) -> str:
@@ -148,8 +178,4 @@ def listed(match: re.Match[str]) -> str:
     return match.group().replace("/", ", ")
 
 
-_RULES = compiled(_TABLE, globals())
-
-
-def write_out(text: str) -> str:
-    return apply(_RULES, text)
+write_out = writer(_TABLE, globals())
