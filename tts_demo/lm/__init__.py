@@ -3,14 +3,12 @@ may be imported from here, its functions come from their modules."""
 
 from .attention import AttentionMap, Replay
 from .backend import Backend
-from .base import Base
 from .cache import KVCache
-from .decoder import Decoder
+from .decoder import Base, Decoder
 from .graphs import BufferPool
 from .linear import Projection
 from .lockstep import Lockstep, TokenRows
 from .lora import LoraFactors, LoraSpec, LoraSum
-from .model import LanguageModel
-from .prefix import Prefix
+from .model import LanguageModel, Prefix
 from .sampling import Distribution, Ending, History, Sampler, distribution, probabilities, sample
 from .workspace import Workspace

@@ -6,7 +6,7 @@ heads are wanted. Decoding goes through the fused weights of decoder.py. Tests h
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -22,18 +22,11 @@ Products = Callable[[Tensor, Tensor, slice], Tensor]
 RotaryFactors = tuple[Tensor, Tensor]  # cos and sin, each [B, 1, T, D]
 
 
-class Backbone(Protocol):
-    """Blocks and final norm, as ``transformers.Qwen2Model`` has them."""
-
-    layers: Sequence[nn.Module]
-    norm: nn.Module
-
-
 class BlockModel(Protocol):
     """What the forward pass reads of a language model (or of a draft, which has fewer blocks)."""
 
     config: LMConfig
-    backbone: Backbone
+    backbone: Any  # ``layers`` and ``norm``, as ``transformers.Qwen2Model`` has them
 
 
 def rotary_factors(config: LMConfig, positions: Tensor, dtype: torch.dtype) -> RotaryFactors:

@@ -6,7 +6,6 @@ The methods choose inputs, positions and masks. Tests compare this decoder with 
 
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
@@ -17,7 +16,7 @@ from torch import Tensor
 from ..config import LMConfig
 from .backend import Backend
 from .cache import KVCache
-from .linear import Projection, direction, direction_scale, unit_rms
+from .linear import Layer, Projection, direction, direction_scale, unit_rms
 from .lora import LoraFactors, LoraSum
 from .masks import ALIGNED, additive, empty_bias
 from .model import LanguageModel
@@ -31,19 +30,6 @@ FEW = 16  # new tokens up to which a pass is a step: its causal bias is kept, an
 CAPACITY_STEP = 256  # pooled capacities are multiples of this, so that runs of about one length share buffers
 
 
-@dataclass(frozen=True)
-class Layer:
-    """Weights of one block. Query, key and value are one matrix, gate and up another, and the norms' weights and scale
-    are folded into them: they multiply ``direction``. Rows of query and key are ordered so that the two elements of a
-    rotary pair are adjacent: the rotation is then one complex product. Scores do not change, because queries and keys
-    are permuted alike."""
-
-    qkv: Projection  # H -> (A + 2 kv) D
-    out: Projection  # A D -> H
-    gate_up: Projection  # H -> 2 FFN
-    down: Projection  # FFN -> H
-
-
 def _pair_up(weight: Tensor, head_dim: int) -> Tensor:
     """Reorder rows (heads x D) from [first halves | second halves] to neighbouring rotary pairs."""
     rows = weight.reshape(-1, 2, head_dim // 2, *weight.shape[1:])
@@ -54,7 +40,8 @@ def fuse(
     block: torch.nn.Module, head_dim: int, backend: Backend, index: int = 0, lora: LoraFactors | LoraSum | None = None
 ) -> Layer:
     """One Qwen2 block with fused weights, with what ``lora`` adds to block number ``index`` merged in. Merged and fused
-    in float32, then rounded once."""
+    in float32, then rounded once. Rows of query and key are ordered so that the two elements of a rotary pair are
+    adjacent: the rotation is then one complex product. Scores do not change, as both are permuted alike."""
     attention, mlp = block.self_attn, block.mlp
 
     def weight(module: torch.nn.Module, name: str) -> Tensor:
@@ -150,7 +137,9 @@ class Decoder:
 
     def new_cache(self, capacity: int, batch: int = 1) -> KVCache:
         """An empty cache of at least ``capacity`` slots."""
-        return self.lease(lambda kv, slots: self._cache(slots, batch, kv), capacity, batch)
+        c = self.config
+        make = lambda kv, slots: KVCache(c.layers, batch, c.kv_heads, slots, c.head_dim, self.dtype, self.device, kv)
+        return self.lease(make, capacity, batch)
 
     def lease(self, make: Callable[[Tensor | None, int], Cache], capacity: int, batch: int = 1) -> Cache:
         """``make(kv, capacity)``: an empty cache of at least ``capacity`` slots over the memory kv, None = new memory.
@@ -159,10 +148,6 @@ class Decoder:
             return make(None, capacity)
         capacity = -(-capacity // CAPACITY_STEP) * CAPACITY_STEP
         return self.pool.lease(lambda kv: make(kv, capacity), (capacity, batch))
-
-    def _cache(self, capacity: int, batch: int, kv: Tensor | None = None) -> KVCache:
-        c = self.config
-        return KVCache(c.layers, batch, c.kv_heads, capacity, c.head_dim, self.dtype, self.device, kv=kv)
 
     def embed(self, codes: Tensor) -> Tensor:
         """codes [...] of the first codebook -> [..., H]."""
@@ -274,7 +259,8 @@ class Decoder:
                 bias = None if mask is None else bias[:, :, -(c.heads // c.kv_heads) :]
             attended = self._attend(query, key, value, bias) if products is None else self._weigh(products, value, mask)
             x = layer.out(attended, x)
-            x = self._feed_forward(layer, x)
+            gate, up = layer.gate_up(direction(x, c.rms_eps)).chunk(2, -1)
+            x = layer.down(F.silu(gate).mul_(up), x)
         return self._final_norm(x).view(batch, n, -1)
 
     def _final_norm(self, x: Tensor) -> Tensor:
@@ -328,10 +314,6 @@ class Decoder:
         y = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
         return y.unflatten(2, (n, -1)).transpose(1, 2).reshape(batch * n, heads * dim)
 
-    def _feed_forward(self, layer: Layer, x: Tensor) -> Tensor:
-        gate, up = layer.gate_up(direction(x, self.config.rms_eps)).chunk(2, -1)
-        return layer.down(F.silu(gate).mul_(up), x)
-
     def _weigh(self, products: Tensor, value: Tensor, mask: Tensor) -> Tensor:
         """Attention by a hook's products [A, T, S], mask [T, S]; value [1, kv, S, D] -> [T, A D]."""
         values = value[0].repeat_interleave(self.config.heads // self.config.kv_heads, 0)
@@ -378,3 +360,22 @@ class Decoder:
             hook if capture is None else captured_hook,
         )
         return hidden, torch.stack(captured) if captured else None
+
+
+class Base:
+    """A language model with the decoder that every method uses. Make it after the weights are loaded and moved: the
+    decoder holds fused copies, which later changes of the model do not reach."""
+
+    def __init__(self, lm: LanguageModel, exact: bool = False, graphed: bool = True) -> None:
+        """exact, graphed: see ``Backend``."""
+        self.lm, self.config = lm, lm.config
+        self.backend = Backend(lm.device, lm.dtype, exact, graphed)
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        """Of the weights without any adapter."""
+        return Decoder.from_model(self.lm, backend=self.backend)
+
+    def merged(self, lora: LoraFactors | LoraSum) -> Decoder:
+        """A decoder of its own with ``lora`` merged into the weights."""
+        return Decoder.from_model(self.lm, lora, backend=self.backend)

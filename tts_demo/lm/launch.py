@@ -52,7 +52,7 @@ def launch_passes(
     from there on (None: the cache's next). mask: of the one pass there is."""
     positions = cache.next_position if positions is None else positions
     if not is_graph(decoder, cache, count):
-        return function(Passes(decoder, cache, positions, mask), sampler, *inputs)
+        return function(Passes(decoder, cache.kv, positions, mask, cache), sampler, *inputs)
     if isinstance(positions, int):
         positions = decoder.counter[positions : positions + count]
     slots = cache.claim(positions)
@@ -64,7 +64,7 @@ def launch_passes(
     def with_passes(
         kv: Tensor, sampler: Sampler, slots: Tensor, positions: Tensor, mask: Tensor | None, *inputs: Tensor | None
     ) -> Any:
-        return function(StaticPasses(decoder, kv, slots, positions, mask), sampler, *inputs)
+        return function(Passes(decoder, kv, positions, mask, slots=slots), sampler, *inputs)
 
     return launch(decoder.pool, cache, key, with_passes, sampler, slots, positions, mask, *inputs)
 
@@ -76,39 +76,27 @@ def is_graph(decoder: Decoder, cache: KVCache, count: int) -> bool:
 
 @dataclass
 class Passes:
-    """The passes of one launch as plain code, one after the other."""
+    """The passes of one launch, one after the other: as plain code over a cache, or inside a graph over its memory
+    ``kv``."""
 
     decoder: Decoder
-    cache: KVCache
-    positions: Tensor | int
+    kv: Tensor
+    positions: Tensor | int  # [count], or from there on
     mask: Tensor | None = None
+    cache: KVCache | None = None  # of plain code
+    slots: Tensor | None = None  # [count] in a graph
     taken: int = 0  # tokens of the passes so far
 
     @classmethod
     def over(cls, decoder: Decoder, cache: KVCache) -> "Passes":
-        """From the cache's next position on."""
-        return cls(decoder, cache, cache.next_position)
+        """As plain code, from the cache's next position on."""
+        return cls(decoder, cache.kv, cache.next_position, cache=cache)
 
     def __call__(self, x: Tensor, last: bool = False, hook: Hook | None = None) -> Tensor:
         first, self.taken = self.taken, self.taken + x.shape[1]
-        given = self.positions
-        positions = given + first if isinstance(given, int) else given[first : self.taken]
-        return self.decoder.forward(x, self.cache, positions, self.mask, hook, last)
-
-
-@dataclass
-class StaticPasses:
-    """The same inside a graph, over a cache's memory."""
-
-    decoder: Decoder
-    kv: Tensor
-    slots: Tensor  # [count]
-    positions: Tensor  # [count]
-    mask: Tensor | None
-    taken: int = 0
-
-    def __call__(self, x: Tensor, last: bool = False, hook: Hook | None = None) -> Tensor:
-        first, self.taken = self.taken, self.taken + x.shape[1]
-        slots, positions = (t[first : self.taken] for t in (self.slots, self.positions))
-        hidden = self.decoder.forward_static(x, self.kv, slots, positions, self.mask, hook)
+        given, here = self.positions, slice(first, self.taken)
+        positions = given + first if isinstance(given, int) else given[here]
+        if self.slots is None:
+            return self.decoder.forward(x, self.cache, positions, self.mask, hook, last)
+        hidden = self.decoder.forward_static(x, self.kv, self.slots[here], positions, self.mask, hook)
         return hidden[:, -1:] if last else hidden

@@ -7,6 +7,7 @@ the CPU supports it.
 """
 
 import warnings
+from dataclasses import dataclass
 from functools import cache
 
 import torch
@@ -65,6 +66,17 @@ class Projection:
         if self.bias is not None:
             return torch.addmm(self.bias, x, self.columns, out=out)
         return torch.mm(x, self.columns, out=out)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Weights of one block. Query, key and value are one matrix, gate and up another; the norms' weights (and scale) are
+    folded into them."""
+
+    qkv: Projection  # H -> (A + 2 kv) D
+    out: Projection  # A D -> H
+    gate_up: Projection  # H -> 2 FFN
+    down: Projection  # FFN -> H
 
 
 def float32_on_cpu(device: torch.device, dtype: torch.dtype) -> bool:

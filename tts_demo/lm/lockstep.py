@@ -86,25 +86,12 @@ class TokenRows:
         """One token of every row [B]; -1 for rows that have ended."""
         return self.sample_from(self.lockstep.decoder.logits(self.hidden))
 
-    def sample_from(self, logits: Tensor) -> Tensor:
-        """The same from logits [B, V] of one's own."""
-        return self._emit(logits, self.history.tokens)
-
-    def sample_chunk(self, logits: Tensor) -> Tensor:
-        """logits [N, B, V] of the next N tokens -> those of every row [B, N], -1 behind its end; all are to be fed.
-        Which tokens are repeated is known from before the chunk: its tokens are sampled at once."""
-        known, emitted, fed = self.history.tokens.clone(), [], []
-        for each in logits:
-            emitted.append(self._emit(each, known))
-            fed.append(self.token)
-        self.token = torch.stack(fed, 1)
-        return torch.stack(emitted, 1)
-
-    def _emit(self, logits: Tensor, recent: Tensor) -> Tensor:
-        """Sample the next token of every row from logits [B, V], given the ``recent`` ones [B, W]."""
+    def sample_from(self, logits: Tensor, recent: Tensor | None = None) -> Tensor:
+        """The same from logits [B, V] of one's own. recent [B, W]: the tokens before, None: those of ``history``."""
         decoder = self.lockstep.decoder
         short = torch.as_tensor(self.frames < self.shortest, device=self._special_ids.device)
         forbid = self._special_ids & short.view(-1, 1)
+        recent = self.history.tokens if recent is None else recent
         token = sample(logits, self.sampling, self.generator, recent, forbid)
         self.alive = self.alive & (token < decoder.config.speech_codes)
         emitted, self.token = self.alive, token.where(self.alive, 0)
@@ -112,6 +99,16 @@ class TokenRows:
         self.frames += 1
         self.alive = self.alive & (self.frames < self.longest)
         return token.where(emitted, -1)
+
+    def sample_chunk(self, logits: Tensor) -> Tensor:
+        """logits [N, B, V] of the next N tokens -> those of every row [B, N], -1 behind its end; all are to be fed.
+        Which tokens are repeated is known from before the chunk: its tokens are sampled at once."""
+        known, emitted, fed = self.history.tokens.clone(), [], []
+        for each in logits:
+            emitted.append(self.sample_from(each, known))
+            fed.append(self.token)
+        self.token = torch.stack(fed, 1)
+        return torch.stack(emitted, 1)
 
     def feed(self) -> None:
         """Feed the sampled tokens back. Rows that have ended are fed too; their results are ignored."""

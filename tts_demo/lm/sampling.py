@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..config import LMConfig, Sampling
 from .graphs import available
-from .prefix import Prefix
+from .model import Prefix
 
 
 class Noise:

@@ -5,26 +5,16 @@ writes where the next one reads."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from ..config import LMConfig
-from .linear import root_of_eps
+from .linear import Layer, root_of_eps
 
 if TYPE_CHECKING:
     from .cache import KVCache
-    from .linear import Projection
-
-
-class Layer(Protocol):
-    """Weights of one block: they multiply ``direction``."""
-
-    qkv: Projection
-    out: Projection
-    gate_up: Projection
-    down: Projection
 
 
 class Workspace:

@@ -4,8 +4,7 @@ import torch
 from transformers import Qwen2ForCausalLM
 
 from ..config import Sampling
-from ..lm.model import LanguageModel, backbone_config
-from ..lm.prefix import Prefix
+from ..lm.model import LanguageModel, Prefix, backbone_config
 from ..runtime import synchronize, work_clock
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ...lm import KVCache, Sampler
 from ...lm.decoder import Decoder, Hook
-from ...lm.launch import Passes, StaticPasses, is_graph, launch_passes
+from ...lm.launch import Passes, is_graph, launch_passes
 from .shifts import rotated, rotation_by
 
 COLUMNS = (
@@ -238,9 +238,7 @@ def launch(
     elif cache.full_prefix is not None:
         cache.write_prefix(decoder)
 
-    def whole(
-        forward: Passes | StaticPasses, sampler: Sampler, tokens: Tensor, columns: Tensor | None, *inputs: Tensor | None
-    ) -> Any:
+    def whole(forward: Passes, sampler: Sampler, tokens: Tensor, columns: Tensor | None, *inputs: Tensor | None) -> Any:
         if columns is not None:
             write_columns(decoder, forward.kv, full_prefix, columns)
         x = decoder.embed(tokens)

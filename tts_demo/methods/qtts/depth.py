@@ -6,14 +6,13 @@ no shape depends on the data, so that a CUDA graph can hold it whole.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...lm import Backend, KVCache
-from ...lm.linear import Projection, unit_rms
+from ...lm.linear import Layer, unit_rms
 from .codebooks import QTTSConfig
 
 EPS = 1e-6
@@ -62,26 +61,6 @@ class DepthDecoder(nn.Module):
         return F.rms_norm(x, self.norm.shape, self.norm, EPS)
 
 
-@dataclass(frozen=True)
-class StackedBlock:
-    """Weights of a block in the layout that streams fastest for one row; the norms are folded into what follows
-    them."""
-
-    qkv: Projection
-    out: Projection
-    gate_up: Projection
-    down: Projection
-
-    @classmethod
-    def of(cls, block: DepthBlock, backend: Backend) -> "StackedBlock":
-        return cls(
-            backend.projection(block.qkv.weight * block.norm1),
-            backend.projection(block.out.weight),
-            backend.projection(block.gate_up.weight * block.norm2),
-            backend.projection(block.down.weight),
-        )
-
-
 class StackedDepth:
     """The depth decoder unrolled. Stateless: the key-value block comes from the run (``new_block``)."""
 
@@ -92,7 +71,15 @@ class StackedDepth:
         frame is captured over."""
         self.pool = backend.buffer_pool()
         self.module, self.contexts, self.norm = module, contexts, module.norm.detach()
-        self.blocks = [StackedBlock.of(block, backend) for block in module.blocks]
+        self.blocks = [
+            Layer(
+                qkv=backend.projection(block.qkv.weight * block.norm1),
+                out=backend.projection(block.out.weight),
+                gate_up=backend.projection(block.gate_up.weight * block.norm2),
+                down=backend.projection(block.down.weight),
+            )
+            for block in module.blocks
+        ]
         self.project = backend.projection(module.project.weight)
 
     def new_block(self, codebooks: int, rows: int = 1) -> KVCache:
@@ -122,7 +109,7 @@ class StackedDepth:
             x = self._block(layer, x, *memory.chunk(2, 1), k)
         return unit_rms(x, EPS) * self.norm
 
-    def _block(self, layer: StackedBlock, x: Tensor, keys: Tensor, values: Tensor, k: int) -> Tensor:
+    def _block(self, layer: Layer, x: Tensor, keys: Tensor, values: Tensor, k: int) -> Tensor:
         """One block on row k [R, W]; keys, values [R, heads, slots, D]."""
         query, key, value = layer.qkv(unit_rms(x, EPS)).view(len(x), 3, self.module.heads, 1, -1).unbind(1)
         keys[:, :, k : k + 1], values[:, :, k : k + 1] = key, value

@@ -9,7 +9,7 @@ patch is one graph, captured over a pooled buffer of keys and values.
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -20,33 +20,12 @@ from ...config import Sampling
 from ...lm import KVCache, Sampler, Workspace
 from ...lm.decoder import Decoder, fuse
 from ...lm.launch import is_graph, launch, launch_passes
-from ...lm.linear import Projection, direction, direction_scale, unit_rms
+from ...lm.linear import Layer, direction, direction_scale, unit_rms
 from .modules import AT_ONCE, LARGEST, Compressor, Extractor, ExtractorLayer, later_rows, window_mask
 
 GREEDY = Sampler(Sampling(temperature=0))  # of a launch that samples nothing
 LogitsAt = Callable[..., Tensor]  # ``PatchDecoder._logits_at`` or what does the same
 SampleToken = Callable[[Tensor], Tensor]  # logits [1, V] float32 -> token [1]
-
-
-@dataclass(frozen=True)
-class LocalLayer:
-    """Weights of one extractor layer, norms folded in: they multiply ``direction``. Its cross-attention is in
-    ``PatchDecoder.cross``."""
-
-    qkv: Projection  # H -> 3 H
-    out: Projection
-    gate_up: Projection
-    down: Projection
-
-    @classmethod
-    def of(cls, layer: ExtractorLayer, project: Callable[..., Projection], root: float) -> "LocalLayer":
-        """root: ``direction_scale``."""
-        return cls(
-            project(layer.qkv.weight * layer.self_norm.weight * root, layer.qkv.bias),
-            project(layer.self_out.weight),
-            project(layer.gate_up.weight * layer.ffn_norm.weight * root),
-            project(layer.down.weight),
-        )
 
 
 class PatchDecoder:
@@ -72,7 +51,15 @@ class PatchDecoder:
         slots = [layer.slots for layer in layers]
         self.slots = project(torch.cat([slot.weight for slot in slots]), torch.cat([slot.bias for slot in slots]))
         self.cross = [project(self._fold_cross(layer)) for layer in layers]
-        self.layers = [LocalLayer.of(layer, project, self.root) for layer in layers]
+        self.layers = [
+            Layer(
+                qkv=project(layer.qkv.weight * layer.self_norm.weight * self.root, layer.qkv.bias),
+                out=project(layer.self_out.weight),
+                gate_up=project(layer.gate_up.weight * layer.ffn_norm.weight * self.root),
+                down=project(layer.down.weight),
+            )
+            for layer in layers
+        ]
         self.head = project(head.weight, head.bias)
         out = extractor.out.weight * extractor.norm.weight
         self.out_head = project(head.weight.float() @ out.float() * self.root)

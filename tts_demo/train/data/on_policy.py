@@ -11,11 +11,9 @@ import torch
 from torch import Tensor
 
 from ...config import Sampling, UserError
-from ...lm import Decoder
-from ...lm.base import Base
+from ...lm import Base, Decoder
 from ...lm.lockstep import TokenRows
-from ...lm.model import LanguageModel
-from ...lm.prefix import Prefix
+from ...lm.model import LanguageModel, Prefix
 from ...methods.base import Method
 from ...methods.batched import BatchedBaseline
 from .corpora import pad_stack
