@@ -17,8 +17,8 @@ from tts_demo.methods import METHODS
 from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.qtts import QTTS
 from tts_demo.methods.qtts.codebooks import HIGHER_TEMPERATURE
+from tts_demo.methods.qtts.delay import delay
 from tts_demo.methods.qtts.depth import StackedDepth
-from tts_demo.methods.qtts.pattern import delay
 
 GREEDY = Sampling(temperature=0)
 LIVELY = Sampling(2.0, 0, 1.0)

@@ -70,7 +70,7 @@ class Projection:
 
 @dataclass(frozen=True)
 class Layer:
-    """Weights of one block. Query, key and value are one matrix, gate and up another; the norms' weights (and scale) are
+    """Weights of one block. Query, key and value are one matrix, gate and up another; the norms' weights and scale are
     folded into them."""
 
     qkv: Projection  # H -> (A + 2 kv) D

@@ -60,7 +60,7 @@ class CompressedChunks(Dcar):
     @cached_property
     def summary(self) -> Tensor:
         """[1, H] the embedding of the summary token."""
-        return self.modules[FULL_TEXT].summary.detach()[None].to(self.decoder.device, self.decoder.dtype)
+        return self.modules[FULL_TEXT].row(self.decoder)
 
     def begin(self, start: Start) -> DcarState:
         return super().begin(start) if start.options.window else self.plain.begin(start)
@@ -88,13 +88,13 @@ class CompressedChunks(Dcar):
         layout = Layout.of(prompt, cache.generated, cache.group, device)
         ends = torch.tensor(counts, dtype=torch.long, device=device).cumsum(0) - 1  # of each chunk that was fed
         last = torch.cat([torch.arange(-prompt, 0, device=device), ends.repeat_interleave(ends.new_tensor(counts))])
-        last, speech = (of_tokens[layout.index + prompt] for of_tokens in (last, plain.x[first:]))
-        deciding = (~layout.summary & torch.isin(layout.index, ends)).nonzero(as_tuple=True)[0] + first
+        x, positions = layout.inputs(prefix, plain.x[first:], self.summary)
+        bidirectional = self.lm.config.bidirectional_text
         return replace(
             plain,
-            x=prefix.followed_by(torch.where(layout.summary[:, None], self.summary, speech)),
-            positions=torch.cat([torch.arange(first, device=device), layout.index + first + prompt]),
-            mask=masks(first, layout, cache.window, cache.group, self.lm.config.bidirectional_text, last),
-            rows=torch.cat([deciding.new_tensor([first + prompt - 1]), deciding]),
+            x=x,
+            positions=positions,
+            mask=masks(first, layout, cache.window, cache.group, bidirectional, last[layout.index + prompt]),
+            rows=torch.cat([ends.new_tensor([first + prompt - 1]), layout.fed[ends] + first]),
             decoder=self.decoder,
         )

@@ -13,12 +13,10 @@ from torch import Tensor, nn
 
 from ..lm import Base, BufferPool, Decoder, Distribution, LanguageModel, Sampler
 from ..lm.launch import launch
-from .base import Picture, Start, dial, first_pass, token_inputs
+from .base import Picture, dial, first_pass
 from .dcar import Dcar
-from .dcar.heads import HeadsRunner
 from .dcar.ranges import LONGEST
 from .ssd import SSD
-from .ssd.length import Length
 from .ssd.method import SSDOptions, SSDState, numbers_of_draft
 
 
@@ -63,22 +61,8 @@ class VerifiedChunks(SSD):
     def decoder(self) -> Decoder:
         return self.chunks.decoder
 
-    @cached_property
-    def extra(self) -> HeadsRunner:
-        return self.chunks.extra
-
-    def begin_with(self, start: Start, length: Length) -> SSDState:
-        decoder, prefix = self.decoder, start.prefix
-        x = token_inputs(decoder, prefix)
-        cache = decoder.new_cache(len(x) + start.ending.longest + 1)
-        return SSDState(
-            start=start,
-            caches={"backbone": cache},
-            hidden=first_pass(decoder, prefix, x, cache),
-            length=length,
-            tolerance=torch.tensor(start.options.tolerance, device=x.device),
-            last=torch.empty(0, dtype=torch.long, device=x.device),
-        )
+    def read_prefix(self, state: SSDState, x: Tensor) -> None:
+        state.hidden = first_pass(self.decoder, state.prefix, x, state.caches["backbone"])
 
     def length(self, state: SSDState) -> int:
         """The first token is sampled alone: the heads predict the tokens after it."""
@@ -89,7 +73,7 @@ class VerifiedChunks(SSD):
         sampler = state.sampler(numbers_of_draft(state.sampling, self.lm.config.vocab, length, False))
 
         def whole(kv: Tensor, sampler: Sampler, hidden: Tensor, forbid: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-            p = sampler.distribution(torch.cat(self.extra(hidden, length)).float(), forbid)
+            p = sampler.distribution(torch.cat(self.chunks.extra(hidden, length)).float(), forbid)
             return p.sample(sampler.source), p.weights, p.ids
 
         given = sampler, state.features[-1][-1:], state.forbidden(length)
@@ -97,7 +81,5 @@ class VerifiedChunks(SSD):
         recent = torch.cat([self._recent(state), drafted]) if self._may_repeat(state, length) else None
         return drafted, Distribution(weights, ids), recent
 
-    def roll_back(self, state: SSDState, accepted: Tensor, token: Tensor, length: int, rows: Tensor) -> None:
-        if length > len(accepted):
-            state.caches["backbone"].rollback(length - len(accepted))
-        state.features, state.last = [rows[len(accepted) : len(accepted) + 1]], token
+    def note_unread(self, state: SSDState, accepted: Tensor, token: Tensor, length: int, rows: Tensor) -> None:
+        state.features = [rows[len(accepted) : len(accepted) + 1]]

@@ -1,6 +1,5 @@
-"""Compressed-to-fine language modelling: adapter, layout, cache, text window and decoding, one file each."""
+"""Compressed-to-fine language modelling: layout, cache, text window and decoding, one file each."""
 
-from .adapter import FULL_TEXT, TEXT_WINDOW, SummaryAdapter
 from .layout import Layout, masks
-from .method import GROUPS, NEIGHBOURS, Compressed, WindowOptions
+from .method import FULL_TEXT, GROUPS, NEIGHBOURS, TEXT_WINDOW, Compressed, SummaryAdapter, WindowOptions
 from .ring import RingCache, launch

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ...lm import Prefix
 from ...lm.masks import prefix_mask
 
 
@@ -25,6 +26,18 @@ class Layout:
         order = torch.argsort(torch.cat([2 * generated, 2 * span_ends + 1]))
         kind = torch.cat([torch.zeros_like(generated), torch.ones_like(span_ends)]).bool()
         return cls(torch.cat([generated, span_ends])[order], kind[order])
+
+    @property
+    def fed(self) -> Tensor:
+        """Where the tokens that were fed one by one stand."""
+        return (~self.summary & (self.index >= 0)).nonzero(as_tuple=True)[0]
+
+    def inputs(self, prefix: Prefix, tokens: Tensor, summary: Tensor) -> tuple[Tensor, Tensor]:
+        """Backbone inputs [T, H] and their positions [T]. tokens [N, H]: of the prompt and the run; summary [1, H]."""
+        first, prompt = len(prefix.x), len(prefix.prompt_codes)
+        speech = torch.where(self.summary[:, None], summary, tokens[self.index + prompt])
+        before = torch.arange(first, device=speech.device)
+        return prefix.followed_by(speech), torch.cat([before, self.index + first + prompt])
 
     def mask(self, window: int, group: int, last: Tensor | None = None) -> Tensor:
         """[S, S]: who may attend to whom. The row of token s decides token s + 1. last: [S] the number of the last
@@ -50,12 +63,17 @@ def masks(
 ) -> Tensor:
     """[T, T] for ``prefix`` columns of [speaker, SOS, text, TASK] and the speech of ``layout`` after them.
     neighbours: prefix columns but the last attend to none that is further away; 0 = to all."""
-    total = prefix + len(layout.index)
-    mask = prefix_mask(prefix, total, bidirectional, layout.index.device)
-    if neighbours:
-        mask[:prefix, :prefix] &= nearby(torch.arange(prefix, device=mask.device), neighbours)
+    mask = prompt_mask(prefix, prefix + len(layout.index), bidirectional, layout.index.device, neighbours)
     mask[prefix:, prefix:] = layout.mask(window, group, last)
     mask[prefix:, :prefix] = ~layout.summary[:, None]
+    return mask
+
+
+def prompt_mask(prefix: int, total: int, bidirectional: bool, device: torch.device, neighbours: int = 0) -> Tensor:
+    """``prefix_mask`` with ``neighbours`` as ``masks`` takes them."""
+    mask = prefix_mask(prefix, total, bidirectional, device)
+    if neighbours:
+        mask[:prefix, :prefix] &= nearby(torch.arange(prefix, device=device), neighbours)
     return mask
 
 

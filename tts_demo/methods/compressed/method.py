@@ -23,19 +23,18 @@ import torch
 from torch import Tensor, nn
 
 from ...config import UserError
-from ...lm import Base, BufferPool, Decoder, KVCache, Prefix
+from ...lm import Base, BufferPool, Decoder, KVCache, LoraFactors, LoraSpec
 from ...lm.launch import Function
-from ...lm.masks import prefix_mask
 from ...lm.model import ALIGNMENT_LAYERS, LanguageModel
 from ...lm.sampling import Sampler, special_ids
-from ..base import Options, Picture, Replay, Start, Step, dial, first_pass, token_inputs
+from ..base import Options, Picture, Replay, Start, Step, dial, token_inputs
 from ..baseline import Baseline, BaselineState
-from .adapter import FULL_TEXT, TEXT_WINDOW, SummaryAdapter
-from .layout import Layout, masks, nearby
+from .layout import Layout, masks, prompt_mask
 from .ring import RingCache, launch
 from .shifts import Shifts, replay_hook
 from .text_position import TextFilter, TextPosition, prefix_shifts
 
+FULL_TEXT, TEXT_WINDOW = "compressed", "compressed-text"  # adapters: for the full text, for a window of it
 WINDOWS = (30, 200)  # shortest and longest
 GROUPS = (0, 5, 10, 15)
 TEXTS = (0, 20, 30, 40, 60)
@@ -43,6 +42,30 @@ Pass = Callable[..., Tensor]  # ``run`` of ``launch``
 # Columns before speech that are further apart do not see each other where a text is seen through a window: how a symbol
 # sounds depends on a few words, and speaker, SOS and TASK have never lain a thousand symbols away.
 NEIGHBOURS = 60
+
+
+@dataclass(frozen=True)
+class CompressedConfig:
+    hidden: int
+    rank: int
+    alpha: float
+
+
+class SummaryAdapter(nn.Module):
+    """What is trained: LoRA on the frozen backbone and the embedding of W. A fresh one changes no weight, and its W is
+    the mean of the speech embeddings."""
+
+    def __init__(self, lm: LanguageModel) -> None:
+        super().__init__()
+        rank = 64 if lm.config.hidden >= 896 else 16
+        self.config = CompressedConfig(lm.config.hidden, rank, float(rank))
+        self.spec = LoraSpec(rank, float(rank))
+        self.lora = LoraFactors(lm.backbone, self.spec)
+        self.summary = nn.Parameter(lm.speech_embedding.weight.detach().mean(0).clone())  # [H]
+
+    def row(self, decoder: Decoder) -> Tensor:
+        """[1, H] the embedding of W for ``decoder``."""
+        return self.summary.detach()[None].to(decoder.device, decoder.dtype)
 
 
 @dataclass(frozen=True)
@@ -117,20 +140,16 @@ class Compressed(Baseline):
 
     @cached_property
     def decoder(self) -> Decoder:
-        return self._merged(FULL_TEXT)
+        return self.base.merged(self.modules[FULL_TEXT].lora)
 
     @cached_property
     def windowed(self) -> Decoder:
         """With the adapter for a window on the text."""
-        return self._merged(TEXT_WINDOW)
-
-    def _merged(self, name: str) -> Decoder:
-        return self.base.merged(self.modules[name].lora)
+        return self.base.merged(self.modules[TEXT_WINDOW].lora)
 
     def _summary(self, decoder: Decoder) -> Tensor:
         """[1, H] the embedding of W."""
-        adapter = self.modules[FULL_TEXT if decoder is self.decoder else TEXT_WINDOW]
-        return adapter.summary.detach()[None].to(decoder.device, decoder.dtype)
+        return self.modules[FULL_TEXT if decoder is self.decoder else TEXT_WINDOW].row(decoder)
 
     def check(self, options: CompressedOptions) -> None:
         if not (options.window and options.text):
@@ -159,27 +178,19 @@ class Compressed(Baseline):
             full_prefix, symbols = decoder.new_cache(len(x)), text.stop - text.start
             slots += min(symbols, 2 * options.text + 1) - symbols
         cache = RingCache.new(decoder, slots, options.window, options.group, start.ending.longest)
-        if full_prefix is None:
-            hidden = first_pass(decoder, start.prefix, x, cache)
-        else:
-            hidden = self._first_pass(decoder, start.prefix, x, full_prefix)
+        neighbours, bidirectional = NEIGHBOURS if full_prefix else 0, self.lm.config.bidirectional_text
+        mask = prompt_mask(len(start.prefix.x), len(x), bidirectional, x.device, neighbours)
         state = CompressedState(
             start=start,
             caches={"backbone": cache},
             history=start.history(),
-            hidden=hidden,
+            hidden=decoder.forward(x[None], full_prefix or cache, 0, mask, last=True),
             position=position,
             full_prefix=full_prefix,
         )
         if full_prefix is not None:
             self._show_prefix(state)  # what is cached is counted from the first step on
         return state
-
-    def _first_pass(self, decoder: Decoder, prefix: Prefix, x: Tensor, cache: KVCache) -> Tensor:
-        """``first_pass`` where prefix columns see no more than their neighbours."""
-        mask = prefix_mask(len(prefix.x), len(x), self.lm.config.bidirectional_text, x.device)
-        mask[: len(prefix.x), : len(prefix.x)] &= nearby(torch.arange(len(prefix.x), device=x.device), NEIGHBOURS)
-        return decoder.forward(x[None], cache, 0, mask, last=True)
 
     def step(self, state: BaselineState) -> Step:
         cache = state.caches["backbone"]
@@ -258,17 +269,13 @@ class Compressed(Baseline):
         prompt = len(prefix.prompt_codes)
         layout = Layout.of(prompt, cache.generated, cache.group, prefix.x.device)
         codes = torch.cat([prefix.prompt_codes[:, 0], *state.tokens[: cache.generated]])
-        tokens = decoder.embed(codes)[layout.index + prompt]
-        speech = torch.where(layout.summary[:, None], self._summary(decoder), tokens)
-        first = len(prefix.x)
-        deciding = (~layout.summary & (layout.index >= -1)).nonzero(as_tuple=True)[0] + first
-        if not prompt:  # TASK decides the first token
-            deciding = torch.cat([deciding.new_tensor([first - 1]), deciding])
+        x, positions = layout.inputs(prefix, decoder.embed(codes), self._summary(decoder))
+        before = layout.fed.new_tensor([len(prefix.x) + prompt - 1])  # what decides the first token
         return Replay(
-            x=prefix.followed_by(speech),
-            positions=torch.cat([torch.arange(first, device=codes.device), layout.index + first + prompt]),
+            x=x,
+            positions=positions,
             mask=self._mask(state, layout),
-            rows=deciding[: len(state.frames_of)],
+            rows=torch.cat([before, layout.fed + len(prefix.x)])[: len(state.frames_of)],
             frames_of=tuple(state.frames_of),
             decoder=decoder,
             hook=replay_hook(decoder, self._shifts(state, layout)) if state.full_prefix else None,
@@ -277,7 +284,7 @@ class Compressed(Baseline):
     def _shifts(self, state: CompressedState, layout: Layout) -> Shifts:
         """The shifts that ``_show_prefix`` used before each token was fed."""
         text, prompt, first = state.position.text, len(state.prefix.prompt_codes), len(state.prefix.x)
-        fixed, rows = first + prompt, _fed(layout) + first
+        fixed, rows = first + prompt, layout.fed + first
         symbols = torch.tensor(state.indices, device=rows.device)
         generated = torch.arange(len(symbols), device=rows.device)
         by = prefix_shifts(text.start, fixed, prompt, state.position.reach, symbols, generated)
@@ -291,12 +298,7 @@ class Compressed(Baseline):
         neighbours, bidirectional = NEIGHBOURS if state.full_prefix else 0, self.lm.config.bidirectional_text
         mask = masks(first, layout, cache.window, cache.group, bidirectional, neighbours=neighbours)
         if text is not None:
-            for row, index in zip((_fed(layout) + first).tolist(), state.indices):
+            for row, index in zip((layout.fed + first).tolist(), state.indices):
                 mask[row, state.position.text] = False
                 mask[row, state.position.window(index)] = True
         return mask
-
-
-def _fed(layout: Layout) -> Tensor:
-    """The rows in ``layout`` of the tokens that were fed one by one."""
-    return (~layout.summary & (layout.index >= 0)).nonzero(as_tuple=True)[0]

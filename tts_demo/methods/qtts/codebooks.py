@@ -1,13 +1,18 @@
-"""What both multi-codebook strategies share: their sizes, and the embeddings of all codebooks' codes."""
+"""What both multi-codebook strategies share: their sizes, the embeddings of all codes, how runs begin."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...config import CodecConfig, LMConfig, Sampling
-from ...lm.lora import LoraSpec
+from ...lm import Base, Decoder, History, LanguageModel, LoraFactors, LoraSpec, Sampler
+from ...lm.sampling import numbers
+from ..base import Replay, Start, State, first_pass, plain_replay
 
 HIGHER_TEMPERATURE = 0.57  # temperature of the higher codebooks, as a share of the first's
 
@@ -101,6 +106,70 @@ class CodebookEmbeddings(nn.Module):
         """codes [..., K] -> input [..., H] (without any tag), contexts [..., K, C] of the single codes."""
         rows = F.embedding(codes + row_offsets(table), table.flatten(0, 1))
         return rows[..., : self.config.hidden].sum(-2), rows[..., self.config.hidden :]
+
+
+class CodebookAdapter(nn.Module):
+    """LoRA on the frozen backbone and the codebooks' vectors, with contexts of width ``context``."""
+
+    def __init__(self, lm: LanguageModel, c: QTTSConfig, context: int) -> None:
+        super().__init__()
+        self.config = c
+        self.lora = LoraFactors(lm.backbone, c.lora)
+        self.codebooks = CodebookEmbeddings(c, context)
+
+    def table(self, base: Tensor, codebooks: int) -> Tensor:
+        """See ``CodebookEmbeddings.table``."""
+        return self.codebooks.table(base, codebooks)
+
+
+@dataclass(kw_only=True)
+class CodebookState(State):
+    history: History  # of the first codebook
+    table: Tensor  # [K, entries + 1, H + C]
+    tag: Tensor  # [H]
+    prompt: Tensor  # [F', K] codes fed before the first step
+    hidden: Tensor  # [1, H] backbone output that decides the next step
+
+
+class Strategy:
+    """A way to decode several codebooks. ``adapter``: a ``CodebookAdapter``."""
+
+    def __init__(self, base: Base, adapter: Any) -> None:
+        self.base, self.adapter = base, adapter
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        return self.base.merged(self.adapter.lora)
+
+    @cached_property
+    @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay an ordinary tensor
+    @torch.no_grad()
+    def table(self) -> Tensor:
+        """[codebooks, entries + 1, H + C], of which a run reads its first K codebooks."""
+        return self.adapter.table(self.decoder.embedding, self.adapter.config.codebooks).to(self.decoder.dtype)
+
+    def begun(self, start: Start, prompt: Tensor, tag: Tensor, more: int = 0) -> dict[str, Any]:
+        """The fields of ``CodebookState`` after the first pass, which is fed prompt [F', K]. more: steps beyond the
+        longest length."""
+        decoder = self.decoder
+        table, tag = self.table[: prompt.shape[1]], tag.to(decoder.dtype)
+        x = start.prefix.followed_by(self.adapter.codebooks.look_up(table, prompt)[0] + tag)
+        cache = decoder.new_cache(len(x) + start.ending.longest + more)
+        hidden = first_pass(decoder, start.prefix, x, cache)[0]
+        shared = dict(start=start, caches={"backbone": cache}, history=start.history(), table=table)
+        return shared | dict(tag=tag, prompt=prompt, hidden=hidden)
+
+    def sampler(self, state: CodebookState, higher: int) -> Sampler:
+        """For one code of the first codebook and of ``higher`` others."""
+        sampling, others = state.sampling, self.adapter.config.entries
+        count = numbers(sampling, self.base.config.vocab) + numbers(sampling, others, higher, redraws=False)
+        return state.sampler(count)
+
+    def replayed(self, state: CodebookState, generated: Tensor, frames_of: Sequence[int]) -> Replay:
+        """Of a run that has ``generated`` [S, K] behind the prompt, of which the last step's was not fed."""
+        fed = torch.cat([state.prompt, generated[: max(0, len(frames_of) - 1)]])
+        x = state.prefix.followed_by(self.adapter.codebooks.look_up(state.table, fed)[0] + state.tag)
+        return plain_replay(self.decoder, state.prefix, x, frames_of)
 
 
 def row_offsets(table: Tensor) -> Tensor:

@@ -10,25 +10,27 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...config import Sampling
-from ...lm import Base, Decoder, LanguageModel, LoraFactors
+from ...lm import LanguageModel, Sampler
 from ...lm.launch import Forward, launch_passes
 from ...lm.linear import Projection, unit_rms
-from ...lm.sampling import History, Sampler, numbers
-from ..base import Replay, Start, State, Step, first_pass, plain_replay
-from .codebooks import HIGHER_TEMPERATURE, CodebookEmbeddings, QTTSConfig, higher_sampling
-from .pattern import delay
+from ..base import Replay, Start, Step
+from .codebooks import HIGHER_TEMPERATURE, CodebookAdapter, CodebookState, QTTSConfig, Strategy
 
 
-class DelayAdapter(nn.Module):
+def delay(codes: Tensor, d: int, fill: int) -> Tensor:
+    """codes [..., F, K] -> [..., F + (K - 1) d, K]: step s holds, of codebook k, frame s - k d, or ``fill`` where there
+    is no such frame."""
+    last = codes.shape[-1] - 1
+    return torch.stack([F.pad(codes[..., k], (k * d, (last - k) * d), value=fill) for k in range(last + 1)], -1)
+
+
+class DelayAdapter(CodebookAdapter):
     """LoRA, the codebooks' vectors and the heads of codebooks 2 to K; codebook 1 keeps the language model's head. One
     adapter serves every K and d: a tag added to the backbone's inputs stands for them."""
 
     def __init__(self, lm: LanguageModel) -> None:
-        super().__init__()
-        self.config = c = QTTSConfig.of(lm.config)
-        self.lora = LoraFactors(lm.backbone, c.lora)
-        self.codebooks = CodebookEmbeddings(c, c.hidden)
+        c = QTTSConfig.of(lm.config)
+        super().__init__(lm, c, c.hidden)
         self.pads = nn.Parameter(torch.zeros(c.codebooks, c.hidden))  # input where the pattern has no frame
         self.delay_tag = nn.Parameter(torch.zeros(c.max_delay, c.hidden))
         heads = c.codebooks - 1
@@ -62,18 +64,12 @@ class DelayAdapter(nn.Module):
 
 
 @dataclass(kw_only=True)
-class DelayState(State):
-    history: History  # of the first codebook
-    higher_sampling: Sampling  # of the others
-    table: Tensor  # [K, entries + 1, 2 H]
-    tag: Tensor  # [H]
+class DelayState(CodebookState):
     d: int
-    prompt: Tensor  # [F', K] delayed codes fed before the first step
     lead: Tensor  # [(K - 1) d, K] prompt codes that the delay moves past the prompt, or padding; -1 = to be sampled
     # per step modulo d, [K, H]: summed contexts of codebooks 0 to k, of the frame that codebook k was at
     known: list[Tensor]
     generated: Tensor  # [max_frames + (K - 1) d, K] codes as emitted, delayed
-    hidden: Tensor  # [1, H] backbone output that decides the next step
     end: int  # frames in all: the limit until end of speech is sampled
     steps: int = 0
 
@@ -110,14 +106,7 @@ class LeanHead:
         return self.codes(self.outer(torch.cat([known, inner], -1)))
 
 
-class DelayStrategy:
-    def __init__(self, base: Base, adapter: DelayAdapter) -> None:
-        self.base, self.adapter = base, adapter
-
-    @cached_property
-    def decoder(self) -> Decoder:
-        return self.base.merged(self.adapter.lora)
-
+class DelayStrategy(Strategy):
     @cached_property
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: they must stay ordinary tensors
     @torch.no_grad()
@@ -132,36 +121,19 @@ class DelayStrategy:
             for inner, bias, outer, codes, last in parts
         ]
 
-    @cached_property
-    @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors
-    @torch.no_grad()
-    def table(self) -> Tensor:
-        """[codebooks, entries + 1, 2 H], of which a run reads its first K codebooks."""
-        return self.adapter.table(self.decoder.embedding, self.adapter.config.codebooks).to(self.decoder.dtype)
-
     @torch.no_grad()
     def begin(self, start: Start) -> DelayState:
-        decoder, adapter, options, longest = self.decoder, self.adapter, start.options, start.ending.longest
-        codebooks, d, pad, device = options.codebooks, options.delay, adapter.config.pad, decoder.device
-        prompt, table, tail = start.prefix.prompt_codes[:, :codebooks], self.table[:codebooks], (codebooks - 1) * d
-        tag, count = adapter.tag(codebooks, d).to(decoder.dtype), len(prompt)
-        grid = delay(prompt, d, pad)  # [F' + tail, K]
+        adapter, options, longest, pad = self.adapter, start.options, start.ending.longest, self.adapter.config.pad
+        codebooks, d, device = options.codebooks, options.delay, self.decoder.device
+        prompt, tail = start.prefix.prompt_codes[:, :codebooks], (codebooks - 1) * d
+        grid, count = delay(prompt, d, pad), len(prompt)  # [F' + tail, K]
         open_ = torch.arange(tail, device=device)[:, None] >= torch.arange(codebooks, device=device) * d
-        x = start.prefix.followed_by(adapter.codebooks.look_up(table, grid[:count])[0] + tag)
-        cache = decoder.new_cache(len(x) + longest + tail)
         return DelayState(
-            start=start,
-            caches={"backbone": cache},
-            history=start.history(),
-            higher_sampling=higher_sampling(start.sampling),
-            table=table,
-            tag=tag,
+            **self.begun(start, grid[:count], adapter.tag(codebooks, d), tail),
             d=d,
-            prompt=grid[:count],
             lead=torch.where(open_, -1, grid[count:]),
-            known=self._known(adapter.codebooks.look_up(table, prompt)[1], codebooks, d),
+            known=self._known(adapter.codebooks.look_up(self.table[:codebooks], prompt)[1], codebooks, d),
             generated=torch.full((longest + tail, codebooks), pad, device=device),
-            hidden=first_pass(decoder, start.prefix, x, cache)[0],
             end=longest,
         )
 
@@ -202,10 +174,8 @@ class DelayStrategy:
 
     def _sample(self, state: DelayState) -> Tensor:
         """Feed the codes of the step before; codes [K] of this step, all heads at once."""
-        s, d, heads = state.steps, state.d, state.codebooks - 1
-        count = numbers(state.sampling, self.base.config.vocab)
-        count += numbers(state.higher_sampling, self.adapter.config.entries, heads, redraws=False)
-        given = state.sampler(count), state.history.tokens, state.start.ending.forbid(s)
+        s, d = state.steps, state.d
+        given = self.sampler(state, state.codebooks - 1), state.history.tokens, state.start.ending.forbid(s)
         if not s:  # the first step is decided by the first pass
             return self._decide(state.hidden, state.known[0][:-1], *given)
         before = state.known[(s - 1) % d]
@@ -241,7 +211,5 @@ class DelayStrategy:
         return torch.cat([first, sampler.cooler(HIGHER_TEMPERATURE).sample(rest)])
 
     def replay(self, state: DelayState) -> Replay:
-        fed = torch.cat([state.prompt, state.generated[: max(0, state.steps - 1)]])
-        x = state.prefix.followed_by(self.adapter.codebooks.look_up(state.table, fed)[0] + state.tag)
         frames = range(-state.tail, state.steps - state.tail)  # what each step completed, if there is such a frame
-        return plain_replay(self.decoder, state.prefix, x, [int(0 <= frame < state.end) for frame in frames])
+        return self.replayed(state, state.generated, [int(0 <= frame < state.end) for frame in frames])

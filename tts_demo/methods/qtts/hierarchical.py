@@ -8,24 +8,20 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor, nn
 
-from ...config import Sampling
-from ...lm import Base, Decoder, LanguageModel, LoraFactors, Projection
+from ...lm import LanguageModel, Projection, Sampler
 from ...lm.launch import Forward, launch, launch_passes
-from ...lm.sampling import History, Sampler, numbers
-from ..base import Replay, Start, State, Step, first_pass, plain_replay
-from .codebooks import HIGHER_TEMPERATURE, CodebookEmbeddings, QTTSConfig, higher_sampling
+from ..base import Replay, Start, Step
+from .codebooks import HIGHER_TEMPERATURE, CodebookAdapter, CodebookState, QTTSConfig, Strategy
 from .depth import DepthDecoder, StackedDepth
 
 
-class HierarchicalAdapter(nn.Module):
+class HierarchicalAdapter(CodebookAdapter):
     """LoRA, the codebooks' vectors and the depth decoder. Codebook 1 is the language model's head on the hidden state,
     to which the depth decoder's first row adds a correction that starts at zero."""
 
     def __init__(self, lm: LanguageModel) -> None:
-        super().__init__()
-        self.config = c = QTTSConfig.of(lm.config)
-        self.lora = LoraFactors(lm.backbone, c.lora)
-        self.codebooks = CodebookEmbeddings(c, c.depth_width)
+        c = QTTSConfig.of(lm.config)
+        super().__init__(lm, c, c.depth_width)
         self.depth = DepthDecoder(c)
         self.correct = nn.Linear(c.depth_width, c.hidden, bias=False)
         nn.init.zeros_(self.correct.weight)
@@ -44,24 +40,11 @@ class HierarchicalAdapter(nn.Module):
 
 
 @dataclass(kw_only=True)
-class HierarchicalState(State):
-    history: History  # of the first codebook
-    higher_sampling: Sampling  # of the others
-    table: Tensor  # [K, entries + 1, H + W]
-    tag: Tensor  # [H]
-    prompt: Tensor  # [F', K]
-    hidden: Tensor  # [1, H] backbone output that decides the next frame
+class HierarchicalState(CodebookState):
     generated: list[Tensor] = field(default_factory=list)  # each [K]
 
 
-class HierarchicalStrategy:
-    def __init__(self, base: Base, adapter: HierarchicalAdapter) -> None:
-        self.base, self.adapter = base, adapter
-
-    @cached_property
-    def decoder(self) -> Decoder:
-        return self.base.merged(self.adapter.lora)
-
+class HierarchicalStrategy(Strategy):
     @cached_property
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors
     @torch.no_grad()
@@ -73,34 +56,16 @@ class HierarchicalStrategy:
         return [self.base.backend.projection(w, b) for w, b in zip(weights, a.bias[:, 0])]
 
     @cached_property
-    @torch.inference_mode(False)
-    @torch.no_grad()
-    def table(self) -> Tensor:
-        """[codebooks, entries + 1, H + W], of which a run reads its first K codebooks."""
-        table = self.adapter.codebooks.table(self.decoder.embedding, self.adapter.config.codebooks)
-        return table.to(self.decoder.dtype)
-
-    @cached_property
     def stacked(self) -> StackedDepth:
         return StackedDepth(self.adapter.depth, self.table[..., self.adapter.config.hidden :], self.base.backend)
 
     @torch.no_grad()
     def begin(self, start: Start) -> HierarchicalState:
-        decoder, adapter, codebooks = self.decoder, self.adapter, start.options.codebooks
-        table, prompt = self.table[:codebooks], start.prefix.prompt_codes[:, :codebooks]
-        tag = adapter.tag(codebooks).to(decoder.dtype)
-        x = start.prefix.followed_by(adapter.codebooks.look_up(table, prompt)[0] + tag)
-        cache = decoder.new_cache(len(x) + start.ending.longest)
-        return HierarchicalState(
-            start=start,
-            caches={"backbone": cache, "depth": self.stacked.new_block(codebooks)},
-            history=start.history(),
-            higher_sampling=higher_sampling(start.sampling),
-            table=table,
-            tag=tag,
-            prompt=prompt,
-            hidden=first_pass(decoder, start.prefix, x, cache)[0],
-        )
+        codebooks = start.options.codebooks
+        prompt = start.prefix.prompt_codes[:, :codebooks]
+        state = HierarchicalState(**self.begun(start, prompt, self.adapter.tag(codebooks)))
+        state.caches["depth"] = self.stacked.new_block(codebooks)
+        return state
 
     @torch.no_grad()
     def step(self, state: HierarchicalState) -> Step:
@@ -124,9 +89,7 @@ class HierarchicalStrategy:
     def _frame(self, state: HierarchicalState) -> Tensor:
         """Codes [K] of the frame that ``state.hidden`` decides. The first may be end of speech."""
         block = state.caches["depth"]
-        count = numbers(state.sampling, self.base.config.vocab)
-        count += numbers(state.higher_sampling, self.adapter.config.entries, block.length - 1, redraws=False)
-        given = state.sampler(count), state.hidden, state.history.tokens, state.forbidden()
+        given = self.sampler(state, block.length - 1), state.hidden, state.history.tokens, state.forbidden()
         return launch(self.stacked.pool, block, "frame", partial(self._decide, block.length), *given)
 
     def _decide(
@@ -143,7 +106,5 @@ class HierarchicalStrategy:
         return self.stacked.unrolled(hidden, kv, codebooks, sample)[0]
 
     def replay(self, state: HierarchicalState) -> Replay:
-        steps = len(state.generated) + state.ended
-        fed = torch.cat([state.prompt, *(codes[None] for codes in state.generated[: max(0, steps - 1)])])
-        x = state.prefix.followed_by(self.adapter.codebooks.look_up(state.table, fed)[0] + state.tag)
-        return plain_replay(self.decoder, state.prefix, x, [1] * len(state.generated) + [0] * state.ended)
+        generated = torch.cat([state.prompt[:0], *(codes[None] for codes in state.generated)])
+        return self.replayed(state, generated, [1] * len(state.generated) + [0] * state.ended)

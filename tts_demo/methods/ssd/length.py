@@ -2,8 +2,6 @@
 accepted."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
@@ -13,27 +11,20 @@ LONGEST = 8  # drafted tokens a pass
 FURTHEST = 4  # ``auto`` drafts no more: the draft is trained for three tokens after the last one with base features
 
 
-class Length(Protocol):
-    """Draft length of the next round."""
+class Length:
+    """Draft length of the next round: always the same."""
 
-    def best(self) -> int: ...
-
-    def observe(self, accepted: int, verified: int) -> None:
-        """verified: accepted tokens plus the one rejected, if any (tokens after it carry no information)."""
-
-
-@dataclass(frozen=True)
-class FixedLength:
-    length: int
+    def __init__(self, length: int) -> None:
+        self.length = length
 
     def best(self) -> int:
         return self.length
 
     def observe(self, accepted: int, verified: int) -> None:
-        pass
+        """verified: accepted tokens plus the one rejected, if any (tokens after it carry no information)."""
 
 
-class DraftLength:
+class DraftLength(Length):
     """The draft length with the most tokens per unit of time at the recent acceptance rate, for ``auto``."""
 
     MEMORY = 0.95  # weight of the past, a pass

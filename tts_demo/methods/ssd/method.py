@@ -26,7 +26,7 @@ from ...runtime import generator_for
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
 from ..baseline import next_token
 from .draft import Draft, cache_over, catch_up, draft_decoder, feature_projection, preceding
-from .length import FURTHEST, LONGEST, DraftLength, FixedLength, Length, round_costs
+from .length import FURTHEST, LONGEST, DraftLength, Length, round_costs
 from .verify import verify, verify_on_device
 
 MEASURED_FRAMES = 64  # ``auto`` measures rounds of a run of so many
@@ -61,7 +61,7 @@ class SSDOptions(Options):
 
 @dataclass(kw_only=True)
 class SSDState(State):
-    hidden: Tensor  # [1, 1, H] of the base, decides the first token
+    hidden: Tensor = field(init=False)  # [1, 1, H] of the base, decides the first token
     draft_hidden: Tensor | None = None  # [1, 1, H] of a draft with a cache of its own, decides its first token
     shared_cache: KVCache | None = None  # of a draft without, over the base's memory
     length: Length
@@ -124,7 +124,7 @@ class SSD(Method):
         same tokens again in this process."""
         word = start.options.draft_length
         if word != "auto":
-            return FixedLength(int(word))
+            return Length(int(word))
         if self._costs is None:
             self._costs = self._measured_costs(start)
         return DraftLength(self._costs, start.options.tolerance)
@@ -135,34 +135,36 @@ class SSD(Method):
 
         def rounds(length: int) -> Callable[[], Step]:
             generator = generator_for(self.lm.device, length)
-            state = self.begin_with(replace(start, generator=generator, ending=ending), FixedLength(length))
+            state = self.begin_with(replace(start, generator=generator, ending=ending), Length(length))
             self.step(state)  # without a pass of the base model, or without a draft
             return lambda: self.step(state)
 
         return round_costs([rounds(length) for length in range(FURTHEST + 1)], self.lm.device)
 
     def begin_with(self, start: Start, length: Length) -> SSDState:
-        base, draft, prefix = self.decoder, self.draft, start.prefix
-        x = token_inputs(base, prefix)
-        capacity = len(x) + start.ending.longest + 1
-        caches, draft_hidden = {"backbone": base.new_cache(capacity)}, None
-        layers = self.modules["ssd-draft"].config.base_layers
-        shared = None if layers is None else cache_over(draft, caches["backbone"], layers)
-        hidden = first_pass(base, prefix, x, caches["backbone"], last=shared is not None)
-        if shared is None:
-            caches["draft"] = draft.new_cache(capacity)
-            fed = self.project(preceding(hidden[0], len(prefix.x)), x)
-            draft_hidden = first_pass(draft, prefix, fed, caches["draft"])
-        return SSDState(
+        x = token_inputs(self.decoder, start.prefix)
+        state = SSDState(
             start=start,
-            caches=caches,
-            hidden=hidden[:, -1:],
-            draft_hidden=draft_hidden,
-            shared_cache=shared,
+            caches={"backbone": self.decoder.new_cache(len(x) + start.ending.longest + 1)},
             length=length,
             tolerance=torch.tensor(start.options.tolerance, device=x.device),
             last=torch.empty(0, dtype=torch.long, device=x.device),
         )
+        self.read_prefix(state, x)
+        return state
+
+    def read_prefix(self, state: SSDState, x: Tensor) -> None:
+        """The first pass, over x [T, H], and the draft's own where it has a cache of its own."""
+        draft, prefix, caches = self.draft, state.prefix, state.caches
+        layers = self.modules["ssd-draft"].config.base_layers
+        hidden = first_pass(self.decoder, prefix, x, caches["backbone"], last=layers is not None)
+        state.hidden = hidden[:, -1:]
+        if layers is not None:
+            state.shared_cache = cache_over(draft, caches["backbone"], layers)
+            return
+        caches["draft"] = draft.new_cache(len(x) + state.max_frames + 1)
+        fed = self.project(preceding(hidden[0], len(prefix.x)), x)
+        state.draft_hidden = first_pass(draft, prefix, fed, caches["draft"])
 
     def step(self, state: SSDState) -> Step:
         length = self.length(state)
@@ -173,7 +175,10 @@ class SSD(Method):
         count = state.accept(new)
         if state.ended:  # tokens drafted after end of speech do not count
             new, marks, accepted = new[:count], marks[:count], count
-        self.roll_back(state, tokens[:accepted], last, length, rows)
+        if length > accepted:
+            state.caches["backbone"].rollback(length - accepted)
+        self.note_unread(state, tokens[:accepted], last, length, rows)
+        state.last = last
         state.length.observe(accepted, min(accepted + 1, length))
         state.tokens += new
         state.proposed += length
@@ -314,22 +319,18 @@ class SSD(Method):
         history = None if recent is None else recent.unfold(0, sampler.sampling.repeat_window, 1)
         return sampler.distribution(self.decoder.logits(rows), forbid, history)
 
-    def roll_back(self, state: SSDState, accepted: Tensor, token: Tensor, length: int, rows: Tensor) -> None:
-        """Roll the base's cache back to the accepted tokens [n] of ``length`` drafted ones, and the draft's to those it
-        has the base's features of; note what it has not read. token [1]: the one after the accepted ones, which the
-        base has not read either."""
-        base, count = state.caches["backbone"], len(accepted)
-        if length > count:
-            base.rollback(length - count)
+    def note_unread(self, state: SSDState, accepted: Tensor, token: Tensor, length: int, rows: Tensor) -> None:
+        """Of ``length`` drafted tokens ``accepted`` [n] are, token [1] is the one after them: roll the draft's cache
+        back to the tokens it has the base's features of, and note what it has not read."""
+        count = len(accepted)
         if state.shared_cache is not None:
-            catch_up(state.shared_cache, base)
+            catch_up(state.shared_cache, state.caches["backbone"])
             state.unread, state.features = [token], [rows[count : count + 1]]
         else:
             if length > 1:
                 state.caches["draft"].rollback(length - 1)
             state.unread += [accepted, token]
             state.features.append(rows[: count + 1])
-        state.last = token
 
     def _stats(self, state: SSDState, length: int) -> dict[str, Any]:
         return {

@@ -5,8 +5,7 @@ from torch import Tensor, nn
 
 from ...lm.block import training_forward
 from ...lm.model import LanguageModel, Layers
-from ...methods.qtts.delay import DelayAdapter
-from ...methods.qtts.pattern import delay
+from ...methods.qtts.delay import DelayAdapter, delay
 from ..data.sequences import SpeechBatch, prefix_batch, speech_inputs
 from .qtts import IGNORE, Dials, Prediction, QTTSTask, padded_codes
 
