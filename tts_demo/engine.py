@@ -1,8 +1,7 @@
 """The one decode loop: a request goes in, events come out. The page, the command line, bench and evaluate consume it.
 
 As it runs: 1) split the text and embed it, 2) prefill, 3) step until done, 4) vocode in growing chunks while stepping,
-5) finish, replay for attention. It knows no method, no codec and no page: a ``Stack`` supplies the parts.
-"""
+5) finish, replay for attention. It knows no method, no codec and no page: a ``Stack`` supplies the parts."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -52,12 +51,10 @@ class Vocoder(Protocol):
         """frames [n, K] -> float32 samples [N], N >= 0: those that no later frame can change."""
 
     def prepare(self) -> None:
-        """Captures the CUDA graphs that the rest of this segment takes and that no segment before it took. The run's
-        clock stands still meanwhile."""
+        """Captures the CUDA graphs that only the rest of this segment takes, while the run's clock stands still."""
 
     def end_segment(self) -> np.ndarray:
-        """The remaining samples of a segment, if the next segment starts from a fresh state; none if the stream runs
-        on."""
+        """The remaining samples of a segment if the next starts from a fresh state; none if the stream runs on."""
 
     def finish(self) -> np.ndarray:
         """All remaining samples; nothing may be pushed afterwards."""
@@ -141,8 +138,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Done:
-    """The last event: all of the speech, its codes, every figure (``snapshot``) and, where the request captures it, the
-    text-speech attention map."""
+    """The last event: all of the speech, its codes, every figure, and the attention map where it is captured."""
 
     audio: np.ndarray  # float32 [N]
     codes: np.ndarray  # [F, K]
@@ -223,8 +219,7 @@ def run(stack: Stack, request: Request) -> Done:
 
 @dataclass
 class _Run:
-    """One run's bookkeeping. torch.inference_mode is entered around single calls only: held across a yield it would
-    leak into whatever the consumer does next."""
+    """One run's bookkeeping. torch.inference_mode is never held across a yield: it would leak into the consumer."""
 
     stack: Stack
     request: Request

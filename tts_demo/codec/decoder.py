@@ -5,8 +5,7 @@ work on these, and an inverse STFT with a short window shapes two sources: harmo
 (neural source-filter models, X. Wang and others, 2019, section II; inverse STFT head, Vocos, H. Siuzdak, 2023,
 section 3). The window decides how fast a formant can move: one of 80 ms smears several pitch pulses into each other.
 
-It knows nothing of text, codes or streams (``streaming.py`` does the latter).
-"""
+It knows nothing of text, codes or streams (``streaming.py`` does the latter)."""
 
 import torch
 import torch.nn.functional as F
@@ -27,8 +26,8 @@ class WaveformDecoder(nn.Module):
     ``condition`` puts the source parameters beside the latent, ``accumulate`` sums up the phase of the harmonics,
     ``forward`` makes samples of both. ``whole`` is all three.
 
-    ``left`` and ``right`` are the frames of past and future that a sample of ``forward`` depends on,
-    ``source.left`` and ``source.right`` those of a frame of ``condition``."""
+    ``left`` and ``right`` are the frames of past and future that a sample of ``forward`` depends on, ``source.left``
+    and ``source.right`` those of a frame of ``condition``."""
 
     def __init__(self, config: DecoderConfig = DecoderConfig()) -> None:
         super().__init__()
@@ -136,8 +135,7 @@ class SourceFilterHead(nn.Module):
 
 
 def from_codec(weights: dict[str, Tensor]) -> WaveformDecoder:
-    """The decoder of a checkpoint in which it is still a part of the codec, ``decoder.*`` of its weights: one filter a
-    frame, with a window of four hops."""
+    """The decoder of a checkpoint where the codec holds it as ``decoder.*``: one filter a frame, over four hops."""
     own = {key.removeprefix("decoder."): value for key, value in weights.items() if key.startswith("decoder.")}
     parts = ("head.project", "head.shape", "head.burst")
     for kind in ("weight", "bias"):

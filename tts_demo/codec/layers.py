@@ -9,8 +9,7 @@ from torch import Tensor, nn
 class MelFeatures(nn.Module):
     """Log-mel frames centred on the codec's frames: samples [B, N] -> [B, F * per_frame, mels], N a multiple of hop.
 
-    Frame t looks at the window centred on sample (t + 1/2) * step, so that feature, code and output frames line up.
-    """
+    Frame t looks at the window centred on sample (t + 1/2) * step, so that feature, code and output frames line up."""
 
     def __init__(self, sample_rate: int, n_fft: int, step: int, mels: int) -> None:
         super().__init__()
@@ -28,8 +27,7 @@ class MelFeatures(nn.Module):
 
 
 class ShiftedConv(nn.Conv1d):
-    """Convolution [B, C, F] -> [B, C', F] that sees ``right`` frames of future and the rest of its kernel in the
-    past."""
+    """Convolution [B, C, F] -> [B, C', F] that sees ``right`` frames of future, the rest of its kernel in the past."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, right: int | None = None, **kw) -> None:
         super().__init__(inputs, outputs, kernel, **kw)
@@ -44,8 +42,7 @@ class ShiftedConv(nn.Conv1d):
 class DepthwiseConv(nn.Conv2d):
     """Depthwise convolution over time that keeps the [B, F, C] layout of the linear layers around it.
 
-    Written as a channels-last 2-D convolution: on a CPU that is four times faster than Conv1d, copies included.
-    """
+    Written as a channels-last 2-D convolution: on a CPU that is four times faster than Conv1d, copies included."""
 
     def __init__(self, width: int, kernel: int, right: int | None = None, dilation: int = 1) -> None:
         super().__init__(width, width, (1, kernel), groups=width, dilation=(1, dilation))

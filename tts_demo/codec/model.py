@@ -3,8 +3,7 @@
 Encoder: log-mel frames at the codec's rate plus four finer ones per frame, ConvNeXt blocks. The first codebook reads
 the recogniser's hidden states (``recogniser.py``) through a small network: on a few hours of speech a codec alone does
 not learn phonemes in time. Decoder: ConvNeXt blocks with bounded look-ahead, harmonics and noise shaped by an inverse
-STFT. It knows nothing of text, language models or streams (``streaming.py`` does the latter).
-"""
+STFT. It knows nothing of text, language models or streams (``streaming.py`` does the latter)."""
 
 import torch
 import torch.nn.functional as F

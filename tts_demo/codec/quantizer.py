@@ -84,8 +84,7 @@ class PhonemeCodebook(Codebook):
 
     So a code names a phoneme and a variant of it. Where the text is known, ``labels`` [...] give the phoneme of each
     frame (negative = unknown) and the entry is the nearest of that phoneme's: the codes are right even where the
-    recogniser errs. Without labels the nearest of all entries is taken.
-    """
+    recogniser errs. Without labels the nearest of all entries is taken."""
 
     def __init__(self, width: int, entries: int, code_width: int, revive_below: float = 0.02) -> None:
         super().__init__(width, entries, code_width, revive_below)
@@ -114,14 +113,12 @@ class ResidualQuantizer(nn.Module):
     """Codebook k quantises the residual of codebooks < k. The first reads ``semantic`` features, the rest the latent.
 
     The first codebook revives only entries that are as good as dead: splitting its dense clusters would spend entries
-    on detail that later codebooks hold better and a language model would have to guess.
-    """
+    on detail that later codebooks hold better and a language model would have to guess."""
 
     def __init__(
         self, width: int, codebooks: int, entries: int, code_width: int, first: int = 0, by_sound: bool = False
     ) -> None:
-        """first: entries of the first codebook, 0 = as many as the others have; by_sound: it is a
-        ``PhonemeCodebook``."""
+        """first: entries of the first codebook, 0 = as the others have; by_sound: it is a ``PhonemeCodebook``."""
         super().__init__()
         semantic = (PhonemeCodebook if by_sound else Codebook)(width, first or entries, code_width, 0.002)
         self.codebooks = nn.ModuleList([semantic, *(Codebook(width, entries, code_width) for _ in range(1, codebooks))])
@@ -133,8 +130,7 @@ class ResidualQuantizer(nn.Module):
 
         audio_gradient: how much of the reconstruction's gradient reaches the first codebook; the rest of what shapes it
         is the semantic loss. Returns the quantised latent [B, F, width], the first codebook's output [B, F, width],
-        codes [B, F, K], loss [].
-        """
+        codes [B, F, K], loss []."""
         first, codes, loss = self.codebooks[0](semantic, labels)
         scaled = audio_gradient * first + (1 - audio_gradient) * first.detach()
         total, all_codes, losses = scaled, [codes], [loss]

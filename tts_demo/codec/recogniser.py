@@ -1,8 +1,7 @@
 """The phoneme recogniser: samples -> phonemes, 50 frames a second. The codec's first codebook reads its encoder's
 hidden states, and it aligns the training speech.
 
-Two heads: CTC over the phonemes, and a classifier of the phoneme of every frame, pauses included.
-"""
+Two heads: CTC over the phonemes, and a classifier of the phoneme of every frame, pauses included."""
 
 from dataclasses import dataclass
 
@@ -56,8 +55,8 @@ class PhonemeRecogniser(PhoneticEncoder):
 
     @torch.no_grad()
     def align(self, samples: Tensor, phonemes: Tensor) -> Tensor:
-        """Forced alignment: samples [N], phonemes [T] -> [F], the index into ``phonemes`` of each frame, -1
-        for pauses. Raises RuntimeError where there are more phonemes than frames."""
+        """Forced alignment: samples [N], phonemes [T] -> [F], the index into ``phonemes`` of each frame, -1 for pauses.
+        Raises RuntimeError where there are more phonemes than frames."""
         scores = self.log_probs(samples)[1][None]
         path = torchaudio.functional.forced_align(scores, phonemes[None].int(), blank=0)[0][0].long()
         starts = (path != 0) & (path != torch.cat([path.new_zeros(1), path[:-1]]))

@@ -3,9 +3,8 @@
 One-pass prediction of the decoder's latent, trained through the decoder, instead of VALL-E's level-by-level code
 prediction: it needs less data and one pass instead of seven. A semantic code leaves the pitch open, and the mean of all
 pitches is a mumble; so pitch is guessed first, and the latent for that pitch (FastSpeech 2, section 2.3). Its attention
-is limited to the prompt and a local window (compressed-to-fine, section 3.3: the NAR model's window), which also bounds
-what a stream must recompute.
-"""
+is limited to the prompt and a local window (compressed-to-fine, section 3.3), which also bounds what a stream must
+recompute."""
 
 import torch
 import torch.nn.functional as F
@@ -28,8 +27,7 @@ def rotate(x: Tensor, positions: Tensor) -> Tensor:
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-    """q, k, v [B, A, T, D], mask [T, T] bool -> [B, A, T, D]. In training written out, a third of the fused one's time
-    on a CPU."""
+    """q, k, v, result [B, A, T, D], mask [T, T] bool. In training written out: a third of the fused time on a CPU."""
     if not q.requires_grad:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
@@ -125,8 +123,7 @@ class Refiner(nn.Module):
         return self.config.layers * self.config.right + self.stem.right
 
     def forward(self, codes: Tensor, speaker: Tensor, prompt: Tensor | None = None) -> Tensor:
-        """codes [B, F] of the first codebook, speaker [B, E], prompt latents [B, F', latent] -> decoder latent [B, F,
-        latent]."""
+        """First codebook [B, F], speaker [B, E], prompt [B, F', latent] -> decoder latent [B, F, latent]."""
         return self.refine(codes, speaker, prompt)[0]
 
     def refine(
@@ -160,8 +157,7 @@ class CodebookRefiner(Refiner):
     recording's, and the codec's decoder alone turns that into misheard words. This one reads the generated codes beside
     the first codebook, learns how far to trust them, and fills in the codebooks that were not generated.
 
-    Before training it equals the refiner that it starts from, and all but ignores the finer codebooks.
-    """
+    Before training it equals the refiner that it starts from, and all but ignores the finer codebooks."""
 
     def __init__(self, config: RefinerConfig = RefinerConfig()) -> None:
         super().__init__(config)

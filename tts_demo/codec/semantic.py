@@ -1,9 +1,7 @@
 """The phonetic encoder: samples -> features of the phonemes, 50 frames a second, which the first codebook quantises.
 
 Mel frames at 100 Hz, ConvNeXt blocks at 50 Hz with a context of 0.1 to 0.2 s, then blocks with attention over the whole
-utterance at 25 Hz (vowels differ from speaker to speaker), then ConvNeXt blocks at 50 Hz again. It does not stream: it
-needs the whole recording.
-"""
+utterance at 25 Hz (vowels differ from speaker to speaker), then ConvNeXt blocks at 50 Hz again. It does not stream."""
 
 import torch
 import torch.nn.functional as F

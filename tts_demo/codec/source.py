@@ -6,8 +6,7 @@ harmonics and a noise (X. Wang and others, "Neural source-filter waveform models
 
 *Source parameters* are [B, F, 3]: cycles that the frame adds to the phase, F0 in Hz, voicing from 0 to 1.
 ``accumulate`` makes them [B, F, 4]: cycles since the start at the frame's first sample, F0, voicing, and the number of
-the frame, which selects its noise.
-"""
+the frame, which selects its noise."""
 
 import math
 
@@ -23,8 +22,7 @@ NOISE_FRAMES = 512  # frames until the noise repeats, 10 s
 
 
 class SourcePredictor(nn.Module):
-    """latent [B, F, latent] -> source parameters [B, F, 3]; ``left`` and ``right`` are the frames of past and future
-    that a frame depends on."""
+    """latent [B, F, latent] -> source parameters [B, F, 3], each of ``left`` frames of past and ``right`` of future."""
 
     def __init__(self, latent: int, hop: int, sample_rate: int, width: int = 128) -> None:
         super().__init__()
@@ -65,8 +63,7 @@ def accumulate(parameters: Tensor, cycles: Tensor | float = 0.0, number: Tensor 
 
 
 def harmonics(source: Tensor, hop: int, sample_rate: int) -> Tensor:
-    """source [B, F, 4] -> samples [B, F * hop]: all harmonics below HIGHEST_HARMONIC, each a cosine of amplitude 1,
-    faded by the voicing."""
+    """source [B, F, 4] -> samples [B, F * hop]: cosines of amplitude 1 up to HIGHEST_HARMONIC, faded by the voicing."""
     # double: the closed form below divides by what is nearly 0
     tau = torch.arange(hop, device=source.device, dtype=torch.float64) / hop
     early, late = tau.clamp(max=0.5), (tau - 0.5).clamp(min=0)

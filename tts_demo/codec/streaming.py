@@ -1,5 +1,4 @@
-"""Streaming by bounded recomputation: exactly the whole-utterance result, chunk by chunk, with no state on any
-module."""
+"""Streaming by bounded recomputation: exactly the whole utterance's result, with no state on any module."""
 
 from collections.abc import Callable
 
@@ -35,8 +34,7 @@ class Windowed:
     """Streams a function of frames whose output frame t depends on inputs t - left .. t + right only.
 
     ``fn`` maps [1, F, ...] to [1, F * rate, ...]. ``push`` returns the outputs that no later input can change any more,
-    ``finish`` the rest. Each call recomputes ``left`` frames of context, so few large chunks cost less than many small.
-    """
+    ``finish`` the rest. Each call recomputes ``left`` frames of context: few large chunks cost less."""
 
     def __init__(self, fn: Callable[[Tensor], Tensor], left: int, right: int, rate: int = 1) -> None:
         self.fn, self.left, self.right, self.rate = fn, left, right, rate

@@ -2,8 +2,7 @@
 
 The run itself is not slowed: afterwards the method rebuilds the backbone's inputs (``Replay``), with its own mask and
 positions, and the pass returns the attention weights of the text columns for every layer and head. As the replay's
-logits equal the stepwise ones, the map of an evicting or patch-wise run is the map of that run.
-"""
+logits equal the stepwise ones, the map of an evicting or patch-wise run is the map of that run."""
 
 import itertools
 from collections.abc import Sequence
@@ -27,8 +26,7 @@ class Replay:
     x: [T, H] inputs of the backbone; positions: [T] logical; mask: [T, T] bool, True = may attend. rows: [R] the row of
     x whose output decided step r; frames_of: how many frames each step emitted (0 allowed). decoder: the backbone of
     this run. hook: of the pass (see ``Hook``), where attention is not the plain one. past: keys and values
-    [layers, 1, 2 kv, P, D] of columns in front that are no inputs of x; the mask is [T, P + T] then.
-    """
+    [layers, 1, 2 kv, P, D] of columns in front that are no inputs of x; the mask is [T, P + T] then."""
 
     x: Tensor
     positions: Tensor
@@ -61,8 +59,8 @@ class Replay:
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """weights [layers, heads, steps, text] float32: from the row that decided a step to each text token.
-    labels: one a text token. step_start_seconds, step_end_seconds [steps]: the audio each step emitted."""
+    """weights [layers, heads, steps, text] float32: from the row that decided a step to each text token. labels: one a
+    text token. step_start_seconds, step_end_seconds [steps]: the audio each step emitted."""
 
     weights: np.ndarray
     labels: tuple[str, ...]

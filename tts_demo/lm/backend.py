@@ -12,8 +12,7 @@ from .linear import Projection, bytes_of_weight, float32_on_cpu
 
 @dataclass(frozen=True)
 class Backend:
-    """device and dtype: of activations. exact: float32 matrices stay float32 (see ``Projection``). graphed: on CUDA,
-    steps run as CUDA graphs."""
+    """device, dtype: of activations. exact: see ``Projection``. graphed: on CUDA, steps run as CUDA graphs."""
 
     device: torch.device
     dtype: torch.dtype

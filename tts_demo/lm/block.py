@@ -2,8 +2,7 @@
 
 For training, where fewer and larger operators than transformers' own save time and where attention weights of chosen
 heads are wanted. Decoding goes through the fused weights of decoder.py. Tests hold both equal to
-``LanguageModel.forward``.
-"""
+``LanguageModel.forward``."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -58,8 +57,7 @@ def plain_products(query: Tensor, key: Tensor, rows: slice = slice(None)) -> Ten
 
 
 def attend_under(bias: Tensor, products: Products = plain_products) -> Attend:
-    """Attention with ``bias`` added to the scores, written out: with a mask, the CPU's fused attention takes twice the
-    time in training."""
+    """Attention under ``bias``, written out: with a mask the CPU's fused one takes twice the time in training."""
     return lambda q, k, v: torch.softmax(products(q, k, slice(None)) + bias, -1).to(v.dtype) @ v
 
 

@@ -11,9 +11,8 @@ class KVCache:
     that a step stores both with one copy. ``k`` and ``v`` are views of it.
 
     ``positions`` [S] holds the logical position of each slot, -1 = unused: after an eviction they differ from the
-    slots' indices, and rotary embedding needs the position. ``length`` is the number of live slots,
-    which are always the first ones, in order.
-    """
+    slots' indices, and rotary embedding needs the position. ``length`` is the number of live slots, which are always
+    the first ones, in order."""
 
     def __init__(
         self,

@@ -45,8 +45,7 @@ class Cost:
 def probe_bandwidth(device: torch.device, size: int, seconds: float = 0.5) -> float:
     """Bytes a second this device reads from a buffer of ``size`` bytes: the best of the passes that fit in ``seconds``.
 
-    The size should be what a step reads: a model that fits in a cache has that cache's bandwidth for its ceiling.
-    """
+    The size should be what a step reads: a model that fits in a cache has that cache's bandwidth for its ceiling."""
     buffer = torch.ones(max(1 << 20, size // 4), device=device)
     best, start = float("inf"), time.perf_counter()
     with torch.inference_mode():

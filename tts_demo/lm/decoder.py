@@ -1,8 +1,6 @@
 """Inference through a Qwen2 backbone: fused weights, static cache slices, no autograd, few operators a layer.
 
-The methods choose inputs, positions and masks. Tests compare this decoder with the forward pass of transformers
-(model.py).
-"""
+The methods choose inputs, positions and masks. Tests compare it with the forward pass of transformers (model.py)."""
 
 import weakref
 from collections.abc import Callable, Sequence
@@ -172,9 +170,8 @@ class Decoder:
 
         positions [T] logical, or an int: consecutive from there. mask [T, live + T] bool, or [B, T, live + T] for rows
         of unequal length (positions [B, T]); None: new tokens are causal among themselves and see every live slot.
-        hook: here it only looks (such a pass is a CUDA graph only as a part of a launch, see launch.py).
-        last: only the last token's hidden state [B, 1, H] is wanted, so the last block works out no other.
-        """
+        hook: here it only looks (such a pass is a CUDA graph only as a part of a launch, see launch.py). last: only the
+        last token's hidden state [B, 1, H] is wanted, so the last block works out no other."""
         n = x.shape[1]
         if isinstance(positions, int):
             if positions + n > self.config.max_positions:
@@ -214,9 +211,8 @@ class Decoder:
         mask: Tensor | None = None,
         hook: Hook | None = None,
     ) -> Tensor:
-        """``forward`` with shapes that never change, for CUDA graphs: x [B, T, H], kv of a cache, slots [T] and
-        positions [T] as device tensors, attention over all of kv under mask [T, S] (None: causal by slot). Claims no
-        slots."""
+        """``forward`` in fixed shapes, for CUDA graphs: kv of a cache, slots [T] and positions [T] on the device,
+        attention over all of kv under mask [T, S] (None: causal by slot). Claims no slots."""
         if mask is None:
             mask = self.counter[: kv.shape[3]] <= slots[:, None]
         return self._blocks(x, self.rotation[positions], kv, slots, kv, mask, hook)
@@ -303,8 +299,7 @@ class Decoder:
         return (y.float().view(torch.complex64) * rotation).view(torch.float32).to(y.dtype)
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
-        """query [B, T, A, D], key and value [B, kv, S, D] -> [B T, A D]. Grouped heads become rows of one query, so
-        that no key or value is repeated in memory."""
+        """query [B, T, A, D], key and value [B, kv, S, D] -> [B T, A D]. Grouped heads become rows of one query."""
         batch, n, heads, dim = query.shape
         kv_heads = key.shape[1]
         if n == 1 or kv_heads == 1:  # the rows lie as they should

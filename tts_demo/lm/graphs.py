@@ -3,8 +3,7 @@
 A captured graph is bound to addresses, so cache memory is pooled: a run leases a buffer, and the buffer returns when
 the run's cache is garbage-collected. The next run of that size replays the graphs captured over the buffer. With
 ``enabled=False`` the same static-shape path runs as plain code, so that tests without a GPU compare it with the eager
-one.
-"""
+one."""
 
 import threading
 import weakref
@@ -64,8 +63,7 @@ class BufferPool:
     """The buffers of one module. Two runs never share one at a time."""
 
     def __init__(self, enabled: bool = True, most: int = MOST) -> None:
-        """enabled: capture graphs (CUDA); False: run the same functions as plain code. most: graphs over one buffer,
-        because each takes memory."""
+        """enabled: capture graphs (CUDA); False: run the same as plain code. most: graphs over one buffer."""
         self._enabled, self._most = enabled, most
         self._free: dict[Hashable, list[Buffer]] = {}
         self._leased: weakref.WeakKeyDictionary[Leased, Buffer] = weakref.WeakKeyDictionary()

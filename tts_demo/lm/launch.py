@@ -24,8 +24,7 @@ def launch(
 ) -> Any:
     """``function(kv, sampler, *inputs)``, kv: the memory of ``cache``. As a graph where ``pool`` has leased it.
 
-    function: of its arguments and of weights alone; ``key`` names it and what its shapes depend on.
-    """
+    function: of its arguments and of weights alone; ``key`` names it and what its shapes depend on."""
     if pool is None or cache not in pool:
         return function(cache.kv, sampler, *inputs)
     structure = sampler.structure

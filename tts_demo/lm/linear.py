@@ -3,8 +3,7 @@
 Decoding is bound by reading weights. On a CPU that FBGEMM supports, matrices of ``HALVED`` size are kept as float16, as
 in the checkpoint, and multiply float32 rows in float32, in about a third of the time of float32 layouts. Larger ones
 (released models) stay float32, because FBGEMM's kernel uses one thread. bfloat16 matrices are packed by oneDNN where
-the CPU supports it.
-"""
+the CPU supports it."""
 
 import warnings
 from dataclasses import dataclass
@@ -70,8 +69,7 @@ class Projection:
 
 @dataclass(frozen=True)
 class Layer:
-    """Weights of one block. Query, key and value are one matrix, gate and up another; the norms' weights and scale are
-    folded into them."""
+    """Weights of one block: query, key and value in one matrix, gate and up in another, norms folded in."""
 
     qkv: Projection  # H -> (A + 2 kv) D
     out: Projection  # A D -> H

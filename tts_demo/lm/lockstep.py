@@ -1,8 +1,7 @@
 """Decoding a batch of rows in lockstep: every pass appends the same slots to all rows, each with its own positions.
 
 Rows have prefixes of unequal length, may take fewer tokens in a pass than others, and end at different times. Columns
-of the cache that are no token of a row (padding, tokens beyond a shorter chunk) are never attended to by it.
-"""
+of the cache that are no token of a row (padding, tokens beyond a shorter chunk) are never attended to by it."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,16 +19,14 @@ class Lockstep:
     """The cache of B rows, and which of its columns each row may attend to."""
 
     def __init__(self, decoder: Decoder, valid: Tensor, next: Tensor, room: int) -> None:
-        """valid [B, C]: columns of the first pass that are tokens of the row; next [B]: the position of the first token
-        after them; room: slots for what follows."""
+        """valid [B, C]: columns of the first pass that are tokens; next [B]: positions after them; room: more slots."""
         self.decoder, self.next = decoder, next
         rows, columns = valid.shape
         self.cache = decoder.new_cache(columns + room, rows)
         self.live = torch.cat([valid, valid.new_zeros(rows, room)], 1)  # [B, slots]
 
     def first(self, x: Tensor, positions: Tensor, mask: Tensor, last: bool = False) -> Tensor:
-        """The first pass: x [B, C, H], positions [B, C], mask [B, C, C] -> hidden [B, C, H], [B, 1, H] with
-        ``last``."""
+        """The first pass: x [B, C, H], positions [B, C], mask [B, C, C] -> hidden [B, C, H] ([B, 1, H]: ``last``)."""
         return self.decoder.forward(x.to(self.decoder.dtype), self.cache, positions, mask, last=last)
 
     def feed(self, x: Tensor, taken: Tensor | None = None) -> Tensor:

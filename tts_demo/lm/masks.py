@@ -7,8 +7,7 @@ ALIGNED = 8  # elements: CUDA's attention reads a bias in vectors, which begin a
 
 
 def causal_mask(rows: int, columns: int, device: torch.device | str | None = None) -> Tensor:
-    """[rows, columns]: the last ``rows`` tokens of a sequence of ``columns``, each attending to itself and all before
-    it."""
+    """[rows, columns]: the last ``rows`` tokens of a sequence of ``columns``, each sees itself and all before it."""
     return torch.ones(rows, columns, dtype=torch.bool, device=device).tril_(columns - rows)
 
 

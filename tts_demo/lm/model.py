@@ -1,8 +1,7 @@
 """Weights of a speech language model and its training-time forward pass.
 
 [speaker, SOS, text, TASK] is the prefix; the prompt's speech tokens and the speech to be predicted follow it. The
-backbone is ``transformers.Qwen2Model`` fed with embeddings only. Decoding does not go through here: see decoder.py.
-"""
+backbone is ``transformers.Qwen2Model`` fed with embeddings only. Decoding does not go through here: see decoder.py."""
 
 from __future__ import annotations
 
@@ -27,12 +26,11 @@ class Prefix:
     """[speaker, SOS, text, TASK], and the prompt's speech that follows it.
 
     x: [T, H] embeddings of everything before the prompt's speech. ``text`` spans the text tokens inside it.
-    prompt_codes: [F, K] codec codes of the prompt's speech, empty when the LM gets none (a method embeds them in
-    its own way: token by token, patchified, or over several codebooks). ``labels``: one readable label a text token.
+    prompt_codes: [F, K] codec codes of the prompt's speech, empty when the LM gets none (a method embeds them in its
+    own way: token by token, patchified, or over several codebooks). ``labels``: one readable label a text token.
     ``shortest``: the least number of frames this text can take; speech does not end before. ``longest``: the most it
-    can take; it is cut there (None: no cap). ``transcript``: number of columns
-    right before the text that hold the prompt's transcript.
-    """
+    can take; it is cut there (None: no cap). ``transcript``: number of columns right before the text that hold the
+    prompt's transcript."""
 
     x: Tensor
     text: slice
@@ -44,8 +42,7 @@ class Prefix:
     transcript: int = 0
 
     def room(self, max_frames: int, forced: bool = False) -> int:
-        """The most frames that this text may take, at most ``max_frames``; ``max_frames`` itself when the length is
-        forced."""
+        """The most frames that this text may take, at most ``max_frames``; just that when the length is forced."""
         return max_frames if forced or self.longest is None else min(max_frames, self.longest)
 
     def without_prompt(self) -> Prefix:
@@ -135,8 +132,7 @@ class LanguageModel(nn.Module):
     def forward(self, x: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
         """x [B, T, H], positions [B, T], mask [B, T, T] (True = attend) -> hidden [B, T, H] after the final norm.
 
-        Differentiable, so that LoRA injected into the backbone trains. A row that may see nothing must not occur.
-        """
+        Differentiable, so that LoRA injected into the backbone trains. A row that may see nothing must not occur."""
         out = self.backbone(
             inputs_embeds=x, position_ids=positions, use_cache=False, attention_mask={"full_attention": mask[:, None]}
         )

@@ -1,5 +1,5 @@
-"""Sampling tokens on the device: temperature, top-k, top-p, repetition-aware sampling; on a GPU without any host
-sync, and inside CUDA graphs, which get their random numbers and their temperature from outside."""
+"""Sampling tokens on the device: temperature, top-k, top-p, repetition-aware sampling; on a GPU without any host sync,
+and inside CUDA graphs, which get their random numbers and their temperature from outside."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -79,8 +79,7 @@ def distribution(
 
     forbid: [V] bool, True = probability 0. history [B, W] as for ``sample``: the distribution then includes the redraws
     of repetition-aware sampling in closed form: the mass of each repeated token is spread over the other tokens by the
-    untruncated distribution. None: repetition is ignored.
-    """
+    untruncated distribution. None: repetition is ignored."""
     logits = _without(logits, forbid)
     if is_greedy(sampling):
         ids = _likeliest(logits, sampling, history)[:, None]
@@ -160,9 +159,7 @@ def sample(
     history: [B, W] recent tokens, -1 = none. A token that fills at least ``repeat_ratio`` of the window is sampled
     again from the untruncated distribution (VALL-E 2, section 3.2) of the other tokens (CosyVoice since 2026: without
     it the redraw often is the same token); a greedy redraw is the likeliest of the others. forbid: [V] or [B, V] bool.
-    A GPU always makes the redraw, because checking whether it is needed would be a host sync; a CPU makes it only where
-    it is needed.
-    """
+    A GPU always makes the redraw, because checking would be a host sync; a CPU makes it only where it is needed."""
     logits = _without(logits, forbid)
     if is_greedy(sampling):
         return _likeliest(logits, sampling, history)
@@ -198,8 +195,7 @@ class Sampler:
 
     @staticmethod
     def of(sampling: Sampling, generator: torch.Generator, numbers: int, temperature: Tensor) -> "Sampler":
-        """numbers: how many random numbers (see ``numbers``) a launch takes at most; where the host cannot ask how many
-        it needs, that many are made ahead."""
+        """numbers: random numbers that a launch takes at most (see ``numbers``), made ahead for graphs."""
         if free_to_ask(temperature.device):
             return Sampler(sampling, generator, temperature, True)
         if not numbers:
@@ -246,8 +242,7 @@ def numbers(sampling: Sampling, vocab: int, rows: int = 1, redraws: bool = True)
 
 
 def race(probs: Tensor, source: Source = None) -> Tensor:
-    """Draw an index a row of probs [..., M] -> [...], probs unnormalised: the exponential race, with the distribution
-    of ``multinomial`` and without its host sync."""
+    """Draw an index a row of unnormalised probs [..., M] -> [...]: ``multinomial`` without its host sync."""
     return (probs / exponential(probs, source)).argmax(-1)
 
 
@@ -266,9 +261,8 @@ def special_ids(speech_codes: int, vocab: int, device: torch.device | str) -> Te
 
 
 class Ending:
-    """Shortest and longest length of speech, in frames. End of speech (any id from ``speech_codes`` on) has
-    probability 0 before ``shortest`` frames, because a model sometimes ends before the text does; ``longest`` is the
-    limit."""
+    """Shortest and longest length of speech, in frames. End of speech (any id from ``speech_codes`` on) has probability
+    0 before ``shortest``: a model sometimes ends before the text."""
 
     def __init__(
         self, speech_codes: int, vocab: int, shortest: int, longest: int, device: torch.device | str = "cpu"
@@ -283,8 +277,7 @@ class Ending:
         return cls(config.speech_codes, config.vocab, shortest, max_frames, prefix.x.device)
 
     def forbid(self, frames: int, count: int = 1) -> Tensor | None:
-        """The ids that the next ``count`` tokens after ``frames`` frames must not take: [V] or [count, V] bool, or
-        None."""
+        """The ids that the ``count`` tokens after ``frames`` frames must not take: [V] or [count, V] bool, or None."""
         early = self.shortest - frames
         if early <= 0:
             return None

@@ -1,6 +1,5 @@
-"""A pass of a few tokens on the CPU in float32, where launching operators and naming their results takes longer than
-computing: every intermediate result has one place for the length of a run, its views are made once, and each operator
-writes where the next one reads."""
+"""A pass of a few tokens on the CPU in float32, where launching operators takes longer than computing: every result has
+one place for the length of a run, its views are made once, each operator writes where the next one reads."""
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@ one method object serves many runs at once.
 
 Adding a method: one file here, one line in ``methods/__init__.py``, and a recipe in ``train`` if it has weights. Its
 controls on the page, its command-line options, its rows in ``evaluate`` and ``bench`` and its place in the test matrix
-follow from the class.
-"""
+follow from the class."""
 
 import abc
 import dataclasses
@@ -119,13 +118,11 @@ class State:
         return Sampler.of(self.sampling, self.generator, numbers, self.start.temperature)
 
     def forbidden(self, count: int = 1) -> Tensor | None:
-        """The ids that the next ``count`` tokens must not take while speech is too short to end: [V] or [count, V]
-        bool, True = not allowed; or None."""
+        """The ids that the next ``count`` tokens must not take: see ``Ending.forbid``."""
         return self.start.ending.forbid(self.emitted, count)
 
     def accept(self, tokens: list[int]) -> int:
-        """Number of sampled tokens that are frames: those before end of speech, up to the longest length. Adds them to
-        ``emitted`` and records end of speech."""
+        """Counts the tokens that are frames, those before end of speech and the limit; records end of speech."""
         ending = self.start.ending
         end = next((i for i, token in enumerate(tokens) if token >= ending.speech_codes), len(tokens))
         count = min(end, ending.longest - self.emitted)
@@ -139,10 +136,9 @@ class Step:
     """What one pass of the backbone, and the small modules around it, committed.
 
     frames: [n, K] codes, n >= 0. ``marks``: one word a frame (``token``, ``patch``, ``chunk``, ``accepted``,
-    ``resampled``, ``bonus``, ``delay`` ...); the first frame of a group may carry a trailing ``|``.
-    proposed/accepted: drafted tokens of speculative decoding, 0 elsewhere. ``passes``: backbone passes made (1 unless a
-    step needs none).
-    """
+    ``resampled``, ``bonus``, ``delay`` ...); the first frame of a group may carry a trailing ``|``. proposed/accepted:
+    drafted tokens of speculative decoding, 0 elsewhere. ``passes``: backbone passes made (1 unless a step needs
+    none)."""
 
     frames: Tensor
     done: bool = False
@@ -154,8 +150,7 @@ class Step:
 
 
 def token_inputs(decoder: Decoder, prefix: Prefix, tokens: Tensor | None = None) -> Tensor:
-    """Backbone inputs [T, H] of methods that feed token by token: the prefix, the prompt's first codebook, and
-    ``tokens`` [N]."""
+    """Backbone inputs [T, H], token by token: the prefix, the prompt's first codebook, and ``tokens`` [N]."""
     speech = prefix.prompt_codes[:, 0]
     return prefix.followed_by(decoder.embed(speech if tokens is None else torch.cat([speech, tokens])))
 
@@ -163,8 +158,8 @@ def token_inputs(decoder: Decoder, prefix: Prefix, tokens: Tensor | None = None)
 def first_pass(
     decoder: Decoder, prefix: Prefix, x: Tensor, cache: KVCache, positions: Tensor | int = 0, last: bool = True
 ) -> Tensor:
-    """The first pass of every run: x [T, H], the prefix followed by the prompt's speech, into an empty cache
-    -> hidden [1, 1, H] of the last row, [1, T, H] of all rows if not ``last``."""
+    """The first pass of every run: x [T, H], the prefix followed by the prompt's speech, into an empty cache -> hidden
+    [1, 1, H] of the last row, [1, T, H] of all rows if not ``last``."""
     mask = prefix_mask(len(prefix.x), len(x), decoder.config.bidirectional_text, x.device)
     return decoder.forward(x[None], cache, positions, mask, last=last)
 
@@ -196,8 +191,7 @@ class Picture:
 
 
 class Method(abc.ABC):
-    """A decoding method: class attributes describe it to page, command line and tables; an object holds the language
-    model and the method's trained modules."""
+    """A decoding method: class attributes describe it, an object holds the language model and its trained modules."""
 
     name: ClassVar[str]
     title: ClassVar[str]

@@ -1,5 +1,4 @@
-"""Frame-level autoregression: one token of the first codebook a backbone pass. What every other method is compared
-with."""
+"""Frame-level autoregression: one token of the first codebook a backbone pass. What all methods are compared with."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -79,7 +78,6 @@ class Baseline(Method):
 def next_token(
     decoder: Decoder, forward: Forward, sampler: Sampler, token: Tensor, history: Tensor, forbid: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """One launch of token-by-token decoding: token [1] through the backbone -> the next one [1], and hidden [1, 1, H]
-    that decided it."""
+    """One launch: token [1] through the backbone -> the next one [1], and hidden [1, 1, H] that decided it."""
     hidden = forward(decoder.embed(token)[:, None])
     return sampler.sample(decoder.logits(hidden[:, -1]), history, forbid), hidden

@@ -140,8 +140,7 @@ class BatchedPatches(BatchedBaseline):
 
 
 def batched(stack: Any, method: str, size: int, sampling: Sampling, generator: Generator) -> BatchedBaseline:
-    """Decoding of several requests of a ``stack`` up to their length limits by the baseline, by ``dcar`` with chunks of
-    ``size``, or by ``tldr`` with patches of it."""
+    """Requests up to their limits: by ``dcar`` in chunks of ``size``, ``tldr`` in patches, or the baseline."""
     if method == Dcar.name:
         dcar = stack.method(method)
         return BatchedChunks(dcar.decoder, dcar.heads, size, sampling, generator, forced=True)

@@ -2,8 +2,8 @@
 passes and a bounded cache.
 
 Nothing is trained for it: the LoRA of both methods is added up, and the heads read what the backbone then says. All
-tokens of a chunk are fed in one pass and see the window of the last of them, with the summaries of the spans before it.
-"""
+tokens of a chunk are fed in one pass and see the window of the last of them, with the summaries of the spans before
+it."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace

@@ -2,8 +2,7 @@
 cache: the heads read the state that decided the last token, and propose those after it all at once.
 
 What verifies is the backbone with the heads' LoRA, which is DCAR that takes one token a step: at tolerance 0 the tokens
-have exactly its distribution (the acceptance rule asks nothing of a draft but the distribution it drew from).
-"""
+have exactly its distribution (the acceptance rule asks nothing of a draft but the distribution it drew from)."""
 
 from dataclasses import dataclass
 from functools import cached_property

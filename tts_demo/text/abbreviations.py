@@ -91,8 +91,7 @@ _LABELLED = re.compile(filled(rf"\b(?i:{_TABLE['PARTS']})s\.?\s$", {}))
 
 
 def roman_list(match: re.Match[str]) -> str:
-    """'I, II, and III', 'Parts I and V', 'II–IV': numerals in rising order, one of several letters or behind a label;
-    not 'X, Y, and Z', 'sizes L-XL'."""
+    """'I, II, and III', 'Parts I and V', 'II–IV': rising, one long or labelled; not 'X, Y, Z', 'sizes L-XL'."""
     numerals, before = re.findall(r"[IVXL]+", match.group()), match.string[: match.start()]
     values = [numbers.roman(numeral) or 0 for numeral in numerals]
     rising = values[0] and all(low < high for low, high in zip(values, values[1:]))

@@ -25,8 +25,7 @@ _ACCENTED = re.compile(r"[^\W\d_]*[À-ɏ][^\W\d_]*")
 
 
 def fold(text: str) -> str:
-    """What is left is ASCII, the signs the rules read out, and Latin letters whose accents matter. Raises UserError
-    for letters of other scripts."""
+    """ASCII, signs the rules read and Latin letters whose accents matter. Raises UserError for other scripts."""
     text = "".join(c for c in unicodedata.normalize("NFC", text) if not _is_invisible(c))
     text = _HEART.sub(r"\1 love ", text)
     text = re.sub(r"\b[Nn][°º]\.?\s?(?=\d)", "No. ", text)

@@ -1,8 +1,7 @@
 """English words to phonemes: the G2P of ``hibari-tts`` (a port of misaki), American lexicon.
 
 The only file that knows the package. It reads words, apostrophes, hyphens and punctuation; digits and signs are to be
-written out before. Deterministic, offline; one instance serves all threads: nothing of it changes while it reads.
-"""
+written out before. Deterministic, offline; one instance serves all threads: nothing of it changes while it reads."""
 
 import functools
 import re

@@ -93,8 +93,8 @@ def _unwrapped(raw: list[str]) -> list[str]:
 
 
 def _rejoined(line: str, rest: str) -> str:
-    """Two lines, the first of which ends in a hyphen: 'under-', 'stand' -> 'understand'. The hyphen stays in
-    compounds ('well-', 'known'), before figures and behind another part of a compound."""
+    """Two lines, the first of which ends in a hyphen: 'under-', 'stand' -> 'understand'. The hyphen stays in compounds
+    ('well-', 'known'), before figures and behind another part of a compound."""
     cut = _HYPHEN.search(line)
     first, second = cut[1], re.match(r"[^\W_]+", rest)[0]
     known = lambda word: g2p.knows(word) or g2p.knows(word.lower())

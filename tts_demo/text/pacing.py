@@ -40,8 +40,7 @@ def breaths(sentence: str) -> list[str]:
 
 
 def closed(piece: str) -> str:
-    """With a full stop where no mark ends it: without one the language model does not know that the text is over and
-    repeats its end."""
+    """With a full stop where no mark ends it: without one the language model repeats the end of the text."""
     return piece + "." * (piece[-1:].isalnum() or piece[-1:] == "'")
 
 

@@ -1,10 +1,9 @@
 r"""Rewrite rules of one semiotic class, applied in order: a pattern and the template of its spoken form. They stand in
 ``tables/``, with their word lists.
 
-In a pattern ``{NAME}`` stands for a text of the same table. In a template ``\1`` is a group, ``{1|cardinal|plural}``
-a group passed through functions or mappings, ``{1 or 2|year}`` the first of two groups that matched, ``{name}`` a
-function of the match, and ``[, {3|year}]`` is left out where a group in it is empty.
-"""
+In a pattern ``{NAME}`` stands for a text of the same table. In a template ``\1`` is a group, ``{1|cardinal|plural}`` a
+group passed through functions or mappings, ``{1 or 2|year}`` the first of two groups that matched, ``{name}`` a
+function of the match, and ``[, {3|year}]`` is left out where a group in it is empty."""
 
 import functools
 import re
@@ -66,8 +65,7 @@ def stop(match: re.Match[str]) -> str:
 
 
 def letters(word: str) -> str:
-    """'html' -> 'H.T.M.L.': the full stops make the G2P spell. A single letter stays bare except A, which
-    would be the article."""
+    """'html' -> 'H.T.M.L.': full stops make the G2P spell. One letter stays bare except A, else the article."""
     found = [c.upper() for c in word if c.isalpha()]
     return found[0] if len(found) == 1 and found != ["A"] else "".join(f"{c}." for c in found)
 

@@ -1,7 +1,6 @@
 """Text to phoneme ids: sentences written out in words, their phonemes with stress, punctuation and word boundaries.
 
-Knows nothing of models. Writing numbers and signs out is in ``spelling.py``, phonemes are in ``g2p.py``.
-"""
+Knows nothing of models. Writing numbers and signs out is in ``spelling.py``, phonemes are in ``g2p.py``."""
 
 from dataclasses import dataclass
 

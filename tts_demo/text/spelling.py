@@ -102,8 +102,8 @@ def _written_out(sentence: str) -> str:
 
 def sentences(text: str) -> list[str]:
     """The spoken form of ``text``, one string a sentence: words, apostrophes, hyphens, punctuation `, . ? ! ; : —`. Of
-    several sentences, one without a mark at its end gets a full stop. Empty where nothing can be read; raises
-    UserError for letters of another script."""
+    several sentences, one without a mark at its end gets a full stop. Empty where nothing can be read; raises UserError
+    for letters of another script."""
     if endless := _ENDLESS.search(text):
         raise UserError(f"A word in this text is too long to speak: put spaces into {endless.group()[:24]!r}...")
     text = _REPEATED.sub(lambda m: m[1] * _REPEATS, text)
@@ -115,8 +115,7 @@ def sentences(text: str) -> list[str]:
 
 
 def normalise(text: str) -> str:
-    """The spoken form in one line. Raises UserError where no word or number is left to read, or for letters of another
-    script."""
+    """The spoken form in one line. Raises UserError where nothing is left to read, or for another script."""
     words = " ".join(sentences(text))
     if not words:
         raise UserError("Nothing in this text can be spoken: type some English words or numbers.")

@@ -1,7 +1,6 @@
 """The symbols of text encoder and phoneme recogniser: hibari's phonemes, one character each, stress and punctuation.
 
-The table is part of every checkpoint: append to its end if you must, never reorder it. Index 0 is also the CTC blank.
-"""
+The table is part of every checkpoint: append to its end, never reorder it. Index 0 is also the CTC blank."""
 
 from collections.abc import Iterable
 

@@ -61,8 +61,8 @@ def masks(
     last: Tensor | None = None,
     neighbours: int = 0,
 ) -> Tensor:
-    """[T, T] for ``prefix`` columns of [speaker, SOS, text, TASK] and the speech of ``layout`` after them.
-    neighbours: prefix columns but the last attend to none that is further away; 0 = to all."""
+    """[T, T] for ``prefix`` columns of [speaker, SOS, text, TASK] and the speech of ``layout`` after them. neighbours:
+    prefix columns but the last attend to none that is further away; 0 = to all."""
     mask = prompt_mask(prefix, prefix + len(layout.index), bidirectional, layout.index.device, neighbours)
     mask[prefix:, prefix:] = layout.mask(window, group, last)
     mask[prefix:, :prefix] = ~layout.summary[:, None]

@@ -2,17 +2,16 @@
 
 Section 3.3: after every G speech tokens a learned summary token W is inserted, which attends to the tokens of its span
 and to itself, predicts nothing and carries no loss. The token that decides y_t attends to the whole prompt (text and
-reference speech), to the W of every span that lies wholly before its window, and to y_{t-N} .. y_{t-1}:
-k = floor((t - N) / G) summaries.
+reference speech), to the W of every span that lies wholly before its window, and to y_{t-N} .. y_{t-1}: k = floor((t -
+N) / G) summaries.
 
 Positions are logical. W takes the position of the last token of its span, so that speech keeps the positions the frozen
-base model was trained with, whatever N and G are. ``masks`` (layout.py) states the definition once; training and
-replay use it. Decoding evicts instead (ring.py), with equal logits.
+base model was trained with, whatever N and G are. ``masks`` (layout.py) states the definition once; training and replay
+use it. Decoding evicts instead (ring.py), with equal logits.
 
 The text is visible as a whole, as in the paper, or (option ``text``, an addition to the paper) through a window around
-the current symbol, which moves along with speech (text_position.py), with an adapter trained for it: in a
-minute of speech from one run, the long text causes more errors than the long speech.
-"""
+the current symbol, which moves along with speech (text_position.py), with an adapter trained for it: in a minute of
+speech from one run, the long text causes more errors than the long speech."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -52,8 +51,7 @@ class CompressedConfig:
 
 
 class SummaryAdapter(nn.Module):
-    """What is trained: LoRA on the frozen backbone and the embedding of W. A fresh one changes no weight, and its W is
-    the mean of the speech embeddings."""
+    """What is trained: LoRA and the embedding of W. A fresh one changes nothing; its W is the mean speech embedding."""
 
     def __init__(self, lm: LanguageModel) -> None:
         super().__init__()
@@ -256,8 +254,7 @@ class Compressed(Baseline):
         return special_ids(self.lm.config.speech_codes, self.lm.config.vocab, self.lm.device)
 
     def forbidden(self, state: BaselineState) -> Tensor | None:
-        """With a window on the text the first token ends no speech whose text goes on beyond it. ``TextFilter`` decides
-        for the tokens after it."""
+        """The first token ends no speech whose text goes on beyond the window. Later ones: see ``TextFilter``."""
         early, text = super().forbidden(state), getattr(state, "position", None)
         return early if early is not None or text is None or text.end_visible else self.special
 

@@ -7,9 +7,8 @@ The first pass writes the prefix; or every pass writes the visible part of a lon
 
 Attention does not depend on the order of slots (rotary positions are inside the keys), so a token takes the slot of the
 one that has just left the window: no token is moved or masked, and a token attends to one run of slots from the first
-(near both ends of a text seen through a window, some of the prefix's slots are empty and masked). A summary is
-computed before it is needed, and is not attended to until its span has left the window.
-"""
+(near both ends of a text seen through a window, some of the prefix's slots are empty and masked). A summary is computed
+before it is needed, and is not attended to until its span has left the window."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -66,8 +65,7 @@ class RingCache(KVCache):
 
     @classmethod
     def new(cls, decoder: Decoder, fixed: int, window: int, group: int, tokens: int, most: int = 1) -> "RingCache":
-        """An empty one for a run of ``decoder``: a prefix of ``fixed`` tokens, then ``tokens``, up to ``most`` in a
-        pass."""
+        """For a run of ``decoder``: a prefix of ``fixed`` tokens, then ``tokens``, up to ``most`` in a pass."""
         c = decoder.config
         sizes = c.layers, 1, c.kv_heads, c.head_dim, fixed, window, group, tokens, decoder.dtype, decoder.device
         make = lambda kv, capacity: cls(*sizes, kv=kv, capacity=capacity, most=most)
@@ -139,8 +137,7 @@ class RingCache(KVCache):
         return range(last - (self.summaries_due(tokens) - 1) * self.group, last + 1, self.group or 1)
 
     def visible(self, generated: int) -> int:
-        """Slots, from the first, that the last of ``generated`` tokens may attend to: the prefix, the window, and the
-        summaries of spans wholly before it."""
+        """Slots, from the first, that the last of ``generated`` tokens may attend to."""
         if generated <= self.window:
             return self.fixed + generated
         return self.fixed + self.window + ((generated - self.window) // self.group if self.group else 0)
@@ -200,8 +197,7 @@ class RingCache(KVCache):
 
 
 def write_columns(decoder: Decoder, kv: Tensor, full_prefix: Tensor, columns: Tensor) -> None:
-    """``RingCache.write_prefix`` with shapes that never change: the ``prefix_columns`` [3, C] of ``full_prefix`` into
-    kv, both [layers, 1, 2 kv_heads, S, D]."""
+    """``write_prefix`` in fixed shapes: ``prefix_columns`` [3, C], both memories [layers, 1, 2 kv, S, D]."""
     sources, slots, offsets = columns.unbind()
     key, value = full_prefix.index_select(3, sources).chunk(2, 2)
     key = rotated(key, rotation_by(decoder, offsets))

@@ -1,8 +1,8 @@
 """Prefix columns that rows see at other positions than their own: the rotary arithmetic of the text window.
 
 ``Shifts``: for consecutive groups of columns from the first, the number of columns and the positions [..., T] by which
-each row sees them later. In decoding the keys are rotated in the cache (``RingCache.write_prefix``), here the queries.
-"""
+each row sees them later. In decoding the keys are rotated in the cache (``RingCache.write_prefix``), here the
+queries."""
 
 from collections.abc import Sequence
 
@@ -53,8 +53,7 @@ def training_products(config: LMConfig, shifts: Shifts, dtype: torch.dtype) -> P
 
 
 def _by_group(queries: Sequence[tuple[int, Tensor]], query: Tensor, key: Tensor) -> Tensor:
-    """query [..., T, D], key [..., D, S] -> [..., T, S]: the columns of each group with the query rotated for it, the
-    rest with ``query``."""
+    """query [..., T, D], key [..., D, S] -> [..., T, S]: each group with its own query, the rest with ``query``."""
     parts, start = [], 0
     for count, shifted in queries:
         parts.append(shifted @ key[..., start : start + count])

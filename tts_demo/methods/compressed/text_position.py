@@ -6,8 +6,7 @@ the current symbol. Speech then needs to attend only to a window of the text aro
 
 The window can also stay at a constant distance: a model trained on sentences has never attended to text a minute back.
 So the prefix is shifted along with speech (rotary positions within the cache instead of within the text, as in G. Xiao
-and others, "Efficient streaming language models with attention sinks", 2023, section 3.2).
-"""
+and others, "Efficient streaming language models with attention sinks", 2023, section 3.2)."""
 
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -36,8 +35,7 @@ def prefix_shifts(
     and what stands behind it (TASK and the prompt's speech), each [...].
 
     start: first column of the text. fixed: columns of the prefix, ``prompt`` of them the prompt's speech. reach:
-    symbols visible on either side. symbol [...]: index of the current symbol. generated [...]: tokens generated
-    so far."""
+    symbols visible on either side. symbol [...]: the current one. generated [...]: tokens so far."""
     positive = (lambda n: n.clamp(min=0)) if isinstance(symbol, Tensor) else (lambda n: max(n, 0))
     of_text = generated + (fixed - DISTANCE - prompt - start) - symbol
     return of_text + positive(symbol - reach), of_text, positive(generated - BEHIND)

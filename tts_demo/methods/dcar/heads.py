@@ -35,8 +35,7 @@ class Heads(nn.Module):
     then a bias-free Linear to the vocabulary. Weights are stacked, so that a chunk's heads are one batched product.
 
     Fresh blocks are the identity and the output layers are copies of the base head: training starts from repeating the
-    next token.
-    """
+    next token."""
 
     def __init__(self, lm: LanguageModel, config: HeadsConfig | None = None) -> None:
         super().__init__()

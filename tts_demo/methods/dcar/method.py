@@ -1,5 +1,4 @@
-"""DCAR decoding: a policy chooses the chunk size, the heads predict the tokens of the chunk, one backbone pass reads
-them (sections 3.1 and 4.2)."""
+"""DCAR decoding (sections 3.1, 4.2): a policy chooses the chunk size, the heads predict it, one pass reads it."""
 
 import time
 from collections import Counter
@@ -190,8 +189,7 @@ class Dcar(Method):
     def launch(
         self, state: DcarState, key: Hashable, function: Function, sampler: Sampler, *inputs: Tensor | None
     ) -> Any:
-        """The last chunk goes through the backbone: ``function(hidden [1, 1, H] of its last token, sampler, *inputs)``
-        in the same launch."""
+        """The last chunk through the backbone, then ``function(hidden [1, 1, H], sampler, *inputs)``."""
         decoder, tokens = self.decoder, state.taken[-1]
 
         def of_last(forward: Callable[..., Tensor], sampler: Sampler, tokens: Tensor, *inputs: Tensor | None) -> Any:

@@ -62,8 +62,7 @@ class Policy(nn.Module):
         return (share / share.sum(-1, keepdim=True)) @ self.core.speech_embedding.weight
 
     def forward(self, hidden: Tensor, allowed: Tensor) -> Tensor:
-        """Training: hidden [R, S, H] at the scheduled positions, allowed [R, 7] bool -> logits [R, S, 7] over all
-        sizes, those outside the range included."""
+        """Training: hidden [R, S, H] at scheduled positions, allowed [R, 7] bool -> logits [R, S, 7] of all sizes."""
         rows, steps, _ = hidden.shape
         x = self.enter(hidden) + self.range_embedding(allowed)[:, None]
         positions = torch.arange(steps, device=x.device).expand(rows, -1)
@@ -99,8 +98,7 @@ class PolicyRunner:
 
     @torch.no_grad()
     def logits(self, forward: Callable[[Tensor], Tensor], hidden: Tensor, inputs: Tensor, logits: Tensor) -> Tensor:
-        """hidden [B, H] and what the ranges add (``range_terms``) through ``forward``, a pass over one token -> logits
-        [B, 7] float32 over all sizes."""
+        """hidden [B, H] and ``range_terms`` through ``forward``, a pass over one token -> logits [B, 7] float32."""
         return self.decoder.logits(forward(self.enter(hidden, inputs)[:, None])[:, 0]) + logits
 
     def step(self, hidden: Tensor, terms: tuple[Tensor, Tensor], cache: KVCache) -> Tensor:

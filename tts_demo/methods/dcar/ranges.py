@@ -17,8 +17,7 @@ RULES = ("policy", "random", "sure")
 
 @dataclass(frozen=True)
 class ChunkRange:
-    """The chunk sizes of a run, ascending, and how each is chosen: there is one, by the policy, at random, or by how
-    sure the heads are (``confident_size``)."""
+    """The chunk sizes of a run, ascending, and how each is chosen (sure: see ``confident_size``)."""
 
     sizes: tuple[int, ...]
     chooser: Chooser
@@ -42,8 +41,8 @@ class ChunkRange:
 
 def confident_size(sizes: tuple[int, ...], logits: Tensor) -> Tensor:
     """The largest of ``sizes`` [1] whose last tokens all come from confident heads: logits [n, V] of the base head and
-    the extra heads after it; a head is confident where its likeliest token has a probability of ``CONFIDENT`` or
-    more. The tokens up to the smallest size need not be."""
+    the extra heads after it; a head is confident where its likeliest token has a probability of ``CONFIDENT`` or more.
+    The tokens up to the smallest size need not be."""
     confident = logits.amax(-1) - logits.logsumexp(-1) >= math.log(CONFIDENT)
     return _largest(sizes, sizes[0] + confident[sizes[0] :].long().cumprod(0).sum(0, keepdim=True))
 

@@ -18,8 +18,7 @@ HIGHER_TEMPERATURE = 0.57  # temperature of the higher codebooks, as a share of 
 
 
 def higher_sampling(sampling: Sampling) -> Sampling:
-    """The sampling of codebooks 2 to K, at a lower temperature: they carry mostly fine texture, which sounds like noise
-    at the first codebook's temperature."""
+    """The sampling of codebooks 2 to K, whose fine texture sounds like noise at the first codebook's temperature."""
     return replace(sampling, temperature=HIGHER_TEMPERATURE * sampling.temperature)
 
 
@@ -43,8 +42,7 @@ class QTTSConfig:
 
     @classmethod
     def of(cls, lm: LMConfig) -> "QTTSConfig":
-        """In proportion to a language model; its first codebook has ``speech_codes`` entries, and so have the
-        others."""
+        """In proportion to a language model; all codebooks have as many entries as its first, ``speech_codes``."""
         return cls(
             hidden=lm.hidden,
             entries=lm.speech_codes,
@@ -71,8 +69,7 @@ class CodebookEmbeddings(nn.Module):
 
     The input of a backbone step is the sum of its codes' embeddings. The first codebook's is the language model's own;
     the others start at zero, so that an untrained adapter is the language model. ``context`` of width C conditions a
-    prediction directly on the lower codebooks of its own frame: their sum, as in a residual quantizer.
-    """
+    prediction directly on the lower codebooks of its own frame: their sum, as in a residual quantizer."""
 
     def __init__(self, c: QTTSConfig, context: int) -> None:
         super().__init__()
@@ -149,8 +146,7 @@ class Strategy:
         return self.adapter.table(self.decoder.embedding, self.adapter.config.codebooks).to(self.decoder.dtype)
 
     def begun(self, start: Start, prompt: Tensor, tag: Tensor, more: int = 0) -> dict[str, Any]:
-        """The fields of ``CodebookState`` after the first pass, which is fed prompt [F', K]. more: steps beyond the
-        longest length."""
+        """``CodebookState`` after the first pass, which reads prompt [F', K]. more: steps beyond the limit."""
         decoder = self.decoder
         table, tag = self.table[: prompt.shape[1]], tag.to(decoder.dtype)
         x = start.prefix.followed_by(self.adapter.codebooks.look_up(table, prompt)[0] + tag)

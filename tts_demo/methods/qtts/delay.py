@@ -1,7 +1,6 @@
 """Delay multihead (QTTS, section 2.2): one head per codebook, all of them on every backbone step, codebook k delayed by
 k * d steps. When head k predicts frame f, codebooks < k of that frame are known: the backbone has read them at its
-input, and the head gets their context once more directly.
-"""
+input, and the head gets their context once more directly."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,8 +17,7 @@ from .codebooks import HIGHER_TEMPERATURE, CodebookAdapter, CodebookState, QTTSC
 
 
 def delay(codes: Tensor, d: int, fill: int) -> Tensor:
-    """codes [..., F, K] -> [..., F + (K - 1) d, K]: step s holds, of codebook k, frame s - k d, or ``fill`` where there
-    is no such frame."""
+    """codes [..., F, K] -> [..., F + (K - 1) d, K]: step s holds, of codebook k, frame s - k d, or ``fill``."""
     last = codes.shape[-1] - 1
     return torch.stack([F.pad(codes[..., k], (k * d, (last - k) * d), value=fill) for k in range(last + 1)], -1)
 
@@ -93,8 +91,7 @@ class DelayState(CodebookState):
 
 @dataclass(frozen=True)
 class LeanHead:
-    """One of ``DelayAdapter.scores``' heads for one row, in the layout that streams fastest on a CPU. A GPU does all at
-    once."""
+    """One head of ``DelayAdapter.scores`` for one row, as a CPU streams it fastest. A GPU does all at once."""
 
     inner: Projection  # H -> head width
     outer: Projection  # H + head width -> code width

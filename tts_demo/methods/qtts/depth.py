@@ -2,8 +2,7 @@
 
 Its length is known, so decoding is static: K passes of N blocks follow each other in one unrolled computation over a
 key-value block of K slots that is allocated once (the paper's stacked decoder). Nothing in it waits for the host, and
-no shape depends on the data, so that a CUDA graph can hold it whole.
-"""
+no shape depends on the data, so that a CUDA graph can hold it whole."""
 
 from collections.abc import Callable
 
@@ -41,8 +40,8 @@ class DepthBlock(nn.Module):
 class DepthDecoder(nn.Module):
     """hidden [R, H] of R frames and contexts of their codebooks -> [R, K, W], from whose row k codebook k is predicted.
 
-    Row 0 has read the hidden state alone; row k also the sum of the contexts of codebooks < k, as in an RQ-Transformer.
-    """
+    Row 0 has read the hidden state alone; row k also the sum of the contexts of codebooks < k, as in an
+    RQ-Transformer."""
 
     def __init__(self, c: QTTSConfig) -> None:
         super().__init__()
@@ -67,8 +66,7 @@ class StackedDepth:
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors
     @torch.no_grad()
     def __init__(self, module: DepthDecoder, contexts: Tensor, backend: Backend) -> None:
-        """contexts [K, entries + 1, W], of every code. The blocks of its pool are what a CUDA graph of a
-        frame is captured over."""
+        """contexts [K, entries + 1, W], of every code. CUDA graphs of a frame are captured over its pool's blocks."""
         self.pool = backend.buffer_pool()
         self.module, self.contexts, self.norm = module, contexts, module.norm.detach()
         self.blocks = [
@@ -92,8 +90,7 @@ class StackedDepth:
         return block
 
     def unrolled(self, hidden: Tensor, kv: Tensor, codebooks: int, sample: Callable[[int, Tensor], Tensor]) -> Tensor:
-        """hidden [R, H] -> codes [R, K], kv as of a block. ``sample(k, y [R, W])`` samples codebook k's codes [R]; ids
-        past the entries count as padding."""
+        """hidden [R, H] -> codes [R, K]. ``sample(k, y [R, W])``: codes [R]; ids past the entries are padding."""
         start = self.module.positions[:codebooks, None] + self.project(hidden)
         pad, below, codes = self.contexts.shape[1] - 1, None, []
         for k in range(codebooks):

@@ -1,6 +1,5 @@
-"""Hierarchy parallel, or dual autoregression (QTTS, section 2.3): the backbone steps over frames, and inside a frame
-the depth decoder predicts the codebooks one after the other, each from all lower ones.
-"""
+"""Hierarchy parallel, or dual autoregression (QTTS, section 2.3): the backbone steps over frames, inside a frame the
+depth decoder predicts the codebooks one after the other, each from all lower ones."""
 
 from dataclasses import dataclass, field
 from functools import cached_property, partial

@@ -34,9 +34,8 @@ class DraftConfig:
     @classmethod
     def of(cls, config: LMConfig, base_cache: bool | None = None) -> "DraftConfig":
         """One block in six, half of them its own. The paper's draft has one in three (section 3.1, 2 + 6 of 24),
-        because it has to follow the text by itself; this one reads the base model's features, which do.
-        ``base_cache``: it attends to the base's keys and values, of the block in the middle and of the last one; None:
-        where it has one block of its own."""
+        because it has to follow the text by itself; this one reads the base model's features, which do. ``base_cache``:
+        it attends to the base's keys and values (middle and last block); None: if it has one own block."""
         each = max(1, config.layers // 12)
         base_cache = each == 1 if base_cache is None else base_cache
         return cls(each, each, config.layers, max(0, config.layers // 2 - 1) if base_cache else None)
@@ -57,8 +56,7 @@ class Draft(nn.Module):
     draft's own, which is in the same space because its last blocks and its norm are the base's.
 
     It has a cache of its own, or attends to the base's keys and values (``DraftConfig.attends``): then it has nothing
-    to keep, and nothing to catch up with after a verification.
-    """
+    to keep, and nothing to catch up with after a verification."""
 
     def __init__(self, lm: LanguageModel, config: DraftConfig | None = None) -> None:
         super().__init__()
@@ -114,12 +112,10 @@ def catch_up(cache: KVCache, base: KVCache) -> None:
 @torch.inference_mode(False)
 @torch.no_grad()
 def feature_projection(draft: Draft, decoder: Decoder) -> Projection:
-    """``projection(features, x)``: hidden states [N, H] of the positions before, and embeddings x [N, H] -> the draft's
-    inputs [N, H]."""
+    """``projection(hidden states [N, H] of the positions before, embeddings [N, H])`` -> the draft's inputs [N, H]."""
     return decoder.backend.projection(draft.feature_projection.weight)
 
 
 def preceding(hidden: Tensor, start: int) -> Tensor:
-    """hidden [..., T, H] -> the features of each row [..., T, H]: for speech, from row ``start`` on, the hidden state
-    of the row before it; zero for the prefix."""
+    """hidden [..., T, H] -> features [..., T, H]: from row ``start`` on those of the row before, else zero."""
     return F.pad(hidden[..., start - 1 : -1, :], (0, 0, start, 0))

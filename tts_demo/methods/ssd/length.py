@@ -1,5 +1,4 @@
-"""How many tokens to draft: a fixed number, or the choice of ``auto`` by what rounds cost and how many are
-accepted."""
+"""How many tokens to draft: a fixed number, or by what rounds cost and how many are accepted (``auto``)."""
 
 from collections.abc import Callable, Sequence
 

@@ -7,8 +7,7 @@ the speed stays, and it removes most of the errors that a tolerance causes.
 
 p and q are the distributions that tokens are actually sampled from: after temperature, top-k and top-p, with the
 redraws of repetition-aware sampling included (``lm.sampling.distribution``; the recent tokens of draft position i
-include the tokens drafted before it). So at tolerance 0 the tokens have exactly the distribution of the baseline.
-"""
+include the tokens drafted before it). So at tolerance 0 the tokens have exactly the distribution of the baseline."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -120,8 +119,7 @@ class SSD(Method):
         return self.begin_with(start, self.length_of(start))
 
     def length_of(self, start: Start) -> Length:
-        """Of a run. The first run with ``auto`` measures what rounds cost here; it is kept, so that a seed gives the
-        same tokens again in this process."""
+        """The first run with ``auto`` measures what rounds cost, once: a seed gives the same tokens again."""
         word = start.options.draft_length
         if word != "auto":
             return Length(int(word))
@@ -196,8 +194,7 @@ class SSD(Method):
         )
 
     def length(self, state: SSDState) -> int:
-        """How many tokens to draft now. A draft that reads the base's cache has nothing to read before the first token,
-        which is sampled without it."""
+        """How many tokens to draft now: none before the first token for a draft that reads the base's cache."""
         if state.shared_cache is not None and not len(state.last):
             return 0
         left = state.max_frames - state.emitted - 1  # the pass itself emits one token
@@ -291,8 +288,7 @@ class SSD(Method):
         return torch.cat(drafted), p.weights, p.ids
 
     def _may_repeat(self, state: SSDState, length: int) -> bool:
-        """Whether any token could reach the redraw threshold within this pass: known on the host, and rarely true, so
-        that most passes save the counting."""
+        """Whether any token could reach the redraw threshold within this pass: most passes save the counting."""
         window = state.sampling.repeat_window
         if not window:
             return False

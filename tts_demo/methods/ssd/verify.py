@@ -13,8 +13,7 @@ def verify(
     """drafted [L]; the draft's distributions p of them [L, M]; the base's q of them and of the token after them
     [L + 1, M] -> the drafted tokens that are accepted, and the one after them.
 
-    Decided on the host: on a CPU the same decision in small tensor operators is slower.
-    """
+    Decided on the host: on a CPU the same in small tensor operators is slower."""
     r = torch.rand(len(drafted) + 1, generator=generator, device=drafted.device)
     r, p_weights, p_ids, q_weights, q_ids = (x.cpu().numpy() for x in (r, p.weights, p.ids, q.weights, q.ids))
     p_probs, q_probs = (weights / weights.sum(-1, keepdims=True) for weights in (p_weights, q_weights))

@@ -1,4 +1,3 @@
-"""TLDR, patch-level decoding: modules.py is what is trained, local.py decodes inside a patch, method.py is the
-method."""
+"""TLDR, patch-level decoding: what is trained (modules.py), decoding inside a patch (local.py), the method."""
 
 from .method import TLDR, MeanPooled, MultiToken, Parallel, Short, WithoutLora, WithoutSpeaker

@@ -1,11 +1,10 @@
 """Decoding inside a patch: the trained modules, fused so that one local token costs a few small operators.
 
-What depends only on the patch is computed once a patch. Cross-attention to J slots then costs a token two products
-with [A J, H] matrices: the query projection is folded into the slots' keys and the output projection into their values.
-Norms' weights are folded into what follows, the head into the extractor's output projection, and the base model's
-share of the logits of all P positions is one product. Tests hold all of it equal to modules.py. On CUDA a whole
-patch is one graph, captured over a pooled buffer of keys and values.
-"""
+What depends only on the patch is computed once a patch. Cross-attention to J slots then costs a token two products with
+[A J, H] matrices: the query projection is folded into the slots' keys and the output projection into their values.
+Norms' weights are folded into what follows, the head into the extractor's output projection, and the base model's share
+of the logits of all P positions is one product. Tests hold all of it equal to modules.py. On CUDA a whole patch is one
+graph, captured over a pooled buffer of keys and values."""
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -29,8 +28,7 @@ SampleToken = Callable[[Tensor], Tensor]  # logits [1, V] float32 -> token [1]
 
 
 class PatchDecoder:
-    """The extractor at inference: fused weights, and the buffers that CUDA graphs are bound to. The keys and values of
-    the patch at hand live in the cache passed in."""
+    """The extractor at inference: fused weights. The cache passed in holds the patch at hand."""
 
     @torch.inference_mode(False)  # built when first needed, perhaps inside a run: its weights stay ordinary tensors
     @torch.no_grad()
@@ -71,8 +69,7 @@ class PatchDecoder:
         self.shape = replace(base.config, **own) if base.backend.lean else None
 
     def _fold_cross(self, layer: ExtractorLayer) -> Tensor:
-        """[2 A H, slot width]: from a slot to its key folded with the query projection, and to its value folded with
-        the output projection."""
+        """[2 A H, slot width]: slot -> its key folded with the query, its value folded with the output projection."""
         heads = self.config.cross_heads
         by_head = lambda t, dim: t.detach().float().unflatten(dim, (heads, -1))
         # [A, D, ...]
@@ -225,8 +222,7 @@ def likeliest(logits: Tensor) -> Tensor:
 
 
 class PatchEncoder:
-    """The compressor at inference: encodes patches as they come and keeps the token keys and values its window
-    reaches."""
+    """The compressor at inference: encodes patches as they come, keeping the tokens that its window reaches."""
 
     SPARE = 32  # slots the cache may hold beyond the window before the oldest are evicted
 

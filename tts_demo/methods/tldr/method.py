@@ -173,8 +173,7 @@ class TLDR(Method):
         return codes[len(codes) % size :]
 
     def inputs(self, prefix: Prefix, prompt: Tensor, size: int, cache: KVCache | None = None) -> tuple[Tensor, Tensor]:
-        """Backbone inputs [T + N, H] of a prefix and its ``prompt_patches``, and their positions. cache: of the
-        compressor, where patches of the run follow."""
+        """Backbone inputs [T + N, H] of prefix and ``prompt_patches``, and positions. cache: the compressor's."""
         cache = cache or self.encoder.new_cache(len(prompt))
         return self._inputs(prefix, self.encoder.encode(prompt, size, cache), [size] * (len(prompt) // size))
 

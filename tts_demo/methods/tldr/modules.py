@@ -4,8 +4,7 @@ teacher-forced ones of training and the oracle of the tests; decoding goes throu
 One adapter serves every patch size: P reaches the compressor and the extractor as an embedding of (P, position in the
 patch). A fresh adapter starts near the frozen model it adapts: z_k is the normalised mean of the token embeddings at
 the embeddings' own scale, LoRA adds nothing, and the extractor is a residual, zero at first, around the base head, so
-the first token of a patch starts from the base model's own prediction from g_k.
-"""
+the first token of a patch starts from the base model's own prediction from g_k."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -127,8 +126,7 @@ class Compressor(nn.Module):
         ).last_hidden_state
 
     def gather(self, pooled: Tensor, states: Tensor) -> Tensor:
-        """Patch-to-token cross-attention: query pooled [..., H], keys and values states [..., P, H] of the same
-        patch."""
+        """Patch-to-token cross-attention: query pooled [..., H], keys and values states [..., P, H] of its tokens."""
         heads = self.config.cross_heads
         query = self.query(self.query_norm(pooled)).unsqueeze(-2).unflatten(-1, (heads, -1)).transpose(-2, -3)
         key, value = (t.unflatten(-1, (heads, -1)).transpose(-2, -3) for t in self.key_value(states).chunk(2, -1))
@@ -137,8 +135,7 @@ class Compressor(nn.Module):
 
 
 class ExtractorLayer(nn.Module):
-    """Cross-attention to the slots of the patch context, causal self-attention inside the patch, SwiGLU (section
-    A.3)."""
+    """Cross-attention to the slots of the context, causal self-attention inside the patch, SwiGLU (section A.3)."""
 
     def __init__(self, config: TLDRConfig) -> None:
         super().__init__()
@@ -175,8 +172,7 @@ class Extractor(nn.Module):
 
     Row i holds the embedding of token i - 1, row 0 the context c_k itself in place of a start token. Of the comparison
     models that decode a patch at once, "parallel" has the context in every row, and "mtp" row 0 alone, from which
-    additional heads, a residual layer each, predict the later tokens.
-    """
+    additional heads, a residual layer each, predict the later tokens."""
 
     def __init__(self, config: TLDRConfig, head: nn.Linear, embedding_rms: float) -> None:
         super().__init__()
