@@ -283,9 +283,7 @@ class _Run:
                     yield from self._report()
             finished.append((state, first, self.frames))
             yield from self._vocode(vocoder, guard, vocoder.end_segment)
-            if self.stopped:
-                break
-            if request.forced_frames:
+            if self.stopped or request.forced_frames:
                 break
             if self.frames >= limit:
                 self._cut(f"the length limit is {limit / stack.frame_rate:g} s", index, segments)

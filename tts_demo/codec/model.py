@@ -44,25 +44,14 @@ class Encoder(nn.Module):
 class Codec(nn.Module):
     def __init__(self, config: CodecConfig = CodecConfig()) -> None:
         super().__init__()
-        self.config = config
-        self.encoder = Encoder(config)
-        self.phonetic = PhoneticEncoder(
-            config.semantic_mels,
-            config.semantic_width,
-            config.semantic_layers,
-            config.semantic_middle,
-            config.semantic_middle_width,
-            config.semantic_upper,
-        )
-        self.semantic = nn.Sequential(
-            nn.LayerNorm(config.semantic_width),
-            nn.Linear(config.semantic_width, config.latent),
-            nn.GELU(),
-            nn.Linear(config.latent, config.latent),
-        )
-        self.quantizer = ResidualQuantizer(
-            config.latent, config.codebooks, config.entries, config.code_width, config.first, config.first_by_sound
-        )
+        self.config = c = config
+        self.encoder = Encoder(c)
+        attentive = c.semantic_middle, c.semantic_middle_width, c.semantic_upper
+        self.phonetic = PhoneticEncoder(c.semantic_mels, c.semantic_width, c.semantic_layers, *attentive)
+        project, mix = nn.Linear(c.semantic_width, c.latent), nn.Linear(c.latent, c.latent)
+        self.semantic = nn.Sequential(nn.LayerNorm(c.semantic_width), project, nn.GELU(), mix)
+        first = c.first, c.first_by_sound
+        self.quantizer = ResidualQuantizer(c.latent, c.codebooks, c.entries, c.code_width, *first)
         self.register_load_state_dict_pre_hook(_without_decoder)
 
     def pad(self, samples: Tensor) -> Tensor:

@@ -11,19 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import CodecConfig, RefinerConfig
-from .layers import ShiftedConv
+from .layers import ShiftedConv, rotary_factors, rotate
 
 PITCH_LOW, PITCH_HIGH = 60.0, 420.0  # Hz, centres of the lowest and the highest class
-
-
-def rotate(x: Tensor, positions: Tensor) -> Tensor:
-    """Rotary position embedding: x [B, A, T, D], positions [T]."""
-    half = x.shape[-1] // 2
-    frequencies = 10_000.0 ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)
-    angles = positions[:, None].float() * frequencies
-    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-    a, b = x.chunk(2, dim=-1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -61,9 +51,9 @@ class RefinerLayer(nn.Module):
         """x [B, F, width], prompt [B, F', width], speaker [B, speaker], mask [F, F] bool."""
         shifts = self.voice(speaker)[:, None].chunk(6, dim=-1)
         normed = [lambda h, i=i: self.norms[i](h) * (1 + shifts[2 * i]) + shifts[2 * i + 1] for i in range(3)]
-        positions = torch.arange(x.shape[1], device=x.device)
         q, k, v = (self._split(t) for t in self.qkv(normed[0](x)).chunk(3, dim=-1))
-        y = attend(rotate(q, positions), rotate(k, positions), v, mask)
+        rotation = rotary_factors(x.shape[1], q.shape[-1], 10_000.0, x.device)
+        y = attend(rotate(q, *rotation), rotate(k, *rotation), v, mask)
         x = x + self.self_out(y.transpose(1, 2).flatten(2))
         q = self._split(self.cross_q(normed[1](x)))
         k, v = (self._split(t) for t in self.cross_kv(prompt).chunk(2, dim=-1))

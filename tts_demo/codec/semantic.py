@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import HOP, SAMPLE_RATE
-from .layers import ConvNeXtBlock, MelFeatures
+from .layers import ConvNeXtBlock, MelFeatures, rotary_factors, rotate
 
 
 class Attention(nn.Module):
@@ -24,7 +24,7 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
         q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        y = F.scaled_dot_product_attention(_rotate(q, *rotation), _rotate(k, *rotation), v)
+        y = F.scaled_dot_product_attention(rotate(q, *rotation), rotate(k, *rotation), v)
         return x + self.scale * self.out(y.transpose(1, 2).flatten(2))
 
 
@@ -79,7 +79,7 @@ class PhoneticEncoder(nn.Module):
         if self.middle:
             count = x.shape[1]
             y = self.down(F.pad(x, (0, 0, 0, count % 2)).unflatten(1, (-1, 2)).flatten(2))
-            rotation = _rotation(y.shape[1], self.head_width, y.device)
+            rotation = rotary_factors(y.shape[1], self.head_width, 1000.0, y.device)
             for attention, block in zip(self.attention, self.middle):
                 y = self._left_out(y, block(attention(y, rotation)))
             x = x + self.up(y).unflatten(-1, (2, -1)).flatten(1, 2)[:, :count]
@@ -95,16 +95,3 @@ class PhoneticEncoder(nn.Module):
 
     def forward(self, samples: Tensor) -> Tensor:
         return self.hidden(self.features(samples))
-
-
-def _rotation(count: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """cos and sin [T, width] of rotary positions."""
-    speeds = 1000.0 ** -(torch.arange(0, width, 2, device=device) / width)
-    angles = torch.arange(count, device=device)[:, None] * speeds
-    angles = torch.cat([angles, angles], -1)
-    return angles.cos(), angles.sin()
-
-
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    a, b = x.chunk(2, -1)
-    return x * cos + torch.cat([-b, a], -1) * sin

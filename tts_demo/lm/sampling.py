@@ -169,14 +169,9 @@ def sample(
         return token[:, 0]
     if free_to_ask(token.device) and max((history == token).sum(-1).tolist()) < sampling.repeat_threshold:
         return token[:, 0]
-    return _unless_repeated(token, logits, sampling, history, exponential(logits, source))
-
-
-def _unless_repeated(token: Tensor, logits: Tensor, sampling: Sampling, history: Tensor, noise: Tensor) -> Tensor:
-    """token [B, 1], or where it fills too much of its history, one of the others: [B]."""
     repeats = (history == token).sum(-1) >= sampling.repeat_threshold
     others = (logits / sampling.temperature).scatter(-1, token, float("-inf")).softmax(-1)
-    return torch.where(repeats, (others / noise).argmax(-1), token[:, 0])
+    return torch.where(repeats, race(others, source), token[:, 0])
 
 
 def free_to_ask(device: torch.device) -> bool:

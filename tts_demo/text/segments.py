@@ -20,8 +20,17 @@ _LABELLED = re.compile(filled(r"\b(?:{LABELS})\s[A-Z]\.$", table("letters")))  #
 _OPENING = re.compile(
     r"[\"'(]*(?:At|By|Around|About|Until|Before|After|Since|From)\s[\d:.\s]+[ap]\.m\.$", re.I
 )  # 'At 5 a.m.'
-_WEEKDAY = re.compile(r"\b(?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\.$")
-_DAY = re.compile(r"\d{1,2}(?:st|nd|rd|th)?\s(?:of\s)?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)")
+_DAY = r"\d{1,2}(?:st|nd|rd|th)?\s(?:of\s)?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+# what stands before and behind a full stop that ends nothing
+_INSIDE = [
+    (re.compile(rf"{left}\.$"), re.compile(right))
+    for left, right in (
+        (r"\b(?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)", _DAY),  # 'Wed. 5 June'
+        (r"\b[bdmr]", r"1\d{3}\b|20\d\d\b"),  # 'b. 1920'
+        (r"\d\s[A-Z][\w.]{0,5}", r"[\"'(\[]*\d"),  # '410 U.S. 113', '1 Stat. 81'
+        (r"\d\s?(?:ft|lbs?|hrs?|min|yds?|mi|gal|qts?)", r"[\"'(\[]*\d"),  # '5 ft. 6 in.'
+    )
+]
 _CODE = re.compile(r"[A-Z]{1,4}-?\d")  # behind 'no.'
 _CLAUSE_END = re.compile(r"(?<=[;:—])\s+|(?<=,)\s+")
 
@@ -52,14 +61,8 @@ def _is_end(before: str, after: str) -> bool:
     short = word[1].lower()
     if is_book(before, after):
         return False
-    if _WEEKDAY.search(before) and _DAY.match(after):
-        return False  # 'Wed. 5 June'
-    if re.search(r"\b[bdmr]\.$", before) and re.match(r"1\d{3}\b|20\d\d\b", after):
-        return False  # 'b. 1920'
-    if following[:1].isdigit() and re.search(r"\d\s[A-Z][\w.]{0,5}$", before[:-1]):
-        return False  # '410 U.S. 113', '1 Stat. 81'
-    if following[:1].isdigit() and re.search(r"\d\s?(?:ft|lbs?|hrs?|min|yds?|mi|gal|qts?)\.$", before):
-        return False  # '5 ft. 6 in.'
+    if any(left.search(before) and right.match(after) for left, right in _INSIDE):
+        return False
     if not following[:1].isalpha() or (re.fullmatch("[IVXLC]+", following) and short in COUNTING):
         return short not in COUNTING and short not in _NEVER
     if _LABELLED.search(before):

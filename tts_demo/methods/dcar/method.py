@@ -148,22 +148,24 @@ class Dcar(Method):
         """The policy chooses the size of the next chunk -> [1 + n] that size and the chunk's tokens, perhaps more."""
         if state.taken:  # the first chunk is decided by the first pass
             state.hidden = self.launch(state, "pass", lambda hidden, sampler: hidden, Sampler(state.sampling))
-        cache, runner, watch = state.caches["policy"], self.policy, _Watch()
+        cache, runner, seconds = state.caches["policy"], self.policy, 0.0
 
         def decide(
             forward: Callable[[Tensor], Tensor], sampler: Sampler, hidden: Tensor, *given: Tensor | None
         ) -> Tensor:
-            with watch:
-                logits = runner.logits(forward, hidden, *given[:2])
-                # Drawn as in training; with greedy sampling, the most likely size.
-                best = logits.argmax(-1) if is_greedy(sampler.sampling) else race(logits.softmax(-1), sampler.source)
-                size = int(1 + best) if sampler.free_to_ask else 1 + best
+            nonlocal seconds
+            started = time.perf_counter()
+            logits = runner.logits(forward, hidden, *given[:2])
+            # Drawn as in training; with greedy sampling, the most likely size.
+            best = logits.argmax(-1) if is_greedy(sampler.sampling) else race(logits.softmax(-1), sampler.source)
+            size = int(1 + best) if sampler.free_to_ask else 1 + best
+            seconds = time.perf_counter() - started
             return self._sample(size, sizes[-1], sampler, hidden, *given[2:])
 
         sizes = state.chunks.sizes
         given = self._sampler(state), state.hidden[:, 0], *state.range_terms, state.recent, state.forbidden(sizes[-1])
         found = launch_passes(runner.decoder, cache, 1, ("chunk", sizes[-1]), decide, *given)
-        state.policy_seconds += 0.0 if runner.decoder.graphed else watch.seconds
+        state.policy_seconds += 0.0 if runner.decoder.graphed else seconds
         return found
 
     def _by_rule(self, state: DcarState) -> Tensor:
@@ -251,15 +253,3 @@ def _stats(state: DcarState) -> dict[str, object]:
         stats["policy_ms_per_step"] = 1000 * state.policy_seconds / steps
         stats["policy_share_of_time"] = state.policy_seconds / state.seconds
     return stats
-
-
-class _Watch:
-    """Seconds that a block took."""
-
-    seconds = 0.0
-
-    def __enter__(self) -> None:
-        self._started = time.perf_counter()
-
-    def __exit__(self, *_: Any) -> None:
-        self.seconds = time.perf_counter() - self._started

@@ -44,14 +44,10 @@ def confident_size(sizes: tuple[int, ...], logits: Tensor) -> Tensor:
     the extra heads after it; a head is confident where its likeliest token has a probability of ``CONFIDENT`` or more.
     The tokens up to the smallest size need not be."""
     confident = logits.amax(-1) - logits.logsumexp(-1) >= math.log(CONFIDENT)
-    return _largest(sizes, sizes[0] + confident[sizes[0] :].long().cumprod(0).sum(0, keepdim=True))
+    limit = sizes[0] + confident[sizes[0] :].long().cumprod(0).sum(0, keepdim=True)
+    return sum((b - a) * (limit >= b) for a, b in itertools.pairwise(sizes)) + sizes[0] + 0 * limit
 
 
 def size_at(sizes: tuple[int, ...], index: Tensor) -> Tensor:
     """``sizes[index]``, index [1]: without a table that the device would have to be given."""
     return sum((b - a) * (index >= i) for i, (a, b) in enumerate(itertools.pairwise(sizes), 1)) + sizes[0] + 0 * index
-
-
-def _largest(sizes: tuple[int, ...], limit: Tensor) -> Tensor:
-    """The largest of ``sizes`` that is not above ``limit`` [1], which the first is not."""
-    return sum((b - a) * (limit >= b) for a, b in itertools.pairwise(sizes)) + sizes[0] + 0 * limit

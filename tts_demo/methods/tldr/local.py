@@ -106,11 +106,8 @@ class PatchDecoder:
         whose likeliest value is less probable than that."""
         self._claim(cache, size)
         at = self._logits_at if self.shape is None else partial(self._workspace_logits, cache)
-        of_patch = self._rows(g, speaker_term, size)
-        if self.parallel:
-            return torch.cat([sample(row) for row in self._logits_at(*of_patch, cache.kv, 0).split(1)])
         tokens: list[Tensor] = []
-        for logits in self._unrolled(*of_patch, cache.kv, at, tokens):
+        for logits in self._unrolled(*self._rows(g, speaker_term, size), cache.kv, at, tokens):
             if tokens and confidence and likeliest(logits) < confidence:
                 break
             tokens.append(sample(logits))
@@ -136,12 +133,7 @@ class PatchDecoder:
 
         def whole(kv: Tensor, sampler: Sampler, g: Tensor, speaker_term: Tensor, *inputs: Tensor | None) -> Tensor:
             sample, of_patch, tokens, sure = choose(sampler, *inputs), extractor._rows(g, speaker_term, size), [], []
-            rows = (
-                extractor._logits_at(*of_patch, kv, 0).split(1)
-                if extractor.parallel
-                else extractor._unrolled(*of_patch, kv, extractor._logits_at, tokens)
-            )
-            for logits in rows:
+            for logits in extractor._unrolled(*of_patch, kv, extractor._logits_at, tokens):
                 if tokens and confidence:
                     sure.append((likeliest(logits) >= confidence).long()[None])
                 tokens.append(sample(logits))
@@ -178,6 +170,9 @@ class PatchDecoder:
         self, rows: Tensor, cross: Tensor, base: Tensor, kv: Tensor, logits_at: LogitsAt, tokens: Sequence[Tensor]
     ) -> Iterator[Tensor]:
         """Logits [1, V] of the patch's tokens, one after the other; ``tokens``: those sampled so far."""
+        if self.parallel:
+            yield from self._logits_at(rows, cross, base, kv, 0).split(1)
+            return
         for i, (row, start) in enumerate(zip(rows.split(1), base.split(1))):
             x = row + F.embedding(tokens[-1], self.table) if i else row
             yield logits_at(x, cross, start, kv, i)
