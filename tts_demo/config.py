@@ -187,6 +187,4 @@ class Request:
     max_seconds: float = 30.0
     capture_attention: bool = False
     forced_frames: int = 0  # > 0: ignore end-of-speech and generate exactly this many frames (speed and memory runs)
-    live: bool = (
-        True  # streamed to a listener; False: all audio may come at the end, where a better vocoder pass is possible
-    )
+    live: bool = True  # streamed to a listener; False: all audio may come at the end, where a better pass is possible

@@ -98,9 +98,8 @@ class SourceFilterHead(nn.Module):
         self.reach = (window // 2 + hop // 2 - 1) // hop
         self.bins = window // 2 + 1
         self.project = nn.Linear(width, 3 * self.bins + noise_gains)
-        with (
-            torch.no_grad()
-        ):  # begin with neutral gains and phases; a few harmonics need more gain than noise in all bins
+        # begin with neutral gains and phases; a few harmonics need more gain than noise in all bins
+        with torch.no_grad():
             self.project.weight[self.bins :].zero_()
             self.project.bias.zero_()
             self.project.bias[self.bins : 2 * self.bins] = 1.0

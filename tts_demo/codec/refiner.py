@@ -152,9 +152,7 @@ class CodebookRefiner(Refiner):
     def __init__(self, config: RefinerConfig = RefinerConfig()) -> None:
         super().__init__(config)
         self.finer = nn.Linear(config.latent, config.width, bias=False)
-        self.count_embedding = nn.Embedding(
-            CodecConfig.codebooks, config.width
-        )  # row K - 1: K codebooks were generated
+        self.count_embedding = nn.Embedding(CodecConfig.codebooks, config.width)  # row K - 1: K were generated
         self.trust = nn.Linear(config.width, config.latent)  # share of their latent that is taken as it is
         for weight in (self.finer.weight, self.count_embedding.weight, self.trust.weight):
             nn.init.zeros_(weight)

@@ -141,11 +141,6 @@ def unspeakable(match: re.Match[str]) -> str:
     return letters(word)
 
 
-def world_war(match: re.Match[str]) -> str:
-    number = match[1] if match[1].isdigit() else str(numbers.roman(match[1]))
-    return f"World War {numbers.cardinal(number)}"
-
-
 def roman_of_person(match: re.Match[str]) -> str:
     return roman_number(match) if match["before"] in _PEOPLE else match.group()
 

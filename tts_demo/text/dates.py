@@ -140,11 +140,6 @@ def weekday(match: re.Match[str]) -> str:
     return _TABLE["weekdays"][match[1]] + stop(match)
 
 
-def day(name: str) -> str:
-    """'MON' and 'mon' -> 'Monday'"""
-    return _TABLE["weekdays"][name.capitalize()]
-
-
 def military(match: re.Match[str]) -> str:
     """'0700' -> 'oh seven hundred'"""
     hour, minute = match[1] or match[3], match[2] or match[4]

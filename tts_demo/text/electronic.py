@@ -56,11 +56,6 @@ def domain(match: re.Match[str]) -> str:
     return url(match) if long and (certain or "/" in match["url"] or unknown) else match.group()
 
 
-def host(match: re.Match[str]) -> str:
-    """'GOV.UK' -> 'gov dot U.K.'"""
-    return named(match["url"].lower())
-
-
 def file(match: re.Match[str]) -> str:
     """'notes.txt'; not '3.5c', 'U.S.c'."""
     return match.group() if re.fullmatch(r"[\d.]+[a-z]?|(?:[A-Za-z]\.)+[a-z]", match["url"]) else url(match)

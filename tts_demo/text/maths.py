@@ -108,11 +108,6 @@ def formula(match: re.Match[str]) -> str:
     return " ".join(numbers.cardinal(p) if p.isdigit() else letters(p) for p in parts)
 
 
-def named_function(match: re.Match[str]) -> str:
-    """'sin(x)' -> 'sine of (x)', 'sin x' -> 'sine x'"""
-    return _TABLE["functions"][match[1]] + (" of (" if "(" in match.group() else "")
-
-
 def count_or_year(match: re.Match[str]) -> str:
     return numbers.cardinal(match[1]) if _counts(match) else numbers.year(match[1])
 

@@ -26,9 +26,8 @@ _COUNTED = re.compile(r"\b(?:\d+|one|two|three|four|five|six|seven|eight|nine|te
 _AFTER = re.compile(r"(?:/\w+)?\s+([A-Za-z][A-Za-z']+)")
 _ACROSS = re.compile(r"\s+by\s+\d+\S*\s+(?:(?:feet|foot|ft|inch|inches|in|cm|mm|m)\s+)?([a-z]{3,})")
 _JOINED = re.compile(r"-(?=[A-Za-z])")
-_EXTENT = re.compile(
-    r"\s(?:wide|long|tall|high|deep|thick|across)(?:\s*(?:$|[,.;:!?)])|\s(?:and|by|x|at)\b)"
-)  # '12" wide.'
+# '12" wide.'
+_EXTENT = re.compile(r"\s(?:wide|long|tall|high|deep|thick|across)(?:\s*(?:$|[,.;:!?)])|\s(?:and|by|x|at)\b)")
 _PLURAL_NOUN = re.compile(rf"\s(?:{filled(_NOUNS['nouns'], {})})\b")
 
 

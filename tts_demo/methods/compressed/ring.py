@@ -22,9 +22,7 @@ from ...lm.decoder import Decoder, Hook
 from ...lm.launch import Passes, is_graph, launch_passes
 from .shifts import rotated, rotation_by
 
-COLUMNS = (
-    64  # a graph writes a multiple of so many columns of the prefix, so that prefixes of about one length share it
-)
+COLUMNS = 64  # a graph writes a multiple of so many columns, so that prefixes of about one length share it
 
 
 class RingCache(KVCache):
