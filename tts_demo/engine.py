@@ -191,8 +191,7 @@ def _events(stack: Stack, request: Request, should_stop: Any, meter: Meter | Non
 
 
 def computing(stack: Stack) -> dict[str, str | bool]:
-    """What figures depend on beside the model: processor and precision, and on a GPU whether steps run as CUDA graphs
-    and whether acoustic models multiply in TF32."""
+    """What figures depend on beside the model: processor, precision, on a GPU CUDA graphs and TF32."""
     facts: dict[str, str | bool] = {"processor": processor(stack.device), "dtype": stack.decoder.precision}
     on_gpu = {"graphs": stack.decoder.graphed, "tf32": getattr(stack, "tf32", False)}
     return facts | (on_gpu if stack.device.type == "cuda" else {})

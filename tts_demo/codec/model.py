@@ -60,9 +60,8 @@ class Codec(nn.Module):
 
     @torch.no_grad()
     def encode(self, samples: Tensor, phonetic: Tensor | None = None, labels: Tensor | None = None) -> Tensor:
-        """samples [B, N] at 16 kHz -> codes [B, F, K], F = ceil(N / hop). ``phonetic`` [B, F, semantic width]: what the
-        phonetic encoder makes of them, where that is there already; ``labels`` [B, F]: the phoneme of each frame, where
-        the text is known (``align``)."""
+        """samples [B, N] at 16 kHz -> codes [B, F, K], F = ceil(N / hop). ``phonetic`` [B, F, semantic width]: of the
+        phonetic encoder, if known; ``labels`` [B, F]: phonemes, if known (``align``)."""
         whole = self.pad(samples)
         phonetic = self.phonetic(whole) if phonetic is None else phonetic
         return self.quantizer.encode(self.encoder(whole), self.semantic(phonetic), labels)
@@ -70,8 +69,7 @@ class Codec(nn.Module):
     @torch.no_grad()
     def align(self, phonetic: Tensor, phonemes: list[int]) -> Tensor | None:
         """Which of these phonemes (no stress, blanks, marks) is spoken when: phonetic [1, F, semantic width] as for
-        ``encode`` -> the phoneme of each frame [1, F], 0 where there is a pause; None where they are none or too many
-        for so few frames."""
+        ``encode`` -> the phoneme of each frame [1, F], 0 in a pause; None where they are none or too many."""
         again = sum(one == other for one, other in zip(phonemes, phonemes[1:]))  # which a pause must part
         if not phonemes or len(phonemes) + again > phonetic.shape[1]:
             return None

@@ -24,13 +24,13 @@ class Backend:
         """Whether a short pass goes through a ``Workspace``: float32 on the CPU."""
         return float32_on_cpu(self.device, self.dtype)
 
-    def cast(self, weight: Tensor) -> Tensor:
-        """The weight without its gradient, on this device and in this dtype."""
-        return weight.detach().to(self.device, self.dtype)
+    def cast(self, weight: Tensor | None) -> Tensor | None:
+        """The weight, if there is one, without its gradient, on this device and in this dtype."""
+        return None if weight is None else weight.detach().to(self.device, self.dtype)
 
     def projection(self, weight: Tensor, bias: Tensor | None = None) -> Projection:
         """weight [out, in] and bias [out], cast and packed."""
-        return Projection(self.cast(weight), None if bias is None else self.cast(bias), self.exact)
+        return Projection(self.cast(weight), self.cast(bias), self.exact)
 
     def weight_bytes(self, count: int) -> int:
         """Bytes that each weight of a matrix of ``count`` weights takes."""

@@ -91,8 +91,7 @@ def training_forward(
     products: Products = plain_products,
 ) -> tuple[Tensor, list[Tensor]]:
     """x [B, T, H], positions [B, T], mask [B, T, T] (True = attend) -> hidden [B, T, H] after the final norm, and for
-    each layer in ``alignment_layers`` the log attention weights [B, R, C] of head 0 from ``rows`` to ``columns``.
-    products: of queries and keys, where they are not the plain ones."""
+    each layer in ``alignment_layers`` the log attention weights [B, R, C] of head 0 from ``rows`` to ``columns``."""
     dtype, config = compute_dtype(x), lm.config
     factors, bias, weights = rotary_factors(config, positions, dtype), additive(mask[:, None], dtype), []
     attend = attend_under(bias, products)

@@ -122,14 +122,13 @@ class Decoder:
         that need no fusing are shared with ``lm`` in memory."""
         backend = backend or Backend(lm.device, lm.dtype)
         fused = [fuse(block, lm.config.head_dim, backend, i, lora) for i, block in enumerate(lm.backbone.layers)]
-        bias = lm.head.bias
         return cls(
             lm.config,
             fused,
             backend.cast(lm.backbone.norm.weight),
             backend.cast(lm.speech_embedding.weight),
             backend.cast(lm.head.weight),
-            None if bias is None else backend.cast(bias),
+            backend.cast(lm.head.bias),
             backend,
         )
 
@@ -229,8 +228,7 @@ class Decoder:
         last: bool = False,
     ) -> Tensor:
         """All blocks and the final norm. rotation [T, D/2] or [B, T, D/2]; target: the buffer [layers, B, 2 kv, T, D]
-        that takes the new keys and values (or, with ``slots``, the whole buffer); live: what is attended to; mask None:
-        causal."""
+        for new keys and values (with ``slots`` the whole one); live: what is attended to; mask None: causal."""
         c, (batch, n, _) = self.config, x.shape
         heads = c.heads + c.kv_heads
         rotation = rotation.unsqueeze(-2)

@@ -91,8 +91,8 @@ class BufferPool:
 
     def run(self, cache: Leased, key: Hashable, function: Callable[..., Any], *inputs: Tensor | None) -> Any:
         """``function(buffer, *inputs)`` as the graph captured over the cache's buffer for ``key`` and the inputs'
-        shapes. ``function`` must be repeatable and must keep no reference to the cache or to a run. Its results, a
-        tensor or a tuple of tensors, are the caller's own."""
+        shapes. ``function`` must be repeatable and keep no reference to cache or run. Its tensors are the caller's
+        own."""
         buffer = self._leased[cache]
         shapes = tuple(None if t is None else (tuple(t.shape), t.dtype) for t in inputs)
         graph = buffer.graphs.pop((key, shapes), None)

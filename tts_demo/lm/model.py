@@ -132,7 +132,7 @@ class LanguageModel(nn.Module):
     def forward(self, x: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
         """x [B, T, H], positions [B, T], mask [B, T, T] (True = attend) -> hidden [B, T, H] after the final norm.
 
-        Differentiable, so that LoRA injected into the backbone trains. A row that may see nothing must not occur."""
+        Differentiable: LoRA in the backbone trains. No row may see nothing."""
         out = self.backbone(
             inputs_embeds=x, position_ids=positions, use_cache=False, attention_mask={"full_attention": mask[:, None]}
         )

@@ -44,8 +44,7 @@ def is_greedy(sampling: Sampling) -> bool:
 @dataclass(frozen=True)
 class Distribution:
     """Categorical distributions over candidate ids, for any number of rows: ``weights`` [..., M] proportional to the
-    probabilities of ``ids`` [..., M]; all other ids have probability 0. (Normalising would cost two operators more for
-    each drafted token.)"""
+    probabilities of ``ids`` [..., M] (normalising costs two operators); the others have none."""
 
     weights: Tensor
     ids: Tensor
@@ -99,8 +98,7 @@ def probabilities(
 
 def _truncated(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     """logits [B, V] -> weights [B, M], proportional to the probabilities, and their ids [B, M], likeliest first, after
-    temperature, top-k and top-p. The mass that top-p counts is that of the whole distribution, tokens beyond top-k
-    included, as in CosyVoice."""
+    temperature, top-k and top-p. Top-p counts the whole mass, tokens beyond top-k included, as in CosyVoice."""
     size = logits.shape[-1]
     k = min(sampling.top_k or size, size)
     if k == 1:

@@ -15,7 +15,7 @@ from .base import token_inputs
 from .dcar import Dcar
 from .dcar.heads import Heads
 from .tldr import TLDR
-from .tldr.rows import PatchRows
+from .tldr.local import PatchRows
 
 MEASURED = {Dcar.name: 3, TLDR.name: 4}  # tokens a step of what ``bench --batch`` sets beside the baseline
 

@@ -71,11 +71,7 @@ def version(match: re.Match[str]) -> str:
         names = {"rc": "release candidate", "a": "alpha", "b": "beta"}
         if word:
             spoken += f" {names.get(word[1], word[1])}" + (f" {numbers.cardinal(word[2])}" if word[2] else "")
-    return f"{name.rstrip('-')} {spoken}"
-
-
-def bare_version(match: re.Match[str]) -> str:
-    return version(match).strip()
+    return f"{name.rstrip('-')} {spoken}".strip()
 
 
 def _named(before: str, surname: str) -> bool:

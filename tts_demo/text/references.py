@@ -59,9 +59,4 @@ def form(match: re.Match[str]) -> str:
     return " ".join(signs.get(c, c.upper()) for c in match.group())
 
 
-def averages(text: str) -> str:
-    """'.312/.390/.500' -> 'three twelve, three ninety, five hundred'"""
-    return ", ".join(numbers.pairs(n) for n in re.findall(r"\d+", text))
-
-
 write_out = writer(_TABLE, globals())

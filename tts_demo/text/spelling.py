@@ -102,8 +102,7 @@ def _written_out(sentence: str) -> str:
 
 def sentences(text: str) -> list[str]:
     """The spoken form of ``text``, one string a sentence: words, apostrophes, hyphens, punctuation `, . ? ! ; : —`. Of
-    several sentences, one without a mark at its end gets a full stop. Empty where nothing can be read; raises UserError
-    for letters of another script."""
+    several, one without a mark gets a full stop. Empty where nothing can be read; UserError for other scripts."""
     if endless := _ENDLESS.search(text):
         raise UserError(f"A word in this text is too long to speak: put spaces into {endless.group()[:24]!r}...")
     text = _REPEATED.sub(lambda m: m[1] * _REPEATS, text)

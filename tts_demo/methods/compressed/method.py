@@ -30,8 +30,7 @@ from ..base import Options, Picture, Replay, Start, Step, dial, token_inputs
 from ..baseline import Baseline, BaselineState
 from .layout import Layout, masks, prompt_mask
 from .ring import RingCache, launch
-from .shifts import Shifts, replay_hook
-from .text_position import TextFilter, TextPosition, prefix_shifts
+from .text_position import Shifts, TextFilter, TextPosition, prefix_shifts, replay_hook
 
 FULL_TEXT, TEXT_WINDOW = "compressed", "compressed-text"  # adapters: for the full text, for a window of it
 WINDOWS = (30, 200)  # shortest and longest

@@ -20,7 +20,7 @@ from torch import Tensor
 from ...lm import KVCache, Sampler
 from ...lm.decoder import Decoder, Hook
 from ...lm.launch import Passes, is_graph, launch_passes
-from .shifts import rotated, rotation_by
+from .text_position import rotated, rotation_by
 
 COLUMNS = 64  # a graph writes a multiple of so many columns, so that prefixes of about one length share it
 
@@ -173,8 +173,8 @@ class RingCache(KVCache):
 
     def mask(self, tokens: int = 1, columns: int = 0) -> Tensor:
         """[n + due, slots] for a pass of n tokens and the summaries due with them: a token attends to what it would
-        without the summaries but not to those after it, each summary to the tokens of its span and itself. With
-        ``columns`` as many slots, of which the last are not attended to."""
+        without the summaries but not to those after it, each summary to the tokens of its span and itself. columns: so
+        many slots, the last of them unseen."""
         count, summarised = self.summaries_due(tokens), self.summarised(tokens)
         visible, first = self.visible(self.generated + tokens), self.fixed + self.window + self.summaries
         mask = np.zeros((tokens + count, columns or (first + count if count else visible)), dtype=bool)
@@ -212,9 +212,8 @@ def launch(
     tokens: Tensor,
     *inputs: Tensor | None,
 ) -> Any:
-    """``function(run, sampler, *inputs)`` in one launch; ``run(hook=None)`` is a pass over tokens [N] and the summaries
-    due with them -> hidden [1, N, H] of the tokens. summary: [1, H] the embedding of W. The rest as for
-    ``launch_passes``."""
+    """``function(run, sampler, *inputs)`` in one launch, as ``launch_passes``; ``run(hook=None)`` is a pass over tokens
+    [N] and the summaries due -> hidden [1, N, H] of the tokens. summary: [1, H] the embedding of W."""
     count, position, span_ends = len(tokens), cache.next_position, cache.span_ends(len(tokens))
     due = cache.summaries_due(count)
     graph = is_graph(decoder, cache, count + due)

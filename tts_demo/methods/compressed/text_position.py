@@ -8,6 +8,7 @@ The window can also stay at a constant distance: a model trained on sentences ha
 So the prefix is shifted along with speech (rotary positions within the cache instead of within the text, as in G. Xiao
 and others, "Efficient streaming language models with attention sinks", 2023, section 3.2)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -15,6 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...config import LMConfig
+from ...lm.block import Products, rotary_factors, rotate
+from ...lm.decoder import Decoder, Hook
 from ...lm.model import ALIGNMENT_LAYERS
 
 MOVES = (0.68, 0.27, 0.05)  # probability of staying, and of moving one or two symbols on, in a frame of 20 ms
@@ -128,3 +132,53 @@ class TextPosition:
         self._posterior, self.index = posterior, symbol
         self.furthest = max(self.furthest, symbol)
         self._frames_at_end = self._frames_at_end + 1 if symbol == self.symbols - 1 else 0
+
+
+# For groups of columns from the first: their number, and the positions [..., T] by which each row sees them later. In
+# decoding the keys are rotated in the cache (``RingCache.write_prefix``), in replays and training the queries.
+Shifts = Sequence[tuple[int, Tensor]]
+
+
+def rotation_by(decoder: Decoder, offsets: Tensor) -> Tensor:
+    """offsets [...] in positions, of either sign -> the rotation [..., D/2] that moves a key or a query so far on."""
+    rotation = decoder.rotation[offsets.abs()]
+    return torch.where(offsets[..., None] < 0, rotation.conj(), rotation)
+
+
+def rotated(x: Tensor, rotation: Tensor) -> Tensor:
+    """x [..., D], pairs adjacent as in decoder.py, times complex rotation [..., D/2]; computed in float32."""
+    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(pairs * rotation).flatten(-2).to(x.dtype)
+
+
+def replay_hook(decoder: Decoder, shifts: Shifts) -> Hook:
+    """For ``Decoder.full``: the products of queries and keys as each row of a finished run saw them."""
+    rotations = [(count, rotation_by(decoder, -offsets)[:, None]) for count, offsets in shifts]
+
+    def products(layer: int, query: Tensor, key: Tensor) -> Tensor:
+        """query [1, T, A, D], key [1, kv, T, D] -> [A, T, T]."""
+        key = key[0].repeat_interleave(query.shape[2] // key.shape[1], 0).transpose(1, 2)
+        queries = [(count, rotated(query, rotation)[0].transpose(0, 1)) for count, rotation in rotations]
+        return _by_group(queries, query[0].transpose(0, 1), key)
+
+    return products
+
+
+def training_products(config: LMConfig, shifts: Shifts, dtype: torch.dtype) -> Products:
+    """For ``training_forward``, whose queries and keys have their rotary pairs in halves; offsets [B, T]."""
+    factors = [(count, rotary_factors(config, -offsets, dtype)) for count, offsets in shifts]
+
+    def products(query: Tensor, key: Tensor, rows: slice) -> Tensor:
+        queries = [(count, rotate(query, cos[:, :, rows], sin[:, :, rows])) for count, (cos, sin) in factors]
+        return _by_group(queries, query, key.transpose(-1, -2))
+
+    return products
+
+
+def _by_group(queries: Sequence[tuple[int, Tensor]], query: Tensor, key: Tensor) -> Tensor:
+    """query [..., T, D], key [..., D, S] -> [..., T, S]: each group with its own query, the rest with ``query``."""
+    parts, start = [], 0
+    for count, shifted in queries:
+        parts.append(shifted @ key[..., start : start + count])
+        start += count
+    return torch.cat([*parts, query @ key[..., start:]], -1)

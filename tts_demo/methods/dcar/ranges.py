@@ -40,9 +40,8 @@ class ChunkRange:
 
 
 def confident_size(sizes: tuple[int, ...], logits: Tensor) -> Tensor:
-    """The largest of ``sizes`` [1] whose last tokens all come from confident heads: logits [n, V] of the base head and
-    the extra heads after it; a head is confident where its likeliest token has a probability of ``CONFIDENT`` or more.
-    The tokens up to the smallest size need not be."""
+    """The largest of ``sizes`` [1] whose tokens beyond the smallest size all have a likeliest value of a probability of
+    ``CONFIDENT`` or more: logits [n, V] of the base head and the extra heads after it."""
     confident = logits.amax(-1) - logits.logsumexp(-1) >= math.log(CONFIDENT)
     limit = sizes[0] + confident[sizes[0] :].long().cumprod(0).sum(0, keepdim=True)
     return sum((b - a) * (limit >= b) for a, b in itertools.pairwise(sizes)) + sizes[0] + 0 * limit

@@ -101,7 +101,8 @@ class CodebookEmbeddings(nn.Module):
 
     def look_up(self, table: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
         """codes [..., K] -> input [..., H] (without any tag), contexts [..., K, C] of the single codes."""
-        rows = F.embedding(codes + row_offsets(table), table.flatten(0, 1))
+        starts = torch.arange(table.shape[0], device=table.device) * table.shape[1]  # of codebooks
+        rows = F.embedding(codes + starts, table.flatten(0, 1))
         return rows[..., : self.config.hidden].sum(-2), rows[..., self.config.hidden :]
 
 
@@ -166,8 +167,3 @@ class Strategy:
         fed = torch.cat([state.prompt, generated[: max(0, len(frames_of) - 1)]])
         x = state.prefix.followed_by(self.adapter.codebooks.look_up(state.table, fed)[0] + state.tag)
         return plain_replay(self.decoder, state.prefix, x, frames_of)
-
-
-def row_offsets(table: Tensor) -> Tensor:
-    """[K]: where each codebook's rows begin in ``table`` [K, rows, ...] flattened."""
-    return torch.arange(table.shape[0], device=table.device) * table.shape[1]

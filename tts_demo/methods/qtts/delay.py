@@ -1,6 +1,6 @@
 """Delay multihead (QTTS, section 2.2): one head per codebook, all of them on every backbone step, codebook k delayed by
-k * d steps. When head k predicts frame f, codebooks < k of that frame are known: the backbone has read them at its
-input, and the head gets their context once more directly."""
+k * d steps. When head k predicts frame f, codebooks < k of that frame are known: the backbone has read them, and the
+head gets their context."""
 
 from dataclasses import dataclass
 from functools import cached_property

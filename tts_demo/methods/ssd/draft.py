@@ -80,7 +80,7 @@ class Draft(nn.Module):
 @torch.no_grad()
 def draft_decoder(base: Decoder, draft: Draft) -> Decoder:
     """The draft as a decoder of its own. Shared blocks, final norm and embedding are those of the ``base`` decoder."""
-    config, backend, bias = draft.config, base.backend, draft.head.bias
+    config, backend = draft.config, base.backend
     trained = [fuse(block, base.config.head_dim, backend) for block in draft.layers]
     layers = trained + base.layers[config.layers - config.shared :]
     return Decoder(
@@ -89,7 +89,7 @@ def draft_decoder(base: Decoder, draft: Draft) -> Decoder:
         base.norm,
         base.embedding,
         backend.cast(draft.head.weight),
-        None if bias is None else backend.cast(bias),
+        backend.cast(draft.head.bias),
         backend,
     )
 
@@ -97,7 +97,7 @@ def draft_decoder(base: Decoder, draft: Draft) -> Decoder:
 def cache_over(draft: Decoder, base: KVCache, layers: slice) -> KVCache:
     """The draft's cache, over the memory of ``layers`` of the base's: it attends to what the base has read, and writes
     its own keys and values behind that, where the next verification writes the base's. One for each memory of the base,
-    so that graphs captured over it serve the next run too."""
+    for its graphs."""
     kv, config = base.kv[layers], draft.config
     shape = config.layers, base.batch, config.kv_heads, base.capacity, config.head_dim
     make = lambda _: KVCache(*shape, draft.dtype, draft.device, kv)

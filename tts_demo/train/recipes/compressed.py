@@ -30,8 +30,7 @@ from ...lm.lora import attach
 from ...lm.model import ALIGNMENT_LAYERS, Layers
 from ...methods.compressed import FULL_TEXT, GROUPS, NEIGHBOURS, TEXT_WINDOW, Compressed, Layout, SummaryAdapter
 from ...methods.compressed.layout import nearby
-from ...methods.compressed.shifts import Shifts, training_products
-from ...methods.compressed.text_position import prefix_shifts
+from ...methods.compressed.text_position import Shifts, prefix_shifts, training_products
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.on_policy import PER_GROUP, OnPolicy, generate_by
