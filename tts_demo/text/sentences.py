@@ -53,9 +53,9 @@ def _sentence(words: str) -> Sentence:
     return Sentence(words, tuple(tokens))
 
 
-def _labelled(text: str) -> list[tuple[str, str]]:
-    """(symbol, written word) pairs."""
-    pairs: list[tuple[str, str]] = []
+def encode(text: str) -> tuple[list[int], tuple[Label, ...]]:
+    """ids [T] into SYMBOLS, and a readable label for each."""
+    pairs: list[tuple[str, str]] = []  # symbol, written word
     for words in sentences(text):
         for token in _sentence(words).tokens:
             pairs.extend((symbol, "" if symbol == BOUNDARY else token.word) for symbol in token.phonemes)
@@ -64,12 +64,6 @@ def _labelled(text: str) -> list[tuple[str, str]]:
         pairs.append((BOUNDARY, ""))
     while pairs and pairs[-1][0] == BOUNDARY:
         pairs.pop()
-    return pairs
-
-
-def encode(text: str) -> tuple[list[int], tuple[Label, ...]]:
-    """ids [T] into SYMBOLS, and a readable label for each."""
-    pairs = _labelled(text)
     if not pairs:
         raise UserError("Nothing in this text can be spoken: type some English words or numbers.")
     return [IDS[symbol] for symbol, _ in pairs], tuple(Label.of(symbol, word) for symbol, word in pairs)

@@ -65,7 +65,7 @@ class DelayAdapter(CodebookAdapter):
 class DelayState(CodebookState):
     d: int
     lead: Tensor  # [(K - 1) d, K] prompt codes that the delay moves past the prompt, or padding; -1 = to be sampled
-    # per step modulo d, [K, H]: summed contexts of codebooks 0 to k, of the frame that codebook k was at
+    # per step modulo d, [K, H]: summed contexts of codebooks 0 to k, of the frame that codebook k was at (but the last)
     known: list[Tensor]
     generated: Tensor  # [max_frames + (K - 1) d, K] codes as emitted, delayed
     end: int  # frames in all: the limit until end of speech is sampled
@@ -124,22 +124,16 @@ class DelayStrategy(Strategy):
         codebooks, d, device = options.codebooks, options.delay, self.decoder.device
         prompt, tail = start.prefix.prompt_codes[:, :codebooks], (codebooks - 1) * d
         grid, count = delay(prompt, d, pad), len(prompt)  # [F' + tail, K]
+        below = adapter.below(adapter.codebooks.look_up(self.table[:codebooks], prompt[None])[1], d)[0]
         open_ = torch.arange(tail, device=device)[:, None] >= torch.arange(codebooks, device=device) * d
         return DelayState(
             **self.begun(start, grid[:count], adapter.tag(codebooks, d), tail),
             d=d,
             lead=torch.where(open_, -1, grid[count:]),
-            known=self._known(adapter.codebooks.look_up(self.table[:codebooks], prompt)[1], codebooks, d),
+            known=[F.pad(known, (0, 0, 0, 1)) for known in below[count : count + d]],
             generated=torch.full((longest + tail, codebooks), pad, device=device),
             end=longest,
         )
-
-    def _known(self, contexts: Tensor, codebooks: int, d: int) -> list[Tensor]:
-        """contexts [F', K, H] of the prompt's codes -> what ``DelayState.known`` holds before the first step: row k of
-        step s, s = -d .. -1, sums codebooks up to and with k of frame F' + s - k d."""
-        sums = F.pad(contexts.cumsum(1), (0, 0, 0, 0, codebooks * d, 0))  # frames before the prompt: nothing known
-        last = len(sums)
-        return [torch.stack([sums[last - d + s - k * d, k] for k in range(codebooks)]) for s in range(d)]
 
     @torch.no_grad()
     def step(self, state: DelayState) -> Step:
