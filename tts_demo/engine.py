@@ -51,7 +51,7 @@ class Vocoder(Protocol):
         """frames [n, K] -> float32 samples [N], N >= 0: those that no later frame can change."""
 
     def prepare(self) -> None:
-        """Captures the CUDA graphs that only the rest of this segment takes, while the run's clock stands still."""
+        """Captures the CUDA graphs that the rest of this segment is the first to take. The run's clock stands still."""
 
     def end_segment(self) -> np.ndarray:
         """The remaining samples of a segment if the next starts from a fresh state; none if the stream runs on."""

@@ -100,6 +100,7 @@ class CompressedOptions(WindowOptions):
 
 @dataclass(kw_only=True)
 class CompressedState(BaselineState):
+    summary: Tensor  # [1, H] the embedding of W
     position: TextPosition | None = None  # with a window on the text
     full_prefix: KVCache | None = None  # everything before speech, where only a window of it is in the ring
     indices: list[int] = field(default_factory=list)  # of the current symbol, when each token was fed
@@ -144,10 +145,6 @@ class Compressed(Baseline):
         """With the adapter for a window on the text."""
         return self.base.merged(self.modules[TEXT_WINDOW].lora)
 
-    def _summary(self, decoder: Decoder) -> Tensor:
-        """[1, H] the embedding of W."""
-        return self.modules[FULL_TEXT if decoder is self.decoder else TEXT_WINDOW].row(decoder)
-
     def check(self, options: CompressedOptions) -> None:
         if not (options.window and options.text):
             return
@@ -182,6 +179,7 @@ class Compressed(Baseline):
             caches={"backbone": cache},
             history=start.history(),
             hidden=decoder.forward(x[None], full_prefix or cache, 0, mask, last=True),
+            summary=self.modules[TEXT_WINDOW if options.text else FULL_TEXT].row(decoder),
             position=position,
             full_prefix=full_prefix,
         )
@@ -237,7 +235,7 @@ class Compressed(Baseline):
 
     def _launch(self, state: CompressedState, decoder: Decoder, decide: Function, *inputs: Tensor | None) -> Any:
         given = self.sampler(state), state.tokens[-1], state.history.tokens, *inputs
-        return launch(decoder, state.caches["backbone"], "token", decide, self._summary(decoder), *given)
+        return launch(decoder, state.caches["backbone"], "token", decide, state.summary, *given)
 
     def _show_prefix(self, state: CompressedState) -> None:
         """Show the visible part of the prefix, shifted, to the next token."""
@@ -265,7 +263,7 @@ class Compressed(Baseline):
         prompt = len(prefix.prompt_codes)
         layout = Layout.of(prompt, cache.generated, cache.group, prefix.x.device)
         codes = torch.cat([prefix.prompt_codes[:, 0], *state.tokens[: cache.generated]])
-        x, positions = layout.inputs(prefix, decoder.embed(codes), self._summary(decoder))
+        x, positions = layout.inputs(prefix, decoder.embed(codes), state.summary)
         before = layout.fed.new_tensor([len(prefix.x) + prompt - 1])  # what decides the first token
         return Replay(
             x=x,

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...config import CodecConfig, LMConfig, Sampling
-from ...lm import Base, Decoder, History, LanguageModel, LoraFactors, LoraSpec, Sampler
+from ...lm import Base, Decoder, History, LanguageModel, LoraFactors, LoraSpec
 from ...lm.sampling import numbers
 from ..base import Replay, Start, State, first_pass, plain_replay
 
@@ -127,6 +127,7 @@ class CodebookState(State):
     tag: Tensor  # [H]
     prompt: Tensor  # [F', K] codes fed before the first step
     hidden: Tensor  # [1, H] backbone output that decides the next step
+    random: int  # numbers that a step takes (see ``numbers``)
 
 
 class Strategy:
@@ -153,14 +154,11 @@ class Strategy:
         x = start.prefix.followed_by(self.adapter.codebooks.look_up(table, prompt)[0] + tag)
         cache = decoder.new_cache(len(x) + start.ending.longest + more)
         hidden = first_pass(decoder, start.prefix, x, cache)[0]
-        shared = dict(start=start, caches={"backbone": cache}, history=start.history(), table=table)
-        return shared | dict(tag=tag, prompt=prompt, hidden=hidden)
-
-    def sampler(self, state: CodebookState, higher: int) -> Sampler:
-        """For one code of the first codebook and of ``higher`` others."""
-        sampling, others = state.sampling, self.adapter.config.entries
-        count = numbers(sampling, self.base.config.vocab) + numbers(sampling, others, higher, redraws=False)
-        return state.sampler(count)
+        sampling, others = start.sampling, self.adapter.config.entries
+        random = numbers(sampling, self.base.config.vocab)
+        random += numbers(sampling, others, prompt.shape[1] - 1, redraws=False)
+        shared = dict(start=start, caches={"backbone": cache}, history=start.history(), random=random)
+        return shared | dict(table=table, tag=tag, prompt=prompt, hidden=hidden)
 
     def replayed(self, state: CodebookState, generated: Tensor, frames_of: Sequence[int]) -> Replay:
         """Of a run that has ``generated`` [S, K] behind the prompt, of which the last step's was not fed."""

@@ -166,7 +166,7 @@ class DelayStrategy(Strategy):
     def _sample(self, state: DelayState) -> Tensor:
         """Feed the codes of the step before; codes [K] of this step, all heads at once."""
         s, d = state.steps, state.d
-        given = self.sampler(state, state.codebooks - 1), state.history.tokens, state.start.ending.forbid(s)
+        given = state.sampler(state.random), state.history.tokens, state.start.ending.forbid(s)
         if not s:  # the first step is decided by the first pass
             return self._decide(state.hidden, state.known[0][:-1], *given)
         before = state.known[(s - 1) % d]

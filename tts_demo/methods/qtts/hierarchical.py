@@ -88,7 +88,7 @@ class HierarchicalStrategy(Strategy):
     def _frame(self, state: HierarchicalState) -> Tensor:
         """Codes [K] of the frame that ``state.hidden`` decides. The first may be end of speech."""
         block = state.caches["depth"]
-        given = self.sampler(state, block.length - 1), state.hidden, state.history.tokens, state.forbidden()
+        given = state.sampler(state.random), state.hidden, state.history.tokens, state.forbidden()
         return launch(self.stacked.pool, block, "frame", partial(self._decide, block.length), *given)
 
     def _decide(

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ...config import Sampling
-from ...lm import BufferPool, Decoder, KVCache, LanguageModel, Projection
+from ...lm import Base, BufferPool, Decoder, KVCache, LanguageModel, Projection
 from ...lm.launch import Forward, Passes, is_graph, launch_passes
 from ...lm.sampling import Distribution, Ending, Sampler, numbers
 from ...runtime import generator_for
@@ -96,8 +96,8 @@ class SSD(Method):
     neutral = {"tolerance": 0.0}
     needs_weights = ("ssd-draft",)
 
-    def __init__(self, lm: LanguageModel, modules: dict[str, nn.Module] | None = None) -> None:
-        super().__init__(lm, modules)
+    def __init__(self, base: Base, modules: dict[str, nn.Module] | None = None) -> None:
+        super().__init__(base, modules)
         self._costs: tuple[float, ...] | None = None
 
     @classmethod
