@@ -75,8 +75,7 @@ def is_graph(decoder: Decoder, cache: KVCache, count: int) -> bool:
 
 @dataclass
 class Passes:
-    """The passes of one launch, one after the other: as plain code over a cache, or inside a graph over its memory
-    ``kv``."""
+    """The passes of one launch in turn: as plain code over a cache, or inside a graph over its memory."""
 
     decoder: Decoder
     kv: Tensor

@@ -55,8 +55,7 @@ class DraftLength(Length):
 
 
 def round_costs(rounds: Sequence[Callable[[], object]], device: torch.device, times: int = 7) -> tuple[float, ...]:
-    """rounds: one for each draft length from 0 on -> the time of each over that of the first: the fastest of ``times``
-    calls in turns, which a busy machine delays least."""
+    """rounds with 0, 1, ... drafted tokens -> the time of each over the first's: the fastest of ``times`` in turns."""
     taken: list[list[float]] = [[] for _ in rounds]
     clock = work_clock(device)
     for _ in range(times + 1):
