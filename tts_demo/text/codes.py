@@ -4,14 +4,14 @@ numbered sections, houses, rooms, roads, models."""
 import re
 
 from . import g2p, numbers
-from .rules import ends_sentence, filled, table, writer
+from .rules import filled, table, writer
 
 _TABLE = table("codes")
 STATE = "|".join(_TABLE["states"])
 _WORDS, _DEGREES = (frozenset(_TABLE[name].split()) for name in ("words", "degrees"))
 _TITLED = frozenset(_TABLE["titled"].split())
-_ROADS = table("abbreviations")["roads"]
-ROADS = "|".join(_ROADS)
+ROAD_NAMES = table("abbreviations")["roads"]
+ROADS = "|".join(ROAD_NAMES)
 _GIVEN = re.compile(filled(rf"\b(?:{_TABLE['NAMES']})\.?\s(?:[A-Z]\w*\.?\s)?$", {}))
 _POINT = re.compile(r"[NS][EW]|[NSEW]|[NS](?:NE|NW|SE|SW)|[EW](?:NE|NW|SE|SW)").fullmatch
 STATE_NAMES = "|".join(name for name in _TABLE["states"].values() if name != "D.C.")
@@ -98,11 +98,6 @@ def state_list(match: re.Match[str]) -> str:
     if words or degrees:
         return match.group()
     return re.sub("[A-Z]{2}", lambda code: _TABLE["states"][code[0]], match.group())
-
-
-def road(match: re.Match[str]) -> str:
-    """'10 Downing St' -> '10 Downing Street'; the full stop stays where it also ends the sentence."""
-    return f"{match['name']}{_ROADS[match['road']]}{'.' * bool(match['dot'] and ends_sentence(match))}"
 
 
 def compass(point: str) -> str:

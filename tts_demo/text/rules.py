@@ -32,7 +32,7 @@ def table(name: str) -> dict[str, Any]:
 def compiled(table: Mapping[str, Any], names: Mapping[str, Any], which: str = "rules") -> Rules:
     """A list of rules of a table. names: what they may name beside what stands in the table and in ``numbers``."""
     cases = {"upper": str.upper, "lower": str.lower, "capitalize": str.capitalize}
-    shared = {"letters": letters, "spelt": spelt, "NUMBER": NUMBER, "MINUS": MINUS}
+    shared = {"letters": letters, "spelt": spelt, "stop": stop, "NUMBER": NUMBER, "MINUS": MINUS}
     known = {**vars(numbers), **cases, **shared, **table, **names}
     return tuple((re.compile(filled(row[0], known)), _replacement(row[1], known)) for row in table[which])
 

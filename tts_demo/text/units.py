@@ -117,14 +117,6 @@ def inches(match: re.Match[str]) -> str:
     return f"{words} {'inches' if many and not describes(match) else 'inch'}"
 
 
-def angle(match: re.Match[str]) -> str:
-    parts = [f"{numbers.cardinal(match['d'])} degrees", f"{numbers.cardinal(match['m'])} minutes"]
-    if match["s"]:
-        parts.append(f"{numbers.cardinal(match['s'])} seconds")
-    side = _TABLE["sides"].get(match["side"], "")
-    return f"{' '.join(parts)} {side}".strip()
-
-
 def spoonful(match: re.Match[str]) -> str:
     """Recipes: '1 c milk', '2 t vanilla', '3 T butter'"""
     words, many = amount_words(match["n"])
@@ -137,12 +129,6 @@ def bare_rate(match: re.Match[str]) -> str:
         return match.group()
     square = f"{_POWERS[match['perpower']]} " if match["perpower"] else ""
     return f"{unit_name(match['unit'], True, match['power'])} per {square}{_under(match['per'])}"
-
-
-def ago(match: re.Match[str]) -> str:
-    """'5m ago' -> 'five minutes ago'"""
-    unit = _TABLE["ago"][match["unit"]]
-    return f"{numbers.cardinal(match['n'])} {unit}{'s' * (match['n'] != '1')} ago"
 
 
 _PLURAL = re.compile(r"(?:\b(?:the|of|all|those|these|my|his|her|two|three|\d+s and|\w+es and)\s)$")
