@@ -12,23 +12,16 @@ from torch import Tensor, nn
 
 from ..lm import Base, BufferPool, Decoder, Distribution, LanguageModel, Sampler
 from ..lm.launch import launch
-from .base import Picture, dial, first_pass
+from .base import Picture, first_pass
 from .dcar import Dcar
 from .dcar.ranges import LONGEST
 from .ssd import SSD
-from .ssd.method import SSDOptions, SSDState, numbers_of_draft
+from .ssd.method import SSDOptions, SSDState, draft_length_dial, numbers_of_draft
 
 
 @dataclass(frozen=True)
 class VerifiedChunksOptions(SSDOptions):
-    draft_length: str = dial(
-        "2",
-        "Draft length",
-        "Tokens that the heads propose for each pass of the base model. auto: as many as pay off, up to 4, or none, by "
-        "the acceptance rate and by what drafting costs on this machine.",
-        choices=("auto", *map(str, range(1, LONGEST))),
-        unit="tokens",
-    )
+    draft_length: str = draft_length_dial("2", "Tokens that the heads propose", LONGEST - 1)
 
 
 class VerifiedChunks(SSD):

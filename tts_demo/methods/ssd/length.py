@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from ...runtime import synchronize, work_clock
+from ...lm.cost import timed
+from ...runtime import synchronize
 
 LONGEST = 8  # drafted tokens a pass
 FURTHEST = 4  # ``auto`` drafts no more: the draft is trained for three tokens after the last one with base features
@@ -57,13 +58,9 @@ class DraftLength(Length):
 def round_costs(rounds: Sequence[Callable[[], object]], device: torch.device, times: int = 7) -> tuple[float, ...]:
     """rounds with 0, 1, ... drafted tokens -> the time of each over the first's: the fastest of ``times`` in turns."""
     taken: list[list[float]] = [[] for _ in rounds]
-    clock = work_clock(device)
     for _ in range(times + 1):
         for each, spent in zip(rounds, taken):
             synchronize(device)
-            started = clock()
-            each()
-            synchronize(device)
-            spent.append(clock() - started)
+            spent.append(timed(each, device))
     fastest = [min(spent[1:]) for spent in taken]  # the first ones build what the others use
     return tuple(spent / fastest[0] for spent in fastest)

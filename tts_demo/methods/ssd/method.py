@@ -31,6 +31,13 @@ from .verify import verify, verify_on_device
 MEASURED_FRAMES = 64  # ``auto`` measures rounds of a run of so many
 
 
+def draft_length_dial(default: str, drafted: str, longest: int) -> Any:
+    rule = "as many as pay off, up to 4, or none, by the acceptance rate and by what drafting costs on this machine."
+    help = f"{drafted} for each pass of the base model. auto: {rule}"
+    choices = ("auto", *map(str, range(1, longest + 1)))
+    return dial(default, "Draft length", help, choices=choices, unit="tokens")
+
+
 @dataclass(frozen=True)
 class SSDOptions(Options):
     tolerance: float = dial(
@@ -43,14 +50,7 @@ class SSDOptions(Options):
         max=1.0,
         step=0.05,
     )
-    draft_length: str = dial(
-        "3",
-        "Draft length",
-        "Tokens drafted for each pass of the base model. auto: as many as pay off, up to 4, or none, by the acceptance "
-        "rate and by what drafting costs on this machine.",
-        choices=("auto", *map(str, range(1, LONGEST + 1))),
-        unit="tokens",
-    )
+    draft_length: str = draft_length_dial("3", "Tokens drafted", LONGEST)
 
     def __post_init__(self) -> None:
         if type(self.draft_length) is int:  # a number is as good as the word
@@ -155,10 +155,11 @@ class SSD(Method):
         """The first pass, over x [T, H], and the draft's own where it has a cache of its own."""
         draft, prefix, caches = self.draft, state.prefix, state.caches
         layers = self.modules["ssd-draft"].config.base_layers
+        if layers is not None:  # before the pass: leasing a cache clears its memory
+            state.shared_cache = cache_over(draft, caches["backbone"], layers)
         hidden = first_pass(self.decoder, prefix, x, caches["backbone"], last=layers is not None)
         state.hidden = hidden[:, -1:]
         if layers is not None:
-            state.shared_cache = cache_over(draft, caches["backbone"], layers)
             return
         caches["draft"] = draft.new_cache(len(x) + state.max_frames + 1)
         fed = self.project(preceding(hidden[0], len(prefix.x)), x)
