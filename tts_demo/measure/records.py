@@ -72,11 +72,7 @@ class Records:
         """All of them, oldest first. A line that was cut short (the machine went down) is left out."""
         if self.path is None or not self.path.is_file():
             return list(self._own)
-        found = []
-        for line in self.path.read_text(encoding="utf-8").splitlines():
-            if record := parsed(line):
-                found.append(record)
-        return found
+        return list(filter(None, map(parsed, self.path.read_text(encoding="utf-8").splitlines())))
 
     def keys(self) -> set[tuple[Any, ...]]:
         return {key_of(record) for record in self.read()}

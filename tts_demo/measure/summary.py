@@ -143,12 +143,11 @@ def quality_table(runs: pd.DataFrame) -> pd.DataFrame:
         if "errors" in columns:
             recognised = texts.dropna(subset=["errors"])
             row |= _rate("wer", recognised["errors"], recognised["words"])
-            if over := paired(runs, label, Row.of(BASELINE).label):
-                row |= {"over": over.value / 100, "over_low": over.low / 100, "over_high": over.high / 100}
-                row["pairs"] = over.pairs
-            if found := paired(runs[in_natural_voices(runs)], label, Row.of(BASELINE).label):
-                row |= {"natural_over": found.value / 100, "natural_over_low": found.low / 100}
-                row |= {"natural_over_high": found.high / 100}
+            for name, some in (("over", runs), ("natural_over", runs[in_natural_voices(runs)])):
+                if found := paired(some, label, Row.of(BASELINE).label):
+                    row |= {name: found.value / 100, f"{name}_low": found.low / 100, f"{name}_high": found.high / 100}
+                    if name == "over":
+                        row["pairs"] = found.pairs
             if len(pairs := pairs.dropna(subset=["errors", "errors_base"])):
                 row |= _rate("times", pairs["errors"], pairs["errors_base"])
             if len(read := natural["errors"].dropna().index.intersection(recognised.index)):
@@ -217,9 +216,8 @@ def gain_of(results: Results, row: Row) -> Difference | None:
     runs = results.runs
     if "lm_gain" not in runs or row.label not in results.speed.index:
         return None
-    shortest = runs[(runs["kind"] == speed.KIND) & (runs["row"] == row.label)].dropna(subset=["lm_gain"])
-    seconds = shortest["text"].str.extract(r"^([\d.]+) s", expand=False).astype(float)
-    gains = shortest.loc[seconds == seconds.min(), "lm_gain"].to_numpy(float)
+    rounds = runs[(runs["kind"] == speed.KIND) & (runs["row"] == row.label)].dropna(subset=["lm_gain"])
+    gains = shortest(rounds)["lm_gain"].to_numpy(float)
     if not len(gains):
         return None
     low, high = bootstrap(gains, np.ones(len(gains)))
@@ -242,15 +240,19 @@ def bootstrap(values: np.ndarray, weights: np.ndarray, draws: int = 1000) -> tup
     return float(low), float(high)
 
 
+def shortest(rounds: pd.DataFrame) -> pd.DataFrame:
+    """Of each row the rounds of the shortest length."""
+    seconds = rounds["text"].str.extract(r"^([\d.]+) s", expand=False).astype(float)
+    return rounds[seconds == seconds.groupby(rounds["row"]).transform("min")]
+
+
 def speed_table(runs: pd.DataFrame, setting: str | None = None) -> pd.DataFrame:
     """Row -> medians over rounds, their number, and the KV bytes over the baseline's (kv_12s_share, kv_20s_share, and
     kv_growth: that of a further second). setting: '60 s, eager'; None: the shortest there is of each row."""
     rounds = runs[runs["kind"] == speed.KIND]
     if not len(rounds):
         return pd.DataFrame()
-    seconds = rounds["text"].str.extract(r"^([\d.]+) s", expand=False).astype(float)
-    shortest = seconds.groupby(rounds["row"]).transform("min")
-    rounds = rounds[rounds["text"] == setting] if setting else rounds[seconds == shortest]
+    rounds = rounds[rounds["text"] == setting] if setting else shortest(rounds)
     columns = [c for c in MEDIANS if c in rounds]
     table = rounds.groupby("row", sort=False)[columns].median()
     table["rounds"] = rounds.groupby("row").size()
