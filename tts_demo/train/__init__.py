@@ -24,8 +24,8 @@ RECIPES = {
     "tldr-mtp": "tldr.MultiToken",
     "dcar-heads": "dcar_heads.HeadsTask",
     "dcar-policy": "dcar_policy.PolicyTask",
-    "qtts-delay": "qtts_delay.QTTSDelayTask",
-    "qtts-hierarchical": "qtts_hierarchical.QTTSHierarchicalTask",
+    "qtts-delay": "qtts.QTTSDelayTask",
+    "qtts-hierarchical": "qtts.QTTSHierarchicalTask",
     "compressed": "compressed.CompressedTask",
     "compressed-text": "compressed.TextWindowTask",
     "ssd-draft": "ssd_draft.DraftTask",
@@ -59,6 +59,6 @@ def check(name: str, options: Any) -> None:
 
 
 def load_task(name: str, options: Any) -> Any:
-    """The recipe's task, built. Raises UserError for an unknown name."""
+    """The recipe's task, built, once its request is in order (``check``)."""
     check(name, options)
     return recipe(name)(options)

@@ -22,9 +22,17 @@ from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
 from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import qtts as recipe
 from tts_demo.train.recipes.lm import base_inputs
-from tts_demo.train.recipes.qtts import CODEBOOK_COUNTS, DELAYS, IGNORE, Dials, QTTSSettings
-from tts_demo.train.recipes.qtts_delay import QTTSDelayTask, delay_rows
-from tts_demo.train.recipes.qtts_hierarchical import QTTSHierarchicalTask, frame_rows
+from tts_demo.train.recipes.qtts import (
+    CODEBOOK_COUNTS,
+    DELAYS,
+    IGNORE,
+    Dials,
+    QTTSDelayTask,
+    QTTSHierarchicalTask,
+    QTTSSettings,
+    delay_rows,
+    frame_rows,
+)
 
 TASKS = {"delay": QTTSDelayTask, "hierarchical": QTTSHierarchicalTask}
 
@@ -64,8 +72,8 @@ def make_task(strategy: str, tiny_lm, noise: float = 0.0):
 
 
 def test_recipes_are_registered():
-    assert RECIPES["qtts-delay"] == "qtts_delay.QTTSDelayTask"
-    assert RECIPES["qtts-hierarchical"] == "qtts_hierarchical.QTTSHierarchicalTask"
+    assert RECIPES["qtts-delay"] == "qtts.QTTSDelayTask"
+    assert RECIPES["qtts-hierarchical"] == "qtts.QTTSHierarchicalTask"
     assert (
         {task.name for task in TASKS.values()}
         == {"qtts-delay", "qtts-hierarchical"}

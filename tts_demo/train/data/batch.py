@@ -15,5 +15,9 @@ class TensorBatch:
     def each(self, change: Callable[[Tensor], Tensor]) -> Self:
         return type(self)(*(change(getattr(self, field.name)) for field in fields(self)))
 
+    def repeat(self, times: int) -> Self:
+        """Each row ``times`` times in a row."""
+        return self.each(lambda tensor: tensor.repeat_interleave(times, 0))
+
     def to(self, device: torch.device | str) -> Self:
         return self.each(lambda tensor: tensor.to(device))

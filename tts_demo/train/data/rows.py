@@ -10,6 +10,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -52,22 +53,15 @@ class Rows:
         """Make the arrays of those keys that are not there yet; ``what``: a word for the progress bar."""
         missing = [key for key in dict.fromkeys(keys) if key not in self]
         bar = tqdm(missing, desc=what, unit="row", mininterval=2.0, disable=len(missing) < 2)
-        for start in range(0, len(missing), PIECE):
-            some = missing[start : start + PIECE]
-            self.add(some, [make(key) for key in _watched(some, bar)])
-        bar.close()
+        made = ((key, make(key)) for key in bar)
+        while some := list(islice(made, PIECE)):
+            self.add(*map(list, zip(*some)))
         return self
 
     def add(self, keys: list[str], arrays: list[np.ndarray]) -> None:
         """Write one piece."""
         _write(self.folder, keys, arrays)
         self.refresh()
-
-
-def _watched(keys: list[str], bar: tqdm) -> Iterable[str]:
-    for key in keys:
-        yield key
-        bar.update()
 
 
 def _write(folder: Path, keys: list[str], arrays: list[np.ndarray]) -> None:

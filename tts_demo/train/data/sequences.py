@@ -15,9 +15,10 @@ from ...codec.model import Codec
 from ...codec.speaker import SpeakerEncoder
 from ...config import HOP, UserError
 from ...lm import Decoder
+from ...lm.block import Products, plain_products, training_forward
 from ...lm.lockstep import Lockstep
 from ...lm.masks import causal_mask
-from ...lm.model import SOS, TASK, LanguageModel
+from ...lm.model import SOS, TASK, LanguageModel, Layers
 from ...runtime import autocast
 from ...text.symbols import BOUNDARY, IDS
 from .batch import TensorBatch
@@ -141,9 +142,7 @@ class Sequences:
         centre = int(np.searchsorted(self._share, rng.random()))
         length = self._frames(self.train[centre])
         count = max(1, round(times * self.frames / length))
-        low = max(0, min(centre - 2 * count, len(self.train) - 4 * count))
-        pool = self.train[low : low + max(count, 4 * count)]
-        chosen = rng.choice(pool, size=min(count, len(pool)), replace=False)
+        chosen = self._near(rng, centre, count, 0, len(self.train))
         if self.chains and rng.random() < self.chains:
             goal = int(rng.integers(self.chained // 3, self.chained + 1))
             chosen = chosen[: max(1, times * self.frames // goal)]
@@ -167,15 +166,17 @@ class Sequences:
             raise UserError(f"No utterance of {shortest} to {longest} frames can be a prompt in training.")
         centre = int(rng.integers(low, high))
         count = max(1, round(self.frames / (2 * lengths[centre])))
+        chosen, items = self._near(rng, centre, count, low, high).tolist(), []
+        for i in chosen:
+            pair = self._joined(self._single(rng, i), self._single(rng, self._other(rng, i)))
+            items.append(self._led(*pair, self.codes.speakers[i]))
+        return self.collate(items).to(self.device), min(map(self._frames, chosen))
+
+    def _near(self, rng: np.random.Generator, centre: int, count: int, low: int, high: int) -> np.ndarray:
+        """Up to ``count`` utterances of about the length of number ``centre``, of numbers ``low`` to ``high``."""
         start = max(low, min(centre - 2 * count, high - 4 * count))
         pool = self.train[start : min(high, start + 4 * count)]
-        chosen = rng.choice(pool, size=min(count, len(pool)), replace=False)
-        items = [self._joined(self._single(rng, int(i)), self._single(rng, self._other(rng, int(i)))) for i in chosen]
-        items = [
-            (np.concatenate([self.lead, text]), codes, _shifted(align, len(self.lead)), self.codes.speakers[int(i)])
-            for i, (text, codes, align) in zip(chosen, items)
-        ]
-        return self.collate(items).to(self.device), int(min(self._frames(int(i)) for i in chosen))
+        return rng.choice(pool, size=min(count, len(pool)), replace=False)
 
     def _other(self, rng: np.random.Generator, index: int) -> int:
         """Another utterance of the same speaker; the same one where there is no other."""
@@ -217,6 +218,12 @@ class Sequences:
             if len(codes) + len(more[1]) > longest:
                 break
             text, codes, align = self._joined((text, codes, align), more)
+        return self._led(text, codes, align, speaker)
+
+    def _led(
+        self, text: np.ndarray, codes: np.ndarray, align: np.ndarray, speaker: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
+        """With ``lead`` in front of the text."""
         return np.concatenate([self.lead, text]), codes, _shifted(align, len(self.lead)), speaker
 
     def _single(self, rng: np.random.Generator, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -329,6 +336,24 @@ def speech_inputs(prefix: PrefixBatch, speech: Tensor, bidirectional: bool) -> t
     positions = torch.cat([prefix.positions, prefix.next[:, None] + torch.arange(count, device=device)], 1)
     mask = attention_mask(prefix, causal_mask(count, count, device), bidirectional)
     return torch.cat([prefix.x, speech], 1), positions, mask
+
+
+def speech_rows(
+    lm: LanguageModel,
+    prefix: PrefixBatch,
+    inputs: tuple[Tensor, Tensor, Tensor],
+    alignment_layers: Layers = (),
+    aligned: int | None = None,
+    dropout: float = 0.0,
+    products: Products = plain_products,
+) -> tuple[Tensor, list[Tensor]]:
+    """``training_forward`` of ``inputs`` that begin with ``prefix``: hidden [B, S + 1, H] of TASK and all behind it,
+    and in each of ``alignment_layers`` the log attention [B, S + 1, T] of these rows, or the first ``aligned`` of them,
+    to the text."""
+    task, head = prefix.x.shape[1] - 1, 1 if lm.speaker_proj is None else 2
+    rows = slice(task, None if aligned is None else task + aligned)
+    hidden, attention = training_forward(lm, *inputs, alignment_layers, rows, slice(head, task), dropout, products)
+    return hidden[:, task:], attention
 
 
 def begin_lockstep(decoder: Decoder, prefix: PrefixBatch, room: int, speech: Tensor) -> tuple[Lockstep, Tensor]:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import soundfile
@@ -24,6 +24,9 @@ from ...config import SAMPLE_RATE, UserError
 from ...text.symbols import PUNCTUATION
 from .speech import UNIT, phonemes_of, whole_lines
 
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
 MODEL = "onnx-community/Kokoro-82M-v1.0-ONNX-timestamped"
 RATE = 24_000  # Hz, of what the teacher says
 LONGEST = 480  # symbols of one utterance
@@ -31,19 +34,9 @@ ENGLISH = ("af_", "am_", "bf_", "bm_")  # how the names of its English voices be
 SPEEDS = 0.95, 1.1
 
 
-class Session(Protocol):
-    """What is used of ``onnxruntime.InferenceSession``."""
-
-    def get_inputs(self) -> Sequence[Any]: ...
-
-    def get_outputs(self) -> Sequence[Any]: ...
-
-    def run(self, names: Sequence[str], feeds: dict[str, np.ndarray]) -> Sequence[np.ndarray]: ...
-
-
 @dataclass(frozen=True)
 class Teacher:
-    session: Session
+    session: "InferenceSession"
     numbers: dict[str, int]  # of its symbols
     styles: dict[str, np.ndarray]  # of its own voices, [rows, 1, 256]: a row for each number of symbols
 
@@ -77,8 +70,8 @@ class Teacher:
             "style": self.style(mixture, len(numbers)),
             "speed": np.array([speed], np.float32),
         }
-        inputs = {"input_ids": "tokens"}
-        feeds = {i.name: values[inputs.get(i.name, i.name)] for i in self.session.get_inputs()}
+        values["input_ids"] = values["tokens"]  # the name in other exports
+        feeds = {i.name: values[i.name] for i in self.session.get_inputs()}
         names = [output.name for output in self.session.get_outputs()]
         timed = [name for name in names if "dur" in name.lower() or "round" in name.lower()]
         if not timed:

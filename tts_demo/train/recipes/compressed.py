@@ -2,18 +2,15 @@
 
 The mask of section 3.3 in one teacher-forced pass: summaries stand after their spans and carry no loss, and everything
 else attends as it will when decoding. Window, group and how much of the speech counts as prompt are sampled for every
-batch, so that one adapter serves all settings of the dials. ``--set window=50`` or ``group=10`` train one setting, as
-the paper does. ``--set chains=0.5 chained=4500``: half of the batches are up to 4,500 frames of one voice in a row, for
-long speech. Some input tokens are replaced at random, as in the base model's recipe. ``--set guide=0.3``: the heads
-that ``lm.py`` guided stay guided while LoRA moves them, because long speech fails by losing its place in the text.
-``--set distil=0.6``: that share of the loss is the cross-entropy to the distribution of the base model, which attends
-to all of the past; ``sampled=1`` adds ``lm.disagreement`` of the sampled distributions. ``--set prompted=0.8``: that
-share of the batches stands behind a whole other utterance of the speaker, as behind a prompt. ``on_policy=0.5``: that
-share is sampled from the method itself behind such prompts, with the base's distribution as the only target.
+batch, so that one adapter serves all settings of the dials; the paper trains one (``window=50 group=10``). Some input
+tokens are replaced at random, as in the base model's recipe. ``guide``: the heads that ``lm.py`` guided stay guided
+while LoRA moves them, because long speech fails by losing its place in the text; ``chains`` trains long speech.
+``distil``: the base model attends to all of the past. ``on_policy``: batches sampled from the method itself behind
+prompts, with the base's distribution as the only target.
 
 Recipe ``compressed-text`` trains another adapter, from that one on, for which the text too is attended through a window
-that moves along with speech (``lm/text_position.py``), in most batches (``--set text=0.8``). So a sentence trains what
-holds in a run of any length. By default it is guided and distilled from the base model.
+that moves along with speech (``lm/text_position.py``), in most batches. So a sentence trains what holds in a run of any
+length.
 """
 
 from dataclasses import dataclass
@@ -25,7 +22,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ...config import Sampling, UserError
-from ...lm.block import compute_dtype, plain_products, training_forward
+from ...lm.block import compute_dtype, plain_products
 from ...lm.lora import attach
 from ...lm.model import ALIGNMENT_LAYERS, Layers
 from ...methods.compressed import FULL_TEXT, GROUPS, NEIGHBOURS, TEXT_WINDOW, Compressed, Layout, SummaryAdapter
@@ -34,7 +31,7 @@ from ...methods.compressed.text_position import Shifts, prefix_shifts, training_
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.on_policy import PER_GROUP, OnPolicy, generate_by
-from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_targets
+from ..data.sequences import PrefixBatch, SpeechBatch, attention_mask, prefix_batch, speech_rows, speech_targets
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import AdapterSettings, Count, Share, Weight
@@ -133,33 +130,22 @@ class CompressedTask(Task):
         layers = ALIGNMENT_LAYERS if self.guide else ()
         codes = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, 0.0 if setting.self_generated else NOISE)
         logits, targets, attention = self.logits(speech, setting, codes, layers, POSITION_ERROR)
-        if setting.self_generated:
-            return self._self_generated_loss(speech, codes, logits, targets != -100, attention)
-        loss = entropy = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
-        parts = {"ce": entropy.item()}
+        emits = targets != -100
+        loss = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
+        parts, own = {"ce": loss.item()}, setting.self_generated
         if self.distil:
-            emits = targets != -100
             with torch.no_grad():
-                teacher = base_logits(self.base, speech, codes)[emits]
-            base, more = distillation(logits[emits], teacher, self.sampling_weight)
-            loss, parts = (1 - self.distil) * entropy + self.distil * base, parts | more
-        if self.guide and bool((speech.alignment >= 0).any()):
-            guide = attention_guide(attention, speech)
+                teacher, base_attention = base_rows(self.base, speech, codes, layers if own else ())
+            base, more = distillation(logits[emits], teacher[emits], self.sampling_weight)
+            loss, parts = (base, more) if own else ((1 - self.distil) * loss + self.distil * base, parts | more)
+        if self.guide and (own or bool((speech.alignment >= 0).any())):
+            if own:  # to the symbol that the base looks at
+                symbols = attended_symbol(base_attention).where(emits, -1)
+                guide = attention_guide_to(attention, symbols[..., None])
+            else:
+                guide = attention_guide(attention, speech)
             loss, parts = loss + self.guide * guide, parts | {"guide": guide.item()}
-        return loss, parts
-
-    def _self_generated_loss(
-        self, speech: SpeechBatch, codes: Tensor, logits: Tensor, emits: Tensor, attention: list[Tensor]
-    ) -> Loss:
-        """Of rows ``emits`` [B, F + 1]: to the base's distribution, and to the symbol that the base looks at."""
-        with torch.no_grad():
-            teacher, base_attention = base_rows(self.base, speech, codes, ALIGNMENT_LAYERS if self.guide else ())
-        loss, parts = distillation(logits[emits], teacher[emits], self.sampling_weight)
-        if self.guide:
-            symbols = attended_symbol(base_attention).where(emits, -1)
-            guide = attention_guide_to(attention, symbols[..., None])
-            loss, parts = loss + self.guide * guide, parts | {"guide": guide.item()}
-        return loss, {f"own {name}": value for name, value in parts.items()}
+        return loss, {f"own {name}": value for name, value in parts.items()} if own else parts
 
     def logits(
         self, batch: SpeechBatch, setting: Setting, tokens: Tensor, alignment_layers: Layers = (), error: int = 0
@@ -182,13 +168,11 @@ class CompressedTask(Task):
             mask[:, : start + 1, : start + 1] &= nearby(prefix.positions, NEIGHBOURS) | ~long[:, None, None]
             shifts = text_shifts(prefix, aligned, layout.index, setting.text, long, text)
             products = training_products(lm.config, shifts, compute_dtype(x))
-        hidden, weights = training_forward(
-            lm, x, positions, mask, alignment_layers, slice(start, None), slice(start - text, start), products=products
-        )
+        hidden, weights = speech_rows(lm, prefix, (x, positions, mask), alignment_layers, products=products)
         emits = F.pad(~layout.summary, (1, 0), value=True)
         targets = speech_targets(batch, lm.config.eos)
         targets[:, : setting.prompt] = -100
-        return lm.head(hidden[:, start:][:, emits]), targets, [w[:, emits] for w in weights]
+        return lm.head(hidden[:, emits]), targets, [w[:, emits] for w in weights]
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:

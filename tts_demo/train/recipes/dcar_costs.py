@@ -16,11 +16,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...lm import LanguageModel
-from ...lm.block import training_forward
 from ...methods.dcar.heads import Heads
 from ...methods.dcar.ranges import LONGEST
 from ...runtime import autocast
-from ..data.sequences import SpeechBatch, prefix_batch
+from ..data.batch import TensorBatch
+from ..data.sequences import SpeechBatch, prefix_batch, speech_rows
 from .lm import base_inputs
 
 TAU = 0.1  # nats by which a choice must be better to be made e times as often
@@ -52,7 +52,7 @@ def merged(lm: LanguageModel, heads: Heads) -> LanguageModel:
 
 
 @dataclass(frozen=True)
-class States:
+class States(TensorBatch):
     """All states of recordings: hidden [R, S, H] after every number of tokens; costs [R, S, 7]: nats of a chunk of each
     size that begins there, infinite where they were not computed; confidence [R, S, 7]: log-probability of the
     likeliest token of the base head and of each extra head; frames [R]: the last state of each row."""
@@ -62,11 +62,6 @@ class States:
     confidence: Tensor
     frames: Tensor
 
-    def repeat(self, times: int) -> "States":
-        """Each row ``times`` times."""
-        parts = (self.hidden, self.costs, self.confidence, self.frames)
-        return States(*(part.repeat_interleave(times, 0) for part in parts))
-
 
 @torch.no_grad()
 def recorded_states(lm: LanguageModel, heads: Heads, batch: SpeechBatch, longest: int = LONGEST) -> States:
@@ -74,8 +69,7 @@ def recorded_states(lm: LanguageModel, heads: Heads, batch: SpeechBatch, longest
     nothing. Sizes above ``longest`` are not computed."""
     prefix = prefix_batch(lm, batch)
     with autocast(lm.device):
-        hidden, _ = training_forward(lm, *base_inputs(lm, prefix, batch.codes[..., 0]))
-        hidden = hidden[:, prefix.x.shape[1] - 1 :]
+        hidden, _ = speech_rows(lm, prefix, base_inputs(lm, prefix, batch.codes[..., 0]))
         extra = heads(hidden.flatten(0, 1), longest - 1).unflatten(1, hidden.shape[:2])
         logits = [lm.head(hidden), *extra]
     size, count = hidden.shape[:2]

@@ -1,15 +1,12 @@
 """Recipe ``dcar-heads``: six extra heads and LoRA on the frozen backbone (DCAR, section 3.1).
 
 The base head stays frozen and keeps its term in the loss, so that LoRA may not spoil it. The paper weighs all heads
-alike (``--set base=1 later=1``), in a model that learns them from the start; beside a LoRA of a base that is done, six
-new heads pull it away from its next token, so the base head weighs ``--set base=3`` times as much here and a later head
-less than the one before it. ``--set distil=0.6`` mixes in cross-entropy to the frozen base's distribution of a token
-given all tokens before it: averaged over those, it is the distribution that a head must have. Some input tokens are
-replaced at random, as in the base model's recipe: chunks are sampled blindly, and err.
-
-``--set on_policy=0.5``: that share of the batches is sampled from chunks of 2 to 4 with the weights of the moment;
-there the base model's distribution is the only target (on-policy distillation). ``sampled=1`` adds ``lm.disagreement``
-of the sampled distributions, ``guide=1`` lets the heads of attention look where the base's look."""
+alike (``base=1 later=1``), in a model that learns them from the start; beside a LoRA of a base that is done, six new
+heads pull it away from its next token, so the base head weighs more here and a later head less than the one before it.
+``distil`` mixes in cross-entropy to the frozen base's distribution of a token given all tokens before it: averaged over
+those, it is the distribution that a head must have. Some input tokens are replaced at random, as in the base model's
+recipe: chunks are sampled blindly, and err. Self-generated batches (``on_policy``) are sampled from chunks of 2 to 4
+with the weights of the moment; there the base model's distribution is the only target."""
 
 from dataclasses import dataclass
 
@@ -21,7 +18,6 @@ from torch import Tensor, nn
 
 from ...config import Sampling
 from ...lm import lora
-from ...lm.block import training_forward
 from ...lm.model import ALIGNMENT_LAYERS
 from ...lm.sampling import probabilities
 from ...methods.dcar import Dcar
@@ -29,7 +25,7 @@ from ...methods.dcar.heads import Heads
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.on_policy import PER_GROUP, OnPolicy, check_distilled, generate_by
-from ..data.sequences import SpeechBatch, begun, prefix_batch, speech_targets
+from ..data.sequences import SpeechBatch, begun, prefix_batch, speech_rows, speech_targets
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import AdapterSettings, Weight
@@ -155,12 +151,10 @@ class HeadsTask(Task):
         the base head and the six others which of those rows' targets they are about [R] and logits [R, V], and the log
         attention of all rows to the text [B, F + 1, T] in each of ``alignment_layers``."""
         lm, prefix = self.lm, prefix_batch(self.lm, batch)
-        start = prefix.x.shape[1] - 1
-        over = slice(start, None), slice(start - batch.text.shape[1], start)
-        hidden, attention = training_forward(lm, *base_inputs(lm, prefix, inputs), alignment_layers, *over)
+        hidden, attention = speech_rows(lm, prefix, base_inputs(lm, prefix, inputs), alignment_layers)
         targets = speech_targets(batch, lm.config.eos, IGNORE)
         emitting = targets != IGNORE
-        rows = hidden[:, start:][emitting]  # row t has read t speech tokens
+        rows = hidden[emitting]  # row t has read t speech tokens
         number = torch.where(emitting, emitting.flatten().cumsum(0).view_as(emitting) - 1, IGNORE)
         about = head_targets(number, self.heads.config.heads)[:, emitting]
         logits = torch.cat([lm.head(rows)[None], self.heads(rows)])

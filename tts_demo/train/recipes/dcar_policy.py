@@ -2,17 +2,16 @@
 
 A batch is a few utterances of 6 s and more, a group of rollouts each, which go on from the first 3 s of the recording
 as the prompt (section 5.1). Chase then exceed: half of a group takes fixed sizes from its range, the other half the
-policy's own. Every group samples two or more sizes of the guidance range, the fixed sizes that score best (``--set
-guidance=2,3,4``; the card has the profile), so that one policy serves them all. Each batch of rollouts serves several
-updates, which is what the clipped ratio is for. The paper's ablations: ``chase=0`` lets the policy choose in the whole
-group, ``penalty=0`` leaves the trace penalty out. ``ear=hama`` counts errors by the package of that name (Apache 2.0;
-on held-out recordings 14 % of phonemes where our recogniser errs in 19, at seven times the cost).
+policy's own. Every group samples two or more sizes of the guidance range, the fixed sizes that score best, so that one
+policy serves them all. Each batch of rollouts serves several updates, which is what the clipped ratio is for. The
+paper's ablations: ``chase=0`` lets the policy choose in the whole group, ``penalty=0`` leaves the trace penalty out.
+``ear=hama`` errs on 14 % of the phonemes of held-out recordings where our recogniser errs on 19, at seven times the
+cost.
 
 Two settings are not in the paper, whose rewards say too little in the few thousand rollouts that a CPU core makes.
-``informed=0.3``: in that share of the run the policy learns from recordings which size costs least at each state
-(``dcar_costs``); DCPO goes on from there, and its KL term keeps it near there. ``local=0.5``: the advantage of each
-choice has a term of its own, from what its chunk cost (``dcpo.local_advantages``). With both 0 the recipe is the
-paper's, which begins with an even choice.
+``informed``: first the policy learns from recordings which size costs least at each state (``dcar_costs``); DCPO goes
+on from there, and its KL term keeps it near there. ``local``: the advantage of each choice has a term of its own, from
+what its chunk cost (``dcpo.local_advantages``). With both 0 the recipe begins with an even choice, as in the paper.
 """
 
 import copy
@@ -84,9 +83,9 @@ class Utterances:
 
     def repeat(self, times: int) -> "Utterances":
         """Each one ``times`` times in a row."""
-        again = lambda t: t.repeat_interleave(times, 0)
         truth = [t for t in self.truth for _ in range(times)]
-        return Utterances(self.speech.each(again), truth, again(self.recorded), again(self.prompt))
+        recorded, prompt = (t.repeat_interleave(times, 0) for t in (self.recorded, self.prompt))
+        return Utterances(self.speech.repeat(times), truth, recorded, prompt)
 
 
 @dataclass(frozen=True)

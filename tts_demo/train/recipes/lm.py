@@ -1,12 +1,10 @@
 """Recipe ``lm``: the base language model, which every method is compared with and builds on.
 
-Next-token cross-entropy on the first codebook, text attended both ways, 8 % of the input tokens replaced at random. On
+Next-token cross-entropy on the first codebook, text attended both ways, some of the input tokens replaced at random. On
 little data the text-speech alignment fails first, so one head in each of a few layers is guided: the share of its
 attention near the aligned phoneme (forced alignment, two symbols either side) is a second loss, and a linear probe on
 the hidden state predicts that phoneme. ``--set width=192 longest=500`` makes a smaller model on utterances of at most
-10 s, which two CPU cores train in an hour; ``chains=0.2`` makes a fifth of the batches of several utterances in a row,
-up to a minute, for long texts in one go. ``start=wider`` begins with the blocks of the published model, made as wide as
-asked; its tables are new and learn alone for the first ``settled`` steps.
+10 s, which two CPU cores train in an hour.
 """
 
 from typing import Literal
@@ -19,13 +17,12 @@ from torch import Tensor, nn
 
 from ... import checkpoints
 from ...config import CodecConfig, LMConfig, Sampling, UserError
-from ...lm.block import training_forward
 from ...lm.model import ALIGNMENT_LAYERS, LanguageModel, Layers
 from ...lm.sampling import probabilities
 from ...text.symbols import SYMBOLS
 from ..data.corpora import describe
 from ..data.load import load_lm, sequences
-from ..data.sequences import PrefixBatch, SpeechBatch, prefix_batch, speech_inputs, speech_targets
+from ..data.sequences import PrefixBatch, SpeechBatch, prefix_batch, speech_inputs, speech_rows, speech_targets
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import SequenceSettings, Share, Weight
@@ -170,10 +167,7 @@ def base_hidden(
 ) -> tuple[Tensor, list[Tensor]]:
     """``base_rows`` before the head: [B, F + 1, H]."""
     prefix = prefix_batch(lm, batch)
-    start = prefix.x.shape[1] - 1
-    rows, text = slice(start, None), slice(start - batch.text.shape[1], start)
-    hidden, attention = training_forward(lm, *base_inputs(lm, prefix, tokens), alignment_layers, rows, text, dropout)
-    return hidden[:, start:], attention
+    return speech_rows(lm, prefix, base_inputs(lm, prefix, tokens), alignment_layers, dropout=dropout)
 
 
 def disagreement(student: Tensor, base: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,15 +1,14 @@
-"""What the recipes ``qtts-delay`` and ``qtts-hierarchical`` share: dials sampled per batch, loss and held-out scores.
+"""Recipes ``qtts-delay`` (LoRA and a head per codebook, on delayed codes with padding in the corners) and
+``qtts-hierarchical`` (LoRA and the depth decoder, on whole frames, all codebooks of a frame at once).
 
-The base model is frozen; LoRA, the vectors of codebooks 2 to K and the heads or the depth decoder learn. The codes'
-vectors start as the codec's own entries. K and d are sampled for each batch, so that one adapter serves every setting
-of the page; ``--set codebooks=8 delay=1`` trains that one alone. Some input codes are replaced at random, as in the
-base's recipe.
+The base model is frozen; the vectors of codebooks 2 to K learn too and start as the codec's own entries. K and d are
+sampled for each batch, so that one adapter serves every setting of the page; ``--set codebooks=8 delay=1`` trains that
+one alone. Some input codes are replaced at random, as in the base's recipe.
 
 When decoding, the finer codebooks in the past are the adapter's own samples, which differ much from a recording's: an
-adapter trained on recordings alone then loses its place in the text. So in half of the batches (``--set own=0.5``) the
-input is the recording's first codebook with finer ones that the adapter samples, and the only target there is the next
-token of the first codebook. Of the first codebook's loss, half (``--set distil=0.5``) is the cross-entropy to the base
-model's distribution, and the heads that ``lm.py`` guided stay guided (``--set guide=0.3``).
+adapter trained on recordings alone then loses its place in the text. So in a share ``own`` of the batches the input is
+the recording's first codebook with finer ones that the adapter samples, and the only target there is the next token of
+the first codebook. The heads that ``lm.py`` guided stay guided.
 """
 
 from dataclasses import dataclass
@@ -27,9 +26,11 @@ from ...lm import lora
 from ...lm.model import ALIGNMENT_LAYERS, LanguageModel, Layers
 from ...lm.sampling import sample
 from ...methods.qtts.codebooks import higher_sampling
+from ...methods.qtts.delay import DelayAdapter, delay
+from ...methods.qtts.hierarchical import HierarchicalAdapter
 from ..data.corpora import describe
 from ..data.load import load_lm, sequences
-from ..data.sequences import SpeechBatch
+from ..data.sequences import SpeechBatch, prefix_batch, speech_inputs, speech_rows, speech_targets
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import SequenceSettings, Share, Weight, some_of
@@ -86,7 +87,8 @@ class QTTSTask(Task):
     Settings = QTTSSettings
     settings: QTTSSettings
     name: ClassVar[str]
-    lr = 1.5e-3
+    steps, lr = 240, 1.5e-3
+    Adapter: ClassVar[type[nn.Module]]
     scored: ClassVar[tuple[Dials, ...]]
 
     def __init__(self, options: TrainOptions) -> None:
@@ -102,7 +104,7 @@ class QTTSTask(Task):
 
     def adapt(self, entries: Tensor) -> None:
         """Make the adapter, start from the codec's ``entries`` [K, N, width], and attach its LoRA to the base."""
-        self.adapter: Any = self.build(self.lm)
+        self.adapter: Any = self.Adapter(self.lm)
         self.adapter.codebooks.start_from(entries)
         lora.attach(self.lm.backbone, self.adapter.config.lora, self.adapter.lora)
         self.modules, self.helpers = {self.name: self.adapter}, {}
@@ -110,9 +112,6 @@ class QTTSTask(Task):
     def matrices(self) -> list[nn.Parameter]:
         adapter = self.adapter
         return [adapter.codebooks.into, adapter.codebooks.context, adapter.outer, *inner_matrices(adapter.lora)]
-
-    def build(self, lm: LanguageModel) -> nn.Module:
-        raise NotImplementedError
 
     def predict(self, batch: SpeechBatch, dials: Dials, inputs: Tensor, alignment_layers: Layers = ()) -> Prediction:
         """``inputs`` [B, F, K]: the input codes; the targets are the batch's."""
@@ -184,3 +183,87 @@ def padded_codes(batch: SpeechBatch, inputs: Tensor, pad: int) -> tuple[Tensor, 
     ``IGNORE`` there."""
     inside = (torch.arange(inputs.shape[1], device=inputs.device) < batch.frames[:, None])[..., None]
     return torch.where(inside, inputs, pad), torch.where(inside, batch.codes[..., : inputs.shape[-1]], IGNORE)
+
+
+class QTTSDelayTask(QTTSTask):
+    name = "qtts-delay"
+    Adapter = DelayAdapter
+    scored = (Dials(8, 1), Dials(8, 2), Dials(8, 4), Dials(4, 1), Dials(2, 1))
+
+    def matrices(self) -> list[nn.Parameter]:
+        return [*super().matrices(), self.adapter.inner]
+
+    def predict(self, batch: SpeechBatch, dials: Dials, inputs: Tensor, alignment_layers: Layers = ()) -> Prediction:
+        given = batch, dials, inputs, alignment_layers
+        hidden, below, targets, attention = delay_rows(self.lm, self.adapter, *given)
+        first, rest = targets[..., 0] != IGNORE, (targets[..., 1:] != IGNORE).any(-1)
+        return Prediction(
+            self.lm.head(hidden[first]),
+            targets[..., 0][first],
+            self.adapter.scores(hidden[rest], below[rest]),
+            targets[..., 1:][rest].t(),
+            attention,
+        )
+
+
+def delay_rows(
+    lm: LanguageModel,
+    adapter: DelayAdapter,
+    batch: SpeechBatch,
+    dials: Dials,
+    input_codes: Tensor,
+    alignment_layers: Layers = (),
+) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+    """Teacher forcing of the delay pattern: hidden states [B, S, H] before each step, the vectors of their frames'
+    lower codebooks [B, S, K - 1, H], targets [B, S, K], and the log attention to the text of the F + 1 steps that emit
+    codebook 1; S = F + (K - 1) d. LoRA must be attached to ``lm.backbone``."""
+    pad = adapter.config.pad
+    codes, targets = padded_codes(batch, input_codes, pad)
+    steps = delay(codes, dials.d, pad)
+    targets = delay(targets, dials.d, IGNORE)
+    # after its last frame, codebook 1 ends speech
+    ends = torch.arange(targets.shape[1], device=targets.device) == batch.frames[:, None]
+    targets[..., 0] = torch.where(ends, lm.config.eos, targets[..., 0])
+    table = adapter.table(lm.speech_embedding.weight, dials.codebooks)
+    prefix = prefix_batch(lm, batch)
+    inputs = adapter.codebooks.look_up(table, steps[:, :-1])[0] + adapter.tag(dials.codebooks, dials.d)
+    fed = speech_inputs(prefix, inputs, lm.config.bidirectional_text)
+    hidden, attention = speech_rows(lm, prefix, fed, alignment_layers, codes.shape[1] + 1)
+    below = adapter.below(adapter.codebooks.look_up(table, codes)[1], dials.d)
+    return hidden, below, targets, attention
+
+
+class QTTSHierarchicalTask(QTTSTask):
+    name = "qtts-hierarchical"
+    Adapter = HierarchicalAdapter
+    scored = (Dials(8), Dials(4), Dials(2))
+
+    def matrices(self) -> list[nn.Parameter]:
+        return [*super().matrices(), *inner_matrices(self.adapter.depth.blocks)]
+
+    def predict(self, batch: SpeechBatch, dials: Dials, inputs: Tensor, alignment_layers: Layers = ()) -> Prediction:
+        lm, adapter = self.lm, self.adapter
+        hidden, contexts, targets, attention = frame_rows(lm, adapter, batch, inputs, alignment_layers)
+        first_targets = speech_targets(batch, lm.config.eos, IGNORE)
+        valid = first_targets != IGNORE  # end of speech included: its row predicts codebook 1 alone
+        rows = adapter.depth(hidden[valid], contexts[valid])
+        first = lm.head(hidden[valid] + adapter.correct(rows[:, 0]))
+        rest, rest_targets = adapter.scores(rows[:, 1:]), targets[valid][:, 1:].t()
+        return Prediction(first, first_targets[valid], rest, rest_targets, attention)
+
+
+def frame_rows(
+    lm: LanguageModel, adapter: HierarchicalAdapter, batch: SpeechBatch, inputs: Tensor, alignment_layers: Layers = ()
+) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+    """Teacher forcing over frames: hidden states [B, F + 1, H] before each frame, the contexts of that frame's codes
+    [B, F + 1, K, W], targets [B, F + 1, K], and the log attention to the text. LoRA must be attached to
+    ``lm.backbone``."""
+    codebooks = inputs.shape[-1]
+    codes, targets = padded_codes(batch, inputs, adapter.config.pad)
+    table = adapter.codebooks.table(lm.speech_embedding.weight, codebooks)
+    embedded, contexts = adapter.codebooks.look_up(table, codes)
+    prefix = prefix_batch(lm, batch)
+    fed = speech_inputs(prefix, embedded + adapter.tag(codebooks), lm.config.bidirectional_text)
+    hidden, attention = speech_rows(lm, prefix, fed, alignment_layers)
+    contexts, targets = F.pad(contexts, (0, 0, 0, 0, 0, 1)), F.pad(targets, (0, 0, 0, 1), value=IGNORE)
+    return hidden, contexts, targets, attention

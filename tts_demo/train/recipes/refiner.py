@@ -4,11 +4,11 @@ Trained through the decoder, as by ``codec`` and ``decoder``, a crop costs a wav
 sides come from cached codes, a fifth of the time a frame: for a first codebook that is new to the refiner.
 ``decoder`` then learns to decode what it makes.
 
-A distance alone trains towards the mean of all latents that a code allows, which sounds veiled and confuses consonants.
-``adversarial=0.1`` adds discriminators of latents, phased in (``Progress.ramp``); with ``recognised=1`` the frozen
-decoder decodes a stretch of each crop, whose features and phonemes by the recogniser must be those of the recording.
-``waveform=1`` lets discriminators of waveforms judge a part of this stretch: what sounds veiled is told there, in the
-terms of the decoder of the day. With ``helpers=DIR`` these begin as those that ``decoder judges=light`` left there."""
+A distance alone trains towards the mean of all latents that a code allows, which sounds veiled and confuses consonants:
+``adversarial=0.1`` is against that. With ``recognised=1`` the frozen decoder decodes a stretch of each crop, whose
+features and phonemes by the recogniser must be those of the recording. ``waveform=1`` judges a part of this stretch:
+what sounds veiled is told there, in the terms of the decoder of the day. With ``helpers=DIR`` these discriminators
+begin as those that ``decoder judges=light`` left there."""
 
 from dataclasses import dataclass, fields, replace
 
@@ -22,6 +22,7 @@ from ... import checkpoints
 from ...codec.refiner import Refiner
 from ...codec.source import accumulate
 from ...config import HOP
+from ..data.batch import TensorBatch
 from ..data.corpora import describe, longer_than
 from ..data.load import sequences
 from ..data.pitch import pitch_of
@@ -39,7 +40,7 @@ WAVEFORM_RATE = 4.0  # learning rate of the discriminators of waveforms over the
 
 
 @dataclass(frozen=True)
-class RefinerBatch:
+class RefinerBatch(TensorBatch):
     codes: Tensor  # [B, CROP, K]
     prompt: Tensor  # [B, prompt frames, K], another utterance of the speaker
     speaker: Tensor  # [B, E] of that other utterance
@@ -47,9 +48,6 @@ class RefinerBatch:
     labels: Tensor  # [B, DECODED] phoneme of each frame of a stretch of the crop, or UNKNOWN
     samples: Tensor  # [B, DECODED * HOP] of this stretch
     stretch: Tensor  # [B] where in the crop it begins
-
-    def to(self, device: torch.device | str) -> "RefinerBatch":
-        return RefinerBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
 class RefinerSettings(SequenceSettings):
@@ -100,7 +98,8 @@ class RefinerTask(Task):
         return self._make(rng, rng.choice(self.train, size=self.size, p=self.share))
 
     def _make(self, rng: np.random.Generator, chosen: np.ndarray) -> RefinerBatch:
-        codes, prompts, speakers, pitches, labels, samples, stretches = ([] for _ in range(7))
+        rows: list[list[np.ndarray]] = [[] for _ in fields(RefinerBatch)]
+        codes, prompts, speakers, pitches, labels, samples, stretches = rows
         for i in map(int, chosen):
             start = int(rng.integers(self._frames(i) - CROP + 1))
             codes.append(self.data.codes.get(i)[start : start + CROP])
@@ -115,12 +114,7 @@ class RefinerTask(Task):
             start = int(rng.integers(max(1, len(voice) - count + 1)))
             prompts.append(np.resize(voice[start : start + count], (count, voice.shape[1])))  # a short one is repeated
             speakers.append(self.data.codes.speakers[other])
-        return RefinerBatch(
-            *(
-                torch.from_numpy(np.stack(rows))
-                for rows in (codes, prompts, speakers, pitches, labels, samples, stretches)
-            )
-        )
+        return RefinerBatch(*(torch.from_numpy(np.stack(row)) for row in rows))
 
     def loss(self, batch: RefinerBatch, progress: Progress) -> Loss:
         batch = batch.to(self.device)
@@ -130,10 +124,8 @@ class RefinerTask(Task):
         decoded = self._decoded(refined, batch.stretch) if self.recognised or self.waveform else None
         if self.recognised:
             recognised, phonemes = recogniser_distance(self.codec, decoded, batch.samples, batch.labels)
-            loss, parts = (
-                loss + self.recognised * (recognised + PHONEME_WEIGHT * phonemes),
-                parts | {"recognised": recognised.item(), "phonemes": phonemes.item()},
-            )
+            loss = loss + self.recognised * (recognised + PHONEME_WEIGHT * phonemes)
+            parts |= {"recognised": recognised.item(), "phonemes": phonemes.item()}
         if self.waveform:
             weight = self.waveform * progress.ramp(BY_DEGREES)
             more, judged = self.helpers["waveforms"].adversarial(decoded, batch.samples, weight, JUDGED)

@@ -2,20 +2,14 @@
 
 Teacher-forced cross-entropy of every valid token, end of speech included, padding left out (section 3.4). P is sampled
 per batch and is the same for its items. The context of patch k is the backbone's output at patch k - 1 (section A.2),
-so its own latent is never seen. Some input tokens are replaced at random, as in the base model's recipe. ``--set
-distil=0.6`` mixes in cross-entropy to the frozen base model's distribution of every token, which carries more than the
-one token of the recording.
+so its own latent is never seen. Some input tokens are replaced at random, as in the base model's recipe. The frozen
+base model's distribution of a token (``distil``) carries more than the one token of the recording.
 
-``--set ablate=`` no-lora, no-speaker, mean-pool, parallel or mtp trains a comparison model into a folder of its
-own (``tldr-no-lora`` ...), which is also a recipe's name; ``tldr-short`` is what they are compared with. ``--set
-patch_size=4`` trains that size alone. ``--set early=0.3``: in that share of the batches patches end early, as they do
-at run time before a token that the extractor is unsure of.
-
-``--set on_policy=0.5``: that share of the batches is sampled from the patches themselves with the weights of the
-moment, from the start or from some frame on; there the base model's distribution is the only target (on-policy
-distillation, R. Agarwal and others, 2024). ``--set sampled=1`` adds ``lm.disagreement`` of the sampled distributions.
-``--set guide=0.3``: the alignment heads attend where the base model's do at any token of the patch; without it patches
-skip and repeat words."""
+Self-generated batches (``on_policy``) are sampled from the patches themselves with the weights of the moment, from the
+start or from some frame on; there the base model's distribution is the only target (on-policy distillation, R. Agarwal
+and others, 2024). ``guide``: the alignment heads attend where the base model's do at any token of the patch; without it
+patches skip and repeat words. A comparison model of the paper (``ablate``) goes into a folder of its own, which is also
+a recipe's name; ``tldr-short`` is what they are compared with."""
 
 import itertools
 from collections.abc import Sequence
@@ -30,7 +24,6 @@ from torch import Tensor, nn
 
 from ...config import Sampling
 from ...lm import lora
-from ...lm.block import training_forward
 from ...lm.masks import causal_mask
 from ...lm.model import ALIGNMENT_LAYERS, LanguageModel, Layers
 from ...methods.batched import BatchedPatches
@@ -39,7 +32,7 @@ from ...methods.tldr.modules import LARGEST, TLDRAdapter, TLDRConfig, patch_posi
 from ..data.corpora import describe
 from ..data.load import load_lm, scale, sequences
 from ..data.on_policy import PER_GROUP, OnPolicy, check_distilled, generate_rows
-from ..data.sequences import SpeechBatch, attention_mask, begun, prefix_batch, speech_targets
+from ..data.sequences import SpeechBatch, attention_mask, begun, prefix_batch, speech_rows, speech_targets
 from ..optimiser import inner_matrices
 from ..progress import Progress
 from ..settings import AdapterSettings, Share
@@ -175,24 +168,10 @@ class Short(TLDRTask):
     name = "tldr-short"  # the whole method, for as many steps as its comparison models
 
 
-class WithoutLora(TLDRTask):
-    ablate = "no-lora"
-
-
-class WithoutSpeaker(TLDRTask):
-    ablate = "no-speaker"
-
-
-class MeanPooled(TLDRTask):
-    ablate = "mean-pool"
-
-
-class Parallel(TLDRTask):
-    ablate = "parallel"
-
-
-class MultiToken(TLDRTask):
-    ablate = "mtp"
+WithoutLora, WithoutSpeaker, MeanPooled, Parallel, MultiToken = (
+    type(f"TLDRTask {part}", (TLDRTask,), {"ablate": part})
+    for part in ("no-lora", "no-speaker", "mean-pool", "parallel", "mtp")
+)
 
 
 def patch_logits(
@@ -227,11 +206,9 @@ def uneven_logits(
     latents = adapter.compressor.of_sizes(embedded[:, :count_read], sizes[:-1]) if count else prefix.x[:, :0]
     patch_positions = patch_position(prefix.next[:, None], starts[None, 1:-1])
     mask = attention_mask(prefix, causal_mask(count, count, starts.device), lm.config.bidirectional_text)
-    start = prefix.x.shape[1] - 1
     x, positions = torch.cat([prefix.x, latents], 1), torch.cat([prefix.positions, patch_positions], 1)
-    rows, text = slice(start, None), slice(start - batch.text.shape[1], start)
-    hidden, attention = training_forward(lm, x, positions, mask, alignment_layers, rows, text)
-    g = hidden[:, start:].flatten(0, 1)  # [B N, H]
+    hidden, attention = speech_rows(lm, prefix, (x, positions, mask), alignment_layers)
+    g = hidden.flatten(0, 1)  # [B N, H]
     speaker = batch.speaker.repeat_interleave(len(sizes), 0)
     logits = adapter.extractor(g, speaker, embedded[:, windows].flatten(0, 1))
     return logits.view(*targets.shape, -1), targets, attention
