@@ -6,10 +6,9 @@ to speak from both. Besides spectra, the frozen recogniser's features of the res
 a finished first codebook must take it for the same codes: spectra alone forgive a mumble. The first codebook alone
 feeds the semantic probe.
 
-``--set start=published`` goes on from the published codec with first codebook and voice frozen: whatever was trained on
-the first codebook stays valid, the strategies of QTTS that read the others do not. ``--set refined=0.75`` gives the
-refiner three quarters of each batch instead of half, for a first codebook that is new to it. The recipe ``decoder``
-keeps every code."""
+``start=published`` goes on with first codebook and voice frozen: whatever was trained on the first codebook stays
+valid, the strategies of QTTS that read the others do not. A first codebook that is new to the refiner wants
+``refined=0.75``. The recipe ``decoder`` keeps every code."""
 
 from dataclasses import dataclass, replace
 from typing import Any

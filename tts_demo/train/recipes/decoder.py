@@ -1,13 +1,11 @@
 """Recipe ``decoder``: the waveform decoder alone, on latents of the finished codec and of the finished refiner.
 
-Encoder, quantizer, refiner and speaker encoder are frozen, so every code stays valid. A share ``refined`` of each batch
-comes from the refiner (first codebook, another utterance's speaker and prompt, the recording's F0), the rest from the
-codebooks: a quarter of it from a random number of them, the others from all.
+Encoder, quantizer, refiner and speaker encoder are frozen, so every code stays valid. What comes from the refiner has
+the first codebook, another utterance's speaker and prompt, and the recording's F0; of the rest a quarter comes from a
+random number of codebooks, the others from all.
 
-Losses: an energy distance of spectra; the F0 and voicing that drive the source; with ``recognised`` what the phoneme
-recogniser makes of the result; with ``adversarial`` discriminators of waveforms. A new decoder learns the spectral part
-first: give ``adversarial`` once the spectral distance has settled. ``helpers=DIR`` keeps the discriminators from run to
-run.
+A new decoder learns the energy distance of spectra first, with the F0 and voicing that drive the source: give
+``adversarial`` once the spectral distance has settled.
 """
 
 import json

@@ -8,11 +8,9 @@ mapped to an entry of its phoneme by the alignment, and trained to be nearest to
 entries). Which of a phoneme's entries it is carries how it was spoken: readers predict pitch, relative to the voice's
 mean, and spectrum from the codes. The recogniser is frozen, so its features are computed once and a step is cheap.
 
-``--set entries=2048`` makes a larger codebook, ``pitch=1`` and ``spectrum=1`` weigh the readers. In the first ``OPEN``
-steps a new codebook passes features through unquantised. ``--set start=published`` goes on from the published codec,
-whose readers learn alone for as long; ``codec --set start=published`` then fits the rest to the codebook.
-``start=published recogniser=new`` keeps all of the published codec but the codebook and its recogniser, and the new
-codebook learns to add to the latent what the old one did, so that the other codebooks and the decoder still fit."""
+In the first ``OPEN`` steps a new codebook passes features through unquantised; with ``start=published`` the readers
+learn alone for as long, and ``codec start=published`` then fits the rest to the codebook. With ``recogniser=new`` the
+new codebook learns to add to the latent what the old one did, so that the other codebooks and the decoder still fit."""
 
 from dataclasses import dataclass, replace
 from typing import Literal

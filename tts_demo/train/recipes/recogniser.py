@@ -4,8 +4,6 @@ A teacher's durations label every frame: cross-entropy, frame by frame. Of natur
 and once ``--set align=DIR`` has the recogniser of an earlier run align it, cross-entropy too. Every recording is
 augmented as it is read (``data/varied.py``). Scores: phoneme error rate (CTC's best path) on natural speech held out
 and on the teacher's voices held out.
-
-``--set teacher=FOLDER[:FOLDER]`` teachers' folders; ``natural=0.6`` share of the batches that are natural speech.
 """
 
 from dataclasses import dataclass

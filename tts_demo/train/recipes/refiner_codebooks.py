@@ -4,11 +4,8 @@ Each crop comes with its first codebook as recorded and its finer codebooks from
 or as the adapter of either strategy samples them given that first codebook (``data/sampled_codes.py``). The target is
 the recording: through the frozen decoder, with the losses of recipe ``codec``. So the refiner learns to ignore what
 samples do not carry about the recording, which no loss on recorded codes could teach. The number of codebooks is
-sampled too. Everything but this refiner is frozen, so every code and every other method's speech stays as it is.
-``adversarial=0.3 judges=light`` has discriminators of waveforms judge it too; with ``helpers=DIR`` they begin as
-those of ``decoder``.
-``--set sampled=3``: hours of speech to sample codes for, once; ``--set recorded=0.3``: share of crops with the
-recording's codebooks.
+sampled too. Everything but this refiner is frozen, so every code and every other method's speech stays as it is. With
+``helpers=DIR`` discriminators begin as those of ``decoder``.
 """
 
 from functools import partial

@@ -4,8 +4,7 @@ loudness.
 Every voice counts three times: as it is, and with pitch and formants shifted down and up by playing it slower and
 faster, which makes new speakers out of few. Additive angular margin (J. Deng and others, "ArcFace", 2019, section 3.1)
 over all of them; a crop is augmented as it is read (``data/varied.py``). Scores: on unseen speakers, the equal error
-rate of two crops being from one speaker, clean against clean and clean against augmented. ``--set start=published``
-goes on from the published encoder.
+rate of two crops being from one speaker, clean against clean and clean against augmented.
 """
 
 from collections import defaultdict

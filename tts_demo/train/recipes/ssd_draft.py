@@ -1,21 +1,18 @@
 """Recipe ``ssd-draft``: the first blocks and the head of the draft of speech speculative decoding.
 
 Section 2.3: the last blocks, the norm and the embeddings are the base model's and stay frozen; what is trained starts
-as the base's. The loss is cross-entropy to the data (equation 7) mixed with cross-entropy to the frozen base model's
-own distribution, because a draft is accepted for agreeing with the base, not with the recording: ``--set distil=0``
-leaves the paper's loss alone. Beside it stands what decides at run time, between the distributions that tokens are
-drawn from (after temperature, top-k and top-p, default sampling): the share of drafted tokens that would be rejected
-(their total variation distance), and the mass on tokens that the base would never draw, which is what a tolerance lets
-through.
+as the base's. The loss is cross-entropy to the data (equation 7; alone with ``distil=0``) mixed with cross-entropy to
+the frozen base model's own distribution, because a draft is accepted for agreeing with the base, not with the
+recording. Beside it stands what decides at run time (``lm.disagreement``): the share of drafted tokens that would be
+rejected, and the mass on tokens that the base would never draw, which is what a tolerance lets through.
 
 Every token is trained at each depth of a drafting pass: as its first token, for which the base's features of all
 tokens before are known, and one to three tokens deep, where the draft's own features stand in for those of the tokens
-drafted so far. ``--set on_policy=0.8``: that share of the batches is sampled from the base model (from the start or
-from some frame on), as in decoding; there the base's distribution is the only target. In recordings some input tokens
-are replaced at random.
+drafted so far. ``on_policy``: batches sampled from the base model (from the start or from some frame on), as in
+decoding; there the base's distribution is the only target. In recordings some input tokens are replaced at random.
 
-The draft attends to the base's keys and values (``--set cache=base``, the default where it has one block of its own),
-or keeps a cache of its own (``cache=own``). Either kind can begin with published weights of the other.
+A draft that attends to the base's keys and values can begin with published weights of one with a cache of its own, and
+the other way round.
 """
 
 from dataclasses import dataclass, replace
