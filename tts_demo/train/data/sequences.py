@@ -136,6 +136,13 @@ class Sequences:
         not even as the second half of a pair."""
         return self._voices[self._side(index)]
 
+    def prompt(self, rng: np.random.Generator, index: int, frames: int) -> tuple[np.ndarray, np.ndarray]:
+        """A stretch of another utterance of the speaker, a short one repeated: codes [frames, K], speaker vector."""
+        other = int(rng.choice(self.same_speaker(index)))
+        codes = self.codes.get(other)
+        begin = int(rng.integers(max(1, len(codes) - frames + 1)))
+        return np.resize(codes[begin : begin + frames], (frames, codes.shape[1])), self.codes.speakers[other]
+
     def batch(self, rng: np.random.Generator, times: int = 1) -> SpeechBatch:
         """One training batch, or one ``times`` as large: utterances around a random length, sampled in proportion to
         their frames."""

@@ -11,7 +11,6 @@ valid, the strategies of QTTS that read the others do not. A first codebook that
 ``refined=0.75``. The recipe ``decoder`` keeps every code."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -60,9 +59,9 @@ class CodecBatch(TensorBatch):
     labels: Tensor  # [B, CROP] phoneme id per frame
     pitch: Tensor  # [B, CROP] class of pitch.py
     hertz: Tensor  # [B, CROP] pitch for the decoder's source, 0 = unvoiced
-    sounds: Tensor  # [B, T] phoneme ids of the crop, 0 = padding
     speakers: Tensor  # [B]
     crops: Tensor  # [B, 2] utterance, and where in it the crop begins, in frames
+    sounds: Tensor  # [B, T] phoneme ids of the crop, 0 = padding
 
 
 class CodecSettings(WaveformJudges):
@@ -127,30 +126,20 @@ class CodecTask(Task):
         return self._make(rng, rng.choice(self.train, size=self.size, p=self.weights))
 
     def _make(self, rng: np.random.Generator, chosen: np.ndarray) -> CodecBatch:
-        rows = [self._row(rng, int(i)) for i in chosen]
-        audio, phonetic, voice, voice_phonetic, labels, pitch, hertz, sounds, speakers, crops = zip(*rows)
-        return CodecBatch(
-            pad_stack(audio),
-            pad_stack(phonetic).float(),
-            pad_stack(voice),
-            pad_stack(voice_phonetic).float(),
-            *(torch.from_numpy(np.stack(some)) for some in (labels, pitch, hertz)),
-            pad_stack(sounds),
-            torch.tensor(speakers),
-            torch.tensor(crops),
-        )
+        *crops, sounds = zip(*(self._row(rng, int(i)) for i in chosen))
+        return CodecBatch(*(torch.from_numpy(np.stack(some)) for some in crops), pad_stack(sounds))
 
-    def _row(self, rng: np.random.Generator, i: int) -> tuple[Any, ...]:
+    def _row(self, rng: np.random.Generator, i: int) -> tuple[np.ndarray, ...]:
         """An item of a batch: a crop of utterance ``i``, and the same speaker elsewhere."""
         row = self.speech.labels(i)
         start = int(rng.integers(len(row) - CROP + 1))
         crop, speaker = slice(start, start + CROP), self.speech.utterances[i].speaker
         voice = self._voice(rng, int(rng.choice(self.by_voice.get(speaker, [i]))))
         pitch, hertz = self.pitch.get(i)[crop].astype(np.int64), self.hertz.get(i)[crop]
+        place = self.voices.index(speaker) if speaker in self.voices else 0, (i, start)
+        samples, phonetic = self.speech.samples(i, start * HOP, CROP * HOP), self.phonetic.get(i)[crop]
         sounds = phonemes_of_labels(row[crop], MAX_SOUNDS)
-        number = self.voices.index(speaker) if speaker in self.voices else 0
-        samples = self.speech.samples(i, start * HOP, CROP * HOP)
-        return samples, self.phonetic.get(i)[crop], *voice, row[crop], pitch, hertz, sounds, number, (i, start)
+        return samples, phonetic.astype(np.float32), *voice, row[crop], pitch, hertz, *map(np.asarray, place), sounds
 
     def _voice(self, rng: np.random.Generator, index: int) -> tuple[np.ndarray, np.ndarray]:
         """VOICE_CROP frames of an utterance: samples [VOICE_CROP * HOP] and features. A shorter recording is
@@ -159,7 +148,7 @@ class CodecTask(Task):
         start, count = int(rng.integers(max(1, len(rows) - VOICE_CROP + 1))), min(len(rows), VOICE_CROP)
         return (
             np.resize(self.speech.samples(index, start * HOP, count * HOP), VOICE_CROP * HOP),
-            np.resize(rows[start : start + count], (VOICE_CROP, rows.shape[1])),
+            np.resize(rows[start : start + count], (VOICE_CROP, rows.shape[1])).astype(np.float32),
         )
 
     def loss(self, batch: CodecBatch, progress: Progress) -> Loss:

@@ -133,11 +133,9 @@ class DecoderTask(Task):
             labels.append(self.data.speech.labels(i)[crop])
             samples.append(self.data.speech.samples(i, start * HOP, CROP * HOP))
             if n < max(1, refined):
-                other = int(rng.choice(self.data.same_speaker(i)))
-                prompt, count = self.data.codes.get(other), self.refiner.config.prompt_frames
-                begin = int(rng.integers(max(1, len(prompt) - count + 1)))
-                prompts.append(np.resize(prompt[begin : begin + count], (count, prompt.shape[1])))  # repeated if short
-                speakers.append(self.data.codes.speakers[other])
+                prompt, speaker = self.data.prompt(rng, i, self.refiner.config.prompt_frames)
+                prompts.append(prompt)
+                speakers.append(speaker)
         return DecoderBatch(*(torch.from_numpy(np.stack(row)) for row in rows))
 
     def _gather(self, part: packed.Resident, seed: int, count: int, refined: int) -> DecoderBatch:

@@ -10,7 +10,7 @@ features and phonemes by the recogniser must be those of the recording. ``wavefo
 what sounds veiled is told there, in the terms of the decoder of the day. With ``helpers=DIR`` these discriminators
 begin as those that ``decoder judges=light`` left there."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -98,23 +98,16 @@ class RefinerTask(Task):
         return self._make(rng, rng.choice(self.train, size=self.size, p=self.share))
 
     def _make(self, rng: np.random.Generator, chosen: np.ndarray) -> RefinerBatch:
-        rows: list[list[np.ndarray]] = [[] for _ in fields(RefinerBatch)]
-        codes, prompts, speakers, pitches, labels, samples, stretches = rows
-        for i in map(int, chosen):
-            start = int(rng.integers(self._frames(i) - CROP + 1))
-            codes.append(self.data.codes.get(i)[start : start + CROP])
-            pitches.append(self.pitch.get(i)[start : start + CROP].astype(np.int64))
-            stretch = int(rng.integers(CROP - DECODED + 1))
-            labels.append(self.data.speech.labels(i)[start + stretch :][:DECODED])
-            samples.append(self.data.speech.samples(i, (start + stretch) * HOP, DECODED * HOP))
-            stretches.append(np.asarray(stretch))
-            other = int(rng.choice(self.data.same_speaker(i)))
-            voice = self.data.codes.get(other)
-            count = self.refiner.config.prompt_frames
-            start = int(rng.integers(max(1, len(voice) - count + 1)))
-            prompts.append(np.resize(voice[start : start + count], (count, voice.shape[1])))  # a short one is repeated
-            speakers.append(self.data.codes.speakers[other])
-        return RefinerBatch(*(torch.from_numpy(np.stack(row)) for row in rows))
+        return RefinerBatch.of(self._row(rng, int(i)) for i in chosen)
+
+    def _row(self, rng: np.random.Generator, i: int) -> tuple[np.ndarray, ...]:
+        """An item of a batch, of utterance ``i``."""
+        start, stretch = int(rng.integers(self._frames(i) - CROP + 1)), int(rng.integers(CROP - DECODED + 1))
+        crop, decoded = slice(start, start + CROP), start + stretch
+        prompt, speaker = self.data.prompt(rng, i, self.refiner.config.prompt_frames)
+        pitch, labels = self.pitch.get(i)[crop].astype(np.int64), self.data.speech.labels(i)[decoded:][:DECODED]
+        samples = self.data.speech.samples(i, decoded * HOP, DECODED * HOP)
+        return self.data.codes.get(i)[crop], prompt, speaker, pitch, labels, samples, np.asarray(stretch)
 
     def loss(self, batch: RefinerBatch, progress: Progress) -> Loss:
         batch = batch.to(self.device)

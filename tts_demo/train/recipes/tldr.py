@@ -174,12 +174,10 @@ WithoutLora, WithoutSpeaker, MeanPooled, Parallel, MultiToken = (
 )
 
 
-def patch_logits(
-    lm: LanguageModel, adapter: TLDRAdapter, batch: SpeechBatch, size: int, tokens: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+def patch_logits(lm: LanguageModel, adapter: TLDRAdapter, batch: SpeechBatch, size: int) -> tuple[Tensor, Tensor]:
     """Teacher-forced logits [B, N, P, V] of a batch cut into patches of ``size``, and targets [B, N, P] (``IGNORE`` =
-    padding). ``tokens`` [B, F]: the input tokens, if not the batch's own. LoRA must be attached to ``lm.backbone``."""
-    return uneven_logits(lm, adapter, batch, size, _whole(batch.codes.shape[1], size), tokens)[:2]
+    padding). LoRA must be attached to ``lm.backbone``."""
+    return uneven_logits(lm, adapter, batch, size, _whole(batch.codes.shape[1], size))[:2]
 
 
 def uneven_logits(
@@ -191,9 +189,10 @@ def uneven_logits(
     tokens: Tensor | None = None,
     alignment_layers: Layers = (),
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """``patch_logits`` of N patches that end early, at these ``sizes``, which cover the batch. Each is decoded as one
-    of the ``largest`` size: logits [B, N, largest, V], targets [B, N, largest]; and the log attention
-    to the text [B, N, T] of the rows before each patch, of each of ``alignment_layers``."""
+    """``patch_logits`` of N patches that end early, at these ``sizes``, which cover the batch; ``tokens`` [B, F]: the
+    input tokens, if not the batch's own. Each is decoded as one of the ``largest`` size: logits [B, N, largest, V],
+    targets [B, N, largest]; and the log attention to the text [B, N, T] of the rows before each patch, of each of
+    ``alignment_layers``."""
     windows = _windows(sizes, largest, batch.codes.device)
     starts = F.pad(windows[:, 0], (0, 1), value=sum(sizes))
     missing = int(windows.max()) - batch.codes.shape[1]  # behind the frames and end of speech
