@@ -40,7 +40,7 @@ def serve() -> None:
     zero_gpu()  # before anything touches CUDA
     from tts_demo.stacks import load_stack
     from tts_demo.ui import build_app, launch
-    from tts_demo.ui.faults import check_address
+    from tts_demo.ui.serve import check_address
 
     check_address(args.host, args.port)  # before anything is loaded
     # The page opens at once, with its recorded runs; the model is loaded behind it.

@@ -21,6 +21,8 @@ WINDOW_SECONDS, MOST_WINDOWS = 2.0, 6  # in which voices are compared
 # Cosines by the bundled encoder: least of windows of one voice on average, least between its two halves. None of 60
 # recordings of one voice is taken for two, of 69 of two voices 95 % are told.
 ONE_VOICE, SAME_VOICE = 0.7, 0.58
+UNUSED = "the transcript is not used; correct it or leave it empty."
+SPARE = 0.8  # of the fewest frames of a text read aloud: who talks is faster
 UNUSED_TRANSCRIPT = "The transcript is not used: it is that of the whole recording, of which a part was kept."
 
 Embed = Callable[[np.ndarray], np.ndarray | None]  # samples [N] -> a vector of the voice
@@ -127,6 +129,16 @@ def voices_differ(recording: Recording, embed: Embed) -> bool:
     one, other = x[mine].mean(axis=0), x[~mine].mean(axis=0)
     between = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
     return bool(within >= ONE_VOICE and between < SAME_VOICE)
+
+
+def misfit(frames: int, fewest: int, most: int, seconds: float) -> str | None:
+    """A sentence for the visitor where a transcript that needs ``fewest`` to ``most`` frames cannot be what is said in
+    ``frames`` of them, which last ``seconds``; None where it can."""
+    if frames < SPARE * fewest:
+        return f"Nobody says so many words in {seconds:.1f} s: {UNUSED}"
+    if frames > most:
+        return f"Nobody takes {seconds:.1f} s for so few words: {UNUSED}"
+    return None
 
 
 @functools.cache

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from cosyvoice_tiny import FLOW_2, FLOW_3, randomise
 
 from tts_demo.stacks.cosyvoice.conformer import RelativeAttention, relative_positions
-from tts_demo.stacks.cosyvoice.dit import DiT, DiTBlock, Rotary, rotate
+from tts_demo.stacks.cosyvoice.dit import DiT, DiTBlock, Rotary
 from tts_demo.stacks.cosyvoice.flow import build_flow, flow_noise, solve
-from tts_demo.stacks.cosyvoice.layers import Lookahead, block_mask, time_features
+from tts_demo.stacks.cosyvoice.layers import Lookahead, block_mask, rotate, time_features
 from tts_demo.stacks.cosyvoice.unet import ResidualBlock, UNet
 
 FLOWS = {2: FLOW_2, 3: FLOW_3}

@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from cosyvoice_tiny import HIFT_2, HIFT_3, randomise
 
 from tts_demo.lm.graphs import BufferPool
-from tts_demo.stacks.cosyvoice.hift import PADDED, Hift, Snake
-from tts_demo.stacks.cosyvoice.hift_stream import HiftStream, reach
+from tts_demo.stacks.cosyvoice.hift import PADDED, Hift, HiftStream, Snake, reach
 from tts_demo.stacks.cosyvoice.source import NoiseSource, excitation, harmonic_cycles, released_noise_state, sines
 
 CONFIGS = {2: HIFT_2, 3: HIFT_3}

@@ -15,10 +15,10 @@ from tts_demo.measure import launches
 from tts_demo.runtime import launches_inside
 from tts_demo.stacks.cosyvoice.configs import version_2, version_3
 from tts_demo.stacks.cosyvoice.flow import build_flow, flow_noise
-from tts_demo.stacks.cosyvoice.live import LiveFlow, noise_for
 from tts_demo.stacks.cosyvoice.memory import GROWTH, Budget, FlowMemory
 from tts_demo.stacks.cosyvoice.pooled import BUFFERS, PIECES, PooledMemory
 from tts_demo.stacks.cosyvoice.prompt import Voice
+from tts_demo.stacks.cosyvoice.vocoder import LiveFlow, noise_for
 
 FLOWS, SCALES = {2: FLOW_2, 3: FLOW_3}, {2: 0.3, 3: 0.15}
 BLOCK, AHEAD, PROMPT = 5, 3, 13  # tokens; two blocks of the prompt are final before any speech

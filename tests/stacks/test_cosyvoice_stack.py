@@ -21,10 +21,10 @@ from tts_demo.methods.ssd.method import SSDOptions
 from tts_demo.stacks import load_stack
 from tts_demo.stacks.cosyvoice import CosyVoiceStack, download
 from tts_demo.stacks.cosyvoice.configs import END_OF_PROMPT, RELEASED_SAMPLING, version_2, version_3
-from tts_demo.stacks.cosyvoice.features import kaldi_bank, prompt_mel, whisper_mel
 from tts_demo.stacks.cosyvoice.flow import build_flow
 from tts_demo.stacks.cosyvoice.hift import Hift
 from tts_demo.stacks.cosyvoice.lm import CosyLanguageModel, empty_lm
+from tts_demo.stacks.cosyvoice.prompt import kaldi_bank, prompt_mel, whisper_mel
 from tts_demo.stacks.cosyvoice.vocoder import CosyVocoder, SilenceFilter
 
 GREEDY = Sampling(temperature=0.0, repeat_window=0)

@@ -14,8 +14,7 @@ from cosyvoice_tiny import speech_like, write_vocabulary
 
 from tts_demo.config import UserError
 from tts_demo.stacks.cosyvoice import frontend
-from tts_demo.stacks.cosyvoice.features import kaldi_bank, prompt_mel, whisper_mel
-from tts_demo.stacks.cosyvoice.prompt import align
+from tts_demo.stacks.cosyvoice.prompt import align, kaldi_bank, prompt_mel, whisper_mel
 from tts_demo.stacks.cosyvoice.tokenizer import TextTokenizer, special_tokens
 
 

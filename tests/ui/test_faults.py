@@ -20,7 +20,7 @@ from toy import ToyStack, free_port, served, voice_file
 
 from tts_demo.config import UserError
 from tts_demo.ui import service, voices
-from tts_demo.ui.faults import check_address
+from tts_demo.ui.serve import check_address
 from tts_demo.ui.uploads import Uploads
 
 ROOT = Path(__file__).parents[2]

@@ -12,8 +12,7 @@ from ..config import Request, Sampling
 from ..lm.graphs import static_path
 from ..methods import METHODS
 from ..runtime import synchronize
-from ..stacks.cosyvoice.hift import Hift
-from ..stacks.cosyvoice.hift_stream import HiftStream
+from ..stacks.cosyvoice.hift import Hift, HiftStream
 from .graphs import difference
 from .parts import PartClock
 from .records import Records, Where

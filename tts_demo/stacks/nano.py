@@ -24,9 +24,9 @@ from ..config import FRAME_RATE, HOP, SAMPLE_RATE, Sampling, UserError
 from ..engine import Prompt
 from ..lm import Base, Decoder, LanguageModel, Prefix
 from ..methods import Method, find
+from ..prompts import misfit
 from ..text import sentences, symbols
 from ..text.pacing import closed
-from .transcript import misfit
 
 Stages = list[Windowed | RunningPhase]
 PARTS = ("lm", "codec", "decoder", "refiner", "speaker")  # folders of what every method speaks with

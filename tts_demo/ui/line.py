@@ -1,17 +1,22 @@
-"""The line before the device: first come, first served, and how long that takes."""
+"""The line before the device: first come, first served, and how long that takes; and the desk, a second line."""
 
+import dataclasses
 import math
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from ..config import UserError
 from .limits import Limits, Unavailable
+from .presence import Presence, client
 
 WAIT_SECONDS = 0.2  # how often it is checked whether someone who waits has left
 Question = Callable[[], bool]
+DESK_WAITING = 12  # who may wait at the desk
 FIRST_GUESS = 10  # seconds that a run may take, before any has shown it
 
 
@@ -186,3 +191,26 @@ class Gate:
             for job in self._line:
                 job.stop.set()
             self._changed.wait_for(lambda: not self.busy, 2)
+
+
+class Desk:
+    """Work for visitors that needs no device: recordings decoded, words checked, archives written. A line of its own,
+    one piece at a time, so that it neither fills the memory nor takes the processor from a run."""
+
+    def __init__(self, limits: Limits, presence: Presence) -> None:
+        self.presence = presence
+        own = dataclasses.replace(limits, max_queue=DESK_WAITING, per_visitor=limits.per_address)
+        self._gate = Gate(own, "request")
+
+    @contextmanager
+    def turn(self) -> Iterator[Job]:
+        """Held while the work is done; ``stopping`` of the job says when nobody waits for it any more. UserError where
+        too many wait."""
+        asking = client(self.presence)
+        job = self._gate.join(uuid.uuid4().hex, asking.wanted, 1.0, asking.address)
+        try:
+            for _ in job.waiting():
+                pass
+            yield job
+        finally:
+            job.leave()

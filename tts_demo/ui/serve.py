@@ -1,8 +1,11 @@
 """Put the page on a port: theme, health endpoint, API and MCP, and an end that lets the running job finish."""
 
+import asyncio
+import errno
 import importlib.util
 import os
 import signal
+import socket
 import sys
 import threading
 import tomllib
@@ -17,9 +20,8 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.routing import Route
 
+from ..config import UserError
 from . import speech, uploads
-from .deadline import with_deadline
-from .faults import check_address
 from .guard import Guard
 from .page import widgets
 from .service import health, in_words, log_line, log_to_stderr
@@ -27,6 +29,7 @@ from .service import health, in_words, log_line, log_to_stderr
 THREADS = 40  # for those who do not wait: a call of an endpoint holds one while it stands in the line
 PROXIES = "127.0.0.1,::1,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16"  # private networks: uvicorn believes these
 ENDING = (signal.SIGTERM, signal.SIGINT)
+MEGABYTE = 1_000_000
 
 
 def theme() -> gr.themes.Base:
@@ -34,6 +37,28 @@ def theme() -> gr.themes.Base:
     slate, rounded = gr.themes.colors.slate, gr.themes.sizes.radius_lg
     plain = gr.themes.Base(primary_hue=slate, neutral_hue=slate, radius_size=rounded)
     return plain.set(**tomllib.loads(Path(__file__).with_name("theme.toml").read_text(encoding="utf-8")))
+
+
+def check_address(host: str | None, port: int | None) -> None:
+    """UserError where the page could not be served at this address."""
+    host, port = host or "127.0.0.1", port or 0
+    if not 0 <= port < 2**16:
+        raise UserError(f"There is no port {port}: choose one from 1 to 65535 with --port.")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except socket.gaierror:
+        raise UserError(f"{host} is no address of this machine: choose 127.0.0.1 or 0.0.0.0 with --host.") from None
+    except OSError as error:
+        raise UserError(
+            {
+                errno.EADDRINUSE: f"Port {port} is in use: choose another one with --port, or end what uses it.",
+                errno.EACCES: f"Port {port} needs rights that this user has not: choose one above 1023 with --port.",
+                errno.EADDRNOTAVAIL: f"{host} is no address of this machine: choose 127.0.0.1 or 0.0.0.0 with --host.",
+            }.get(error.errno, f"The page cannot be served at {host}, port {port} ({error.strerror}).")
+        ) from None
 
 
 async def refused(_: Request, error: Exception) -> JSONResponse:
@@ -98,6 +123,54 @@ def launch(
             print(f"MCP is off: {reason}.", file=sys.stderr)
         _stay(demo, parts.gate)
     return url
+
+
+def with_deadline(protocol: type[Any], seconds: float) -> type[Any]:
+    """uvicorn's HTTP protocol class (either one), which closes a connection whose request stays incomplete: ``seconds``
+    for its headers and for each megabyte of its body."""
+
+    class Deadline(protocol):
+        _timer: asyncio.TimerHandle | None = None
+        _bytes = 0
+
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            self._start()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            cycle = self.cycle
+            answered = cycle is not None and cycle.response_complete
+            if self.transport.is_closing() or self.transport.get_protocol() is not self:  # gone, or a web socket's now
+                self._stop()
+            elif cycle is not None and not answered and not cycle.more_body:
+                self._stop()
+            elif self._timer is None:
+                self._start()
+            else:
+                self._bytes += len(data)
+                if self._bytes >= MEGABYTE and not answered:
+                    self._start()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop()
+            super().connection_lost(exc)
+
+        def _start(self) -> None:
+            self._stop()
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._expire)
+
+        def _stop(self) -> None:
+            self._bytes = 0
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+        def _expire(self) -> None:
+            self._timer = None
+            self.transport.close()
+
+    return Deadline
 
 
 def _hold_ending() -> None:

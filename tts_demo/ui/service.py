@@ -1,25 +1,29 @@
 """The stack behind the page, its health, log lines, and errors as sentences. Knows nothing of components."""
 
 import contextlib
+import errno
 import json
 import logging
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from ..config import UserError
-from ..engine import computing
-from .faults import sentence
+from .. import audio, engine
+from ..config import Request, UserError
+from ..methods import METHODS
 from .limits import Unavailable
 from .line import Gate
+from .run import published
 from .uploads import Uploads
 from .zerogpu import forks
 
 log = logging.getLogger("tts_demo.ui")
+WARMING = "The kettle sang, and the cat listened."
 
 
 class Handle:
@@ -77,6 +81,41 @@ class Handle:
         return self._stack if self._ready.is_set() else None
 
 
+class Warmth:
+    """Loads a stack, captures its graphs where there are any, and generates a second of speech with every method, which
+    is discarded: the first run of a method claims memory and chooses kernels, and no visitor's comparison should be
+    made of that. ``words``: its progress."""
+
+    def __init__(self, voice: Path | None = None) -> None:
+        self.words, self._voice = "loading the model", voice
+
+    def loader(self, load: Callable[[], Any]) -> Callable[[], Any]:
+        """``load`` followed by the warm-up."""
+
+        def loaded() -> Any:
+            published.table()  # over a second of computing that no visitor's run should wait for
+            stack = load()
+            if self._voice and not forks():  # there every process warms up for itself
+                self.warm(stack)
+            return stack
+
+        return loaded
+
+    def warm(self, stack: Any) -> None:
+        """Every method the stack has, one after the other. A method that cannot run here is left cold."""
+        recording = audio.read(self._voice.read_bytes(), target=stack.sample_rate)
+        prompt = stack.encode_prompt(recording.samples, recording.rate, None)
+        for number, total in getattr(stack, "capture", lambda prompt: ())(prompt):
+            self.words = f"capturing CUDA graphs, {number} of {total} chunks"
+        for number, name in enumerate(METHODS, 1):
+            self.words = f"warming up, {number} of {len(METHODS)} methods"
+            try:
+                request = Request(WARMING, prompt, name, sampling=stack.sampling, max_seconds=2.0)
+                engine.warm_up(stack, request)
+            except UserError as error:
+                log.info("%s stays cold: %s", name, error)
+
+
 def health(handle: Handle, gate: Gate) -> dict[str, Any]:
     """``ill``: the model is there, but visitors cannot bring or get recordings. ``wait_seconds``: of who comes now."""
     stack, problems, wait = handle.now, handle.problems(), gate.wait_seconds()
@@ -86,7 +125,7 @@ def health(handle: Handle, gate: Gate) -> dict[str, Any]:
         "wait_seconds": None if wait is None else round(wait, 1),
         "stack": stack.name if stack else None,
         "checkpoint_hash": stack.checkpoint_hash if stack else None,
-        "computing": computing(stack) if stack else None,
+        "computing": engine.computing(stack) if stack else None,
         "problems": problems,
     }
 
@@ -97,6 +136,13 @@ def in_words(error: UserError | OSError) -> str:
         return str(error)
     log.error("the machine refused", exc_info=error)
     return sentence(error)
+
+
+def sentence(error: OSError) -> str:
+    """For a visitor: what the machine's refusal means to them."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "The server's disk is full: tell who runs it, and try again later."
+    return f"The server cannot keep the file ({error.strerror or 'unknown reason'}): tell who runs it."
 
 
 @contextlib.contextmanager

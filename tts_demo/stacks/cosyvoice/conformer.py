@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ...lm.masks import empty_bias
 from .configs import ConformerFlowConfig
-from .layers import Lookahead, PaddedConv1d, attention_mask
+from .layers import Lookahead, PaddedConv1d, attention_mask, chain
 from .memory import Memory
 
 
@@ -70,21 +70,11 @@ class RelativeAttention(nn.Module):
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
-class FeedForward(nn.Module):
-    def __init__(self, width: int, inner: int) -> None:
-        super().__init__()
-        self.w_1 = nn.Linear(width, inner)
-        self.w_2 = nn.Linear(inner, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.w_2(F.silu(self.w_1(x)))
-
-
 class Block(nn.Module):
     def __init__(self, width: int, heads: int, ffn: int) -> None:
         super().__init__()
         self.self_attn = RelativeAttention(width, heads)
-        self.feed_forward = FeedForward(width, ffn)
+        self.feed_forward = chain(w_1=nn.Linear(width, ffn), act=nn.SiLU(), w_2=nn.Linear(ffn, width))
         self.norm_ff = nn.LayerNorm(width, eps=1e-12)
         self.norm_mha = nn.LayerNorm(width, eps=1e-12)
 

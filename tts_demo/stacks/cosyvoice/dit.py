@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .configs import DiTFlowConfig
-from .layers import PaddedConv1d, time_features
+from .layers import Attention, PaddedConv1d, chain, time_features
 from .memory import Memory
 
 
@@ -74,50 +74,6 @@ class Rotary(nn.Module):
         return angles.cos(), angles.sin()
 
 
-def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-    """Rotate the leading channels of the flat projection in float32, pass the others. x: [B, M, C]; angles: [M,
-    channels]."""
-    head, rest = x[..., : cosines.shape[-1]], x[..., cosines.shape[-1] :]
-    even, odd = head[..., 0::2], head[..., 1::2]
-    turned = torch.stack((-odd, even), dim=-1).flatten(-2)
-    return torch.cat(((head * cosines + turned * sines).to(x.dtype), rest), dim=-1)
-
-
-class Attention(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.to_q = nn.Linear(width, width)
-        self.to_k = nn.Linear(width, width)
-        self.to_v = nn.Linear(width, width)
-        self.to_out = nn.ModuleList([nn.Linear(width, width)])
-
-    def project(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> list[Tensor]:
-        """x [B, M, C] -> queries, keys and values [B, A, M, D]."""
-        q, k, v = rotate(self.to_q(x), *angles), rotate(self.to_k(x), *angles), self.to_v(x)
-        return [y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in (q, k, v)]
-
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-        """-> [B, M, C]."""
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        return self.to_out[0](y.transpose(1, 2).flatten(2))
-
-
-class FeedForward(nn.Module):
-    """Keys ``ff.0.0`` and ``ff.2``."""
-
-    def __init__(self, width: int, ratio: int) -> None:
-        super().__init__()
-        self.ff = nn.Sequential(
-            nn.Sequential(nn.Linear(width, width * ratio), nn.GELU(approximate="tanh")),
-            nn.Identity(),
-            nn.Linear(width * ratio, width),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.ff(x)
-
-
 class Modulation(nn.Module):
     """``parts`` vectors per channel from the time embedding. Key ``linear``."""
 
@@ -138,8 +94,10 @@ class DiTBlock(nn.Module):
     def __init__(self, config: DiTFlowConfig) -> None:
         super().__init__()
         self.attn_norm = Modulation(config.width, 6)
-        self.attn = Attention(config.width, config.heads)
-        self.ff = FeedForward(config.width, config.ffn_ratio)
+        self.attn = Attention(config.width, config.heads, config.width, bias=True)
+        inner = config.width * config.ffn_ratio
+        widened = nn.Sequential(nn.Linear(config.width, inner), nn.GELU(approximate="tanh"))
+        self.ff = chain(ff=nn.Sequential(widened, nn.Identity(), nn.Linear(inner, config.width)))
 
     def forward(
         self, x: Tensor, time: Tensor, angles: tuple[Tensor, Tensor], mask: Tensor | None, memory: Memory | None = None

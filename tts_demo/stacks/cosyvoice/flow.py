@@ -28,14 +28,6 @@ from .unet import TransformerBlock, UNet
 NOISE_FRAMES = 15_000  # length of the released noise table, 300 s
 
 
-class _Decoder(nn.Module):
-    """Holds the velocity field under the key ``decoder.estimator``."""
-
-    def __init__(self, estimator: nn.Module) -> None:
-        super().__init__()
-        self.estimator = estimator
-
-
 class Flow(nn.Module):
     """Base of both versions. A subclass says how tokens become ``mu`` and which network gives the velocity."""
 
@@ -48,7 +40,7 @@ class Flow(nn.Module):
         self.config = config
         self.input_embedding = nn.Embedding(config.tokens, config.token_width)
         self.spk_embed_affine_layer = nn.Linear(config.speaker, config.mels)
-        self.decoder = _Decoder(estimator)
+        self.decoder = nn.ModuleDict({"estimator": estimator})  # the velocity field
         self._captured: set[int] = set()  # sizes of whole segments that became graphs
 
     def encode(
@@ -56,6 +48,13 @@ class Flow(nn.Module):
     ) -> Tensor:
         """tokens: [1, F]; future: the next ``lookahead`` tokens [1, lookahead], None at the end -> mu [1, mels, 2F],
         with a memory of those alone that it does not hold."""
+        first = 0 if memory is None else memory.store.tokens
+        known = min(Lookahead.REACH, first)  # remembered tokens that the look-ahead layer needs before the new ones
+        ahead = None if future is None else self.input_embedding(future)
+        return self._mu(self.input_embedding(tokens[:, first - known :]), ahead, blocks, memory, known)
+
+    def _mu(self, x: Tensor, ahead: Tensor | None, blocks: bool, memory: Memory | None, known: int) -> Tensor:
+        """x: embedded tokens [1, F, C], of which the memory holds the first ``known``; ahead: those that follow."""
         raise NotImplementedError
 
     def compile_blocks(self, **how: Any) -> None:
@@ -78,11 +77,6 @@ class Flow(nn.Module):
         """Whether a pass over a whole segment and its prompt, so many tokens together, would capture a graph."""
         size = whole_size(MEL_PER_TOKEN * tokens, MEL_PER_TOKEN * self.config.block_tokens)
         return self.pool is not None and bool(size) and size not in self._captured
-
-    @staticmethod
-    def _known(memory: Memory | None) -> int:
-        """How many remembered tokens the look-ahead layer needs before the new ones."""
-        return 0 if memory is None else min(Lookahead.REACH, memory.store.tokens)
 
     @torch.inference_mode()
     def forward(
@@ -141,29 +135,17 @@ class Flow(nn.Module):
         memory: Callable[[int], Memory | StaticMemory | None],
     ) -> Tensor:
         """noise, mu, condition: [1, mels, M]; voice: [1, mels]; memory: at an Euler step -> mel [1, mels, M]."""
-        with_and_without = [torch.cat((y, torch.zeros_like(y))) for y in (mu, voice, condition)]
+        guidance = self.config.guidance
+        # with and without everything that says what to speak, in one batch of two
+        mu, voice, condition = (torch.cat((y, torch.zeros_like(y))) for y in (mu, voice, condition))
 
         def velocity(x: Tensor, t: Tensor, step: int) -> Tensor:
-            return self._guided(x, t, *with_and_without, mask, memory(step))
+            both = self.decoder.estimator(x.expand(2, -1, -1), mu, t.expand(2), voice, condition, mask, memory(step))
+            told, untold = both.chunk(2)
+            return (1 + guidance) * told - guidance * untold
 
         with matrices_in_tf32(self.tf32):
             return solve(velocity, noise, self.config.steps)
-
-    def _guided(
-        self,
-        x: Tensor,
-        t: Tensor,
-        mu: Tensor,
-        voice: Tensor,
-        condition: Tensor,
-        mask: Tensor | None,
-        memory: Memory | StaticMemory | None,
-    ) -> Tensor:
-        """Velocity with guidance. mu, voice, condition: [2, ...], of which the second row is zero: with and without
-        everything that says what to speak, in one batch of two."""
-        both = self.decoder.estimator(x.expand(2, -1, -1), mu, t.expand(2), voice, condition, mask, memory)
-        told, untold = both.chunk(2)
-        return (1 + self.config.guidance) * told - self.config.guidance * untold
 
 
 class ConformerFlow(Flow):
@@ -174,12 +156,7 @@ class ConformerFlow(Flow):
         self.encoder = ConformerEncoder(config)
         self.encoder_proj = nn.Linear(config.token_width, config.mels)
 
-    def encode(
-        self, tokens: Tensor, future: Tensor | None = None, blocks: bool = False, memory: Memory | None = None
-    ) -> Tensor:
-        known, first = self._known(memory), 0 if memory is None else memory.store.tokens
-        ahead = None if future is None else self.input_embedding(future)
-        x = self.input_embedding(tokens[:, first - known :])
+    def _mu(self, x: Tensor, ahead: Tensor | None, blocks: bool, memory: Memory | None, known: int) -> Tensor:
         return self.encoder_proj(self.encoder(x, ahead, blocks, memory, known)).transpose(1, 2)
 
 
@@ -190,12 +167,8 @@ class DiTFlow(Flow):
         super().__init__(config, DiT(config))
         self.pre_lookahead_layer = Lookahead(config.token_width, config.lookahead_channels, config.lookahead)
 
-    def encode(
-        self, tokens: Tensor, future: Tensor | None = None, blocks: bool = False, memory: Memory | None = None
-    ) -> Tensor:
-        known, first = self._known(memory), 0 if memory is None else memory.store.tokens
-        ahead = None if future is None else self.input_embedding(future)
-        mu = self.pre_lookahead_layer(self.input_embedding(tokens[:, first - known :]), ahead)[:, known:]
+    def _mu(self, x: Tensor, ahead: Tensor | None, blocks: bool, memory: Memory | None, known: int) -> Tensor:
+        mu = self.pre_lookahead_layer(x, ahead)[:, known:]
         return mu.repeat_interleave(MEL_PER_TOKEN, dim=1).transpose(1, 2)
 
 

@@ -1,9 +1,10 @@
 """HiFT vocoder: mel -> 24 kHz wave by up-sampling convolutions, a harmonic source and an inverse STFT.
 
 (HiFTNet, Li et al. 2023.) Version 2's convolutions see both sides; version 3's see the past, except the first
-convolution and the pitch network. ``hift_stream.py`` runs either in a stream.
+convolution and the pitch network. ``HiftStream`` runs either in pieces.
 """
 
+import math
 import weakref
 from collections.abc import Callable
 
@@ -15,7 +16,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from ...lm.graphs import BufferPool
 from .configs import HiftConfig
-from .layers import PaddedConv1d, RepeatConv1d
+from .layers import PaddedConv1d, RepeatConv1d, chain
 from .pooled import without_memory
 from .source import NoiseSource, excitation, harmonic_cycles, released_noise_state, sines
 
@@ -78,17 +79,6 @@ class PitchNet(nn.Module):
         return self.classifier(features.transpose(1, 2))[0, :, 0].abs()
 
 
-class HarmonicSource(nn.Module):
-    """Mixes the harmonics into one excitation. [N, harmonics] -> [1, 1, N]. Key ``l_linear``."""
-
-    def __init__(self, config: HiftConfig) -> None:
-        super().__init__()
-        self.l_linear = nn.Linear(config.harmonics, 1)
-
-    def forward(self, harmonics: Tensor) -> Tensor:
-        return self.l_linear(harmonics).tanh().T[None]
-
-
 class Hift(nn.Module):
     pool: BufferPool | None = None  # where pieces of a stream run as graphs
 
@@ -97,7 +87,7 @@ class Hift(nn.Module):
         self.config = config
         bins = config.n_fft // 2 + 1
         widths = [config.channels // 2**i for i in range(len(config.rates) + 1)]
-        self.m_source = HarmonicSource(config)
+        self.m_source = chain(l_linear=nn.Linear(config.harmonics, 1), act=nn.Tanh())  # mixes the harmonics
         left, right = config.pre_kernel - 1 - config.pre_right, config.pre_right
         self.conv_pre = weight_norm(PaddedConv1d(config.mels, widths[0], config.pre_kernel, left=left, right=right))
         self.ups = nn.ModuleList(weight_norm(self._up(i, widths)) for i in range(len(config.rates)))
@@ -121,9 +111,7 @@ class Hift(nn.Module):
 
     def _down(self, level: int, inputs: int, outputs: int) -> nn.Module:
         """The source's spectrum at the rate of this level: the product of the later rates, 15, 3, 1 as released."""
-        stride = 1
-        for rate in self.config.rates[level + 1 :]:
-            stride *= rate
+        stride = math.prod(self.config.rates[level + 1 :])
         if stride == 1:
             return PaddedConv1d(inputs, outputs, 1)
         left = stride - 1 if self.config.causal else stride // 2
@@ -146,7 +134,7 @@ class Hift(nn.Module):
         """Excitation of M frames. f0: [M]; cycles: [M, harmonics] and its neighbours [1, harmonics];
         noise: [M * frame, harmonics] -> [1, 1, M * frame]."""
         harmonics = excitation(sines(cycles, before, after, self.config), f0, noise.to(f0.device), self.config)
-        return self.m_source(harmonics)
+        return self.m_source(harmonics).T[None]
 
     @torch.inference_mode()
     def forward(self, mel: Tensor) -> Tensor:
@@ -199,3 +187,93 @@ class Hift(nn.Module):
         magnitude, phase = magnitude.exp().clamp(max=100.0), phase.sin()
         wave = torch.istft(torch.polar(magnitude, phase), config.n_fft, config.hop, window=self.window)
         return wave[0].clamp(-config.limit, config.limit)
+
+
+def reach(config: HiftConfig) -> tuple[int, int]:
+    """Mel frames of past and of future that one output frame depends on, at most.
+
+    The longest way leads from the pitch network through the source's residual stack at the lowest rate, then through
+    the mel's stack at every rate.
+    """
+
+    def stack(kernel: int) -> int:
+        """Samples of one side that a centred residual block sees."""
+        return sum((kernel - 1) * (d + 1) for d in config.dilations) // 2
+
+    rates = [math.prod(config.rates[: i + 1]) for i in range(len(config.rates))]  # per mel frame
+    inner = stack(config.source_res_kernels[0]) / rates[0] + sum(stack(max(config.res_kernels)) / r for r in rates)
+    ups = sum(kernel / rate for kernel, rate in zip(config.kernels, rates))
+    if config.causal:  # everything inner looks back twice as far; ahead: one frame for the inverse STFT's overlap
+        return math.ceil(8 + 2 * inner + ups) + 2, config.f0_right + config.pre_right + 1
+    # the source does not pass the first up-sampling; one frame for the phase's interpolation, one for the STFTs
+    return math.ceil(5 + inner + ups) + 2, math.ceil(config.f0_right + inner + ups - config.kernels[0] / rates[0]) + 2
+
+
+class HiftStream:
+    """One utterance. ``push`` mel as it comes, the last of it with ``last``: sample for sample what one call over the
+    whole mel gives. Every piece re-runs the convolutions over a bounded stretch of past mel, as long as their reach;
+    pitch, phase and noise are carried on and never computed twice."""
+
+    def __init__(self, hift: Hift) -> None:
+        self._hift = hift
+        self._past, self._future = reach(hift.config)
+        self._noise = hift.new_noise()
+        device = hift.conv_pre.weight.device
+        harmonics = hift.config.harmonics
+        self._mel = torch.zeros(1, hift.config.mels, 0, device=device)  # frames first.. of the utterance
+        self._source = torch.zeros(1, 1, 0, device=device)  # of frames first.. as far as it is known
+        self._first = 0
+        self._done = 0  # frames whose samples were given out
+        self._pitch = torch.zeros(0, device=device)  # [n] Hz of frames whose source is still to be made
+        self._cycles = torch.zeros(0, harmonics, dtype=torch.float64, device=device)  # theirs
+        self._before = torch.zeros(0, harmonics, dtype=torch.float64, device=device)  # [1] the frame before them
+
+    @property
+    def held_back(self) -> int:
+        """Frames at the end of what was pushed that wait for their future."""
+        return self._future
+
+    @torch.inference_mode()
+    def push(self, mel: Tensor, last: bool = False) -> Tensor:
+        """mel: [1, mels, n], n >= 0 -> wave [N], N >= 0 a multiple of a frame; with ``last`` all that is left."""
+        self._mel = torch.cat((self._mel, mel.float()), dim=-1)
+        total = self._first + self._mel.shape[-1]
+        ready = total if last else total - self._future
+        if ready <= self._done:
+            return self._mel.new_zeros(0)
+        self._extend_source(total, last)
+        frame = self._hift.config.frame
+        # the mel beyond the known source still serves the first convolution as future
+        unknown = self._mel.shape[-1] * frame - self._source.shape[-1]
+        wave = self._hift.decode(self._mel, F.pad(self._source, (0, unknown)), more=not last)
+        piece = wave[(self._done - self._first) * frame : (ready - self._first) * frame]
+        self._done = ready
+        self._forget(max(0, ready - self._past))
+        return piece
+
+    def _extend_source(self, total: int, last: bool) -> None:
+        """Append the excitation of every frame whose pitch (and, in version 2, whose next phase) is settled."""
+        hift, config = self._hift, self._hift.config
+        frame = config.frame
+        pitched = self._first + self._source.shape[-1] // frame + len(self._pitch)
+        settled = total if last else max(pitched, total - config.f0_right)
+        pitch = hift.pitch(self._mel, not last)[pitched - self._first : settled - self._first].float()
+        cycles = harmonic_cycles(pitch, config)
+        if pitched:
+            cycles = cycles + (self._cycles[-1:] if len(self._cycles) else self._before)
+        pitch, cycles = torch.cat((self._pitch, pitch)), torch.cat((self._cycles, cycles))
+        count = len(pitch) if last or config.causal else max(0, len(pitch) - 1)
+        if count:
+            before = self._before if len(self._before) else cycles[:1]
+            after = cycles[count : count + 1] if count < len(cycles) else cycles[-1:]
+            made = hift.source(pitch[:count], cycles[:count], before, after, self._noise.frames(count))
+            self._source = torch.cat((self._source, made), dim=-1)
+            self._before = cycles[count - 1 : count]
+        self._pitch, self._cycles = pitch[count:], cycles[count:]
+
+    def _forget(self, first: int) -> None:
+        drop = first - self._first
+        if drop > 0:
+            self._mel = self._mel[..., drop:]
+            self._source = self._source[..., drop * self._hift.config.frame :]
+            self._first = first

@@ -1,6 +1,7 @@
 """Small layers that both flows and both vocoders share. Knows no model sizes."""
 
 import math
+from collections import OrderedDict
 
 import torch
 import torch.nn.functional as F
@@ -32,6 +33,43 @@ class RepeatConv1d(PaddedConv1d):
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.repeat_interleave(self.rate, dim=-1))
+
+
+def chain(**layers: nn.Module) -> nn.Sequential:
+    """Layers one after the other, each under the key of its released weights."""
+    return nn.Sequential(OrderedDict(layers))
+
+
+def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    """Rotate the leading channels of the flat projection in float32, pass the others. x: [B, M, C]; angles: [M,
+    channels]."""
+    head, rest = x[..., : cosines.shape[-1]], x[..., cosines.shape[-1] :]
+    even, odd = head[..., 0::2], head[..., 1::2]
+    turned = torch.stack((-odd, even), dim=-1).flatten(-2)
+    return torch.cat(((head * cosines + turned * sines).to(x.dtype), rest), dim=-1)
+
+
+class Attention(nn.Module):
+    """In two parts, between which a memory may put keys and values of earlier frames. Key ``to_out.0``."""
+
+    def __init__(self, width: int, heads: int, inner: int, bias: bool) -> None:
+        """inner: width of all heads; bias: of queries, keys and values."""
+        super().__init__()
+        self.heads = heads
+        self.to_q, self.to_k, self.to_v = (nn.Linear(width, inner, bias) for _ in range(3))
+        self.to_out = nn.ModuleList([nn.Linear(inner, width)])
+
+    def project(self, x: Tensor, angles: tuple[Tensor, Tensor] | None = None) -> list[Tensor]:
+        """x [B, M, C] -> queries, keys and values [B, A, M, D]; angles: see ``rotate``."""
+        q, k, v = self.to_q(x), self.to_k(x), self.to_v(x)
+        if angles is not None:
+            q, k = rotate(q, *angles), rotate(k, *angles)
+        return [y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in (q, k, v)]
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+        """-> [B, M, C]."""
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.to_out[0](y.transpose(1, 2).flatten(2))
 
 
 def time_features(t: Tensor, width: int, scale: float = 1000.0) -> Tensor:

@@ -19,8 +19,8 @@ from ...engine import Prompt
 from ...lm import Base, Decoder, Prefix
 from ...lm.graphs import buffer_pool
 from ...methods import Method, find
+from ...prompts import misfit
 from ...runtime import available_bytes, can_compile, device_errors
-from ..transcript import misfit
 from . import download, frontend, weights
 from .configs import END_OF_PROMPT, MEL_PER_TOKEN, RELEASED_SAMPLING, SAMPLE_RATE, TOKEN_RATE, CosyConfig
 from .flow import build_flow, flow_noise

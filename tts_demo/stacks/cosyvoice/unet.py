@@ -5,11 +5,10 @@ with a batch mask as well; this one always gets whole utterances, so there is no
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .configs import ConformerFlowConfig
-from .layers import PaddedConv1d, time_features
+from .layers import Attention, PaddedConv1d, chain, time_features
 from .memory import Memory
 
 
@@ -49,52 +48,15 @@ class ResidualBlock(nn.Module):
         return self.block2(self.block1(x, memory) + self.mlp(time)[:, :, None], memory) + self.res_conv(x)
 
 
-class Attention(nn.Module):
-    def __init__(self, width: int, heads: int, head_dim: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.to_q = nn.Linear(width, heads * head_dim, bias=False)
-        self.to_k = nn.Linear(width, heads * head_dim, bias=False)
-        self.to_v = nn.Linear(width, heads * head_dim, bias=False)
-        self.to_out = nn.ModuleList([nn.Linear(heads * head_dim, width)])
-
-    def project(self, x: Tensor) -> list[Tensor]:
-        """x [B, M, C] -> queries, keys and values [B, A, M, D]."""
-        return [layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer in (self.to_q, self.to_k, self.to_v)]
-
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-        """-> [B, M, C]."""
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        return self.to_out[0](y.transpose(1, 2).flatten(2))
-
-
-class _Gelu(nn.Module):
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.proj = nn.Linear(inputs, outputs)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.gelu(self.proj(x))
-
-
-class FeedForward(nn.Module):
-    """Keys ``net.0.proj`` and ``net.2``."""
-
-    def __init__(self, width: int, ratio: int = 4) -> None:
-        super().__init__()
-        self.net = nn.Sequential(_Gelu(width, width * ratio), nn.Identity(), nn.Linear(width * ratio, width))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.net(x)
-
-
 class TransformerBlock(nn.Module):
     def __init__(self, config: ConformerFlowConfig) -> None:
         super().__init__()
-        self.norm1 = nn.LayerNorm(config.channels)
-        self.attn1 = Attention(config.channels, config.unet_heads, config.unet_head_dim)
-        self.norm3 = nn.LayerNorm(config.channels)
-        self.ff = FeedForward(config.channels)
+        width, heads = config.channels, config.unet_heads
+        self.norm1 = nn.LayerNorm(width)
+        self.attn1 = Attention(width, heads, heads * config.unet_head_dim, bias=False)
+        self.norm3 = nn.LayerNorm(width)
+        widened = chain(proj=nn.Linear(width, 4 * width), act=nn.GELU())
+        self.ff = chain(net=nn.Sequential(widened, nn.Identity(), nn.Linear(4 * width, width)))
 
     def forward(self, x: Tensor, mask: Tensor | None, memory: Memory | None = None) -> Tensor:
         q, k, v = self.before(x)
@@ -112,16 +74,6 @@ class TransformerBlock(nn.Module):
         return x + self.ff(self.norm3(x))
 
 
-class TimeEmbedding(nn.Module):
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.linear_1 = nn.Linear(inputs, outputs)
-        self.linear_2 = nn.Linear(outputs, outputs)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.linear_2(F.silu(self.linear_1(x)))
-
-
 class UNet(nn.Module):
     """Velocity of the mel at time t. Inputs are stacked in the order [x, mu, speaker, condition]."""
 
@@ -129,7 +81,9 @@ class UNet(nn.Module):
         super().__init__()
         self.inputs = 4 * config.mels
         width, time_width = config.channels, 4 * config.channels
-        self.time_mlp = TimeEmbedding(self.inputs, time_width)
+        self.time_mlp = chain(
+            linear_1=nn.Linear(self.inputs, time_width), act=nn.SiLU(), linear_2=nn.Linear(time_width, time_width)
+        )
 
         def level(inputs: int, closing: bool) -> nn.ModuleList:
             parts = [

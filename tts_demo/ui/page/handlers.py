@@ -18,8 +18,7 @@ from ... import audio, engine
 from ...config import Request, UserError
 from ...methods import METHODS
 from .. import voices
-from ..desk import Desk
-from ..line import WAIT_SECONDS, Job
+from ..line import WAIT_SECONDS, Desk, Job
 from ..presence import client
 from ..run import plots, words
 from ..run.collect import Collector, WarmingUp, timed

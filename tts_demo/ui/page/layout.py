@@ -10,14 +10,12 @@ from gradio.utils import get_upload_folder
 from ...measure import summary
 from .. import voices
 from ..api import Page, register
-from ..desk import Desk
 from ..limits import Limits
-from ..line import Gate
+from ..line import Desk, Gate
 from ..presence import Presence
 from ..run import charts, published
-from ..run.warm import Warmth
 from ..runs import Runner
-from ..service import Handle
+from ..service import Handle, Warmth
 from ..uploads import Uploads
 from ..zerogpu import zero_gpu
 from . import controls, texts, views
@@ -62,7 +60,7 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
         ui.json = gr.JSON(visible=False)  # stands for what the browser's scripts send along
         _bind(ui, act, fill, demo)
         register(runner)
-    demo.queue(max_size=200, default_concurrency_limit=None)  # who waits does so in the lines of line.py and desk.py
+    demo.queue(max_size=200, default_concurrency_limit=None)  # who waits does so in the lines of line.py
     parts = {"handle": handle, "gate": gate, "limits": limits, "uploads": uploads}
     demo.tts = SimpleNamespace(**parts, runner=runner, act=act, fill=fill)
     return demo

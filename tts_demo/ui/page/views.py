@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from ...config import UserError
 from .. import voices
-from ..desk import Desk
+from ..line import Desk
 from ..run import plots, session
 from ..run.session import Lane, Take, export, find, load
 from ..run.transcriber import Transcriber
