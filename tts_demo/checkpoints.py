@@ -74,11 +74,15 @@ def _download(repository: str) -> Path:
             )
         )
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(
             f"{repository!r} is neither a folder here nor a repository the Hugging Face Hub would hand out "
-            f"({reason[:120].rstrip('.')}): check the name and the network."
+            f"({first_line(error)}): check the name and the network."
         ) from error
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, short enough for a sentence; its kind where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:120].rstrip(".")
 
 
 def sha256(path: Path) -> str:

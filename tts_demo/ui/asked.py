@@ -142,13 +142,12 @@ def string(fields: Mapping[str, Any], name: str, default: str | None = None) -> 
     return value
 
 
-def consent(fields: Mapping[str, Any]) -> bool:
+def consent(fields: Mapping[str, Any]) -> None:
     value = fields.get("consent", False)
     if value is not True:
         given = "" if value is False or value is None else f", not {_formatted(value)}"
         reason = "it says that this is your own voice or that you may use the voice."
         raise BadField("consent", f"must be true{given}: {reason}")
-    return True
 
 
 def _formatted(value: Any) -> str:

@@ -3,17 +3,26 @@
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, RootModel, ValidationError
+from starlette.responses import JSONResponse
 
 Name = Annotated[str, Field(max_length=128, pattern=r"^[\x20-\x7e]*$")]  # of sessions, events and endpoints
 Number = Annotated[int, Field(ge=0, lt=2**31, strict=True)]
 
 
-class Wrong(Exception):
-    """In a sentence; ``status``: of the answer."""
+class Refusal(Exception):
+    """An answer instead of the page's own."""
 
-    def __init__(self, message: str, status: int = 422) -> None:
+    def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
-        self.status = status
+        self.status, self.message = status, message
+
+    def response(self, openai: bool) -> JSONResponse:
+        """``openai``: in the form of OpenAI's errors."""
+        if not openai:
+            return JSONResponse({"detail": self.message}, self.status)
+        kind = "server_error" if self.status >= 500 or self.status == 429 else "invalid_request_error"
+        error = {"message": self.message, "type": kind, "param": None, "code": None}
+        return JSONResponse({"error": error}, self.status)
 
 
 class Call(BaseModel):
@@ -58,7 +67,7 @@ class Anything(BaseModel):
 
 
 def checked(path: str, body: bytes, blocks: Any) -> BaseModel:
-    """The body of a POST to ``path`` below the prefix of Gradio's addresses. blocks: the page. Raises Wrong."""
+    """The body of a POST to ``path`` below the prefix of Gradio's addresses. blocks: the page. Raises Refusal."""
     first, *rest = path.split("/")
     if first == "call" and rest:
         return _call(rest, body, blocks)
@@ -66,7 +75,7 @@ def checked(path: str, body: bytes, blocks: Any) -> BaseModel:
         event = _parsed(Event, body)
         _enough(event.data, _known(blocks.fns, event.fn_index))
         if path == "queue/join" and event.session_hash is None:
-            raise Wrong("session_hash is missing.")
+            raise Refusal(422, "session_hash is missing.")
         return event
     if first == "component_server":
         asked = _parsed(ServerCall, body)
@@ -79,7 +88,7 @@ def _call(rest: list[str], body: bytes, blocks: Any) -> BaseModel:
     by_name, name = rest[0] == "v2" and len(rest) > 1, rest[-1]
     found = [fn for fn in blocks.fns.values() if fn.api_name == name and fn.api_visibility == "public"]
     if not found:
-        raise Wrong(f"There is no endpoint {name[:64]!r} here.", 404)
+        raise Refusal(404, f"There is no endpoint {name[:64]!r} here.")
     if by_name:
         _named(_parsed(Named, body).root, blocks.get_api_info()["named_endpoints"][f"/{name}"]["parameters"])
         return Anything()
@@ -93,15 +102,15 @@ def _named(fields: dict[str, Any], parameters: list[dict[str, Any]]) -> None:
     names = [p["parameter_name"] for p in parameters]
     for field in fields:
         if field not in names:
-            raise Wrong(f"{field[:64]!r} is not known here; known are {', '.join(names) or 'no fields'}.")
+            raise Refusal(422, f"{field[:64]!r} is not known here; known are {', '.join(names) or 'no fields'}.")
     for p in parameters:
         if p["parameter_name"] not in fields and not p.get("parameter_has_default"):
-            raise Wrong(f"{p['parameter_name']} is missing.")
+            raise Refusal(422, f"{p['parameter_name']} is missing.")
 
 
 def _known(table: dict[int, Any], number: int) -> Any:
     if number not in table:
-        raise Wrong(f"There is no number {number} here.", 404)
+        raise Refusal(404, f"There is no number {number} here.")
     return table[number]
 
 
@@ -109,7 +118,7 @@ def _enough(data: list[Any], function: Any) -> None:
     most = len(function.inputs)
     least = len([block for block in function.inputs if not block.skip_api])
     if len(data) not in (least, most):
-        raise Wrong(f"data must have {most} values, not {len(data)}.")
+        raise Refusal(422, f"data must have {most} values, not {len(data)}.")
 
 
 def _parsed(kind: type[BaseModel], body: bytes) -> Any:
@@ -118,4 +127,4 @@ def _parsed(kind: type[BaseModel], body: bytes) -> Any:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "The body"
-        raise Wrong(f"{field} is wrong: {first['msg'][0].lower()}{first['msg'][1:]}.") from None
+        raise Refusal(422, f"{field} is wrong: {first['msg'][0].lower()}{first['msg'][1:]}.") from None

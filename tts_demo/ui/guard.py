@@ -13,9 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse
 
-from .bodies import Wrong, checked
+from .bodies import Refusal, checked
 from .limits import Limits
 from .presence import Client, Presence, address, asking
 
@@ -39,22 +38,6 @@ PATIENCE = 10.0  # seconds that a request waits for its address' others: a class
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-
-
-class Refusal(Exception):
-    """An answer instead of the page's own."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status, self.message = status, message
-
-    def response(self, openai: bool) -> JSONResponse:
-        """``openai``: in the form of OpenAI's errors."""
-        if not openai:
-            return JSONResponse({"detail": self.message}, self.status)
-        kind = "server_error" if self.status >= 500 or self.status == 429 else "invalid_request_error"
-        error = {"message": self.message, "type": kind, "param": None, "code": None}
-        return JSONResponse({"error": error}, self.status)
 
 
 @dataclass
@@ -145,10 +128,7 @@ class Guard:
     async def _small(self, path: str, who: str, scope: Message, receive: Receive, send: Send) -> None:
         """A body that is read whole and checked before anybody else sees it; whoever hangs up is noticed."""
         body = await whole(capped(receive, SMALL))
-        try:
-            asked = checked(path.removeprefix(API).strip("/"), body, self.blocks)
-        except Wrong as error:
-            raise Refusal(error.status, str(error)) from None
+        asked = checked(path.removeprefix(API).strip("/"), body, self.blocks)
         if path.startswith(f"{API}/cancel"):
             self.presence.leave(asked.event_id)
         elif session := getattr(asked, "session_hash", None):

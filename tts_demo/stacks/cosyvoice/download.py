@@ -10,6 +10,7 @@ import re
 import shlex
 from pathlib import Path
 
+from ...checkpoints import first_line
 from ...config import UserError
 from .configs import CosyConfig, version_2, version_3, with_lm, with_sizes
 
@@ -135,11 +136,10 @@ def _fetch(repository: str, variant: str) -> Path:
     try:
         return Path(snapshot_download(name, revision=revision or None, allow_patterns=wanted))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120].rstrip(".")
         config = version_2() if "osyVoice2" in name else candidates[-1]
         folder = Path(name.rpartition("/")[2])
         raise UserError(
-            f"{name} cannot be fetched here ({reason}): on a machine that reaches the Hugging Face Hub run "
+            f"{name} cannot be fetched here ({first_line(error)}): on a machine that reaches the Hugging Face Hub run "
             f"'{command(config, folder, repository)} --local-dir {folder}', bring the folder here, and give "
             "it as the stack."
         ) from None

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from ...checkpoints import first_line
 from ...config import UserError
 from .configs import CosyConfig
 from .lm import CosyLanguageModel, empty_lm
@@ -21,8 +22,9 @@ def read_state(path: Path) -> dict[str, Tensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
-        reason = _first_line(error)
-        raise UserError(f"{path.name} cannot be read ({reason}): delete {path}, download it again.") from None
+        raise UserError(
+            f"{path.name} cannot be read ({first_line(error)}): delete {path}, download it again."
+        ) from None
     if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
         raise UserError(f"{path.name} holds something other than weights: delete {path} and download it again.")
     return state
@@ -50,16 +52,12 @@ def load_hift(hift: nn.Module, path: Path) -> None:
 
 def released_lm(folder: Path, config: CosyConfig) -> CosyLanguageModel:
     """The language model of a complete model folder, on the CPU, in the precision it is stored in."""
-    lm = empty_lm(config.lm, config.layout)
-    load_lm(lm, folder / config.lm_files[0])
-    return lm
-
-
-def load_lm(lm: CosyLanguageModel, path: Path) -> None:
+    lm, path = empty_lm(config.lm, config.layout), folder / config.lm_files[0]
     try:
         lm.load_released(read_state(path))
     except (KeyError, RuntimeError) as error:
         raise _misfit(path, error) from None
+    return lm
 
 
 def _strict(module: nn.Module, state: dict[str, Tensor], path: Path, assign: bool) -> None:
@@ -72,7 +70,3 @@ def _strict(module: nn.Module, state: dict[str, Tensor], path: Path, assign: boo
 def _misfit(path: Path, error: Exception) -> UserError:
     detail = re.sub(r"\s+", " ", str(error))[:160]
     return UserError(f"{path.name} is not the released model's file ({detail}): delete {path} and download it again.")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:120].rstrip(".")

@@ -171,7 +171,7 @@ def catalogue() -> list[dict[str, Any]]:
             "paper": m.paper,
             "links": links(m),
             "picture": dataclasses.asdict(m.picture) if m.picture else None,
-            "presets": [{"name": n, "options": preset(m, n)} for n in PRESET_NAMES] if m.presets else [],
+            "presets": [{"name": name, "options": preset(m, chosen)} for name, chosen in zip(PRESET_NAMES, m.presets)],
             "dials": [dial(f) for f in fields(m)],
         }
         for m in METHODS.values()
@@ -210,9 +210,8 @@ def options(method: type[Any], values: Sequence[Any]) -> Any:
     return method.Options(**cast)
 
 
-def preset(method: type[Any], name: str) -> dict[str, Any]:
+def preset(method: type[Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
     """A preset's value for every dial; fields that it does not name keep their defaults."""
-    chosen = method.presets[PRESET_NAMES.index(name)]
     return {f.name: chosen.get(f.name, f.default) for f in fields(method)}
 
 

@@ -125,7 +125,7 @@ def head(lane_id: str, take_id: str, method: str, options: dict[str, Any], m: Ma
         "slot": colour(method),
         "options": options,
         "dials": words.dials(method, options),
-        "made": made(m),
+        "made": {"text": m.text, "voice": m.voice, "seed": m.seed, "max_seconds": m.max_seconds, **m.sampling},
         "published": published.payload(published.of(method, options)),
     }
 
@@ -192,11 +192,6 @@ def payload(take: Take) -> list[dict[str, Any]]:
     rows = [lane_payload(lane, take.lane_id(i), take.id, take.recorded) for i, lane in enumerate(take.lanes)]
     gains = speeds(take)
     return [row | {"speed": gains[row["id"]]} for row in rows]
-
-
-def made(m: Made) -> dict[str, Any]:
-    """What made a lane, for the line that says it and for a press that makes it again."""
-    return {"text": m.text, "voice": m.voice, "seed": m.seed, "max_seconds": m.max_seconds, **m.sampling}
 
 
 def thin(curve: np.ndarray, most: int = 160) -> np.ndarray:
