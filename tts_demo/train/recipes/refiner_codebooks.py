@@ -22,7 +22,7 @@ from ...codec.recogniser import PhonemeRecogniser
 from ...codec.refiner import CodebookRefiner, Refiner
 from ...codec.speaker import SpeakerEncoder
 from ...config import Sampling
-from ...lm.base import Base
+from ...lm import Base
 from ...methods.qtts import QTTS
 from ...methods.qtts.delay import DelayStrategy
 from ...methods.qtts.hierarchical import HierarchicalStrategy
