@@ -91,7 +91,8 @@ class SpeakerConfig:
 
 @dataclass(frozen=True)
 class RefinerConfig:
-    """First codebook + prompt + speaker -> decoder latent. ``left``/``right``: attention window, frames."""
+    """First codebook + prompt + speaker -> decoder latent, in one pass. ``left``/``right``: attention window,
+    frames."""
 
     entries: int = 1024
     latent: int = 256

@@ -198,7 +198,8 @@ def computing(stack: Stack) -> dict[str, str | bool]:
 
 
 def warm_up(stack: Stack, request: Request, should_stop: Callable[[], bool] = lambda: False) -> None:
-    """Run and discard the beginning of ``request`` unless its method has run: a first run costs more than others."""
+    """Run the beginning of ``request`` and discard it, unless its method has run so before: a first run also pays for
+    memory allocation and kernel selection, which no comparison should include."""
     if stack.method(request.method).warm(request.options):
         return
     unseen = replace(request, capture_attention=False)
@@ -373,8 +374,8 @@ class _Run:
 
 
 class LoopGuard:
-    """Notices a run that will not end by itself: a short cycle of codes for two seconds, or three seconds of
-    silence."""
+    """Notices a run that will not end by itself: a short cycle of codes repeated for two seconds, or three seconds of
+    silence. Looked at once a chunk, on codes that are on the host anyway."""
 
     def __init__(self, frame_rate: float, sample_rate: int) -> None:
         self._frames = round(LOOP_SECONDS * frame_rate)

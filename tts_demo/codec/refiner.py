@@ -119,8 +119,8 @@ class Refiner(nn.Module):
     def refine(
         self, codes: Tensor, speaker: Tensor, prompt: Tensor | None = None, pitch: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """-> decoder latent [B, F, latent], pitch logits [B, F, classes + 1]; the latent is for ``pitch`` [B, F],
-        classes, else for the guessed one."""
+        """-> decoder latent [B, F, latent], pitch logits [B, F, classes + 1]; the latent is for ``pitch`` [B, F], a
+        class a frame, where it is given (training), else for the guessed one."""
         x, logits = self._hidden(self.embedding(codes), speaker, prompt, pitch)
         return self.base(codes) + self.out(x), logits
 

@@ -96,7 +96,8 @@ class AttentionMap:
 
 
 def clearest(weights: np.ndarray) -> np.ndarray:
-    """weights [layers, heads, steps, text] -> [steps, text], rows summing to 1: see ``AttentionMap.alignment``."""
+    """weights [layers, heads, steps, text] -> [steps, text], rows summing to 1: the mean of the few heads whose centre
+    of mass follows time best. The mean of all heads hides them."""
     w = weights.reshape(-1, *weights.shape[2:])
     w = w / np.maximum(w.sum(-1, keepdims=True), 1e-9)
     steps, text = w.shape[1:]

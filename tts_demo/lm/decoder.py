@@ -118,7 +118,8 @@ class Decoder:
     def from_model(
         cls, lm: LanguageModel, lora: LoraFactors | LoraSum | None = None, backend: Backend | None = None
     ) -> "Decoder":
-        """Fuse (and merge LoRA into) the weights of ``lm``; the others are shared with it. backend: None = its own."""
+        """Fuse (and merge LoRA into) the weights of ``lm``. backend: None = of the model's device and dtype. Weights
+        that need no fusing are shared with ``lm`` in memory."""
         backend = backend or Backend(lm.device, lm.dtype)
         fused = [fuse(block, lm.config.head_dim, backend, i, lora) for i, block in enumerate(lm.backbone.layers)]
         return cls(
@@ -355,7 +356,8 @@ class Decoder:
 
 
 class Base:
-    """A language model with the decoder that every method uses, whose fused copies later changes do not reach."""
+    """A language model with the decoder that every method uses. Make it after the weights are loaded and moved: the
+    decoder holds fused copies, which later changes of the model do not reach."""
 
     def __init__(self, lm: LanguageModel, exact: bool = False, graphed: bool = True) -> None:
         """exact, graphed: see ``Backend``."""

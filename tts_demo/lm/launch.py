@@ -75,7 +75,8 @@ def is_graph(decoder: Decoder, cache: KVCache, count: int) -> bool:
 
 @dataclass
 class Passes:
-    """The passes of one launch in turn: as plain code over a cache, or inside a graph over its memory."""
+    """The passes of one launch, one after the other: as plain code over a cache, or inside a graph over its memory
+    ``kv``."""
 
     decoder: Decoder
     kv: Tensor

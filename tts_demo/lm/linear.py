@@ -69,7 +69,7 @@ class Projection:
 
 @dataclass(frozen=True)
 class Layer:
-    """Weights of a block: query, key and value in one matrix, gate and up in another; norms folded (``direction``)."""
+    """Weights of one block: query, key and value in one matrix, gate and up in another, norms folded in."""
 
     qkv: Projection  # H -> (A + 2 kv) D
     out: Projection  # A D -> H

@@ -21,8 +21,8 @@ def prefix_mask(n_prefix: int, total: int, bidirectional: bool, device: torch.de
 
 
 def empty_bias(like: Tensor, *shape: int) -> Tensor:
-    """An uninitialised bias [..., S] as ``like``: rows begin at multiples of ``ALIGNED`` elements, for CUDA's
-    kernels."""
+    """An uninitialised bias [..., S] for attention, of the dtype and device of ``like``: every row begins at a multiple
+    of ``ALIGNED`` elements, as CUDA's kernels need it."""
     columns = shape[-1]
     return like.new_empty(*shape[:-1], columns + -columns % ALIGNED)[..., :columns]
 

@@ -121,7 +121,8 @@ def _likeliest(logits: Tensor, sampling: Sampling, history: Tensor | None) -> Te
 
 
 def _never_redrawn(ids: Tensor, sampling: Sampling, history: Tensor | None) -> bool:
-    """Whether no id [B, M] reaches the repetition threshold. False on a GPU, where it would be a host sync."""
+    """Whether no id of ``ids`` [B, M] reaches the repetition threshold in ``history``, so that no redraw can happen.
+    Always False on a GPU, where the check would be a host sync."""
     if history is None or not sampling.repeat_window:
         return True
     times = (history[:, :, None] == ids[:, None]).sum(1)

@@ -219,7 +219,8 @@ class Method(abc.ABC):
         self._settled: set[tuple[Any, ...]] = set()
 
     def warm(self, options: Options | None) -> bool:
-        """Whether a run with such options was made and built weights and graphs. Floats build none: ignored."""
+        """Whether a run with such options has been made: the first one also builds weights and graphs. Float options
+        such as tolerances build nothing and are ignored."""
         return self._built_for(options) in self._settled
 
     def has_run(self, options: Options | None) -> None:
@@ -260,7 +261,8 @@ class Method(abc.ABC):
         max_frames: int,
         forced: bool = False,
     ) -> State:
-        """Begin a run. Speech does not end before ``prefix.shortest`` frames; ``forced``: before ``max_frames``."""
+        """Begin a run: the prefix goes through the backbone once. End of speech is not sampled before
+        ``prefix.shortest`` frames; ``forced``: not before ``max_frames``."""
         self.check(options)
         ending = Ending.of(self.lm.config, prefix, max_frames, forced)
         start = Start(prefix=prefix, options=options, sampling=sampling, generator=generator, ending=ending)

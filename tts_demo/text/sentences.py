@@ -40,7 +40,8 @@ class Sentence:
 
 
 def preview(text: str, pace: bool = True) -> list[Sentence]:
-    """The sentences of a text; raises UserError where it has none. pace: with the commas of ``pacing.py``."""
+    """The sentences that a text becomes. pace: with the commas of ``pacing.py``, which a transcript must not get.
+    Raises UserError where nothing of it can be read."""
     return [_sentence(words) for words in split_sentences(text, pace=pace)]
 
 

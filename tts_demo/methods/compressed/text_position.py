@@ -58,7 +58,8 @@ class TextFilter:
     attention: list[Tensor] = field(default_factory=list)  # [W] to the visible symbols, one an alignment head
 
     def observe(self, layer: int, query: Tensor, key: Tensor) -> None:
-        """query [1, T, A, D], key [1, kv, S, D] of a layer: remembers an alignment head's attention to the symbols."""
+        """query [1, T, A, D] and key [1, kv, S, D] of a layer: remembers the attention of an alignment head, from the
+        first token of the pass to the visible symbols."""
         if layer not in ALIGNMENT_LAYERS:
             return
         query, key = query[0, 0, 0], key[0, 0].index_select(0, self.slots)

@@ -22,7 +22,8 @@ class PolicyConfig:
 
     @classmethod
     def of(cls, lm: LanguageModel) -> "PolicyConfig":
-        """As wide as the language model, as in the paper; a quarter of a small one, where a layer costs much."""
+        """As wide as the language model, as in the paper; a quarter of it for a small one, where a layer of full width
+        would cost as much as one of the backbone's twelve."""
         c = lm.config
         width = c.hidden if c.hidden >= 512 else c.hidden // 4
         return cls(c.hidden, width, heads=max(1, width // 32))

@@ -81,7 +81,8 @@ class CodebookEmbeddings(nn.Module):
 
     @torch.no_grad()
     def start_from(self, entries: Tensor) -> None:
-        """The first columns from the codec's entries [K, N, width], in which similar sounds are close."""
+        """entries [K, N, width of the codec's lookup]: initialise the first columns from the codec's entries, in which
+        similar sounds are close; the other columns stay random."""
         width = min(entries.shape[-1], self.codes.shape[-1])
         self.codes[..., :width] = F.normalize(entries[..., :width], dim=-1) * width**0.5
 
@@ -100,7 +101,7 @@ class CodebookEmbeddings(nn.Module):
 
     def look_up(self, table: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
         """codes [..., K] -> input [..., H] (without any tag), contexts [..., K, C] of the single codes."""
-        starts = torch.arange(table.shape[0], device=table.device) * table.shape[1]  # [K] first rows
+        starts = torch.arange(table.shape[0], device=table.device) * table.shape[1]  # of codebooks
         rows = F.embedding(codes + starts, table.flatten(0, 1))
         return rows[..., : self.config.hidden].sum(-2), rows[..., self.config.hidden :]
 

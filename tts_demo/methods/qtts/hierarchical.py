@@ -48,7 +48,8 @@ class HierarchicalStrategy(Strategy):
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: it must stay ordinary tensors
     @torch.no_grad()
     def heads(self) -> list[Projection]:
-        """Per codebook from the second, W -> entries: both factors multiplied out, for fewer operators a row."""
+        """Per codebook from the second, W -> entries: the two factors of a head multiplied out, because for one row the
+        number of operators matters, not the number of multiplications."""
         a = self.adapter
         weights = torch.bmm(a.codebooks.codes[1:], a.outer.transpose(1, 2))
         return [self.base.backend.projection(w, b) for w, b in zip(weights, a.bias[:, 0])]

@@ -56,7 +56,8 @@ class DraftLength(Length):
 
 
 def round_costs(rounds: Sequence[Callable[[], object]], device: torch.device, times: int = 7) -> tuple[float, ...]:
-    """rounds with 0, 1, ... drafted tokens -> the time of each over the first's: the fastest of ``times`` in turns."""
+    """rounds: one for each draft length from 0 on -> the time of each over that of the first: the fastest of ``times``
+    calls in turns, which a busy machine delays least."""
     taken: list[list[float]] = [[] for _ in rounds]
     for _ in range(times + 1):
         for each, spent in zip(rounds, taken):

@@ -250,5 +250,6 @@ class TLDRAdapter(nn.Module):
 
 
 def patch_position(start: int | Tensor, tokens: int | Tensor) -> int | Tensor:
-    """Logical position of a patch behind which ``tokens`` have been generated: its last token's, at every P."""
+    """Logical position of a patch after which ``tokens`` tokens have been generated: that of its last token, so that
+    positions advance with time at every P and are the base model's at P = 1."""
     return start + tokens - 1
