@@ -119,6 +119,8 @@ def test_a_row_timed_on_another_machine_alone_has_its_gain_and_no_times() -> Non
     assert found.where["machine"] == "here" and found.elsewhere == {"there": [OTHER]}
     assert row["lm_gain"] == 3.0 and row["rounds"] == 3 and row["kv_12s_share"] == pytest.approx(1 / 3)
     assert np.isnan(row["rtf"]) and np.isnan(row["lm_rtf"]) and base["rtf"] == 0.2 and base["rounds"] == 3
+    assert summary.fastest_within(found) != OTHER, "gains of two machines are not set against each other"
+    assert not found.timed_alike([BASE, OTHER]) and found.timed_alike([BASE, *(r.label for r in defaults()[2:])])
     again = summary.newest(here + there + timed(OTHER, 2.0))
     assert again.elsewhere == {} and again.speed.loc[OTHER, "lm_rtf"] == pytest.approx(0.05)
 

@@ -53,6 +53,11 @@ class Results:
         rounds = self.runs[(self.runs["kind"] == speed.KIND) & (self.runs["machine"] != self.where["machine"])]
         return {machine: list(rows.unique()) for machine, rows in rounds.groupby("machine")["row"]}
 
+    def timed_alike(self, labels: Collection[str]) -> bool:
+        """Whether the gains of these rows are of one machine: only then they compare with each other."""
+        machines = {label: machine for machine, rows in self.elsewhere.items() for label in rows}
+        return len({machines.get(label) for label in labels}) == 1
+
 
 def newest(records: list[dict[str, Any]]) -> Results:
     """The newest complete set of one checkpoint: the baseline and every method at its defaults, spoken and timed
@@ -317,9 +322,10 @@ def choices(results: Results) -> pd.DataFrame:
 
 
 def contenders(results: Results) -> pd.DataFrame:
-    """Those of ``choices`` that have at least ``OTHER_PAIRS`` pairs with the baseline (fewer where none has as many):
-    the best of many settings with few pairs each would be best by chance."""
+    """Those of ``choices`` that were timed on one machine and have at least ``OTHER_PAIRS`` pairs with the baseline
+    (fewer where none has as many): the best of many settings with few pairs each would be best by chance."""
     both = choices(results)
+    both = both[[results.timed_alike((Row.of(BASELINE).label, label)) for label in both.index]]
     return both[both["pairs"] >= min(OTHER_PAIRS, both["pairs"].max())]
 
 

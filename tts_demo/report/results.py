@@ -217,11 +217,11 @@ def _choices(results: Results) -> str:
 
 
 def _combined(results: Results) -> str:
-    """Of methods that put two together: whether their gains multiply."""
+    """Of methods that put two together, all timed on one machine: whether their gains multiply."""
     rows, gains = [], results.speed["lm_gain"].dropna()
     for method in METHODS.values():
         labels = [Row.of(kind).label for kind in (method, *map(METHODS.get, method.combines))]
-        if method.combines and set(labels) <= set(gains.index):
+        if method.combines and set(labels) <= set(gains.index) and results.timed_alike(labels):
             got, *each = (float(gains[label]) for label in labels)
             whole = float(np.prod(each))
             rows.append([f"`{labels[0]}`", got, " × ".join(f"{g:.2f}" for g in each), whole, 100 * got / whole])
