@@ -50,7 +50,7 @@ def probe_bandwidth(device: torch.device, size: int, seconds: float = 0.5) -> fl
     best, start = float("inf"), time.perf_counter()
     with torch.inference_mode():
         while time.perf_counter() - start < seconds or best == float("inf"):
-            best = min(best, timed(lambda: buffer.sum(), device))
+            best = min(best, _timed(lambda: buffer.sum(), device))
     return buffer.numel() * 4 / best
 
 
@@ -66,7 +66,7 @@ def fastest_dtype(config: LMConfig, device: torch.device, live: int = 400, steps
     with torch.inference_mode():
         for _ in range(steps):
             for dtype, step in runs.items():
-                times[dtype].append(timed(step, device))
+                times[dtype].append(_timed(step, device))
     cost = {dtype: statistics.median(t[1:]) for dtype, t in times.items()}
     best = min(cost, key=cost.get)
     return best if cost[best] < 0.9 * cost[kinds[0]] else kinds[0]
@@ -84,7 +84,7 @@ def pass_costs(decoder: Decoder) -> dict[int, float]:
     for _ in range(24):
         for n, taken in times.items():
             x = torch.ones(1, n, shape[-1], dtype=decoder.dtype, device=decoder.device)
-            taken.append(timed(lambda x=x: decoder.forward(x, cache, live), decoder.device))
+            taken.append(_timed(lambda x=x: decoder.forward(x, cache, live), decoder.device))
             cache.rollback(n)
     median = {n: statistics.median(taken[2:]) for n, taken in times.items()}
     return {n: median[n] / median[1] for n in tokens}
@@ -104,7 +104,7 @@ def _stepper(lm: LanguageModel, dtype: torch.dtype, live: int) -> Callable[[], N
     return step
 
 
-def timed(call: Callable[[], object], device: torch.device) -> float:
+def _timed(call: Callable[[], object], device: torch.device) -> float:
     clock = work_clock(device)
     start = clock()
     call()

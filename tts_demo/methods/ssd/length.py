@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from ...lm.cost import timed
-from ...runtime import synchronize
+from ...runtime import synchronize, work_clock
 
 LONGEST = 8  # drafted tokens a pass
 FURTHEST = 4  # ``auto`` drafts no more: the draft is trained for three tokens after the last one with base features
@@ -59,9 +58,13 @@ def round_costs(rounds: Sequence[Callable[[], object]], device: torch.device, ti
     """rounds: one for each draft length from 0 on -> the time of each over that of the first: the fastest of ``times``
     calls in turns, which a busy machine delays least."""
     taken: list[list[float]] = [[] for _ in rounds]
+    clock = work_clock(device)
     for _ in range(times + 1):
         for each, spent in zip(rounds, taken):
             synchronize(device)
-            spent.append(timed(each, device))
+            started = clock()
+            each()
+            synchronize(device)
+            spent.append(clock() - started)
     fastest = [min(spent[1:]) for spent in taken]  # the first ones build what the others use
     return tuple(spent / fastest[0] for spent in fastest)
