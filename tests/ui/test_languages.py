@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tts_demo.ui.run import words
-from tts_demo.ui.run.words import foreign
+from tts_demo.ui.run.languages import foreign
 
 
 @pytest.mark.parametrize(

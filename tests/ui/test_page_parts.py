@@ -24,7 +24,7 @@ from tts_demo.ui import voices
 from tts_demo.ui.limits import Limits
 from tts_demo.ui.line import Gate
 from tts_demo.ui.page import controls
-from tts_demo.ui.run import charts, plots, reading, rounds, session, words
+from tts_demo.ui.run import blind, charts, plots, reading, rounds, session, words
 from tts_demo.ui.service import Handle, health
 
 
@@ -268,11 +268,11 @@ def test_charts_say_which_way_is_better():
 
 def test_blind_gains_make_lanes_equally_loud_without_clipping():
     quiet, loud = (tone() // 8).astype(np.int16), tone()
-    a, b = (plots.gain(x, 16000) for x in (quiet, loud))
-    levels = [plots.level_db((x * g).astype(np.int16), 16000) for x, g in ((quiet, a), (loud, b))]
+    a, b = (blind.gain(x, 16000) for x in (quiet, loud))
+    levels = [blind.level_db((x * g).astype(np.int16), 16000) for x, g in ((quiet, a), (loud, b))]
     assert levels[0] == pytest.approx(levels[1], abs=0.2)
     assert max(np.abs(quiet * a).max(), np.abs(loud * b).max()) < 32768
-    assert plots.gain(np.zeros(0, np.int16), 16000) == 1.0
+    assert blind.gain(np.zeros(0, np.int16), 16000) == 1.0
 
 
 @dataclasses.dataclass(frozen=True)

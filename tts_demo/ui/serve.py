@@ -1,6 +1,5 @@
 """Put the page on a port: theme, health endpoint, API and MCP, and an end that lets the running job finish."""
 
-import asyncio
 import errno
 import importlib.util
 import os
@@ -22,6 +21,7 @@ from starlette.routing import Route
 
 from ..config import UserError
 from . import speech, uploads
+from .deadline import with_deadline
 from .guard import Guard
 from .page import widgets
 from .service import health, in_words, log_line, log_to_stderr
@@ -29,7 +29,6 @@ from .service import health, in_words, log_line, log_to_stderr
 THREADS = 40  # for those who do not wait: a call of an endpoint holds one while it stands in the line
 PROXIES = "127.0.0.1,::1,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16"  # private networks: uvicorn believes these
 ENDING = (signal.SIGTERM, signal.SIGINT)
-MEGABYTE = 1_000_000
 
 
 def theme() -> gr.themes.Base:
@@ -123,54 +122,6 @@ def launch(
             print(f"MCP is off: {reason}.", file=sys.stderr)
         _stay(demo, parts.gate)
     return url
-
-
-def with_deadline(protocol: type[Any], seconds: float) -> type[Any]:
-    """uvicorn's HTTP protocol class (either one), which closes a connection whose request stays incomplete: ``seconds``
-    for its headers and for each megabyte of its body."""
-
-    class Deadline(protocol):
-        _timer: asyncio.TimerHandle | None = None
-        _bytes = 0
-
-        def connection_made(self, transport: asyncio.Transport) -> None:
-            super().connection_made(transport)
-            self._start()
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            cycle = self.cycle
-            answered = cycle is not None and cycle.response_complete
-            if self.transport.is_closing() or self.transport.get_protocol() is not self:  # gone, or a web socket's now
-                self._stop()
-            elif cycle is not None and not answered and not cycle.more_body:
-                self._stop()
-            elif self._timer is None:
-                self._start()
-            else:
-                self._bytes += len(data)
-                if self._bytes >= MEGABYTE and not answered:
-                    self._start()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._stop()
-            super().connection_lost(exc)
-
-        def _start(self) -> None:
-            self._stop()
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._expire)
-
-        def _stop(self) -> None:
-            self._bytes = 0
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-
-        def _expire(self) -> None:
-            self._timer = None
-            self.transport.close()
-
-    return Deadline
 
 
 def _hold_ending() -> None:

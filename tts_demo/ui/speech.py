@@ -26,8 +26,8 @@ from . import voices
 from .asked import Asked, BadField, about, consent, string
 from .formats import TYPES, Encoder
 from .guard import UNBUFFERED
-from .limits import Unavailable
 from .presence import address
+from .refusals import NotServed, error_body, no_model, refusal
 from .run.collect import PromptEncoded
 from .run.session import to_int16
 from .runs import Runner, expected
@@ -259,41 +259,6 @@ async def body(http: HTTPRequest, most_mb: int) -> Any:
 
 def event(content: dict[str, Any]) -> bytes:
     return f"data: {json.dumps(content)}\n\n".encode()
-
-
-class NoSuchModel(BadField):
-    """Another status than for a wrong value."""
-
-
-def no_model(asked: str, name: str) -> NoSuchModel:
-    return NoSuchModel("model", f"{asked!r} is not served here; choose {name}.")
-
-
-class NotServed(UserError):
-    """An address under /v1 that is none, or another method than it takes."""
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-def error_body(error: Exception) -> dict[str, Any]:
-    """In OpenAI's form."""
-    known, later = isinstance(error, UserError), isinstance(error, Unavailable)
-    return {
-        "message": str(error) if known else "The model failed on this request; the server's log says why.",
-        "type": "invalid_request_error" if known and not later else "server_error",
-        "param": getattr(error, "field", None),
-        "code": "model_not_found" if isinstance(error, NoSuchModel) else None,
-    }
-
-
-def refusal(error: Exception) -> Response:
-    """400 for what the client got wrong, 503 for what it may send again later, 500 for what is ours."""
-    kinds = {NoSuchModel: 404, Unavailable: 503, UserError: 400, Exception: 500}
-    status = getattr(error, "status", None) or next(code for kind, code in kinds.items() if isinstance(error, kind))
-    again = {"Retry-After": str(error.seconds)} if isinstance(error, Unavailable) else None
-    return JSONResponse({"error": error_body(error)}, status, headers=again)
 
 
 def routes(runner: Runner) -> list[Route]:

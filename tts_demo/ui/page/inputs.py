@@ -10,6 +10,7 @@ from ...config import Sampling, UserError
 from .. import voices
 from ..limits import Limits
 from ..run import words
+from ..run.languages import foreign
 from ..runs import expected
 from ..service import Handle, Warmth, in_words
 from . import controls, texts
@@ -76,7 +77,7 @@ class Inputs:
         try:
             parts = [{"words": said, "sounds": words.ipa(sounds)} for said, sounds in stack.preview(text)]
             seconds, sounds = expected(stack, text, self.limits.max_seconds), any(p["sounds"] for p in parts)
-            return {"parts": parts, "seconds": seconds, "hint": texts.foreign(words.foreign(text)) if sounds else ""}
+            return {"parts": parts, "seconds": seconds, "hint": texts.foreign(foreign(text)) if sounds else ""}
         except (UserError, OSError) as error:
             return {"error": in_words(error)}
 

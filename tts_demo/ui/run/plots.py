@@ -12,17 +12,13 @@ from typing import Any
 import numpy as np
 
 from ...methods import colour
-from . import published, words
+from . import blind, published, words
 from .reading import CLEAR, pick, repeated, unread, words_of
 from .session import Attention, Lane, Made, Take, speed, wav
 
 COLUMNS = 480  # widest map sent to the browser
 RECENT = 8  # passes whose acceptance is one point of its curve
 BANDS = 64  # mel-like bands of a spectrogram
-# Blind listening: a louder clip sounds better, so all play at one loudness. Order and votes stay in the browser.
-TARGET_DB = -26.0  # gated level every lane is brought to, dB below full scale; low enough that speech does not clip
-GATE_DB = -40.0  # frames this far under the loudest frame are pauses and do not count
-PEAK = 0.98
 
 
 def b64(array: np.ndarray) -> str:
@@ -148,7 +144,7 @@ def lane_payload(lane: Lane, lane_id: str, take_id: str, recorded: str = "") -> 
         "kv": [s["kv_bytes"] for s in lane.steps],
         "curve": np.round(thin(lane.curve), 4).tolist(),
         "figures": figures(lane),
-        "gain": round(gain(lane.audio, lane.sample_rate), 4),
+        "gain": round(blind.gain(lane.audio, lane.sample_rate), 4),
         "track": track(lane),
         "attention": lane_map(lane),
         "own": own_plots(lane),
@@ -248,24 +244,3 @@ def acceptance_plot(lane: Lane, frame: float) -> dict[str, Any]:
         "max": 1,
         "series": [{"name": lane.title, "points": thin(np.stack([seconds, share], 1)).round(3).tolist()}],
     }
-
-
-def level_db(audio: np.ndarray, sample_rate: int) -> float:
-    """Gated RMS level of int16 [N] in dB of full scale; -120 for silence."""
-    frame = max(1, sample_rate // 50)
-    x = audio.astype(np.float64) / 32768
-    x = x[: len(x) // frame * frame].reshape(-1, frame)
-    power = (x**2).mean(1) if len(x) else np.zeros(0)
-    if not len(power) or power.max() < 1e-12:
-        return -120.0
-    loud = power[power >= power.max() * 10 ** (GATE_DB / 10)]
-    return float(10 * np.log10(loud.mean()))
-
-
-def gain(audio: np.ndarray, sample_rate: int) -> float:
-    """Linear gain that brings int16 [N] to the level of blind listening, less where it would clip; 1 for silence."""
-    level = level_db(audio, sample_rate)
-    if level <= -120:
-        return 1.0
-    peak = np.abs(audio.astype(np.int32)).max() / 32768
-    return float(min(10 ** ((TARGET_DB - level) / 20), PEAK / peak))
