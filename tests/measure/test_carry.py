@@ -11,7 +11,7 @@ from tts_demo import checkpoints
 from tts_demo.cli.main import main
 from tts_demo.measure.carry import CARRIED, carry, read_by
 from tts_demo.measure.records import Records, Where
-from tts_demo.measure.rows import Row
+from tts_demo.measure.rows import Row, defaults
 from tts_demo.methods import REGISTRY
 
 MODULES = ("codec", "lm", "refiner", "refiner-books", "tldr", "dcar-heads", "dcar-policy", "qtts-delay", "ssd-draft")
@@ -66,6 +66,9 @@ def test_rows_that_read_no_replaced_module_are_taken_over(tmp_path, replaced, an
     assert carry(records, before, after) == len(ROWS) - len(anew)
     taken = [r for r in records.read() if r["checkpoint"] == new]
     assert {r["row"] for r in taken} == set(ROWS) - anew and all(r[CARRIED] == old for r in taken)
+    left = {r["row"] for r in records.read() if r["checkpoint"] == old}  # default rows for the table of earlier weights
+    assert left == anew | (set(ROWS) & {row.label for row in defaults()})
+    assert [r["row"] for r in records.read() if r["checkpoint"] == ""] == ["teacher"]
     assert carry(records, before, after) == 0  # a second time there is nothing left
 
 

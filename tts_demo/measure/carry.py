@@ -5,23 +5,34 @@ from pathlib import Path
 
 from .. import checkpoints
 from ..methods import REGISTRY
-from .records import Records, key_of
-from .rows import Row
+from .records import Record, Records, key_of
+from .rows import Row, defaults
 
 CARRIED = "carried"  # field of such a record: the checkpoint that it was measured with
 
 
 def carry(records: Records, before: Path, after: Path) -> int:
-    """Append the records of the checkpoint ``before`` whose rows read the same modules in ``after``, under the hash of
-    that one; returns how many. Those that ``after`` has already are left out."""
+    """Take over the records of the checkpoint ``before`` whose rows read the same modules in ``after``, under the hash
+    of that one; returns how many. Those that ``after`` has already are left out. Of the earlier checkpoint the rows
+    with default settings stay too, for the table of earlier weights; the others are moved, so that the file does not
+    grow by all of them with every module."""
     old, new = (checkpoints.checkpoint_hash(root) for root in (before, after))
     names = sorted(checkpoints.modules(before) | checkpoints.modules(after))
     changed = {name for name in names if len({checkpoints.modules_hash(root, [name]) for root in (before, after)}) > 1}
-    known, found = records.keys(), []
-    for record in records.read():
-        if record.get("checkpoint") == old and not changed & read_by(record["row"], names):
-            found.append(record | {"checkpoint": new, CARRIED: record.get(CARRIED, old)})
-    return records.extend([r for r in found if key_of(r) not in known])
+    known, kept, taken = records.keys(), {row.label for row in defaults()}, 0
+
+    def move(record: Record) -> list[Record]:
+        nonlocal taken
+        if record.get("checkpoint") != old or changed & read_by(record["row"], names):
+            return [record]
+        found = record | {"checkpoint": new, CARRIED: record.get(CARRIED, old)}
+        if key_of(found) in known:
+            return [record]
+        taken += 1
+        return [record, found] if record["row"] in kept else [found]
+
+    records.rewrite(move)
+    return taken
 
 
 def read_by(row: str, names: list[str]) -> set[str]:

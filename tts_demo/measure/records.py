@@ -1,4 +1,4 @@
-"""What was measured, one JSON object a line, appended and never changed: what, of which weights, where and when.
+"""What was measured, one JSON object a line, appended and then left as it is: what, of which weights, where and when.
 
 Two processes may append to one file. A record that stands there already is not measured again.
 """
@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,19 @@ class Records:
                 line = line if file.read(1) == b"\n" else b"\n" + line  # behind one that was cut short
             os.write(file.fileno(), line)
         return len(records)
+
+    def rewrite(self, change: Callable[[Record], list[Record]]) -> None:
+        """Put in the place of every record what ``change`` makes of it."""
+        if self.path is None:
+            self._own = [new for record in self._own for new in change(record)]
+            return
+        with open(self.path, "rb+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            found = list(filter(None, map(parsed, file.read().decode().splitlines())))
+            text = "".join(json.dumps(new, ensure_ascii=False) + "\n" for record in found for new in change(record))
+            file.seek(0)
+            file.write(text.encode())
+            file.truncate()
 
 
 def parsed(line: str) -> dict[str, Any] | None:

@@ -55,6 +55,14 @@ def _under(unit: str) -> str:
     return UNITS.get(per(unit), [per(unit)])[0]
 
 
+def _per_unit(unit: str, power: str | None) -> str:
+    """'s', '2' -> ' per second squared'; 'm', '2' -> ' per square meter'"""
+    under = _under(unit)
+    if power and under == "second":
+        return f" per second {'squared' if power == '2' else 'cubed'}"
+    return f" per {_POWERS[power] + ' ' if power else ''}{under}"
+
+
 def tens(words: str) -> str:
     """'one hundreds' -> 'hundreds'"""
     return words.removeprefix("one ")
@@ -86,11 +94,7 @@ def measure(match: re.Match[str]) -> str:
     many = (many or bool(low)) and not joined and not describes(match)
     name = unit_name(match["unit"], many, match["power"])
     if match["per"]:
-        under, power = _under(match["per"]), match["perpower"]
-        if power and under == "second":
-            name += f" per second {'squared' if power == '2' else 'cubed'}"
-        else:
-            name += f" per {_POWERS[power] + ' ' if power else ''}{under}"
+        name += _per_unit(match["per"], match["perpower"])
     ends = match["dot"] and ends_sentence(match)
     return f"{'minus ' * bool(match['minus'])}{low}{words} {name}" + ("." if ends else "")
 
@@ -98,10 +102,6 @@ def measure(match: re.Match[str]) -> str:
 def degrees(match: re.Match[str]) -> str:
     """'72F' -> '72°F'; 'seat 12F' stays."""
     return match.group() if match["placed"] else f"{match['n']}°{match['kind']}"
-
-
-def stop(match: re.Match[str]) -> str:
-    return "." * (match.end() == len(match.string) and match.group().endswith("."))
 
 
 def feet(match: re.Match[str]) -> str:
@@ -127,8 +127,7 @@ def bare_rate(match: re.Match[str]) -> str:
     """Without a number: 'W/m^2' -> 'watts per square meter', 'm3/s' -> 'cubic meters per second'"""
     if not (match["power"] or match["perpower"]):
         return match.group()
-    square = f"{_POWERS[match['perpower']]} " if match["perpower"] else ""
-    return f"{unit_name(match['unit'], True, match['power'])} per {square}{_under(match['per'])}"
+    return unit_name(match["unit"], True, match["power"]) + _per_unit(match["per"], match["perpower"])
 
 
 _PLURAL = re.compile(r"(?:\b(?:the|of|all|those|these|my|his|her|two|three|\d+s and|\w+es and)\s)$")

@@ -15,7 +15,7 @@ what its chunk cost (``dcpo.local_advantages``). With both 0 the recipe begins w
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -121,22 +121,6 @@ class Reference(nn.Module):
     def hold(self, policy: Policy) -> None:
         self.policy.load_state_dict(policy.state_dict())
         self.over.fill_(True)
-
-
-@dataclass(frozen=True)
-class GuidanceProfile:
-    """Error rate of each fixed chunk size, and the sizes that score best: the guidance range (appendix B.1)."""
-
-    error_rates: dict[int, float]
-    best: tuple[int, ...]
-
-
-def guidance_profile(
-    error_rate: Callable[[int], float], sizes: Sequence[int] = range(1, LONGEST + 1), keep: int = 3
-) -> GuidanceProfile:
-    """error_rate: fixed chunk size -> error rate of speech made with it. ``keep``: sizes in the guidance range."""
-    rates = {size: error_rate(size) for size in sizes}
-    return GuidanceProfile(rates, tuple(sorted(sorted(rates, key=rates.get)[:keep])))
 
 
 class PolicySettings(SequenceSettings):
@@ -283,21 +267,18 @@ class PolicyTask(Task):
         return rollouts, self.errors.of_codes(whole, batch.speaker, utterances.prompt, utterances.truth)
 
     @cached_property
-    def guidance(self) -> GuidanceProfile:
-        """Error rates of the fixed sizes on training utterances (appendix B.1)."""
+    def profile(self) -> dict[int, float]:
+        """Fixed size -> error rate on training utterances: what a guidance range is chosen by (appendix B.1)."""
         rng = np.random.default_rng(0)
         utterances = self.utterances(rng, self._choose(rng, self.data.train, PROFILED))
-        return guidance_profile(lambda size: self._error(utterances, (size,)), sorted(self.settings.profiled))
+        return {size: self._error(utterances, (size,)) for size in sorted(self.settings.profiled)}
 
     def evaluate(self) -> dict[str, float]:
         """Phoneme error rates on held-out utterances, of recordings, fixed sizes, chance, sure heads and the policy in
         some ranges, and what the choices cost on the recordings (``_figures``)."""
         rng, sizes, every = np.random.default_rng(1), sorted(self.settings.profiled), list(range(1, LONGEST + 1))
         utterances = self.utterances(rng, self._choose(rng, self.data.test, TESTED))
-        scores = {
-            f"guidance profile on training speech, fixed {size}": rate
-            for size, rate in self.guidance.error_rates.items()
-        }
+        scores = {f"guidance profile on training speech, fixed {size}": rate for size, rate in self.profile.items()}
         scores["phoneme error rate, recordings"] = utterances.recorded.mean().item()
         scores |= {f"phoneme error rate, fixed {size}": self._error(utterances, (size,)) for size in sizes}
         ranges = {tuple(sorted(self.settings.guidance)), *(((2, 3), tuple(every)) if sizes == every else ())}
