@@ -12,10 +12,11 @@ from tts_demo import checkpoints
 from tts_demo.cli.main import main
 from tts_demo.config import UserError
 from tts_demo.methods.tldr.modules import ABLATIONS
-from tts_demo.train import RECIPES, recipe
+from tts_demo.train import CPU_ONLY, RECIPES, check, recipe
 from tts_demo.train.recipes.qtts import QTTSSettings
 from tts_demo.train.recipes.tldr import TLDRSettings
 from tts_demo.train.settings import SequenceSettings, Settings
+from tts_demo.train.task import TrainOptions
 
 CARDS = Path(__file__).parents[2] / "checkpoints" / "nano"
 
@@ -58,6 +59,14 @@ def test_a_mistake_ends_with_one_sentence_before_anything_is_read(
 
 def test_a_misspelt_recipe_is_told_the_nearest(capsys: pytest.CaptureFixture) -> None:
     assert main(["train", "decodr"]) == 2 and "'decoder'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", CPU_ONLY)
+def test_what_trains_on_the_cpu_may_do_so_in_several_processes(name: str) -> None:
+    for device in ("cpu", "cpu:1"):  # accelerate calls that of its second process so
+        check(name, TrainOptions(Path("speech"), device=device))
+    with pytest.raises(UserError, match="--device cpu"):
+        check(name, TrainOptions(Path("speech"), device="cuda:0"))
 
 
 def test_settings_are_typed_and_frozen() -> None:

@@ -54,7 +54,7 @@ def check(name: str, options: Any) -> None:
         raise UserError(f"The recipe {name!r} does not train from a packed file: give --data.")
     if name not in METHODS and options.stack:
         raise UserError(f"The recipe {name!r} is for the bundled stack alone; with --stack use {', '.join(METHODS)}.")
-    if name in CPU_ONLY and options.device != "cpu":
+    if name in CPU_ONLY and not options.device.startswith("cpu"):  # of several processes each has a cpu:N
         raise UserError(f"The recipe {name!r} trains on the CPU: give --device cpu.")
 
 
