@@ -182,7 +182,8 @@ def generate(
 
 
 def _events(stack: Stack, request: Request, should_stop: Any, meter: Meter | None, *more: Any) -> Iterator[Event]:
-    """The clock starts when the first event is asked for: of several runs in turn the others wait meanwhile."""
+    """The events of a checked request. The meter starts with the first event and stands still while the consumer holds
+    one, so that runs consumed in turns do not count each other's time."""
     meter = meter or Meter(stack.frame_rate, work=work_clock(stack.device))
     with device_errors(stack.device):
         for event in _Run(stack, request, should_stop, meter, *more).events():

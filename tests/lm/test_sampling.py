@@ -136,7 +136,7 @@ def test_a_greedy_token_that_is_repeated_gives_way_to_the_next_one():
 @pytest.mark.parametrize("forbidden", [None, 1, 3], ids=["all", "one row", "a row each"])
 def test_what_a_graph_is_given_samples_the_same(sampling, forbidden, monkeypatch):
     """Random numbers made ahead and a temperature on the device, with history and without."""
-    monkeypatch.setattr(sampling_module, "free_to_ask", lambda device: False)
+    monkeypatch.setattr(sampling_module, "host_may_read", lambda device: False)
     forbid = None if forbidden is None else torch.arange(30).expand(forbidden, -1).squeeze(0) > 25
     temperature = torch.tensor(sampling.temperature, dtype=torch.float64)
     for seed in range(20):

@@ -45,7 +45,7 @@ PATHS, DTYPES = ["plain", "static"], [torch.float32, torch.bfloat16]
 @pytest.fixture
 def rules(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda_double.obey(monkeypatch)
-    monkeypatch.setattr(sampling_module, "free_to_ask", lambda device: False)
+    monkeypatch.setattr(sampling_module, "host_may_read", lambda device: False)
 
 
 def stack_of(lm, dtype: torch.dtype, *names: str) -> TinyStack:

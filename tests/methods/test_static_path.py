@@ -66,7 +66,7 @@ def test_every_method_says_the_same(tiny_lm, tiny_prompt, guided, name, options,
     )
     request = Request(**{**vars(request), "forced_frames": 90 if "compressed" in name else 40})
     monkeypatch.setattr(ssd_module, "round_costs", lambda *_: (1.0, 1.5, 2.0, 2.5, 3.0))  # auto measures: no two alike
-    monkeypatch.setattr(sampling_module, "free_to_ask", lambda device: False)  # both make the draws of a GPU
+    monkeypatch.setattr(sampling_module, "host_may_read", lambda device: False)  # both make the draws of a GPU
     expected = engine.run(fresh(tiny_lm), request)
     monkeypatch.setattr(graphs, "available", lambda device: True)
     stack = fresh(tiny_lm)
@@ -83,7 +83,7 @@ def test_a_text_that_moves_says_the_same(tiny_lm, guided, monkeypatch):
     prefix, runs = make_prefix(tiny_lm, text=50), []
     for static in (False, True, True):
         monkeypatch.setattr(graphs, "available", lambda device: static)
-        monkeypatch.setattr(sampling_module, "free_to_ask", lambda device: False)
+        monkeypatch.setattr(sampling_module, "host_may_read", lambda device: False)
         if len(runs) < 2:
             method = fresh(tiny_lm).method("compressed")
         with torch.inference_mode():
@@ -101,7 +101,7 @@ def test_a_text_that_moves_says_the_same(tiny_lm, guided, monkeypatch):
 def test_many_summaries_in_one_pass_are_no_graph(tiny_lm, tiny_prefix, monkeypatch):
     """Forty: more tokens than a graph holds. The steps between them are graphs."""
     options, tokens = METHODS["compressed"].Options(window=200, group=5), []
-    monkeypatch.setattr(sampling_module, "free_to_ask", lambda device: False)
+    monkeypatch.setattr(sampling_module, "host_may_read", lambda device: False)
     for static in (False, True):
         monkeypatch.setattr(graphs, "available", lambda device: static)
         method = fresh(tiny_lm).method("compressed")

@@ -25,8 +25,8 @@ class Codebook(nn.Module):
         """codes [...] -> [..., width]."""
         return self.project_out(F.embedding(codes, F.normalize(self.entries, dim=-1)))
 
-    def open(self, x: Tensor) -> Tensor:
-        """[..., width] -> [..., width], as if there were an entry for every vector."""
+    def unquantised(self, x: Tensor) -> Tensor:
+        """Project in, normalise and project out without choosing an entry: [..., width] -> [..., width]."""
         return self.project_out(self._unit(x))
 
     def encode(self, x: Tensor, labels: Tensor | None = None) -> Tensor:

@@ -29,7 +29,8 @@ class Attention(nn.Module):
 
 
 class PhoneticEncoder(nn.Module):
-    """samples [B, F * hop] -> [B, F, width]. ``layers`` blocks below, ``middle`` with attention, ``upper`` above."""
+    """samples [B, F * hop] -> [B, F, width]: ``layers`` ConvNeXt blocks of local context, ``middle`` blocks with
+    attention over the utterance, ``upper`` ConvNeXt blocks."""
 
     def __init__(
         self,
@@ -65,30 +66,30 @@ class PhoneticEncoder(nn.Module):
 
     def hidden(self, features: Tensor) -> Tensor:
         """[B, 2 * F, mels] -> [B, F, width]."""
-        return self.understood(self.low(features))
+        return self.global_blocks(self.local_blocks(features))
 
-    def low(self, features: Tensor) -> Tensor:
-        """The lower blocks, of local context: [B, 2 * F, mels] -> [B, F, width]."""
+    def local_blocks(self, features: Tensor) -> Tensor:
+        """Blocks of local context: [B, 2 * F, mels] -> [B, F, width]."""
         x = self.stem(features.transpose(1, 2)).transpose(1, 2)
         for block in self.blocks:
-            x = self._left_out(x, block(x))
+            x = self._stochastic_depth(x, block(x))
         return x
 
-    def understood(self, x: Tensor) -> Tensor:
-        """The blocks with attention over the utterance, then the upper ones: [B, F, width] -> [B, F, width]."""
+    def global_blocks(self, x: Tensor) -> Tensor:
+        """Blocks with attention over the utterance, then the upper ones: [B, F, width] -> [B, F, width]."""
         if self.middle:
             count = x.shape[1]
             y = self.down(F.pad(x, (0, 0, 0, count % 2)).unflatten(1, (-1, 2)).flatten(2))
             rotation = rotary_factors(y.shape[1], self.head_width, 1000.0, y.device)
             for attention, block in zip(self.attention, self.middle):
-                y = self._left_out(y, block(attention(y, rotation)))
+                y = self._stochastic_depth(y, block(attention(y, rotation)))
             x = x + self.up(y).unflatten(-1, (2, -1)).flatten(1, 2)[:, :count]
         for block in self.upper:
-            x = self._left_out(x, block(x))
+            x = self._stochastic_depth(x, block(x))
         return x
 
-    def _left_out(self, x: Tensor, y: Tensor) -> Tensor:
-        """y, or x for the items of which training leaves the block out."""
+    def _stochastic_depth(self, x: Tensor, y: Tensor) -> Tensor:
+        """y; in training x for the items whose block is dropped (stochastic depth)."""
         if not (self.training and self.skip):
             return y
         return x + (y - x) * (torch.rand(len(x), 1, 1, device=x.device) >= self.skip) / (1 - self.skip)

@@ -46,9 +46,10 @@ def launch_passes(
     positions: Tensor | int | None = None,
     mask: Tensor | None = None,
 ) -> Any:
-    """``function(forward, sampler, *inputs)`` likewise; ``forward(x [1, n, H], last=False, hook=None)`` is a pass as
-    ``Decoder.forward`` makes it. The passes of one launch take ``count`` tokens together, at ``positions`` [count] or
-    from there on (None: the cache's next). mask: of the one pass there is."""
+    """``function(forward, sampler, *inputs)`` as one launch: a CUDA graph where the pool has leased the cache, else
+    plain code. ``forward(x [1, n, H], last=False, hook=None)`` makes a pass like ``Decoder.forward``. All passes
+    together append ``count`` tokens, at ``positions`` [count], or consecutive from an int (None: the cache's next
+    position). mask [count, slots]: for a launch of a single pass. Raises ValueError where the cache is full."""
     positions = cache.next_position if positions is None else positions
     if not is_graph(decoder, cache, count):
         return function(Passes(decoder, cache.kv, positions, mask, cache), sampler, *inputs)

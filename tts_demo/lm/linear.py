@@ -125,14 +125,15 @@ def direction(x: Tensor, eps: float) -> Tensor:
 
 
 def direction_scale(like: Tensor, dtype: torch.dtype) -> float:
-    """Of vectors as wide as ``like``, on its device, computed in ``dtype``."""
+    """``unit_rms(x)`` over ``direction(x)`` for x of the width and device of ``like``: the square root of the width for
+    float32 on a CPU, else 1."""
     return like.shape[-1] ** 0.5 if float32_on_cpu(like.device, dtype) else 1.0
 
 
 @cache
 @torch.inference_mode(False)
 def root_of_eps(width: int, eps: float) -> Tensor:
-    """What ``direction`` adds in quadrature to the length of a vector so wide."""
+    """sqrt(width * eps) as a tensor []: ``direction`` divides x by sqrt(|x|^2 + width * eps)."""
     return torch.tensor((width * eps) ** 0.5)
 
 

@@ -30,11 +30,12 @@ Source = torch.Generator | Noise | None  # of random numbers; None: PyTorch's ow
 
 
 class DeviceSampling(Sampling):
-    """Sampling whose temperature is on the device ([] float64: in a quotient with logits it counts as what they are),
-    so that one CUDA graph serves all of them. The plain one has been checked."""
+    """Sampling settings inside a CUDA graph. ``temperature`` is a tensor [] float64 on the device, so that one graph
+    serves every temperature above 0; having no dimension, it leaves the dtype of the logits that it divides."""
 
     def __post_init__(self) -> None:
-        pass
+        """Checks nothing: the settings that it was made of were checked, and a tensor on a GPU would have to be
+        read."""
 
 
 def is_greedy(sampling: Sampling) -> bool:
@@ -44,7 +45,7 @@ def is_greedy(sampling: Sampling) -> bool:
 @dataclass(frozen=True)
 class Distribution:
     """Categorical distributions over candidate ids, for any number of rows: ``weights`` [..., M] proportional to the
-    probabilities of ``ids`` [..., M] (normalising costs two operators); the others have none."""
+    probabilities of ``ids`` [..., M] (normalising costs two operators). Ids that are not listed have probability 0."""
 
     weights: Tensor
     ids: Tensor
@@ -126,7 +127,7 @@ def _never_redrawn(ids: Tensor, sampling: Sampling, history: Tensor | None) -> b
     if history is None or not sampling.repeat_window:
         return True
     times = (history[:, :, None] == ids[:, None]).sum(1)
-    return free_to_ask(ids.device) and not (times >= sampling.repeat_threshold).any()
+    return host_may_read(ids.device) and not (times >= sampling.repeat_threshold).any()
 
 
 def _with_redraws(probs: Tensor, logits: Tensor, sampling: Sampling, history: Tensor) -> Tensor:
@@ -165,14 +166,14 @@ def sample(
     token = ids.gather(-1, race(probs, source)[..., None])
     if history is None or not sampling.repeat_window:
         return token[:, 0]
-    if free_to_ask(token.device) and max((history == token).sum(-1).tolist()) < sampling.repeat_threshold:
+    if host_may_read(token.device) and max((history == token).sum(-1).tolist()) < sampling.repeat_threshold:
         return token[:, 0]
     repeats = (history == token).sum(-1) >= sampling.repeat_threshold
     others = (logits / sampling.temperature).scatter(-1, token, float("-inf")).softmax(-1)
     return torch.where(repeats, race(others, source), token[:, 0])
 
 
-def free_to_ask(device: torch.device) -> bool:
+def host_may_read(device: torch.device) -> bool:
     """Whether the host may look at a value at no cost: where there are graphs it would have to wait for it."""
     return not available(device)
 
@@ -184,12 +185,12 @@ class Sampler:
     sampling: Sampling
     source: Source = None
     temperature: Tensor | None = None  # of ``sampling``, on the device, for CUDA graphs
-    free_to_ask: bool = False  # whether the host may look at a value at no cost
+    host_may_read: bool = False  # whether the host may look at a value at no cost
 
     @staticmethod
     def of(sampling: Sampling, generator: torch.Generator, numbers: int, temperature: Tensor) -> "Sampler":
         """numbers: random numbers that a launch takes at most (see ``numbers``), made ahead for graphs."""
-        if free_to_ask(temperature.device):
+        if host_may_read(temperature.device):
             return Sampler(sampling, generator, temperature, True)
         if not numbers:
             return Sampler(sampling, None, temperature)

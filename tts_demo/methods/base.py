@@ -224,7 +224,7 @@ class Method(abc.ABC):
         return self._built_for(options) in self._settled
 
     def has_run(self, options: Options | None) -> None:
-        """The engine says so."""
+        """Note that a run with these options has been made, which makes ``warm`` true for them. The engine calls it."""
         self._settled.add(self._built_for(options))
 
     def _built_for(self, options: Options | None) -> tuple[Any, ...]:

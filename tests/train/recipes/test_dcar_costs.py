@@ -16,6 +16,7 @@ from tts_demo.methods.dcar.policy import Policy
 from tts_demo.methods.dcar.ranges import LONGEST, confident_size
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
 from tts_demo.train.progress import Progress
+from tts_demo.train.recipes import dcar_policy
 from tts_demo.train.recipes.dcar_costs import (
     OUTSIDE,
     States,
@@ -30,7 +31,7 @@ from tts_demo.train.recipes.dcar_costs import (
 )
 from tts_demo.train.recipes.dcar_policy import Experience, PolicySettings, Recorded
 from tts_demo.train.recipes.dcar_rollouts import Schedule, roll_out
-from tts_demo.train.recipes.dcpo import mutual_information
+from tts_demo.train.recipes.dcpo import kl_weight, mutual_information
 
 __all__ = ["noisy", "task"]  # fixtures
 
@@ -204,7 +205,10 @@ def test_the_policy_learns_where_tokens_are_cheap(tiny_lm):
     assert (log_probs.exp() * ~ranges[:, None]).sum(-1)[taken.mask].mean() < 0.1
 
 
-def test_reinforcement_goes_on_from_the_informed_policy(task):
+def test_reinforcement_goes_on_from_the_informed_policy(task, monkeypatch):
+    weights = []  # of the KL term: they rise from 0 when reinforcement begins, not when the run does
+    spied = lambda share: weights.append(kl_weight(share)) or weights[-1]
+    monkeypatch.setattr(dcar_policy, "kl_weight", spied)
     task.settings = PolicySettings(informed=0.5, local=0.5)
     task.prepare(task.heads)
     task.roll_out = toy_speak(task)
@@ -221,6 +225,7 @@ def test_reinforcement_goes_on_from_the_informed_policy(task):
         optimiser.step()
         assert loss.isfinite() and (parts.get("kl", 0) == pytest.approx(0, abs=1e-5)) == (step < 6)
     assert kinds == [Recorded] * 5 + [Experience] * 5
+    assert weights == pytest.approx([kl_weight(step / 5) for step in range(5)])
     reference = task.helpers["reference"]
     assert reference.over and all(torch.equal(v, before[k]) for k, v in reference.policy.state_dict().items())
     assert batch.advantage.shape == batch.rollouts.actions.shape and batch.reference.shape == (

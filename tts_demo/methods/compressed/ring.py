@@ -53,12 +53,12 @@ class RingCache(KVCache):
         self.fixed, self.window, self.group = fixed, window, group
         self.generated = self.summaries = 0  # tokens behind the prefix, and summaries made
         self._attended = 0
-        self.full_prefix: KVCache | None = None  # the longer prefix of which parts are visible,
-        self._parts: list[slice] = []  # these parts,
-        self._offsets: list[int] = []  # each so many positions closer to speech,
-        self._visible = fixed  # and the number of slots they take
+        self.full_prefix: KVCache | None = None  # cache of a longer prefix, of which only parts are visible
+        self._parts: list[slice] = []  # slots of the full prefix that are visible
+        self._offsets: list[int] = []  # of each part, how many positions it is moved towards speech
+        self._visible = fixed  # number of prefix slots in use
         self._written: list[slice] = []  # the parts whose values are in the slots
-        # summaries made in one pass, all spans still in the ring
+        # summaries made in one pass: as many as there are spans whose tokens are all still in the ring
         self._summaries_per_pass = (window - most + 1) // group if group else 0
 
     @classmethod
@@ -146,7 +146,7 @@ class RingCache(KVCache):
             slots = super().claim(positions)
             self._attended = self.length
             return slots
-        # those of so many tokens are those of fewer that come with summaries
+        # positions has n + due entries for n tokens; summaries_due gives the same number for either count
         count = self.summaries_due(len(positions))
         tokens = len(positions) - count
         first = self.fixed + self.window + self.summaries

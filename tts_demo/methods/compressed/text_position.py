@@ -128,14 +128,16 @@ class TextPosition:
         return self._posterior, self._numbers, self._slots, *on_host
 
     def move(self, posterior: Tensor, symbol: int) -> None:
-        """To what ``TextFilter.advance`` found."""
+        """Store the posterior [L] and the most likely symbol of the frame just generated, as ``TextFilter.advance``
+        returned them."""
         self._posterior, self.index = posterior, symbol
         self.furthest = max(self.furthest, symbol)
         self._frames_at_end = self._frames_at_end + 1 if symbol == self.symbols - 1 else 0
 
 
-# For groups of columns from the first: their number, and the positions [..., T] by which each row sees them later. In
-# decoding the keys are rotated in the cache (``RingCache.write_prefix``), in replays and training the queries.
+# One entry for each part of the prefix, in the order of columns: its number of columns, and offsets [..., T]. Row t
+# attends to these columns as if they stood offsets[t] positions nearer to speech. In decoding the keys are rotated in
+# the cache (``RingCache.write_prefix``), in replays and training the queries.
 Shifts = Sequence[tuple[int, Tensor]]
 
 

@@ -158,7 +158,7 @@ class Dcar(Method):
             logits = runner.logits(forward, hidden, *given[:2])
             # Drawn as in training; with greedy sampling, the most likely size.
             best = logits.argmax(-1) if is_greedy(sampler.sampling) else race(logits.softmax(-1), sampler.source)
-            size = int(1 + best) if sampler.free_to_ask else 1 + best
+            size = int(1 + best) if sampler.host_may_read else 1 + best
             seconds = time.perf_counter() - started
             return self._sample(size, sizes[-1], sampler, hidden, *given[2:])
 
@@ -169,7 +169,7 @@ class Dcar(Method):
         return found
 
     def _by_rule(self, state: DcarState) -> Tensor:
-        """The same where no policy is asked."""
+        """Choose the size by a rule (fixed, random or sure) and sample: [1 + n], the size, then n tokens."""
         chunks, sampler = state.chunks, self._sampler(state)
 
         def decide(hidden: Tensor, sampler: Sampler, *given: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -200,13 +200,14 @@ class Dcar(Method):
         return launch_passes(decoder, state.caches["backbone"], len(tokens), key, of_last, sampler, tokens, *inputs)
 
     def _size(self, chunks: ChunkRange, sampler: Sampler, hidden: Tensor) -> Tensor | int:
-        """Of the next chunk, chosen by a rule: [1] where the host is not free to ask for it. hidden [1, H]."""
+        """Size of the next chunk by a rule, for hidden [1, H]: an int, or a tensor [1] where reading it would make the
+        host wait."""
         sizes, chooser = chunks.sizes, chunks.chooser
         if chooser == "fixed":
             return sizes[0]
         if chooser == "sure":
             size = confident_size(sizes, self._logits(hidden, sizes[-1]))
-            return int(size) if sampler.free_to_ask else size
+            return int(size) if sampler.host_may_read else size
         if isinstance(sampler.source, Noise):
             return size_at(sizes, race(hidden.new_ones(1, len(sizes), dtype=torch.float32), sampler.source))
         return sizes[int(torch.randint(len(sizes), (1,), generator=sampler.source, device=hidden.device))]
@@ -214,14 +215,16 @@ class Dcar(Method):
     def _sample(
         self, size: Tensor | int, longest: int, sampler: Sampler, hidden: Tensor, recent: Tensor, forbid: Tensor | None
     ) -> Tensor:
-        """[1 + n] the size and the chunk's tokens; where the host does not know the size, those of the ``longest``."""
+        """Sample a chunk: [1 + n], the size, then its n tokens, or ``longest`` tokens where the host has not read the
+        size."""
         count = size if isinstance(size, int) else longest
         forbid = forbid[:count] if forbid is not None and forbid.dim() == 2 else forbid
         tokens = sampler.sample(self._logits(hidden, count), recent, forbid)
         return torch.cat([torch.full_like(tokens[:1], size) if isinstance(size, int) else size, tokens])
 
     def _logits(self, hidden: Tensor, count: int) -> Tensor:
-        """Of the next ``count`` tokens: those of the base head and the extra heads [count, V]. hidden [1, H]."""
+        """hidden [1, H] -> float32 logits [count, V] of the next ``count`` tokens, by the base head and the extra
+        heads."""
         logits = self.decoder.logits(hidden)
         return torch.cat([logits, *self.extra(hidden, count - 1)]).float() if count > 1 else logits
 

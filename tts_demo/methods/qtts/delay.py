@@ -65,7 +65,9 @@ class DelayAdapter(CodebookAdapter):
 class DelayState(CodebookState):
     d: int
     lead: Tensor  # [(K - 1) d, K] prompt codes that the delay moves past the prompt, or padding; -1 = to be sampled
-    # per step modulo d, [K, H]: summed contexts of codebooks 0 to k, of the frame that codebook k was at (but the last)
+    # d entries [K, H], used in rotation: in the one of step s (s modulo d), row k is the sum of the contexts of
+    # codebooks 0 to k of the frame that codebook k emitted in that step; head k + 1 reads it d steps later. Nothing
+    # reads row K - 1.
     known: list[Tensor]
     generated: Tensor  # [max_frames + (K - 1) d, K] codes as emitted, delayed
     end: int  # frames in all: the limit until end of speech is sampled
@@ -91,7 +93,8 @@ class DelayState(CodebookState):
 
 @dataclass(frozen=True)
 class LeanHead:
-    """One head of ``DelayAdapter.scores`` for one row, as a CPU streams it fastest. A GPU does all at once."""
+    """One head of ``DelayAdapter.scores`` for one row, packed: the fastest on a CPU. A GPU computes all heads at
+    once."""
 
     inner: Projection  # H -> head width
     outer: Projection  # H + head width -> code width
@@ -186,8 +189,9 @@ class DelayStrategy(Strategy):
         known: Tensor | None,
         *given: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """One launch: codes [K] of the step before through the backbone -> those of this step [K], hidden [1, H], and
-        what takes the place of ``before`` in ``DelayState.known``. known: of this step, None: just that."""
+        """One launch: codes [K] of the previous step through the backbone -> codes of this step [K], hidden [1, H], and
+        the entry [K, H] that replaces ``before`` in ``DelayState.known``. known [K, H]: the entry that this step reads;
+        None (d = 1): the one just made."""
         x, contexts = self.adapter.codebooks.look_up(self.table[: len(codes)], codes)
         hidden = forward((x + tag)[None, None])[0]
         after = contexts + F.pad(before[:-1], (0, 0, 1, 0))

@@ -273,8 +273,9 @@ class SSD(Method):
         recent: Tensor | None,
         forbid: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """One launch: the tokens that the draft has not read, feed [N], each with the features [N, H] before it, or the
-        hidden state [1, 1, H] where there are none; then its own tokens -> those [L], weights and ids [L, M]."""
+        """One launch: the draft reads the tokens it has not read, ``feed`` [N], with the base model's hidden states
+        before them, ``features`` [N, H] (None: it goes on from ``hidden`` [1, 1, H]), then drafts L = ``length``
+        tokens. Returns tokens [L], and weights and ids [L, M] of their distributions."""
         draft, drafted, distributions = self.draft, [], []
         for i in range(length):
             if feed is not None:
@@ -297,7 +298,7 @@ class SSD(Method):
         return max(map(recent.count, recent), default=0) + length >= state.sampling.repeat_threshold
 
     def _recent(self, state: SSDState) -> Tensor:
-        """The last tokens [W], -1 = none."""
+        """The last W tokens [W] for repetition-aware sampling; -1 where there are fewer."""
         window = state.sampling.repeat_window
         recent = state.tokens[-window:] if window else []
         recent = torch.tensor([-1] * (window - len(recent)) + recent, dtype=torch.long)
@@ -317,8 +318,8 @@ class SSD(Method):
         return sampler.distribution(self.decoder.logits(rows), forbid, history)
 
     def note_unread(self, state: SSDState, accepted: Tensor, token: Tensor, length: int, rows: Tensor) -> None:
-        """Of ``length`` drafted tokens ``accepted`` [n] are, token [1] is the one after them: roll the draft's cache
-        back to the tokens it has the base's features of, and note what it has not read."""
+        """Roll the draft's cache back to the tokens it read with the base model's hidden states, and note what it has
+        not read: of ``length`` drafted tokens ``accepted`` [n], and the token [1] after them, with rows [L + 1, H]."""
         count = len(accepted)
         if state.shared_cache is not None:
             catch_up(state.shared_cache, state.caches["backbone"])

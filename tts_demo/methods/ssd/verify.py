@@ -33,8 +33,8 @@ def verify(
 def verify_on_device(
     r: Tensor, drafted: Tensor, p: Distribution, q: Distribution, tolerance: Tensor, vocab: int
 ) -> Tensor:
-    """``verify`` with given random numbers r [L + 1], in operators of fixed shapes: [2 + L] the number of accepted
-    tokens, then these, the one after them, and what counts for nothing. tolerance: []."""
+    """``verify`` in operators of fixed shapes, with uniform random numbers r [L + 1] and tolerance []. Returns [2 + L]:
+    the number n of accepted tokens, these n, the token after them, then L - n entries to be ignored."""
     p_full, q_full = p.full(vocab), q.full(vocab)
     ratio = (q_full[:-1].gather(-1, drafted[:, None]) / p_full.gather(-1, drafted[:, None]))[:, 0]
     accepted = ((r[:-1] - tolerance).clamp(min=0) < ratio).long().cumprod(0).sum(0, keepdim=True)  # [1]

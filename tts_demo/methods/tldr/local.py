@@ -125,9 +125,9 @@ class PatchDecoder:
         *inputs: Tensor | None,
         confidence: float = 0.0,
     ) -> Tensor:
-        """``decode`` as one CUDA graph over a cache of the pool, in which nothing waits: [1 + P] how many tokens the
-        patch has, then ``size`` tokens of which the first so many are its own. ``choose(sampler, *inputs)`` gives the
-        function that samples."""
+        """``decode`` as one CUDA graph over a cache of the pool, without a host sync. Returns [1 + size]: the number n
+        of tokens in the patch, then ``size`` tokens, of which those after the first n are to be ignored.
+        ``choose(sampler, *inputs)`` returns the function that samples a token from logits [1, V]."""
         extractor = weakref.proxy(self)  # graphs live in buffers of this extractor's own pool
         self._claim(cache, size)
 
@@ -143,14 +143,15 @@ class PatchDecoder:
         return launch(self.pool, cache, (size, confidence), whole, sampler, g, speaker_term, *inputs)
 
     def _claim(self, cache: KVCache, size: int) -> None:
-        """A patch of ``size`` tokens fills the cache anew."""
+        """Make the cache hold ``size`` slots, to be overwritten by the next patch."""
         if cache.length != size:
             cache.rollback(cache.length)
             cache.claim(self.counter[:size])
 
     def _rows(self, g: Tensor, speaker_term: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
-        """What depends on the patch alone: its context and positions as input rows [P, H]; of each layer what attends
-        to its slots and what that adds [2, J A, H]; the base model's share of the logits [P, V]."""
+        """What all tokens of a patch share: input rows [P, H] (context and positions, to which token embeddings are
+        added); cross-attention to the J slots, folded keys and folded values of A heads [layers, 2, J A, H]; the base
+        model's share of the logits [P, V]."""
         c = self.config
         context = self.fuse(g, speaker_term)  # [1, H]
         slots = self.slots(context).view(c.layers, c.slots, -1)

@@ -80,7 +80,8 @@ def mutual_information(log_probs: Tensor, mask: Tensor) -> float:
 
 
 def kl_weight(progress: float) -> float:
-    """Warm-up of the KL term by the share of the run that is over: 0 at the start, ``KL_WEIGHT`` from half on."""
+    """Warm-up of the KL term by the share of the reinforcement that is over: 0 at the start, ``KL_WEIGHT`` from half
+    on."""
     return KL_WEIGHT * min(1.0, 2 * progress)
 
 

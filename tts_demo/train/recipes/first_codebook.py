@@ -151,7 +151,7 @@ class FirstCodebookTask(Task):
         if readers_alone:
             first, vq, first_codebook_loss = first.detach(), vq.detach(), first_codebook_loss.detach()
         elif progress.begins(OPEN):
-            first = self.codebook.open(semantic)
+            first = self.codebook.unquantised(semantic)
         spectrum, pitch = self._reading_errors(first, batch)
         added = self._added(first, batch.samples) if self.old else first.new_zeros(())
         read = self.weights["spectrum"] * spectrum + self.weights["pitch"] * pitch

@@ -109,7 +109,7 @@ class RecogniserTask(Task):
         with torch.no_grad():
             features = self.model.features(louder(noisy(in_rooms(batch.samples))))
             features = blotted(warp(features, batch.pace, batch.throat, 2 * batch.labels.shape[1]))
-        spell, frame = self.model.heads(self.model.understood(self.model.low(features)))
+        spell, frame = self.model.heads(self.model.global_blocks(self.model.local_blocks(features)))
         scores = spell.log_softmax(-1).transpose(0, 1)
         ctc = F.ctc_loss(scores, batch.targets, batch.frames, batch.lengths, blank=0, zero_infinity=True)
         frame_loss = known_frames_loss(frame.transpose(1, 2), batch.labels)
