@@ -26,6 +26,8 @@ Words, one meaning each:
     transcript    the words of a recording, given or recognised
 """
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 SAMPLE_RATE = 16_000  # Hz, mono
@@ -35,6 +37,12 @@ FRAME_RATE = SAMPLE_RATE // HOP  # 50 codec frames per second
 
 class UserError(ValueError):
     """A mistake in a request. Its text is one sentence that says what to do; it is shown without a traceback."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The question "Did you mean ...?" to follow a sentence that refuses ``name``; '' where no known name is near."""
+    near = difflib.get_close_matches(name, list(known), 1, 0.5)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 @dataclass(frozen=True)

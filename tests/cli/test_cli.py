@@ -14,7 +14,7 @@ import soundfile
 import torch
 
 from tests.conftest import real_voice
-from tts_demo import audio, checkpoints
+from tts_demo import audio, checkpoints, engine
 from tts_demo.cli import main as cli
 from tts_demo.cli.settings import pairs
 from tts_demo.measure import texts
@@ -164,6 +164,33 @@ BAD = {
     "evaluate an option of another": (
         lambda p: ["evaluate", "--methods", "baseline", "--set", "delay=1"],
         "they have temperature",
+    ),
+    "say a sampling setting misspelt": (lambda p: say(p, set="temprature=0.5"), "did you mean 'temperature'"),
+    "say an option misspelt": (lambda p: say(p, method="tldr", set="patch_sise=4"), "did you mean 'patch_size'"),
+    "say a method misspelt": (lambda p: say(p, method="tdlr"), "did you mean 'tldr'"),
+    "evaluate a setting misspelt": (lambda p: ["evaluate", "--set", "temprature=0"], "did you mean 'temperature'"),
+    "evaluate every dial at one value": (lambda p: ["evaluate", "--all", "--set", "patch_size=8"], "--all"),
+    "bench every dial at one value": (lambda p: ["bench", "--all", "--set", "patch_size=8"], "--all"),
+    "bench the first minutes of one method": (lambda p: ["bench", "--gpu", "--methods", "tldr"], "--methods has no"),
+    "bench the first minutes in one process": (
+        lambda p: ["bench", "--gpu", "--set", "temperature=0", "--batch", "4"],
+        "--batch, --set have no effect with --gpu",
+    ),
+    "bench random weights of a folder": (
+        lambda p: ["bench", "--shape", "nano", "--stack", p.stack],
+        "--stack has no effect",
+    ),
+    "record runs with names": (lambda p: ["record", "runs", "--names", "Maya"], "--names has no effect"),
+    "record voices by a method": (lambda p: ["record", "voices", p["voice.wav"], "--methods", "tldr"], "--methods"),
+    "record runs in two voices": (lambda p: ["record", "runs", p["voice.wav"], p["voice.wav"]], "one source, not 2"),
+    "train with the size of no pack": (lambda p: ["train", "ears", "--mib", "9"], "without --pack"),
+    "train a handful of many steps": (
+        lambda p: ["train", "ears", "--preset", "smoke", "--steps", "900"],
+        "--preset has no effect with --steps",
+    ),
+    "train from a pack and a corpus": (
+        lambda p: ["train", "decoder", "--packed", p["no.pack"], "--data", p["none"]],
+        "--data has no effect with --packed",
     ),
     "bench into a text": (lambda p: ["bench", "--records", p["text.wav"]], "holds no records"),
     "bench back in time": (lambda p: ["bench", "--minutes", "-1"], "--minutes"),
@@ -385,6 +412,27 @@ def test_evaluate_and_bench_append_records_and_report_reads_them(
     assert [line["kind"] for line in lines] == ["quality", "speed"] and lines[0]["checkpoint"] == lines[1]["checkpoint"]
     assert run("report", "--records", records, "-o", str(tmp_path / "page.md")) == 2
     assert "tts_demo evaluate" in capsys.readouterr().err
+    for command in ("evaluate", "bench"):  # one table cannot hold two samplings
+        assert run(command, *place_of, "--set", "temperature=0") == 2
+        assert "holds runs at default sampling" in capsys.readouterr().err
+
+
+def test_bench_samples_as_it_is_told(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And its records say so, so that runs at default sampling are kept apart from them."""
+    records, sampled = str(tmp_path / "greedy.jsonl"), set()
+    monkeypatch.setattr("tts_demo.measure.speed.Bench.kv_bytes", lambda self, row: {"kv_12s": 1, "kv_20s": 2})
+    generate = engine.generate
+    monkeypatch.setattr(
+        engine, "generate", lambda stack, r, *a, **k: sampled.add(r.sampling.temperature) or generate(stack, r, *a, **k)
+    )
+    words = ["bench", "--stack", place.stack, "--device", "cpu", "--records", records, "--methods", "baseline"]
+    words += ["--seconds", "0.5", "--rounds", "1"]
+    assert run(*words, "--set", "temperature=0", "top_k=7", "--requests", "2") == 0 and sampled == {0.0}
+    lines = [json.loads(line) for line in Path(records).read_text().splitlines()]
+    assert [line["sampling"] for line in lines] == ["temperature=0.0 top_k=7"] * 2
+    assert run(*words) == 2 and "holds runs at temperature=0.0 top_k=7" in capsys.readouterr().err
 
 
 def test_several_processes_need_a_file(capsys: pytest.CaptureFixture[str]) -> None:

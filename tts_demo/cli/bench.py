@@ -7,9 +7,14 @@ from typing import Any
 
 from ..config import UserError
 from . import tables
-from .settings import add_measure, add_stack, check_least, methods_of, records_of, split
+from .settings import add_measure, add_stack, check_least, methods_of, records_of, refuse_unused, split
 
 HELP = "speed and memory per method"
+# What --gpu decides itself: its rows, shapes, rounds and output are always the same.
+UNUSED_WITH_GPU = (
+    "shape batch runtime parts requests peer rounds all plan json methods minutes seed set stack adapters allow_stale "
+    "dtype"
+).split()
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -47,15 +52,22 @@ def run(args: argparse.Namespace) -> None:
         _first_run(args, device)
         return
     check_least(args, minutes=0, rounds=0, requests=0)
-    settings, _ = split(args.set)
-    names, records = methods_of(args, settings), Records(None if args.shape else records_of(args))
-    others = papers.measured_rows() if args.all else []
+    if args.shape or args.stack == "random":
+        refuse_unused(args, "on random weights", "adapters", "allow_stale", *(["stack"] if args.shape else []))
+    settings, sampling = split(args.set)
+    if args.all and settings:
+        raise UserError(f"--set {next(iter(settings))} has no effect with --all, which measures every dial.")
+    names, records = methods_of(args, settings), Records(records_of(args, usual=not args.shape))
+    asked = lambda rows: [row for row in rows if args.methods is None or row.method.name in names]
+    others = asked(papers.measured_rows()) if args.all else []
     wanted = list(dict.fromkeys([rows.Row.of(rows.BASELINE), *rows.chosen(names, settings), *others]))
     stack, prompt = _stack(args, device)
     wanted, skipped = rows.runnable(stack, wanted, bool(args.methods))
-    long = rows.runnable(stack, papers.long_rows())[0] if args.all else []
-    bench = speed.Bench(stack, prompt, records, args.seconds, args.seed, args.runtime)
-    minute = speed.Bench(stack, prompt, records, 60.0, args.seed, args.runtime)
+    long = rows.runnable(stack, asked(papers.long_rows()))[0] if args.all else []
+    bench, minute = (
+        speed.Bench(stack, prompt, records, seconds, args.seed, args.runtime, sampling=sampling)
+        for seconds in (args.seconds, 60.0)
+    )
     if args.plan:
         print("\n".join([speed.plan(bench, wanted, args.rounds), speed.plan(minute, long, args.rounds or 1)]))
         return
@@ -86,6 +98,7 @@ def _first_run(args: argparse.Namespace, device: Any) -> None:
     from ..measure.records import Records
     from ..stacks.random import shape_stack
 
+    refuse_unused(args, "with --gpu", *UNUSED_WITH_GPU)
     if device.type != "cuda":
         raise UserError("--gpu needs a CUDA device, and this machine has none.")
     for record in FirstRun(device, Records(records_of(args)), shape_stack, args.seconds).run():
@@ -125,7 +138,8 @@ def _requests(bench: Any, row: Any, count: int) -> dict[str, Any]:
     """Percentiles of the first audio, and speech a second of several requests, printed and returned."""
     from ..measure import requests
 
-    record = requests.measure(bench.stack, bench.prompt, row, bench.records, bench.seconds, count, bench.seed)
+    how = bench.seconds, count, bench.seed, bench.sampling_changes
+    record = requests.measure(bench.stack, bench.prompt, row, bench.records, *how)
     found = record["figures"]
     first = ", ".join(f"P{p} {found[f'ttfa_p{p}']:.3f}" for p in requests.PERCENTILES)
     several = ", ".join(f"{n} at once {found[f'throughput_{n}']:.2f}" for n in requests.AT_ONCE)
@@ -140,7 +154,8 @@ def _launches(bench: Any, row: Any) -> dict[str, Any]:
 
     stack = bench.stack
     method, prefix = stack.method(row.method.name), stack.prefix(bench.prompt, TEXT)
-    found = launches(method, prefix, row.options, bench.frames(bench.kv_seconds[-1]))
+    frames = bench.frames(bench.kv_seconds[-1])
+    found = launches(method, prefix, row.options, frames, sampling=bench.sampling)
     print(f"{row.label}, a step as on a GPU: {', '.join(f'{n:.1f} {name}' for name, n in found.a_step.items())}")
     often = {"operators": found.operators, "waits": found.waits}
     return found.a_step | {name: dict(counts.most_common(8)) for name, counts in often.items()}

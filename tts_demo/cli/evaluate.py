@@ -37,6 +37,10 @@ def run(args: argparse.Namespace) -> None:
 
     check_least(args, processes=1, takes=1, limit=1, minutes=0)
     settings, sampling = split(args.set)
+    if args.all and not args.methods and settings:
+        raise UserError(
+            f"--set {next(iter(settings))} has no effect with --all, which measures every dial: name --methods too."
+        )
     names = methods_of(args, settings)
     records = records_of(args)
     if args.processes > 1 and records is None:

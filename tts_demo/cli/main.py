@@ -29,7 +29,9 @@ def build_parser() -> Parser:
     parser = Parser(prog="python -m tts_demo", description="Accelerated speech language models beside the baseline.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
-        module.add(commands.add_parser(name, help=module.HELP, conflict_handler="resolve"))
+        command = commands.add_parser(name, help=module.HELP, conflict_handler="resolve")
+        module.add(command)
+        command.set_defaults(default_of=command.get_default)  # for ``settings.refuse_unused``
     return parser
 
 

@@ -3,6 +3,9 @@
 import argparse
 from pathlib import Path
 
+from ..config import UserError
+from .settings import refuse_unused
+
 HELP = "make what the page ships with: recorded runs, example voices, screenshots"
 
 
@@ -21,7 +24,17 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, help="folder; default: assets/runs or assets/prompts")
 
 
+UNUSED = {
+    "runs": ("names",),
+    "voices": ("methods", "max_seconds"),
+    "screenshots": ("stack", "device", "text", "names", "seed", "max_seconds", "methods"),
+}
+
+
 def run(args: argparse.Namespace) -> None:
+    refuse_unused(args, f"with 'record {args.what}'", *UNUSED[args.what])
+    if args.what != "voices" and len(args.sources) > 1:
+        raise UserError(f"'record {args.what}' takes one source, not {len(args.sources)}.")
     from ..ui.run import record
 
     record.record(args)

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
     check_wav(args.output)
     for path in filter(None, (args.json, args.attention)):
         check_writable(path)
-    options = find(args.method).Options.parse(chosen)
+    options = find(args.method).Options.parse(chosen, SAMPLING_KEYS)
     source, prompt_text = args.prompt, args.prompt_text
     if not source:
         if prompt_text and prompt_text.strip():

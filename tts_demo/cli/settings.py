@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ..config import Sampling, UserError
+from ..config import Sampling, UserError, nearest
 
 SAMPLING_KEYS = tuple(f.name for f in dataclasses.fields(Sampling))
 
@@ -91,15 +91,17 @@ def add_measure(parser: argparse.ArgumentParser, everything: str) -> None:
     add_set(parser, "an option for the methods that have it, or of sampling")
 
 
-def records_of(args: argparse.Namespace) -> Path | None:
-    """The file that a command measures into; None = nowhere: runs with another sampling are no rows of the table."""
-    from ..measure.records import OWN, check
+def records_of(args: argparse.Namespace, usual: bool = True) -> Path | None:
+    """The file that a command measures into: --records, or the usual file for the bundled stack at default sampling.
+    None = nowhere: runs of another stack or at another sampling are no rows of the usual table. ``usual``: whether
+    this run may go into the usual file at all. UserError where the file holds runs at another sampling."""
+    from ..measure.records import OWN, check, sampling_label
 
+    label = sampling_label(split(args.set)[1])
     if args.records:
         check_writable(args.records)
-        check(args.records)
-    usual = args.stack == "nano" and not set(pairs(args.set)) & set(SAMPLING_KEYS)
-    return args.records or (OWN if usual else None)
+        check(args.records, label)
+    return args.records or (OWN if usual and args.stack == "nano" and not label else None)
 
 
 def methods_of(args: argparse.Namespace, settings: Mapping[str, str]) -> list[str]:
@@ -110,13 +112,23 @@ def methods_of(args: argparse.Namespace, settings: Mapping[str, str]) -> list[st
         raise UserError(f"--methods is empty: name some of {', '.join(METHODS)}, or leave it out.")
     names = list(METHODS) if args.methods is None else args.methods.split(",")
     known = {field.name for name in names for field in dataclasses.fields(find(name).Options)}
+    known = [*sorted(known), *SAMPLING_KEYS]
     for key in settings:
         if key not in known:
             raise UserError(
-                f"--set {key}: neither a method asked for nor sampling has this; they have "
-                f"{', '.join([*sorted(known), *SAMPLING_KEYS])}."
+                f"--set {key}: neither a method asked for nor sampling has this.{nearest(key, known)} "
+                f"They have {', '.join(known)}."
             )
     return names
+
+
+def refuse_unused(args: argparse.Namespace, where: str, *names: str) -> None:
+    """UserError where one of these options differs from its default although it has no effect ``where`` it stands:
+    'with --gpu'."""
+    given = [name for name in names if getattr(args, name) != args.default_of(name)]
+    if given:
+        options = ", ".join("--" + name.replace("_", "-") for name in given)
+        raise UserError(f"{options} {'has' if len(given) == 1 else 'have'} no effect {where}: leave it out.")
 
 
 def check_least(args: argparse.Namespace, **least: float) -> None:

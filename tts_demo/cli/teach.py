@@ -30,9 +30,10 @@ def run(args: argparse.Namespace) -> None:
     if not args.sentences.is_file():
         raise UserError(f"There is no file {args.sentences}: give a text file, a sentence a line.")
     speaker = teacher.Teacher.load(args.model or teacher.MODEL)
-    if not (args.out / "plan.jsonl").exists():
+    text = args.sentences.read_text(encoding="utf-8")
+    if not teacher.has_plan(args.out, text, args.voices, args.seed):
         voices = teacher.mixtures(sorted(speaker.styles), args.voices, args.seed)
-        teacher.write_plan(args.out, args.sentences.read_text(encoding="utf-8").splitlines(), voices, args.seed)
+        teacher.write_plan(args.out, text.splitlines(), voices, args.seed)
     seconds = 0.0
     for made in tqdm(teacher.synthesise_plan(speaker, args.out, args.shard, args.of, args.minutes), unit=" utterances"):
         seconds += made

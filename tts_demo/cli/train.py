@@ -9,7 +9,7 @@ from typing import Any
 
 from ..config import UserError
 from ..train import RECIPES
-from .settings import add_set, check_least, check_writable, pairs
+from .settings import add_set, check_least, check_writable, pairs, refuse_unused
 
 HELP = "train a part of the bundled stack, or a method for a released model"
 
@@ -90,6 +90,12 @@ def run(args: argparse.Namespace) -> None:
     from ..train.task import TrainOptions
 
     check_least(args, steps=0, batch=0, lr=0, minutes=0, mib=1)
+    if not args.pack:
+        refuse_unused(args, "without --pack", "mib", "sound")
+    if args.packed:
+        refuse_unused(args, "with --packed", "data")
+    if args.steps:
+        refuse_unused(args, "with --steps", "preset")
     where = pick_device("cpu" if args.recipe in CPU_ONLY and not args.device else args.device)
     steps = args.steps or (5 if args.preset == "smoke" else 0)
     out, work, stack = _training_folders(args)

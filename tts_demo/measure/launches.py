@@ -103,13 +103,15 @@ def on_static_path(method: Method) -> Method:
 
 
 @torch.inference_mode()
-def launches(method: Method, prefix: Prefix, options: Any, frames: int, seed: int = 0) -> Launches:
+def launches(
+    method: Method, prefix: Prefix, options: Any, frames: int, seed: int = 0, sampling: Sampling | None = None
+) -> Launches:
     """Of a run of the method's language model as long as ``frames``, once its graphs are there."""
-    found = Launches()
+    found, sampling = Launches(), sampling or Sampling()
     with static_path():
         twin = on_static_path(method)
         for _ in range(2):  # the first run makes what the second one uses
-            state = twin.prefill(prefix, options, Sampling(), generator_for(method.lm.device, seed), frames, True)
+            state = twin.prefill(prefix, options, sampling, generator_for(method.lm.device, seed), frames, True)
             for _ in range(STEPS):
                 twin.step(state)
         with launches_inside(found.launch), _Waits(found), _Operators(found):

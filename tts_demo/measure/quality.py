@@ -19,11 +19,11 @@ import torch
 from tqdm import tqdm
 
 from .. import audio, engine
-from ..config import SAMPLE_RATE, Request, Sampling
+from ..config import SAMPLE_RATE, Request
 from ..metrics import WORD_SCORE, word_errors
 from ..stacks import load_stack
 from .judges import Judges, similarity
-from .records import Records, Where, key, key_of
+from .records import Records, Where, key, key_of, sampling_label
 from .rows import Row
 from .texts import Case, Voice
 
@@ -59,11 +59,14 @@ class Job:
 
 
 class Evaluation:
-    """Speaks and judges. ``sampling`` None: the stack's own."""
+    """Speaks and judges. ``sampling``: what differs from the stack's own."""
 
-    def __init__(self, stack: engine.Stack, judge: Judges, records: Records, sampling: Sampling | None = None) -> None:
+    def __init__(
+        self, stack: engine.Stack, judge: Judges, records: Records, sampling: Mapping[str, float] | None = None
+    ) -> None:
         self.stack, self.judge, self.records = stack, judge, records
-        self.sampling, self.where = sampling or stack.sampling, Where.of(stack)
+        self.sampling = dataclasses.replace(stack.sampling, **(sampling or {}))
+        self.where = Where.of(stack, sampling_label(sampling or {}))
         self._prompts: dict[Voice, Any] = {}
         self._voices: dict[Path, np.ndarray | None] = {}
 
@@ -164,8 +167,7 @@ class Setup:
 
     def build(self) -> Evaluation:
         stack = load_stack(self.stack, self.device, self.dtype, self.adapters, allow_stale=self.allow_stale)
-        sampling = dataclasses.replace(stack.sampling, **self.sampling)
-        return Evaluation(stack, Judges(), Records(self.records), sampling)
+        return Evaluation(stack, Judges(), Records(self.records), self.sampling)
 
 
 def run(setup: Setup, evaluation: Evaluation, todo: list[Job], processes: int = 1, minutes: float = 0.0) -> None:

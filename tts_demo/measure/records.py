@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,14 @@ RECORDS = ROOT / "checkpoints" / "nano" / "records.jsonl"  # what the repository
 OWN = ROOT / ".measured" / "records.jsonl"  # where a person's own measurements go; no part of the repository
 UNTIMED = ("quality", "codec", "heads", "alignment", "long")  # kinds whose figures hang on what is said, on no machine
 KEY = ("kind", "row", "text", "seed", "stack", "checkpoint", "machine", "dtype", "adapters")
+OPTIONAL = ("adapters", "sampling")  # fields of ``Where`` that most records leave out
 
 
 @dataclass(frozen=True)
 class Where:
     """What a figure belongs to. checkpoint: '' for speech that no weights of ours made. machine: the processor with
-    the instructions that torch uses. adapters: of a method whose weights lie beside the checkpoint, their hash."""
+    the instructions that torch uses. adapters: of a method whose weights lie beside the checkpoint, their hash.
+    sampling: what differs from the usual sampling (``sampling_label``)."""
 
     stack: str
     checkpoint: str
@@ -41,11 +43,12 @@ class Where:
     torch: str
     commit: str
     adapters: str = ""
+    sampling: str = ""
 
     @classmethod
-    def of(cls, stack: Stack) -> "Where":
+    def of(cls, stack: Stack, sampling: str = "") -> "Where":
         how = processor(stack.device), stack.decoder.precision, torch.__version__, _commit()
-        return cls(stack.name, stack.checkpoint_hash, *how)
+        return cls(stack.name, stack.checkpoint_hash, *how, sampling=sampling)
 
     def through(self, method: Method) -> "Where":
         """Of what this method says."""
@@ -54,7 +57,7 @@ class Where:
     @property
     def nobody(self) -> "Where":
         """Of speech that was not made here."""
-        return dataclasses.replace(self, stack="", checkpoint="", dtype="")
+        return dataclasses.replace(self, stack="", checkpoint="", dtype="", sampling="")
 
 
 def _commit() -> str:
@@ -82,7 +85,7 @@ class Records:
         """Add a record, whole or not at all; returns it."""
         head = {"kind": kind, "row": row, "text": text, "seed": seed}
         date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        conditions = {name: value for name, value in dataclasses.asdict(where).items() if value or name != "adapters"}
+        conditions = {k: value for k, value in dataclasses.asdict(where).items() if value or k not in OPTIONAL}
         record = head | conditions | {"date": date, "figures": rounded(figures)}
         self.extend([record])
         return record
@@ -125,14 +128,25 @@ def parsed(line: str) -> dict[str, Any] | None:
     return record if isinstance(record, dict) and "kind" in record and "figures" in record else None
 
 
-def check(path: Path) -> None:
-    """UserError where a file holds something, but no record. One that is empty or not there is to be written."""
+def sampling_label(changed: Mapping[str, float]) -> str:
+    """'temperature=0.0 top_k=5': the settings of sampling that were changed, as records name them."""
+    return " ".join(f"{name}={value}" for name, value in sorted(changed.items()))
+
+
+def check(path: Path, sampling: str | None = None) -> None:
+    """UserError where a file holds something, but no record, or runs at another ``sampling`` (None: any will do): one
+    table cannot hold both. A file that is empty or not there is to be written."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     except (OSError, UnicodeDecodeError):
         lines = [""]
-    if lines and not any(map(parsed, lines)):
+    found = list(filter(None, map(parsed, lines)))
+    if lines and not found:
         raise UserError(f"{path} holds no records: give a file that 'evaluate' or 'bench' wrote, or a new one.")
+    others = {record.get("sampling", "") for record in found if record.get("checkpoint")} - {sampling}
+    if sampling is not None and others:
+        held = others.pop() or "default sampling"
+        raise UserError(f"{path} holds runs at {held}, which these are not: give --records another file.")
 
 
 def key_of(record: dict[str, Any]) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
 """What many requests meet: percentiles of the time to the first audio over a row of requests, and the speech that one
 process makes in a second when several are served in turns."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from tqdm import tqdm
 from .. import engine
 from ..config import Request, Sampling
 from ..runtime import work_clock
-from .records import Records, Where, key, key_of
+from .records import Records, Where, key, key_of, sampling_label
 from .rows import Row
 from .speed import TEXT
 from .turns import in_turn
@@ -40,16 +40,24 @@ def throughput(stack: engine.Stack, requests: Sequence[Request], clock: Callable
 
 
 def measure(
-    stack: engine.Stack, prompt: Any, row: Row, records: Records, seconds: float, count: int = COUNT, seed: int = 0
+    stack: engine.Stack,
+    prompt: Any,
+    row: Row,
+    records: Records,
+    seconds: float,
+    count: int = COUNT,
+    seed: int = 0,
+    sampling: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """The record of a row, measured unless it is there already: ``count`` requests of different seeds, one after the
     other, until their first audio, and whole runs of ``seconds`` at once."""
-    where, text = Where.of(stack).through(stack.method(row.method.name)), f"{count} requests, {seconds:g} s"
+    changed, text = sampling or {}, f"{count} requests, {seconds:g} s"
+    where = Where.of(stack, sampling_label(changed)).through(stack.method(row.method.name))
     wanted = key(KIND, row.label, text, seed, where)
     if found := next((r for r in records.read() if key_of(r) == wanted), None):
         return found
     frames, options = max(2, round(seconds * stack.frame_rate)), row.options
-    ask = lambda n: Request(TEXT, prompt, row.method.name, options, Sampling(), seed + n, forced_frames=frames)
+    ask = lambda n: Request(TEXT, prompt, row.method.name, options, Sampling(**changed), seed + n, forced_frames=frames)
     engine.run(stack, ask(0))  # builds what the others use
     numbers = tqdm(range(count), desc=f"{row.label}: first audio", unit="request", mininterval=2.0)
     times = [first_audio(stack, ask(n)) for n in numbers]

@@ -8,6 +8,7 @@ Before a row's first round a long run of its language model, which is not timed,
 import os
 import statistics
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from ..methods.batched import batched
 from ..runtime import generator_for, synchronize
 from .parts import PartClock
 from .peer import Peer
-from .records import Records, Where, key
+from .records import Records, Where, key, sampling_label
 from .rows import BASELINE, OTHER_ROUNDS, Row
 from .turns import in_turn
 
@@ -34,7 +35,8 @@ TEXT = "The north wind and the sun were disputing which was the stronger, when a
 
 
 class Bench:
-    """Times rows on ``stack`` and appends a record a round. ``runtime``: eager or graph, as the stack was made."""
+    """Times rows on ``stack`` and appends a record a round. ``runtime``: eager or graph, as the stack was made.
+    ``sampling``: what differs from the default sampling, which every stack is timed at."""
 
     def __init__(
         self,
@@ -45,9 +47,12 @@ class Bench:
         seed: int = 0,
         runtime: str = "eager",
         kv_seconds: tuple[int, int] = KV_SECONDS,
+        sampling: Mapping[str, float] | None = None,
     ) -> None:
+        self.sampling_changes = changed = dict(sampling or {})
         self.stack, self.prompt, self.records, self.seconds, self.seed = stack, prompt, records, seconds, seed
-        self.where, self.setting, self.kv_seconds = Where.of(stack), f"{seconds:g} s, {runtime}", kv_seconds
+        self.sampling, self.where = Sampling(**changed), Where.of(stack, sampling_label(changed))
+        self.setting, self.kv_seconds = f"{seconds:g} s, {runtime}", kv_seconds
         self.cost = Cost.of(stack.decoder.config, stack.decoder.backend)
         self.baseline = Row.of(BASELINE)
         self._kv: dict[str, dict[str, float]] = {}
@@ -77,7 +82,7 @@ class Bench:
 
     def request(self, row: Row, seconds: float, seed: int) -> Request:
         return Request(
-            TEXT, self.prompt, row.method.name, row.options, Sampling(), seed, forced_frames=self.frames(seconds)
+            TEXT, self.prompt, row.method.name, row.options, self.sampling, seed, forced_frames=self.frames(seconds)
         )
 
     def measure(self, row: Row, number: int) -> dict[str, Any]:
@@ -126,7 +131,7 @@ class Bench:
         """A run of the row's language model as long as the longest KV is asked for."""
         method, generator = self.stack.method(row.method.name), generator_for(self.stack.device, self.seed)
         prefix, limit = self.stack.prefix(self.prompt, TEXT), self.frames(self.kv_seconds[-1])
-        return method, method.prefill(prefix, row.options, Sampling(), generator, limit, True)
+        return method, method.prefill(prefix, row.options, self.sampling, generator, limit, True)
 
     @torch.inference_mode()
     def kv_bytes(self, row: Row) -> dict[str, float]:
@@ -149,17 +154,17 @@ class Bench:
     def measure_peer(self, rounds: int) -> None:
         """transformers' own ``generate`` and our baseline, one after the other."""
         prefix, peer, known = self.stack.prefix(self.prompt, TEXT), Peer(self.stack.lm), self.records.keys()
-        peer.seconds_per_token(prefix, 4, Sampling(), self.seed)
+        peer.seconds_per_token(prefix, 4, self.sampling, self.seed)
         for number in (n for n in range(rounds) if key(KIND, PEER, self.setting, n, self.where) not in known):
-            theirs = 1000 * peer.seconds_per_token(prefix, self.frames(self.seconds), Sampling(), self.seed + number)
+            theirs = 1000 * peer.seconds_per_token(prefix, self.frames(self.seconds), self.sampling, self.seed + number)
             done = engine.run(self.stack, self.request(self.baseline, self.seconds, self.seed + number))
             ours = statistics.fmean(step.ms for step in done.trace.steps[1:])
-            told = {"ms_per_step": theirs, "ours_over_peer": ours / theirs}
-            self.records.append(KIND, PEER, self.setting, number, self.where, told)
+            figures = {"ms_per_step": theirs, "ours_over_peer": ours / theirs}
+            self.records.append(KIND, PEER, self.setting, number, self.where, figures)
 
     def batch(self, size: int, method: str = BASELINE.name, tokens: int = 1) -> dict[str, Any]:
         """``size`` requests in one step: a token each, or a chunk or patch of several ``tokens``."""
-        decoder = batched(self.stack, method, tokens, Sampling(), generator_for(self.stack.device, self.seed))
+        decoder = batched(self.stack, method, tokens, self.sampling, generator_for(self.stack.device, self.seed))
         prefixes, limit = [self.stack.prefix(self.prompt, TEXT)] * size, self.frames(self.seconds)
         decoder.run(prefixes, 3)
         with torch.inference_mode():

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from ..config import UserError
+from ..config import UserError, nearest
 from .base import Method, Options
 
 # On white; the page's style sheet has the same as --lane-0 to --lane-7, and brighter ones for its dark theme.
@@ -62,7 +62,7 @@ METHODS = {name: method for name, method in REGISTRY.items() if not method.varia
 def find(name: str) -> type[Method]:
     """The method or comparison model of this name. Raises UserError for an unknown one."""
     if name not in REGISTRY:
-        raise UserError(f"Unknown method {name!r}; the methods are: {', '.join(METHODS)}.")
+        raise UserError(f"Unknown method {name!r}.{nearest(name, REGISTRY)} The methods are: {', '.join(METHODS)}.")
     return REGISTRY[name]
 
 

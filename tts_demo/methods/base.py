@@ -10,7 +10,7 @@ follow from the class."""
 
 import abc
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..config import Sampling, UserError
+from ..config import Sampling, UserError, nearest
 from ..lm import Base, BufferPool, Decoder, Ending, History, KVCache, LanguageModel, Prefix, Replay, Sampler
 from ..lm.masks import prefix_mask
 
@@ -47,14 +47,17 @@ class Options:
                 raise UserError(f"{f.name} must lie between {m['min']} and {m['max']}, not {value}.")
 
     @classmethod
-    def parse(cls, pairs: dict[str, str]) -> "Options":
-        """From command-line words (``patch_size=4``). Raises UserError for an unknown key or a bad value."""
+    def parse(cls, pairs: dict[str, str], others: Collection[str] = ()) -> "Options":
+        """From command-line words (``patch_size=4``). Raises UserError for an unknown key or a bad value. others: names
+        that are accepted beside the options, where the caller reads them; the sentence about an unknown key lists
+        them."""
         known = {f.name: f for f in dataclasses.fields(cls)}
         values = {}
         for key, word in pairs.items():
             if key not in known:
-                has = ", ".join(known) or "none"
-                raise UserError(f"Unknown option {key!r}; this method's options are: {has}.")
+                names = [*known, *others]
+                has = ", ".join(names) or "none"
+                raise UserError(f"Unknown option {key!r}.{nearest(key, names)} The options here are: {has}.")
             kind = type(known[key].default)
             try:
                 values[key] = kind(word) if kind is not bool else str(word).lower() in ("1", "true", "yes", "on")

@@ -1,10 +1,9 @@
 """Training recipes, one file each. ``RECIPES`` names the task class behind ``python -m tts_demo train NAME``."""
 
-import difflib
 import importlib
 from typing import Any
 
-from ..config import UserError
+from ..config import UserError, nearest
 
 RECIPES = {
     "ears": "recogniser.RecogniserTask",
@@ -40,9 +39,7 @@ METHODS = (
 def recipe(name: str) -> Any:
     """The task class of a recipe. Raises UserError for an unknown name."""
     if name not in RECIPES:
-        near = difflib.get_close_matches(name, RECIPES, 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise UserError(f"There is no recipe {name!r}.{hint} The recipes are: {', '.join(RECIPES)}.")
+        raise UserError(f"There is no recipe {name!r}.{nearest(name, RECIPES)} The recipes are: {', '.join(RECIPES)}.")
     module, task = RECIPES[name].split(".")
     return getattr(importlib.import_module(f"{__name__}.recipes.{module}"), task)
 

@@ -4,14 +4,13 @@ A recipe's settings are a subclass of ``Settings`` with a field each: its type, 
 recipe takes stands here, and in ``SequenceSettings`` what all take that train on sequences of codes.
 """
 
-import difflib
 from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ..config import UserError
+from ..config import UserError, nearest
 
 OLD_NAMES = {
     "drawn": "sampled",
@@ -62,9 +61,8 @@ class Settings(BaseModel):
         given = {_current(key, cls.model_fields): value for key, value in given.items()}
         for key in given:
             if key not in cls.model_fields:
-                near = difflib.get_close_matches(key, cls.model_fields, 1, 0.5)
-                hint = f" Did you mean {near[0]!r}?" if near else ""
-                raise UserError(f"There is no setting {key!r}.{hint} This recipe has: {', '.join(cls.model_fields)}.")
+                near, known = nearest(key, cls.model_fields), ", ".join(cls.model_fields)
+                raise UserError(f"There is no setting {key!r}.{near} This recipe has: {known}.")
         try:
             return cls.model_validate(given)
         except ValidationError as error:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
-from ..config import Request, Sampling, UserError
+from ..config import Request, Sampling, UserError, nearest
 from ..methods import METHODS
 from .limits import Limits, Unavailable
 
@@ -86,7 +86,7 @@ class Asked(BaseModel):
     @classmethod
     def _method(cls, method: str) -> str:
         if method not in METHODS:
-            raise UserError(f"Unknown method {method!r}; choose one of {', '.join(METHODS)}.")
+            raise UserError(f"Unknown method {method!r}.{nearest(method, METHODS)} Choose one of {', '.join(METHODS)}.")
         return method
 
     @field_validator("temperature")

@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from .. import engine
-from ..config import UserError
+from ..config import UserError, nearest
 from . import voices
 from .asked import Asked, BadField, about, consent, string
 from .formats import TYPES, Encoder
@@ -61,7 +61,8 @@ class Order:
             raise UserError("The body must be a JSON object.")
         for name in fields:
             if name not in FIELDS:
-                raise BadField(name, f"is not known here; known are {', '.join(sorted(FIELDS))}.")
+                near = nearest(name, FIELDS)
+                raise BadField(name, f"is not known here.{near} Known are {', '.join(sorted(FIELDS))}.")
         stack = runner.handle.get(timeout=0)
         if string(fields, "model") != stack.name:
             raise no_model(fields["model"], stack.name)
@@ -77,6 +78,8 @@ class Order:
         stream = fields.get("stream", "stream_format" in fields)
         if not isinstance(stream, bool):
             raise BadField("stream", "must be true or false.")
+        if kind == "sse" and not stream:
+            raise BadField("stream", "must be true, or left out, where stream_format is sse: events are a stream.")
         own = {k: fields[k] for k in ("method", "options", "seed", "temperature", "max_seconds") if k in fields}
         recording, transcript = recording_of(fields, runner.limits.max_upload_mb)
         try:
@@ -89,7 +92,7 @@ class Order:
         with about("input"):
             stack.split(asked.text)  # raises where something cannot be spoken
         unread = tuple(f"{name} is left unread: these models take no style." for name in IGNORED if fields.get(name))
-        return cls(asked, recording, "ref_audio" in fields, form, stream or kind == "sse", kind == "sse", unread)
+        return cls(asked, recording, "ref_audio" in fields, form, stream, kind == "sse", unread)
 
 
 def recording_of(fields: Mapping[str, Any], most_mb: int) -> tuple[bytes, str]:

@@ -101,7 +101,15 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) ->
     command = ["teach", str(tmp_path / "sentences.txt"), "-o", str(tmp_path / "out"), "--voices", "5"]
     assert main(command) == 0 and "h of speech" in capsys.readouterr().out
     assert len(read_teacher([tmp_path / "out"])) == 2
+    assert main(command) == 0  # goes on
     assert main([*command, "--shard", "2", "--of", "2"]) == 2
+    capsys.readouterr()
+    assert main([*command[:-1], "6", "--seed", "3"]) == 2
+    assert "made with other voices and seed" in capsys.readouterr().err
+    (tmp_path / "sentences.txt").write_text("Who was it?\n")
+    assert main(command) == 2 and "other sentences" in capsys.readouterr().err
+    (tmp_path / "out" / "asked.json").unlink()  # a plan of an older version
+    assert main(command) == 0
     assert main(["teach", str(tmp_path / "none.txt"), "-o", str(tmp_path)]) == 2
 
 

@@ -7,6 +7,7 @@ two or three of them, which are voices of their own. ``plan.jsonl`` says who spe
 stopped, in any number of processes, and what a killed one leaves is whole.
 """
 
+import hashlib
 import json
 import os
 import time
@@ -106,6 +107,21 @@ def mixtures(names: Sequence[str], count: int, seed: int = 0) -> list[dict[str, 
         weights = rng.dirichlet(np.full(len(chosen), 2.0)).round(3)
         found.append({names[n]: float(w) for n, w in zip(chosen, weights / weights.sum())})
     return found
+
+
+def has_plan(folder: Path, sentences: str, voices: int, seed: int) -> bool:
+    """Whether the folder holds a plan. UserError where that plan was made of other sentences, voices or another seed:
+    speaking would go on with the old plan and ignore these."""
+    asked = {"sentences": hashlib.sha256(sentences.encode()).hexdigest(), "voices": voices, "seed": seed}
+    path = folder / "asked.json"
+    if not (folder / "plan.jsonl").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asked))
+        return False
+    made = json.loads(path.read_text()) if path.exists() else {}  # older plans do not say what they were made of
+    if changed := [name for name in made if made[name] != asked[name]]:
+        raise UserError(f"The plan in {folder} was made with other {' and '.join(changed)}: give another folder.")
+    return True
 
 
 def write_plan(folder: Path, sentences: Iterable[str], voices: list[dict[str, float]], seed: int = 0) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ...config import Sampling, UserError
+from ...config import Sampling, UserError, nearest
 from ...methods import METHODS, colour
 from .. import voices
 
@@ -242,7 +242,8 @@ def lane_from(word: str) -> dict[str, Any]:
     ``+`` (``chunk_range:2+3``)."""
     name, *pairs = word.split(",")
     if name not in METHODS:
-        raise UserError(f"The link asks for the unknown method {name!r}; known are {', '.join(METHODS)}.")
+        near = nearest(name, METHODS)
+        raise UserError(f"The link asks for the unknown method {name!r}.{near} Known are {', '.join(METHODS)}.")
     given = dict(pair.partition(":")[::2] for pair in pairs if pair)
     parsed = METHODS[name].Options.parse({k: v.replace("+", ",") for k, v in given.items()})
     return {"method": name, "options": dataclasses.asdict(parsed)}

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from ... import audio, engine
-from ...config import SAMPLE_RATE, Request, Sampling, UserError
+from ...config import SAMPLE_RATE, Request, Sampling, UserError, nearest
 from ...lm.attention import clearest
 from ...measure.judges import Judges
 from ...measure.texts import Voice
@@ -68,7 +68,8 @@ def takes(methods: str | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
     baseline, as many to a take as there are lanes beside it."""
     names = methods.split(",") if methods else [n for n, m in METHODS.items() if n != "baseline" and not m.combines]
     if unknown := [name for name in names if name not in METHODS]:
-        raise UserError(f"Unknown method {unknown[0]!r}; the methods are: {', '.join(METHODS)}.")
+        near = nearest(unknown[0], METHODS)
+        raise UserError(f"Unknown method {unknown[0]!r}.{near} The methods are: {', '.join(METHODS)}.")
     groups = [tuple(names[i : i + BESIDE]) for i in range(0, len(names), BESIDE)]
     return tuple((", ".join(METHODS[name].title for name in group), group) for group in groups)
 
