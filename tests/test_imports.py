@@ -85,6 +85,17 @@ def test_files_stay_readable(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 450
 
 
+def test_every_class_has_a_name_of_its_own() -> None:
+    """Two classes of one name are two things under one word."""
+    found: dict[str, list[str]] = {}
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    twice = {name: paths for name, paths in found.items() if len(paths) > 1}
+    assert set(twice) <= {"Sentence"}, twice  # of a text; of a paper's table
+
+
 def test_importing_the_package_is_free() -> None:
     """Nothing heavy is imported until it is needed: a command that only complains must answer at once."""
     heavy = "('torch', 'gradio', 'transformers')"

@@ -76,7 +76,7 @@ def test_each_recording_is_measured_once(stack: NanoStack, tmp_path: Path) -> No
     case = Case("a", "red green black", Voice("v", tmp_path / "a.wav"), "arctic", tmp_path / "a.wav")
     evaluation = Evaluation(stack, Judge(), Records())
     for _ in range(2):
-        quality.run(quality.Setup(), evaluation, codec.jobs(stack, [case]))
+        quality.run(quality.Setup(), evaluation, codec.measurements(stack, [case]))
     found = {r["row"]: r["figures"] for r in evaluation.records.read()}
     assert sorted(found) == sorted(ROWS) and len(evaluation.records.read()) == len(ROWS)
     assert (found["8 books"]["errors"], found["8 books"]["words"]) == (1, 3)

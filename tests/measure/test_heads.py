@@ -57,7 +57,7 @@ def test_a_recording_is_measured_once_and_its_sums_make_the_table(root, tmp_path
     case = Case("a", WORDS, Voice("v", tmp_path / "a.wav"), "arctic", tmp_path / "a.wav")
     evaluation = Evaluation(stack, None, Records())
     for _ in range(2):
-        quality.run(quality.Setup(), evaluation, heads.jobs(stack, [case]))
+        quality.run(quality.Setup(), evaluation, heads.measurements(stack, [case]))
     (record,) = evaluation.records.read()
     figures = record["figures"]
     frames = stack.codes(torch.from_numpy(audio.level(voice(1.6)).samples)[None], WORDS).shape[1]
@@ -78,5 +78,5 @@ def heads_shown(runs: pd.DataFrame) -> str:
 
 def test_without_heads_there_is_nothing_to_measure(tmp_path):
     stack = load_stack(str(make_checkpoint(tmp_path)), "cpu")
-    assert heads.jobs(stack, [Case("a", WORDS, Voice("v", tmp_path), "arctic", tmp_path)]) == []
+    assert heads.measurements(stack, [Case("a", WORDS, Voice("v", tmp_path), "arctic", tmp_path)]) == []
     assert heads.table(pd.DataFrame({"kind": ["quality"]})) == {} and heads_shown(pd.DataFrame({"kind": []})) == ""

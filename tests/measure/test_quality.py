@@ -12,7 +12,7 @@ import soundfile
 
 from conftest import TinyStack
 from tts_demo.measure import analyses, quality
-from tts_demo.measure.quality import NATURAL, TEACHER, Evaluation, Job, jobs
+from tts_demo.measure.quality import NATURAL, TEACHER, Evaluation, Measurement, measurements
 from tts_demo.measure.records import Records
 from tts_demo.measure.rows import Row, chosen
 from tts_demo.measure.texts import Case, Voice
@@ -59,7 +59,7 @@ def evaluation(tiny_lm: Any, tmp_path: Path) -> Evaluation:
 
 
 def test_a_run_is_recorded_with_what_every_judge_says(evaluation: Evaluation, cases: list[Case]) -> None:
-    evaluation.measure(Job(cases[0], chosen(["tldr"], {})[0]))
+    evaluation.measure(Measurement(cases[0], chosen(["tldr"], {})[0]))
     (record,) = evaluation.records.read()
     figures = record["figures"]
     assert (record["kind"], record["row"], record["text"]) == ("quality", "tldr patch_size=4", "text-0")
@@ -71,7 +71,7 @@ def test_a_run_is_recorded_with_what_every_judge_says(evaluation: Evaluation, ca
 def test_what_stands_in_the_records_is_not_measured_again(
     evaluation: Evaluation, cases: list[Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    todo = jobs(chosen(METHODS, {}), cases[:1])
+    todo = measurements(chosen(METHODS, {}), cases[:1])
     quality.run(quality.Setup(), evaluation, todo)
     assert len(evaluation.records.read()) == len(METHODS)
     monkeypatch.setattr(Evaluation, "measure", lambda *_: pytest.fail("measured again"))
@@ -83,12 +83,12 @@ def test_what_stands_in_the_records_is_not_measured_again(
 def test_weights_from_beside_the_checkpoint_are_measured_anew_when_they_change(
     evaluation: Evaluation, cases: list[Case]
 ) -> None:
-    todo = jobs(chosen(["baseline", "compressed"], {}), cases[:1])
+    todo = measurements(chosen(["baseline", "compressed"], {}), cases[:1])
     beside = evaluation.stack.method("compressed")
     for trained in ("first", "second"):
         beside.weights_hash = trained
-        for job in evaluation.missing(todo):
-            evaluation.measure(job)
+        for measurement in evaluation.missing(todo):
+            evaluation.measure(measurement)
         assert not evaluation.missing(todo)
     made_of = [(r["row"].split()[0], r.get("adapters")) for r in evaluation.records.read()]
     assert made_of == [("baseline", None), ("compressed", "first"), ("compressed", "second")]
@@ -97,17 +97,19 @@ def test_weights_from_beside_the_checkpoint_are_measured_anew_when_they_change(
 def test_runs_go_text_by_text_and_rows_of_secondary_interest_speak_the_first(cases: list[Case]) -> None:
     main, other = Row.of(METHODS["tldr"]), Row.of(METHODS["tldr"], patch_size=8)
     many = [dataclasses.replace(cases[0], id=str(i), seed=i % 2) for i in range(12)]
-    todo = jobs([main, other], many, most={other: 7})
-    assert [job.row for job in todo[:4]] == [main, other, main, other] and todo[-1].row == main
-    assert sum(job.row == other for job in todo) == 7 and sum(job.row == main for job in todo) == len(many)
-    assert [job.seed for job in jobs([main], many[:3])] == [0, 1, 0]
+    todo = measurements([main, other], many, most={other: 7})
+    assert [measurement.row for measurement in todo[:4]] == [main, other, main, other] and todo[-1].row == main
+    assert sum(measurement.row == other for measurement in todo) == 7 and sum(
+        measurement.row == main for measurement in todo
+    ) == len(many)
+    assert [measurement.seed for measurement in measurements([main], many[:3])] == [0, 1, 0]
 
 
 def test_recordings_are_judged_once_for_all_weights(evaluation: Evaluation, cases: list[Case]) -> None:
     natural = dataclasses.replace(cases[0], recording=cases[0].voice.path)
     teacher = dataclasses.replace(natural, kind="teacher", id="k000-1")
-    todo = jobs([], [], [natural, teacher])
-    assert [job.label for job in todo] == [NATURAL, TEACHER]
+    todo = measurements([], [], [natural, teacher])
+    assert [measurement.label for measurement in todo] == [NATURAL, TEACHER]
     quality.run(quality.Setup(), evaluation, todo)
     assert {(r["row"], r["checkpoint"]) for r in evaluation.records.read()} == {(NATURAL, ""), (TEACHER, "")}
     evaluation.where = dataclasses.replace(evaluation.where, checkpoint="other")
@@ -119,12 +121,12 @@ def test_nothing_new_starts_when_the_time_is_up(
 ) -> None:
     now = [0.0]
     monkeypatch.setattr(quality.time, "time", lambda: now.__setitem__(0, now[0] + 40) or now[0])
-    quality.run(quality.Setup(), evaluation, jobs(chosen(["baseline"], {}), cases), minutes=1.5)
+    quality.run(quality.Setup(), evaluation, measurements(chosen(["baseline"], {}), cases), minutes=1.5)
     assert 0 < len(evaluation.records.read()) < 3
 
 
 def test_the_plan_counts_what_is_missing_by_measured_seconds(evaluation: Evaluation, cases: list[Case]) -> None:
-    todo = jobs(chosen(["baseline"], {}), cases)
+    todo = measurements(chosen(["baseline"], {}), cases)
     empty = quality.plan(evaluation, todo, 2)
     assert "3 to do" in " ".join(empty.split()) and "nothing being measured yet" in empty
     record = evaluation.measure(todo[0])
@@ -152,7 +154,7 @@ def test_two_processes_share_the_texts(cases: list[Case], tmp_path: Path, monkey
     evaluation = setup.build()
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     rows = chosen(["baseline", "tldr"], {})
-    todo = [*jobs(rows, cases), *analyses.jobs(rows[:1], cases[:1], [], [])]
+    todo = [*measurements(rows, cases), *analyses.measurements(rows[:1], cases[:1], [], [])]
     quality.run(setup, evaluation, todo, processes=2)
     assert len(evaluation.records.read()) == len(evaluation.records.keys()) == 7 and not evaluation.missing(todo)
 
@@ -167,8 +169,8 @@ def test_thirds_of_a_text_are_aligned_as_a_whole() -> None:
 
 def test_analyses_are_records_like_any_other(evaluation: Evaluation, cases: list[Case]) -> None:
     baseline = chosen(["baseline"], {})
-    todo = analyses.jobs(baseline, cases[:2], baseline, [])
-    assert [job.case.id for job in todo][:4] == ["text-0", "text-1", "paragraph-1", "paragraph-2"]
+    todo = analyses.measurements(baseline, cases[:2], baseline, [])
+    assert [measurement.case.id for measurement in todo][:4] == ["text-0", "text-1", "paragraph-1", "paragraph-2"]
     todo = [*todo[:2], dataclasses.replace(todo[2], case=dataclasses.replace(cases[0], id="paragraph-1"))]
     assert "long: baseline" in quality.plan(evaluation, todo, 1)
     for _ in range(2):
@@ -180,5 +182,9 @@ def test_analyses_are_records_like_any_other(evaluation: Evaluation, cases: list
     assert long["thirds"] == [[0, 2], [0, 1], [1, 1]] and long["kv_peak"] > 0
     long, endless = papers.long_rows(), papers.long_rows("endless")
     assert long[0].method.name == "baseline" and len(long) > 1 and endless and set(endless) < set(long)
-    whole = [job.case for job in analyses.jobs([], cases, long, endless[:1]) if job.case.id.startswith("all")]
+    whole = [
+        measurement.case
+        for measurement in analyses.measurements([], cases, long, endless[:1])
+        if measurement.case.id.startswith("all")
+    ]
     assert len(whole) == analyses.VOICES and len(whole[0].text) > 4 * len(todo[2].case.text)

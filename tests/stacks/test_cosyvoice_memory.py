@@ -17,7 +17,7 @@ from tts_demo.stacks.cosyvoice.configs import version_2, version_3
 from tts_demo.stacks.cosyvoice.flow import build_flow, flow_noise
 from tts_demo.stacks.cosyvoice.memory import GROWTH, Budget, FlowMemory
 from tts_demo.stacks.cosyvoice.pooled import BUFFERS, PIECES, PooledMemory
-from tts_demo.stacks.cosyvoice.prompt import Voice
+from tts_demo.stacks.cosyvoice.prompt import PromptFeatures
 from tts_demo.stacks.cosyvoice.vocoder import LiveFlow, noise_for
 
 FLOWS, SCALES = {2: FLOW_2, 3: FLOW_3}, {2: 0.3, 3: 0.15}
@@ -30,9 +30,9 @@ def flow(request):
 
 
 @pytest.fixture
-def voice() -> Voice:
+def voice() -> PromptFeatures:
     torch.manual_seed(1)
-    return Voice(
+    return PromptFeatures(
         torch.randint(6561, (PROMPT,)), torch.randn(1, 192), torch.randn(1, 80, 2 * PROMPT - 1), 1.0, (), False
     )
 
@@ -51,7 +51,7 @@ def streamed(live: LiveFlow, tokens: torch.Tensor, hops: tuple[int, ...], prompt
     return torch.cat([*mels, live.extend(tokens, None)], -1)
 
 
-def in_one_pass(flow, voice: Voice, tokens: torch.Tensor) -> torch.Tensor:
+def in_one_pass(flow, voice: PromptFeatures, tokens: torch.Tensor) -> torch.Tensor:
     everything = torch.cat((voice.tokens, tokens))
     noise = noise_for(flow_noise(), len(everything))
     return flow(everything[None], voice.speaker, voice.mel, noise, blocks=True)[:, :, 2 * len(voice.tokens) :]
@@ -99,7 +99,7 @@ def pooled(flow):
 @pytest.mark.parametrize(("prompt", "seconds"), [(PROMPT, 13), (PROMPT, 40), (2, 13), (79, 13)])
 def test_padded_passes_are_one_pass(pooled, prompt, seconds):
     """A second is a block. Two segments, of which the second finds the prompt in memory; at 40 s buffers grow."""
-    voice = Voice(speech(prompt, 5), torch.randn(1, 192), torch.randn(1, 80, 2 * prompt), 1.0, (), False)
+    voice = PromptFeatures(speech(prompt, 5), torch.randn(1, 192), torch.randn(1, 80, 2 * prompt), 1.0, (), False)
     live = LiveFlow(pooled, flow_noise(), voice, Budget(1 << 40))
     for seed, count in ((2, BLOCK * seconds - 1), (3, 41)):
         made = streamed(live, speech(count, seed), (1, 2, 4), prompt)
@@ -178,7 +178,7 @@ def work(config, seconds: int) -> float:
         with torch.device("meta"):
             flow = build_flow(dataclasses.replace(config, steps=steps)).to("meta").eval().requires_grad_(False)
             noise, mel = torch.empty(1, 80, 15_000), torch.empty(1, 80, 150)
-        voice = Voice(torch.zeros(75, dtype=torch.long), torch.zeros(1, 192), mel, 3.0, (), False)
+        voice = PromptFeatures(torch.zeros(75, dtype=torch.long), torch.zeros(1, 192), mel, 3.0, (), False)
         live, tokens = LiveFlow(flow, noise, voice, Budget(1 << 60)), noise.new_zeros(25 * seconds, dtype=torch.long)
         counter, end, hop = FlopCounterMode(display=False), 25, 1
         with torch.inference_mode(), counter:

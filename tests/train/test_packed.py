@@ -21,12 +21,12 @@ from tts_demo.train.loop import fit
 from tts_demo.train.recipes.decoder import CROP, DecoderTask
 
 
-def row(number: int, frames: int, voice: str) -> packed.Row:
+def row(number: int, frames: int, voice: str) -> packed.PackedUtterance:
     """Everything of utterance ``number`` says which frame of which utterance it is."""
     rng, count = np.random.default_rng(number), np.arange(frames)
     wave = 0.2 * np.sin(np.arange(frames * HOP) * 0.02 * (number + 1))
     codes = np.stack([number * 100 + count, rng.integers(0, 99, frames)], 1)
-    return packed.Row(
+    return packed.PackedUtterance(
         wave.astype(np.float32), codes, count - 100, count % 48, count.astype(float), np.full(4, number), voice
     )
 

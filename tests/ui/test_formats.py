@@ -9,7 +9,7 @@ import pytest
 import soundfile
 
 from tts_demo import audio
-from tts_demo.ui.formats import PCM_RATE, TYPES, Encoder
+from tts_demo.ui.formats import PCM_RATE, TYPES, FileEncoder
 
 FACTS = {"method": "baseline", "seed": 3, "options": {"größe": 1}}
 RATES = (16_000, 24_000)
@@ -20,7 +20,7 @@ def tone(rate: int) -> np.ndarray:
 
 
 def written(form: str, rate: int, whole: bool) -> list[bytes]:
-    encoder, samples = Encoder(form, rate, FACTS, whole), tone(rate)
+    encoder, samples = FileEncoder(form, rate, FACTS, whole), tone(rate)
     pieces = [encoder.push(part) for part in np.array_split(samples, 9)]
     return [*pieces, encoder.finish()]
 

@@ -35,7 +35,7 @@ def make_lane(method: str = "tldr", frames: int = 50, size: int = 4, attention: 
     for i in range(steps):
         weights[:, :, i, i * letters // steps] = 1
     start = np.arange(steps) * size / 50
-    looked = session.Attention(
+    looked = session.AttentionPicture(
         weights, tuple("abcdefghij"), start, start + size / 50, ("ab",) * 2 + ("",) + ("de",) * 7
     )
     metrics = {

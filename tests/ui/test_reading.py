@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from tts_demo.ui.run import plots, reading
-from tts_demo.ui.run.session import Attention
+from tts_demo.ui.run.session import AttentionPicture
 
 WORDS = ("and", "gave", "one", "of", "them", "away")
 
 
-def read(*stretches: tuple[int, float], words: tuple[str, ...] = WORDS, step: float = 0.02) -> Attention:
+def read(*stretches: tuple[int, float], words: tuple[str, ...] = WORDS, step: float = 0.02) -> AttentionPicture:
     """A map that reads these words, (which, seconds) each, two tokens a word, one step every ``step`` seconds."""
     path = [word for word, seconds in stretches for _ in range(round(seconds / step))]
     weights = np.full((1, 1, len(path), 2 * len(words)), 0.01, np.float16)
@@ -19,7 +19,9 @@ def read(*stretches: tuple[int, float], words: tuple[str, ...] = WORDS, step: fl
         first = path[:at].count(word) < path.count(word) / 2
         weights[0, 0, at, 2 * word + (0 if first else 1)] = 0.9
     start = np.arange(len(path), dtype=np.float32) * step
-    return Attention(weights, ("x",) * 2 * len(words), start, start + step, tuple(w for w in words for _ in range(2)))
+    return AttentionPicture(
+        weights, ("x",) * 2 * len(words), start, start + step, tuple(w for w in words for _ in range(2))
+    )
 
 
 def test_words_read_once_are_neither_missing_nor_repeated():
@@ -55,5 +57,5 @@ def test_a_glance_back_is_no_repetition():
 def test_words_that_attention_never_came_to_are_missing():
     cut = read(*((i, 0.2) for i in (0, 1, 2, 4, 5)))
     assert reading.unread(cut) == [3]
-    nothing = Attention(cut.weights, cut.labels, cut.start, cut.end, ())
+    nothing = AttentionPicture(cut.weights, cut.labels, cut.start, cut.end, ())
     assert reading.unread(nothing) == [] and reading.repeated(nothing) == []

@@ -55,14 +55,14 @@ def run(args: argparse.Namespace) -> None:
     wanted, skipped = rows.runnable(evaluation.stack, wanted, bool(args.methods))
     judged = papers.judged_rows()
     most = {row: rows.OTHER_PAIRS for row in wanted if not (row.main or row in judged)} if args.all else {}
-    todo = quality.jobs(wanted, cases, others, most)
+    todo = quality.measurements(wanted, cases, others, most)
     if args.all:
         main, recordings = [row for row in wanted if row.main], [case for case in others if case.kind == "arctic"]
         long, endless = (rows.runnable(evaluation.stack, papers.long_rows(which))[0] for which in ("", "endless"))
         todo += [
-            *codec.jobs(evaluation.stack, recordings),
-            *heads.jobs(evaluation.stack, recordings),
-            *analyses.jobs(main, cases, long, endless),
+            *codec.measurements(evaluation.stack, recordings),
+            *heads.measurements(evaluation.stack, recordings),
+            *analyses.measurements(main, cases, long, endless),
         ]
     if args.plan:
         print(quality.plan(evaluation, todo, args.processes))
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
 def _measured(evaluation: Any, todo: list[Any], summary: Any) -> Any:
     """The figures of what was asked for."""
     where = dataclasses.asdict(evaluation.where)
-    asked = {(job.label, job.case.id, job.seed) for job in todo}
+    asked = {(measurement.label, measurement.case.id, measurement.seed) for measurement in todo}
     runs = [
         r
         for r in evaluation.records.read()

@@ -9,7 +9,7 @@ import pandas as pd
 from rapidfuzz.distance import Levenshtein
 
 from .. import engine, metrics
-from .quality import Evaluation, Job
+from .quality import Evaluation, Measurement
 from .rows import Row
 from .texts import ASSETS, Case, Voice
 
@@ -20,7 +20,7 @@ LONG_SECONDS = 600.0  # of one run at most
 LONG_TEXT, MINUTES, VOICES = 500, 3, 2  # words; paragraphs that are said alone, voices that say all of them
 
 
-def jobs(rows: list[Row], cases: list[Case], long: list[Row], endless: list[Row]) -> list[Job]:
+def measurements(rows: list[Row], cases: list[Case], long: list[Row], endless: list[Row]) -> list[Measurement]:
     """Attention of ``rows`` on the first texts, then in one run each the first bundled paragraphs by the rows ``long``,
     and all paragraphs by those that are for speech of any length (``endless``)."""
     short, whole = paragraphs([case.voice for case in cases])
@@ -43,7 +43,7 @@ def alignment(runs: pd.DataFrame) -> pd.DataFrame:
     return found.groupby("row", sort=False)[list(SCORES)].mean() if len(found) else pd.DataFrame(columns=SCORES)
 
 
-class Aligned(Job):
+class Aligned(Measurement):
     """Attention of the finished run, replayed and scored (lm/attention.py)."""
 
     kind, usual = ALIGNMENT, 5.0
@@ -54,7 +54,7 @@ class Aligned(Job):
         return {self.label: {name: float(getattr(found, name)) for name in SCORES}} if found else {}
 
 
-class Long(Job):
+class Long(Measurement):
     """A paragraph in one run, without splitting: does the last third hold what the first promised?"""
 
     kind, usual = LONG, 40.0

@@ -18,7 +18,7 @@ from ..engine import Stack
 from ..metrics import word_errors
 from ..stacks.nano import NanoStack
 from .judges import missing, similarity
-from .quality import Evaluation, Job
+from .quality import Evaluation, Measurement
 from .records import Where
 from .texts import Case
 
@@ -27,7 +27,7 @@ CODEBOOK_COUNTS = (1, 2, 4, 8)
 PACKAGES = {"STOI": "pystoi", "PESQ": "pesq"}
 
 
-class Coded(Job):
+class Coded(Measurement):
     """A recording through the codec of a stack that has one."""
 
     kind, usual, label = KIND, 25.0, RECORDING
@@ -42,7 +42,7 @@ class Coded(Job):
         return {row: compare(whole.samples, rows[row], self.case.text, evaluation.judge) for row in reversed(rows)}
 
 
-def jobs(stack: Stack, recordings: list[Case]) -> list[Job]:
+def measurements(stack: Stack, recordings: list[Case]) -> list[Measurement]:
     """Of a stack without a codec of its own: none."""
     return [Coded(case) for case in recordings] if isinstance(stack, NanoStack) else []
 

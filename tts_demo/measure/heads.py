@@ -16,7 +16,7 @@ from ..methods.base import Method
 from ..stacks.nano import NanoStack
 from ..text import sentences
 from ..text.symbols import IDS, VOWELS
-from .quality import Evaluation, Job
+from .quality import Evaluation, Measurement
 from .rows import Row
 from .texts import Case
 
@@ -32,7 +32,7 @@ PAUSE = "pauses"
 SCORES = ("best", "worst", "right", "loss")
 
 
-class Heads(Job):
+class HeadAccuracy(Measurement):
     """A recording and its text."""
 
     kind, usual = KIND, 2.0
@@ -41,14 +41,14 @@ class Heads(Job):
         return {self.label: preference(evaluation.stack, self.row.method, self.case)}
 
 
-def jobs(stack: Any, recordings: list[Case]) -> list[Job]:
+def measurements(stack: Any, recordings: list[Case]) -> list[Measurement]:
     """Of the bundled stack, for each method with heads whose weights it has; a combination has another's heads."""
     if not isinstance(stack, NanoStack) or stack.root is None:
         return []
     several = [method for method in METHODS.values() if method.predicted > 1 and not method.combines]
     have = [m for m in several if all(checkpoints.available(stack.root, name) for name in m.needs_weights)]
     # options play no part, so the row has those that every checkpoint can serve
-    return [Heads(case, Row.of(method, **method.neutral or {})) for method in have for case in recordings]
+    return [HeadAccuracy(case, Row.of(method, **method.neutral or {})) for method in have for case in recordings]
 
 
 @torch.no_grad()

@@ -32,7 +32,7 @@ NATURAL, TEACHER = "natural recordings", "teacher"  # rows of speech that is not
 
 
 @dataclass(frozen=True)
-class Job:
+class Measurement:
     """A text through a row; without one, somebody's recording of it. Other kinds of measurements are subclasses."""
 
     case: Case
@@ -70,34 +70,38 @@ class Evaluation:
         self._prompts: dict[Voice, Any] = {}
         self._voices: dict[Path, np.ndarray | None] = {}
 
-    def missing(self, jobs: Iterable[Job]) -> list[Job]:
+    def missing(self, measurements: Iterable[Measurement]) -> list[Measurement]:
         """Those that have no record yet."""
         known = {(*key_of(r), voice) for r in self.records.read() for voice in {r["figures"].get("voice"), None}}
-        return [job for job in jobs if self._key(job) not in known]
+        return [measurement for measurement in measurements if self._key(measurement) not in known]
 
-    def _key(self, job: Job) -> tuple[Any, ...]:
-        """With the voice where the job's records hold one: the voices of the texts have changed before."""
-        voice = job.case.voice.name if job.kind == KIND else None
-        return *key(job.kind, job.label, job.case.id, job.seed, self._where(job)), voice
+    def _key(self, measurement: Measurement) -> tuple[Any, ...]:
+        """With the voice where the measurement's records hold one: the voices of the texts have changed before."""
+        voice = measurement.case.voice.name if measurement.kind == KIND else None
+        return *key(
+            measurement.kind, measurement.label, measurement.case.id, measurement.seed, self._where(measurement)
+        ), voice
 
-    def _where(self, job: Job) -> Where:
-        here = job.where(self.where)
-        return here.through(self.stack.method(job.row.method.name)) if job.row else here
+    def _where(self, measurement: Measurement) -> Where:
+        here = measurement.where(self.where)
+        return here.through(self.stack.method(measurement.row.method.name)) if measurement.row else here
 
-    def measure(self, job: Job) -> dict[str, Any]:
-        """Do a job and append its records; returns the last."""
+    def measure(self, measurement: Measurement) -> dict[str, Any]:
+        """Do a measurement and append its records; returns the last."""
         started = time.process_time()  # of all threads: what a run costs does not hang on who else is at work
-        record, rows = {}, job.figures(self)
+        record, rows = {}, measurement.figures(self)
         for label, figures in rows.items():
-            if label == job.label:
+            if label == measurement.label:
                 figures = figures | {"cpu_seconds": time.process_time() - started}
-            record = self.records.append(job.kind, label, job.case.id, job.seed, self._where(job), figures)
+            record = self.records.append(
+                measurement.kind, label, measurement.case.id, measurement.seed, self._where(measurement), figures
+            )
         return record
 
-    def generate(self, job: Job) -> dict[str, Any]:
-        done = engine.run(self.stack, self.request(job.row, job.case, job.seed))
+    def generate(self, measurement: Measurement) -> dict[str, Any]:
+        done = engine.run(self.stack, self.request(measurement.row, measurement.case, measurement.seed))
         s = done.snapshot
-        return self.judged(done.audio, job.case, self.stack.sample_rate) | {
+        return self.judged(done.audio, measurement.case, self.stack.sample_rate) | {
             "seconds": s.audio_seconds,
             "cut": done.truncated,
             "frames_per_step": s.frames_per_step,
@@ -143,14 +147,19 @@ def _read_samples(path: Path) -> np.ndarray:
     return audio.read(str(path)).samples
 
 
-def jobs(
+def measurements(
     rows: Sequence[Row], cases: Sequence[Case], others: Sequence[Case] = (), most: Mapping[Row, int] | None = None
-) -> list[Job]:
+) -> list[Measurement]:
     """What to measure, case by case, each row all of them or its first ``most``; ``others``: recordings that are judged
     as they are."""
     most = most or {}
-    own = [Job(case, row) for number, case in enumerate(cases) for row in rows if number < most.get(row, len(cases))]
-    return [*(Job(case) for case in others), *own]
+    own = [
+        Measurement(case, row)
+        for number, case in enumerate(cases)
+        for row in rows
+        if number < most.get(row, len(cases))
+    ]
+    return [*(Measurement(case) for case in others), *own]
 
 
 @dataclass(frozen=True)
@@ -170,14 +179,16 @@ class Setup:
         return Evaluation(stack, Judges(), Records(self.records), self.sampling)
 
 
-def run(setup: Setup, evaluation: Evaluation, todo: list[Job], processes: int = 1, minutes: float = 0.0) -> None:
+def run(
+    setup: Setup, evaluation: Evaluation, todo: list[Measurement], processes: int = 1, minutes: float = 0.0
+) -> None:
     """Measure what is missing of ``todo``; nothing new starts after so many ``minutes`` (0 = no limit)."""
     until, todo = time.time() + 60 * minutes if minutes else float("inf"), evaluation.missing(todo)
     with tqdm(total=len(todo), desc="evaluate", unit="run", mininterval=2.0, disable=not todo) as bar:
         if processes == 1:
-            for job in todo:
+            for measurement in todo:
                 if time.time() < until:
-                    evaluation.measure(job)
+                    evaluation.measure(measurement)
                     bar.update()
             return
         context, threads = multiprocessing.get_context("spawn"), max(1, (os.cpu_count() or 1) // processes)
@@ -196,21 +207,21 @@ def run(setup: Setup, evaluation: Evaluation, todo: list[Job], processes: int = 
         raise RuntimeError("A process of the evaluation has died; what it said is above.")
 
 
-def _work(setup: Setup, threads: int, until: float, todo: list[Job], count: Any) -> None:
-    """A process of its own, until its jobs are done, the time is up or who began it is gone."""
+def _work(setup: Setup, threads: int, until: float, todo: list[Measurement], count: Any) -> None:
+    """A process of its own, until its measurements are done, the time is up or who began it is gone."""
     torch.set_num_threads(threads)
     evaluation, parent = setup.build(), multiprocessing.parent_process()
-    for job in todo:
+    for measurement in todo:
         if time.time() > until or not parent.is_alive():
             break
-        evaluation.measure(job)
+        evaluation.measure(measurement)
         with count.get_lock():
             count.value += 1
 
 
-def plan(evaluation: Evaluation, todo: list[Job], processes: int) -> str:
+def plan(evaluation: Evaluation, todo: list[Measurement], processes: int) -> str:
     """What is to do, a line a row, and how long it takes an idle machine, by the seconds that runs took on this one."""
-    here, kinds = evaluation.records.read(), {job.kind for job in todo}
+    here, kinds = evaluation.records.read(), {measurement.kind for measurement in todo}
     here = [r for r in here if r["machine"] == evaluation.where.machine and r["kind"] in kinds]
     here = [record for record in here if "cpu_seconds" in record["figures"]]
     costs: dict[tuple[str, ...], list[float]] = {}  # of a row, and of all of its kind
@@ -218,9 +229,9 @@ def plan(evaluation: Evaluation, todo: list[Job], processes: int) -> str:
         for name in ((record["kind"],), (record["kind"], record["row"])):
             costs.setdefault(name, []).append(record["figures"]["cpu_seconds"])
     left, lines, total = evaluation.missing(todo), [], 0.0
-    for name in dict.fromkeys((job.kind, job.label) for job in todo):
-        mine = [job for job in todo if (job.kind, job.label) == name]
-        count = sum((job.kind, job.label) == name for job in left)
+    for name in dict.fromkeys((measurement.kind, measurement.label) for measurement in todo):
+        mine = [measurement for measurement in todo if (measurement.kind, measurement.label) == name]
+        count = sum((measurement.kind, measurement.label) == name for measurement in left)
         each = statistics.median(costs.get(name, costs.get(name[:1], [mine[0].usual])))
         total += count * each
         title = name[1] if name[0] == KIND else ": ".join(name)

@@ -22,7 +22,7 @@ from .cosyvoice.configs import MEL_PER_TOKEN, MELS, CosyConfig, version_2, versi
 from .cosyvoice.flow import build_flow, flow_noise
 from .cosyvoice.hift import Hift
 from .cosyvoice.lm import CosyLanguageModel
-from .cosyvoice.prompt import Voice
+from .cosyvoice.prompt import PromptFeatures
 from .cosyvoice.stack import CosyVoiceStack
 
 RANDOM = "random weights"  # in place of a checkpoint's hash
@@ -123,7 +123,7 @@ class RandomCosyVoice(CosyVoiceStack):
         self._methods, self._adapters, self._loading = {}, None, threading.Lock()
         tokens = torch.randint(config.flow.tokens, (PROMPT_SECONDS * self.frame_rate,))
         speaker, mel = torch.randn(1, config.flow.speaker), torch.randn(1, MELS, MEL_PER_TOKEN * len(tokens))
-        voice = Voice(tokens, speaker, mel, PROMPT_SECONDS, (), False)
+        voice = PromptFeatures(tokens, speaker, mel, PROMPT_SECONDS, (), False)
         self.prompt = Prompt(tokens[:, None].to(device), None, "", PROMPT_SECONDS, RANDOM, {"voice": voice})
         self.text = torch.randint(config.lm.text_vocab, (TEXT_TOKENS,), device=device)
 

@@ -15,7 +15,7 @@ RECIPES = {
     "refiner-books": "refiner_codebooks.CodebookRefinerTask",
     "lm": "lm.LMTask",
     "tldr": "tldr.TLDRTask",
-    "tldr-short": "tldr.Short",
+    "tldr-short": "tldr.ShortTask",
     "tldr-no-lora": "tldr.WithoutLora",
     "tldr-no-speaker": "tldr.WithoutSpeaker",
     "tldr-mean-pool": "tldr.MeanPooled",

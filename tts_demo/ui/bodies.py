@@ -32,7 +32,7 @@ class Call(BaseModel):
     session_hash: Name | None = None
 
 
-class Named(RootModel):
+class NamedCall(RootModel):
     """Of an endpoint by its name, with values by theirs."""
 
     root: dict[str, Any]
@@ -90,7 +90,7 @@ def _call(rest: list[str], body: bytes, blocks: Any) -> BaseModel:
     if not found:
         raise Refusal(404, f"There is no endpoint {name[:64]!r} here.")
     if by_name:
-        _named(_parsed(Named, body).root, blocks.get_api_info()["named_endpoints"][f"/{name}"]["parameters"])
+        _named(_parsed(NamedCall, body).root, blocks.get_api_info()["named_endpoints"][f"/{name}"]["parameters"])
         return Anything()
     asked = _parsed(Call, body)
     _enough(asked.data, found[0])

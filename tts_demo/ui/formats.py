@@ -34,7 +34,7 @@ class _Pipe:
         return len(data)
 
 
-class Encoder:
+class FileEncoder:
     """Samples in, bytes of one file out. ``whole``: the file is given at the end, with sizes in its header; else it
     comes piece by piece. ``facts``: what made the speech, kept in the file's comment."""
 

@@ -12,7 +12,7 @@ from .limits import Limits
 from .line import Gate
 from .presence import Presence
 from .run.collect import PromptEncoded, WarmingUp
-from .run.rounds import First, Progress, Question, Requests, Round, further_rounds, rounds
+from .run.rounds import First, Question, Requests, Round, RoundProgress, further_rounds, rounds
 from .service import Handle
 from .voices import Recordings
 from .zerogpu import Ticket, forks, gpu
@@ -63,7 +63,7 @@ class Runner:
 
     def timing(
         self, voice: Recording, transcript: str, requests: Requests, first: First, number: int, stopping: Question
-    ) -> Iterator[tuple[int, Round | Progress]]:
+    ) -> Iterator[tuple[int, Round | RoundProgress]]:
         """The rounds after ``number`` of them, for the clock alone. Not on ZeroGPU, where they belong to the run's own
         call."""
         stack = self.handle.get()

@@ -24,7 +24,7 @@ from .. import engine
 from ..config import UserError, nearest
 from . import voices
 from .asked import Asked, BadField, about, consent, string
-from .formats import TYPES, Encoder
+from .formats import TYPES, FileEncoder
 from .guard import UNBUFFERED
 from .presence import address
 from .refusals import NotServed, error_body, no_model, refusal
@@ -177,7 +177,7 @@ class Speaking:
         request = order.asked.request(stack.sampling)
         facts = {"method": request.method, "options": dataclasses.asdict(request.options), "seed": request.seed}
         facts |= {"stack": stack.name, "checkpoint_hash": stack.checkpoint_hash}
-        encoder = Encoder(order.form, stack.sample_rate, facts, whole=not order.stream)
+        encoder = FileEncoder(order.form, stack.sample_rate, facts, whole=not order.stream)
         for _, event in runner.events(recording, order.asked.prompt_text, [request], visitor):
             if isinstance(event, engine.Audio) and len(event.samples):
                 yield encoder.push(to_int16(event.samples))

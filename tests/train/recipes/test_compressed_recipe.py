@@ -22,7 +22,7 @@ from tts_demo.train.data.on_policy import PER_GROUP, OnPolicy
 from tts_demo.train.data.sequences import SpeechBatch
 from tts_demo.train.progress import Progress
 from tts_demo.train.recipes import compressed as recipe
-from tts_demo.train.recipes.compressed import CompressedSettings, CompressedTask, Setting
+from tts_demo.train.recipes.compressed import BatchSetting, CompressedSettings, CompressedTask
 from tts_demo.train.recipes.lm import OUTSIDE, REJECTION
 
 FRAMES = 48
@@ -103,7 +103,7 @@ def test_training_logits_are_decoding_logits(task, tiny_lm, group, prompt):
     """Each item of a padded batch, fed token by token to the evicting decoder, gets the logits it was trained on."""
     batch = task.data.batch(np.random.default_rng(1))
     with torch.no_grad():
-        trained, targets, _ = task.logits(batch, Setting(30, group, prompt), batch.codes[..., 0])
+        trained, targets, _ = task.logits(batch, BatchSetting(30, group, prompt), batch.codes[..., 0])
     assert (targets[:, :prompt] == -100).all() and (targets[:, prompt:] >= 0).sum() == (batch.frames + 1 - prompt).sum()
     method = Compressed(base_of(tiny_lm), {"compressed": task.adapter})
     for i in range(2):
@@ -162,7 +162,7 @@ def test_its_own_samples_teach_what_the_base_says_of_them(task, tiny_lm, monkeyp
 
 def test_only_the_adapter_learns_and_it_does(task):
     frozen = {k: v.clone() for k, v in task.lm.state_dict().items() if "lora" not in k}
-    setting = Setting(30, 5, 0)
+    setting = BatchSetting(30, 5, 0)
     optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=1e-2)
     before = task.evaluate()
     for step in range(8):
@@ -184,7 +184,7 @@ def test_only_the_adapter_learns_and_it_does(task):
 def test_guiding_pulls_the_attention_of_speech_rows_to_the_spoken_phoneme(task, monkeypatch):
     """What the guide loss sees are the rows that say speech, summaries left out; without it nothing is looked at."""
     monkeypatch.setattr(recipe, "ALIGNMENT_LAYERS", (1,))
-    batch, setting = task.data.batch(np.random.default_rng(3)), Setting(30, 5, 4)
+    batch, setting = task.data.batch(np.random.default_rng(3)), BatchSetting(30, 5, 4)
     place = (
         torch.arange(FRAMES)
         .div(8, rounding_mode="floor")
@@ -216,7 +216,7 @@ def test_input_tokens_are_replaced_in_training_alone(task, monkeypatch):
     monkeypatch.setattr(
         recipe, "add_noise", lambda codes, entries, share: shares.append(share) or add(codes, entries, share)
     )
-    batch, setting = task.data.batch(np.random.default_rng(3)), Setting(30, 5, 4)
+    batch, setting = task.data.batch(np.random.default_rng(3)), BatchSetting(30, 5, 4)
     task.loss((batch, setting), Progress())
     assert shares == [recipe.NOISE] and recipe.NOISE > 0
     spoken = batch.codes[..., 0]
@@ -230,7 +230,7 @@ def test_input_tokens_are_replaced_in_training_alone(task, monkeypatch):
 
 def test_distillation_goes_to_the_base_models_law(task):
     """``distil``: what the base says with all of the past is what is learnt, whatever was recorded."""
-    setting = Setting(30, 5, 4)
+    setting = BatchSetting(30, 5, 4)
     batch = task.data.batch(np.random.default_rng(3))
     said = torch.arange(FRAMES + 1) <= batch.frames[:, None]
     said[:, : setting.prompt] = False
@@ -290,8 +290,8 @@ def test_text_windows_are_those_of_decoding(task, tiny_lm, monkeypatch, reach):
     place = torch.arange(FRAMES).div(9, rounding_mode="floor").minimum(batch.text_lengths[:, None] - 1)
     batch = replace(batch, alignment=place)
     with torch.no_grad():
-        trained, *_ = task.logits(batch, Setting(30, 5, 0, reach), batch.codes[..., 0])
-        whole, *_ = task.logits(batch, Setting(30, 5, 0), batch.codes[..., 0])
+        trained, *_ = task.logits(batch, BatchSetting(30, 5, 0, reach), batch.codes[..., 0])
+        whole, *_ = task.logits(batch, BatchSetting(30, 5, 0), batch.codes[..., 0])
     assert ((trained - whole).abs().max() > 0.1) == (reach < 9)
     method = Compressed(base_of(tiny_lm), dict.fromkeys(("compressed", "compressed-text"), task.adapter))
     codes = batch.codes[0, : int(batch.frames[0])]

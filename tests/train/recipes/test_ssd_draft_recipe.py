@@ -20,7 +20,7 @@ from tts_demo.train.data.on_policy import LONGER, PER_GROUP, REPEATS, OnPolicy, 
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
 from tts_demo.train.progress import Progress
 from tts_demo.train.recipes.lm import base_inputs, disagreement
-from tts_demo.train.recipes.ssd_draft import DEEPEST, DraftSettings, DraftTask, ShallowLM, Speech
+from tts_demo.train.recipes.ssd_draft import DEEPEST, DraftBatch, DraftSettings, DraftTask, ShallowLM
 
 
 class TinyData:
@@ -65,7 +65,7 @@ def test_recipe_is_registered():
 
 def test_an_untouched_draft_of_all_layers_is_the_base(task):
     batch = task.data.held_out()[0]
-    rows = task.rows(Speech(batch))
+    rows = task.rows(DraftBatch(batch))
     torch.testing.assert_close(rows.student, rows.teacher[rows.about])
     unread = task.draft.config.attends is not None  # it decides nothing before it has read a token
     assert (
@@ -114,7 +114,7 @@ def test_padding_changes_nothing(task):
     """An item alone and in a batch of longer ones gets the same logits."""
     batch = task.data.batch(np.random.default_rng(1))
     listening(task)
-    alone, together = task.rows(Speech(item_of(batch))), task.rows(Speech(batch))
+    alone, together = task.rows(DraftBatch(item_of(batch))), task.rows(DraftBatch(batch))
     for deep in range(DEEPEST + 1):
         mine = (together.depth == deep) & (together.about <= int(batch.frames[0]))  # the first item's rows come first
         torch.testing.assert_close(alone.student[alone.depth == deep], together.student[mine], atol=1e-4, rtol=1e-4)
@@ -133,7 +133,7 @@ def test_training_moves_only_the_drafts_parts(task, distil, score, sign):
     before = task.evaluate()
     optimiser = torch.optim.AdamW(task.draft.parameters(), lr=3e-3)
     for step in range(30):
-        loss, parts = task.loss(Speech(task.data.batch(np.random.default_rng(step))), Progress(step))
+        loss, parts = task.loss(DraftBatch(task.data.batch(np.random.default_rng(step))), Progress(step))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -164,9 +164,9 @@ def listening(task: DraftTask) -> Draft:
 
 def test_a_fresh_draft_hears_nothing(task):
     batch = task.data.batch(np.random.default_rng(3))
-    deaf = task.rows(Speech(batch)).student
+    deaf = task.rows(DraftBatch(batch)).student
     listening(task)
-    assert (task.rows(Speech(batch)).student - deaf).abs().max() > 0.01
+    assert (task.rows(DraftBatch(batch)).student - deaf).abs().max() > 0.01
 
 
 @torch.no_grad()
@@ -175,7 +175,7 @@ def test_it_learns_from_what_it_does_when_drafting(task):
     depth."""
     draft, lm = listening(task), task.lm
     item = item_of(task.data.batch(np.random.default_rng(5), 1))
-    codes, rows = item.codes, task.rows(Speech(item))
+    codes, rows = item.codes, task.rows(DraftBatch(item))
     x, _, mask = base_inputs(lm, prefix := prefix_batch(lm, item), codes[..., 0])
     c, f = prefix.x.shape[1], codes.shape[1]
     decoder, listen = draft_decoder(base_of(lm).decoder, draft), feature_projection(draft, base_of(lm).decoder)

@@ -353,7 +353,7 @@ def test_ablations_store_under_their_own_name_and_bad_settings_are_refused(make_
         task = getattr(tldr, recipe)
         assert module == "tldr" and name == kind.needs_weights[0] and task.ablate == kind.ablate
         assert name in (task.name, f"tldr-{task.ablate}")
-    assert set(make_task(kind=tldr.Short).modules) == {"tldr-short"}
+    assert set(make_task(kind=tldr.ShortTask).modules) == {"tldr-short"}
     for settings in ({"ablate": "head"}, {"patch_size": "9"}, {"patch_size": "x"}):
         with pytest.raises(UserError):
             make_task(**settings)

@@ -83,7 +83,7 @@ class Block(nn.Module):
         return x + self.feed_forward(self.norm_ff(x))
 
 
-class InputEmbedding(nn.Module):
+class ScaledProjection(nn.Module):
     """Linear, LayerNorm and a scale of sqrt(width). Keys ``out.0`` and ``out.1``."""
 
     def __init__(self, width: int) -> None:
@@ -111,11 +111,11 @@ class ConformerEncoder(nn.Module):
         super().__init__()
         width = config.token_width
         self.block_tokens = config.block_tokens
-        self.embed = InputEmbedding(width)
+        self.embed = ScaledProjection(width)
         self.pre_lookahead_layer = Lookahead(width, width, config.lookahead)
         self.encoders = nn.ModuleList(Block(width, config.heads, config.ffn) for _ in range(config.blocks))
         self.up_layer = Upsample(width)
-        self.up_embed = InputEmbedding(width)
+        self.up_embed = ScaledProjection(width)
         self.up_encoders = nn.ModuleList(Block(width, config.heads, config.ffn) for _ in range(config.up_blocks))
         self.after_norm = nn.LayerNorm(width)
 

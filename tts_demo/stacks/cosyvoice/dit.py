@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .configs import DiTFlowConfig
-from .layers import Attention, PaddedConv1d, chain, time_features
+from .layers import MemoryAttention, PaddedConv1d, chain, time_features
 from .memory import Memory
 
 
@@ -94,7 +94,7 @@ class DiTBlock(nn.Module):
     def __init__(self, config: DiTFlowConfig) -> None:
         super().__init__()
         self.attn_norm = Modulation(config.width, 6)
-        self.attn = Attention(config.width, config.heads, config.width, bias=True)
+        self.attn = MemoryAttention(config.width, config.heads, config.width, bias=True)
         inner = config.width * config.ffn_ratio
         widened = nn.Sequential(nn.Linear(config.width, inner), nn.GELU(approximate="tanh"))
         self.ff = chain(ff=nn.Sequential(widened, nn.Identity(), nn.Linear(inner, config.width)))

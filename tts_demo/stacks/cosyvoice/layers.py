@@ -49,7 +49,7 @@ def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
     return torch.cat(((head * cosines + turned * sines).to(x.dtype), rest), dim=-1)
 
 
-class Attention(nn.Module):
+class MemoryAttention(nn.Module):
     """In two parts, between which a memory may put keys and values of earlier frames. Key ``to_out.0``."""
 
     def __init__(self, width: int, heads: int, inner: int, bias: bool) -> None:

@@ -28,7 +28,7 @@ MAX_SECONDS = 30.0  # the speech tokenizer was trained on no more
 
 
 @dataclass(frozen=True)
-class Voice:
+class PromptFeatures:
     """tokens: [F]; speaker: [1, 192]; mel: [1, MELS, 2F]. All on the CPU."""
 
     tokens: Tensor
@@ -73,7 +73,7 @@ class VoiceEncoder:
         self._tokenizer = _session(folder / config.speech_tokenizer, device)
         self._speaker = _session(folder / SPEAKER_ENCODER, torch.device("cpu"))
 
-    def __call__(self, samples: np.ndarray, sample_rate: int) -> Voice:
+    def __call__(self, samples: np.ndarray, sample_rate: int) -> PromptFeatures:
         """samples: float [N] or [N, channels], best at the rate they were recorded at: 16 and 24 kHz are both made of
         them. Raises UserError where it cannot serve as a prompt."""
         recording = audio.read((sample_rate, samples), target=None)
@@ -86,7 +86,7 @@ class VoiceEncoder:
             for rate in (audio.SAMPLE_RATE, SAMPLE_RATE)
         )
         tokens, mel = align(self.tokens(low), prompt_mel(high, self._config.prompt_fmax))
-        return Voice(tokens, self.embedding(low), mel[None], len(low) / audio.SAMPLE_RATE, tuple(notes), cut)
+        return PromptFeatures(tokens, self.embedding(low), mel[None], len(low) / audio.SAMPLE_RATE, tuple(notes), cut)
 
     def tokens(self, wave: Tensor) -> Tensor:
         """[N] at 16 kHz -> [F], 25 a second."""

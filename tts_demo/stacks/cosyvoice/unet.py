@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .configs import ConformerFlowConfig
-from .layers import Attention, PaddedConv1d, chain, time_features
+from .layers import MemoryAttention, PaddedConv1d, chain, time_features
 from .memory import Memory
 
 
@@ -53,7 +53,7 @@ class TransformerBlock(nn.Module):
         super().__init__()
         width, heads = config.channels, config.unet_heads
         self.norm1 = nn.LayerNorm(width)
-        self.attn1 = Attention(width, heads, heads * config.unet_head_dim, bias=False)
+        self.attn1 = MemoryAttention(width, heads, heads * config.unet_head_dim, bias=False)
         self.norm3 = nn.LayerNorm(width)
         widened = chain(proj=nn.Linear(width, 4 * width), act=nn.GELU())
         self.ff = chain(net=nn.Sequential(widened, nn.Identity(), nn.Linear(4 * width, width)))

@@ -20,7 +20,7 @@ from .configs import MEL_PER_TOKEN, CosyConfig
 from .flow import NOISE_FRAMES, Flow
 from .hift import Hift, HiftStream
 from .memory import Budget, Mark
-from .prompt import Voice
+from .prompt import PromptFeatures
 
 FIRST_SOUND = 11  # tokens' worth of sound in the first chunk at least, 0.44 s, beyond what the vocoder holds back
 LONGEST_HOP = 4  # blocks per pass at most: long passes cost less per token, short ones speak earlier
@@ -36,7 +36,7 @@ class CosyVocoder:
         flow: Flow,
         hift: Hift,
         noise: Tensor,
-        voice: Voice,
+        voice: PromptFeatures,
         live: bool = True,
         budget: Budget | None = None,
     ) -> None:
@@ -116,7 +116,7 @@ class LiveFlow:
     """The flow for a listener who is waiting: attention in blocks, each computed once and remembered. One run:
     ``begin`` a segment of the text, then ``extend`` it by its next tokens."""
 
-    def __init__(self, flow: Flow, noise: Tensor, voice: Voice, budget: Budget) -> None:
+    def __init__(self, flow: Flow, noise: Tensor, voice: PromptFeatures, budget: Budget) -> None:
         """noise: the flow's table [1, mels, 15000] on the flow's device."""
         self._flow, self._noise = flow, noise
         self._prompt = voice.tokens.to(noise.device)  # [P]

@@ -34,7 +34,7 @@ HELD_OUT = 48  # utterances that scores are made on
 
 
 @dataclass(frozen=True)
-class Row:
+class PackedUtterance:
     """One utterance of F frames."""
 
     samples: np.ndarray  # float32 [F * HOP]
@@ -99,7 +99,7 @@ class Packed:
 
 def write(
     file: Path,
-    rows: dict[str, Sequence[Callable[[], Row]]],
+    rows: dict[str, Sequence[Callable[[], PackedUtterance]]],
     checkpoint: Path,
     meta: Callable[[int], dict[str, Any]],
     limit: int,
@@ -109,7 +109,7 @@ def write(
     from the number of training utterances taken. Returns that number. Raises UserError where the weights alone fill
     the file."""
     free = limit - sum(path.stat().st_size for path in checkpoint.rglob("*") if path.is_file())
-    kept: dict[str, list[tuple[bytes, Row]]] = {name: [] for name in PARTS}
+    kept: dict[str, list[tuple[bytes, PackedUtterance]]] = {name: [] for name in PARTS}
     bar = tqdm(total=max(0, free) >> 10, desc="packing", unit="KiB", mininterval=2.0)
     for name in reversed(PARTS):  # scores first
         for make in rows[name] if name == "train" else rows[name][:HELD_OUT]:
@@ -133,7 +133,9 @@ def write(
         del kept["train"][-max(1, len(kept["train"]) // 20) :]
 
 
-def _write(file: Path, kept: dict[str, list[tuple[bytes, Row]]], checkpoint: Path, meta: dict[str, Any]) -> None:
+def _write(
+    file: Path, kept: dict[str, list[tuple[bytes, PackedUtterance]]], checkpoint: Path, meta: dict[str, Any]
+) -> None:
     part = file.with_name(file.name + ".part")
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr(META, json.dumps(meta))

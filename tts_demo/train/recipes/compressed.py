@@ -47,7 +47,7 @@ SCORED = ((50, 0), (50, 5), (50, 10), (50, 15), (30, 10), (120, 10))
 
 
 @dataclass(frozen=True)
-class Setting:
+class BatchSetting:
     window: int
     group: int
     prompt: int  # frames at the start of every item that are reference speech: always visible, never a target
@@ -98,23 +98,23 @@ class CompressedTask(Task):
     def matrices(self) -> list[nn.Parameter]:
         return inner_matrices(self.adapter.lora)
 
-    def batch(self, rng: np.random.Generator, step: int) -> tuple[SpeechBatch, Setting]:
+    def batch(self, rng: np.random.Generator, step: int) -> tuple[SpeechBatch, BatchSetting]:
         if (sample := self.on_policy.batch(step, self.process)) is not None:
             return sample
         if rng.random() < self.settings.prompted:
             batch, prompt = self.data.prompted(rng)
-            return batch, Setting(**self._dials(rng), prompt=prompt)
+            return batch, BatchSetting(**self._dials(rng), prompt=prompt)
         batch, dials = self.data.batch(rng), self._dials(rng)
         shortest = int(batch.frames.min())
         prompt = int(rng.integers(0, min(150, shortest // 2) + 1)) if rng.random() < 0.5 else 0
         text = int(rng.choice(TEXTS)) if rng.random() < self.text else 0
         prompt = 0 if text else prompt
-        return batch, Setting(**dials, prompt=prompt, text=text)
+        return batch, BatchSetting(**dials, prompt=prompt, text=text)
 
     def _dials(self, rng: np.random.Generator) -> dict[str, int]:
         return {"window": int(rng.choice(WINDOWS)), "group": int(rng.choice(GROUPS))} | self.only
 
-    def _sample(self, rng: np.random.Generator) -> list[tuple[SpeechBatch, Setting]]:
+    def _sample(self, rng: np.random.Generator) -> list[tuple[SpeechBatch, BatchSetting]]:
         """Some batches sampled from the method behind prompts, each with its own window and group."""
         method = Compressed(self.on_policy.base, {FULL_TEXT: self.adapter})
         generator, samples = torch.Generator(self.base.device).manual_seed(int(rng.integers(2**62))), []
@@ -122,10 +122,10 @@ class CompressedTask(Task):
             batch, prompt = self.data.prompted(rng)
             dials = self._dials(rng)
             batch = generate_by(method, method.Options(**dials), batch, prompt, Sampling(), generator)
-            samples.append((batch, Setting(**dials, prompt=prompt, self_generated=True)))
+            samples.append((batch, BatchSetting(**dials, prompt=prompt, self_generated=True)))
         return samples
 
-    def loss(self, batch: tuple[SpeechBatch, Setting], progress: Progress) -> Loss:
+    def loss(self, batch: tuple[SpeechBatch, BatchSetting], progress: Progress) -> Loss:
         speech, setting = batch
         layers = ALIGNMENT_LAYERS if self.guide else ()
         codes = add_noise(speech.codes[..., 0], self.lm.config.speech_codes, 0.0 if setting.self_generated else NOISE)
@@ -148,7 +148,7 @@ class CompressedTask(Task):
         return loss, {f"own {name}": value for name, value in parts.items()} if own else parts
 
     def logits(
-        self, batch: SpeechBatch, setting: Setting, tokens: Tensor, alignment_layers: Layers = (), error: int = 0
+        self, batch: SpeechBatch, setting: BatchSetting, tokens: Tensor, alignment_layers: Layers = (), error: int = 0
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Logits [B, F + 1, V] of the rows that emit speech, given the input ``tokens`` [B, F], their targets, and
         their log attention to the text in each of ``alignment_layers`` [B, F + 1, T]; summaries are not among the rows.
@@ -190,7 +190,7 @@ class CompressedTask(Task):
         return {f"cross-entropy, {key}": value for key, value in scores.items()}
 
     def _entropy(self, batches: list[SpeechBatch], window: int, group: int, text: int = 0) -> float:
-        setting = Setting(window, group, 0, text)
+        setting = BatchSetting(window, group, 0, text)
         return _mean([_entropy(*self.logits(batch, setting, batch.codes[..., 0])[:2]) for batch in batches])
 
     def _base(self, batch: SpeechBatch) -> tuple[float, int]:
@@ -225,7 +225,7 @@ def text_shifts(prefix: PrefixBatch, positions: Tensor, index: Tensor, reach: in
 
 
 def inputs(
-    prefix: PrefixBatch, speech: Tensor, layout: Layout, setting: Setting, bidirectional: bool
+    prefix: PrefixBatch, speech: Tensor, layout: Layout, setting: BatchSetting, bidirectional: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """speech [B, S, H] in the order of ``layout`` -> x [B, C + S, H], positions [B, C + S], mask [B, C + S, C + S]."""
     mask = attention_mask(prefix, layout.mask(setting.window, setting.group), bidirectional)

@@ -153,9 +153,9 @@ class DecoderTask(Task):
             part.wave(crop),
         )
 
-    def _row(self, index: int) -> packed.Row:
+    def _row(self, index: int) -> packed.PackedUtterance:
         count, speech = self._frames(index), self.data.speech
-        return packed.Row(
+        return packed.PackedUtterance(
             speech.samples(index, 0, count * HOP),
             self.data.codes.get(index)[:count],
             speech.labels(index)[:count],

@@ -67,7 +67,7 @@ class ShallowLM:
 
 
 @dataclass(frozen=True)
-class Speech:
+class DraftBatch:
     """Speech to learn from. hidden: the base's states [B, F + 1, H] that said it; None: a recording. memory: the base's
     keys and values that the draft attends to (``base_memory``), where they are known already."""
 
@@ -77,7 +77,7 @@ class Speech:
 
 
 @dataclass(frozen=True)
-class Rows:
+class Predictions:
     """What draft and base say of all tokens at all depths, those that mean nothing left out: logits of the draft [N, V]
     and of the base [M, V], which of those each of the draft's is about [N], targets [M] (-100: none) and depths [N], 0
     = first of
@@ -125,10 +125,10 @@ class DraftTask(Task):
     def matrices(self) -> list[nn.Parameter]:
         return [self.draft.feature_projection.weight, *inner_matrices(self.draft.layers)]
 
-    def batch(self, rng: np.random.Generator, step: int) -> Speech:
-        return self.on_policy_samples.batch(step, self.process) or Speech(self.data.batch(rng))
+    def batch(self, rng: np.random.Generator, step: int) -> DraftBatch:
+        return self.on_policy_samples.batch(step, self.process) or DraftBatch(self.data.batch(rng))
 
-    def _say(self, rng: np.random.Generator) -> list[Speech]:
+    def _say(self, rng: np.random.Generator) -> list[DraftBatch]:
         """A group of batches sampled from the base model, whole or from a random frame of the recordings on."""
         batch = self.data.batch(rng, self.settings.group)
         kept = int(rng.integers(int(batch.frames.min()))) if rng.random() < 0.5 else 0
@@ -138,14 +138,14 @@ class DraftTask(Task):
         parts = [_part(generated, hidden, rows) for rows in order.chunk(self.settings.group)]
         return [self._remembered(part) for part in parts] if self.draft.config.base_layers else parts
 
-    def _remembered(self, speech: Speech) -> Speech:
+    def _remembered(self, speech: DraftBatch) -> DraftBatch:
         """With the base's keys and values, which several steps use."""
         with autocast(self.lm.device):
             inputs = base_inputs(self.lm, prefix_batch(self.lm, speech.batch), speech.batch.codes[..., 0])
             _, memory = base_memory(self.lm, inputs, self.draft.config.base_layers)
         return replace(speech, memory=memory)
 
-    def loss(self, speech: Speech, progress: Progress) -> Loss:
+    def loss(self, speech: DraftBatch, progress: Progress) -> Loss:
         rows = self.rows(speech, NOISE if speech.hidden is None else 0.0)
         student, weight = rows.student.float(), REACHED**rows.depth
         weight = weight / weight.sum()
@@ -158,7 +158,7 @@ class DraftTask(Task):
         loss = (1 - distil) * truth + distil * (base + REJECTION * rejected + OUTSIDE * outside)
         return loss, {"ce": truth.item(), "distil": base.item(), "rejected": rejected.item(), "astray": outside.item()}
 
-    def rows(self, speech: Speech, noise: float = 0.0) -> Rows:
+    def rows(self, speech: DraftBatch, noise: float = 0.0) -> Predictions:
         lm, batch = self.lm, speech.batch
         prefix = prefix_batch(lm, batch)
         inputs = base_inputs(lm, prefix, add_noise(batch.codes[..., 0], lm.config.speech_codes, noise))
@@ -179,7 +179,7 @@ class DraftTask(Task):
         deep = torch.arange(DEEPEST + 1, device=row.device)[:, None, None]
         drafted = meant & (row >= deep + (layers is not None))  # [D + 1, B, F + 1]
         number = (meant.flatten().cumsum(0) - 1).view_as(meant)
-        return Rows(
+        return Predictions(
             self.draft.head(hidden[drafted]),
             teacher[meant],
             number.expand_as(drafted)[drafted],
@@ -193,9 +193,9 @@ class DraftTask(Task):
         be accepted at tolerance 0, the first of a pass and those behind it; on recordings also the cross-entropy of
         draft and base, and the mass on tokens that the base would never draw, of first tokens."""
         held_out = self.data.held_out()
-        recorded = self._means([Speech(batch) for batch in held_out])
+        recorded = self._means([DraftBatch(batch) for batch in held_out])
         generator = torch.Generator(held_out[0].codes.device).manual_seed(0)
-        sample = lambda batch: Speech(*generate(self.lm, self.decoder, batch, 0, Sampling(), generator))
+        sample = lambda batch: DraftBatch(*generate(self.lm, self.decoder, batch, 0, Sampling(), generator))
         sampled = self._means([sample(batch) for batch in held_out])
         names = (
             "draft cross-entropy",
@@ -213,7 +213,7 @@ class DraftTask(Task):
         }
         return scores | {"mass the base never draws, its own speech": float(sampled[4, 0])}
 
-    def _means(self, held_out: list[Speech]) -> np.ndarray:
+    def _means(self, held_out: list[DraftBatch]) -> np.ndarray:
         """[5, DEEPEST + 1]: cross-entropy of draft and base, accuracy, acceptance and mass astray, by depth."""
         sums, counts = np.zeros((5, DEEPEST + 1)), np.zeros(DEEPEST + 1)
         for speech in held_out:
@@ -233,9 +233,9 @@ class DraftTask(Task):
         return sums / counts
 
 
-def _part(generated: SpeechBatch, hidden: Tensor, rows: Tensor) -> Speech:
+def _part(generated: SpeechBatch, hidden: Tensor, rows: Tensor) -> DraftBatch:
     """Some rows of a batch, padding cut off."""
     batch = generated.each(lambda tensor: tensor[rows])
     text, frames = int(batch.text_lengths.max()), int(batch.frames.max())
     cut = {"text": batch.text[:, :text], "codes": batch.codes[:, :frames], "alignment": batch.alignment[:, :frames]}
-    return Speech(replace(batch, **cut), hidden[rows, : frames + 1])
+    return DraftBatch(replace(batch, **cut), hidden[rows, : frames + 1])

@@ -164,7 +164,7 @@ class TLDRTask(Task):
         return scores
 
 
-class Short(TLDRTask):
+class ShortTask(TLDRTask):
     name = "tldr-short"  # the whole method, for as many steps as its comparison models
 
 

@@ -22,7 +22,7 @@ from ..line import WAIT_SECONDS, Desk, Job
 from ..presence import client
 from ..run import plots, words
 from ..run.collect import Collector, WarmingUp, timed
-from ..run.rounds import FEWEST, MOST, First, Progress
+from ..run.rounds import FEWEST, MOST, First, RoundProgress
 from ..run.session import Made, Take, attention_from, remember, to_int16
 from ..run.transcriber import Transcriber
 from ..runs import Runner, expected
@@ -292,7 +292,7 @@ class Handlers:
         voice = self.runner.recordings.read(after.voice, None)
         given = voice, after.form.prompt_text, requests, first, number, job.stopping
         for _, event in self.runner.timing(*given):
-            if isinstance(event, Progress):
+            if isinstance(event, RoundProgress):
                 share = (event.number - 2 + event.share) / max(1, event.count - 1)
                 yield [progress(share, f"Timing round {event.number} of {event.count}, unheard", "")], None
             else:

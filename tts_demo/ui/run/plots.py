@@ -14,7 +14,7 @@ import numpy as np
 from ...methods import colour
 from . import blind, published, words
 from .reading import CLEAR, pick, repeated, unread, words_of
-from .session import Attention, Lane, Made, Take, speed, wav
+from .session import AttentionPicture, Lane, Made, Take, speed, wav
 
 COLUMNS = 480  # widest map sent to the browser
 RECENT = 8  # passes whose acceptance is one point of its curve
@@ -44,7 +44,7 @@ def spectrogram(audio: np.ndarray, sample_rate: int, columns: int = COLUMNS) -> 
     return (255 * np.clip(scaled, 0, 1)).astype(np.uint8).T[::-1]
 
 
-def attention_payload(attention: Attention, layer: str = CLEAR, head: str = "mean") -> dict[str, Any]:
+def attention_payload(attention: AttentionPicture, layer: str = CLEAR, head: str = "mean") -> dict[str, Any]:
     """One map for the browser: text tokens down, steps across with their time spans, coverage of each token."""
     w = pick(attention, layer, head)  # [steps, text]
     start, end = attention.start, attention.end
@@ -71,7 +71,7 @@ def attention_payload(attention: Attention, layer: str = CLEAR, head: str = "mea
     }
 
 
-def labels(attention: Attention) -> list[str]:
+def labels(attention: AttentionPicture) -> list[str]:
     """What each text token is, sounds in the phonetic alphabet."""
     sounds = bool(words.PHONETIC & set("".join(attention.labels)))
     return [label.translate(words.IPA) if sounds else label for label in attention.labels]
@@ -84,7 +84,7 @@ def lane_map(lane: Lane, layer: str = CLEAR, head: str = "mean") -> dict[str, An
     return attention_payload(lane.attention, layer, head) | ({"unread": []} if lane.stopped else {})
 
 
-def path(attention: Attention) -> tuple[np.ndarray, np.ndarray]:
+def path(attention: AttentionPicture) -> tuple[np.ndarray, np.ndarray]:
     """Times and text positions (0..1) along the alignment, never moving back: the centre of mass of each step."""
     w = pick(attention)
     place = (w @ np.arange(w.shape[1])) / np.maximum(w.sum(1), 1e-9) / max(1, w.shape[1] - 1)
@@ -157,7 +157,7 @@ def figures(lane: Lane) -> dict[str, Any]:
     return plain | ({"rtf": float(np.median(lane.whole))} if lane.whole else {})
 
 
-def so_far(attention: Attention, steps: Sequence[dict[str, Any]], frame: float) -> dict[str, Any]:
+def so_far(attention: AttentionPicture, steps: Sequence[dict[str, Any]], frame: float) -> dict[str, Any]:
     """What is drawn of a lane that still speaks: map, passes and cache. ``frame``: seconds of one."""
     shown = attention_payload(attention) | {"unread": []}  # the rest of the text is yet to come
     seconds = round(frame * sum(s["frames"] for s in steps), 4)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .session import Attention
+from .session import AttentionPicture
 
 CLEAR = "clear"  # the layer choice that picks the heads which follow the text best
 READ = 0.25  # share of one step's attention by which a word counts as read
@@ -46,7 +46,7 @@ def words_of(tokens: Sequence[str]) -> list[Word]:
     return words
 
 
-def pick(attention: Attention, layer: str = CLEAR, head: str = "mean") -> np.ndarray:
+def pick(attention: AttentionPicture, layer: str = CLEAR, head: str = "mean") -> np.ndarray:
     """[layers, heads, steps, text] -> [steps, text]: the heads that follow the text best, or one layer or head, or
     means."""
     if layer == CLEAR:
@@ -56,19 +56,19 @@ def pick(attention: Attention, layer: str = CLEAR, head: str = "mean") -> np.nda
     return w.mean(0) if head == "mean" else w[min(int(head), len(w) - 1)]
 
 
-def shares(attention: Attention) -> np.ndarray:
+def shares(attention: AttentionPicture) -> np.ndarray:
     """[steps, words]: the share of each step's attention that each word gets."""
     w, words = pick(attention), words_of(attention.words)
     return np.stack([w[:, k.first : k.last + 1].sum(1) for k in words], 1) if words else np.zeros((len(w), 0))
 
 
-def unread(attention: Attention) -> list[int]:
+def unread(attention: AttentionPicture) -> list[int]:
     """Words that attention never came to: what was probably not said. Words that are read get 0.5 to 1 of some step,
     those behind a cut nearly 0."""
     return np.flatnonzero(shares(attention).max(0, initial=0) < READ).tolist()
 
 
-def visits(attention: Attention) -> list[Visit]:
+def visits(attention: AttentionPicture) -> list[Visit]:
     """Where the attention stays, in time: a step belongs to the word with most of its attention, if that is enough."""
     found: list[Visit] = []
     for share, start, end in zip(shares(attention), attention.start.tolist(), attention.end.tolist()):
@@ -82,7 +82,7 @@ def visits(attention: Attention) -> list[Visit]:
     return found
 
 
-def repeated(attention: Attention) -> list[int]:
+def repeated(attention: AttentionPicture) -> list[int]:
     """Words that are read twice, in order: after a later word the attention goes back and follows two words or more
     once again, for ``LONG`` seconds at least. A glance back is no repetition."""
     found: set[int] = set()

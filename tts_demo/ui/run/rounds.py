@@ -28,7 +28,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Progress:
+class RoundProgress:
     """A further round under way. ``share``: the part that is done, 0 to 1; ``count``: planned rounds, the first one
     included."""
 
@@ -78,9 +78,9 @@ def rounds(
 
 def further_rounds(
     stack: Any, requests: Requests, first: First, should_stop: Question = never, most: int = MOST, number: int = 1
-) -> Iterator[tuple[int, Round | Progress]]:
-    """The rounds that follow the first ``number``, without attention maps: yields ``(-1, Progress)`` during a round and
-    ``(-1, Round)`` after it."""
+) -> Iterator[tuple[int, Round | RoundProgress]]:
+    """The rounds that follow the first ``number``, without attention maps: yields ``(-1, RoundProgress)`` during a
+    round and ``(-1, Round)`` after it."""
     unseen = [replace(request, capture_attention=False) for request in requests]
     while left := _left(number, most, first.seconds):
         done: dict[int, engine.Done] = {}
@@ -91,7 +91,7 @@ def further_rounds(
             elif isinstance(event, engine.Stats):
                 frames[which] = event.snapshot.frames
                 share = min(1.0, sum(frames.values()) / max(1, first.frames))
-                yield -1, Progress(number + 1, number + left, share)
+                yield -1, RoundProgress(number + 1, number + left, share)
         if any(d.stopped for d in done.values()):
             return
         number += 1

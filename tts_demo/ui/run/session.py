@@ -27,7 +27,7 @@ KEEP = 3  # takes kept per visitor on the server; the browser keeps what it draw
 
 
 @dataclass(frozen=True)
-class Attention:
+class AttentionPicture:
     """weights [layers, heads, steps, text] float16; one time span and one label per column of the picture."""
 
     weights: np.ndarray
@@ -72,7 +72,7 @@ class Lane:
     metrics: dict[str, Any]
     steps: list[dict[str, Any]]
     curve: np.ndarray
-    attention: Attention | None = None
+    attention: AttentionPicture | None = None
     stopped: bool = False
     truncated: bool = False
     rounds: tuple[float, ...] = ()
@@ -246,7 +246,7 @@ def _lane(number: int, plain: dict[str, Any], arrays: dict[str, np.ndarray]) -> 
     attention = None
     if "weights" in a:
         labels, words = (tuple(str(t) for t in a[k]) for k in ("text_tokens", "text_words"))
-        attention = Attention(a["weights"], labels, a["step_start_seconds"], a["step_end_seconds"], words)
+        attention = AttentionPicture(a["weights"], labels, a["step_start_seconds"], a["step_end_seconds"], words)
     tuples = {k: tuple(plain.get(k, ())) for k in PLAIN_TUPLES}
     plain = plain | tuples | {"made": Made(**plain["made"])}
     return Lane(**plain, audio=a["audio"], codes=a["codes"], curve=a["curve"], attention=attention)
@@ -290,9 +290,9 @@ def lane_from(
     )
 
 
-def attention_from(found: Any) -> Attention:
-    """The engine's ``AttentionMap`` as it is kept."""
-    return Attention(
+def attention_from(found: Any) -> AttentionPicture:
+    """The engine's ``AttentionPicture`` as it is kept."""
+    return AttentionPicture(
         np.asarray(found.weights, dtype=np.float16),
         tuple(found.labels),
         np.asarray(found.step_start_seconds, dtype=np.float32),

@@ -59,7 +59,7 @@ def misheard(text: str, transcript: str) -> list[str]:
     from rapidfuzz.distance import Levenshtein
 
     said, heard = nearest_words(text, transcript)
-    named, found = (Named(text, said), Named(transcript, heard)), []
+    named, found = (WrittenWords(text, said), WrittenWords(transcript, heard)), []
     for kind, a, b, c, d in Levenshtein.opcodes(said, heard):
         if kind == "equal":
             continue
@@ -68,7 +68,7 @@ def misheard(text: str, transcript: str) -> list[str]:
     return found
 
 
-class Named:
+class WrittenWords:
     """The words of a text as it has them, for the words by which it is compared (normalised, compounds joined)."""
 
     def __init__(self, text: str, compared: Sequence[str]) -> None:
