@@ -9,6 +9,7 @@ from ...config import FRAME_RATE
 from ...measure.rows import BASELINE, Row
 from ...measure.summary import Results, on_shared_texts
 from ...methods import REGISTRY
+from ..many import first_audio
 from ..markdown import plain
 from .data import Paper, papers
 from .sentences import sentences
@@ -47,7 +48,7 @@ def render(results: Results, codec: pd.DataFrame, on_gpu: Mapping[str, str]) -> 
             remarks = [_against_theirs(paper, results), *sentences(paper, results, codec)]
             remarks += [on_gpu[row] for row in [paper.lines[0].row.label if paper.lines else ""] if row in on_gpu]
             text = " ".join(filter(None, remarks))
-            parts += filter(None, [*_table(paper, results, paired), text])
+            parts += filter(None, [*_table(paper, results, paired), text, _requests(paper, results)])
     return "\n\n".join(parts)
 
 
@@ -70,6 +71,13 @@ def _table(paper: Paper, results: Results, paired: pd.DataFrame) -> list[str]:
         rows.append([line.name, f"`{line.row.label}`", *(side.get(key) for key in keys for side in sides)])
     title = f"*{method.title}*: {method.paper} ({paper.setting}); ours on {paired['texts'].max()} texts of all rows"
     return [title, plain(heads, rows)]
+
+
+def _requests(paper: Paper, results: Results) -> str:
+    """What many requests meet, where rows of the paper were measured so; the baseline stands beside them."""
+    mine = [line.row.label for line in paper.lines]
+    measured = first_audio(results.runs, mine)
+    return measured and first_audio(results.runs, [Row.of(BASELINE).label, *mine])
 
 
 def _against_theirs(paper: Paper, results: Results) -> str:
