@@ -20,7 +20,7 @@ UNUSED_WITH_GPU = (
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shape", choices=("nano", "qwen2-0.5b", "cosyvoice2", "cosyvoice3"), help="random weights")
     parser.add_argument(
-        "--batch", type=int, default=1, metavar="N", help="also N requests a step: baseline, DCAR, TLDR (%(default)s)"
+        "--batch", type=int, default=1, metavar="N", help="also one and N requests a step: baseline, DCAR, TLDR"
     )
     parser.add_argument("--seconds", type=float, default=6.0, metavar="S", help="audio to make per run (%(default)s)")
     parser.add_argument("--runtime", default="eager", choices=("eager", "graph"), help="(%(default)s)")
@@ -39,7 +39,6 @@ def run(args: argparse.Namespace) -> None:
     """A table for people, or with ``--json`` one JSON object as the last line."""
     from ..measure import rows, speed
     from ..measure.records import Records
-    from ..methods.batched import MEASURED
     from ..report import papers
     from ..runtime import pick_device
 
@@ -79,10 +78,7 @@ def run(args: argparse.Namespace) -> None:
         report["operators"] = {row.label: _operators(bench, row) for row in wanted}
         report["launches"] = {row.label: _launches(bench, row) for row in wanted}
     if args.batch > 1:
-        report["batch"] = bench.batch(args.batch)
-        for method, tokens in MEASURED.items():
-            if any(row.method.name == method for row in wanted):
-                report[f"batch of {method} {tokens}"] = bench.batch(args.batch, method, tokens)
+        report["batch"] = _batch(bench, args.batch, {row.method.name for row in wanted})
     if args.requests:
         report["requests"] = {row.label: _requests(bench, row, args.requests) for row in wanted}
     if args.runtime == "graph":
@@ -145,6 +141,16 @@ def _requests(bench: Any, row: Any, count: int) -> dict[str, Any]:
     several = ", ".join(f"{n} at once {found[f'throughput_{n}']:.2f}" for n in requests.AT_ONCE)
     print(f"{row.label}: first audio of {count} requests {first} s; seconds of speech a second, {several}")
     return found
+
+
+def _batch(bench: Any, size: int, methods: set[str]) -> list[dict[str, Any]]:
+    """Of one and of ``size`` requests in a step, printed as a table and returned."""
+    from ..measure import batch
+    from ..report.many import batch_table
+
+    records = batch.measure(bench, size, methods)
+    print(batch_table(records))
+    return [{"row": record["row"]} | record["figures"] for record in records]
 
 
 def _launches(bench: Any, row: Any) -> dict[str, Any]:

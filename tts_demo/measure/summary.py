@@ -17,7 +17,7 @@ import pandas as pd
 from ..config import UserError
 from ..methods import METHODS, find
 from ..metrics import WORD_SCORE, word_errors
-from . import quality, requests, speed
+from . import batch, quality, requests, speed
 from .records import RECORDS, UNTIMED, Records
 from .rows import BASELINE, OTHER_PAIRS, Row, defaults
 from .texts import table, unheard
@@ -33,7 +33,7 @@ TIMES = (  # of ``MEDIANS``: what compares with the same machine's alone
     "load lm_rtf rtf ttfa acoustics_rtf first_frame_ms ms_per_step ceiling_share bandwidth_gb_s ours_over_peer "
     "pass_of_2 pass_of_4 pass_of_8"
 ).split()
-NAMED = (requests.KIND,)  # kinds that are kept of every machine: their tables name it
+NAMED = (batch.KIND, requests.KIND)  # kinds that are kept of every machine: their tables name it
 MARGIN = 2.0  # points over the baseline's WER: what still counts as understood as well, if the interval lies below
 TOO_MANY = 2.0  # times the baseline's errors: a setting that the picture leaves out, unless it is a method's default
 
@@ -86,8 +86,8 @@ def newest(records: list[dict[str, Any]]) -> Results:
 
 def _on_one_machine(runs: pd.DataFrame, wanted: Collection[str]) -> tuple[str, pd.DataFrame]:
     """The machine that most of the ``wanted`` rows were timed on (the latest of several), and the runs that count:
-    speech and ``NAMED`` kinds of any machine, times of that one, and of rows that were timed only on others, the latest of them, their
-    rounds without ``TIMES``."""
+    speech and ``NAMED`` kinds of any machine, times of that one, and of rows that were timed only on others, the latest
+    of them, their rounds without ``TIMES``."""
     rounds = runs[runs["kind"] == speed.KIND]
     timed = rounds[rounds["row"].isin(wanted)].groupby("machine").agg({"row": "nunique", "date": "max"})
     if not len(timed):

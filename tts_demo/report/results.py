@@ -26,7 +26,7 @@ from ..measure.summary import (
     trade_off,
 )
 from ..methods import METHODS
-from . import goals, gpu, plot
+from . import goals, gpu, many, plot
 from .markdown import Column, columns, plain, table
 from .papers import papers
 from .papers.sentences import sentences
@@ -134,6 +134,7 @@ def render(results: Results, before: str = "", on_gpu: str = "", at_scale: Mappi
         "texts, resampled in pairs. WER: lower is better; DistilMOS, DNSMOS and SIM: higher.\n\n"
         + table("row", columns("quality").values(), ((f"`{label}`", row) for label, row in results.quality.iterrows())),
         "Speed and memory": _speed(results),
+        "Several requests in one step": many.batched(results.runs),
         "Methods together": _combined(results),
         "Codec": table("", columns("codec").values(), codec_rows.iterrows()) if len(codec_rows) else "",
         "The papers' tables": "Models, data, judges and machines differ: compare what a method changes, not the "
