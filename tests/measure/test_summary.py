@@ -154,6 +154,32 @@ def test_speed_is_the_median_of_rounds_and_memory_that_over_the_baselines() -> N
     assert summary.speed_table(both, "60 s, eager").loc[OTHER, "lm_gain"] == 4
 
 
+def test_a_gain_has_students_interval_over_its_rounds() -> None:
+    """Of the logarithms: two rounds say little, one nothing, and a ratio of two rows has the spread of both."""
+    of = lambda gains, row=OTHER: [timed(row, gain)[0] | {"seed": n} for n, gain in enumerate(gains)]
+    rest = [r for r in complete() if (r["kind"], r["row"]) != (speed.KIND, OTHER)]
+    found = lambda *gains: summary.of_rounds(summary.newest(rest + of(gains)), OTHER)
+    ends = lambda each: (each.value, each.low, each.high, each.pairs)
+    assert ends(found(1.9, 2.1)) == pytest.approx((2.0, 1.0574, 3.7732, 2), rel=1e-3)
+    assert ends(found(1.0, 1.1, 1.1, 1.2)) == pytest.approx((1.1, 0.9751, 1.2357, 4), rel=1e-3)
+    assert ends(found(2.0, 2.0, 2.0)) == pytest.approx((2, 2, 2, 3)) and found(2.0) is None
+    both = summary.newest(rest + of((1.9, 2.1)) + of((1.0, 1.0, 1.0), "tldr patch_size=8"))
+    assert ends(summary.of_rounds(both, OTHER, over="tldr patch_size=8"))[:3] == pytest.approx(
+        (2, 1.0574, 3.7732), rel=1e-3
+    )
+    elsewhere = summary.newest(rest + of((1.9, 2.1)) + timed("tldr patch_size=8", 1.0, machine="there"))
+    assert summary.of_rounds(elsewhere, OTHER, over="tldr patch_size=8") is None
+    assert summary.of_rounds(both, OTHER, "rtf").value == 0.2 and summary.of_rounds(both, OTHER, "nothing") is None
+
+
+def test_every_mean_of_a_goal_has_its_interval() -> None:
+    of = lambda row, *sims: [record(row, f"t{i}", {"sim": s, "errors": 2, "words": 9}) for i, s in enumerate(sims)]
+    row = table(*of(quality.NATURAL, 0.5, 0.9), *of(BASE, 0.5, 0.9), *of(OTHER, 0.6, 1.0)).loc[OTHER]
+    assert (row["sim"], row["sim_low"], row["sim_high"]) == pytest.approx((0.8, 0.6, 1.0))
+    assert (row["sim_over"], row["sim_over_low"], row["sim_over_high"]) == pytest.approx((0.1, 0.1, 0.1))
+    assert row[["times_natural", "times_natural_low", "times_natural_high"]].tolist() == [1, 1, 1]
+
+
 def test_the_page_has_the_points_of_the_file_and_none_without_one(tmp_path: Any) -> None:
     import json
 

@@ -168,10 +168,42 @@ def test_a_papers_figures_stand_beside_ours_and_the_sentence_follows_from_both()
     assert not [line for line in shown.splitlines() if line.startswith("|") and not line.endswith("|")]
     theirs, tldr = {"gain": 2.1, "wer": 3.0}, Row.of(METHODS["tldr"])
     text = papers_table.sentence({"wer": 3.0}, theirs, found, tldr)
-    assert "speed-up 2.10 in the paper, 2.00 here, which agrees" in text
+    assert "speed-up 2.10 in the paper, 2.00 here (2.00 to 2.00), which is lower" in text
     assert "WER changes by +0.00 points in the paper, by +0.00 here (+0.0 to +0.0), which cannot be told apart" in text
     text = papers_table.sentence({"wer": 9.0}, {"gain": 4.0, "wer": 3.0}, found, tldr)
-    assert "is 50% lower" in text and "which is higher" in text
+    assert "in the paper, 2.00 here (2.00 to 2.00), which is lower; WER" in text and "which is higher" in text
+
+
+def rounds(row: Row, gains: list[float]) -> list[dict]:
+    """``everything`` with these gains of a row."""
+    others = [r for r in everything() if (r["kind"], r["row"]) != ("speed", row.label)]
+    return [*others, *(timed(row.label, gain)[0] | {"seed": n} for n, gain in enumerate(gains))]
+
+
+def test_a_gain_differs_from_a_papers_only_where_its_interval_excludes_that() -> None:
+    tldr = Row.of(METHODS["tldr"])
+    said_of = lambda gains, paper: papers_table.sentence({}, {"gain": paper}, summary.newest(rounds(tldr, gains)), tldr)
+    assert "2.00 here (1.76 to 2.26), which cannot be told apart from it" in said_of([1.9, 2.0, 2.1], 2.2)
+    assert "which is lower" in said_of([1.9, 2.0, 2.1], 2.5) and "which is higher" in said_of([1.9, 2.0, 2.1], 1.6)
+    assert said_of([2.0], 2.5) == "", "one round has no interval"
+
+
+def test_goals_of_speed_are_judged_by_the_interval_over_rounds() -> None:
+    tldr, hierarchical = Row.of(METHODS["tldr"]), Row.of(METHODS["tldr"], patch_size=8)
+    found = summary.newest([*rounds(tldr, [1.9, 2.0, 2.1]), *timed(hierarchical.label, 1.25)])
+    line = lambda bound, figure="lm_gain", row=tldr, **more: goals._line(
+        goal(figure, bound, True, row, **more),
+        goals._found(found, goal(figure, bound, True, row, **more), pd.DataFrame()),
+    )[3:]
+    assert line(1.8) == ["2 (1.76 to 2.26)", "open"] and line(1.7)[1] == "met" and line(2.5)[1] == "**missed**"
+    assert (
+        line(1.5, against=hierarchical) == ["1.6 (1.41 to 1.81)", "open"]
+        and line(1.2, against=hierarchical)[1] == "met"
+    )
+    assert line(0.2, "kv_12s_share") == ["1", "met"], "counted, the same each time"
+    once = summary.newest(rounds(tldr, [2.0]))
+    unsure = goal("lm_gain", 1.5, True, tldr)
+    assert goals._line(unsure, goals._found(once, unsure, pd.DataFrame()))[3:] == ["2", "open"]
 
 
 def test_what_a_gpu_gains_at_scale_is_told_with_random_and_with_trained_weights() -> None:

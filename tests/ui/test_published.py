@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from measure.test_summary import complete, timed
 
 from tts_demo.measure.records import RECORDS
+from tts_demo.measure.rows import defaults
 from tts_demo.methods import METHODS
 from tts_demo.ui.run import published
 from tts_demo.ui.run.published import Gain, Published
@@ -29,9 +33,27 @@ def test_one_sentence_says_what_a_setting_gains_and_costs():
     assert mixed[1] == ("everything as fast", "same")
 
 
-def test_a_gain_whose_range_holds_one_is_none():
-    assert Gain(1.1, 0.9, 1.3).kind == "same" and Gain(1.1, 1.06, 1.3).kind == "good"
-    assert Gain(0.8, 0.7, 0.9).kind == "bad" and Gain(1.03, 1.02, 1.04).kind == "same"
+def test_a_gain_whose_interval_holds_one_is_no_verdict():
+    assert Gain(1.1, 0.9, 1.3).kind == "same" and published.times(Gain(1.1, 0.9, 1.3)) == "1.1 times as fast"
+    assert Gain(1.1, 1.06, 1.3).kind == "good" and Gain(0.8, 0.7, 0.9).kind == "bad"
+    assert published.times(Gain(1.01, 0.98, 1.04)) == "as fast"
+    assert Gain(1.03, 1.02, 1.04).kind == "good" and published.times(Gain(1.03, 1.02, 1.04)) == "1.03 times faster"
+    assert published.times(Gain(0.8, 0.7, 0.9)) == "1.2 times slower"
+
+
+def test_the_interval_of_a_gain_is_that_of_the_report(tmp_path):
+    row = defaults()[1].label
+    path = tmp_path / "records.jsonl"
+    gains = dict(enumerate((1.9, 2.1)))
+    kept = [r for r in complete() if (r["kind"], r["row"]) != ("speed", row)]
+    kept += [
+        r | {"seed": n, "figures": r["figures"] | {"lm_gain": g}} for n, g in gains.items() for r in timed(row, g)[:1]
+    ]
+    kept = [r | {"figures": r["figures"] | {"rtf_gain": 1.0}} if r["kind"] == "speed" else r for r in kept]
+    path.write_text("".join(json.dumps(r) + "\n" for r in kept))
+    found = published.table(path)[row]
+    assert (found.lm.low, found.lm.high) == pytest.approx((1.0574, 3.7732), rel=1e-3) and found.lm.kind == "good"
+    assert found.whole == Gain(1.0, 1.0, 1.0) and found.whole.kind == "same"
 
 
 @pytest.mark.skipif(not RECORDS.is_file(), reason="no records")

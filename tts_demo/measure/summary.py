@@ -2,7 +2,8 @@
 was only timed elsewhere has no times, but what it gains over the baseline that ran beside it there.
 
 Error rates pool errors over words; everything else of a run is a mean. Intervals are 95 %, by bootstrap over texts, and
-what a row adds to the baseline is resampled in pairs of the same texts, because a hard text is hard for both.
+what a row adds to the baseline is resampled in pairs of the same texts, because a hard text is hard for both. Those of
+speed are over rounds (``of_rounds``).
 """
 
 import functools
@@ -34,6 +35,7 @@ TIMES = (  # of ``MEDIANS``: what compares with the same machine's alone
     "pass_of_2 pass_of_4 pass_of_8"
 ).split()
 NAMED = (batch.KIND, requests.KIND)  # kinds that are kept of every machine: their tables name it
+STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # 97.5 % quantiles: of 2 rounds, of 3, of 4 ...
 MARGIN = 2.0  # points over the baseline's WER: what still counts as understood as well, if the interval lies below
 TOO_MANY = 2.0  # times the baseline's errors: a setting that the picture leaves out, unless it is a method's default
 
@@ -136,7 +138,8 @@ def frame(records: list[dict[str, Any]]) -> pd.DataFrame:
 
 def quality_table(runs: pd.DataFrame) -> pd.DataFrame:
     """Row -> texts, runs, wer with its interval, over (WER above the baseline's on the same texts and seeds, with its
-    interval), times (the ratio of the two), sim_over, and the means of MEANS."""
+    interval), natural_over and natural_pairs (the same in natural voices), times (the ratio of the two) and
+    times_natural (over natural recordings of the same texts), sim_over and distilmos_over, and the means of MEANS."""
     columns = [c for c in (*MEANS, "errors", "words") if c in runs]
     by_text = runs.astype(dict.fromkeys(columns, float)).groupby(["row", "text"], sort=False)[columns].mean()
     of = lambda label: by_text.loc[label] if label in by_text.index else by_text.iloc[:0].droplevel("row")
@@ -145,22 +148,20 @@ def quality_table(runs: pd.DataFrame) -> pd.DataFrame:
     for label in by_text.index.get_level_values("row").unique():
         texts = by_text.loc[label]
         row = {"texts": len(texts), "runs": int((runs["row"] == label).sum()), **texts[columns].mean().to_dict()}
-        pairs = texts.merge(base, left_index=True, right_index=True, suffixes=("", "_base"))
+        both = texts.merge(base, left_index=True, right_index=True, suffixes=("", "_base"))
         if "errors" in columns:
             recognised = texts.dropna(subset=["errors"])
-            row |= _rate("wer", recognised["errors"], recognised["words"])
+            row |= rate("wer", recognised["errors"], recognised["words"])
             for name, some in (("over", runs), ("natural_over", runs[in_natural_voices(runs)])):
                 if found := paired(some, label, Row.of(BASELINE).label):
                     row |= {name: found.value / 100, f"{name}_low": found.low / 100, f"{name}_high": found.high / 100}
-                    if name == "over":
-                        row["pairs"] = found.pairs
-            if len(pairs := pairs.dropna(subset=["errors", "errors_base"])):
-                row |= _rate("times", pairs["errors"], pairs["errors_base"])
+                    row[name.replace("over", "pairs")] = found.pairs
+            if len(pairs := both.dropna(subset=["errors", "errors_base"])):
+                row |= rate("times", pairs["errors"], pairs["errors_base"])
             if len(read := natural["errors"].dropna().index.intersection(recognised.index)):
-                theirs = natural.loc[read, "errors"].sum()
-                row["times_natural"] = recognised.loc[read, "errors"].sum() / max(theirs, 1e-9)
-        if "sim" in columns and len(pairs):
-            row["sim_over"] = (pairs["sim"] - pairs["sim_base"]).mean()
+                row |= rate("times_natural", recognised.loc[read, "errors"], natural.loc[read, "errors"])
+        for name in (name for name in ("sim", "distilmos") if name in columns):
+            row |= mean(name, texts[name]) | mean(f"{name}_over", both[name] - both[f"{name}_base"])
         rows[label] = row
     return pd.DataFrame.from_dict(rows, orient="index").drop(columns=["errors", "words"], errors="ignore")
 
@@ -181,7 +182,8 @@ def in_natural_voices(runs: pd.DataFrame) -> pd.Series:
 
 @dataclass(frozen=True)
 class Difference:
-    """A row's figure less another row's (or a speed-up), with its 95 % interval, over ``pairs`` of text and seed."""
+    """A row's figure less another row's, over ``pairs`` of text and seed, or a figure of speed over as many rounds,
+    with its 95 % interval."""
 
     value: float
     low: float
@@ -216,21 +218,42 @@ def paired(runs: pd.DataFrame, label: str, other: str) -> Difference | None:
     return Difference(100 * value, 100 * low, 100 * high, len(both), len(by_text))
 
 
-def gain_of(results: Results, row: Row) -> Difference | None:
-    """The language model's speed-up over the baseline of the same round: median over the rounds of the shortest length,
-    with the 95 % interval of their mean."""
+def of_rounds(results: Results, label: str, figure: str = "lm_gain", over: str = "") -> Difference | None:
+    """A figure of speed, by default the language model's speed-up over the baseline of the same round: median over the
+    rounds of the shortest length; with ``over``, over the same figure of that row. None where a row has fewer than two
+    rounds, or the two were timed on different machines.
+
+    The 95 % interval is Student's, of the logarithms: the rounds are few, and two of them have the truth between them
+    only half of the time, which is all that a bootstrap would say."""
+    sides = [_rounds(results, name, figure) for name in (label, over) if name]
+    if min(map(len, sides)) < 2 or (over and not results.timed_alike((label, over))):
+        return None
+    logs, count = [np.log(side) for side in sides], min(map(len, sides))
+    middle = logs[0].mean() - sum(log.mean() for log in logs[1:])
+    spread = STUDENT[min(count - 2, len(STUDENT) - 1)] * np.sqrt(sum(log.var(ddof=1) / len(log) for log in logs))
+    low, high = np.exp(middle - spread), np.exp(middle + spread)
+    value = np.median(sides[0]) / (np.median(sides[1]) if over else 1)
+    return Difference(float(value), float(low), float(high), count, 1)
+
+
+def _rounds(results: Results, label: str, figure: str) -> np.ndarray:
+    """A figure of a row in each round of the shortest length."""
     runs = results.runs
-    if "lm_gain" not in runs or row.label not in results.speed.index:
-        return None
-    rounds = runs[(runs["kind"] == speed.KIND) & (runs["row"] == row.label)].dropna(subset=["lm_gain"])
-    gains = shortest(rounds)["lm_gain"].to_numpy(float)
-    if not len(gains):
-        return None
-    low, high = bootstrap(gains, np.ones(len(gains)))
-    return Difference(float(np.median(gains)), low, high, len(gains), 1)
+    if figure not in runs:
+        return np.empty(0)
+    rounds = runs[(runs["kind"] == speed.KIND) & (runs["row"] == label)].dropna(subset=[figure])
+    return shortest(rounds)[figure].to_numpy(float)
 
 
-def _rate(name: str, errors: pd.Series, words: pd.Series) -> dict[str, float]:
+def mean(name: str, values: pd.Series) -> dict[str, float]:
+    """The mean under ``name`` with its interval; {} without values."""
+    known = values.dropna().to_numpy(float)
+    low, high = bootstrap(known, np.ones(len(known)))
+    return {name: float(known.mean()), f"{name}_low": low, f"{name}_high": high} if len(known) else {}
+
+
+def rate(name: str, errors: pd.Series, words: pd.Series) -> dict[str, float]:
+    """Errors over words, or over another row's errors, under ``name`` with its interval."""
     low, high = bootstrap(errors.to_numpy(), words.to_numpy())
     return {name: errors.sum() / max(words.sum(), 1), f"{name}_low": low, f"{name}_high": high}
 
@@ -336,7 +359,8 @@ def fastest_within(results: Results) -> str | None:
     both = contenders(results)
     fine = both.loc[both["over_high"] <= MARGIN / 100, "lm_gain"]
     best = str(fine.idxmax()) if len(fine) else ""
-    return best if best and fine[best] > 1 and best != Row.of(BASELINE).label else None
+    gain = of_rounds(results, best) if best and best != Row.of(BASELINE).label else None
+    return best if gain and gain.low > 1 else None
 
 
 def published(path: Path = RECORDS) -> list[Point]:

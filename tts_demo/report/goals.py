@@ -4,32 +4,31 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from ..measure.analyses import alignment
+from ..measure.analyses import ALIGNMENT
 from ..measure.rows import BASELINE, Row
-from ..measure.summary import Results, difference
+from ..measure.summary import Difference, Results, difference, mean, of_rounds
 from .markdown import plain
 from .papers import Goal, papers
 
 ENDS = (("", "value"), ("_low", "low"), ("_high", "high"))
+EXACT = ("kv_", "cut")  # how figures begin that are counted: the same each time
 
 
 def figures(results: Results, row: Row) -> dict[str, float]:
-    """Everything that was measured of a row."""
-    looks = alignment(results.runs)
-    if row.label in looks.index:
-        base = looks["monotonicity"].get(Row.of(BASELINE).label)
-        looks = looks.assign(monotonicity_over=looks["monotonicity"] - base)
-    tables = [table for table in (results.speed, results.quality, looks) if row.label in table.index]
-    return {name: value for table in tables for name, value in table.loc[row.label].dropna().items()}
+    """Everything that was measured of a row, what was spoken with its 95 % intervals."""
+    tables = [table for table in (results.speed, results.quality) if row.label in table.index]
+    found = {name: value for table in tables for name, value in table.loc[row.label].dropna().items()}
+    return found | _monotonicity(results.runs, row)
 
 
 def against(results: Results, row: Row, other: Row, figure: str) -> dict[str, float]:
-    """A figure set against that of another row: errors on the texts and seeds of both, gains as their ratio."""
+    """A figure set against that of another row: errors on the texts and seeds of both, figures of speed as their
+    ratio."""
     if figure == "over":
         found = difference(results, row.label, other.label)
-        return {f"over{end}": getattr(found, name) / 100 for end, name in ENDS} if found else {}
-    mine, its = (figures(results, each).get(figure) for each in (row, other))
-    return {figure: mine / its} if mine and its else {}
+        return _named(figure, found, 0.01) if found else {}
+    found = of_rounds(results, row.label, figure, other.label)
+    return _named(figure, found) if found else {}
 
 
 def render(results: Results, codec: pd.DataFrame) -> str:
@@ -37,22 +36,39 @@ def render(results: Results, codec: pd.DataFrame) -> str:
     return plain(["row", "goal", "wanted", "measured", ""], [line for line in lines if line])
 
 
+def _named(figure: str, found: Difference, scale: float = 1.0) -> dict[str, float]:
+    return {f"{figure}{end}": scale * getattr(found, name) for end, name in ENDS}
+
+
+def _monotonicity(runs: pd.DataFrame, row: Row) -> dict[str, float]:
+    """How much more monotonic attention is than the baseline's, on the texts of both."""
+    looks, base = runs[runs["kind"] == ALIGNMENT], Row.of(BASELINE).label
+    if not {row.label, base} <= set(looks["row"]):
+        return {}
+    by_text = looks.pivot_table(index="text", columns="row", values="monotonicity")
+    return mean("monotonicity_over", by_text[row.label] - by_text[base])
+
+
 def _found(results: Results, goal: Goal, codec: pd.DataFrame) -> Mapping[str, float]:
     if goal.row is None:
         name = goal.label.removeprefix("codec, ")
         return codec.loc[name] if name in codec.index else {}
-    return against(results, goal.row, goal.against, goal.figure) if goal.against else figures(results, goal.row)
+    if goal.against:
+        return against(results, goal.row, goal.against, goal.figure)
+    found = figures(results, goal.row)
+    timed = of_rounds(results, goal.row.label, goal.figure) if goal.figure in results.speed else None
+    return found | _named(goal.figure, timed) if timed and not goal.figure.startswith(EXACT) else found
 
 
 def _line(goal: Goal, found: Mapping[str, float]) -> list[str]:
-    """Met or missed; where the figure has a 95 % interval, only if the bound lies outside it."""
+    """Met or missed only where the bound lies outside the figure's 95 % interval, or the figure is exact."""
     wanted, scale = f"{'≥' if goal.higher else '≤'} {goal.bound:g}", goal.scale
-    value, low, high = (found.get(f"{goal.figure}{end}", float("nan")) * scale for end in ("", "_low", "_high"))
+    value, low, high = (found.get(f"{goal.figure}{end}", float("nan")) * scale for end, _ in ENDS)
     if value != value:
         return [f"`{goal.label}`", goal.what, wanted, "", "not measured"]
-    if low != low:
+    if low != low and goal.figure.startswith(EXACT):
         low = high = value
     sure = (low >= goal.bound, high < goal.bound) if goal.higher else (high <= goal.bound, low > goal.bound)
     verdict = "met" if sure[0] else "**missed**" if sure[1] else "open"
-    measured = f"{value:.3g}" if low == high else f"{value:.3g} ({low:.3g} to {high:.3g})"
+    measured = f"{value:.3g}" if low == high or low != low else f"{value:.3g} ({low:.3g} to {high:.3g})"
     return [f"`{goal.label}`", goal.what, wanted, measured, verdict]

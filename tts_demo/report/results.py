@@ -20,7 +20,9 @@ from ..measure.summary import (
     changed,
     contenders,
     fastest_within,
+    mean,
     newest,
+    rate,
     rescored,
     speed_table,
     trade_off,
@@ -128,13 +130,12 @@ def render(results: Results, before: str = "", on_gpu: str = "", at_scale: Mappi
     codec_rows = codec_table(results)
     sections = {
         "": summary(results).replace(f"({PLOT})", f"(../../{PLOT})"),
-        "Goals": "Speed-ups are of runs in turns; other times are those of this machine, busy as it was.\n\n"
-        + goals.render(results, codec_rows),
+        "Goals": "Speed-ups are of runs in turns; other times are those of this machine, busy as it was. In brackets "
+        "95 % intervals; open: the goal lies within, or there is none.\n\n" + goals.render(results, codec_rows),
         "Quality": "Every row speaks the first of the same texts in the same voices; over the baseline: on the same "
         "texts, resampled in pairs. WER: lower is better; DistilMOS, DNSMOS and SIM: higher.\n\n"
         + table("row", columns("quality").values(), ((f"`{label}`", row) for label, row in results.quality.iterrows())),
         "Speed and memory": _speed(results),
-        "Several requests in one step": many.batched(results.runs),
         "Methods together": _combined(results),
         "Codec": table("", columns("codec").values(), codec_rows.iterrows()) if len(codec_rows) else "",
         "The papers' tables": "Models, data, judges and machines differ: compare what a method changes, not the "
@@ -143,6 +144,7 @@ def render(results: Results, before: str = "", on_gpu: str = "", at_scale: Mappi
         "Where the models look": _alignment(results),
         "Which head predicts a token best": _heads(results),
         "A minute and more in one run": _long(results),
+        "Several requests in one step": many.batched(results.runs),
         "On a GPU": on_gpu,
         "Earlier weights": before,
     }
@@ -188,7 +190,8 @@ def of_kind(results: Results, kind: str) -> pd.DataFrame:
 
 
 def codec_table(results: Results) -> pd.DataFrame:
-    """Row -> figures of the codec alone, with its errors over the recordings' (times)."""
+    """Row -> figures of the codec alone, with its errors over the recordings' (times); intervals are by bootstrap over
+    recordings."""
     runs = of_kind(results, codec.KIND)
     if not len(runs):
         return pd.DataFrame()
@@ -196,7 +199,12 @@ def codec_table(results: Results) -> pd.DataFrame:
     rows = runs.groupby("row", sort=False)[keys].mean()
     counts = runs.groupby("row")[["errors", "words"]].sum()
     rows["texts"], rows["wer"] = runs.groupby("row").size(), counts["errors"] / counts["words"]
-    rows["times"] = rows["wer"] / max(rows.loc[codec.RECORDING, "wer"], 1e-9)
+    natural = runs[runs["row"] == codec.RECORDING].set_index("text")["errors"]
+    for label, own in runs.groupby("row"):
+        found = rate("times", own["errors"], own["text"].map(natural).fillna(0))
+        for key in keys:
+            found |= mean(key, own[key])
+        rows.loc[label, list(found)] = found
     rows.loc[codec.RECORDING, ["stoi", "pesq", "sim"]] = np.nan  # compared with itself
     return rows.rename(index=lambda row: re.sub(r"\bbook", "codebook", row))  # records say book
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ...measure.rows import BASELINE, Row
-from ...measure.summary import Difference, Results, difference, gain_of
+from ...measure.summary import Difference, Results, difference, of_rounds
 from .data import Paper, Sentence
 
 
@@ -39,7 +39,7 @@ def compared(sentence: Sentence, results: Results) -> Difference | None:
     """The measured difference behind a verdict: word errors of ``row`` less those of ``against`` on the same texts and
     seeds, in points, or the speed-up of ``row`` over the baseline. None where it was not measured."""
     if sentence.figure == "lm_gain":
-        return gain_of(results, sentence.row)
+        return of_rounds(results, sentence.row.label)
     return difference(results, sentence.row.label, sentence.against.label)
 
 

@@ -7,14 +7,13 @@ import pandas as pd
 
 from ...config import FRAME_RATE
 from ...measure.rows import BASELINE, Row
-from ...measure.summary import Results, on_shared_texts
+from ...measure.summary import Results, of_rounds, on_shared_texts
 from ...methods import REGISTRY
 from ..many import first_audio
 from ..markdown import plain
 from .data import Paper, papers
 from .sentences import sentences
 
-NEAR = 0.15  # speed-ups within this share of each other agree
 FIGURES = {  # key -> head of its columns, column of the summary, scale
     "rtf": ("RTF (ours: LM-RTF)", "lm_rtf", 1),
     "gain": ("speed-up", "lm_gain", 1),
@@ -86,20 +85,25 @@ def _against_theirs(paper: Paper, results: Results) -> str:
 
 
 def sentence(base: Mapping[str, float], theirs: Mapping[str, float], results: Results, row: Row) -> str:
-    """What the method at its defaults changes against the baseline, in the paper and here, and whether they agree."""
-    parts, mine = [], ours(results.quality, results.speed, row)
+    """What the method at its defaults changes against the baseline, in the paper and here: higher or lower only where
+    our interval excludes the paper's figure."""
+    parts, mine = [], of_rounds(results, row.label)
     gain = theirs.get("gain") or (base["rtf"] / theirs["rtf"] if {"rtf"} <= base.keys() & theirs.keys() else None)
-    if gain and "gain" in mine:
-        difference = mine["gain"] / gain - 1
-        side = "higher" if difference > 0 else "lower"
-        verdict = "agrees" if abs(difference) <= NEAR else f"is {abs(difference):.0%} {side}"
-        parts.append(f"speed-up {gain:.2f} in the paper, {mine['gain']:.2f} here, which {verdict}")
+    if gain and mine:
+        parts.append(
+            f"speed-up {gain:.2f} in the paper, {mine.value:.2f} here ({mine.low:.2f} to {mine.high:.2f}), which "
+            f"{beside(gain, mine.low, mine.high)}"
+        )
     if "wer" in theirs and "wer" in base and row.label in results.quality.index:
         found, change = results.quality.loc[row.label], theirs["wer"] - base["wer"]
         low, high = 100 * found["over_low"], 100 * found["over_high"]
-        verdict = "is higher" if low > change else "is lower" if high < change else "cannot be told apart from it"
         parts.append(
             f"WER changes by {change:+.2f} points in the paper, by {100 * found['over']:+.2f} here "
-            f"({low:+.1f} to {high:+.1f}), which {verdict}"
+            f"({low:+.1f} to {high:+.1f}), which {beside(change, low, high)}"
         )
     return f"`{row.label}` against the baseline: {'; '.join(parts)}." if parts else ""
+
+
+def beside(theirs: float, low: float, high: float) -> str:
+    """What our interval says of a paper's figure."""
+    return "is higher" if low > theirs else "is lower" if high < theirs else "cannot be told apart from it"
