@@ -209,7 +209,7 @@ def test_runs_in_different_voices_are_no_pairs() -> None:
     ]
     found = table(*runs)
     assert found.loc[OTHER, "pairs"] == 1 and found.loc[OTHER, "over"] == pytest.approx(0.1)
-    assert found.loc[OTHER, "natural_over"] == pytest.approx(0.1)
+    assert found.loc[OTHER, "natural_over"] == pytest.approx(0.1) and found.loc[OTHER, "natural_pairs"] == 1
     assert found.loc[quality.NATURAL, "over"] == pytest.approx(-0.1)
 
 

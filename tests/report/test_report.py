@@ -244,6 +244,23 @@ def test_a_speed_up_is_a_verdict_too_and_a_sentence_without_its_figures_is_left_
     assert said.sentences(paper, found, pd.DataFrame(), readme=True) == ["better 2.0 times"]
 
 
+def test_a_sentence_says_what_a_step_costs_and_how_many_tokens_a_goal_takes() -> None:
+    row, base = Row.of(METHODS["tldr"]), Row.of(Baseline)
+    steps = {row.label: 6.0, base.label: 3.0}
+    found = [r | {"figures": r["figures"] | {"ms_per_step": steps.get(r["row"], 1.0)}} for r in everything()]
+    sentence = papers.Sentence(
+        row, base, text="{tokens:.1f} for {cost:.1f} of {wanted:.1f}, {speed.cost[baseline]:.0f}"
+    )
+    paper = papers.Paper(METHODS["tldr"], sentences=(sentence,), goals=(goal("lm_gain", 1.5, True, row),))
+    assert said.sentences(paper, summary.newest(found), pd.DataFrame()) == ["2.0 for 2.0 of 3.0, 1"]
+    assert said.sentences(paper, summary.newest(everything()), pd.DataFrame()) == [], "steps were not timed"
+
+
+def test_comparison_models_are_told_of_only_where_they_were_measured() -> None:
+    shown = lambda *more: papers_table.render(summary.newest([*everything(), *more]), pd.DataFrame(), {})
+    assert "900 steps" not in shown() and "on 2 texts, learn" in shown(*spoken("tldr-short patch_size=4", [1, 2]))
+
+
 def test_the_papers_files_name_methods_options_and_figures_that_exist() -> None:
     """A misspelt key, option or figure in a file is an error here and not a gap in a table."""
     known = {
@@ -273,14 +290,14 @@ def test_the_papers_files_name_methods_options_and_figures_that_exist() -> None:
 def test_figures_in_sentences_are_figures_that_are_measured() -> None:
     """Every figure that a sentence asks for is one that some command measures."""
     found = summary.newest(Records(RECORDS).read())
-    columns = {"quality": found.quality, "points": found.quality, "speed": found.speed}
+    columns = said.tables_of(found)
     rows = {row.label for row in papers.measured_rows()}
     texts = [
         text for paper in papers.papers() for s in paper.sentences for text in (s.text, s.better, s.worse, s.equal)
     ]
     asked = [figure for text in texts for _, figure, _, _ in Formatter().parse(text) if figure]
     assert len(asked) > 10
-    own = {"points", "low", "high", "gain", "pairs", "texts", "cost"}
+    own = {"points", "low", "high", "gain", "pairs", "texts", "cost", "tokens", "wanted"}
     for figure in set(asked) - own:
         table, column, row = re.fullmatch(r"(\w+)\.(\w+)\[(.+)\]", figure).groups()
         assert column in columns[table] and row in rows, figure

@@ -15,19 +15,28 @@ from .data import Paper, Sentence
 def sentences(paper: Paper, results: Results, codec: pd.DataFrame, readme: bool = False) -> list[str]:
     """The filled sentences of ``paper``, or with ``readme`` those that the README shows. A sentence is left out where a
     figure in it was not measured."""
-    tables = dict(quality=results.quality, points=100 * results.quality, speed=results.speed, codec=codec)
-    filled = (_filled(s, results, tables) for s in paper.sentences if s.readme or not readme)
+    tables = tables_of(results) | {"codec": codec}
+    goals = {goal.row: goal.bound for goal in paper.goals if goal.figure == "lm_gain" and not goal.against}
+    filled = (_filled(s, results, tables, goals.get(s.row)) for s in paper.sentences if s.readme or not readme)
     return [text for text in filled if text]
 
 
-def _filled(sentence: Sentence, results: Results, tables: Mapping[str, Any]) -> str:
-    text, figures = sentence.text, dict(tables)
+def tables_of(results: Results) -> dict[str, pd.DataFrame]:
+    """What templates read by row. speed.cost: time of a step over that of the baseline's."""
+    speed, base = results.speed, Row.of(BASELINE).label
+    if "ms_per_step" in speed and base in speed.index:
+        speed = speed.assign(cost=speed["ms_per_step"] / speed.loc[base, "ms_per_step"])
+    return {"quality": results.quality, "points": 100 * results.quality, "speed": speed}
+
+
+def _filled(sentence: Sentence, results: Results, tables: Mapping[str, Any], goal: float | None) -> str:
+    text, figures = sentence.text, tables | _costs(sentence.row, tables["speed"], goal)
     if sentence.is_verdict:
         found = compared(sentence, results)
         if found is None:
             return ""
         text = {1: sentence.better, -1: sentence.worse, 0: sentence.equal}[verdict(sentence, found)]
-        figures |= _figures(sentence, found, results)
+        figures |= _figures(sentence, found)
     try:
         filled = text.format(**figures)
     except (AttributeError, KeyError):  # a column or a row that was not measured
@@ -49,14 +58,18 @@ def verdict(sentence: Sentence, found: Difference) -> int:
     return sign if found.low > neutral else -sign if found.high < neutral else 0
 
 
-def _figures(sentence: Sentence, found: Difference, results: Results) -> dict[str, float]:
+def _costs(row: Row, speed: pd.DataFrame, goal: float | None) -> dict[str, float]:
+    """Values for the template. tokens: of a step of the row; cost: what such a step takes, in steps of the baseline;
+    wanted: how many tokens the goal of the speed-up takes at this cost."""
+    if "cost" not in speed or row.label not in speed.index:
+        return {}
+    tokens, cost = speed.loc[row.label, ["frames_per_step", "cost"]]
+    return {"tokens": tokens, "cost": cost} | ({"wanted": goal * cost} if goal else {})
+
+
+def _figures(sentence: Sentence, found: Difference) -> dict[str, float]:
     """Values for the template. points, low, high: the difference and its interval; gain: the speed-up, or the points
-    that the row errs less; pairs, texts: numbers compared; cost: time of a step of the row over one of the baseline."""
+    that the row errs less; pairs, texts: numbers compared."""
     gain = found.value if sentence.figure == "lm_gain" else -found.value
     figures = {"points": found.value, "low": found.low, "high": found.high, "gain": gain}
-    figures |= {"pairs": found.pairs, "texts": found.texts}
-    labels = [sentence.row.label, Row.of(BASELINE).label]
-    if "ms_per_step" in results.speed and set(labels) <= set(results.speed.index):
-        mine, base = results.speed.loc[labels, "ms_per_step"]
-        figures["cost"] = mine / base
-    return figures
+    return figures | {"pairs": found.pairs, "texts": found.texts}
