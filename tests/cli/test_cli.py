@@ -14,10 +14,9 @@ import soundfile
 import torch
 
 from tests.conftest import real_voice
-from tts_demo import audio, checkpoints, engine
+from tts_demo import audio, checkpoints, engine, voices
 from tts_demo.cli import main as cli
 from tts_demo.cli.settings import pairs
-from tts_demo.measure import texts
 from tts_demo.methods import METHODS
 from tts_demo.text.sentences import encode
 
@@ -315,7 +314,7 @@ def test_the_same_seed_is_the_same_file(place: Place) -> None:
 def test_without_a_prompt_the_first_example_speaks(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(texts, "ASSETS", tmp_path)
+    monkeypatch.setattr(voices, "ASSETS", tmp_path)
     assert run(*say(place, prompt=None)) == 2
     assert "--prompt" in capsys.readouterr().err
     (tmp_path / "prompts").mkdir()

@@ -15,9 +15,10 @@ from tts_demo.codec.model import Codec
 from tts_demo.measure import codec, judges, quality
 from tts_demo.measure.quality import Evaluation
 from tts_demo.measure.records import Records
-from tts_demo.measure.texts import Case, Voice
+from tts_demo.measure.texts import Case
 from tts_demo.stacks.nano import NanoStack
 from tts_demo.text import sentences
+from tts_demo.voices import Voice
 
 ROWS = ["recording", "1 book", "2 books", "4 books", "8 books", "first book, refined", "8 books, refined"]
 WORDS = (None, "red green")

@@ -15,11 +15,12 @@ from tts_demo.measure import heads, quality
 from tts_demo.measure.quality import Evaluation
 from tts_demo.measure.records import Records
 from tts_demo.measure.summary import frame
-from tts_demo.measure.texts import Case, Voice
+from tts_demo.measure.texts import Case
 from tts_demo.methods.dcar import Dcar
 from tts_demo.report.results import _heads
 from tts_demo.stacks import load_stack
 from tts_demo.text.symbols import IDS
+from tts_demo.voices import Voice
 
 WORDS = "red green black"
 

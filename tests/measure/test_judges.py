@@ -34,7 +34,7 @@ def test_what_is_not_installed_has_no_figure_and_is_named(monkeypatch: pytest.Mo
 
 
 def test_the_judges_that_are_here_judge_speech_alike_each_time() -> None:
-    from tts_demo.measure.texts import ASSETS
+    from tts_demo.voices import ASSETS
 
     samples = audio.read(sorted((ASSETS / "prompts").glob("*.wav"))[0]).samples
     judge, absent = Judges(download=False), missing()

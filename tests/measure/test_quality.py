@@ -15,9 +15,10 @@ from tts_demo.measure import analyses, quality
 from tts_demo.measure.quality import NATURAL, TEACHER, Evaluation, Measurement, measurements
 from tts_demo.measure.records import Records
 from tts_demo.measure.rows import Row, chosen
-from tts_demo.measure.texts import Case, Voice
+from tts_demo.measure.texts import Case
 from tts_demo.methods import METHODS
 from tts_demo.report import papers
+from tts_demo.voices import Voice
 
 
 class Judge:

@@ -13,10 +13,10 @@ import pytest
 from pages import arrived, browser, choose, lanes, needs_chromium, newcomer, open_tab, speak, upload, visit  # noqa: F401 (fixtures)
 from toy import ToyStack, served, voice_file
 
+from tts_demo import voices as bundle
 from tts_demo.config import UserError
 from tts_demo.methods import METHODS
 from tts_demo.stacks import load_stack
-from tts_demo.ui import voices
 from tts_demo.ui.run.transcriber import Transcriber
 
 pytestmark = needs_chromium
@@ -34,7 +34,7 @@ def stack():
 @pytest.fixture(scope="module")
 def address(stack, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:  # a page that ships no voices and no runs: every test brings its own
-        patch.setattr(voices, "ASSETS", tmp_path_factory.mktemp("assets"))
+        patch.setattr(bundle, "ASSETS", tmp_path_factory.mktemp("assets"))
         patch.setattr(Transcriber, "available", False)  # no recogniser beside the runs
         with served(stack, max_seconds=30) as (url, _):
             yield url

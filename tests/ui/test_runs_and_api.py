@@ -23,6 +23,7 @@ from gradio_client import Client, handle_file
 from toy import ToyStack, served, voice_file
 
 from tts_demo import audio
+from tts_demo import voices as bundle
 from tts_demo.cli.main import main
 from tts_demo.config import UserError
 from tts_demo.methods import METHODS
@@ -297,7 +298,7 @@ def test_judges_listen_when_asked_and_compare_only_the_same_voice(methods, tmp_p
 def test_a_recorded_run_is_compared_with_its_bundled_voice(methods):
     known = voices.at_hand(None)
     for stem in views.recorded().values():
-        made = [lane.made for lane in session.load(voices.ASSETS / "runs" / stem).lanes]
+        made = [lane.made for lane in session.load(bundle.ASSETS / "runs" / stem).lanes]
         assert all(known[m.voice_hash] == voices.example(m.voice).path for m in made)
 
 
@@ -344,7 +345,7 @@ def test_recorded_runs_and_example_voices_are_made_by_one_command(methods, tmp_p
     monkeypatch.setattr(record, "load_stack", lambda *_, **__: ToyStack())
     voice = voice_file(tmp_path)
     asked = ["record", "voices", f"{voice}=Some words.", "--out", str(tmp_path / "prompts"), "--text", "Short."]
-    monkeypatch.setattr(voices, "ASSETS", tmp_path)
+    monkeypatch.setattr(bundle, "ASSETS", tmp_path)
     sure = record.TRIES
     for takes, said in (  # a transcript that is not true misleads
         (["Sort of."] * sure, ""),

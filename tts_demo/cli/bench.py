@@ -103,8 +103,7 @@ def _first_run(args: argparse.Namespace, device: Any) -> None:
 
 def _stack(args: argparse.Namespace, device: Any) -> tuple[Any, Any]:
     """The stack and the prompt it speaks with."""
-    from .. import audio
-    from ..measure.texts import bundled_voices
+    from .. import audio, voices
     from ..stacks import load_stack, pick_dtype
     from ..stacks.random import shape_stack
 
@@ -114,7 +113,7 @@ def _stack(args: argparse.Namespace, device: Any) -> tuple[Any, Any]:
         stack = shape_stack(args.shape or "nano", device, dtype, graphs)
         return stack, stack.prompt
     stack = load_stack(args.stack, args.device, args.dtype, args.adapters, graphs, args.allow_stale)
-    voice = bundled_voices()[0]
+    voice = voices.at_least_one()[0]
     recording = audio.read(str(voice.path), target=None)
     return stack, stack.encode_prompt(recording.samples, recording.rate, voice.transcript or None)
 

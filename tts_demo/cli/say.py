@@ -33,9 +33,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from .. import audio, engine, prompts
+    from .. import audio, engine, prompts, voices
     from ..config import Request
-    from ..measure.texts import bundled_voices
     from ..methods import find
     from ..stacks import load_stack
 
@@ -53,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
     if not source:
         if prompt_text and prompt_text.strip():
             raise UserError("--prompt-text is the transcript of the recording of --prompt: give both, or neither.")
-        example = bundled_voices()[0]
+        example = voices.at_least_one()[0]
         source, prompt_text = str(example.path), example.transcript
     recording = audio.read(source, target=None)
     checked = prompts.prepare(recording)  # complains about the recording before the models are loaded

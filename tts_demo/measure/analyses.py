@@ -9,9 +9,10 @@ import pandas as pd
 from rapidfuzz.distance import Levenshtein
 
 from .. import engine, metrics
+from ..voices import ASSETS, Voice
 from .quality import Evaluation, Measurement
 from .rows import Row
-from .texts import ASSETS, Case, Voice
+from .texts import Case
 
 ALIGNMENT, LONG = "alignment", "long"
 SCORES = ("diagonality", "monotonicity", "coverage")

@@ -22,10 +22,11 @@ from .. import audio, engine
 from ..config import SAMPLE_RATE, Request
 from ..metrics import WORD_SCORE, word_errors
 from ..stacks import load_stack
+from ..voices import Voice
 from .judges import Judges, similarity
 from .records import Records, Where, key, key_of, sampling_label
 from .rows import Row
-from .texts import Case, Voice
+from .texts import Case
 
 KIND = "quality"
 NATURAL, TEACHER = "natural recordings", "teacher"  # rows of speech that is not ours

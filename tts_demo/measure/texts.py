@@ -5,28 +5,17 @@ either is in any training set. Recordings are not bundled: they are found in a f
 """
 
 import csv
-import json
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import voices
 from ..config import UserError
+from ..voices import Voice
 
-ASSETS = Path(__file__).parents[2] / "assets"
 LISTS = ("report", "development")
 SUFFIXES = (".opus", ".flac", ".wav")
 BUNDLED_VOICES = 4  # beside the natural ones
-
-
-@dataclass(frozen=True)
-class Voice:
-    """A prompt: its recording and what it says ("" = unknown). ``about``: its character in a word or two."""
-
-    name: str
-    path: Path
-    transcript: str = ""
-    licence: str = ""
-    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,23 +32,8 @@ class Case:
 
 def table(name: str) -> list[dict[str, str]]:
     """The lines of a bundled table of texts."""
-    with open(ASSETS / "texts" / name, encoding="utf-8", newline="") as file:
+    with open(voices.ASSETS / "texts" / name, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-
-
-def bundled_voices() -> list[Voice]:
-    """Those that the page ships with, the first of them what is spoken with by default."""
-    if found := listed(ASSETS / "prompts"):
-        return found
-    raise UserError("No example voice is bundled: give one with --prompt RECORDING.wav.")
-
-
-def listed(folder: Path) -> list[Voice]:
-    """The voices in the folder's ``prompts.json`` (file, name, text, licence, about), in its order."""
-    listing = folder / "prompts.json"
-    rows = json.loads(listing.read_text(encoding="utf-8")) if listing.is_file() else []
-    more = ("licence", "about")
-    return [Voice(r["name"], folder / r["file"], r["text"], *(r.get(name, "") for name in more)) for r in rows]
 
 
 def natural_voices(speech: Path, use: str = "unheard") -> list[Voice]:
@@ -91,15 +65,15 @@ def cases(
     are a fair mixture of its kinds."""
     if which not in LISTS:
         raise UserError(f"--list must be {' or '.join(LISTS)}, not {which!r}.")
-    spread = bundled_voices()
+    spread = voices.at_least_one()
     own = spread[:: max(1, len(spread) // BUNDLED_VOICES)][:BUNDLED_VOICES]
     people = natural_voices(speech) if speech else []
     rows = [row for row in table("evaluation.tsv") if row["list"] == which][:limit]
     found = []
     for take in range(takes):
         for i, row in enumerate(rows, take):
-            voices = people if people and i % 2 == 0 else own
-            voice = voices[(i // 2 if people else i) % len(voices)]
+            these = people if people and i % 2 == 0 else own
+            voice = these[(i // 2 if people else i) % len(these)]
             found.append(Case(row["id"], row["text"], voice, row["kind"], seed=seed + take))
     return found
 

@@ -11,18 +11,18 @@ from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 
 from .. import audio, prompts
+from .. import voices as bundle
 from ..config import SAMPLE_RATE, UserError
-from ..measure.texts import Voice, listed
+from ..voices import Voice
 from .limits import Limits
 from .run.session import to_int16, wav_bytes
 
 MOST_SAMPLES = 60 * 48_000  # of a recording, whatever its header claims
-ASSETS = Path(__file__).parents[2] / "assets"
 
 
 def examples() -> list[Voice]:
     """The bundled voices."""
-    return listed(ASSETS / "prompts")
+    return bundle.bundled()
 
 
 def example(name: str) -> Voice | None:
@@ -32,7 +32,7 @@ def example(name: str) -> Voice | None:
 
 def texts() -> list[str]:
     """Example texts, one a line of ``examples.txt``."""
-    path = ASSETS / "texts" / "examples.txt"
+    path = bundle.ASSETS / "texts" / "examples.txt"
     if not path.exists():
         return []
     return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]

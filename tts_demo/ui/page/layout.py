@@ -7,6 +7,7 @@ from typing import Any
 import gradio as gr
 from gradio.utils import get_upload_folder
 
+from ... import voices as bundle
 from ...measure import summary
 from .. import voices
 from ..api import Page, register
@@ -36,7 +37,7 @@ def build_app(stack: Any, limits: Limits | None = None) -> gr.Blocks:
     zero_gpu()
     os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "50")  # Gradio makes a table of all of them after every event
     limits = limits or Limits.from_environment()
-    gr.set_static_paths([voices.ASSETS / "prompts"])
+    gr.set_static_paths([bundle.ASSETS / "prompts"])
     warm = Warmth(next((e.path for e in voices.examples()), None))
     uploads = Uploads(get_upload_folder(), limits)
     uploads.check()  # Gradio writes there at once

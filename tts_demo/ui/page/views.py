@@ -13,6 +13,7 @@ import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
 from pydantic import BaseModel, Field, ValidationError
 
+from ... import voices as bundle
 from ...config import UserError
 from .. import voices
 from ..line import Desk
@@ -140,7 +141,7 @@ class Library:
         return recorded()
 
     def take(self, stem: str) -> Take:
-        path = voices.ASSETS / "runs" / stem
+        path = bundle.ASSETS / "runs" / stem
         with self._guard:
             if path not in self._takes:
                 self._takes[path] = load(path)
@@ -148,7 +149,7 @@ class Library:
 
     def payload(self, stem: str) -> list[dict[str, Any]]:
         """What the board draws of the take."""
-        take, path = self.take(stem), voices.ASSETS / "runs" / stem
+        take, path = self.take(stem), bundle.ASSETS / "runs" / stem
         with self._guard:
             if path not in self._payloads:
                 self._payloads[path] = plots.payload(take)
@@ -177,4 +178,4 @@ def unheard(heard: list[dict[str, Any]], voices_there: bool) -> list[str]:
 
 def recorded() -> dict[str, str]:
     """Title -> name of every take that ships with the page."""
-    return {title: stem.name for title, stem in session.recorded(voices.ASSETS / "runs").items()}
+    return {title: stem.name for title, stem in session.recorded(bundle.ASSETS / "runs").items()}

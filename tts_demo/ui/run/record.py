@@ -20,15 +20,16 @@ from typing import Any
 import torch
 
 from ... import audio, engine
+from ... import voices as bundle
 from ...config import SAMPLE_RATE, Request, Sampling, UserError, nearest
 from ...lm.attention import clearest
 from ...measure.judges import Judges
-from ...measure.texts import Voice
 from ...methods import METHODS
 from ...metrics import word_errors
 from ...prompts import voices_differ
 from ...stacks import load_stack
 from ...text import preview
+from ...voices import Voice
 from .. import voices
 from ..limits import Limits
 from . import session
@@ -183,7 +184,7 @@ def _samples(path: Path) -> tuple[Any, int]:
 def record(args: argparse.Namespace) -> None:
     """What the command line asked for, looked through before a model is loaded."""
     if args.what == "screenshots":
-        screenshots(args.sources[0] if args.sources else "http://127.0.0.1:7860", args.out or voices.ASSETS)
+        screenshots(args.sources[0] if args.sources else "http://127.0.0.1:7860", args.out or bundle.ASSETS)
         return
     if args.text is not None:
         preview(args.text)  # raises where something cannot be spoken
@@ -197,10 +198,10 @@ def record(args: argparse.Namespace) -> None:
         names = [name.strip() for name in (args.names or "").split(";") if name.strip()]
         if names and len(names) != len(args.sources):
             raise UserError(f"--names has {len(names)} names for {len(args.sources)} voices.")
-        stack, out = load_stack(args.stack, device=args.device), args.out or voices.ASSETS / "prompts"
+        stack, out = load_stack(args.stack, device=args.device), args.out or bundle.ASSETS / "prompts"
         record_voices(stack, out, args.sources, names, args.text or SENTENCE, args.seed)
         return
-    known, listed, out = voices.examples(), takes(args.methods), args.out or voices.ASSETS / "runs"
+    known, listed, out = voices.examples(), takes(args.methods), args.out or bundle.ASSETS / "runs"
     if args.sources:
         path, _, words = args.sources[0].partition("=")
         known = [Voice("given", Path(path), words)]
