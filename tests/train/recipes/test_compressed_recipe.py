@@ -256,7 +256,7 @@ def test_distillation_goes_to_the_base_models_law(task):
     assert loss.item() == pytest.approx(0.75 * parts["ce"] + 0.25 * parts["distil"], rel=1e-5)
     task.sampling_weight = 0.5
     loss, parts = task.loss((batch, setting), Progress())
-    base = parts["distil"] + 0.5 * (REJECTION * parts["rejected"] + OUTSIDE * parts["astray"])
+    base = parts["distil"] + 0.5 * (REJECTION * parts["rejected"] + OUTSIDE * parts["outside"])
     assert loss.item() == pytest.approx(0.75 * parts["ce"] + 0.25 * base, rel=1e-5) and parts["rejected"] > 0
 
 

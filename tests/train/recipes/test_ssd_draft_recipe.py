@@ -80,19 +80,19 @@ def test_an_untouched_draft_of_all_layers_is_the_base(task):
 
 
 def test_how_far_the_laws_are_apart():
-    """What would be rejected is what ``verify`` rejects; what is astray is the draft's mass where the base has none.
+    """What would be rejected is what ``verify`` rejects; what is outside is the draft's mass where the base has none.
     Both teach."""
     student, teacher = (3 * torch.randn(64, 40, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2))
     p, q = probabilities(student, Sampling()), probabilities(teacher, Sampling())
-    rejected, astray = disagreement(student.requires_grad_(), q)
+    rejected, outside = disagreement(student.requires_grad_(), q)
     # sum of p(x) (1 - min(1, q / p))
     torch.testing.assert_close(rejected, (p * (1 - (q / p).clamp(max=1)).nan_to_num()).sum(-1))
-    assert ((astray <= rejected + 1e-6) & (astray >= 0)).all() and 0 < astray.mean() < rejected.mean()
-    torch.testing.assert_close(astray, torch.stack([row[law == 0].sum() for row, law in zip(p, q)]))
-    for share in (rejected, astray):
+    assert ((outside <= rejected + 1e-6) & (outside >= 0)).all() and 0 < outside.mean() < rejected.mean()
+    torch.testing.assert_close(outside, torch.stack([row[law == 0].sum() for row, law in zip(p, q)]))
+    for share in (rejected, outside):
         (gradient,) = torch.autograd.grad(share.mean(), student, retain_graph=True)
         assert (
-            disagreement(student - 300 * gradient, q)[share is astray].mean() < share.mean()
+            disagreement(student - 300 * gradient, q)[share is outside].mean() < share.mean()
         ) and gradient.abs().sum() > 0
     assert max(float(share.max()) for share in disagreement(teacher, q)) < 1e-5
 
@@ -141,7 +141,7 @@ def test_training_moves_only_the_drafts_parts(task, distil, score, sign):
     assert sign * (after[score] - before[score]) > 0.05, (before, after)
     assert all(torch.equal(v, base[k]) for k, v in task.lm.state_dict().items())
     assert all(p.grad is not None for p in task.draft.parameters())
-    assert set(parts) == {"ce", "distil", "rejected", "astray"}
+    assert set(parts) == {"ce", "distil", "rejected", "outside"}
 
 
 def test_its_blocks_are_a_sixth_of_the_bases_and_its_own_begin_as_those_before_the_shared(task):

@@ -286,7 +286,7 @@ def test_patches_learn_from_what_they_said_themselves(make_task):
     optimiser, shares = torch.optim.Adam(task.adapter.parameters(), lr=3e-3), []
     for step in range(12):
         loss, parts = task.loss(batch, Progress(step))
-        assert set(parts) == {"own distil", "own rejected", "own astray"}
+        assert set(parts) == {"own distil", "own rejected", "own outside"}
         shares.append(parts["own rejected"])
         optimiser.zero_grad()
         loss.backward()

@@ -141,8 +141,8 @@ class Flow(nn.Module):
 
         def velocity(x: Tensor, t: Tensor, step: int) -> Tensor:
             both = self.decoder.estimator(x.expand(2, -1, -1), mu, t.expand(2), voice, condition, mask, memory(step))
-            told, untold = both.chunk(2)
-            return (1 + guidance) * told - guidance * untold
+            conditional, unconditional = both.chunk(2)
+            return (1 + guidance) * conditional - guidance * unconditional
 
         with matrices_in_tf32(self.tf32):
             return solve(velocity, noise, self.config.steps)

@@ -173,8 +173,8 @@ class LiveFlow:
             keep = 0 if ahead is None else max(0, memory.room(end) - memory.tokens)
             noise = noise_for(self._noise, end)
             given = None if ahead is None else ahead[None]
-            told = tokens[None, :end], self._speaker, self._mel, noise, given
-            mels.append(self._flow(*told, blocks=True, memory=memory, keep=keep))
+            inputs = tokens[None, :end], self._speaker, self._mel, noise, given
+            mels.append(self._flow(*inputs, blocks=True, memory=memory, keep=keep))
         return torch.cat(mels, -1)
 
 

@@ -5,8 +5,7 @@ as the prompt (section 5.1). Chase then exceed: half of a group takes fixed size
 policy's own. Every group samples two or more sizes of the guidance range, the fixed sizes that score best, so that one
 policy serves them all. Each batch of rollouts serves several updates, which is what the clipped ratio is for. The
 paper's ablations: ``chase=0`` lets the policy choose in the whole group, ``penalty=0`` leaves the trace penalty out.
-``ear=hama`` errs on 14 % of the phonemes of held-out recordings where our recogniser errs on 19, at seven times the
-cost.
+``ear=hama`` transcribes with a larger recogniser than ours, which errs less and takes several times as long.
 
 Two settings are not in the paper, whose rewards say too little in the few thousand rollouts that a CPU core makes.
 ``informed``: first the policy learns from recordings which size costs least at each state (``dcar_costs``); DCPO goes

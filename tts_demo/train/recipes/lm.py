@@ -186,7 +186,7 @@ def distillation(student: Tensor, base: Tensor, sampling_weight: float = 0.0) ->
     if not sampling_weight:
         return entropy, {"distil": entropy.item()}
     rejection, outside = (share.mean() for share in disagreement(student, probabilities(base, Sampling())))
-    parts = {"distil": entropy.item(), "rejected": rejection.item(), "astray": outside.item()}
+    parts = {"distil": entropy.item(), "rejected": rejection.item(), "outside": outside.item()}
     return entropy + sampling_weight * (REJECTION * rejection + OUTSIDE * outside), parts
 
 

@@ -156,7 +156,7 @@ class DraftTask(Task):
         rejected, outside = (share @ weight for share in shares)
         distil = self.distil if speech.hidden is None else 1.0
         loss = (1 - distil) * truth + distil * (base + REJECTION * rejected + OUTSIDE * outside)
-        return loss, {"ce": truth.item(), "distil": base.item(), "rejected": rejected.item(), "astray": outside.item()}
+        return loss, {"ce": truth.item(), "distil": base.item(), "rejected": rejected.item(), "outside": outside.item()}
 
     def rows(self, speech: DraftBatch, noise: float = 0.0) -> Predictions:
         lm, batch = self.lm, speech.batch
@@ -214,7 +214,8 @@ class DraftTask(Task):
         return scores | {"mass the base never draws, its own speech": float(sampled[4, 0])}
 
     def _means(self, held_out: list[DraftBatch]) -> np.ndarray:
-        """[5, DEEPEST + 1]: cross-entropy of draft and base, accuracy, acceptance and mass astray, by depth."""
+        """[5, DEEPEST + 1]: cross-entropy of draft and base, accuracy, acceptance and the draft's mass where the
+        base has none, by depth."""
         sums, counts = np.zeros((5, DEEPEST + 1)), np.zeros(DEEPEST + 1)
         for speech in held_out:
             rows = self.rows(speech)
