@@ -15,7 +15,7 @@ PACKAGE = ROOT / "tts_demo"
 # Imports go one way: a folder (or a file beside them) may import from its own row and from rows above it, never below.
 ROWS = (
     ("config",),
-    ("audio", "checks", "prompts", "text", "runtime", "checkpoints", "lineage", "overlay"),
+    ("audio", "checks", "prompts", "text", "runtime", "checkpoints", "lineage", "overlay", "rotary", "voices"),
     ("codec", "lm"),
     ("methods", "metrics"),
     ("engine",),

@@ -184,9 +184,10 @@ def read_config(root: str | Path, name: str) -> dict[str, Any]:
     return json.loads(_verified(resolve(root), name, CONFIG).read_text(encoding="utf-8"))
 
 
-def load_module(root: str | Path, name: str, module: nn.Module | None = None) -> nn.Module:
+def load_module(root: str | Path, name: str, module: nn.Module | None = None, keep_config: bool = False) -> nn.Module:
     """The trained module ``name``, float32 on the CPU, in evaluation mode and without gradients. ``module``: load into
-    this one (a method's own); None: build it from its config.json."""
+    this one (a method's own); None: build it from its config.json. ``keep_config``: the module keeps its own
+    configuration where it could take the stored one over."""
     folder = resolve(root)
     if name == "decoder" and not available(folder, name):  # older checkpoints hold it within the codec
         module = _import("codec.decoder.from_codec")(_read_weights(folder, "codec"))
@@ -194,7 +195,7 @@ def load_module(root: str | Path, name: str, module: nn.Module | None = None) ->
     try:
         if module is None:
             module = _build(name, read_config(folder, name))
-        elif hasattr(module, "use_config"):
+        elif hasattr(module, "use_config") and not keep_config:
             module.use_config(read_config(folder, name).get("config", {}))
         state = _read_weights(folder, name)
         module.load_state_dict(renamed(state, type(module).__name__))

@@ -10,7 +10,7 @@ from cosyvoice_tiny import FLOW_2, FLOW_3, randomise
 from tts_demo.stacks.cosyvoice.conformer import RelativeAttention, relative_positions
 from tts_demo.stacks.cosyvoice.dit import DiT, DiTBlock, Rotary
 from tts_demo.stacks.cosyvoice.flow import build_flow, flow_noise, solve
-from tts_demo.stacks.cosyvoice.layers import Lookahead, block_mask, rotate, time_features
+from tts_demo.stacks.cosyvoice.layers import Lookahead, block_mask, rotate_pairs, time_features
 from tts_demo.stacks.cosyvoice.unet import ResidualBlock, UNet
 
 FLOWS = {2: FLOW_2, 3: FLOW_3}
@@ -49,7 +49,7 @@ def test_relative_attention(masked):
 
 def test_rotary_turns_only_the_leading_channels():
     rotary, x = Rotary(8), torch.randn(1, 6, 24)
-    turned = rotate(x, *rotary(6))
+    turned = rotate_pairs(x, *rotary(6))
     literal = x.clone()
     for m in range(6):
         for pair in range(4):
@@ -63,7 +63,7 @@ def test_rotary_turns_only_the_leading_channels():
 
 def test_released_rotary_turns_64_of_1024_channels():
     x = torch.randn(1, 3, 1024)
-    changed = (rotate(x, *Rotary(64)(3)) != x)[0, 2]
+    changed = (rotate_pairs(x, *Rotary(64)(3)) != x)[0, 2]
     assert changed[:64].all() and not changed[64:].any()
 
 
@@ -78,7 +78,7 @@ def test_dit_block_modulation():
         return centred / (centred.square().mean(-1, keepdim=True) + 1e-6).sqrt() * (1 + scale) + shift
 
     y = norm(x, parts[0], parts[1])
-    q, k = rotate(block.attn.to_q(y), *angles)[0], rotate(block.attn.to_k(y), *angles)[0]
+    q, k = rotate_pairs(block.attn.to_q(y), *angles)[0], rotate_pairs(block.attn.to_k(y), *angles)[0]
     v = block.attn.to_v(y)[0]
     heads = [((q[:, i : i + 16] @ k[:, i : i + 16].T / 4).softmax(-1) @ v[:, i : i + 16]) for i in range(0, 64, 16)]
     x1 = x + parts[2] * block.attn.to_out[0](torch.cat(heads, -1))

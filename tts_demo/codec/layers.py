@@ -26,20 +26,6 @@ class MelFeatures(nn.Module):
         return torch.log(torch.clamp(power @ self.bank, min=1e-5))
 
 
-def rotary_factors(count: int, width: int, base: float, device: torch.device) -> tuple[Tensor, Tensor]:
-    """cos and sin [count, width] of rotary position embedding."""
-    speeds = base ** -(torch.arange(0, width, 2, device=device) / width)
-    angles = torch.arange(count, device=device)[:, None] * speeds
-    angles = torch.cat([angles, angles], -1)
-    return angles.cos(), angles.sin()
-
-
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary embedding of x [..., T, D]."""
-    a, b = x.chunk(2, -1)
-    return x * cos.to(x.dtype) + torch.cat([-b, a], -1) * sin.to(x.dtype)
-
-
 class ShiftedConv(nn.Conv1d):
     """Convolution [B, C, F] -> [B, C', F] that sees ``right`` frames of future, the rest of its kernel in the past."""
 

@@ -29,9 +29,10 @@ class RecogniserConfig:
 class PhonemeRecogniser(PhoneticEncoder):
     """``forward`` gives the hidden states that the first codebook quantises; ``heads`` classify them."""
 
-    def __init__(self, config: RecogniserConfig = RecogniserConfig()) -> None:
+    def __init__(self, config: RecogniserConfig = RecogniserConfig(), skip: float = 0.0) -> None:
+        """skip: of stochastic depth in training (``PhoneticEncoder``)."""
         c = self.config = config
-        super().__init__(c.mels, c.width, c.lower, c.middle, c.middle_width, c.upper, c.heads)
+        super().__init__(c.mels, c.width, c.lower, c.middle, c.middle_width, c.upper, c.heads, skip)
         self.norm = nn.LayerNorm(c.width)
         self.spell = nn.Linear(c.width, c.symbols)
         self.frame = nn.Linear(c.width, c.symbols)

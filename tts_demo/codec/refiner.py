@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import CodecConfig, RefinerConfig
-from .layers import ShiftedConv, rotary_factors, rotate
+from ..rotary import rotary_factors, rotate
+from .layers import ShiftedConv
 
 PITCH_LOW, PITCH_HIGH = 60.0, 420.0  # Hz, centres of the lowest and the highest class
 
@@ -52,7 +53,7 @@ class RefinerLayer(nn.Module):
         shifts = self.voice(speaker)[:, None].chunk(6, dim=-1)
         normed = [lambda h, i=i: self.norms[i](h) * (1 + shifts[2 * i]) + shifts[2 * i + 1] for i in range(3)]
         q, k, v = (self._split(t) for t in self.qkv(normed[0](x)).chunk(3, dim=-1))
-        rotation = rotary_factors(x.shape[1], q.shape[-1], 10_000.0, x.device)
+        rotation = rotary_factors(torch.arange(x.shape[1], device=x.device), q.shape[-1], 10_000.0)
         y = attend(rotate(q, *rotation), rotate(k, *rotation), v, mask)
         x = x + self.self_out(y.transpose(1, 2).flatten(2))
         q = self._split(self.cross_q(normed[1](x)))

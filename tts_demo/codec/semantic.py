@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import HOP, SAMPLE_RATE
-from .layers import ConvNeXtBlock, MelFeatures, rotary_factors, rotate
+from ..rotary import rotary_factors, rotate
+from .layers import ConvNeXtBlock, MelFeatures
 
 
 class Attention(nn.Module):
@@ -41,8 +42,12 @@ class PhoneticEncoder(nn.Module):
         middle_width: int = 256,
         upper: int = 0,
         heads: int = 4,
+        skip: float = 0.0,
     ) -> None:
+        """skip: chance that a block is left out of one item in training (stochastic depth; G. Huang and others,
+        2016)."""
         super().__init__()
+        self.skip = skip
         self.mel = MelFeatures(SAMPLE_RATE, 512, HOP // 2, mels)
         self.stem = nn.Conv1d(mels, width, 6, stride=2, padding=2)
         self.blocks = nn.ModuleList(ConvNeXtBlock(width, kernel=9, dilation=(1, 1, 2)[i % 3]) for i in range(layers))
@@ -56,8 +61,6 @@ class PhoneticEncoder(nn.Module):
             nn.init.zeros_(self.up.weight)
             nn.init.zeros_(self.up.bias)
         self.upper = nn.ModuleList(ConvNeXtBlock(width, kernel=9, dilation=1 if i else 2) for i in range(upper))
-        # chance that a block is left out of one item in training (stochastic depth; G. Huang and others, 2016)
-        self.skip = 0.0
 
     def features(self, samples: Tensor) -> Tensor:
         """[B, F * hop] -> [B, 2 * F, mels], each utterance at zero mean per band (takes the channel away)."""
@@ -80,7 +83,7 @@ class PhoneticEncoder(nn.Module):
         if self.middle:
             count = x.shape[1]
             y = self.down(F.pad(x, (0, 0, 0, count % 2)).unflatten(1, (-1, 2)).flatten(2))
-            rotation = rotary_factors(y.shape[1], self.head_width, 1000.0, y.device)
+            rotation = rotary_factors(torch.arange(y.shape[1], device=y.device), self.head_width, 1000.0)
             for attention, block in zip(self.attention, self.middle):
                 y = self._stochastic_depth(y, block(attention(y, rotation)))
             x = x + self.up(y).unflatten(-1, (2, -1)).flatten(1, 2)[:, :count]

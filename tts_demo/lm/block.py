@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import LMConfig
+from ..rotary import rotary_factors, rotate
 from .masks import additive
 
 # (query [B, A, T, D] scaled, key and value [B, A, T, D]) -> [B, A, T, D]
@@ -26,20 +27,6 @@ class BlockModel(Protocol):
 
     config: LMConfig
     backbone: Any  # ``layers`` and ``norm``, as ``transformers.Qwen2Model`` has them
-
-
-def rotary_factors(config: LMConfig, positions: Tensor, dtype: torch.dtype) -> RotaryFactors:
-    """cos and sin [B, 1, T, D] of positions [B, T], in the half-split layout of Qwen2."""
-    frequencies = config.rope_theta ** -(torch.arange(0, config.head_dim, 2, device=positions.device) / config.head_dim)
-    angles = positions[:, None, :, None] * frequencies
-    angles = torch.cat([angles, angles], -1)
-    return angles.cos().to(dtype), angles.sin().to(dtype)
-
-
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary embedding of x [B, A, T, D]."""
-    a, b = x.chunk(2, -1)
-    return x * cos + torch.cat([-b, a], -1) * sin
 
 
 def rms_norm(x: Tensor, module: nn.Module, eps: float) -> Tensor:
@@ -93,7 +80,8 @@ def training_forward(
     """x [B, T, H], positions [B, T], mask [B, T, T] (True = attend) -> hidden [B, T, H] after the final norm, and for
     each layer in ``alignment_layers`` the log attention weights [B, R, C] of head 0 from ``rows`` to ``columns``."""
     dtype, config = compute_dtype(x), lm.config
-    factors, bias, weights = rotary_factors(config, positions, dtype), additive(mask[:, None], dtype), []
+    factors = rotary_factors(positions[:, None], config.head_dim, config.rope_theta, dtype)
+    bias, weights = additive(mask[:, None], dtype), []
     attend = attend_under(bias, products)
 
     def observed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -209,15 +209,15 @@ class Method(abc.ABC):
     neutral: ClassVar[dict[str, Any] | None] = None  # options under which it equals the baseline token for token
     needs_weights: ClassVar[tuple[str, ...]] = ()  # folders of the checkpoint without which it cannot run
     reads: ClassVar[tuple[str, ...]] = ()  # other folders that no other method reads, or only its combinations
-    weights_hash: str = ""  # of its modules that are not in the stack's own checkpoint, but in a folder of adapters
     runs_untrained: ClassVar[bool] = False  # whether fresh modules are usable: an untrained draft is exact, only slower
     variant_of: ClassVar[str] = ""  # the method it is a comparison model of: measured like one, no choice on the page
     predicted: ClassVar[int] = 1  # tokens that its heads predict of one hidden state, with the base head's
     combines: ClassVar[tuple[str, ...]] = ()  # names of the methods it puts together; no row of the small table
 
-    def __init__(self, base: Base, modules: dict[str, nn.Module] | None = None) -> None:
-        """modules: folder name -> trained module, for each of ``needs_weights``."""
-        self.base, self.lm = base, base.lm
+    def __init__(self, base: Base, modules: dict[str, nn.Module] | None = None, weights_hash: str = "") -> None:
+        """modules: folder name -> trained module, for each of ``needs_weights``. weights_hash: of those that are not in
+        the stack's own checkpoint, but in a folder of adapters."""
+        self.base, self.lm, self.weights_hash = base, base.lm, weights_hash
         self.modules = modules or {}
         self._settled: set[tuple[Any, ...]] = set()
 

@@ -45,8 +45,8 @@ class CompressedChunks(Dcar):
     reads = ("dcar-policy",)
     combines = (Dcar.name, Compressed.name)
 
-    def __init__(self, base: Base, modules: dict[str, nn.Module] | None = None) -> None:
-        super().__init__(base, modules)
+    def __init__(self, base: Base, modules: dict[str, nn.Module] | None = None, weights_hash: str = "") -> None:
+        super().__init__(base, modules, weights_hash)
         self.plain = Dcar(base, modules)  # with the window off: no adapter for it
 
     @classmethod

@@ -38,8 +38,8 @@ class VerifiedChunks(SSD):
     needs_weights = ("dcar-heads",)
     combines = (Dcar.name, SSD.name)
 
-    def __init__(self, base: Base, modules: dict[str, nn.Module] | None = None) -> None:
-        super().__init__(base, modules)
+    def __init__(self, base: Base, modules: dict[str, nn.Module] | None = None, weights_hash: str = "") -> None:
+        super().__init__(base, modules, weights_hash)
         self.chunks = Dcar(base, modules)
 
     @classmethod

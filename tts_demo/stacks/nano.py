@@ -214,10 +214,9 @@ class NanoStack:
         kind = find(name)
         with self._loading:
             if name not in self._methods:
-                method = kind(self.base, self._trained(kind))
-                if self.adapters is not None:
-                    method.weights_hash = checkpoints.modules_hash(self.adapters, method.modules)
-                self._methods[name] = method
+                modules = self._trained(kind)
+                beside = checkpoints.modules_hash(self.adapters, modules) if self.adapters is not None else ""
+                self._methods[name] = kind(self.base, modules, beside)
         return self._methods[name]
 
     def _trained(self, kind: type[Method]) -> dict[str, torch.nn.Module]:

@@ -41,10 +41,8 @@ def _begin_helpers(task: Task, folder: Path) -> None:
 def _load(root: Path, name: str, module: nn.Module) -> None:
     """The weights of ``name`` into a module, of which what learns goes on learning, and which stays what the run is to
     make of it."""
-    learns, config = [p.requires_grad for p in module.parameters()], getattr(module, "config", None)
-    checkpoints.load_module(root, name, module)
-    if config is not None:
-        module.config = config
+    learns = [p.requires_grad for p in module.parameters()]
+    checkpoints.load_module(root, name, module, keep_config=True)
     for parameter, wanted in zip(module.parameters(), learns):
         parameter.requires_grad_(wanted)
 

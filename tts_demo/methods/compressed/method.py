@@ -124,8 +124,8 @@ class Compressed(Baseline):
     needs_weights = (FULL_TEXT,)  # a window on the text needs the other adapter as well
     reads = (TEXT_WINDOW,)
 
-    def __init__(self, base: Base, modules: dict[str, nn.Module] | None = None) -> None:
-        super().__init__(base, modules)
+    def __init__(self, base: Base, modules: dict[str, nn.Module] | None = None, weights_hash: str = "") -> None:
+        super().__init__(base, modules, weights_hash)
         self.plain = Baseline(base)  # with the window off: no adapter
 
     @classmethod

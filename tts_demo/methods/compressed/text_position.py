@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from ...config import LMConfig
-from ...lm.block import Products, rotary_factors, rotate
+from ...lm.block import Products
 from ...lm.decoder import Decoder, Hook
 from ...lm.model import ALIGNMENT_LAYERS
+from ...rotary import rotary_factors, rotate
 
 MOVES = (0.68, 0.27, 0.05)  # probability of staying, and of moving one or two symbols on, in a frame of 20 ms
 LINGER = 30  # frames at the last symbol after which the text is finished
@@ -168,7 +169,8 @@ def replay_hook(decoder: Decoder, shifts: Shifts) -> Hook:
 
 def training_products(config: LMConfig, shifts: Shifts, dtype: torch.dtype) -> Products:
     """For ``training_forward``, whose queries and keys have their rotary pairs in halves; offsets [B, T]."""
-    factors = [(count, rotary_factors(config, -offsets, dtype)) for count, offsets in shifts]
+    shape = config.head_dim, config.rope_theta, dtype
+    factors = [(count, rotary_factors(-offsets[:, None], *shape)) for count, offsets in shifts]
 
     def products(query: Tensor, key: Tensor, rows: slice) -> Tensor:
         queries = [(count, rotate(query, cos[:, :, rows], sin[:, :, rows])) for count, (cos, sin) in factors]

@@ -162,7 +162,7 @@ class DelayStrategy(Strategy):
 
     def _scores(self, hidden: Tensor, below: Tensor) -> Tensor:
         """hidden [1, H], below [k, H] -> logits [k, entries] of codebooks 2 to k + 1 in float32."""
-        if hidden.device.type == "cpu":
+        if self.base.backend.one_head_at_a_time:
             return torch.cat([head(known) for head, known in zip(self.heads, (hidden + below).split(1))]).float()
         return self.adapter.scores(hidden, below[None])[:, 0].float()
 

@@ -44,8 +44,7 @@ class SSDOptions(Options):
         0.1,
         "Tolerance",
         "Added to the probability of accepting a drafted token: the higher, the faster and the less like the base "
-        "model. 0 keeps its distribution exactly, the paper goes up to 0.4. A token that the base model would never "
-        "draw is never accepted.",
+        "model. 0 keeps its distribution exactly. A token that the base model would never sample is never accepted.",
         min=0.0,
         max=1.0,
         step=0.05,
@@ -96,8 +95,8 @@ class SSD(Method):
     neutral = {"tolerance": 0.0}
     needs_weights = ("ssd-draft",)
 
-    def __init__(self, base: Base, modules: dict[str, nn.Module] | None = None) -> None:
-        super().__init__(base, modules)
+    def __init__(self, base: Base, modules: dict[str, nn.Module] | None = None, weights_hash: str = "") -> None:
+        super().__init__(base, modules, weights_hash)
         self._costs: tuple[float, ...] | None = None
 
     @classmethod

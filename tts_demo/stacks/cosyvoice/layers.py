@@ -40,7 +40,7 @@ def chain(**layers: nn.Module) -> nn.Sequential:
     return nn.Sequential(OrderedDict(layers))
 
 
-def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+def rotate_pairs(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
     """Rotate the leading channels of the flat projection in float32, pass the others. x: [B, M, C]; angles: [M,
     channels]."""
     head, rest = x[..., : cosines.shape[-1]], x[..., cosines.shape[-1] :]
@@ -60,10 +60,10 @@ class MemoryAttention(nn.Module):
         self.to_out = nn.ModuleList([nn.Linear(inner, width)])
 
     def project(self, x: Tensor, angles: tuple[Tensor, Tensor] | None = None) -> list[Tensor]:
-        """x [B, M, C] -> queries, keys and values [B, A, M, D]; angles: see ``rotate``."""
+        """x [B, M, C] -> queries, keys and values [B, A, M, D]; angles: see ``rotate_pairs``."""
         q, k, v = self.to_q(x), self.to_k(x), self.to_v(x)
         if angles is not None:
-            q, k = rotate(q, *angles), rotate(k, *angles)
+            q, k = rotate_pairs(q, *angles), rotate_pairs(k, *angles)
         return [y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in (q, k, v)]
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:

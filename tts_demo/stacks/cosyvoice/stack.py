@@ -151,9 +151,9 @@ class CosyVoiceStack:
         if END_OF_PROMPT not in before + segment:
             before = self.config.system_prompt + before
         ids, labels = self.tokenize(segment)
-        told = torch.tensor(self.tokenizer.encode(before), dtype=torch.long, device=self.device)
+        given = torch.tensor(self.tokenizer.encode(before), dtype=torch.long, device=self.device)
         speaker = prompt.extra["voice"].speaker[0].to(self.device)  # not for the language model: for methods that ask
-        prefix = self.lm.prefix(torch.cat((told, ids)), labels, speaker, prompt.codes)
+        prefix = self.lm.prefix(torch.cat((given, ids)), labels, speaker, prompt.codes)
         return replace(
             prefix,
             text=slice(prefix.text.stop - len(ids), prefix.text.stop),
@@ -195,10 +195,9 @@ class CosyVoiceStack:
             if name not in self._methods:
                 fresh = kind.build_modules(self.lm).items()
                 found = {part: self._trained(kind, part, module) for part, module in fresh}
-                method = kind(self.base, {part: module for part, module in found.items() if module is not None})
-                if self._adapters is not None:
-                    method.weights_hash = checkpoints.modules_hash(self._adapters, method.modules)
-                self._methods[name] = method
+                modules = {part: module for part, module in found.items() if module is not None}
+                beside = checkpoints.modules_hash(self._adapters, modules) if self._adapters is not None else ""
+                self._methods[name] = kind(self.base, modules, beside)
         return self._methods[name]
 
     def _trained(self, kind: type[Method], part: str, module: torch.nn.Module) -> torch.nn.Module | None:

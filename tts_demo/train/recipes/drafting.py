@@ -15,8 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...lm.block import Attend, BlockModel, RotaryFactors, attend_under, block, compute_dtype, rms_norm, rotary_factors
+from ...lm.block import Attend, BlockModel, RotaryFactors, attend_under, block, compute_dtype, rms_norm
 from ...lm.masks import additive, causal_mask
+from ...rotary import rotary_factors
 from ..data.sequences import PrefixBatch
 
 
@@ -72,7 +73,7 @@ def at_every_depth(
     """
     (x, positions, mask), task = inputs, prefix.x.shape[1] - 1
     dtype = compute_dtype(x)
-    factors = rotary_factors(draft.config, positions, dtype)
+    factors = rotary_factors(positions[:, None], draft.config.head_dim, draft.config.rope_theta, dtype)
     found, fed, count = [], x[:, task + 1 :], x.shape[1] - task - 1
     if base is None:
         memories = [_Memory() for _ in draft.backbone.layers]
@@ -99,7 +100,8 @@ def base_memory(lm: BlockModel, inputs: Sequence[Tensor], layers: slice) -> tupl
     ``layers``."""
     (x, positions, mask), config = inputs, lm.config
     dtype, groups, kept = compute_dtype(x), config.heads // config.kv_heads, []
-    factors, plain = rotary_factors(config, positions, dtype), attend_under(additive(mask[:, None], dtype))
+    factors = rotary_factors(positions[:, None], config.head_dim, config.rope_theta, dtype)
+    plain = attend_under(additive(mask[:, None], dtype))
 
     def keep(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         kept.append((k[:, ::groups], v[:, ::groups]))

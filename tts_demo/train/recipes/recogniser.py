@@ -63,8 +63,7 @@ class RecogniserTask(Task):
         settings = self.settings
         teach_times = checkpoints.load_module(settings.align, "ears") if settings.align else None
         self.speech = load_speech(options, settings, teach_times)
-        self.model, self.device = PhonemeRecogniser(RecogniserConfig()), options.device
-        self.model.skip = settings.skip
+        self.model, self.device = PhonemeRecogniser(RecogniserConfig(), settings.skip), options.device
         self.modules, self.helpers = {"ears": self.model}, {}
         train = [i for i in self.speech.indices(held_out=False) if self._fits(i)]
         if not train:
