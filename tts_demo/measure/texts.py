@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .. import voices
 from ..config import UserError
-from ..voices import Voice
+from ..voices import ASSETS, Voice
 
 LISTS = ("report", "development")
 SUFFIXES = (".opus", ".flac", ".wav")
@@ -32,7 +32,7 @@ class Case:
 
 def table(name: str) -> list[dict[str, str]]:
     """The lines of a bundled table of texts."""
-    with open(voices.ASSETS / "texts" / name, encoding="utf-8", newline="") as file:
+    with open(ASSETS / "texts" / name, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
