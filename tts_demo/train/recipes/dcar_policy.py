@@ -169,7 +169,6 @@ class PolicyTask(Task):
         self.modules = {"dcar-policy": self.policy}
         self.helpers = {"reference": Reference(self.policy)} if self.settings.informed else {}
         self.share = 0.0  # of the run that was over at the last step
-        self.began: float | None = None  # share of the run after which DCPO began
         self.states: list[States] = []
         self.experience: Experience | None = None
         self._recorded: dict[int, float] = {}
@@ -202,8 +201,7 @@ class PolicyTask(Task):
         if isinstance(batch, Recorded):
             loss = informed_loss(log_probs, seen.costs, batch.allowed, seen.mask)
             return loss, {"informed loss": loss.item(), "informed information": information}
-        self.began = progress.share if self.began is None else self.began
-        weight, own = kl_weight((progress.share - self.began) / max(1e-9, 1 - self.began)), batch.own
+        weight, own = kl_weight(progress.share), batch.own
         taken = seen.actions, seen.log_probs, batch.advantage, seen.mask
         loss, kl = policy_loss(log_probs, *taken, batch.reference, weight)
         return loss, {

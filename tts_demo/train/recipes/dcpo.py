@@ -80,8 +80,9 @@ def mutual_information(log_probs: Tensor, mask: Tensor) -> float:
 
 
 def kl_weight(progress: float) -> float:
-    """Warm-up of the KL term by the share of the reinforcement that is over: 0 at the start, ``KL_WEIGHT`` from half
-    on."""
+    """Warm-up of the KL term by the share of the run that is over: 0 at the start, ``KL_WEIGHT`` from half on. Behind
+    an informed start of half the run it is whole at once: with a weight that began at 0 again the policy left the
+    informed one within six batches and won nothing."""
     return KL_WEIGHT * min(1.0, 2 * progress)
 
 
