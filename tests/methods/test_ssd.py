@@ -20,7 +20,7 @@ from tts_demo.methods.ssd import SSD, Draft, preceding
 from tts_demo.methods.ssd import length as length_module
 from tts_demo.methods.ssd.draft import DraftConfig
 from tts_demo.methods.ssd.length import FURTHEST, DraftLength
-from tts_demo.methods.ssd.verify import verify, verify_on_device
+from tts_demo.methods.ssd.verify import verify
 
 GREEDY = Sampling(temperature=0)
 PLAIN = Sampling(1.0, 0, 1.0, repeat_window=0)
@@ -88,6 +88,14 @@ def rows_of(probs: torch.Tensor, shuffled: bool = False) -> Distribution:
     return Distribution(probs.gather(-1, ids), ids)
 
 
+def judged(drafted, p, q, tolerance: float, generator: torch.Generator) -> list[int]:
+    """The accepted tokens, and the one after them."""
+    vocab = int(max(p.ids.max(), q.ids.max())) + 1
+    r = torch.rand(len(drafted) + 1, generator=generator)
+    accepted, *tokens = verify(r, drafted, p, q, torch.tensor(tolerance), vocab).tolist()
+    return tokens[: accepted + 1]
+
+
 @pytest.mark.parametrize("shuffled", (False, True))
 def test_emitted_tokens_follow_the_target_exactly(shuffled):
     """20,000 rounds of two drafted tokens: what is said first, and what is said second, both follow q."""
@@ -95,7 +103,7 @@ def test_emitted_tokens_follow_the_target_exactly(shuffled):
     p = rows_of(torch.tensor([[0.50, 0.30, 0.10, 0.05, 0.05, 0.0], [0.1, 0.1, 0.1, 0.1, 0.3, 0.3]]), shuffled)
     q = torch.tensor([[0.20, 0.30, 0.05, 0.25, 0.10, 0.1], [0.3, 0.3, 0.1, 0.1, 0.1, 0.1], [1, 0, 0, 0, 0, 0.0]])
     judging = rows_of(q, shuffled)
-    said = [verify(p.sample(generator), p, judging, 0.0, generator) for _ in range(rounds)]
+    said = [judged(p.sample(generator), p, judging, 0.0, generator) for _ in range(rounds)]
     first, second = (
         torch.bincount(torch.tensor([s[i] for s in said if len(s) > i]), minlength=6).float() for i in (0, 1)
     )
@@ -118,7 +126,7 @@ def test_tolerance_raises_acceptance_by_what_it_says():
         (0.001, 1.0, 1.0),
     ):
         q = rows_of(torch.tensor([[1 - chance, chance], [0.5, 0.5]]))
-        accepted = sum(len(verify(drafted, p, q, tolerance, generator)) - 1 for _ in range(rounds))
+        accepted = sum(len(judged(drafted, p, q, tolerance, generator)) - 1 for _ in range(rounds))
         assert accepted / rounds == pytest.approx(share, abs=0.036), (chance, tolerance)  # five standard deviations
 
 
@@ -126,18 +134,17 @@ def test_where_draft_and_base_agree_but_for_rounding_something_is_said():
     p = rows_of(torch.tensor([[0.5, 0.5]]))
     q = rows_of(torch.tensor([[0.5 - 1e-7, 0.5 - 1e-7], [0.0, 1.0]]))
     for seed in range(50):
-        assert verify(torch.tensor([0]), p, q, 0.0, torch.Generator().manual_seed(seed)) == [0, 1]
+        assert judged(torch.tensor([0]), p, q, 0.0, torch.Generator().manual_seed(seed)) == [0, 1]
     halves = Distribution(p.weights / 2, p.ids)  # weights need not sum to 1
-    assert {tuple(verify(torch.tensor([0]), halves, q, 0.0, torch.Generator().manual_seed(s))) for s in range(50)} == {
+    assert {tuple(judged(torch.tensor([0]), halves, q, 0.0, torch.Generator().manual_seed(s))) for s in range(50)} == {
         (0, 1)
     }
 
 
 @pytest.mark.parametrize("ids", ["all", "some"])
-def test_a_verdict_in_operators_of_fixed_shapes_is_the_same(ids):
-    """As a graph would make it: laws of all ids, and of candidates of their own in any order, some of no weight."""
-    generator = torch.Generator().manual_seed(7)
-    found = []
+def test_a_verdict_is_that_of_the_rule_token_by_token(ids):
+    """Laws of all ids, and of candidates of their own in any order, some of no weight."""
+    generator, counts = torch.Generator().manual_seed(7), set()
     for seed in range(300):
         torch.manual_seed(seed)
         p, q = (torch.rand(rows, 40).pow(4) * (torch.rand(rows, 40) < 0.6) + 1e-9 for rows in (3, 4))
@@ -145,12 +152,17 @@ def test_a_verdict_in_operators_of_fixed_shapes_is_the_same(ids):
         if ids == "some":
             laws = [Distribution(law.weights.topk(12)[0], law.ids.gather(-1, law.weights.topk(12)[1])) for law in laws]
         drafted, tolerance = laws[0].sample(generator), (0.0, 0.1, 0.4)[seed % 3]
-        same = [torch.Generator().manual_seed(seed) for _ in range(2)]
-        found.append(verify(drafted, *laws, tolerance, same[0]))
-        r = torch.rand(4, generator=same[1])
-        accepted, *tokens = verify_on_device(r, drafted, *laws, torch.tensor(tolerance), 40).tolist()
-        assert tokens[: accepted + 1] == found[-1], seed
-    assert {len(new) for new in found} == {1, 2, 3, 4}
+        r = torch.rand(4, generator=torch.Generator().manual_seed(seed))
+        new = judged(drafted, *laws, tolerance, torch.Generator().manual_seed(seed))
+        p, q = (law.full(40) for law in laws)
+        ratios = [float(q[i, token] / p[i, token]) for i, token in enumerate(drafted.tolist())]
+        accepted = [max(0.0, float(r[i]) - tolerance) < ratio for i, ratio in enumerate(ratios)]
+        count = ([*accepted, False]).index(False)
+        assert new[:-1] == drafted[:count].tolist(), seed
+        left = (q[count] - p[count]).clamp(min=0) if count < 3 else q[count]
+        assert (left if left.any() else q[count])[new[-1]] > 0, seed
+        counts.add(len(new))
+    assert counts == {1, 2, 3, 4}
 
 
 def test_law_counts_redraws_of_repeated_tokens():
@@ -225,10 +237,11 @@ def test_tolerance_1_accepts_everything_that_the_base_may_say(tiny_lm, tiny_pref
     assert all(s.accepted == s.proposed for s in steps)
     said = []
 
-    def watch(drafted, p, q, *rest):
-        new = verify(drafted, p, q, *rest)
-        said.append(q.full(tiny_lm.config.vocab)[: len(new)].gather(-1, torch.tensor(new)[:, None]))
-        return new
+    def watch(r, drafted, p, q, *rest):
+        found = verify(r, drafted, p, q, *rest)
+        new = found[1 : 2 + int(found[0])]
+        said.append(q.full(tiny_lm.config.vocab)[: len(new)].gather(-1, new[:, None]))
+        return found
 
     monkeypatch.setattr("tts_demo.methods.ssd.method.verify", watch)
     steps, _ = finish(
@@ -324,7 +337,8 @@ def test_truncation_applies_to_both_sides(tiny_lm, tiny_prefix):
     sampling = Sampling(0.8, 5, 0.9, repeat_window=0)
     state = start(method, tiny_prefix, sampling, draft_length=3)
     drafted, p, recent = method.draft_tokens(state, 3)
-    forward = Passes.over(method.decoder, state.caches["backbone"])
+    cache = state.caches["backbone"]
+    forward = Passes(method.decoder, cache.kv, cache.next_position, cache=cache)
     rows = method._base_states(forward, state.last, drafted, state.hidden)
     q = method._base_distributions(rows, Sampler(sampling), recent, None)
     for laws in (p.full(tiny_lm.config.vocab), q.full(tiny_lm.config.vocab)):

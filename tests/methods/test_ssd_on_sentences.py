@@ -70,8 +70,8 @@ def test_at_tolerance_0_the_tokens_of_real_sentences_are_the_baselines(stack, mo
     # And it would be seen if nobody judged: the draft's own law, three tokens of four.
     monkeypatch.setattr(
         "tts_demo.methods.ssd.method.verify",
-        lambda drafted, p, q, tolerance, generator: (
-            drafted.tolist() + Distribution(q.weights[-1:], q.ids[-1:]).sample(generator).tolist()
+        lambda r, drafted, p, q, *rest: torch.cat(
+            [torch.tensor([len(drafted)]), drafted, Distribution(q.weights[-1:], q.ids[-1:]).sample()]
         ),
     )
     believed = spoken(stack, prompt, "ssd", 2000, tolerance=0.0, draft_length="3")

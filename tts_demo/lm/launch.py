@@ -87,11 +87,6 @@ class Passes:
     slots: Tensor | None = None  # [count] in a graph
     taken: int = 0  # tokens of the passes so far
 
-    @classmethod
-    def over(cls, decoder: Decoder, cache: KVCache) -> "Passes":
-        """As plain code, from the cache's next position on."""
-        return cls(decoder, cache.kv, cache.next_position, cache=cache)
-
     def __call__(self, x: Tensor, last: bool = False, hook: Hook | None = None) -> Tensor:
         first, self.taken = self.taken, self.taken + x.shape[1]
         given, here = self.positions, slice(first, self.taken)

@@ -19,14 +19,14 @@ from torch import Tensor, nn
 
 from ...config import Sampling
 from ...lm import Base, BufferPool, Decoder, KVCache, LanguageModel, Projection
-from ...lm.launch import Forward, Passes, is_graph, launch_passes
+from ...lm.launch import Forward, launch_passes
 from ...lm.sampling import Distribution, Ending, Sampler, numbers
 from ...runtime import generator_for
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
 from ..baseline import next_token
 from .draft import Draft, cache_over, catch_up, draft_decoder, feature_projection, preceding
 from .length import FURTHEST, LONGEST, DraftLength, Length, round_costs
-from .verify import verify, verify_on_device
+from .verify import verify
 
 MEASURED_FRAMES = 64  # ``auto`` measures rounds of a run of so many
 
@@ -207,11 +207,6 @@ class SSD(Method):
         decoder, cache, first = self.decoder, state.caches["backbone"], not len(state.last)
         sampler, forbid = Sampler.of(state.sampling, None, 0, state.start.temperature), state.forbidden(length + 1)
         given = state.last, drafted, state.hidden if first else None, recent, forbid
-        if not is_graph(decoder, cache, length + 1 - first):
-            rows = self._base_states(Passes.over(decoder, cache), *given[:3])
-            q = self._base_distributions(rows, sampler, recent, forbid)
-            new = verify(drafted, p, q, state.options.tolerance, state.generator)
-            return rows, torch.cat([drafted[: len(new) - 1], drafted.new_tensor(new[-1:])]), new
 
         def whole(
             forward: Forward,
@@ -225,7 +220,7 @@ class SSD(Method):
             rows = self._base_states(forward, *given[:3])
             q = self._base_distributions(rows, sampler, *given[3:])
             p = Distribution(weights, ids)
-            return rows, verify_on_device(r, given[1], p, q, tolerance, self.lm.config.vocab)
+            return rows, verify(r, given[1], p, q, tolerance, self.lm.config.vocab)
 
         r = torch.rand(length + 1, generator=state.generator, device=drafted.device)
         given = sampler, r, state.tolerance, p.weights, p.ids, *given
