@@ -67,7 +67,16 @@ def test_requirements_are_bounded() -> None:
     """Everything the application runs on has an upper bound, so that a fresh machine gets what was tested."""
     for file in ("requirements.txt", "tests/requirements.txt"):
         lines = [line.split("#")[0].strip() for line in (ROOT / file).read_text().splitlines()]
-        assert all(re.search(r"==[\d.]+\*|>=[\d.]+,<[\d.]+", line) for line in lines if line)
+        assert all(re.search(r"==[\d.]+\*?$|>=[\d.]+,<[\d.]+", line) for line in lines if line)
+
+
+def test_torch_and_torchaudio_are_one_exact_pair() -> None:
+    """torchaudio's library is built for one torch: a later patch of either alone does not load."""
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    torch, audio = (next(x for x in lines if x.startswith(f"{name}==")) for name in ("torch", "torchaudio"))
+    assert torch.removeprefix("torch") == audio.removeprefix("torchaudio") and re.fullmatch(
+        r"torch==\d+\.\d+\.\d+", torch
+    )
 
 
 def test_files_that_need_a_tool_are_found() -> None:
