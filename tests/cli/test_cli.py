@@ -392,6 +392,7 @@ def test_decoding_fewer_books_changes_the_sound_and_one_goes_through_the_refiner
     assert "between 1 and 8" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_evaluate_and_bench_append_records_and_report_reads_them(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -37,6 +37,7 @@ def test_each_row_is_measured_once_at_one_and_at_many_requests() -> None:
     assert bench.asked[4:] == [("baseline", 8, 1)] and len(bench.records.read()) == 5
 
 
+@pytest.mark.slow
 def test_bench_prints_them_without_json_too(capsys: pytest.CaptureFixture[str]) -> None:
     words = "bench --shape nano --device cpu --seconds 0.5 --rounds 1 --methods baseline --batch 2"
     assert main(words.split()) == 0

@@ -305,6 +305,7 @@ def test_a_session_holds_no_arrays_of_recorded_runs(place):
 # -- the line ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_one_address_has_two_places(place, monkeypatch):
     step = Baseline.step
     monkeypatch.setattr(Baseline, "step", lambda self, state: (time.sleep(0.02), step(self, state))[1])

@@ -96,6 +96,7 @@ def test_a_header_from_no_trusted_proxy_does_not_count(slow, monkeypatch):
         assert refused(SimpleNamespace(http=http), [f"198.51.100.{i}" for i in range(5)]) >= 1
 
 
+@pytest.mark.slow
 def test_on_a_space_its_proxy_is_believed(slow, monkeypatch):
     monkeypatch.delenv("FORWARDED_ALLOW_IPS", raising=False)
     monkeypatch.setattr(serve, "get_space", lambda: "someone/speech")
