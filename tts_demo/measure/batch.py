@@ -4,7 +4,6 @@ from typing import Any
 
 from ..methods import METHODS
 from ..methods.batched import MEASURED
-from .records import key, key_of
 from .rows import BASELINE, Row
 from .speed import Bench
 
@@ -28,8 +27,7 @@ def measure(bench: Bench, size: int, methods: set[str]) -> list[dict[str, Any]]:
 
 def _record(bench: Bench, row: Row, tokens: int, count: int) -> dict[str, Any]:
     where, text = bench.where.through(bench.stack.method(row.method.name)), f"{count} requests, {bench.setting}"
-    wanted = key(KIND, row.label, text, bench.seed, where)
-    if known := next((r for r in bench.records.read() if key_of(r) == wanted), None):
+    if known := bench.records.find(KIND, row.label, text, bench.seed, where):
         return known
     figures = bench.batch(count, row.method.name, tokens)
     figures["speech_a_second"] = 1 / figures["lm_rtf_each"]

@@ -81,6 +81,11 @@ class Records:
     def keys(self) -> set[tuple[Any, ...]]:
         return {key_of(record) for record in self.read()}
 
+    def find(self, kind: str, row: str, text: str, seed: int, where: Where) -> Record | None:
+        """The record of a measurement that was made before."""
+        wanted = key(kind, row, text, seed, where)
+        return next((record for record in self.read() if key_of(record) == wanted), None)
+
     def append(self, kind: str, row: str, text: str, seed: int, where: Where, figures: Record) -> Record:
         """Add a record, whole or not at all; returns it."""
         head = {"kind": kind, "row": row, "text": text, "seed": seed}

@@ -10,7 +10,7 @@ from tqdm import tqdm
 from .. import engine
 from ..config import Request, Sampling
 from ..runtime import work_clock
-from .records import Records, Where, key, key_of, sampling_label
+from .records import Records, Where, sampling_label
 from .rows import Row
 from .speed import TEXT
 from .turns import in_turn
@@ -53,8 +53,7 @@ def measure(
     other, until their first audio, and whole runs of ``seconds`` at once."""
     changed, text = sampling or {}, f"{count} requests, {seconds:g} s"
     where = Where.of(stack, sampling_label(changed)).through(stack.method(row.method.name))
-    wanted = key(KIND, row.label, text, seed, where)
-    if found := next((r for r in records.read() if key_of(r) == wanted), None):
+    if found := records.find(KIND, row.label, text, seed, where):
         return found
     frames, options = max(2, round(seconds * stack.frame_rate)), row.options
     ask = lambda n: Request(TEXT, prompt, row.method.name, options, Sampling(**changed), seed + n, forced_frames=frames)

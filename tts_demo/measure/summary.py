@@ -19,6 +19,7 @@ from ..config import UserError
 from ..methods import METHODS, find
 from ..metrics import WORD_SCORE, word_errors
 from . import batch, quality, requests, speed
+from .intervals import bootstrap, mean, rate, ratio
 from .records import RECORDS, UNTIMED, Records
 from .rows import BASELINE, OTHER_PAIRS, Row, defaults
 from .texts import table, unheard
@@ -35,7 +36,6 @@ TIMES = (  # of ``MEDIANS``: what compares with the same machine's alone
     "pass_of_2 pass_of_4 pass_of_8"
 ).split()
 NAMED = (batch.KIND, requests.KIND)  # kinds that are kept of every machine: their tables name it
-STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # 97.5 % quantiles: of 2 rounds, of 3, of 4 ...
 MARGIN = 2.0  # points over the baseline's WER: what still counts as understood as well, if the interval lies below
 TOO_MANY = 2.0  # times the baseline's errors: a setting that the picture leaves out, unless it is a method's default
 
@@ -221,19 +221,12 @@ def paired(runs: pd.DataFrame, label: str, other: str) -> Difference | None:
 def of_rounds(results: Results, label: str, figure: str = "lm_gain", over: str = "") -> Difference | None:
     """A figure of speed, by default the language model's speed-up over the baseline of the same round: median over the
     rounds of the shortest length; with ``over``, over the same figure of that row. None where a row has fewer than two
-    rounds, or the two were timed on different machines.
-
-    The 95 % interval is Student's, of the logarithms: the rounds are few, and two of them have the truth between them
-    only half of the time, which is all that a bootstrap would say."""
+    rounds, or the two were timed on different machines. Its interval: ``intervals.ratio``."""
     sides = [_rounds(results, name, figure) for name in (label, over) if name]
     if min(map(len, sides)) < 2 or (over and not results.timed_alike((label, over))):
         return None
-    logs, count = [np.log(side) for side in sides], min(map(len, sides))
-    middle = logs[0].mean() - sum(log.mean() for log in logs[1:])
-    spread = STUDENT[min(count - 2, len(STUDENT) - 1)] * np.sqrt(sum(log.var(ddof=1) / len(log) for log in logs))
-    low, high = np.exp(middle - spread), np.exp(middle + spread)
     value = np.median(sides[0]) / (np.median(sides[1]) if over else 1)
-    return Difference(float(value), float(low), float(high), count, 1)
+    return Difference(float(value), *ratio(*sides), min(map(len, sides)), 1)
 
 
 def _rounds(results: Results, label: str, figure: str) -> np.ndarray:
@@ -243,30 +236,6 @@ def _rounds(results: Results, label: str, figure: str) -> np.ndarray:
         return np.empty(0)
     rounds = runs[(runs["kind"] == speed.KIND) & (runs["row"] == label)].dropna(subset=[figure])
     return shortest(rounds)[figure].to_numpy(float)
-
-
-def mean(name: str, values: pd.Series) -> dict[str, float]:
-    """The mean under ``name`` with its interval; {} without values."""
-    known = values.dropna().to_numpy(float)
-    low, high = bootstrap(known, np.ones(len(known)))
-    return {name: float(known.mean()), f"{name}_low": low, f"{name}_high": high} if len(known) else {}
-
-
-def rate(name: str, errors: pd.Series, words: pd.Series) -> dict[str, float]:
-    """Errors over words, or over another row's errors, under ``name`` with its interval."""
-    low, high = bootstrap(errors.to_numpy(), words.to_numpy())
-    return {name: errors.sum() / max(words.sum(), 1), f"{name}_low": low, f"{name}_high": high}
-
-
-def bootstrap(values: np.ndarray, weights: np.ndarray, draws: int = 1000) -> tuple[float, float]:
-    """95 % interval of sum(values) / sum(weights), resampling texts."""
-    if not len(values):
-        return float("nan"), float("nan")
-    index = np.random.default_rng(0).integers(len(values), size=(draws, len(values)))
-    sums, counts = values[index].sum(1), weights[index].sum(1)
-    ratios = np.divide(sums, counts, out=np.full(draws, np.inf), where=counts > 0)  # nothing to compare with: no bound
-    low, high = np.quantile(ratios, (0.025, 0.975), method="nearest")
-    return float(low), float(high)
 
 
 def shortest(rounds: pd.DataFrame) -> pd.DataFrame:

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 import pandas as pd
 
 from ..measure.analyses import ALIGNMENT
+from ..measure.intervals import mean
 from ..measure.rows import BASELINE, Row
-from ..measure.summary import Difference, Results, difference, mean, of_rounds
+from ..measure.summary import Difference, Results, difference, of_rounds
 from .markdown import plain
 from .papers import Goal, papers
 

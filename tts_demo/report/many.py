@@ -18,9 +18,9 @@ def first_audio(runs: pd.DataFrame, labels: Collection[str]) -> str:
         newest = here.drop_duplicates("row", keep="last").set_index("row")
         rows = [(f"`{label}`", newest.loc[label]) for label in labels if label in newest.index]
         caption = (
-            f"On {machine}, {text} of speech each: seconds of compute until the first audio of requests that come "
+            f"On {machine}, {text} of speech each: seconds of compute until the first audio of requests that come one "
+            "after the other, and seconds of speech made in a second of compute when several run in turns."
         )
-        caption += "one after the other, and seconds of speech made in a second of compute when several run in turns."
         parts.append(f"{caption}\n\n{table('row', columns('requests').values(), rows)}")
     return "\n\n".join(parts)
 

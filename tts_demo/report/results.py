@@ -11,6 +11,7 @@ import pandas as pd
 
 from ..config import UserError
 from ..measure import analyses, codec, heads, speed
+from ..measure.intervals import mean, rate
 from ..measure.quality import NATURAL, TEACHER
 from ..measure.records import RECORDS, ROOT, Records
 from ..measure.rows import BASELINE, Row, defaults
@@ -20,9 +21,7 @@ from ..measure.summary import (
     changed,
     contenders,
     fastest_within,
-    mean,
     newest,
-    rate,
     rescored,
     speed_table,
     trade_off,
