@@ -20,6 +20,7 @@ import soundfile
 from toy import ToyStack, served, voice_file
 
 from tts_demo.methods.baseline import Baseline
+from tts_demo.ui.page.views import recorded
 
 META = {"_type": "gradio.FileData"}
 MAX_SECONDS = 20
@@ -265,7 +266,7 @@ def test_ids_are_counted_once_and_no_more_than_a_board_holds(place, monkeypatch)
 
     views, loads, load = place.app.tts.act.views, [], session.load
     monkeypatch.setattr("tts_demo.ui.page.views.load", lambda stem: (loads.append(stem), load(stem))[1])
-    stem = next(iter(views.library.titles().values()))
+    stem = next(iter(recorded().values())).name
     assert len(views.kept([], [f"{stem}.0"] * 300)) == 1 and len(loads) <= 1
     assert len(views.kept([], [f"{stem}.{i}" for i in range(3)] + [5, None, {}])) == 3 and len(loads) <= 1
     with pytest.raises(UserError, match="At most 6"):
@@ -280,7 +281,7 @@ def test_checking_words_ends_when_nobody_waits(place, monkeypatch):
 
     scored = []
     monkeypatch.setattr(Transcriber, "score", lambda *a: (scored.append(1), time.sleep(0.3), {})[2])
-    stem = next(iter(place.app.tts.act.views.library.titles().values()))
+    stem = next(iter(recorded().values())).name
     listen = index(place, "listen")
     body = {"data": [None, [f"{stem}.{i}" for i in range(4)], {}], "fn_index": listen._id, "session_hash": "leaver"}
     place.http.post("gradio_api/queue/join", json=body).raise_for_status()
@@ -295,7 +296,7 @@ def test_checking_words_ends_when_nobody_waits(place, monkeypatch):
 
 def test_a_session_holds_no_arrays_of_recorded_runs(place):
     act = place.app.tts.act
-    stem = next(iter(act.views.library.titles().values()))
+    stem = next(iter(recorded().values())).name
     first, second = act.views.open_recorded(stem), act.views.open_recorded(stem)
     assert act.ui.takes not in first and act.ui.takes not in second
     a, b = (json.loads(u[act.ui.board])["messages"][0]["lanes"] for u in (first, second))

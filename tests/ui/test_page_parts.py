@@ -161,8 +161,7 @@ def test_a_visitor_keeps_the_newest_takes_and_lanes_are_found_by_their_id():
     for n in range(session.KEEP + 2):
         takes = session.remember(takes, dataclasses.replace(make_take(), id=f"t{n}"))
     assert [t.id for t in takes] == [f"t{n}" for n in range(2, session.KEEP + 2)]
-    take, index = session.find(takes, "t3.1")
-    assert take.id == "t3" and index == 1 and session.find(takes, "t0.0") is None
+    assert session.find(takes, "t3.1") is takes[1].lanes[1] and session.find(takes, "t0.0") is None
 
 
 def test_map_carries_steps_labels_and_words_on_a_time_axis():
@@ -290,10 +289,10 @@ def test_dials_come_from_metadata():
     assert [d["kind"] for d in dials] == ["slider", "slider", "choice", "tick", "text"]
     assert (dials[0]["min"], dials[0]["max"], dials[0]["step"]) == (1, 9, 1)
     assert dials[0]["label"] == "Whole" and dials[0]["help"] == "A whole number."
-    made = controls.options(method, [4.0, 0.25, "b", False, "y"])
+    made = controls.options(method, {"whole": 4.0, "part": 0.25, "pick": "b", "flag": False, "free": "y"})
     assert made == Every(4, 0.25, "b", False, "y") and isinstance(made.whole, int)
     with pytest.raises(UserError, match="between 1 and 9"):
-        controls.options(method, [40, 0.25, "b", False, "y"])
+        controls.options(method, {"whole": 40})
 
 
 @pytest.mark.parametrize("name", list(METHODS))

@@ -135,8 +135,7 @@ class Asked(BaseModel):
 
 
 def string(fields: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    value = fields.get(name, default)
-    value = default if value is None and default is not None else value
+    value = default if fields.get(name) is None else fields[name]
     if not isinstance(value, str):
         raise BadField(name, f"{TEXT}, not {_formatted(value)}.")
     return value

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, RootModel, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from starlette.responses import JSONResponse
 
 Name = Annotated[str, Field(max_length=128, pattern=r"^[\x20-\x7e]*$")]  # of sessions, events and endpoints
@@ -32,12 +32,6 @@ class Call(BaseModel):
     session_hash: Name | None = None
 
 
-class NamedCall(RootModel):
-    """Of an endpoint by its name, with values by theirs."""
-
-    root: dict[str, Any]
-
-
 class Event(Call):
     """Of an event of the page, by its number."""
 
@@ -62,12 +56,9 @@ class Cancel(BaseModel):
     event_id: Name
 
 
-class Anything(BaseModel):
-    """What Gradio itself checks."""
-
-
-def checked(path: str, body: bytes, blocks: Any) -> BaseModel:
-    """The body of a POST to ``path`` below the prefix of Gradio's addresses. blocks: the page. Raises Refusal."""
+def checked(path: str, body: bytes, blocks: Any) -> BaseModel | None:
+    """The body of a POST to ``path`` below the prefix of Gradio's addresses; None of one that Gradio itself checks.
+    blocks: the page. Raises Refusal."""
     first, *rest = path.split("/")
     if first == "call" and rest:
         return _call(rest, body, blocks)
@@ -81,17 +72,17 @@ def checked(path: str, body: bytes, blocks: Any) -> BaseModel:
         asked = _parsed(ServerCall, body)
         _known(blocks.blocks, asked.component_id)
         return asked
-    return _parsed(Cancel, body) if first == "cancel" else Anything()
+    return _parsed(Cancel, body) if first == "cancel" else None
 
 
-def _call(rest: list[str], body: bytes, blocks: Any) -> BaseModel:
+def _call(rest: list[str], body: bytes, blocks: Any) -> Call | None:
     by_name, name = rest[0] == "v2" and len(rest) > 1, rest[-1]
     found = [fn for fn in blocks.fns.values() if fn.api_name == name and fn.api_visibility == "public"]
     if not found:
         raise Refusal(404, f"There is no endpoint {name[:64]!r} here.")
     if by_name:
-        _named(_parsed(NamedCall, body).root, blocks.get_api_info()["named_endpoints"][f"/{name}"]["parameters"])
-        return Anything()
+        _named(_parsed(dict[str, Any], body), blocks.get_api_info()["named_endpoints"][f"/{name}"]["parameters"])
+        return None
     asked = _parsed(Call, body)
     _enough(asked.data, found[0])
     return asked
@@ -121,9 +112,9 @@ def _enough(data: list[Any], function: Any) -> None:
         raise Refusal(422, f"data must have {most} values, not {len(data)}.")
 
 
-def _parsed(kind: type[BaseModel], body: bytes) -> Any:
+def _parsed(kind: Any, body: bytes) -> Any:
     try:
-        return kind.model_validate_json(body)
+        return TypeAdapter(kind).validate_json(body)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "The body"

@@ -6,7 +6,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -21,9 +21,8 @@ from .presence import Client, Presence, address, asking
 API = "/gradio_api"
 SMALL = 1_000_000  # bytes of a body
 POSTS = re.compile(
-    rf"(?:{API}/(?:queue/join|(?:run|api|call|call/v2)/[^/]+|cancel|component_server|reset|upload)|/v1.*)/?"
+    rf"(?:{API}/(?:queue/join|(?:run|api|call|call/v2)/[^/]+|cancel|component_server|reset|upload|mcp(?:/.*)?)|/v1.*)/?"
 )
-MCP = f"{API}/mcp"
 CLOSED = re.compile(
     rf"{API}/(?:proxy=|deep_link|stream/|process_recording|vibe|undo-vibe|run-history)|/monitoring|/login"
 )
@@ -115,12 +114,8 @@ class Guard:
         elif method in ("GET", "HEAD", "OPTIONS"):
             await self.app(scope, receive, send)
         elif path.rstrip("/") in (f"{API}/upload", "/v1/audio/speech"):
-            most = large(self.limits, path)
-            if declared(scope) > SMALL or not declared(scope):
-                with self.counts.one(LARGE, who):
-                    await self.app(scope, capped(receive, most), send)
-            else:
-                await self.app(scope, capped(receive, most), send)
+            with nullcontext() if 0 < declared(scope) <= SMALL else self.counts.one(LARGE, who):
+                await self.app(scope, capped(receive, large(self.limits, path)), send)
         else:
             async with self.counts.in_turn(FEW, who):
                 await self._small(path, who, scope, receive, send)
@@ -186,7 +181,7 @@ def refuse(path: str, method: str, scope: Message) -> None:
         raise Refusal(400, "The address holds a NUL byte.")
     if ELSEWHERE.match(path):
         raise Refusal(403, "Only files of this server are served; addresses are not fetched.")
-    if CLOSED.match(path) or method not in ("GET", "HEAD", "OPTIONS") and not served(path):
+    if CLOSED.match(path) or method not in ("GET", "HEAD", "OPTIONS") and not POSTS.fullmatch(path):
         raise Refusal(404, "There is nothing here.")
     if len(headers.get("range", "")) and not RANGE.fullmatch(headers["range"].strip()):
         raise Refusal(416, "The header Range must be like bytes=0-99.")
@@ -194,10 +189,6 @@ def refuse(path: str, method: str, scope: Message) -> None:
         kind = headers.get("content-type", "").split(";")[0].strip().lower()
         if kind != "application/json":
             raise Refusal(415, "From another site the body must be sent as application/json.")
-
-
-def served(path: str) -> bool:
-    return bool(POSTS.fullmatch(path)) or path == MCP or path.startswith(f"{MCP}/")
 
 
 def foreign(headers: Headers) -> bool:

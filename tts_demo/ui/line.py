@@ -8,7 +8,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any
 
 from ..config import UserError
 from .limits import Limits, Unavailable
@@ -18,12 +18,6 @@ WAIT_SECONDS = 0.2  # how often it is checked whether someone who waits has left
 Question = Callable[[], bool]
 DESK_WAITING = 12  # who may wait at the desk
 FIRST_GUESS = 10  # seconds that a run may take, before any has shown it
-
-
-class Loading(Protocol):
-    """What may still be loading."""
-
-    def wait(self, timeout: float) -> bool: ...
 
 
 class Job:
@@ -42,8 +36,9 @@ class Job:
         """Try to take the device. Called again and again, so that a waiting visitor who leaves is let go."""
         return self._gate.first(self, timeout)
 
-    def waiting(self, model: Loading | None = None) -> Iterator[str]:
-        """Wait for the model, then for the device; meanwhile what is waited for, in words, five times a second."""
+    def waiting(self, model: Any = None) -> Iterator[str]:
+        """Wait for the model (a ``Handle``), then for the device; meanwhile what is waited for, in words, five times a
+        second."""
         while model and not model.wait(WAIT_SECONDS):
             self._check()
             yield "The model is still loading"
@@ -83,14 +78,14 @@ class Gate:
                 raise Unavailable("The server is restarting; try again in a minute.")
             if len(self._of(visitor)) >= self.limits.per_visitor:
                 raise UserError(f"Your previous {self._noun} has not ended yet; stop it or wait for it.")
+            seconds = max(1, math.ceil(self.wait_seconds(1) or FIRST_GUESS))  # until the first in the line is done
             if address and sum(job.address == address for job in self._line) >= self.limits.per_address:
                 raise Unavailable(
                     f"{self.limits.per_address} {self._noun}s from your address are running or waiting already; try "
                     "again when one has ended.",
-                    max(1, math.ceil(self.wait_seconds(1) or FIRST_GUESS)),
+                    seconds,
                 )
             if len(self._line) > self.limits.max_queue:
-                seconds = max(1, math.ceil(self.wait_seconds(1) or FIRST_GUESS))  # until the first in the line is done
                 raise Unavailable(
                     f"{self.limits.max_queue} {self._noun}s are waiting already; try again in about {seconds} s.",
                     seconds,

@@ -12,17 +12,8 @@ from .limits import Unavailable
 class NoSuchModel(BadField):
     """Another status than for a wrong value."""
 
-
-def no_model(asked: str, name: str) -> NoSuchModel:
-    return NoSuchModel("model", f"{asked!r} is not served here; choose {name}.")
-
-
-class NotServed(UserError):
-    """An address under /v1 that is none, or another method than it takes."""
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
+    def __init__(self, asked: str, name: str) -> None:
+        super().__init__("model", f"{asked!r} is not served here; choose {name}.")
 
 
 def error_body(error: Exception) -> dict[str, Any]:
@@ -39,6 +30,6 @@ def error_body(error: Exception) -> dict[str, Any]:
 def refusal(error: Exception) -> Response:
     """400 for what the client got wrong, 503 for what it may send again later, 500 for what is ours."""
     kinds = {NoSuchModel: 404, Unavailable: 503, UserError: 400, Exception: 500}
-    status = getattr(error, "status", None) or next(code for kind, code in kinds.items() if isinstance(error, kind))
+    status = next(code for kind, code in kinds.items() if isinstance(error, kind))
     again = {"Retry-After": str(error.seconds)} if isinstance(error, Unavailable) else None
     return JSONResponse({"error": error_body(error)}, status, headers=again)

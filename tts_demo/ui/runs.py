@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 from .. import engine
@@ -34,11 +35,8 @@ class Runner:
     ) -> Iterator[tuple[int, Any]]:
         """Events of all lanes, ended when this visitor's run is: see ``_events``."""
         stopping = lambda: self.gate.stopping(visitor)
-        if not forks():
-            yield from self._on_device(voice, transcript, requests, stopping, most, quick)
-            return
-        with Ticket(stopping) as ticket:
-            yield from self._on_device(voice, transcript, requests, ticket, most, quick)
+        with Ticket(stopping) if forks() else nullcontext(stopping) as asked:
+            yield from self._on_device(voice, transcript, requests, asked, most, quick)
 
     def _events(
         self, voice: Recording, transcript: str, requests: Requests, stopping: Question, most: int, quick: float

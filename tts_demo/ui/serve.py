@@ -8,8 +8,8 @@ import socket
 import sys
 import threading
 import tomllib
+from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import gradio as gr
@@ -124,12 +124,8 @@ def launch(
     return url
 
 
-def _hold_ending() -> None:
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-
-
-def _let_end() -> None:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+_hold_ending = partial(signal.pthread_sigmask, signal.SIG_BLOCK, ENDING)
+_let_end = partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, ENDING)
 
 
 def _end_as_usual() -> None:
@@ -142,12 +138,8 @@ def _end_as_usual() -> None:
 def _stay(demo: gr.Blocks, gate: Any) -> None:
     """Wait for SIGTERM or Ctrl-C, then refuse new runs, let the running one end, and close."""
     asked = threading.Event()
-
-    def ask(_signal: int, _frame: FrameType | None) -> None:
-        asked.set()
-
     for number in ENDING:
-        signal.signal(number, ask)
+        signal.signal(number, lambda *_: asked.set())
     os.register_at_fork(before=_hold_ending, after_in_parent=_let_end, after_in_child=_end_as_usual)
     asked.wait()
     log_line("shutdown", jobs=gate.jobs())

@@ -24,10 +24,11 @@ from .. import engine
 from ..config import UserError, nearest
 from . import voices
 from .asked import Asked, BadField, about, consent, string
+from .bodies import Refusal
 from .formats import TYPES, FileEncoder
 from .guard import UNBUFFERED
 from .presence import address
-from .refusals import NotServed, error_body, no_model, refusal
+from .refusals import NoSuchModel, error_body, refusal
 from .run.collect import PromptEncoded
 from .run.session import to_int16
 from .runs import Runner, expected
@@ -65,7 +66,7 @@ class Order:
                 raise BadField(name, f"is not known here.{near} Known are {', '.join(sorted(FIELDS))}.")
         stack = runner.handle.get(timeout=0)
         if string(fields, "model") != stack.name:
-            raise no_model(fields["model"], stack.name)
+            raise NoSuchModel(fields["model"], stack.name)
         speed = fields.get("speed")
         if speed is not None and (speed != 1 or isinstance(speed, bool)):
             raise BadField("speed", "must be 1: these models speak at the pace of the voice.")
@@ -278,13 +279,13 @@ def routes(runner: Runner) -> list[Route]:
             return refusal(error)
         asked, known = http.path_params["id"], listed(runner)
         found = next((one for one in known if one["id"] == asked), None)
-        return JSONResponse(found) if found else refusal(no_model(asked, known[0]["id"]))
+        return JSONResponse(found) if found else refusal(NoSuchModel(asked, known[0]["id"]))
 
     async def nothing(http: HTTPRequest) -> Response:
         path = http.url.path.rstrip("/")
         takes = "POST" if path == "/v1/audio/speech" else "GET" if re.match(r"/v1/models(?:/|$)", path) else ""
         message = f"{path} takes {takes} only." if takes else f"There is no {path} here; {SERVED}."
-        return refusal(NotServed(message, 405 if takes else 404))
+        return Refusal(405 if takes else 404, message).response(openai=True)
 
     return [
         Route("/v1/audio/speech", speech, methods=["POST"]),

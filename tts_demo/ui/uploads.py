@@ -96,12 +96,6 @@ class Uploads:
         """Bytes in the folder."""
         return sum(stat.st_size for _, stat in self._files())
 
-    def discard(self, path: Path) -> None:
-        """An upload that is no longer needed."""
-        with contextlib.suppress(OSError):
-            path.unlink()
-            path.parent.rmdir()
-
     def sweep(self, age: float = KEPT_SECONDS) -> int:
         """Delete what is older than ``age`` seconds, whoever wrote it; how many files."""
         before, count = time.time() - age, 0

@@ -14,15 +14,11 @@ from .. import audio, prompts
 from .. import voices as bundle
 from ..config import SAMPLE_RATE, UserError
 from ..voices import Voice
+from ..voices import bundled as examples
 from .limits import Limits
 from .run.session import to_int16, wav_bytes
 
 MOST_SAMPLES = 60 * 48_000  # of a recording, whatever its header claims
-
-
-def examples() -> list[Voice]:
-    """The bundled voices."""
-    return bundle.bundled()
 
 
 def example(name: str) -> Voice | None:
@@ -33,9 +29,8 @@ def example(name: str) -> Voice | None:
 def texts() -> list[str]:
     """Example texts, one a line of ``examples.txt``."""
     path = bundle.ASSETS / "texts" / "examples.txt"
-    if not path.exists():
-        return []
-    return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [line.strip() for line in lines if line.strip()]
 
 
 def fingerprint(path: str | Path) -> str:
@@ -114,14 +109,11 @@ def summary(recording: audio.Recording) -> str:
     return " ".join((f"{recording.seconds:.1f} s of speech, silence at the ends taken off.", *recording.notes))
 
 
-def path_of(form: Any) -> str | None:
-    """The path of the voice that the page's JSON names: an example or the visitor's own; None for neither. UserError
-    for a path that is no upload."""
-    name, own = (form.get(k) if isinstance(form, dict) else None for k in ("voice", "own"))
+def path_of(name: str, own: str) -> str | None:
+    """The path of the voice that the page names: an example or the visitor's own; None for neither. UserError for a
+    path that is no upload."""
     if not name:
         return str(uploaded(own)) if own else None
-    if not isinstance(name, str):
-        raise UserError("The name of a voice must be a text.")
     if known := example(name):
         return str(known.path)
     raise UserError(f"There is no example voice called {name!r} here; pick another.")

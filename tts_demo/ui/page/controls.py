@@ -79,20 +79,13 @@ class Setting:
     options: Any
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(SentForm):
     """Everything the page sends with one press, checked. ``voice``: an example's name, or "" for ``own``, the path of
     a recording that this page has prepared."""
 
-    text: str
-    voice: str
-    own: str
-    consent: bool
-    prompt_text: str
     lanes: tuple[Setting, ...]
     seed: int
     max_seconds: float
-    attention: bool
     sampling: Sampling
 
     @classmethod
@@ -105,18 +98,15 @@ class Form:
             raise UserError(f"At most {MOST_LANES} settings can be compared with the baseline in one run.")
         seed, seconds = limits(sent.seed, sent.max_seconds, longest)
         known = voices.example(sent.voice)
-        return cls(
-            sent.text.strip(),
-            sent.voice,
-            sent.own,
-            sent.consent,
-            known.transcript if known else "" if sent.voice else sent.prompt_text.strip(),
-            tuple(setting(lane, number) for number, lane in enumerate(sent.lanes)),
-            seed,
-            seconds,
-            sent.attention,
-            sampling(raw),
-        )
+        checked = {
+            "text": sent.text.strip(),
+            "prompt_text": known.transcript if known else "" if sent.voice else sent.prompt_text.strip(),
+            "lanes": tuple(setting(lane, number) for number, lane in enumerate(sent.lanes)),
+            "seed": seed,
+            "max_seconds": seconds,
+            "sampling": sampling(raw),
+        }
+        return cls.model_construct(**dict(sent) | checked)
 
     def changed(self, own: Sampling, longest: float) -> list[str]:
         """What differs from ``own``, the stack's sampling, and from the ``longest`` speech, in the words of the
@@ -139,9 +129,9 @@ def setting(raw: Any, lane: int | None = None) -> Setting:
     sent = _typed(SentLane, raw)
     if sent.method not in METHODS:
         raise UserError(f"Unknown method in a setting; choose one of {', '.join(METHODS)}.")
-    method, given = METHODS[sent.method], sent.options
+    method = METHODS[sent.method]
     with labelled({f.name: f.metadata.get("label", f.name) for f in fields(method)}, "dial-", lane):
-        return Setting(method.name, options(method, [given.get(f.name, f.default) for f in fields(method)]))
+        return Setting(method.name, options(method, sent.options))
 
 
 def sampling(raw: Mapping[str, Any]) -> Sampling:
@@ -186,14 +176,15 @@ def links(method: type[Any]) -> list[list[str]]:
 
 def dial(f: dataclasses.Field) -> dict[str, Any]:
     """One field for the browser. kind: choice, tick, slider, number or text."""
-    m = f.metadata
-    number = isinstance(f.default, (int, float)) and not isinstance(f.default, bool)
-    whole = isinstance(f.default, int)
-    kind = "choice" if m.get("choices") else "tick" if isinstance(f.default, bool) else "text"
-    if number and kind == "text":
+    m, kind = f.metadata, "text"
+    if m.get("choices"):
+        kind = "choice"
+    elif isinstance(f.default, bool):
+        kind = "tick"
+    elif isinstance(f.default, (int, float)):
         kind = "number" if m.get("min") is None else "slider"
     found = {k: m.get(k) for k in ("help", "min", "max", "choices", "unit")}
-    step = m.get("step") or (1 if whole else 0.05)
+    step = m.get("step") or (1 if isinstance(f.default, int) else 0.05)
     return {"name": f.name, "label": m.get("label", f.name), "kind": kind, "default": f.default, "step": step, **found}
 
 
@@ -201,13 +192,13 @@ def fields(method: type[Any]) -> tuple[dataclasses.Field, ...]:
     return dataclasses.fields(method.Options)
 
 
-def options(method: type[Any], values: Sequence[Any]) -> Any:
-    """Values of a method's dials, in field order, as its checked Options."""
-    cast = {}
-    for f, value in zip(fields(method), values, strict=True):
-        whole = isinstance(f.default, int) and not isinstance(f.default, bool)
-        cast[f.name] = int(value) if whole and isinstance(value, float) and value == int(value) else value
-    return method.Options(**cast)
+def options(method: type[Any], chosen: Mapping[str, Any]) -> Any:
+    """Values of a method's dials as its checked Options."""
+    values = preset(method, chosen)
+    for f in fields(method):
+        if type(f.default) is int and isinstance(values[f.name], float) and values[f.name].is_integer():
+            values[f.name] = int(values[f.name])
+    return method.Options(**values)
 
 
 def preset(method: type[Any], chosen: Mapping[str, Any]) -> dict[str, Any]:

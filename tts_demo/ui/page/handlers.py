@@ -115,7 +115,7 @@ class Handlers:
         job, outcome, form = None, "refused", None
         try:
             form = Form.parse(raw, self.limits.max_seconds)
-            path = voices.path_of(raw)
+            path = voices.path_of(form.voice, form.own)
             self.check(form.text, path, form.consent)
             asking = client(self.runner.presence)
             job = self.gate.join(visitor, asking.wanted, self._size(form), asking.address)
@@ -131,7 +131,7 @@ class Handlers:
             yield {
                 ui.takes: remember(takes, take),
                 ui.after: After(form, str(path), take.id) if outcome == "done" else None,
-                ui.status: texts.status(texts.escape(words.done(take)), outcome),
+                ui.status: texts.status(words.done(take), outcome),
             }
         except (UserError, OSError) as error:
             outcome, said, field = "refused", in_words(error), getattr(error, "field", "")
@@ -140,7 +140,7 @@ class Handlers:
             there = {"kind": "refused", "field": field, "words": said, "lane": getattr(error, "lane", None)}
             yield {  # the time tells a mistake made again from the message before
                 ui.board: message({"messages": [there], "at": time.monotonic()}),
-                ui.status: texts.status(texts.escape(said), "error"),
+                ui.status: texts.status(said, "error"),
             }
         finally:
             if job:
@@ -164,7 +164,7 @@ class Handlers:
 
     def check(self, text: str, voice: str | None, consent: bool) -> None:
         """Refuse with a sentence what is missing: text, voice or consent."""
-        if not text or not text.strip():
+        if not text:
             raise Misplaced("text", "There is no text yet; type something to say.")
         if len(text) > self.limits.max_characters:
             most = self.limits.max_characters

@@ -14,7 +14,7 @@ from ..run.languages import foreign
 from ..runs import expected
 from ..service import Handle, Warmth, in_words
 from . import controls, texts
-from .views import Views
+from .views import Views, recorded
 from .widgets import message
 
 DEFAULT_TEXT = "The quick brown fox jumps over the lazy dog, and then it takes a short nap in the sun."
@@ -88,10 +88,10 @@ class Inputs:
         try:
             updates[ui.form] = message(self.catalogue() | {"set": controls.from_address(query)})
         except UserError as error:
-            return {**updates, ui.status: texts.status(texts.escape(str(error)), "error")}
-        stem = next(iter(self.views.library.titles().values()), None)
+            return {**updates, ui.status: texts.status(str(error), "error")}
+        stem = next(iter(recorded().values()), None)
         if stem and not self.handle.problems():
-            updates |= self.views.open_recorded(stem, first=True)
+            updates |= self.views.open_recorded(stem.name, first=True)
         return updates
 
     def loaded(self) -> dict[Any, Any]:
@@ -101,5 +101,5 @@ class Inputs:
         updates: dict[Any, Any] = {ui.mast: texts.masthead(facts), ui.clock: gr.Timer(active=state == "loading")}
         problems = self.handle.problems()
         if problems:
-            updates[ui.status] = texts.status(texts.escape(" ".join(problems)), "error")
+            updates[ui.status] = texts.status(" ".join(problems), "error")
         return updates

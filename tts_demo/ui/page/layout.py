@@ -25,9 +25,8 @@ from .inputs import Inputs
 from .widgets import drawing, from_page, widget
 
 QUIET: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-DEVICE: dict[str, Any] = {"concurrency_id": "device", "concurrency_limit": 1, "api_visibility": "private"}
 # Runs of the page stand in the gate's own line, which tells how many are before; Gradio's queue tells a page nothing.
-LINE: dict[str, Any] = {**DEVICE, "concurrency_id": "line", "concurrency_limit": None}
+LINE: dict[str, Any] = {"concurrency_id": "line", "concurrency_limit": None, "api_visibility": "private"}
 FORM = from_page("[...a.slice(0, -1), page.form.value()]")  # the last input is what the form holds
 IDS = from_page("[...a.slice(0, -1), page.board.ids()]")  # the last input is the list of lanes on the board
 
@@ -89,7 +88,7 @@ def _stage(ui: SimpleNamespace) -> None:
             ui.blind = widget("blind")
         with gr.Tab("Earlier runs", id="runs-tab"):
             ui.recorded = gr.Radio(
-                [(title, stem) for title, stem in views.recorded().items()],
+                [(title, stem.name) for title, stem in views.recorded().items()],
                 value=None,
                 label="Recorded runs",
                 info=texts.RECORDED,

@@ -57,13 +57,9 @@ def facts(stack: Any, state: str) -> list[str]:
 
 
 def status(words: str, kind: str = "idle") -> str:
-    """The one live line of the page. ``kind``: idle, busy, done, stopped, error. The time makes the same words news:
-    meanwhile the browser may have written others."""
+    """The one live line of the page, in plain text. ``kind``: idle, busy, done, stopped, error. The time makes the same
+    words news: meanwhile the browser may have written others."""
     return (
         f"<p class='status {kind}' role='status' aria-live='polite' data-at='{time.monotonic()}'>"
-        f"<i aria-hidden='true'></i><span>{words}</span></p>"
+        f"<i aria-hidden='true'></i><span>{html.escape(words)}</span></p>"
     )
-
-
-def escape(text: str) -> str:
-    return html.escape(text, quote=True)

@@ -1,8 +1,8 @@
 """Finished lanes on the page: another layer of a map, the recognisers' opinion, a recorded take, the zip. Starts no
 synthesis."""
 
+import functools
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,7 +46,6 @@ class Views:
 
     def __init__(self, ui: SimpleNamespace, transcriber: Transcriber, recordings: Recordings, desk: Desk) -> None:
         self.ui, self.transcriber, self.recordings, self.desk = ui, transcriber, recordings, desk
-        self.library = Library()
 
     def attention_view(self, takes: list[Take], event: gr.EventData) -> dict[Any, Any]:
         """Maps of another layer or head, for the lanes that are still here."""
@@ -61,22 +60,23 @@ class Views:
                 messages.append({"kind": "map", "id": lane_id, "attention": shown})
         return {self.ui.board: message({"messages": messages})}
 
-    def open_recorded(self, stem: Any, first: bool = False) -> dict[Any, Any]:
+    def open_recorded(self, name: Any, first: bool = False) -> dict[Any, Any]:
         """A take that ships with the page, laid on the board. ``first``: on arrival, when what the browser keeps goes
         before it."""
-        if not isinstance(stem, str) or stem not in self.library.titles().values():
+        stem = next((stem for stem in recorded().values() if stem.name == name), None)
+        if stem is None:
             return {self.ui.status: gr.skip()}
         try:
-            lanes = self.library.payload(stem)
+            lanes = taken(stem)[1]
         except UserError as error:
-            return {self.ui.status: texts.status(texts.escape(str(error)), "error")}
+            return {self.ui.status: texts.status(str(error), "error")}
         # the time tells an opening from the one before; the board says in the status line what it shows
         shown = {"kind": "show", "lanes": lanes, "first": first}
         return {self.ui.board: message({"messages": [shown], "at": time.monotonic()})}
 
     def recorded_lanes(self, _: Any) -> dict[str, Any]:
         """Every recorded lane, for the tour through all methods."""
-        return {"lanes": [lane for stem in self.library.titles().values() for lane in self.library.payload(stem)]}
+        return {"lanes": [lane for stem in recorded().values() for lane in taken(stem)[1]]}
 
     def listen(self, takes: list[Take], ids: Any, form: Any) -> Iterator[dict[Any, Any]]:
         """Let the recogniser and the voice judge check the lanes on the board, each beside its own voice. Ends with the
@@ -92,7 +92,7 @@ class Views:
                     path = known.get(lane.made.voice_hash)
                     heard[lane_id] = self.transcriber.score(lane, self.recordings.read(path) if path else None)
         except UserError as error:
-            yield {self.ui.status: texts.status(texts.escape(str(error)), "error")}
+            yield {self.ui.status: texts.status(str(error), "error")}
             return
         said = unheard(list(heard.values()), all(lane.made.voice_hash in known for _, lane in found))
         messages = [{"kind": "figures", "id": i, "figures": figures} for i, figures in heard.items()]
@@ -109,7 +109,7 @@ class Views:
                 path = export([lane for _, lane in found], Path(folder) / "lanes.zip", job.stopping)
                 saved = save_bytes_to_cache(path.read_bytes(), path.name, self.ui.file.GRADIO_CACHE)
         except (UserError, OSError) as error:
-            return {self.ui.file: None, self.ui.status: texts.status(texts.escape(in_words(error)), "error")}
+            return {self.ui.file: None, self.ui.status: texts.status(in_words(error), "error")}
         said = f"Saved: {lanes_in_words(found)}."
         if len(found) < len(ids):
             said += " The others are in the browser only."
@@ -121,43 +121,12 @@ class Views:
         distinct = dict.fromkeys(i for i in ids if isinstance(i, str)) if isinstance(ids, list) else {}
         if len(distinct) > MOST_LANES:
             raise UserError(f"At most {MOST_LANES} results can be asked for at once.")
-        places = [(i, find(takes, i) or self.library.find(i)) for i in distinct]
-        found = [(i, place[0].lanes[place[1]]) for i, place in places if place]
+        names = {i.rpartition(".")[0] for i in distinct}
+        shipped = [taken(stem)[0] for stem in recorded().values() if stem.name in names]
+        found = [(i, lane) for i in distinct if (lane := find([*takes, *shipped], i))]
         if not found:
             raise UserError(GONE)
         return found
-
-
-class Library:
-    """Takes that ship with the page, each read once and shared by all visitors."""
-
-    def __init__(self) -> None:
-        self._takes: dict[Path, Take] = {}
-        self._payloads: dict[Path, list[dict[str, Any]]] = {}
-        self._guard = threading.Lock()
-
-    def titles(self) -> dict[str, str]:
-        """Title -> name of every take."""
-        return recorded()
-
-    def take(self, stem: str) -> Take:
-        path = bundle.ASSETS / "runs" / stem
-        with self._guard:
-            if path not in self._takes:
-                self._takes[path] = load(path)
-            return self._takes[path]
-
-    def payload(self, stem: str) -> list[dict[str, Any]]:
-        """What the board draws of the take."""
-        take, path = self.take(stem), bundle.ASSETS / "runs" / stem
-        with self._guard:
-            if path not in self._payloads:
-                self._payloads[path] = plots.payload(take)
-            return self._payloads[path]
-
-    def find(self, lane_id: str) -> tuple[Take, int] | None:
-        stem = lane_id.rpartition(".")[0]
-        return find([self.take(stem)], lane_id) if stem in self.titles().values() else None
 
 
 def lanes_in_words(found: list[Any]) -> str:
@@ -176,6 +145,13 @@ def unheard(heard: list[dict[str, Any]], voices_there: bool) -> list[str]:
     return said
 
 
-def recorded() -> dict[str, str]:
-    """Title -> name of every take that ships with the page."""
-    return {title: stem.name for title, stem in session.recorded(bundle.ASSETS / "runs").items()}
+def recorded() -> dict[str, Path]:
+    """Title -> stem of every take that ships with the page."""
+    return session.recorded(bundle.ASSETS / "runs")
+
+
+@functools.lru_cache
+def taken(stem: Path) -> tuple[Take, list[dict[str, Any]]]:
+    """A take that ships with the page and what the board draws of it, for all visitors."""
+    take = load(stem)
+    return take, plots.payload(take)

@@ -90,11 +90,5 @@ def timed(lane: Lane, event: Round, which: int) -> Lane:
 
 def conditions(event: engine.Started, cold: bool = False) -> dict[str, Any]:
     """What a run's figures depend on; cold when any lane was."""
-    return {
-        "device": event.device,
-        "processor": event.processor,
-        "dtype": event.dtype,
-        "stack": event.stack,
-        "checkpoint_hash": event.checkpoint_hash,
-        "cold": cold or event.cold,
-    }
+    facts = ("device", "processor", "dtype", "stack", "checkpoint_hash")
+    return {name: getattr(event, name) for name in facts} | {"cold": cold or event.cold}

@@ -84,21 +84,16 @@ def lane_map(lane: Lane, layer: str = CLEAR, head: str = "mean") -> dict[str, An
     return attention_payload(lane.attention, layer, head) | ({"unread": []} if lane.stopped else {})
 
 
-def path(attention: AttentionPicture) -> tuple[np.ndarray, np.ndarray]:
-    """Times and text positions (0..1) along the alignment, never moving back: the centre of mass of each step."""
-    w = pick(attention)
-    place = (w @ np.arange(w.shape[1])) / np.maximum(w.sum(1), 1e-9) / max(1, w.shape[1] - 1)
-    return (attention.start + attention.end) / 2, np.maximum.accumulate(place)
-
-
 def track(lane: Lane, points: int = 60) -> list[list[float]]:
     """[second, place in the text from 0 to 1] along a lane, rising: by it two lanes are switched in mid-word. Empty
     without attention: then moments correspond by proportion."""
-    if not lane.attention or len(lane.attention.start) < 3:
+    a = lane.attention
+    if not a or len(a.start) < 3:
         return []
-    at, place = path(lane.attention)
+    w, at = pick(a), (a.start + a.end) / 2
+    centre = (w @ np.arange(w.shape[1])) / np.maximum(w.sum(1), 1e-9) / max(1, w.shape[1] - 1)  # of mass of each step
     chosen = np.unique(np.linspace(0, len(at) - 1, points).astype(int))
-    rising = place[chosen] + 1e-5 * np.arange(len(chosen))
+    rising = np.maximum.accumulate(centre)[chosen] + 1e-5 * np.arange(len(chosen))
     return np.round(np.stack([at[chosen], rising], 1), 6).tolist()
 
 

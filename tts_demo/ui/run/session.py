@@ -10,7 +10,7 @@ import dataclasses
 import io
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -118,13 +118,9 @@ def remember(takes: list[Take], take: Take) -> list[Take]:
     return [*takes, take][-KEEP:]
 
 
-def find(takes: list[Take], lane_id: str) -> tuple[Take, int] | None:
-    """The take and the place in it of the lane that the browser calls ``lane_id``; None for one no longer kept."""
-    for take in takes:
-        for index in range(len(take.lanes)):
-            if take.lane_id(index) == lane_id:
-                return take, index
-    return None
+def find(takes: Iterable[Take], lane_id: str) -> Lane | None:
+    """The lane that the browser calls ``lane_id``; None for one no longer kept."""
+    return next((lane for t in takes for i, lane in enumerate(t.lanes) if t.lane_id(i) == lane_id), None)
 
 
 def wav_bytes(samples: np.ndarray, sample_rate: int, provenance: dict[str, Any] | None = None) -> bytes:
