@@ -1,7 +1,5 @@
 """Shouted sentences are said as words; acronyms, lists of them and a word of emphasis stay as they are."""
 
-from __future__ import annotations
-
 import pytest
 
 from tts_demo.text import preview

@@ -1,7 +1,5 @@
 """Unicode: quotes, primes, invisible characters, compatibility forms, accents, Greek, other scripts."""
 
-from __future__ import annotations
-
 import pytest
 from reading import words
 

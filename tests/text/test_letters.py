@@ -1,7 +1,5 @@
 """The letter A and the article."""
 
-from __future__ import annotations
-
 import pytest
 
 from tts_demo.text import preview

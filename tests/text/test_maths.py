@@ -1,9 +1,6 @@
 """Cardinals, ordinals, decimals, fractions, scores, ratios, ranges, powers, comparisons, signs."""
 
-from __future__ import annotations
-
-import pytest
-from reading import words
+from reading import reads
 
 from tts_demo.text import numbers
 
@@ -148,17 +145,11 @@ MATHS = {
     "A → B": "a to b",
 }
 
-
-@pytest.mark.parametrize(
-    ("text", "said"), [*NUMBERS.items(), *FRACTIONS.items(), *SCORES.items(), *RANGES.items(), *MATHS.items()]
-)
-def test_read(text: str, said: str) -> None:
-    assert words(text) == said
+test_read = reads(NUMBERS, FRACTIONS, SCORES, RANGES, MATHS)
 
 
 def test_years() -> None:
     said = {"1900": "nineteen hundred", "1776": "seventeen seventy six", "2000": "two thousand"}
-    said |= {"2001": "two thousand one", "2010": "twenty ten", "1905": "nineteen oh five", "1066": "ten sixty six"}
     assert {n: numbers.year(n) for n in said} == said
 
 

@@ -1,7 +1,5 @@
 """Commas for breath: letters in a row, repeated cries, long clauses; and none in what is short or a transcript."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Rules out of tables: what a pattern and what is said for it may name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -10,7 +8,7 @@ from tts_demo.text import rules
 
 
 def said(text: str, pattern: str, template: str, **names: object) -> str:
-    return rules.apply(rules.compiled({"rules": [(pattern, template)], "sides": {"N": "north"}}, names), text)
+    return rules.writer({"rules": [(pattern, template)], "sides": {"N": "north"}}, names)(text)
 
 
 @pytest.mark.parametrize(

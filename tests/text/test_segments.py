@@ -1,7 +1,5 @@
 """Where sentences end."""
 
-from __future__ import annotations
-
 import pytest
 
 from tts_demo.text.segments import sentences

@@ -1,7 +1,5 @@
 """Text front end: what is written out, what the phonemes look like, where long text is cut, what is refused."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import re

@@ -1,7 +1,5 @@
 """Any string is said or refused in a sentence, in bounded time, and nothing is said that was not typed."""
 
-from __future__ import annotations
-
 import time
 import unicodedata
 

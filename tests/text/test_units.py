@@ -1,9 +1,6 @@
 """Measures and money, before a noun and not, in ranges, with signs, dots and primes."""
 
-from __future__ import annotations
-
-import pytest
-from reading import words
+from reading import reads
 
 UNITS = {
     "It's 72F outside": "it's seventy two degrees fahrenheit outside",
@@ -149,7 +146,4 @@ MONEY = {
     "a $1 coin": "a one dollar coin",
 }
 
-
-@pytest.mark.parametrize(("text", "said"), [*UNITS.items(), *PRIMES.items(), *MONEY.items()])
-def test_read(text: str, said: str) -> None:
-    assert words(text) == said
+test_read = reads(UNITS, PRIMES, MONEY)

@@ -1,7 +1,5 @@
 """Words of the table: names, firms, letters written small, loan words, and what the lexicon has wrong."""
 
-from __future__ import annotations
-
 import pytest
 
 from tts_demo.text import preview

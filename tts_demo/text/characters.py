@@ -15,6 +15,7 @@ _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "012345678
 _SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
 _POWER_BEFORE = re.compile(r"(?:\d|\)|(?<![A-Za-z])[A-Za-z]{1,2}|[Α-ω]|(?<![A-Za-z])(?:[cdkm]?m|ft|in|mi|yd))$")
 _GREEK = dict(zip("αβγδεζηθικλμνξοπρσςτυφχψω", _TABLE["greek"].split()))
+_GREEK_LETTER = re.compile(r"(?<![Ͱ-Ͽ])[Α-Ωα-ω](?![Ͱ-Ͽ])")  # in a word it is another script
 _SMILEY = re.compile(r"(?<![\w)\]])(?:[:;=][-']?[)(DPpOo|3*/\\]+|<3+|\^_+\^|-_+-|[xX]D|T_T|¯.{1,12}¯)(?![\w/])")
 _HEART = re.compile(r"\b(I|[Ww]e|[Tt]hey)\s?[❤♥💙💚💛💜]\s?(?=\w)")  # 'I ♥ NY'
 _ROMAN = re.compile(r"[Ⅰ-ⅿ]+")
@@ -39,7 +40,7 @@ def fold(text: str) -> str:
     text = re.sub(r"(?<=\d)(?=[¼½¾⅓⅔⅕-⅞])", " ", text)
     text = unicodedata.normalize("NFKC", text).translate(_FOLD)
     text = _OHM.sub(r"\1ohm", _MICRO.sub(r"\1µ", text))
-    text = "".join(_named(text, i) for i in range(len(text)))
+    text = _GREEK_LETTER.sub(_named, text)
     text = _ACCENTED.sub(lambda m: _accents(m.group()), text)
     text = "".join(" " if _is_picture(c) else c for c in text if not unicodedata.combining(c))
     foreign = sorted({c for c in text if unicodedata.category(c)[0] == "L" and not _is_latin(c)})
@@ -85,15 +86,11 @@ def _roman(match: re.Match[str]) -> str:
     return numeral if named or roman(numeral.upper()) is None else str(roman(numeral.upper()))
 
 
-def _named(text: str, i: int) -> str:
-    """A Greek letter alone by its name; one inside a Greek word is a foreign letter."""
-    c = text[i]
-    name = _GREEK.get(c.lower())
-    if name is None or any("Ͱ" <= other <= "Ͽ" for other in text[max(0, i - 1) : i] + text[i + 1 : i + 2]):
-        return c
-    left = " " if i and text[i - 1].isalnum() else ""
-    right = " " if text[i + 1 : i + 2].isalnum() else ""
-    return f"{left}{name}{right}"
+def _named(match: re.Match[str]) -> str:
+    """'2π' -> '2 pi'"""
+    text, start, end = match.string, match.start(), match.end()
+    left, right = (" " * side.isalnum() for side in (text[max(0, start - 1) : start], text[end : end + 1]))
+    return f"{left}{_GREEK[match.group().lower()]}{right}"
 
 
 def _accents(word: str) -> str:

@@ -42,10 +42,15 @@ def _build():
     return g2p
 
 
+def _g2p():
+    """Built once, whichever thread asks first."""
+    with _building:
+        return _build()
+
+
 def tokens(text: str) -> list[Token]:
     """'The cat, really?' -> The ðə, cat kˈæt, ',', really ɹˈiᵊli, '?'. What makes no sound is left out."""
-    with _building:
-        g2p = _build()
+    g2p = _g2p()
     tagged = g2p.tokenize(text)
     decided = _decided([token.text for token in tagged])
     read = []
@@ -131,22 +136,18 @@ def knows(word: str) -> bool:
 
 
 def _is_known(word: str) -> bool:
-    with _building:
-        lexicon = _build().lexicon
+    lexicon = _g2p().lexicon
     return word in lexicon.golds or word in lexicon.silvers
 
 
 def reads(letter: str) -> bool:
     """Whether unknown words may hold the letter."""
-    with _building:
-        return letter in _build().oov.cin
+    return letter in _g2p().oov.cin
 
 
 def ends_in_a(word: str) -> bool:
     """Whether the lexicon ends the word in the vowel of 'day': 'cafe', not 'resume'."""
-    with _building:
-        lexicon = _build().lexicon
-    phonemes = lexicon.lookup(word, None, None, None)[0] or ""
+    phonemes = _g2p().lexicon.lookup(word, None, None, None)[0] or ""
     return phonemes.rstrip("zs").endswith("A")
 
 
@@ -161,6 +162,5 @@ def _sound(word: str) -> str | None:
 
 def is_name(word: str) -> bool:
     """Whether the lexicon has it with a capital only: 'London', 'Monday'."""
-    with _building:
-        golds = _build().lexicon.golds.d
+    golds = _g2p().lexicon.golds.d
     return word.capitalize() in golds and word.lower() not in golds

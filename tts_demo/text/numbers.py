@@ -10,8 +10,7 @@ _ONES = (
 ).split()
 _TENS = "- - twenty thirty forty fifty sixty seventy eighty ninety".split()
 _SCALES = ["", *"thousand million billion trillion quadrillion".split()]
-_CARDINALS = "one two three five eight nine twelve".split()
-_ORDINALS = dict(zip(_CARDINALS, "first second third fifth eighth ninth twelfth".split()))
+_ORDINALS = dict(one="first", two="second", three="third", five="fifth", eight="eighth", nine="ninth", twelve="twelfth")
 _DENOMINATORS = {2: ("half", "halves"), 4: ("quarter", "quarters")}
 _LONGEST = 18  # digits of a number that is read as one cardinal
 _ROMAN = re.compile(r"M{0,3}(CM|CD|D?C{0,3})(XC|XL|L?X{0,3})(IX|IV|V?I{0,3})")
@@ -28,16 +27,12 @@ def _below_thousand(n: int) -> list[str]:
 
 
 def _whole(n: int) -> str:
-    if n == 0:
-        return "zero"
-    groups = []
+    words: list[str] = []
     for scale in _SCALES:
         n, low = divmod(n, 1000)
         if low:
-            groups.append(" ".join([*_below_thousand(low), scale]).strip())
-        if not n:
-            break
-    return " ".join(reversed(groups))
+            words = [*_below_thousand(low), *scale.split(), *words]
+    return " ".join(words) or "zero"
 
 
 def digits(text: str) -> str:
@@ -60,13 +55,8 @@ def cardinal(text: str) -> str:
 def ordinal(text: str) -> str:
     """'21' -> 'twenty first'"""
     head, _, last = cardinal(text).rpartition(" ")
-    if last in _ORDINALS:
-        last = _ORDINALS[last]
-    elif last.endswith("y"):
-        last = last[:-1] + "ieth"
-    else:
-        last += "th"
-    return f"{head} {last}".strip()
+    regular = last[:-1] + "ieth" if last.endswith("y") else last + "th"
+    return f"{head} {_ORDINALS.get(last, regular)}".strip()
 
 
 def plural(words: str) -> str:

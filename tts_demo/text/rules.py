@@ -15,7 +15,6 @@ from typing import Any
 from . import numbers
 
 Replacement = str | Callable[[re.Match[str]], str]
-Rules = tuple[tuple[re.Pattern[str], Replacement], ...]
 
 NUMBER = r"(?:\d{1,3}(?:,\d{2,3})*,\d{3}(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
 MINUS = r"(?P<minus>(?<![\w)\]])[-–](?=[\d.$€£¥]))?"
@@ -29,14 +28,6 @@ def table(name: str) -> dict[str, Any]:
     return tomllib.loads((Path(__file__).parent / "tables" / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def compiled(table: Mapping[str, Any], names: Mapping[str, Any], which: str = "rules") -> Rules:
-    """A list of rules of a table. names: what they may name beside what stands in the table and in ``numbers``."""
-    cases = {"upper": str.upper, "lower": str.lower, "capitalize": str.capitalize}
-    shared = {"letters": letters, "spelt": spelt, "stop": stop, "NUMBER": NUMBER, "MINUS": MINUS}
-    known = {**vars(numbers), **cases, **shared, **table, **names}
-    return tuple((re.compile(filled(row[0], known)), _replacement(row[1], known)) for row in table[which])
-
-
 def filled(pattern: str, texts: Mapping[str, str]) -> str:
     """The pattern with the texts it names; line ends, which only break long lists of words, are left out."""
     while _NAME.search(pattern):
@@ -44,15 +35,20 @@ def filled(pattern: str, texts: Mapping[str, str]) -> str:
     return pattern.replace("\n", "")
 
 
-def apply(rules: Rules, text: str) -> str:
-    for pattern, replacement in rules:
-        text = pattern.sub(replacement, text)
-    return text
-
-
 def writer(table: Mapping[str, Any], names: Mapping[str, Any], which: str = "rules") -> Callable[[str], str]:
-    """What applies a list of rules of a table to a text."""
-    return functools.partial(apply, compiled(table, names, which))
+    """What applies a list of rules of a table to a text. names: what they may name beside what stands in the table and
+    in ``numbers``."""
+    cases = {"upper": str.upper, "lower": str.lower, "capitalize": str.capitalize}
+    shared = {"letters": letters, "spelt": spelt, "stop": stop, "NUMBER": NUMBER, "MINUS": MINUS}
+    known = {**vars(numbers), **cases, **shared, **table, **names}
+    rules = [(re.compile(filled(row[0], known)), _replacement(row[1], known)) for row in table[which]]
+
+    def written_out(text: str) -> str:
+        for pattern, replacement in rules:
+            text = pattern.sub(replacement, text)
+        return text
+
+    return written_out
 
 
 def ends_sentence(match: re.Match[str]) -> bool:

@@ -50,14 +50,9 @@ def per(unit: str) -> str:
     return ONE_OF.get(unit, unit)
 
 
-def _under(unit: str) -> str:
-    """'hr' -> 'hour', 'm' -> 'meter': what stands behind 'per'."""
-    return UNITS.get(per(unit), [per(unit)])[0]
-
-
 def _per_unit(unit: str, power: str | None) -> str:
     """'s', '2' -> ' per second squared'; 'm', '2' -> ' per square meter'"""
-    under = _under(unit)
+    under = UNITS.get(per(unit), [per(unit)])[0]  # 'hr' -> 'hour', 'm' -> 'meter'
     if power and under == "second":
         return f" per second {'squared' if power == '2' else 'cubed'}"
     return f" per {_POWERS[power] + ' ' if power else ''}{under}"
