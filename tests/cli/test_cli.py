@@ -1,7 +1,5 @@
 """The command line: what it writes, and that every mistake ends with exit code 2 and one sentence."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
@@ -223,21 +221,9 @@ def test_every_mistake_ends_with_one_sentence(place: Place, case: str, capsys: p
 
 @pytest.fixture(scope="module")
 def spoken(place: Place) -> dict:
-    assert (
-        run(
-            *say(
-                place,
-                "Hello there. Bye.",
-                output=place["good.wav"],
-                json=place["good.json"],
-                set="temperature=1",
-                attention=place["good.npz"],
-                seed="5",
-                prompt_text="so it goes",
-            )
-        )
-        == 0
-    )
+    files = {"output": place["good.wav"], "json": place["good.json"], "attention": place["good.npz"]}
+    words = say(place, "Hello there. Bye.", **files, set="temperature=1", seed="5", prompt_text="so it goes")
+    assert run(*words) == 0
     return json.loads((place.folder / "good.json").read_text())
 
 

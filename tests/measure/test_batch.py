@@ -1,14 +1,11 @@
 """Several requests in one step on a tiny random stack: a record each, a table without ``--json``."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from tts_demo.cli.main import main
 from tts_demo.measure import batch, speed
 from tts_demo.measure.records import Records, Where
+from tts_demo.measure.rows import Row
 
 
 class Bench:
@@ -16,11 +13,9 @@ class Bench:
 
     def __init__(self) -> None:
         self.records, self.asked, self.seed, self.setting = Records(), [], 0, "6 s, eager"
-        self.where = Where("nano", "abc", "here", "float32", "2.11", "1234567")
-        self.stack = self
 
-    def method(self, name: str) -> Any:
-        return type("Method", (), {"weights_hash": ""})
+    def where_of(self, row: Row) -> Where:
+        return Where("nano", "abc", "here", "float32", "2.11", "1234567")
 
     def batch(self, size: int, method: str, tokens: int) -> dict[str, float]:
         self.asked.append((method, size, tokens))

@@ -1,7 +1,5 @@
 """What was measured of rows that read no module that was replaced is taken over, and nothing else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

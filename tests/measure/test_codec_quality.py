@@ -1,7 +1,5 @@
 """The codec's figures: right on signals whose answer is known, and rows that are what they say."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``bench --gpu`` on tiny shapes of the CPU: what it appends, and what the report says of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

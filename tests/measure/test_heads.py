@@ -1,7 +1,5 @@
 """Head preference: sums of recordings that add up, by kind of sound."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Judges: what they hear on speech we ship, and what they say of nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

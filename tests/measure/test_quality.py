@@ -1,7 +1,5 @@
 """Evaluation on a tiny random model: what is recorded, what is not measured again, and what a stopped one leaves."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any
@@ -100,9 +98,8 @@ def test_runs_go_text_by_text_and_rows_of_secondary_interest_speak_the_first(cas
     many = [dataclasses.replace(cases[0], id=str(i), seed=i % 2) for i in range(12)]
     todo = measurements([main, other], many, most={other: 7})
     assert [measurement.row for measurement in todo[:4]] == [main, other, main, other] and todo[-1].row == main
-    assert sum(measurement.row == other for measurement in todo) == 7 and sum(
-        measurement.row == main for measurement in todo
-    ) == len(many)
+    rows = [measurement.row for measurement in todo]
+    assert rows.count(other) == 7 and rows.count(main) == len(many)
     assert [measurement.seed for measurement in measurements([main], many[:3])] == [0, 1, 0]
 
 
@@ -130,13 +127,9 @@ def test_the_plan_counts_what_is_missing_by_measured_seconds(evaluation: Evaluat
     todo = measurements(chosen(["baseline"], {}), cases)
     empty = quality.plan(evaluation, todo, 2)
     assert "3 to do" in " ".join(empty.split()) and "nothing being measured yet" in empty
-    record = evaluation.measure(todo[0])
-    evaluation.records.append(
-        "quality", "baseline", "slow", 0, evaluation.where, record["figures"] | {"cpu_seconds": 3600.0}
-    )
-    evaluation.records.append(
-        "quality", "baseline", "slow", 1, evaluation.where, record["figures"] | {"cpu_seconds": 3600.0}
-    )
+    slow = evaluation.measure(todo[0])["figures"] | {"cpu_seconds": 3600.0}
+    for seed in range(2):
+        evaluation.records.append("quality", "baseline", "slow", seed, evaluation.where, slow)
     assert "2 to do" in " ".join(quality.plan(evaluation, todo, 2).split())
     assert "about 60 minutes with 2 processes, by 3 measured runs" in quality.plan(evaluation, todo, 2)
 
@@ -183,9 +176,6 @@ def test_analyses_are_records_like_any_other(evaluation: Evaluation, cases: list
     assert long["thirds"] == [[0, 2], [0, 1], [1, 1]] and long["kv_peak"] > 0
     long, endless = papers.long_rows(), papers.long_rows("endless")
     assert long[0].method.name == "baseline" and len(long) > 1 and endless and set(endless) < set(long)
-    whole = [
-        measurement.case
-        for measurement in analyses.measurements([], cases, long, endless[:1])
-        if measurement.case.id.startswith("all")
-    ]
+    found = [measurement.case for measurement in analyses.measurements([], cases, long, endless[:1])]
+    whole = [case for case in found if case.id.startswith("all")]
     assert len(whole) == analyses.VOICES and len(whole[0].text) > 4 * len(todo[2].case.text)

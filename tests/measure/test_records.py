@@ -1,7 +1,5 @@
 """Records: appended whole by several processes at once, found again by their key, and never changed."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import multiprocessing

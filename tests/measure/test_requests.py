@@ -1,7 +1,5 @@
 """Many requests on a tiny random stack: percentiles of the first audio, throughput, one record."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -14,6 +12,7 @@ from tts_demo.cli.main import main
 from tts_demo.measure import requests
 from tts_demo.measure.records import Records
 from tts_demo.measure.rows import Row
+from tts_demo.measure.speed import Bench
 from tts_demo.methods import METHODS
 from tts_demo.stacks.random import ShapeStack
 
@@ -41,36 +40,24 @@ def test_percentiles_and_throughput_are_of_the_requests_asked_for(stack, monkeyp
     seeds = []
     runs = lambda stack, asked: seeds.append([r.seed for r in asked]) or [engine.run(stack, r) for r in asked]
     monkeypatch.setattr(requests, "in_turn", runs)
-    records = Records()
-    record = requests.measure(stack, stack.prompt, ROW, records, 0.5, 100, seed=7)
+    bench = Bench(stack, stack.prompt, Records(), 0.5, seed=7)
+    record = requests.measure(bench, ROW, 100)
     figures = record["figures"]
     assert (figures["ttfa_p50"], figures["ttfa_p95"], figures["ttfa_p99"]) == pytest.approx((50.5, 95.05, 99.01))
     assert seeds == [[7], [7, 8], [7, 8, 9, 10]] and all(figures[f"throughput_{n}"] > 0 for n in requests.AT_ONCE)
     assert record["kind"] == "requests" and record["text"] == "100 requests, 0.5 s" and figures["requests"] == 100
-    assert requests.measure(stack, stack.prompt, ROW, records, 0.5, 100, seed=7) == record  # kept, not made again
-    assert len(records.read()) == 1
+    assert requests.measure(bench, ROW, 100) == record and len(bench.records.read()) == 1, "kept, not made again"
 
 
-def test_throughput_is_speech_over_time(stack):
+def test_throughput_is_speech_over_time(stack, monkeypatch):
     clock = iter((10.0, 14.0))
+    monkeypatch.setattr(requests, "work_clock", lambda device: lambda: next(clock))
     asked = [engine.Request("Hello.", stack.prompt, seed=n, forced_frames=50) for n in range(3)]
-    assert requests.throughput(stack, asked, lambda: next(clock)) == pytest.approx(3 * 50 / stack.frame_rate / 4)
+    assert requests.throughput(stack, asked) == pytest.approx(3 * 50 / stack.frame_rate / 4)
 
 
 def test_bench_prints_them(capsys):
-    shape = [
-        "bench",
-        "--shape",
-        "nano",
-        "--device",
-        "cpu",
-        "--seconds",
-        "0.5",
-        "--rounds",
-        "1",
-        "--methods",
-        "baseline",
-    ]
+    shape = "bench --shape nano --device cpu --seconds 0.5 --rounds 1 --methods baseline".split()
     assert main([*shape, "--requests", "3", "--json"]) == 0
     printed = capsys.readouterr().out
     found = json.loads(printed.splitlines()[-1])["requests"]["baseline"]

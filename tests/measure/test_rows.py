@@ -1,7 +1,5 @@
 """Rows are defaults and what the papers' files name: a sixth method has its rows without a line outside its file."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +38,7 @@ def test_defaults_come_first_and_every_dial_has_one_row() -> None:
 
 
 def test_rows_that_something_is_concluded_from_are_few() -> None:
-    """They get JUDGED_PAIRS of a text and a seed in ``evaluate --all``, the others OTHER_PAIRS."""
+    """They speak every text with every seed in ``evaluate --all``, the others OTHER_PAIRS of them."""
     judged = papers.judged_rows()
     assert rows.BASELINE in {row.method for row in judged} and judged <= {*papers.measured_rows()}
     assert len(judged | {*rows.defaults()}) <= 20

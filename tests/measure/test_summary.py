@@ -1,8 +1,6 @@
 """Records summed up: rates pool errors over words, what a row adds to the baseline's errors is judged in pairs, and a
 report is of one complete set."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -184,7 +182,7 @@ def test_the_page_has_the_points_of_the_file_and_none_without_one(tmp_path: Any)
     import json
 
     path = tmp_path / "records.jsonl"
-    assert summary.published(path) == []
+    assert summary.published(tmp_path / "none.jsonl") == []
     path.write_text("".join(json.dumps(r) + "\n" for r in complete()))
     assert {point.label for point in summary.published(path)} == {row.label for row in defaults()}
 

@@ -1,7 +1,5 @@
 """The evaluation set: its size and mixture, and recordings that are found where the texts say they are."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

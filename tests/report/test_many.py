@@ -1,7 +1,5 @@
 """Tables of what many requests meet: made-up records, each machine by itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from measure.test_summary import BASE, record

@@ -1,7 +1,5 @@
 """The README: a valid Space, the two promised commands, and names that exist."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

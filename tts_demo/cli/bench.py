@@ -133,9 +133,7 @@ def _requests(bench: Any, row: Any, count: int) -> dict[str, Any]:
     """Percentiles of the first audio, and speech a second of several requests, printed and returned."""
     from ..measure import requests
 
-    how = bench.seconds, count, bench.seed, bench.sampling_changes
-    record = requests.measure(bench.stack, bench.prompt, row, bench.records, *how)
-    found = record["figures"]
+    found = requests.measure(bench, row, count)["figures"]
     first = ", ".join(f"P{p} {found[f'ttfa_p{p}']:.3f}" for p in requests.PERCENTILES)
     several = ", ".join(f"{n} at once {found[f'throughput_{n}']:.2f}" for n in requests.AT_ONCE)
     print(f"{row.label}: first audio of {count} requests {first} s; seconds of speech a second, {several}")
@@ -155,11 +153,11 @@ def _batch(bench: Any, size: int, methods: set[str]) -> list[dict[str, Any]]:
 def _launches(bench: Any, row: Any) -> dict[str, Any]:
     """Of a step as a GPU runs it, printed and returned, with the most frequent operators and waits."""
     from ..measure.launches import launches
-    from ..measure.speed import TEXT
+    from ..measure.speed import KV_SECONDS, TEXT
 
     stack = bench.stack
     method, prefix = stack.method(row.method.name), stack.prefix(bench.prompt, TEXT)
-    frames = bench.frames(bench.kv_seconds[-1])
+    frames = bench.frames(KV_SECONDS[-1])
     found = launches(method, prefix, row.options, frames, sampling=bench.sampling)
     print(f"{row.label}, a step as on a GPU: {', '.join(f'{n:.1f} {name}' for name, n in found.a_step.items())}")
     often = {"operators": found.operators, "waits": found.waits}

@@ -35,13 +35,8 @@ def run(args: argparse.Namespace) -> None:
     codes, length, gain = _read_codes(args.codes)
     root = checkpoints.resolve(args.stack)
     codec, decoder = (checkpoints.load_module(root, name) for name in ("codec", "decoder"))
-    if (
-        codes.ndim != 2
-        or not 1 <= codes.shape[1] <= codec.config.codebooks
-        or not len(codes)
-        or codes.min() < 0
-        or codes.max() >= codec.config.entries
-    ):
+    shaped = codes.ndim == 2 and len(codes) and 1 <= codes.shape[1] <= codec.config.codebooks
+    if not shaped or codes.min() < 0 or codes.max() >= codec.config.entries:
         raise UserError(f"{args.codes} holds no codes of this codec: make it with 'python -m tts_demo encode'.")
     count, most = args.codebooks, codes.shape[1]
     if count is not None and not 1 <= count <= most:

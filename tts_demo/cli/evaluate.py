@@ -1,7 +1,6 @@
 """``evaluate``: error rates, sound and voice similarity per method, appended to the records."""
 
 import argparse
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ from ..config import UserError
 from . import tables
 from .settings import add_measure, add_stack, check_least, methods_of, records_of, split
 
-TAKES = 3  # of the 67 texts of a report: JUDGED_PAIRS and one
+TAKES = 3  # of the 67 texts of a report: 201 pairs of text and seed of a row that something is concluded from
 
 HELP = "error rates, sound and voice similarity per method"
 
@@ -31,7 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """A table for people, or with ``--json`` one JSON object as the last line."""
-    from ..measure import analyses, codec, heads, quality, rows, summary, texts
+    from ..measure import analyses, codec, heads, quality, rows, texts
     from ..measure.judges import missing
     from ..report import papers
 
@@ -68,24 +67,21 @@ def run(args: argparse.Namespace) -> None:
         print(quality.plan(evaluation, todo, args.processes))
         return
     quality.run(setup, evaluation, todo, args.processes, args.minutes)
-    table = _measured(evaluation, todo, summary)
+    table = _measured(evaluation, todo)
     notes = [*(f"skipped: {line}" for line in skipped), *(f"{f}: {fix}" for f, fix in missing().items())]
     print("\n".join(notes if args.json else [tables.shown(table), *notes]))
     if args.json:
         print(tables.as_json(tables.figures(table)))
 
 
-def _measured(evaluation: Any, todo: list[Any], summary: Any) -> Any:
+def _measured(evaluation: Any, todo: list[Any]) -> Any:
     """The figures of what was asked for."""
-    where = dataclasses.asdict(evaluation.where)
+    from ..measure import quality, summary
+
     asked = {(measurement.label, measurement.case.id, measurement.seed) for measurement in todo}
-    runs = [
-        r
-        for r in evaluation.records.read()
-        if (r["row"], r["text"], r["seed"]) in asked
-        and r["kind"] == "quality"
-        and r["checkpoint"] in ("", where["checkpoint"])
-    ]
+    spoken = [r for r in evaluation.records.read() if r["kind"] == quality.KIND]
+    spoken = [r for r in spoken if r["checkpoint"] in ("", evaluation.where.checkpoint)]
+    runs = [r for r in spoken if (r["row"], r["text"], r["seed"]) in asked]
     if not runs:
         raise UserError("Nothing was measured in that time: give --minutes more.")
     return summary.quality_table(summary.frame(runs))

@@ -22,13 +22,9 @@ def run(args: argparse.Namespace) -> None:
     for row in rows:
         print(f"{row['name']:<15} {row['title']}  [{row['paper']}]")
         for option in row["options"]:
-            limits = (
-                ", ".join(map(str, option["choices"]))
-                if option["choices"]
-                else f"{option['min']} to {option['max']}"
-                if option["min"] is not None
-                else "text"
-            )
+            limits = "text" if option["min"] is None else f"{option['min']} to {option['max']}"
+            if option["choices"]:
+                limits = ", ".join(map(str, option["choices"]))
             print(f"{'':<15} {option['name']}={option['default']}  ({limits})  {option['help']}")
 
 

@@ -26,7 +26,7 @@ def measure(bench: Bench, size: int, methods: set[str]) -> list[dict[str, Any]]:
 
 
 def _record(bench: Bench, row: Row, tokens: int, count: int) -> dict[str, Any]:
-    where, text = bench.where.through(bench.stack.method(row.method.name)), f"{count} requests, {bench.setting}"
+    where, text = bench.where_of(row), f"{count} requests, {bench.setting}"
     if known := bench.records.find(KIND, row.label, text, bench.seed, where):
         return known
     figures = bench.batch(count, row.method.name, tokens)

@@ -151,10 +151,10 @@ class FirstRun:
         return {"seconds": total, "flow_seconds": flow, "vocoder_seconds": total - flow, "first_sound": first or total}
 
 
-def in_pieces(hift: Hift, mel: torch.Tensor, frames: int = 50) -> torch.Tensor:
-    """mel: [1, mels, M], pushed ``frames`` at a time -> wave [N]."""
+def in_pieces(hift: Hift, mel: torch.Tensor) -> torch.Tensor:
+    """mel: [1, mels, M], pushed 50 frames at a time -> wave [N]."""
     stream = HiftStream(hift)
-    waves = [stream.push(piece) for piece in mel.split(frames, -1)]
+    waves = [stream.push(piece) for piece in mel.split(50, -1)]
     return torch.cat([*waves, stream.push(mel[..., :0], last=True)])
 
 

@@ -5,7 +5,6 @@ A CPU cannot show every wait: copies from the host's memory count as operators, 
 it is on already counts as nothing.
 """
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -97,24 +96,17 @@ def _chooses(index: Any) -> bool:
     return any(isinstance(part, torch.Tensor) and part.dtype == torch.bool for part in parts)
 
 
-def on_static_path(method: Method) -> Method:
-    """The same method and weights, decoders and samplers built anew for graphs. Use it inside ``static_path``."""
-    return type(method)(Base(method.lm, method.base.backend.exact, graphed=True), method.modules)
-
-
 @torch.inference_mode()
-def launches(
-    method: Method, prefix: Prefix, options: Any, frames: int, seed: int = 0, sampling: Sampling | None = None
-) -> Launches:
+def launches(method: Method, prefix: Prefix, options: Any, frames: int, sampling: Sampling = Sampling()) -> Launches:
     """Of a run of the method's language model as long as ``frames``, once its graphs are there."""
-    found, sampling = Launches(), sampling or Sampling()
-    with static_path():
-        twin = on_static_path(method)
+    found = Launches()
+    with static_path():  # the same method and weights, decoders and samplers built anew for graphs
+        twin = type(method)(Base(method.lm, method.base.backend.exact, graphed=True), method.modules)
         for _ in range(2):  # the first run makes what the second one uses
-            state = twin.prefill(prefix, options, sampling, generator_for(method.lm.device, seed), frames, True)
+            state = twin.prefill(prefix, options, sampling, generator_for(method.lm.device, 0), frames, True)
             for _ in range(STEPS):
                 twin.step(state)
         with launches_inside(found.launch), _Waits(found), _Operators(found):
             for _ in range(STEPS):
                 twin.step(state)
-    return dataclasses.replace(found, inside=False)
+    return found

@@ -36,8 +36,7 @@ class Peer:
 
     def _timed(self, x: torch.Tensor, frames: int, sampling: Sampling) -> float:
         greedy = sampling.temperature == 0
-        names = () if greedy else ("temperature", "top_k", "top_p")
-        sampling_options = {name: getattr(sampling, name) for name in names}
+        drawn = {} if greedy else {name: getattr(sampling, name) for name in ("temperature", "top_k", "top_p")}
         clock = work_clock(x.device)
         start = clock()
         ids = self.model.generate(
@@ -49,7 +48,7 @@ class Peer:
             eos_token_id=None,
             pad_token_id=0,
             use_cache=True,
-            **sampling_options,
+            **drawn,
         )
         synchronize(x.device)
         assert ids.shape[1] == frames, ids.shape

@@ -76,7 +76,7 @@ class Records:
         """All of them, oldest first. A line that was cut short (the machine went down) is left out."""
         if self.path is None or not self.path.is_file():
             return list(self._own)
-        return list(filter(None, map(parsed, self.path.read_text(encoding="utf-8").splitlines())))
+        return parsed(self.path.read_text(encoding="utf-8"))
 
     def keys(self) -> set[tuple[Any, ...]]:
         return {key_of(record) for record in self.read()}
@@ -92,23 +92,18 @@ class Records:
         date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         conditions = {k: value for k, value in dataclasses.asdict(where).items() if value or k not in OPTIONAL}
         record = head | conditions | {"date": date, "figures": rounded(figures)}
-        self.extend([record])
-        return record
-
-    def extend(self, records: list[dict[str, Any]]) -> int:
-        """Add records, all of them or none; returns how many."""
         if self.path is None:
-            self._own.extend(records)
-            return len(records)
+            self._own.append(record)
+            return record
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        line = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
+        line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
         with open(self.path, "ab+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed
             if file.tell():
                 file.seek(-1, os.SEEK_END)
                 line = line if file.read(1) == b"\n" else b"\n" + line  # behind one that was cut short
             os.write(file.fileno(), line)
-        return len(records)
+        return record
 
     def rewrite(self, change: Callable[[Record], list[Record]]) -> None:
         """Put in the place of every record what ``change`` makes of it."""
@@ -117,20 +112,24 @@ class Records:
             return
         with open(self.path, "rb+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            found = list(filter(None, map(parsed, file.read().decode().splitlines())))
-            text = "".join(json.dumps(new, ensure_ascii=False) + "\n" for record in found for new in change(record))
+            changed = [new for record in parsed(file.read().decode()) for new in change(record)]
+            text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in changed)
             file.seek(0)
             file.write(text.encode())
             file.truncate()
 
 
-def parsed(line: str) -> dict[str, Any] | None:
-    """None for what is no record, or half of one."""
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) and "kind" in record and "figures" in record else None
+def parsed(text: str) -> list[Record]:
+    """The records of a file; a line that is none, or half of one, is left out."""
+    found = []
+    for line in text.splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict) and {"kind", "figures"} <= record.keys():
+            found.append(record)
+    return found
 
 
 def sampling_label(changed: Mapping[str, float]) -> str:
@@ -142,11 +141,11 @@ def check(path: Path, sampling: str | None = None) -> None:
     """UserError where a file holds something, but no record, or runs at another ``sampling`` (None: any will do): one
     table cannot hold both. A file that is empty or not there is to be written."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
     except (OSError, UnicodeDecodeError):
-        lines = [""]
-    found = list(filter(None, map(parsed, lines)))
-    if lines and not found:
+        text = "not to be read"
+    found = parsed(text)
+    if text and not found:
         raise UserError(f"{path} holds no records: give a file that 'evaluate' or 'bench' wrote, or a new one.")
     others = {record.get("sampling", "") for record in found if record.get("checkpoint")} - {sampling}
     if sampling is not None and others:

@@ -46,13 +46,12 @@ class Bench:
         seconds: float = SECONDS,
         seed: int = 0,
         runtime: str = "eager",
-        kv_seconds: tuple[int, int] = KV_SECONDS,
         sampling: Mapping[str, float] | None = None,
     ) -> None:
-        self.sampling_changes = changed = dict(sampling or {})
+        changed = sampling or {}
         self.stack, self.prompt, self.records, self.seconds, self.seed = stack, prompt, records, seconds, seed
         self.sampling, self.where = Sampling(**changed), Where.of(stack, sampling_label(changed))
-        self.setting, self.kv_seconds = f"{seconds:g} s, {runtime}", kv_seconds
+        self.setting = f"{seconds:g} s, {runtime}"
         self.cost = Cost.of(stack.decoder.config, stack.decoder.backend)
         self.baseline = Row.of(BASELINE)
         self._kv: dict[str, dict[str, float]] = {}
@@ -72,9 +71,10 @@ class Bench:
         """(row, round) without a record yet, round by round."""
         known = self.records.keys()
         wanted = [(row, n) for n in range(rounds or ROUNDS) for row in rows if n < (rounds or planned_rounds(row))]
-        return [(row, n) for row, n in wanted if key(KIND, row.label, self.setting, n, self._where(row)) not in known]
+        return [(row, n) for row, n in wanted if key(KIND, row.label, self.setting, n, self.where_of(row)) not in known]
 
-    def _where(self, row: Row) -> Where:
+    def where_of(self, row: Row) -> Where:
+        """What the figures of a row belong to."""
         return self.where.through(self.stack.method(row.method.name))
 
     def frames(self, seconds: float) -> int:
@@ -104,7 +104,7 @@ class Bench:
             figures |= {f"pass_of_{n}": times for n, times in pass_costs(self.stack.decoder).items()}
         figures["cpu_seconds"] = time.process_time() - started
         figures["parts"] = {part: spent / done.snapshot.audio_seconds for part, spent in clock.seconds.items()}
-        return self.records.append(KIND, row.label, self.setting, number, self._where(row), figures)
+        return self.records.append(KIND, row.label, self.setting, number, self.where_of(row), figures)
 
     def figures(self, done: engine.Done, bandwidth: float) -> dict[str, Any]:
         """Of one timed run. bandwidth: bytes a second, probed right before it."""
@@ -130,7 +130,7 @@ class Bench:
     def begin(self, row: Row) -> tuple[Method, State]:
         """A run of the row's language model as long as the longest KV is asked for."""
         method, generator = self.stack.method(row.method.name), generator_for(self.stack.device, self.seed)
-        prefix, limit = self.stack.prefix(self.prompt, TEXT), self.frames(self.kv_seconds[-1])
+        prefix, limit = self.stack.prefix(self.prompt, TEXT), self.frames(KV_SECONDS[-1])
         return method, method.prefill(prefix, row.options, self.sampling, generator, limit, True)
 
     @torch.inference_mode()
@@ -144,7 +144,7 @@ class Bench:
         while not done:
             step = method.step(state)
             spoken, done = spoken + len(step.frames), step.done
-            for seconds in self.kv_seconds:
+            for seconds in KV_SECONDS:
                 if spoken >= self.frames(seconds) and f"kv_{seconds}s" not in found:
                     small = sum(state.caches[name].bytes_from(position) for name, position in before.items())
                     found[f"kv_{seconds}s"] = state.caches["backbone"].nbytes - start + small

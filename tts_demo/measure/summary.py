@@ -189,7 +189,6 @@ class Difference:
     low: float
     high: float
     pairs: int
-    texts: int
 
 
 def difference(results: Results, label: str, other: str) -> Difference | None:
@@ -215,7 +214,7 @@ def paired(runs: pd.DataFrame, label: str, other: str) -> Difference | None:
     by_text = pd.DataFrame({"more": more, "words": both["words"], "text": both["text"]}).groupby("text").sum()
     low, high = bootstrap(by_text["more"].to_numpy(float), by_text["words"].to_numpy(float))
     value = by_text["more"].sum() / max(by_text["words"].sum(), 1)
-    return Difference(100 * value, 100 * low, 100 * high, len(both), len(by_text))
+    return Difference(100 * value, 100 * low, 100 * high, len(both))
 
 
 def of_rounds(results: Results, label: str, figure: str = "lm_gain", over: str = "") -> Difference | None:
@@ -226,7 +225,7 @@ def of_rounds(results: Results, label: str, figure: str = "lm_gain", over: str =
     if min(map(len, sides)) < 2 or (over and not results.timed_alike((label, over))):
         return None
     value = np.median(sides[0]) / (np.median(sides[1]) if over else 1)
-    return Difference(float(value), *ratio(*sides), min(map(len, sides)), 1)
+    return Difference(float(value), *ratio(*sides), min(map(len, sides)))
 
 
 def _rounds(results: Results, label: str, figure: str) -> np.ndarray:
@@ -272,7 +271,6 @@ class Point:
     label: str
     time: float
     errors: float
-    texts: int
 
     @property
     def method(self) -> str:
@@ -301,10 +299,7 @@ def trade_off(results: Results) -> list[Point]:
     base = results.quality.loc[Row.of(BASELINE).label, "wer"]
     both = choices(results).dropna(subset=["over", "lm_gain"])
     chosen = (both["times"] <= TOO_MANY) | both.index.isin([row.label for row in defaults()])
-    return [
-        Point(str(label), 1 / row["lm_gain"], 100 * (base + row["over"]), int(row["texts"]))
-        for label, row in both[chosen].iterrows()
-    ]
+    return [Point(str(label), 1 / row["lm_gain"], 100 * (base + row["over"])) for label, row in both[chosen].iterrows()]
 
 
 def choices(results: Results) -> pd.DataFrame:
@@ -332,13 +327,9 @@ def fastest_within(results: Results) -> str | None:
     return best if gain and gain.low > 1 else None
 
 
+@functools.cache
 def published(path: Path = RECORDS) -> list[Point]:
     """``trade_off`` of the bundled records, for the page; [] where no set is complete."""
-    return _published(path, path.stat().st_mtime_ns if path.is_file() else 0)
-
-
-@functools.lru_cache(2)
-def _published(path: Path, modified: int) -> list[Point]:
     try:
         return trade_off(newest(Records(path).read()))
     except UserError:

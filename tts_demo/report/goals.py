@@ -26,10 +26,10 @@ def against(results: Results, row: Row, other: Row, figure: str) -> dict[str, fl
     """A figure set against that of another row: errors on the texts and seeds of both, figures of speed as their
     ratio."""
     if figure == "over":
-        found = difference(results, row.label, other.label)
-        return _named(figure, found, 0.01) if found else {}
-    found = of_rounds(results, row.label, figure, other.label)
-    return _named(figure, found) if found else {}
+        found, scale = difference(results, row.label, other.label), 0.01
+    else:
+        found, scale = of_rounds(results, row.label, figure, other.label), 1.0
+    return _named(figure, found, scale) if found else {}
 
 
 def render(results: Results, codec: pd.DataFrame) -> str:

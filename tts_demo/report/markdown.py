@@ -44,13 +44,15 @@ def table(first: str, chosen: Collection[Column], rows: Iterable[tuple[str, Any]
     cells = [[name, *(column.cell(figures) for column in chosen)] for name, figures in rows]
     heads = [first, *(column.head for column in chosen)]
     kept = [True, *map(any, zip(*(line[1:] for line in cells)))]
-    lines = [compress(line, kept) for line in (heads, ["---"] * len(heads), *cells)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return _rows(compress(line, kept) for line in (heads, ["---"] * len(heads), *cells))
 
 
 def plain(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Numbers with three digits that say something; None is an empty cell."""
     shown = lambda value: f"{value:.3g}" if isinstance(value, float) else value
     cell = lambda value: "" if value is None or value != value else shown(value)
-    lines = [heads, ["---"] * len(heads), *([str(cell(value)) for value in row] for row in rows)]
+    return _rows([heads, ["---"] * len(heads), *([str(cell(value)) for value in row] for row in rows)])
+
+
+def _rows(lines: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

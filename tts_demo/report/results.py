@@ -2,6 +2,7 @@
 small table and its plot. Figures get into the README this way only."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -212,14 +213,12 @@ def _choices(results: Results) -> str:
     """Of methods that take several tokens a step: how often each number was chosen."""
     rows, known = [], results.runs["stats"].notna() if "stats" in results.runs else []
     for label, runs in results.runs[known].groupby("row", sort=False) if len(known) else ():
-        counts: dict[str, float] = {}
+        counts: Counter[str] = Counter()
         for stats in runs["stats"]:
-            for size, times in next((v for k, v in stats.items() if k.endswith("sizes")), {}).items():
-                counts[size] = counts.get(size, 0) + times
-        total = sum(counts.values())
-        if total:
-            mean = sum(int(size) * times for size, times in counts.items()) / total
-            rows.append([f"`{label}`", float(mean), *(100 * counts.get(str(n), 0) / total for n in range(1, 9))])
+            counts.update(next((sizes for name, sizes in stats.items() if name.endswith("sizes")), {}))
+        if total := counts.total():
+            average = sum(int(size) * times for size, times in counts.items()) / total
+            rows.append([f"`{label}`", average, *(100 * counts[str(n)] / total for n in range(1, 9))])
     caption = "How many tokens a step took, % of steps.\n\n"
     return caption + plain(["row", "mean", *map(str, range(1, 9))], rows) if rows else ""
 
@@ -270,8 +269,3 @@ def _long(results: Results) -> str:
     heads = ["row", "texts", "seconds each", "cut", "KV peak MB", "WER % at the start", "in the middle", "at the end"]
     caption = "WER of the first, middle and last third of a minute, or fifth of five minutes.\n\n"
     return caption + plain([*heads, "end over start"], rows) if rows else ""
-
-
-def readme_table(readme: Path = README) -> str:
-    """What stands between the markers of the README."""
-    return readme.read_text(encoding="utf-8").split(BEGIN)[1].split(END)[0].strip("\n")

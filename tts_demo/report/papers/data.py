@@ -27,7 +27,6 @@ from ...methods.base import Method
 
 FOLDER = Path(__file__).parent
 CODEC = "codec"  # the file that belongs to no method
-LONG = ("minute", "endless")
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Paper:
     baseline: Line | None = None
     lines: tuple[Line, ...] = ()
     rows: tuple[Row, ...] = ()
-    long: tuple[tuple[str, Row], ...] = ()  # which of LONG, and the row
+    long: tuple[tuple[str, Row], ...] = ()  # "minute" or "endless", and the row
     goals: tuple[Goal, ...] = ()
     sentences: tuple[Sentence, ...] = ()
 
@@ -90,9 +89,9 @@ def _tables(path: Path) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-def paper(name: str, folder: Path = FOLDER) -> Paper:
+def paper(name: str) -> Paper:
     """That of a method, or of the codec."""
-    path = folder / f"{name}.toml"
+    path = FOLDER / f"{name}.toml"
     method = None if name == CODEC else find(name)
     if not path.is_file():
         return Paper(method, rows=tuple(Row.of(method, **options) for options in method.presets))

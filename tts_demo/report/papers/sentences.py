@@ -69,7 +69,6 @@ def _costs(row: Row, speed: pd.DataFrame, goal: float | None) -> dict[str, float
 
 def _figures(sentence: Sentence, found: Difference) -> dict[str, float]:
     """Values for the template. points, low, high: the difference and its interval; gain: the speed-up, or the points
-    that the row errs less; pairs, texts: numbers compared."""
+    that the row errs less; pairs: how many were compared."""
     gain = found.value if sentence.figure == "lm_gain" else -found.value
-    figures = {"points": found.value, "low": found.low, "high": found.high, "gain": gain}
-    return figures | {"pairs": found.pairs, "texts": found.texts}
+    return {"points": found.value, "low": found.low, "high": found.high, "gain": gain, "pairs": found.pairs}

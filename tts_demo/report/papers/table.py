@@ -43,11 +43,13 @@ def render(results: Results, codec: pd.DataFrame, on_gpu: Mapping[str, str]) -> 
     parts = []
     for paper in papers():
         if paper.baseline is not None:
-            paired = shared(results, paper)
-            remarks = [_against_theirs(paper, results), *sentences(paper, results, codec)]
-            remarks += [on_gpu[row] for row in [paper.lines[0].row.label if paper.lines else ""] if row in on_gpu]
+            remarks = sentences(paper, results, codec)
+            if paper.lines:
+                first = paper.lines[0]
+                against = sentence(paper.baseline.figures, first.figures, results, first.row)
+                remarks = [against, *remarks, on_gpu.get(first.row.label, "")]
             text = " ".join(filter(None, remarks))
-            parts += filter(None, [*_table(paper, results, paired), text, _requests(paper, results)])
+            parts += filter(None, [*_table(paper, results), text, _requests(paper, results)])
     return "\n\n".join(parts)
 
 
@@ -59,9 +61,9 @@ def shared(results: Results, paper: Paper) -> pd.DataFrame:
     return on_shared_texts(results, [Row.of(BASELINE).label, *mine])
 
 
-def _table(paper: Paper, results: Results, paired: pd.DataFrame) -> list[str]:
+def _table(paper: Paper, results: Results) -> list[str]:
     """Title and table."""
-    lines, method = [paper.baseline, *paper.lines], paper.method
+    lines, method, paired = [paper.baseline, *paper.lines], paper.method, shared(results, paper)
     keys = [key for key in FIGURES if any(key in line.figures for line in lines)]
     heads = ["paper", "ours", *(f"{FIGURES[key][0]}: {whose}" for key in keys for whose in ("paper", "ours"))]
     rows = []
@@ -77,11 +79,6 @@ def _requests(paper: Paper, results: Results) -> str:
     mine = [line.row.label for line in paper.lines]
     measured = first_audio(results.runs, mine)
     return measured and first_audio(results.runs, [Row.of(BASELINE).label, *mine])
-
-
-def _against_theirs(paper: Paper, results: Results) -> str:
-    first = paper.lines[0] if paper.lines else None
-    return sentence(paper.baseline.figures, first.figures, results, first.row) if first else ""
 
 
 def sentence(base: Mapping[str, float], theirs: Mapping[str, float], results: Results, row: Row) -> str:
