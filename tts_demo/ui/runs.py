@@ -44,7 +44,7 @@ class Runner:
         """One device acquisition for all lanes: the voice is encoded once, then the lanes are generated in turns, in up
         to ``most`` rounds. Yields (lane, event), lane -1 for what concerns all. Events hold plain numbers and arrays
         only, for on ZeroGPU they come from another process."""
-        stack, transcript = self.handle.get(), (transcript or "").strip()
+        stack = self.handle.get()
         # a transcript of a recording that was cut no longer fits it
         prompt = stack.encode_prompt(voice.samples, voice.rate, None if voice.cut else transcript or None)
         unused = (UNUSED_TRANSCRIPT,) if voice.cut and transcript else ()
@@ -65,8 +65,7 @@ class Runner:
         """The rounds after ``number`` of them, for the clock alone. Not on ZeroGPU, where they belong to the run's own
         call."""
         stack = self.handle.get()
-        transcript = None if voice.cut else (transcript or "").strip() or None
-        prompt = stack.encode_prompt(voice.samples, voice.rate, transcript)
+        prompt = stack.encode_prompt(voice.samples, voice.rate, None if voice.cut else transcript or None)
         ready = [dataclasses.replace(request, prompt=prompt) for request in requests]
         yield from further_rounds(stack, ready, first, stopping, number=number)
 

@@ -131,15 +131,10 @@ def health(handle: Handle, gate: Gate) -> dict[str, Any]:
 
 
 def in_words(error: UserError | OSError) -> str:
-    """One sentence for the visitor; what is no mistake of theirs is logged as well."""
+    """One sentence for the visitor. What is no mistake of theirs is logged, and told by what it means to them."""
     if isinstance(error, UserError):
         return str(error)
     log.error("the machine refused", exc_info=error)
-    return sentence(error)
-
-
-def sentence(error: OSError) -> str:
-    """For a visitor: what the machine's refusal means to them."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "The server's disk is full: tell who runs it, and try again later."
     return f"The server cannot keep the file ({error.strerror or 'unknown reason'}): tell who runs it."
