@@ -8,8 +8,9 @@ const put = (e, attrs, kids) => {
 };
 export const h = (tag, attrs, ...kids) => put(document.createElement(tag), attrs, kids);
 export const s = (tag, attrs, ...kids) => put(document.createElementNS("http://www.w3.org/2000/svg", tag), attrs, kids);
+// words: a text, or a list of what stands in the button
 export const button = (words, attrs, act) => {
-  const b = h("button", { type: "button", ...attrs }, words);
+  const b = h("button", { type: "button", ...attrs }, ...[words].flat());
   b.onclick = act;
   return b;
 };

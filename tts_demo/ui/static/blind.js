@@ -47,8 +47,9 @@ export const mountBlind = (root) => {
     row = h("div", { class: "ab" });
   for (const k of ["A", "B"]) {
     bars[k] = h("i", { class: "bar" });
-    buttons[k] = h("button", { type: "button", class: "clip" }, h("b", {}, k), h("span", {}, "play"), bars[k]);
-    buttons[k].onclick = () => deck.toggle(order[k]);
+    buttons[k] = button([h("b", {}, k), h("span", {}, "play"), bars[k]], { class: "clip" }, () =>
+      deck.toggle(order[k]),
+    );
     row.append(buttons[k]);
   }
   const cast = {};
@@ -57,8 +58,7 @@ export const mountBlind = (root) => {
     ["0", "No difference"],
     ["B", "B is better"],
   ]) {
-    cast[k] = h("button", { type: "button" }, label, h("kbd", {}, k));
-    cast[k].onclick = () => vote(k);
+    cast[k] = button([label, h("kbd", {}, k)], {}, () => vote(k));
     votesRow.append(cast[k]);
   }
   const wipe = button("Forget my votes", { class: "small" }, () => {

@@ -28,7 +28,6 @@ const tell = (live = false) => {
   if (held) news = live && news !== false;
   else listeners.forEach((f) => f(live));
 };
-const slot = (id) => (get(id) || {}).slot || 0; // the colour of its method
 const keep = () => store.note("board", { shown: shown.filter((id) => store.get(id)), pinned: [...pinned] });
 const stand = (ids) => {
   shown = ids.slice(0, MOST);
@@ -60,7 +59,6 @@ const standing = (first) =>
 export const board = {
   on: (f) => listeners.push(f),
   get,
-  slot,
   ids: () => [...shown],
   lanes: () => shown.map(get).filter(Boolean),
   pinned: (id) => pinned.has(id),
@@ -309,8 +307,8 @@ export const mountBoard = (root, trigger) => {
         cards.delete(id);
       }
     const common = shared(all);
-    head.show(all, slot);
-    running.show(told, [...pending.keys()].length ? all.filter((l) => l.take === current) : [], slot);
+    head.show(all);
+    running.show(told, pending.size ? all.filter((l) => l.take === current) : []);
     for (const l of all) {
       if (!cards.has(l.id))
         cards.set(
@@ -326,7 +324,6 @@ export const mountBoard = (root, trigger) => {
       cards.get(l.id).show({
         lane: l,
         look: { ...look },
-        slot: slot(l.id),
         pinned: board.pinned(l.id),
         older: board.older(l.id),
         second,

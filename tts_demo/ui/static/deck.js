@@ -73,7 +73,6 @@ export const deck = {
   lane: null,
   playing: false,
   matched: false,
-  live: null,
   ctx: null,
   nodes: [],
   pieces: [],
@@ -182,7 +181,6 @@ export const deck = {
   },
   start(id) {
     this.play(id, 0);
-    this.live = id;
     this.tracks[id].heard = this.soundAt;
   },
 
@@ -199,7 +197,6 @@ export const deck = {
     this.nodes = [];
     this.pieces = [];
     this.playing = false;
-    this.live = null;
     cancelAnimationFrame(this.frame);
     this.tell("state");
   },

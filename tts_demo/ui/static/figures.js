@@ -32,7 +32,7 @@ export const mountFigures = (root) => {
         h(
           "th",
           { scope: "col" },
-          h("i", { class: `dot slot-${board.slot(l.id)}` }),
+          h("i", { class: `dot slot-${l.slot}` }),
           ` ${l.title}`,
           h("small", {}, l.dials || "", l.made.seed !== undefined ? ` seed ${l.made.seed}` : ""),
         ),
@@ -60,7 +60,7 @@ export const mountFigures = (root) => {
         h(
           "p",
           { class: "quiet conditions" },
-          h("i", { class: `dot slot-${board.slot(l.id)}` }),
+          h("i", { class: `dot slot-${l.slot}` }),
           ` ${l.title}: ${count.conditions(l)}`,
         ),
       ),

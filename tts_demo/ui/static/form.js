@@ -148,6 +148,18 @@ export const form = {
   },
 };
 
+// One of several: a radio button that looks like a chip.
+const chip = (attrs, label, act) => {
+  const r = h("input", { type: "radio", ...attrs });
+  r.onchange = act;
+  return h("span", { class: "chip" }, r, h("label", { for: r.id }, label));
+};
+// Details that stay open or closed, from one visit to the next; key: their name in the store.
+const fold = (key, attrs, ...kids) => {
+  const d = h("details", { open: store.noted(key, false), ...attrs }, ...kids);
+  d.ontoggle = () => store.note(key, d.open);
+  return d;
+};
 const dialOf = (d, value, set, id) => {
   const help = d.help ? h("small", { class: "quiet", id: `${id}-help` }, d.help) : null,
     described = d.help ? `${id}-help` : null;
@@ -160,16 +172,13 @@ const dialOf = (d, value, set, id) => {
       h(
         "div",
         { class: "chips" },
-        ...d.choices.map((c, i) => {
-          const r = h("input", { type: "radio", name: id, id: `${id}-${i}`, checked: c === value, value: c });
-          r.onchange = () => set(c);
-          return h(
-            "span",
-            { class: "chip" },
-            r,
-            h("label", { for: r.id }, String(c).replaceAll(":", ": ").replaceAll(",", ", ")),
-          );
-        }),
+        ...d.choices.map((c, i) =>
+          chip(
+            { name: id, id: `${id}-${i}`, checked: c === value, value: c },
+            String(c).replaceAll(":", ": ").replaceAll(",", ", "),
+            () => set(c),
+          ),
+        ),
       ),
       help,
     );
@@ -307,17 +316,15 @@ export const mountForm = (root, _trigger, server, upload) => {
             ? [answer.error]
             : parts.length && (parts.length > 1 || parts[0].sounds || parts[0].words !== text.value.trim())
               ? [
-                  h(
-                    "details",
-                    { open: store.noted("preview", false) },
+                  fold(
+                    "preview",
+                    {},
                     h("summary", {}, `What will be said: ${parts.length} sentence${parts.length > 1 ? "s" : ""}`),
                     h("ol", {}, ...parts.map((p) => h("li", {}, p.words, p.sounds ? h("small", {}, p.sounds) : null))),
                   ),
                 ]
               : []),
         );
-        const fold = said.querySelector("details");
-        if (fold) fold.ontoggle = () => store.note("preview", fold.open);
       }, 350);
     };
     text.oninput = () => {
@@ -343,6 +350,11 @@ export const mountForm = (root, _trigger, server, upload) => {
 
     const tabs = h("div", { class: "lane-tabs" }),
       editor = h("div", { class: "editor" });
+    const changed = () => {
+      edited();
+      lanes();
+      edit();
+    };
     const lanes = () =>
       refocus(tabs, () => {
         chosen = Math.max(0, Math.min(chosen, state.lanes.length - 1));
@@ -357,17 +369,22 @@ export const mountForm = (root, _trigger, server, upload) => {
             h(
               "div",
               { class: `lane-tab${i === chosen ? " chosen" : ""}` },
-              h(
-                "button",
+              button(
+                [
+                  h("i", { class: `dot slot-${method(l.method).slot}` }),
+                  h("span", {}, method(l.method).title, h("small", {}, words(l) || "no dials")),
+                ],
                 {
-                  type: "button",
                   class: "pick",
                   "aria-pressed": String(i === chosen),
                   "data-lane": i,
                   "data-key": `pick ${i}`,
                 },
-                h("i", { class: `dot slot-${method(l.method).slot}` }),
-                h("span", {}, method(l.method).title, h("small", {}, words(l) || "no dials")),
+                () => {
+                  chosen = i;
+                  lanes();
+                  edit();
+                },
               ),
               button(
                 "✕",
@@ -378,9 +395,7 @@ export const mountForm = (root, _trigger, server, upload) => {
                 },
                 () => {
                   state.lanes.splice(i, 1);
-                  edited();
-                  lanes();
-                  edit();
+                  changed();
                 },
               ),
             ),
@@ -392,21 +407,12 @@ export const mountForm = (root, _trigger, server, upload) => {
                     next = ask.methods.find((m) => m.name !== "baseline" && !used.has(m.name)) || ask.methods[0];
                   state.lanes.push(fresh(next.name));
                   chosen = state.lanes.length - 1;
-                  edited();
-                  lanes();
-                  edit();
+                  changed();
                   tabs.querySelectorAll(".pick")[chosen].focus();
                 }),
               ]
             : []),
         );
-        tabs.querySelectorAll(".pick").forEach((b) => {
-          b.onclick = () => {
-            chosen = Number(b.dataset.lane);
-            lanes();
-            edit();
-          };
-        });
       });
     const edit = () =>
       refocus(editor, () => {
@@ -425,9 +431,7 @@ export const mountForm = (root, _trigger, server, upload) => {
             ...m.presets.map((p) =>
               button(p.name, { class: "small", "data-key": p.name, "aria-pressed": String(p.name === now) }, () => {
                 lane.options = { ...p.options };
-                edited();
-                lanes();
-                edit();
+                changed();
               }),
             ),
             ...(now === "Custom" ? [h("span", { class: "tag" }, "Custom")] : []),
@@ -443,21 +447,12 @@ export const mountForm = (root, _trigger, server, upload) => {
               "div",
               { class: "chips" },
               ...ask.methods.map((k) => {
-                const r = h("input", {
-                  type: "radio",
-                  name: "method",
-                  id: `method-${k.name}`,
-                  "data-key": `method-${k.name}`,
-                  value: k.name,
-                  checked: k.name === lane.method,
-                });
-                r.onchange = () => {
+                const id = `method-${k.name}`,
+                  attrs = { name: "method", id, "data-key": id, value: k.name, checked: k.name === lane.method };
+                return chip(attrs, k.title, () => {
                   state.lanes[chosen] = fresh(k.name);
-                  edited();
-                  lanes();
-                  edit();
-                };
-                return h("span", { class: "chip" }, r, h("label", { for: r.id }, k.title));
+                  changed();
+                });
               }),
             ),
           ),
@@ -475,14 +470,8 @@ export const mountForm = (root, _trigger, server, upload) => {
               `dial-${d.name}`,
             ),
           ),
-          h(
-            "details",
-            { class: "about-method", open: store.noted("about-method", false) },
-            h("summary", {}, "What this method does"),
-            methodCard(m),
-          ),
+          fold("about-method", { class: "about-method" }, h("summary", {}, "What this method does"), methodCard(m)),
         );
-        editor.querySelector(".about-method").ontoggle = (e) => store.note("about-method", e.target.open);
       });
 
     const seed = h("input", { type: "number", id: "seed", min: "0", step: "1" });

@@ -12,10 +12,10 @@ export const madeWords = (lane) => [
   ...[given(lane).voice, `seed ${given(lane).seed}`].filter(Boolean),
 ];
 
-const sentence = (lane, slot) => {
+const sentence = (lane) => {
   const found = lane.published,
     parts = found.sentence.map((p, i) => [i ? ", " : " ", h("span", { class: p.kind }, p.words)]).flat();
-  return h("li", { class: `slot-${slot}` }, h("i", { class: "dot" }), h("b", {}, `${lane.title}:`), ...parts, ".");
+  return h("li", { class: `slot-${lane.slot}` }, h("i", { class: "dot" }), h("b", {}, `${lane.title}:`), ...parts, ".");
 };
 
 export const headline = () => {
@@ -30,11 +30,11 @@ export const headline = () => {
   );
   return {
     root,
-    show(lanes, slot) {
+    show(lanes) {
       const known = lanes.filter((l) => l.published && l.id !== `${l.take}.0`),
         unlike = lanes.filter((l) => !l.published && l.id !== `${l.take}.0`),
         one = shared(lanes);
-      list.replaceChildren(...known.map((l) => sentence(l, slot(l.id))));
+      list.replaceChildren(...known.map(sentence));
       const texts = [...new Set(known.map((l) => l.published.texts))].sort((a, b) => b - a);
       under.textContent = [
         known.length ? `Measured over ${texts.join(" or ")} texts beside the baseline; grey: within the interval.` : "",

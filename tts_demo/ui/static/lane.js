@@ -246,11 +246,11 @@ export const laneCard = (id, act) => {
   return {
     root,
     id,
-    // now: { lane, look, pinned, slot, note }: everything the card shows; the map is built again only if it changed
+    // now: { lane, look, pinned, note }: everything the card shows; the map is built again only if it changed
     show(now) {
       lane = now.lane;
       look = now.look;
-      root.className = `card lane slot-${now.slot}${deck.playing && deck.lane === id ? " audible" : ""}`;
+      root.className = `card lane slot-${lane.slot}${deck.playing && deck.lane === id ? " audible" : ""}`;
       title.textContent = lane.title;
       dials.textContent = dials.title = lane.dials || "";
       state.textContent = now.note || "";

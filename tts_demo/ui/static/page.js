@@ -11,9 +11,7 @@ const copyLink = () => {
   const url = form.address();
   history.replaceState(null, "", url);
   const done = (word) => {
-    const e = document.getElementById("link"),
-      b = e && (e.matches("button") ? e : e.querySelector("button"));
-    if (!b) return;
+    const b = document.getElementById("link");
     b.textContent = word;
     setTimeout(() => {
       b.textContent = "Copy link";
@@ -64,7 +62,7 @@ document.addEventListener("keydown", (e) => {
     return;
   }
   if (e.key === "Escape") {
-    const b = document.querySelector("button#stop, #stop button");
+    const b = document.getElementById("stop");
     if (b && !b.disabled) b.click();
     else deck.pause();
     return;

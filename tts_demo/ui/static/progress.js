@@ -18,7 +18,7 @@ export const progress = () => {
   return {
     root,
     // told: the server's last message, null for none; lanes: those that still speak
-    show(told, lanes, slot) {
+    show(told, lanes) {
       if (root.hidden) began = performance.now();
       root.hidden = !told && !lanes.length;
       if (root.hidden) {
@@ -42,7 +42,7 @@ export const progress = () => {
           const seconds = l.seconds && !l.note ? l.seconds : l.figures.audio_seconds || 0;
           return h(
             "div",
-            { class: `slot-${slot(l.id)}` },
+            { class: `slot-${l.slot}` },
             h("i", { class: "dot" }),
             h("span", {}, l.title),
             h("span", { class: "track" }, h("i", { style: `width: ${Math.min(100, (100 * seconds) / most)}%` })),

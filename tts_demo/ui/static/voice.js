@@ -90,6 +90,10 @@ export const voicePicker = (ask, on) => {
   });
   let ownNote = "Three to six seconds of clear speech work best.";
   const note = h("p", { class: "quiet", id: "voice-note", role: "status" }, ownNote);
+  const tell = (words, bad = false) => {
+    note.className = bad ? "quiet bad" : "quiet";
+    note.textContent = words;
+  };
   const upload = button("Upload a recording", { class: "small" }, () => file.click());
   const record = button("Record", { class: "small" }, () => {
     if (taking) stop();
@@ -145,16 +149,14 @@ export const voicePicker = (ask, on) => {
   const root = h("div", {}, chips, drop, note, consent, transcript);
 
   const take = async (what) => {
-    note.className = "quiet";
-    note.textContent = "Checking the recording…";
+    tell("Checking the recording…");
     let answer;
     try {
       answer = await on.own(what);
     } catch (_e) {
       answer = { error: "The recording could not be sent; try again." };
     }
-    note.className = answer.error ? "quiet bad" : "quiet";
-    note.textContent = answer.error || answer.words;
+    tell(answer.error || answer.words, !!answer.error);
     if (answer.error) return;
     lost = null;
     ownUrl = answer.url;
@@ -179,25 +181,20 @@ export const voicePicker = (ask, on) => {
     drop.classList.remove("over");
     const f = e.dataTransfer.files[0];
     if (f) take(f);
-    else {
-      note.className = "quiet bad";
-      note.textContent = "That was not a file: drop a recording.";
-    }
+    else tell("That was not a file: drop a recording.", true);
   });
 
   let taking = null;
   const start = async () => {
     if (!navigator.mediaDevices) {
-      note.className = "quiet bad";
-      note.textContent = "Browsers record on https or localhost pages only: upload a file instead.";
+      tell("Browsers record on https or localhost pages only: upload a file instead.", true);
       return;
     }
     let stream;
     try {
       stream = await navigator.mediaDevices.getUserMedia({ audio: true });
     } catch (e) {
-      note.className = "quiet bad";
-      note.textContent = WHY[e.name] || "The microphone could not be opened: upload a file instead.";
+      tell(WHY[e.name] || "The microphone could not be opened: upload a file instead.", true);
       return;
     }
     const ctx = deck.context(),
@@ -236,8 +233,7 @@ export const voicePicker = (ask, on) => {
       consent.hidden = transcript.hidden = !theirs;
       const v = ask.voices.find((k) => k.name === name);
       if (lost && lost.name !== name) lost = null;
-      note.className = lost ? "quiet bad" : "quiet";
-      note.textContent = lost ? lost.words : theirs ? ownNote : (v && v.note) || "";
+      tell(lost ? lost.words : theirs ? ownNote : (v && v.note) || "", !!lost);
     },
     gone(now) {
       // a recording of one's own is not kept from one load of the page to the next
@@ -250,11 +246,10 @@ export const voicePicker = (ask, on) => {
     },
     missing(asked, now) {
       // what a link wanted and cannot have
-      note.className = "quiet bad";
       const why = asked
         ? `The link asks for the voice “${asked}”, which is not here`
         : "The link was made with somebody's own voice, which a link cannot carry";
-      note.textContent = `${why}: ${now ? `${now} is chosen instead.` : "upload or record one."}`;
+      tell(`${why}: ${now ? `${now} is chosen instead.` : "upload or record one."}`, true);
     },
     consent: (on2) => {
       tick.checked = on2;
