@@ -131,15 +131,12 @@ class Speaking:
         self.order, self.runner, self._address = order, runner, who
         self.left = threading.Event()
         self.notes = list(order.notes)  # then what the run says about itself, one sentence each
-        self._loop, self._pieces = asyncio.get_running_loop(), asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+        self.pieces: asyncio.Queue[Any] = asyncio.Queue()  # bytes, at the end None or the error that ended it
         threading.Thread(target=self._work, daemon=True, name="speech").start()
 
-    async def next(self) -> Any:
-        """The next piece: bytes, None at the end, or the error that ended it."""
-        return await self._pieces.get()
-
     def _say(self, piece: Any) -> None:
-        self._loop.call_soon_threadsafe(self._pieces.put_nowait, piece)
+        self._loop.call_soon_threadsafe(self.pieces.put_nowait, piece)
 
     def _work(self) -> None:
         started, outcome, order, runner = time.monotonic(), "refused", self.order, self.runner
@@ -201,9 +198,8 @@ async def answer(http: HTTPRequest, runner: Runner) -> Response:
         return Response(status_code=400)  # nobody reads it
     speaking = Speaking(order, runner, address(http.client.host if http.client else None))
     gone = asyncio.create_task(hung_up(http, speaking))
-    first = await speaking.next()
-    while first == b"":
-        first = await speaking.next()
+    while (first := await speaking.pieces.get()) == b"":
+        pass
     if isinstance(first, Exception):
         gone.cancel()
         return refusal(first)
@@ -231,7 +227,7 @@ async def pieces(speaking: Speaking, first: bytes | None, gone: asyncio.Task) ->
             if piece:
                 delta = {"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode()} if sse else None
                 yield event(delta) if delta else piece
-            piece = await speaking.next()
+            piece = await speaking.pieces.get()
         if sse:
             yield event({"type": "speech.audio.done", "usage": None, "notes": speaking.notes})
     finally:

@@ -31,7 +31,7 @@ from ..zerogpu import forks
 from . import texts
 from .controls import Form, Misplaced
 from .views import Views
-from .widgets import message, pcm
+from .widgets import message
 
 QUICK = 0.7  # RTF of all lanes together below which maps grow during generation
 FLUSH_SECONDS = 0.12  # sound waits at most this long for company on its way to the browser
@@ -76,7 +76,7 @@ class Live:
         shown = ("backbone_steps", "frames_per_step", "lm_rtf", "audio_seconds", "kv_bytes_total", "acceptance")
         counts = {k: getattr(s, k) for k in shown} | {"rtf": s.work_rtf} if s else {}
         last = [round(float(v), 4) for v in self.curve[-1]] if self.curve else None
-        return {"kind": "chunk", "id": self.id, "pcm": pcm(samples), "point": last, "figures": counts}
+        return {"kind": "chunk", "id": self.id, "pcm": plots.b64(samples), "point": last, "figures": counts}
 
 
 class Outbox:

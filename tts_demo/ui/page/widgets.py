@@ -4,7 +4,6 @@
 16-bit PCM instead; ``gr.Plot`` is rebuilt on every update, so live curves are drawn by a script as well.
 """
 
-import base64
 import functools
 import hashlib
 import json
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-import numpy as np
 import plotly
 from starlette.requests import Request
 from starlette.responses import Response
@@ -105,8 +103,3 @@ def message(value: dict[str, Any]) -> str:
     """A widget's value as one string: Gradio sends the difference to the value before, and its differences of lists are
     not always put together again as they were."""
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
-
-
-def pcm(samples: np.ndarray) -> str:
-    """int16 [N] as the browser wants it."""
-    return base64.b64encode(np.ascontiguousarray(samples, dtype="<i2").tobytes()).decode()

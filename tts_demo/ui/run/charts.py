@@ -49,11 +49,10 @@ def charts() -> dict[str, dict[str, Any]]:
 def heads(method: str, found: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Which head predicts a token best (``measure.heads.table``). traces: [name, shares at which each head is the best
     of all, at which its likeliest token is right, its mean cross-entropy], of all tokens first."""
-    count = len(next(iter(found.values()))["best"])
-    tokens = next(iter(found.values()))["tokens"]
+    first = next(iter(found.values()))
     made = layout(
         f"{METHODS[method].title}: which head predicts a token best",
-        f"by cross-entropy, of {tokens:,} tokens of natural recordings",
+        f"by cross-entropy, of {first['tokens']:,} tokens of natural recordings",
         "tokens ahead; 1 is the model's own head",
         "share of the tokens",
         hovermode="closest",
@@ -63,7 +62,7 @@ def heads(method: str, found: dict[str, dict[str, Any]]) -> dict[str, Any]:
         margin_r=24,
     ).to_plotly_json()
     traces = [[kind, f["best"], f["right"], f["loss"]] for kind, f in found.items()]
-    return {"layout": made, "traces": traces, "colour": colour(method), "ahead": list(range(1, count + 1))}
+    return {"layout": made, "traces": traces, "colour": colour(method), "ahead": list(range(1, len(first["best"]) + 1))}
 
 
 def tradeoff(measured: list[summary.Point]) -> dict[str, Any] | None:

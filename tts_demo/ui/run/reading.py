@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -35,14 +36,11 @@ class Visit:
 
 def words_of(tokens: Sequence[str]) -> list[Word]:
     """Written words in order; ``tokens``: the word that each text token belongs to, '' for none."""
-    words: list[Word] = []
-    for i, text in enumerate(tokens):
-        if not text:
-            continue
-        if words and words[-1].text == text and words[-1].last == i - 1:
-            words[-1] = Word(words[-1].first, i, text)
-        else:
-            words.append(Word(i, i, text))
+    words, end = [], 0
+    for text, run in groupby(tokens):
+        first, end = end, end + len(list(run))
+        if text:
+            words.append(Word(first, end - 1, text))
     return words
 
 
