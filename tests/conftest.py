@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -48,6 +49,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.removeprefix("tests/").startswith(SLOW):
             item.add_marker("slow")
+
+
+def pytest_collection_finish() -> None:
+    """What importing has made stays: no collection of garbage, of which some tests ask, walks through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 TINY = LMConfig(

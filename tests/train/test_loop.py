@@ -110,8 +110,12 @@ def written_out(weight: torch.Tensor, grads: list[torch.Tensor], lr: float) -> t
     return weight
 
 
-def test_muon_is_what_it_was_before_it_was_torchs() -> None:
-    """But for what bfloat16 rounds, 1 % of the way and a little more on some CPUs."""
+@pytest.mark.parametrize(("bfloat16", "apart"), ((True, 0.02), (False, 1e-5)))
+def test_muon_is_what_it_was_before_it_was_torchs(
+    bfloat16: bool, apart: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for what bfloat16 rounds, 1 % of the way and a little more on some CPUs; nothing where the CPU has none."""
+    monkeypatch.setattr("tts_demo.train.optimiser.cpu_has_bf16", lambda: bfloat16)
     torch.manual_seed(0)
     start, grads = torch.randn(48, 96), [torch.randn(48, 96) for _ in range(4)]
     weight, optimiser = nn.Parameter(start.clone()), None
@@ -120,7 +124,7 @@ def test_muon_is_what_it_was_before_it_was_torchs() -> None:
         weight.grad = grad.clone()
         optimiser.step()
     expected = written_out(start, grads, 0.01)
-    assert (weight - expected).norm() < 0.02 * (expected - start).norm()
+    assert (weight - expected).norm() < apart * (expected - start).norm()
 
 
 def test_the_state_of_an_older_muon_is_read() -> None:

@@ -1,7 +1,6 @@
 """The peer that ``bench --peer`` measures: transformers' own ``generate`` on the very same weights."""
 
 import torch
-from transformers import Qwen2ForCausalLM
 
 from ..config import Sampling
 from ..lm.model import LanguageModel, Prefix, backbone_config
@@ -12,6 +11,8 @@ class Peer:
     """Shares every weight with ``lm``. It attends causally throughout, which costs the same as our prefix mask."""
 
     def __init__(self, lm: LanguageModel) -> None:
+        from transformers import Qwen2ForCausalLM  # seconds to import: the page, which measures none, opens sooner
+
         config = backbone_config(lm.config)
         config.vocab_size = lm.config.vocab
         with torch.device("meta"):

@@ -1,12 +1,25 @@
 """AdamW for every weight, or Muon for the matrices inside blocks: fewer steps, each a quarter dearer."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from ..runtime import cpu_has_bf16
 
 Weights = list[nn.Parameter]
+
+
+class Float32(TorchFunctionMode):
+    """Casts to float32 where torch's Muon casts to bfloat16: a CPU that has none emulates it, ten times as slowly."""
+
+    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        if func is torch.Tensor.bfloat16:
+            return args[0].to(torch.float32, copy=True)
+        return func(*args, **(kwargs or {}))
 
 
 class Muon(torch.optim.Muon):
@@ -32,7 +45,9 @@ class Muon(torch.optim.Muon):
                 grads = [None] * len(views) if weight.grad is None else weight.grad.flatten(0, -3)
                 for view, grad in zip(views, grads):
                     view.grad = grad
-        super().step()
+        emulated = self.weights[0].device.type == "cpu" and not cpu_has_bf16()
+        with Float32() if emulated else nullcontext():
+            super().step()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Of an older run too, whose Muon was this project's own: one momentum, ``moving``, for a whole stack."""
