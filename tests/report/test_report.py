@@ -393,7 +393,7 @@ def test_the_plot_shows_every_point_and_the_line_of_the_best() -> None:
 
 def test_names_in_the_plot_stand_on_nothing() -> None:
     """A crowd of points gets fewer names, and none of two that are alike is written over the other."""
-    crowd = [summary.Point("tldr patch_size=8", 0.5 + 0.001 * i, 10 - 0.001 * i) for i in range(60)]
+    crowd = [summary.Point("tldr patch_size=8", 0.5 + 0.001 * i, 10 - 0.001 * i, 9) for i in range(60)]
     assert 1 <= plot.draw(crowd).count("tldr patch size 8") < 12
 
 

@@ -247,8 +247,8 @@ def test_own_plots_follow_from_what_a_lane_contains():
 
 def test_measured_settings_become_one_picture():
     points = [
-        charts.summary.Point("baseline", 1.0, 10.0),
-        charts.summary.Point("ssd tolerance=0.4 draft_length=3", 0.75, 11.0),
+        charts.summary.Point("baseline", 1.0, 10.0, 20),
+        charts.summary.Point("ssd tolerance=0.4 draft_length=3", 0.75, 11.0, 20),
     ]
     plot = charts.tradeoff(points)
     assert plot["points"] == [

@@ -271,6 +271,7 @@ class Point:
     label: str
     time: float
     errors: float
+    texts: int
 
     @property
     def method(self) -> str:
@@ -299,7 +300,10 @@ def trade_off(results: Results) -> list[Point]:
     base = results.quality.loc[Row.of(BASELINE).label, "wer"]
     both = choices(results).dropna(subset=["over", "lm_gain"])
     chosen = (both["times"] <= TOO_MANY) | both.index.isin([row.label for row in defaults()])
-    return [Point(str(label), 1 / row["lm_gain"], 100 * (base + row["over"])) for label, row in both[chosen].iterrows()]
+    return [
+        Point(str(label), 1 / row["lm_gain"], 100 * (base + row["over"]), int(row["texts"]))
+        for label, row in both[chosen].iterrows()
+    ]
 
 
 def choices(results: Results) -> pd.DataFrame:
