@@ -93,11 +93,8 @@ def sha256(path: Path) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _sha256(path: str, size: int, modified: int) -> str:
-    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_manifest(root: Path) -> dict[str, str]:
@@ -113,10 +110,6 @@ def read_extra(root: Path) -> dict[str, Any]:
     return {key: value for key, value in _manifest(root).items() if key != "files"}
 
 
-def write_extra(root: Path, extra: dict[str, Any]) -> None:
-    _write_manifest(root, read_manifest(root), extra)
-
-
 def _manifest(root: Path) -> dict[str, Any]:
     path = root / MANIFEST
     if not path.is_file():
@@ -129,11 +122,11 @@ def _manifest(root: Path) -> dict[str, Any]:
 
 def checkpoint_hash(root: Path) -> str:
     """Twelve hex digits that change whenever any weight or configuration of the checkpoint does."""
-    files = {k: v for k, v in read_manifest(root).items() if not k.endswith(CARD)}
-    return _short_hash(files)
+    return short_hash({k: v for k, v in read_manifest(root).items() if not k.endswith(CARD)})
 
 
-def _short_hash(files: dict[str, str]) -> str:
+def short_hash(files: dict[str, str]) -> str:
+    """Twelve hex digits of files and their hashes."""
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -145,8 +138,8 @@ def modules(root: Path) -> set[str]:
 def modules_hash(root: Path, names: Collection[str]) -> str:
     """Twelve hex digits of those of these modules that a checkpoint holds; '' for none."""
     held = modules(root).intersection(names)
-    files = {k: v for k, v in read_manifest(root).items() if k.split("/")[0] in held} if held else {}
-    return _short_hash({k: v for k, v in files.items() if not k.endswith(CARD)}) if held else ""
+    of_held = lambda key: key.split("/")[0] in held and not key.endswith(CARD)
+    return short_hash({k: v for k, v in read_manifest(root).items() if of_held(k)}) if held else ""
 
 
 def available(root: Path, name: str) -> bool:
@@ -284,11 +277,9 @@ def save_module(
 
 def _stored(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     value = value.detach().cpu().contiguous()
-    if not value.is_floating_point():
-        return value.clone()
-    small = value.to(dtype)
+    small = value.to(dtype) if value.is_floating_point() else value
     # A copy of its own: safetensors refuses tensors that share memory.
-    return small.clone() if torch.isfinite(small).all() else value.float().clone()
+    return (small if torch.isfinite(small).all() else value.float()).clone()
 
 
 def how_it_was_made(root: str | Path, name: str) -> str:
@@ -322,10 +313,11 @@ def _update_manifest(root: Path, name: str) -> None:
     files = {key: value for key, value in files.items() if not key.startswith(f"{name}/")}
     written = (path for path in (root / name).iterdir() if path.name in (CONFIG, CARD) or path.match(f"{WEIGHTS}*"))
     files |= {f"{name}/{path.name}": sha256(path) for path in written}
-    _write_manifest(root, files, extra)
+    write_manifest(root, files, extra)
 
 
-def _write_manifest(root: Path, files: dict[str, str], extra: dict[str, Any]) -> None:
+def write_manifest(root: Path, files: dict[str, str], extra: dict[str, Any]) -> None:
+    """files: relative path -> SHA-256; extra: see ``read_extra``."""
     path, content = root / MANIFEST, {"files": dict(sorted(files.items())), **extra}
     temporary = path.with_suffix(".part")
     temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -7,7 +7,6 @@ module, the hashes of the weights that it was trained through (``through``), and
 """
 
 import hashlib
-import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -98,7 +97,7 @@ def _hash(root: Path, name: str) -> str:
     """Twelve hex digits of the weights of a module or a part; '' where the checkpoint has none. A module's are those of
     its files in the manifest, a part's those of its tensors."""
     if checkpoints.available(root, name):
-        return hashlib.sha256(json.dumps(_files(root, name), sort_keys=True).encode()).hexdigest()[:12]
+        return checkpoints.short_hash(_files(root, name))
     if name in ("codec:codes", "decoder") and (files := _files(root, "codec")):
         return _tensors_hash([root / key for key in sorted(files)], name == "decoder")
     return ""
@@ -131,4 +130,4 @@ def _write(root: Path, changes: dict[str, dict[str, Any]]) -> None:
     extra = checkpoints.read_extra(root)
     for key, entries in changes.items():
         extra[key] = dict(sorted((extra.get(key, {}) | entries).items()))
-    checkpoints.write_extra(root, extra)
+    checkpoints.write_manifest(root, checkpoints.read_manifest(root), extra)

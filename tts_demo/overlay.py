@@ -1,7 +1,6 @@
 """A checkpoint that holds only some modules, completed with the bundled ones: what a person trained, heard at once."""
 
 import atexit
-import json
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -45,8 +44,7 @@ def _linked(folder: Path, own: Sequence[str] | set[str], base: Path, borrowed: S
         files |= {k: v for k, v in checkpoints.read_manifest(source).items() if k.split("/")[0] in names}
         for key, entries in checkpoints.read_extra(source).items():
             extra[key] = extra.get(key, {}) | {name: entry for name, entry in entries.items() if name in names}
-    manifest = {"files": dict(sorted(files.items())), **extra}
-    (both / checkpoints.MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    checkpoints.write_manifest(both, files, extra)
     return both
 
 

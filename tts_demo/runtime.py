@@ -197,12 +197,10 @@ class CUDAGraphed:
     copies and the function itself, so the path around a graph is testable without a GPU.
     """
 
-    def __init__(
-        self, function: Callable[..., Any], enabled: bool = True, warmup: int = 2, device: Device | None = None
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], enabled: bool = True, device: Device | None = None) -> None:
         """function: of tensors and None, to a tensor or a tuple of tensors. device: of the static buffers, None: that
         of the first argument."""
-        self.function, self.enabled, self.warmup, self.device = function, enabled, warmup, device
+        self.function, self.enabled, self.device = function, enabled, device
         self._graph: torch.cuda.CUDAGraph | None = None
         self._inputs: tuple[Tensor | None, ...] | None = None
         self._output: Any = None
@@ -251,7 +249,7 @@ class CUDAGraphed:
             stream, current = torch.cuda.Stream(device), torch.cuda.current_stream(device)
             stream.wait_stream(current)
             with torch.cuda.stream(stream):
-                for _ in range(self.warmup):
+                for _ in range(2):
                     self.function(*self._inputs)
             current.wait_stream(stream)
             self._graph = torch.cuda.CUDAGraph()
