@@ -227,95 +227,98 @@ class _Run:
     meter: Meter
     every: float
     wants_attention: Callable[[], bool]
-    pending: list[Tensor] = field(default_factory=list)  # frames not yet vocoded, each [n, K]
-    codes: list[np.ndarray] = field(default_factory=list)
-    audio: list[np.ndarray] = field(default_factory=list)
-    steps: list[StepRecord] = field(default_factory=list)
-    traced: int = 0  # steps already sent as Trace
-    chunk: float = FIRST_CHUNK
-    last_stats: float = 0.0
-    frames: int = 0
-    waiting: int = 0  # frames in ``pending``
-    fed: bool = False  # the vocoder has seen frames
-    stopped: bool = False
-    truncated: bool = False
-    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        stack, request = self.stack, self.request
+        self.method = stack.method(request.method)
+        self.options = request.options if request.options is not None else self.method.Options()
+        self.limit = request.forced_frames or max(1, round(request.max_seconds * stack.frame_rate))
+        self.generator = generator_for(stack.device, request.seed)
+        self.guard = LoopGuard(stack.frame_rate, stack.sample_rate)
+        self.spoken: list[tuple[State, int, int]] = []  # state, first frame, end frame of each segment
+        self.pending: list[Tensor] = []  # frames not yet vocoded, each [n, K]
+        self.codes: list[np.ndarray] = []
+        self.audio: list[np.ndarray] = []
+        self.steps: list[StepRecord] = []
+        self.frames = self.waiting = self.traced = 0  # frames in all, in ``pending``; steps already sent as Trace
+        self.chunk, self.last_stats = FIRST_CHUNK, 0.0
+        self.stopped, self.notes = False, []
 
     def events(self) -> Iterator[Event]:
-        stack, request = self.stack, self.request
-        method: Method = stack.method(request.method)
-        options = request.options if request.options is not None else method.Options()
-        limit = request.forced_frames or max(1, round(request.max_seconds * stack.frame_rate))
+        stack, request, method = self.stack, self.request, self.method
         text = request.text.strip()
         segments = [text] if request.forced_frames else list(stack.split(text))
         if not any(segments):
             raise UserError("There is nothing to say: type some text.")
         where = str(stack.device), processor(stack.device), stack.decoder.precision, stack.name, stack.checkpoint_hash
-        yield Started(request, request.seed, segments, *where, not method.warm(options))
-        generator = generator_for(stack.device, request.seed)
-        vocoder = stack.vocoder(request.prompt, method.output_codebooks(options), request.live)
-        guard = LoopGuard(stack.frame_rate, stack.sample_rate)
-        finished: list[tuple[State, int, int]] = []  # state, first frame, end frame of each segment
+        yield Started(request, request.seed, segments, *where, not method.warm(self.options))
+        self.vocoder = stack.vocoder(request.prompt, method.output_codebooks(self.options), request.live)
         for index, segment in enumerate(segments):
-            with torch.inference_mode():
-                prefix = stack.prefix(request.prompt, segment)
-                first, room = self.frames, prefix.room(limit - self.frames, bool(request.forced_frames))
-                with self.meter.measure("lm"):
-                    given = prefix, options, request.sampling, generator, room
-                    state = method.prefill(*given, forced=request.forced_frames > 0)
-                    synchronize(stack.device)
-            self.meter.memory(state.caches)
-            guard.reset()
-            done = False
-            while not done and not self.stopped:
-                done = self._step(method, state, first + room)
-                self.stopped = not done and self.should_stop()
-                if self.waiting >= max(1, round(self.chunk * stack.frame_rate)):
-                    yield from self._vocode(vocoder, guard)
-                    if request.capture_attention and not done and self.wants_attention():
-                        with self.meter.held():
-                            so_far = self._attention(method, [*finished, (state, first, self.frames)])
-                        yield AttentionUpdate(join(so_far))
-                    if guard.tripped and not request.forced_frames:
-                        done = True
-                        self._cut("it repeated itself or fell silent", index, segments)
-                elif self.meter.now() - self.last_stats >= self.every:
-                    yield from self._report()
-            finished.append((state, first, self.frames))
-            yield from self._vocode(vocoder, guard, vocoder.end_segment)
-            if self.stopped or request.forced_frames:
+            yield from self._segment(segment, f", in sentence {index + 1} of {len(segments)}" if segments[1:] else "")
+            if self.stopped or request.forced_frames or self.frames >= self.limit:
                 break
-            if self.frames >= limit:
-                self._cut(f"the length limit is {limit / stack.frame_rate:g} s", index, segments)
-                break
-            if self.frames - first >= room:
-                self._cut(f"nobody needs more than {room / stack.frame_rate:.1f} s for these words", index, segments)
-        yield from self._vocode(vocoder, guard, vocoder.finish)
+        yield from self._vocode(self.vocoder.finish)
         snapshot = self.meter.snapshot()
         maps = []
-        for segment in finished if request.capture_attention else ():
+        for spoken in self.spoken if request.capture_attention else ():
             with self.meter.held():
-                maps += self._attention(method, [segment])
+                maps.append(self._map(*spoken))
             yield from self._report()  # a map may take a second: what listens sees that the run goes on
-        attention = join(maps) if maps else None
         audio = np.concatenate(self.audio) if self.audio else np.zeros(0, np.float32)
         if not self.stopped or len(audio) >= WARM_UP_SECONDS * stack.sample_rate:
-            method.has_run(options)
-        codes = np.concatenate(self.codes) if self.codes else np.zeros((0, 1), np.int64)
-        trace, segment_ends = Trace(tuple(self.steps)), tuple(end for _, _, end in finished)
-        ended = self.stopped, self.truncated, tuple(self.notes), segment_ends
-        yield Done(audio, codes, snapshot, trace, attention, *ended)
+            method.has_run(self.options)
+        yield Done(
+            audio=audio,
+            codes=np.concatenate(self.codes) if self.codes else np.zeros((0, 1), np.int64),
+            snapshot=snapshot,
+            trace=Trace(tuple(self.steps)),
+            attention=join(maps) if maps else None,
+            stopped=self.stopped,
+            truncated=bool(self.notes),
+            notes=tuple(self.notes),
+            segment_ends=tuple(end for _, _, end in self.spoken),
+        )
 
-    def _cut(self, why: str, index: int, segments: list[str]) -> None:
-        """Note that segment ``index`` did not end by itself."""
-        self.truncated = True
-        where = f", in sentence {index + 1} of {len(segments)}" if len(segments) > 1 else ""
-        self.notes.append(f"The speech was cut short{where}: {why}.")
+    def _segment(self, text: str, where: str) -> Iterator[Event]:
+        """Speak one segment. where: how a note names it."""
+        stack, request, first, forced = self.stack, self.request, self.frames, self.request.forced_frames > 0
+        cut = lambda why: self.notes.append(f"The speech was cut short{where}: {why}.")
+        with torch.inference_mode():
+            prefix = stack.prefix(request.prompt, text)
+            room = prefix.room(self.limit - first, forced)
+            with self.meter.measure("lm"):
+                state = self.method.prefill(prefix, self.options, request.sampling, self.generator, room, forced)
+                synchronize(stack.device)
+        self.meter.memory(state.caches)
+        self.guard.reset()
+        done = False
+        while not done and not self.stopped:
+            done = self._step(state, first + room)
+            self.stopped = not done and self.should_stop()
+            if self.waiting >= max(1, round(self.chunk * stack.frame_rate)):
+                yield from self._vocode()
+                if request.capture_attention and not done and self.wants_attention():
+                    with self.meter.held():
+                        so_far = [self._map(*spoken) for spoken in (*self.spoken, (state, first, self.frames))]
+                    yield AttentionUpdate(join(so_far))
+                if self.guard.tripped and not forced:
+                    done = True
+                    cut("it repeated itself or fell silent")
+            elif self.meter.now() - self.last_stats >= self.every:
+                yield from self._report()
+        self.spoken.append((state, first, self.frames))
+        yield from self._vocode(self.vocoder.end_segment)
+        if self.stopped or forced:
+            return
+        if self.frames >= self.limit:
+            cut(f"the length limit is {self.limit / stack.frame_rate:g} s")
+        elif self.frames - first >= room:
+            cut(f"nobody needs more than {room / stack.frame_rate:.1f} s for these words")
 
-    def _step(self, method: Method, state: State, limit: int) -> bool:
+    def _step(self, state: State, limit: int) -> bool:
         """One step of the method; returns whether the segment is over: at frame ``limit`` of the run at the latest."""
         with self.meter.measure("lm"), torch.inference_mode():
-            step = method.step(state)
+            step = self.method.step(state)
         frames = step.frames[: limit - self.frames]  # a patch or chunk may overshoot the limit
         count = len(frames)
         self.steps.append(self.meter.step(step, count, state.caches, self.meter.took))
@@ -325,29 +328,27 @@ class _Run:
             self.waiting += count
         return step.done or self.frames >= limit
 
-    def _vocode(
-        self, vocoder: Vocoder, guard: "LoopGuard", owed: Callable[[], np.ndarray] | None = None
-    ) -> Iterator[Event]:
+    def _vocode(self, owed: Callable[[], np.ndarray] | None = None) -> Iterator[Event]:
         """Vocode what waits, then what is ``owed`` (a method of the vocoder). Then report."""
-        samples = []
+        samples = [np.zeros(0, np.float32)]
         if self.pending:
             codes = torch.cat(self.pending).to("cpu", torch.long)
             self.pending.clear()
-            self.waiting, self.fed = 0, True
+            self.waiting = 0
             self.codes.append(codes.numpy())
             self.chunk = min(2 * self.chunk, LONGEST_CHUNK)
             with self.meter.measure("vocoder"), torch.inference_mode():
-                samples.append(vocoder.push(codes))
-            guard.codes(codes[:, 0].tolist())
-        if owed is not None and self.fed:
+                samples.append(self.vocoder.push(codes))
+            self.guard.codes(codes[:, 0].tolist())
+        if owed is not None and self.codes:
             with self.meter.held(), torch.inference_mode():
-                vocoder.prepare()
+                self.vocoder.prepare()
             with self.meter.measure("vocoder"), torch.inference_mode():
                 samples.append(owed())
-        samples = np.concatenate(samples).astype(np.float32, copy=False) if samples else np.zeros(0, np.float32)
+        samples = np.concatenate(samples).astype(np.float32, copy=False)
         if len(samples):
             self.meter.first_audio()
-            guard.samples(samples)
+            self.guard.samples(samples)
             self.audio.append(samples)
             yield Audio(samples)
         yield from self._report()
@@ -359,19 +360,15 @@ class _Run:
             new, self.traced = tuple(self.steps[self.traced :]), len(self.steps)
             yield Trace(new)
 
-    def _attention(self, method: Method, finished: list[tuple[State, int, int]]) -> list[AttentionMap]:
-        """A map of each segment."""
-        maps = []
-        for state, first, end in finished:
-            with torch.inference_mode():
-                replay = method.replay(state)
-            weights = capture(replay, state.prefix.text)
-            start = np.minimum(first + np.asarray(replay.first_frame), end)
-            stop = np.minimum(start + np.asarray(replay.frames_of), end)
-            rate = self.stack.frame_rate
-            times = ((at / rate).astype(np.float32) for at in (start, stop))
-            maps.append(AttentionMap(weights, state.prefix.labels, *times))
-        return maps
+    def _map(self, state: State, first: int, end: int) -> AttentionMap:
+        """Of a segment from frame ``first`` to ``end``."""
+        with torch.inference_mode():
+            replay = self.method.replay(state)
+        weights = capture(replay, state.prefix.text)
+        start = np.minimum(first + np.asarray(replay.first_frame), end)
+        stop = np.minimum(start + np.asarray(replay.frames_of), end)
+        times = ((at / self.stack.frame_rate).astype(np.float32) for at in (start, stop))
+        return AttentionMap(weights, state.prefix.labels, *times)
 
 
 class LoopGuard:
