@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -17,7 +19,7 @@ from tts_demo import audio
 from tts_demo.config import LMConfig, Sampling, UserError
 from tts_demo.lm import Base, LanguageModel, Prefix
 from tts_demo.methods import METHODS
-from tts_demo.methods.base import Method
+from tts_demo.methods.base import Method, State, Step
 from tts_demo.methods.compressed import method as compressed
 from tts_demo.methods.compressed import text_position
 
@@ -120,6 +122,14 @@ def make_prefix(lm: LanguageModel, text: int = 7, prompt: int = 5, codebooks: in
     return lm.prefix(ids, tuple(f"t{i}" for i in range(text)), speaker, codes)
 
 
+def finish(method: Method, state: State) -> tuple[list[Step], torch.Tensor]:
+    """Every step of a run, and its codes [F, K]."""
+    steps = [method.step(state)]
+    while not steps[-1].done:
+        steps.append(method.step(state))
+    return steps, torch.cat([step.frames for step in steps])
+
+
 @dataclass(frozen=True)
 class TinyPrompt:
     codes: torch.Tensor  # [F, K]
@@ -199,6 +209,36 @@ class TinyStack:
 
     def vocoder(self, prompt: TinyPrompt, codebooks: int, live: bool = True) -> TinyVocoder:
         return TinyVocoder(self.sample_rate // self.frame_rate, self.lm.config.speech_codes)
+
+
+STEPS = [  # every kind of step
+    ("baseline", {}),
+    ("tldr", {"patch_size": 4}),
+    ("ssd", {"tolerance": 0.0, "draft_length": "3"}),
+    ("ssd", {"tolerance": 0.4, "draft_length": "auto"}),
+    ("dcar", {"chunk_range": "2,3,4"}),
+    ("dcar", {"chunk_range": "7"}),
+    ("qtts", {"strategy": "delay"}),
+    ("qtts", {"strategy": "delay", "codebooks": 4, "delay": 2}),
+    ("qtts", {"strategy": "hierarchical"}),
+    ("compressed", {"window": 30, "group": 10}),
+    ("compressed", {"window": 30, "group": 0}),
+    ("compressed", {"window": 30, "group": 5, "text": 20}),  # the text moves,
+    ("compressed", {"window": 30, "group": 10, "text": 60}),  # and is visible as a whole
+    ("dcar-compressed", {"chunk_range": "2,3,4", "window": 30, "group": 10}),
+    ("dcar-ssd", {"tolerance": 0.0, "draft_length": "3"}),
+]
+
+
+def random_stack(lm: LanguageModel, dtype: torch.dtype = torch.float32, names: Iterable[str] = METHODS) -> TinyStack:
+    """A stack whose modules of the methods ``names`` are random: adapters that start as nothing would hide a part."""
+    torch.manual_seed(5)
+    stack = TinyStack(copy.deepcopy(lm).to(dtype))
+    for name in names:
+        for module in stack.method(name).modules.values():
+            for weight in module.to(dtype).eval().requires_grad_(False).parameters():
+                weight.add_(torch.randn_like(weight) * 0.05)
+    return stack
 
 
 @pytest.fixture

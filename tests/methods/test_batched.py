@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conftest import base_of, make_prefix
+from conftest import base_of, finish, make_prefix
 from tts_demo.config import Sampling
 from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.batched import BatchedBaseline, BatchedChunks, BatchedPatches
@@ -18,9 +18,7 @@ GREEDY = Sampling(temperature=0)
 def alone(lm, prefix, frames: int) -> list[int]:
     method = Baseline(base_of(lm))
     state = method.prefill(prefix, Baseline.Options(), GREEDY, torch.Generator(), frames)
-    while not state.done:
-        method.step(state)
-    return [int(token) for token in state.tokens]
+    return finish(method, state)[1][:, 0].tolist()
 
 
 def test_batch_equals_single_runs_under_greedy(tiny_lm):
@@ -42,9 +40,7 @@ def test_a_batch_of_chunks_is_each_row_alone(tiny_lm, size):
     single = []
     for prefix in prefixes:
         state = method.prefill(prefix, Dcar.Options(str(size)), GREEDY, torch.Generator(), 25)
-        while not state.done:
-            method.step(state)
-        single.append(torch.cat(state.taken).tolist())
+        single.append(finish(method, state)[1][:, 0].tolist())
     batched = BatchedChunks(method.decoder, method.heads, size, GREEDY, torch.Generator())
     rows, batch = batched.run(prefixes, 25)
     assert [row.tolist() for row in rows] == single and len({tuple(s) for s in single}) == 3
@@ -68,10 +64,8 @@ def test_a_batch_of_patches_is_each_row_alone(tiny_lm, kind, forced, size):
     lengths = [90, 83, 90, 61]
     single = []
     for prefix, length in zip(prefixes, lengths):
-        state, found = method.prefill(prefix, kind.Options(size), GREEDY, torch.Generator(), length, forced), []
-        while not state.done:
-            found.append(method.step(state).frames[:, 0])
-        single.append(torch.cat(found).tolist())
+        state = method.prefill(prefix, kind.Options(size), GREEDY, torch.Generator(), length, forced)
+        single.append(finish(method, state)[1][:, 0].tolist())
     rows, batch = BatchedPatches(method, size, GREEDY, torch.Generator(), forced).run(prefixes, lengths)
     assert [row.tolist() for row in rows] == single and len({tuple(s) for s in single}) == 4
     assert batch.cache.length <= batch.cache.capacity and (not forced or [*map(len, rows)] == lengths)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conftest import TINY, base_of, make_lm, make_prefix
+from conftest import TINY, base_of, finish, make_lm, make_prefix
 from tts_demo.config import LMConfig, Sampling, UserError
 from tts_demo.lm import sampling as sampling_module
 from tts_demo.lm.graphs import BufferPool
@@ -41,17 +41,6 @@ def start(method, prefix, size=4, sampling=GREEDY, seed=0, max_frames=24, forced
     return method.prefill(prefix, options, sampling, torch.Generator().manual_seed(seed), max_frames, forced)
 
 
-def finish(method, state):
-    steps = [method.step(state)]
-    while not steps[-1].done:
-        steps.append(method.step(state))
-    return steps
-
-
-def codes_of(steps):
-    return torch.cat([step.frames for step in steps])[:, 0]
-
-
 def embed(lm, tokens, size):
     return lm.embed_speech(tokens).view(1, -1, size, lm.config.hidden)
 
@@ -69,8 +58,7 @@ def test_registered_after_the_baseline_with_ablations_apart():
 @pytest.mark.parametrize("size", (1, 3, 8))
 def test_every_kind_and_size_finishes_at_the_forced_length(tiny_lm, tiny_prefix, kind, size):
     method = stirred(tiny_lm, kind)
-    steps = finish(method, state := start(method, tiny_prefix, size, WIDE, max_frames=19))
-    codes = codes_of(steps)
+    steps, codes = finish(method, state := start(method, tiny_prefix, size, WIDE, max_frames=19))
     assert len(codes) == 19 and 0 <= codes.min() and codes.max() < tiny_lm.config.speech_codes
     assert len(steps) == -(-19 // size) and all(len(step.marks) == len(step.frames) for step in steps)
     prompt = 5 // size  # patches the five prompt tokens fill
@@ -92,7 +80,7 @@ def test_lean_extractor_equals_the_trained_one(tiny_lm, method, size, graphed, m
 
     drawn = extractor.decode(g, extractor.speaker_term(speaker), size, extractor.new_cache(), draw)
     expected = adapter.extractor(g, speaker[None], tiny_lm.embed_speech(tokens)[None])[0]
-    assert torch.equal(drawn, tokens)
+    assert torch.equal(drawn, tokens[None])
     torch.testing.assert_close(torch.cat(seen), expected, atol=1e-4, rtol=1e-4)
 
 
@@ -110,7 +98,7 @@ def test_half_precision_runs_and_halves_the_memory(tiny_lm):
     modules = {name: module.bfloat16() for name, module in TLDR.build_modules(lm).items()}
     method = TLDR(base_of(lm), modules)
     state = start(method, make_prefix(lm), 4)
-    assert len(codes_of(finish(method, state))) == 24
+    assert len(finish(method, state)[1]) == 24
     assert state.caches["extractor"].slot_bytes == 2 * 1 * TINY.hidden * 2  # K and V, one layer, two bytes
 
 
@@ -168,17 +156,15 @@ def test_end_of_speech_at_every_place_of_a_patch(tiny_lm, tiny_prefix, method, m
     state, steps = start(method, tiny_prefix, size, forced=False, max_frames=40), []
     script = [7] * (2 * size + place) + [TINY.eos] + [9] * size
     monkeypatch.setattr(sampling_module, "sample", lambda *_: torch.tensor([script.pop(0)]))
-    steps = finish(method, state)
-    assert codes_of(steps).tolist() == [7] * (2 * size + place)  # nothing behind the end is spoken
+    steps, codes = finish(method, state)
+    assert codes[:, 0].tolist() == [7] * (2 * size + place)  # nothing behind the end is spoken
     assert len(steps) == 3 and len(steps[-1].frames) == len(steps[-1].marks) == place and state.done
     replay = method.replay(state)
     assert replay.frames_of == (size, size, place) and len(replay.rows) == 3
 
 
 def test_end_of_speech_is_drawn_unless_forced(tiny_lm, tiny_prefix, method):
-    lengths = [
-        len(codes_of(finish(method, start(method, tiny_prefix, 4, WIDE, seed, 60, False)))) for seed in range(12)
-    ]
+    lengths = [len(finish(method, start(method, tiny_prefix, 4, WIDE, seed, 60, False))[1]) for seed in range(12)]
     assert min(lengths) < 60 and len(set(lengths)) > 3
     assert any(length % 4 for length in lengths)
 
@@ -192,12 +178,8 @@ def test_prompt_is_patchified(tiny_lm, method):
     assert positions.tolist() == [begin + 3, begin + 7, begin + 11]  # each where its last token would stand
     tokens = prefix.prompt_codes[2:, 0]
     z = method.adapter.compressor(embed(tiny_lm, tokens, 4))[0]
-    torch.testing.assert_close(method.replay(finish_first(method, state)).x[begin : begin + 3], z, atol=1e-4, rtol=1e-4)
-
-
-def finish_first(method, state):
     method.step(state)
-    return state
+    torch.testing.assert_close(method.replay(state).x[begin : begin + 3], z, atol=1e-4, rtol=1e-4)
 
 
 def test_global_memory_shrinks_by_the_patch_size(tiny_lm, method):
@@ -219,20 +201,20 @@ def test_fresh_adapter_at_patch_one_is_the_baseline(tiny_prefix):
     table.div_(table.square().mean(-1, keepdim=True).sqrt())
     method, prefix = TLDR(base_of(lm), TLDR.build_modules(lm)), make_prefix(lm)
     base = Baseline(base_of(lm))
-    expected = codes_of(finish(base, base.prefill(prefix, Baseline.Options(), GREEDY, torch.Generator(), 30, True)))
-    spoken = codes_of(finish(method, start(method, prefix, 1, max_frames=30)))
-    assert len(set(expected.tolist())) > 3 and torch.equal(spoken, expected)
+    expected = finish(base, base.prefill(prefix, Baseline.Options(), GREEDY, torch.Generator(), 30, True))[1]
+    spoken = finish(method, start(method, prefix, 1, max_frames=30))[1]
+    assert len(expected.unique()) > 3 and torch.equal(spoken, expected)
 
 
 def test_two_runs_interleaved_equal_two_runs_apart(tiny_lm, tiny_prefix, method):
-    alone = [codes_of(finish(method, start(method, tiny_prefix, size, WIDE, seed))) for size, seed in ((4, 1), (3, 2))]
+    alone = [finish(method, start(method, tiny_prefix, size, WIDE, seed))[1] for size, seed in ((4, 1), (3, 2))]
     states = [start(method, tiny_prefix, size, WIDE, seed) for size, seed in ((4, 1), (3, 2))]
     mixed: list[list] = [[], []]
     while not all(state.done for state in states):
         for i, state in enumerate(states):
             if not state.done:
-                mixed[i].append(method.step(state))
-    assert all(torch.equal(codes_of(steps), codes) for steps, codes in zip(mixed, alone))
+                mixed[i].append(method.step(state).frames)
+    assert all(torch.equal(torch.cat(frames), codes) for frames, codes in zip(mixed, alone))
 
 
 def test_the_voice_reaches_the_extractor_alone_and_only_when_asked(tiny_lm, tiny_prefix):

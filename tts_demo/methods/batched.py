@@ -117,7 +117,7 @@ class BatchedPatches(BatchedBaseline):
         prompts = [method.prompt_patches(prefix, self.size) for prefix in prefixes]
         speakers = [prefix.speaker for prefix in prefixes]
         with torch.inference_mode():
-            rows.local = PatchRows(method.encoder, method.adapter.extractor, self.size, prompts, speakers)
+            rows.local = PatchRows(method.encoder, method.extractor, self.size, prompts, speakers)
         return rows
 
     def slots(self, frames: int) -> int:

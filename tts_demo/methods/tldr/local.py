@@ -24,11 +24,12 @@ from .modules import AT_ONCE, LARGEST, Compressor, Extractor, ExtractorLayer, la
 
 GREEDY = Sampler(Sampling(temperature=0))  # of a launch that samples nothing
 LogitsAt = Callable[..., Tensor]  # ``PatchDecoder._logits_at`` or what does the same
-SampleToken = Callable[[Tensor], Tensor]  # logits [1, V] float32 -> token [1]
+SampleToken = Callable[[Tensor], Tensor]  # logits [R, V] float32 -> tokens [R]
 
 
 class PatchDecoder:
-    """The extractor at inference: fused weights. The cache passed in holds the patch at hand."""
+    """The extractor at inference, for R rows in lockstep: fused weights. The cache passed in holds the patches at
+    hand."""
 
     @torch.inference_mode(False)  # built when first needed, perhaps inside a run: its weights stay ordinary tensors
     @torch.no_grad()
@@ -83,12 +84,12 @@ class PatchDecoder:
             ]
         )
 
-    def new_cache(self) -> KVCache:
-        """Room for one patch."""
+    def new_cache(self, rows: int = 1) -> KVCache:
+        """Room for one patch of each row."""
         c, backend = self.config, self.backend
-        sizes = c.layers, 1, c.heads, LARGEST, c.hidden // c.heads, backend.dtype, backend.device
+        sizes = c.layers, rows, c.heads, LARGEST, c.hidden // c.heads, backend.dtype, backend.device
         make = lambda kv: KVCache(*sizes, kv=kv)
-        return make(None) if self.pool is None else self.pool.lease(make)
+        return make(None) if self.pool is None else self.pool.lease(make, rows)
 
     @torch.no_grad()
     def speaker_term(self, speaker: Tensor | None) -> Tensor:
@@ -101,17 +102,18 @@ class PatchDecoder:
     def decode(
         self, g: Tensor, speaker_term: Tensor, size: int, cache: KVCache, sample: SampleToken, confidence: float = 0.0
     ) -> Tensor:
-        """Decode one patch: g [1, H], ``speaker_term`` [1, H] -> tokens [P]. ``size`` tokens, whether or not speech
-        ends among them; with a ``confidence`` the patch ends before a token (its first aside) whose likeliest value is
-        less probable."""
+        """Decode one patch of each row: g [R, H], ``speaker_term`` [R, H] -> tokens [R, P]. ``size`` tokens, whether or
+        not speech ends among them; with a ``confidence`` the patch of a single row ends before a token (its first
+        aside) whose likeliest value is less probable."""
         self._claim(cache, size)
-        at = self._logits_at if self.shape is None else partial(self._workspace_logits, cache)
+        lean = self.shape is not None and len(g) == 1
+        at = partial(self._workspace_logits, cache) if lean else self._logits_at
         tokens: list[Tensor] = []
-        for logits in self._unrolled(*self._rows(g, speaker_term, size), cache.kv, at, tokens):
+        for logits in self._unrolled(*self._shared(g, speaker_term, size), cache.kv, at, tokens):
             if tokens and confidence and likeliest(logits) < confidence:
                 break
             tokens.append(sample(logits))
-        return torch.cat(tokens)
+        return torch.stack(tokens, 1)
 
     @torch.no_grad()
     def launch(
@@ -125,14 +127,14 @@ class PatchDecoder:
         *inputs: Tensor | None,
         confidence: float = 0.0,
     ) -> Tensor:
-        """``decode`` as one CUDA graph over a cache of the pool, without a host sync. Returns [1 + size]: the number n
-        of tokens in the patch, then ``size`` tokens, of which those after the first n are to be ignored.
+        """``decode`` of one row as one CUDA graph over a cache of the pool, without a host sync. Returns [1 + size]:
+        the number n of tokens in the patch, then ``size`` tokens, of which those after the first n are to be ignored.
         ``choose(sampler, *inputs)`` returns the function that samples a token from logits [1, V]."""
         extractor = weakref.proxy(self)  # graphs live in buffers of this extractor's own pool
         self._claim(cache, size)
 
         def whole(kv: Tensor, sampler: Sampler, g: Tensor, speaker_term: Tensor, *inputs: Tensor | None) -> Tensor:
-            sample, of_patch, tokens, sure = choose(sampler, *inputs), extractor._rows(g, speaker_term, size), [], []
+            sample, of_patch, tokens, sure = choose(sampler, *inputs), extractor._shared(g, speaker_term, size), [], []
             for logits in extractor._unrolled(*of_patch, kv, extractor._logits_at, tokens):
                 if tokens and confidence:
                     sure.append((likeliest(logits) >= confidence).long()[None])
@@ -148,62 +150,63 @@ class PatchDecoder:
             cache.rollback(cache.length)
             cache.claim(self.counter[:size])
 
-    def _rows(self, g: Tensor, speaker_term: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
-        """What all tokens of a patch share: input rows [P, H] (context and positions, to which token embeddings are
-        added); cross-attention to the J slots, folded keys and folded values of A heads [layers, 2, J A, H]; the base
-        model's share of the logits [P, V]."""
-        c = self.config
-        context = self.fuse(g, speaker_term)  # [1, H]
-        slots = self.slots(context).view(c.layers, c.slots, -1)
-        folded = [fold(slot).view(c.slots, 2, -1, c.hidden) for fold, slot in zip(self.cross, slots.unbind(0))]
-        cross = torch.stack(folded)
-        cross = cross.transpose(1, 2).reshape(c.layers, 2, -1, c.hidden)
-        base = self.head(self.base[size - 1, :size] * g)
-        positions = self.position[size - 1, :size]
-        # the context stands in place of a token before the first; in a patch decoded at once before all of them
-        if self.parallel:
-            rows = context + (positions if self.future is None else positions[:1])
-        else:
-            rows = torch.cat([context + positions[:1], positions[1:]])
-        return rows, cross, base
+    def _shared(self, g: Tensor, speaker_term: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
+        """What all tokens of a patch share: the context [R, H]; cross-attention to the J slots, folded keys and folded
+        values of A heads [layers, R, 2, J A, H]; the base model's share of the logits [R, P, V]."""
+        c, rows = self.config, len(g)
+        context = self.fuse(g, speaker_term)
+        slots = self.slots(context).view(rows, c.layers, c.slots, -1).transpose(0, 1).flatten(1, 2)
+        folded = [fold(slot).view(rows, c.slots, 2, -1, c.hidden) for fold, slot in zip(self.cross, slots.unbind(0))]
+        cross = torch.stack(folded).transpose(2, 3).reshape(c.layers, rows, 2, -1, c.hidden)
+        base = self.head((self.base[size - 1, :size] * g[:, None]).flatten(0, 1))
+        return context, cross, base.view(rows, size, -1)
 
     def _unrolled(
-        self, rows: Tensor, cross: Tensor, base: Tensor, kv: Tensor, logits_at: LogitsAt, tokens: Sequence[Tensor]
+        self, context: Tensor, cross: Tensor, base: Tensor, kv: Tensor, logits_at: LogitsAt, tokens: Sequence[Tensor]
     ) -> Iterator[Tensor]:
-        """Logits [1, V] of the patch's tokens, one after the other; ``tokens``: those sampled so far."""
+        """Logits [R, V] of the patch's tokens, one after the other; ``tokens``: those sampled so far, each [R]. The
+        context stands in place of a token before the first; in a patch decoded at once before all of them."""
+        rows, size, _ = base.shape
+        positions = self.position[size - 1, :size]
         if self.parallel:
-            yield from self._logits_at(rows, cross, base, kv, 0).split(1)
+            x = context[:, None] + (positions if self.future is None else positions[:1])
+            logits = self._logits_at(x.flatten(0, 1), cross, base.flatten(0, 1), kv, 0)
+            yield from logits.view(rows, size, -1).unbind(1)
             return
-        for i, (row, start) in enumerate(zip(rows.split(1), base.split(1))):
-            x = row + F.embedding(tokens[-1], self.table) if i else row
+        for i, (position, start) in enumerate(zip(positions.unbind(0), base.unbind(1))):
+            x = position + (F.embedding(tokens[-1], self.table) if i else context)
             yield logits_at(x, cross, start, kv, i)
 
     def _logits_at(self, x: Tensor, cross: Tensor, base: Tensor, kv: Tensor, start: int) -> Tensor:
-        """Logits [n, V] at positions ``start`` on, from input rows x [n, H]: they see every earlier position and each
-        other (n is 1 unless parallel). base [n, V]: the base model's share. Leaves keys and values in kv."""
-        c, n = self.config, x.shape[0]
-        stop = start + n
-        for layer, (score, add), memory in zip(self.layers, cross.unbind(0), kv.unbind(0)):
-            weights = F.linear(direction(x, c.eps), score).view(n, c.slots, c.cross_heads).softmax(1)
-            x = torch.addmm(x, weights.view(n, -1), add)
-            y = layer.qkv(direction(x, c.eps)).view(1, n, 3 * c.heads, -1).transpose(1, 2)  # [1, 3 heads, n, D]
+        """Logits [R n, V] at positions ``start`` on, from inputs x [R n, H]: those of a row see every earlier position
+        and each other (n is 1 unless parallel). base [R n, V]: the base model's share. Leaves keys and values in
+        kv."""
+        c, rows = self.config, kv.shape[1]
+        stop = start + len(x) // rows
+        for layer, slots, memory in zip(self.layers, cross.unbind(0), kv.unbind(0)):
+            score, add = slots.unbind(1)  # [R, J A, H]
+            weights = torch.bmm(direction(x, c.eps).view(rows, -1, c.hidden), score.transpose(1, 2))
+            weights = weights.unflatten(2, (c.slots, c.cross_heads)).softmax(2).flatten(2)
+            x = torch.baddbmm(x.view(rows, -1, c.hidden), weights, add).flatten(0, 1)
+            y = layer.qkv(direction(x, c.eps)).view(rows, -1, 3 * c.heads, c.hidden // c.heads)
+            y = y.transpose(1, 2)  # [R, 3 heads, n, D]
             live = memory[:, :, :stop]
             live[:, :, start:] = y[:, c.heads :]
             y = F.scaled_dot_product_attention(y[:, : c.heads], live[:, : c.heads], live[:, c.heads :])
-            x = layer.out(y.transpose(1, 2).reshape(n, -1), x)
+            x = layer.out(y.transpose(1, 2).reshape(x.shape), x)
             gate, up = layer.gate_up(direction(x, c.eps)).chunk(2, -1)
             x = layer.down(F.silu(gate) * up, x)
         if self.future is not None:
-            x = later_rows(x[None], self.future[: len(base) - 1])[0]
+            x = later_rows(x[:, None], self.future[: len(base) // rows - 1]).flatten(0, 1)
         return self.out_head(direction(x, c.eps), base).float()
 
     def _workspace_logits(self, cache: KVCache, x: Tensor, cross: Tensor, base: Tensor, kv: Tensor, i: int) -> Tensor:
-        """``_logits_at`` for one position, on the CPU in float32, over the memory kv of ``cache``."""
+        """``_logits_at`` for one position of one row, on the CPU in float32, over the memory kv of ``cache``."""
         c = self.config
         space = cache.scratch.get(1) or cache.scratch.setdefault(1, Workspace(self.shape, LARGEST, 1))
 
         def attend_to_slots(layer: int) -> None:
-            score, add = cross[layer].unbind(0)
+            score, add = cross[layer, 0].unbind(0)
             weights = torch.mm(space.normal(), score.t()).view(c.slots, c.cross_heads).softmax(0)
             space.x.addmm_(weights.view(1, -1), add)
 
@@ -286,25 +289,24 @@ class PatchRows:
     def __init__(
         self,
         encoder: PatchEncoder,
-        extractor: Extractor,
+        decoder: PatchDecoder,
         size: int,
         prompts: Sequence[Tensor],
         speakers: Sequence[Tensor | None],
     ) -> None:
         """prompts: tokens [N P] before the first patch of each row; speakers: [E] of each, None: a vector of zeros."""
-        self.encoder, self.extractor, self.size = encoder, extractor, size
-        empty = torch.zeros(extractor.config.speaker, device=encoder.embedding.device)
-        dtype = extractor.enter.weight.dtype
-        self.speaker = torch.stack([empty if speaker is None else speaker.to(empty) for speaker in speakers]).to(dtype)
+        self.encoder, self.decoder, self.size = encoder, decoder, size
+        self.speaker_terms = torch.cat([decoder.speaker_term(speaker) for speaker in speakers])
+        self.patches = decoder.new_cache(len(prompts))
         self.cache, before = None, encoder.config.window - 1
         if encoder.pool_only:
             return
         self.cache = encoder.decoder.new_cache(before + encoder.reach, len(prompts))
         self.valid = torch.stack([torch.arange(before) >= before - len(prompt) for prompt in prompts])
-        self.valid = self.valid.to(empty.device)  # [B, live] which columns hold a token of the row
+        self.valid = self.valid.to(encoder.embedding.device)  # [B, live] which columns hold a token of the row
         # What the window of the first patch reaches. Rows of shorter prompts begin with columns that nothing sees.
         tokens = torch.stack([F.pad(p[-before:], (max(0, before - len(p)), 0)) for p in prompts])
-        places = torch.arange(-before, 0, device=empty.device) % size
+        places = torch.arange(-before, 0, device=tokens.device) % size
         self._states(F.embedding(tokens, encoder.embedding) + encoder.compressor.position[size - 1, places])
 
     @torch.no_grad()
@@ -332,10 +334,6 @@ class PatchRows:
         positions = (self.cache.next_position + torch.arange(count, device=x.device)).expand(len(x), -1)
         return self.encoder.decoder.forward(x, self.cache, positions, mask)
 
-    @torch.no_grad()
-    def decode(self, g: Tensor, sample: Callable[[Tensor], Tensor]) -> Tensor:
-        """g [B, H] -> tokens [B, P], as ``Extractor.unroll``."""
-        dtype = self.speaker.dtype
-        embed = lambda tokens: F.embedding(tokens, self.encoder.embedding).to(dtype)
-        in_float = lambda logits: sample(logits.float())
-        return self.extractor.unroll(g.to(dtype), self.speaker, self.size, embed, in_float)
+    def decode(self, g: Tensor, sample: SampleToken) -> Tensor:
+        """g [B, H] -> tokens [B, P]."""
+        return self.decoder.decode(g.to(self.speaker_terms.dtype), self.speaker_terms, self.size, self.patches, sample)

@@ -147,7 +147,7 @@ class TLDR(Method):
         sampler = state.sampler(numbers(state.sampling, self.lm.config.vocab, size))
         inputs, given = (state.hidden, state.speaker_term, size, cache), (state.recent, state.forbidden(size))
         if self.extractor.pool is None:
-            patch = self.extractor.decode(*inputs, sampling_in_patch(sampler, *given), confidence)
+            patch = self.extractor.decode(*inputs, sampling_in_patch(sampler, *given), confidence)[0]
             return patch, patch.tolist()
         found = self.extractor.launch(*inputs, sampler, sampling_in_patch, *given, confidence=confidence)
         count, *tokens = found.tolist()

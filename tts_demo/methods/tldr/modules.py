@@ -6,7 +6,7 @@ patch). A fresh adapter starts near the frozen model it adapts: z_k is the norma
 the embeddings' own scale, LoRA adds nothing, and the extractor is a residual, zero at first, around the base head, so
 the first token of a patch starts from the base model's own prediction from g_k."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,7 +17,6 @@ from ...config import LMConfig
 from ...lm.lora import LoraFactors, LoraSpec
 from ...lm.model import LanguageModel, new_backbone
 
-TensorMap = Callable[[Tensor], Tensor]
 LARGEST = 8  # tokens in the largest patch
 ABLATIONS = ("no-lora", "no-speaker", "mean-pool", "parallel", "mtp")
 AT_ONCE = ("parallel", "mtp")  # all tokens of a patch, none of which knows the others
@@ -148,19 +147,15 @@ class ExtractorLayer(nn.Module):
         self.gate_up = nn.Linear(width, 2 * config.ffn, bias=False)
         self.down = nn.Linear(config.ffn, width, bias=False)
 
-    def forward(self, x: Tensor, context: Tensor, past: list[Tensor] | None = None) -> Tensor:
-        """x [M, P, H] of M patches, context [M, H] -> [M, P, H]. past: the keys and values of the tokens before, to
-        which those of x are added; x is one token then."""
+    def forward(self, x: Tensor, context: Tensor) -> Tensor:
+        """x [M, P, H] of M patches, context [M, H] -> [M, P, H]."""
         split = lambda t, heads: t.unflatten(-1, (heads, -1)).transpose(1, 2)
         slots = self.slots(context).unflatten(-1, (self.config.slots, -1))  # [M, slots, slot width]
         query, key, value = self.query(self.cross_norm(x)), self.key(slots), self.value(slots)
         found = F.scaled_dot_product_attention(*(split(t, self.config.cross_heads) for t in (query, key, value)))
         x = x + self.cross_out(found.transpose(1, 2).flatten(2))
         query, key, value = (split(t, self.config.heads) for t in self.qkv(self.self_norm(x)).chunk(3, -1))
-        if past is not None:
-            past[:] = [torch.cat(pair, 2) for pair in zip(past, (key, value))] if past else [key, value]
-            key, value = past
-        causal = self.config.ablate not in AT_ONCE and past is None
+        causal = self.config.ablate not in AT_ONCE
         found = F.scaled_dot_product_attention(query, key, value, is_causal=causal)
         x = x + self.self_out(found.transpose(1, 2).flatten(2))
         gate, up = self.gate_up(self.ffn_norm(x)).chunk(2, -1)
@@ -194,15 +189,12 @@ class Extractor(nn.Module):
         with torch.no_grad():
             self.base[:, 0] = 1.0
 
-    def context(self, g: Tensor, speaker: Tensor) -> Tensor:
-        """g [M, H], speaker [M, E] -> c [M, H]."""
-        fused = self.fuse(g)
-        return fused if self.speaker_projection is None else fused + self.speaker_projection(speaker)
-
     def forward(self, g: Tensor, speaker: Tensor, embedded: Tensor) -> Tensor:
         """g [M, H], speaker [M, E], embedded [M, P, H] target tokens -> logits [M, P, V]; row i saw tokens < i."""
         size = embedded.shape[1]
-        context = self.context(g, speaker)
+        context = self.fuse(g)
+        if self.speaker_projection is not None:
+            context = context + self.speaker_projection(speaker)
         if self.future is not None:
             x = context[:, None]
         elif self.config.ablate == "parallel":
@@ -215,21 +207,6 @@ class Extractor(nn.Module):
         if self.future is not None:
             x = later_rows(x, self.future[: size - 1])
         return self.head(self.base[size - 1, :size] * g[:, None] + self.out(self.norm(x)))
-
-    def unroll(self, g: Tensor, speaker: Tensor, size: int, embed: TensorMap, sample: TensorMap) -> Tensor:
-        """Sample the tokens of M patches, one after the other in all of them: tokens [M, P]. ``embed``: tokens [M] ->
-        [M, H]; ``sample``: logits [M, V] -> tokens [M]."""
-        if self.config.ablate in AT_ONCE:
-            empty = g[:, None].expand(-1, size, -1)  # of which these models read the length alone
-            return torch.stack([sample(logits) for logits in self(g, speaker, empty).unbind(1)], 1)
-        context, past, tokens = self.context(g, speaker), [[] for _ in self.layers], []
-        for i in range(size):
-            x = self.enter(embed(tokens[-1])) if i else context
-            x = (x + self.position[size - 1, i])[:, None]
-            for layer, before in zip(self.layers, past):
-                x = layer(x, context, before)
-            tokens.append(sample(self.head(self.base[size - 1, i] * g + self.out(self.norm(x[:, 0])))))
-        return torch.stack(tokens, 1)
 
 
 def later_rows(x: Tensor, future: Tensor) -> Tensor:
