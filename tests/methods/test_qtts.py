@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from conftest import base_of
-from tests.conftest import make_prefix
+from conftest import base_of, finish, make_prefix
 from tts_demo.config import Request, Sampling, UserError
 from tts_demo.engine import run
 from tts_demo.lm import sampling as sampling_module
@@ -43,13 +42,6 @@ def method(tiny_lm) -> QTTS:
 def start(method, prefix, strategy, books=8, d=1, sampling=LIVELY, seed=0, max_frames=20, forced=True):
     options = QTTS.Options(strategy=strategy, codebooks=books, delay=d)
     return method.prefill(prefix, options, sampling, torch.Generator().manual_seed(seed), max_frames, forced)
-
-
-def finish(method, state):
-    steps = [method.step(state)]
-    while not steps[-1].done:
-        steps.append(method.step(state))
-    return steps, torch.cat([s.frames for s in steps])
 
 
 def undelay(steps: torch.Tensor, d: int) -> torch.Tensor:
@@ -155,7 +147,7 @@ def test_end_of_speech_flushes_the_tail_and_keeps_every_frame(
     forced = finish(method, start(method, tiny_prefix, strategy, books, d, GREEDY, max_frames=max(1, frames)))[1][
         :frames
     ]
-    decoder = next(s for kind, s in method.strategies.items() if strategy in kind.__name__.lower()).decoder
+    decoder = method.strategies[strategy].decoder
     monkeypatch.setattr(decoder, "logits", spiked(decoder, frames))
     state = start(method, tiny_prefix, strategy, books, d, GREEDY, max_frames=40, forced=False)
     steps, spoken = finish(method, state)
@@ -181,7 +173,7 @@ def test_tail_after_the_end_hears_that_the_first_book_is_silent(method, tiny_lm,
 def test_no_book_knows_a_later_one_of_its_frame(strategy, books, d, method, tiny_prefix, monkeypatch):
     """Change book k of frame 4 by force: books below k of that frame and everything earlier stay as they were."""
     plain = finish(method, start(method, tiny_prefix, strategy, books, d, GREEDY, max_frames=10))[1]
-    runner = next(s for kind, s in method.strategies.items() if strategy in kind.__name__.lower())
+    runner = method.strategies[strategy]
     for book in {1, books - 1}:
         state = start(method, tiny_prefix, strategy, books, d, GREEDY, max_frames=10)
         if strategy == "delay":
@@ -213,7 +205,7 @@ def test_no_book_knows_a_later_one_of_its_frame(strategy, books, d, method, tiny
 def test_each_head_is_told_the_lower_books_of_its_own_frame(method, tiny_prefix):
     """While decoding, what a head knows equals what training lays out for it."""
     books, d = 4, 2
-    strategy = next(s for k, s in method.strategies.items() if k.__name__ == "DelayState")
+    strategy = method.strategies["delay"]
     state = start(method, tiny_prefix, "delay", books, d, max_frames=9)
     told = []
     draw = strategy._sample
@@ -254,7 +246,7 @@ def test_unrolled_depth_decoder_equals_the_parallel_one(method, tiny_lm):
 
 
 def test_multiplied_out_heads_equal_the_factors(method):
-    strategy = next(s for k, s in method.strategies.items() if k.__name__ == "HierarchicalState")
+    strategy = method.strategies["hierarchical"]
     rows = torch.randn(1, 7, strategy.adapter.config.depth_width)
     expected = strategy.adapter.scores(rows)
     for k, head in enumerate(strategy.heads):
@@ -280,7 +272,7 @@ def test_replay_equals_stepwise(strategy, books, d, prompt, method, tiny_lm):
 
 def test_lora_is_merged_in_the_backbone_of_a_strategy(method, tiny_lm):
     adapter = method.modules["qtts-delay"]
-    strategy = next(s for k, s in method.strategies.items() if k.__name__ == "DelayState")
+    strategy = method.strategies["delay"]
     eye = torch.eye(64)
     merged = strategy.decoder.layers[0].out(eye) - base_of(tiny_lm).decoder.layers[0].out(eye)
     delta = adapter.lora.delta(0, "o_proj").t()

@@ -24,11 +24,6 @@ class Backend:
         """Whether a short pass goes through a ``Workspace``: float32 on the CPU."""
         return float32_on_cpu(self.device, self.dtype)
 
-    @property
-    def one_head_at_a_time(self) -> bool:
-        """Whether heads over one hidden state are computed one after the other: on the CPU, where that is faster."""
-        return self.device.type == "cpu"
-
     def cast(self, weight: Tensor | None) -> Tensor | None:
         """The weight, if there is one, without its gradient, on this device and in this dtype."""
         return None if weight is None else weight.detach().to(self.device, self.dtype)

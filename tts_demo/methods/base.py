@@ -109,12 +109,8 @@ class State:
         return self.start.generator
 
     @property
-    def max_frames(self) -> int:
-        return self.start.ending.longest
-
-    @property
     def done(self) -> bool:
-        return self.ended or self.emitted >= self.max_frames
+        return self.ended or self.emitted >= self.start.ending.longest
 
     def sampler(self, numbers: int) -> Sampler:
         """For a launch that takes up to so many random numbers."""

@@ -57,7 +57,6 @@ class RingCache(KVCache):
         self._parts: list[slice] = []  # slots of the full prefix that are visible
         self._offsets: list[int] = []  # of each part, how many positions it is moved towards speech
         self._visible = fixed  # number of prefix slots in use
-        self._written: list[slice] = []  # the parts whose values are in the slots
         # summaries made in one pass: as many as there are spans whose tokens are all still in the ring
         self._summaries_per_pass = (window - most + 1) // group if group else 0
 
@@ -98,16 +97,14 @@ class RingCache(KVCache):
         assert self._visible <= self.fixed, (self._visible, self.fixed)
 
     def write_prefix(self, decoder: Decoder) -> None:
-        """Write the visible parts. Their keys are rotated before every pass, their values stay while the parts do."""
-        full, start, moved = self.full_prefix, 0, self._parts != self._written
+        """Write the visible parts, their keys rotated."""
+        full, start = self.full_prefix, 0
         rotations = rotation_by(decoder, on_device(np.array(self._offsets), decoder.device))
         for slots, rotation in zip(self._parts, rotations):
             end = start + slots.stop - slots.start
             self.k[:, :, :, start:end] = rotated(full.k[:, :, :, slots], rotation)
-            if moved:
-                self.v[:, :, :, start:end] = full.v[:, :, :, slots]
+            self.v[:, :, :, start:end] = full.v[:, :, :, slots]
             start = end
-        self._written = self._parts
 
     def prefix_columns(self) -> Tensor:
         """[3, C] for ``write_columns``: of each visible column the slot in the full prefix, the slot here, and the
@@ -115,7 +112,6 @@ class RingCache(KVCache):
         counts = [part.stop - part.start for part in self._parts]
         sources = np.concatenate([np.arange(part.start, part.stop) for part in self._parts])
         columns = np.stack([sources, np.arange(self._visible), np.repeat(self._offsets, counts)])
-        self._written = self._parts
         padding = -(-self.fixed // COLUMNS) * COLUMNS - self._visible
         return on_device(np.pad(columns, ((0, 0), (0, padding)), "edge"), self.k.device)
 

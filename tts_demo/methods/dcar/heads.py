@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from ...lm import LanguageModel, LoraFactors, LoraSpec
 from ...lm.backend import Backend
-from ...lm.linear import Projection
 from .ranges import LONGEST
 
 
@@ -60,18 +59,19 @@ class HeadsRunner:
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: its weights must stay ordinary tensors
     @torch.no_grad()
     def __init__(self, heads: Heads, backend: Backend) -> None:
-        self.blocks = [
+        blocks = (
             [backend.projection(weight.t(), bias[0]) for weight, bias in zip(weights, biases)]
             for weights, biases in zip(heads.weight.unbind(1), heads.bias.unbind(1))
-        ]
-        self.out = [backend.projection(out) for out in heads.out]
+        )
+        self.heads = list(zip(blocks, map(backend.projection, heads.out)))
 
     @torch.no_grad()
     def __call__(self, hidden: Tensor, count: int) -> list[Tensor]:
         """hidden [1, H] -> logits [1, V] of each of the first ``count`` extra heads."""
-        return [self._head(hidden, blocks, out) for blocks, out in zip(self.blocks[:count], self.out)]
-
-    def _head(self, x: Tensor, blocks: list[Projection], out: Projection) -> Tensor:
-        for block in blocks:
-            x = x + F.silu(block(x))
-        return out(x)
+        logits = []
+        for blocks, out in self.heads[:count]:
+            x = hidden
+            for block in blocks:
+                x = x + F.silu(block(x))
+            logits.append(out(x))
+        return logits

@@ -91,35 +91,17 @@ class DelayState(CodebookState):
         return self.generated.as_strided((self.codebooks,), (self.d * self.codebooks + 1,), f * self.codebooks)
 
 
-@dataclass(frozen=True)
-class LeanHead:
-    """One head of ``DelayAdapter.scores`` for one row, packed: the fastest on a CPU. A GPU computes all heads at
-    once."""
-
-    inner: Projection  # H -> head width
-    outer: Projection  # H + head width -> code width
-    codes: Projection  # code width -> entries
-
-    def __call__(self, known: Tensor) -> Tensor:
-        """known [1, H] -> logits [1, entries]."""
-        inner = F.silu(self.inner(unit_rms(known, torch.finfo(known.dtype).eps)))
-        return self.codes(self.outer(torch.cat([known, inner], -1)))
-
-
 class DelayStrategy(Strategy):
     @cached_property
     @torch.inference_mode(False)  # built lazily, perhaps inside a run: they must stay ordinary tensors
     @torch.no_grad()
-    def heads(self) -> list[LeanHead]:
-        """Of codebooks 2 to K."""
-        a, backend = self.adapter, self.base.backend
-        parts = zip(a.inner, a.inner_bias[:, 0], a.outer, a.codebooks.codes[1:], a.bias[:, 0])
-        return [
-            LeanHead(
-                backend.projection(inner.t(), bias), backend.projection(outer.t()), backend.projection(codes, last)
-            )
-            for inner, bias, outer, codes, last in parts
-        ]
+    def heads(self) -> list[tuple[Projection, Projection, Projection]]:
+        """Of codebooks 2 to K: H -> head width, H + head width -> code width, code width -> entries."""
+        a, project = self.adapter, self.base.backend.projection
+        inner = (project(weight.t(), bias[0]) for weight, bias in zip(a.inner, a.inner_bias))
+        outer = (project(weight.t()) for weight in a.outer)
+        codes = (project(weight, bias[0]) for weight, bias in zip(a.codebooks.codes[1:], a.bias))
+        return list(zip(inner, outer, codes))
 
     @torch.no_grad()
     def begin(self, start: Start) -> DelayState:
@@ -161,10 +143,15 @@ class DelayStrategy(Strategy):
         return Step(frames=frames, done=state.done, marks=("delay",) * complete, stats=stats)
 
     def _scores(self, hidden: Tensor, below: Tensor) -> Tensor:
-        """hidden [1, H], below [k, H] -> logits [k, entries] of codebooks 2 to k + 1 in float32."""
-        if self.base.backend.one_head_at_a_time:
-            return torch.cat([head(known) for head, known in zip(self.heads, (hidden + below).split(1))]).float()
-        return self.adapter.scores(hidden, below[None])[:, 0].float()
+        """hidden [1, H], below [k, H] -> logits [k, entries] of codebooks 2 to k + 1 in float32. On the CPU one head
+        after the other: packed matrices are the fastest for one row there, all heads at once on a GPU."""
+        if self.decoder.device.type != "cpu":
+            return self.adapter.scores(hidden, below[None])[:, 0].float()
+        logits = []
+        for (inner, outer, codes), known in zip(self.heads, (hidden + below).split(1)):
+            normed = unit_rms(known, torch.finfo(known.dtype).eps)
+            logits.append(codes(outer(torch.cat([known, F.silu(inner(normed))], -1))))
+        return torch.cat(logits).float()
 
     def _sample(self, state: DelayState) -> Tensor:
         """Feed the codes of the step before; codes [K] of this step, all heads at once."""

@@ -101,16 +101,14 @@ class StackedDepth:
         return torch.stack(codes, -1)
 
     def _blocks(self, kv: Tensor, k: int, x: Tensor) -> Tensor:
-        """kv [layers, R, 2 heads, slots, D]."""
+        """All blocks and the norm on row k, x [R, W]; kv [layers, R, 2 heads, slots, D]."""
+        heads = self.module.heads
         for layer, memory in zip(self.blocks, kv.unbind(0)):
-            x = self._block(layer, x, *memory.chunk(2, 1), k)
+            y = layer.qkv(unit_rms(x, EPS)).view(len(x), 3 * heads, 1, -1)
+            memory[:, :, k : k + 1] = y[:, heads:]
+            keys, values = memory[:, :, : k + 1].chunk(2, 1)
+            y = F.scaled_dot_product_attention(y[:, :heads], keys, values)
+            x = layer.out(y.reshape(len(x), -1), x)
+            gate, up = layer.gate_up(unit_rms(x, EPS)).chunk(2, -1)
+            x = layer.down(F.silu(gate) * up, x)
         return unit_rms(x, EPS) * self.norm
-
-    def _block(self, layer: Layer, x: Tensor, keys: Tensor, values: Tensor, k: int) -> Tensor:
-        """One block on row k [R, W]; keys, values [R, heads, slots, D]."""
-        query, key, value = layer.qkv(unit_rms(x, EPS)).view(len(x), 3, self.module.heads, 1, -1).unbind(1)
-        keys[:, :, k : k + 1], values[:, :, k : k + 1] = key, value
-        y = F.scaled_dot_product_attention(query, keys[:, :, : k + 1], values[:, :, : k + 1])
-        x = layer.out(y.reshape(len(x), -1), x)
-        gate, up = layer.gate_up(unit_rms(x, EPS)).chunk(2, -1)
-        return layer.down(F.silu(gate) * up, x)

@@ -1,4 +1,4 @@
-"""The registered method: three strategies behind one name. The type of a state says which strategy made it."""
+"""The registered method: three strategies behind one name."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,9 +9,9 @@ from torch import nn
 from ...config import UserError
 from ...lm import BufferPool, LanguageModel
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial
-from ..baseline import Baseline, BaselineState
-from .delay import DelayAdapter, DelayState, DelayStrategy
-from .hierarchical import HierarchicalAdapter, HierarchicalState, HierarchicalStrategy
+from ..baseline import Baseline
+from .delay import DelayAdapter, DelayStrategy
+from .hierarchical import HierarchicalAdapter, HierarchicalStrategy
 
 DELAY, HIERARCHICAL = "qtts-delay", "qtts-hierarchical"  # folders of the checkpoint
 
@@ -60,23 +60,22 @@ class QTTS(Method):
         return {DELAY: DelayAdapter(lm), HIERARCHICAL: HierarchicalAdapter(lm)}
 
     @cached_property
-    def strategies(self) -> dict[type[State], Any]:
-        """By the type of state that each makes. A strategy without its modules is absent."""
-        found: dict[type[State], Any] = {BaselineState: Baseline(self.base)}
+    def strategies(self) -> dict[str, Any]:
+        """By name. A strategy without its modules is absent."""
+        found: dict[str, Any] = {"single": Baseline(self.base)}
         if DELAY in self.modules:
-            found[DelayState] = DelayStrategy(self.base, self.modules[DELAY])
+            found["delay"] = DelayStrategy(self.base, self.modules[DELAY])
         if HIERARCHICAL in self.modules:
-            found[HierarchicalState] = HierarchicalStrategy(self.base, self.modules[HIERARCHICAL])
+            found["hierarchical"] = HierarchicalStrategy(self.base, self.modules[HIERARCHICAL])
         return found
 
     def parts(self) -> dict[str, BufferPool | None]:
         found = super().parts()
-        for strategy in self.strategies.values():
-            if isinstance(strategy, DelayStrategy):
-                found |= {"delay: backbone, heads and sampling": strategy.decoder.pool}
-            elif isinstance(strategy, HierarchicalStrategy):
-                found |= {"hierarchical: backbone": strategy.decoder.pool}
-                found |= {"hierarchical: depth decoder and sampling": strategy.stacked.pool}
+        if delay := self.strategies.get("delay"):
+            found["delay: backbone, heads and sampling"] = delay.decoder.pool
+        if hierarchical := self.strategies.get("hierarchical"):
+            found["hierarchical: backbone"] = hierarchical.decoder.pool
+            found["hierarchical: depth decoder and sampling"] = hierarchical.stacked.pool
         return found
 
     def check(self, options: QTTSOptions) -> None:
@@ -91,14 +90,13 @@ class QTTS(Method):
         strategy, codebooks, has = start.options.strategy, start.options.codebooks, start.prefix.prompt_codes.shape[1]
         if strategy != "single" and has < codebooks:
             raise UserError(f"This stack's codec has {has} codebooks, not {codebooks}: use strategy=single.")
-        made = {"single": BaselineState, "delay": DelayState, "hierarchical": HierarchicalState}[strategy]
-        return self.strategies[made].begin(start)
+        return self.strategies[strategy].begin(start)
 
     def step(self, state: State) -> Step:
-        return self.strategies[type(state)].step(state)
+        return self.strategies[state.start.options.strategy].step(state)
 
     def replay(self, state: State) -> Replay:
-        return self.strategies[type(state)].replay(state)
+        return self.strategies[state.start.options.strategy].replay(state)
 
     @classmethod
     def output_codebooks(cls, options: QTTSOptions) -> int:

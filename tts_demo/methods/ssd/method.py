@@ -160,7 +160,7 @@ class SSD(Method):
         state.hidden = hidden[:, -1:]
         if layers is not None:
             return
-        caches["draft"] = draft.new_cache(len(x) + state.max_frames + 1)
+        caches["draft"] = draft.new_cache(len(x) + state.start.ending.longest + 1)
         fed = self.project(preceding(hidden[0], len(prefix.x)), x)
         state.draft_hidden = first_pass(draft, prefix, fed, caches["draft"])
 
@@ -197,7 +197,7 @@ class SSD(Method):
         """How many tokens to draft now: none before the first token for a draft that reads the base's cache."""
         if state.shared_cache is not None and not len(state.last):
             return 0
-        left = state.max_frames - state.emitted - 1  # the pass itself emits one token
+        left = state.start.ending.longest - state.emitted - 1  # the pass itself emits one token
         return min(left, state.length.best())
 
     def _speculate(self, state: SSDState, length: int) -> tuple[Tensor, Tensor, list[int]]:
