@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from learning import learn
 
 from tts_demo.train.discriminators import of_latents, of_waveforms
 
@@ -47,15 +48,8 @@ def test_what_is_recorded_is_at_no_distance_from_itself() -> None:
 def test_they_learn_to_tell_noise_from_a_tone() -> None:
     torch.manual_seed(0)
     judge, tone = of_waveforms(), torch.sin(torch.arange(4000) * 0.1).expand(4, -1)
-    optimiser = torch.optim.AdamW(judge.parameters(), lr=1e-3)
-    told = []
-    for _ in range(12):
-        loss = judge.losses(torch.randn(4, 4000) * 0.7, tone)[0]
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        told.append(loss.item())
-    assert told[-1] < 0.5 * told[0]
+    told = learn(judge.parameters(), lambda _: (judge.losses(torch.randn(4, 4000) * 0.7, tone)[0], None), 12, 1e-3)
+    assert told[-1][0] < 0.5 * told[0][0]
 
 
 def test_wider_ones_have_more_channels_and_the_same_layers() -> None:

@@ -15,7 +15,7 @@ from tts_demo.methods.tldr.modules import ABLATIONS
 from tts_demo.train import CPU_ONLY, RECIPES, check, recipe
 from tts_demo.train.recipes.qtts import QTTSSettings
 from tts_demo.train.recipes.tldr import TLDRSettings
-from tts_demo.train.settings import SequenceSettings, Settings
+from tts_demo.train.settings import Settings
 from tts_demo.train.task import TrainOptions
 
 CARDS = Path(__file__).parents[2] / "checkpoints" / "nano"
@@ -27,7 +27,9 @@ def test_every_recipe_names_and_explains_its_settings(name: str, capsys: pytest.
         main(["train", name, "--help"])
     listed = capsys.readouterr().out
     assert end.value.code == 0 and f"--steps {recipe(name).steps} " in listed
-    settings = recipe(name).Settings
+    task = recipe(name)
+    assert name in (task.name, f"tldr-{getattr(task, 'ablate', None)}")
+    settings = task.Settings
     assert issubclass(settings, Settings) and settings.parse({}) == settings()
     for key, default, text in settings.described():
         assert text and f"\n  {key}={default}\n" in listed
@@ -86,19 +88,6 @@ def test_ablations_are_those_of_the_method() -> None:
         assert TLDRSettings(ablate=name).ablate == name
     with pytest.raises(UserError, match=" or ".join(("none", *ABLATIONS))[:4]):
         TLDRSettings.parse({"ablate": "head"})
-
-
-def test_sequence_settings_are_the_defaults_of_sequences() -> None:
-    """Recipes pass them on whether or not anybody set them."""
-    import inspect
-
-    from tts_demo.train.data.sequences import Sequences
-
-    usual = {name: p.default for name, p in inspect.signature(Sequences).parameters.items()}
-    settings = SequenceSettings()
-    assert (settings.chains, settings.chained, settings.longest) == tuple(
-        usual[name] for name in ("chains", "chained", "max_frames")
-    )
 
 
 def test_commands_on_published_cards_are_accepted() -> None:

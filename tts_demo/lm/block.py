@@ -4,8 +4,7 @@ For training, where fewer and larger operators than transformers' own save time 
 heads are wanted. Decoding goes through the fused weights of decoder.py. Tests hold both equal to
 ``LanguageModel.forward``."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -14,19 +13,13 @@ from torch import Tensor, nn
 from ..config import LMConfig
 from ..rotary import rotary_factors, rotate
 from .masks import additive
+from .model import LanguageModel
 
 # (query [B, A, T, D] scaled, key and value [B, A, T, D]) -> [B, A, T, D]
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 # (query [B, A, T, D], which are ``rows`` of the sequence, key [B, A, S, D], rows) -> their products [B, A, T, S]
 Products = Callable[[Tensor, Tensor, slice], Tensor]
 RotaryFactors = tuple[Tensor, Tensor]  # cos and sin, each [B, 1, T, D]
-
-
-class BlockModel(Protocol):
-    """What the forward pass reads of a language model (or of a draft, which has fewer blocks)."""
-
-    config: LMConfig
-    backbone: Any  # ``layers`` and ``norm``, as ``transformers.Qwen2Model`` has them
 
 
 def rms_norm(x: Tensor, module: nn.Module, eps: float) -> Tensor:
@@ -66,8 +59,22 @@ def block(
     return x + F.dropout(mlp.down_proj(F.silu(mlp.gate_proj(h)) * mlp.up_proj(h)), dropout)
 
 
+def through(
+    lm: LanguageModel,
+    blocks: Iterable[nn.Module],
+    x: Tensor,
+    factors: RotaryFactors,
+    attends: Iterable[Attend],
+    dropout: float = 0.0,
+) -> Tensor:
+    """x [B, T, H] through ``blocks`` of the shape of ``lm``, each with its own attention, and the norm of ``lm``."""
+    for module, attend in zip(blocks, attends, strict=True):
+        x = block(module, lm.config, x, factors, attend, dropout)
+    return rms_norm(x, lm.backbone.norm, lm.config.rms_eps)
+
+
 def training_forward(
-    lm: BlockModel,
+    lm: LanguageModel,
     x: Tensor,
     positions: Tensor,
     mask: Tensor,
@@ -89,6 +96,5 @@ def training_forward(
         weights.append((found + bias[:, 0, rows].float()).log_softmax(-1)[..., columns])
         return attend(q, k, v)
 
-    for index, module in enumerate(lm.backbone.layers):
-        x = block(module, config, x, factors, observed if index in alignment_layers else attend, dropout)
-    return rms_norm(x, lm.backbone.norm, config.rms_eps), weights
+    attends = (observed if index in alignment_layers else attend for index in range(config.layers))
+    return through(lm, lm.backbone.layers, x, factors, attends, dropout), weights

@@ -7,6 +7,7 @@ and hears pitch pulses (HiFi-GAN, J. Kong and others, 2020, section 2.3), one re
 waveform's numbers. Losses are least squares with feature matching (HiFi-GAN, section 2.4).
 """
 
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -32,12 +33,10 @@ class PeriodDiscriminator(nn.Module):
     def __init__(self, period: int, widths: tuple[int, ...]) -> None:
         super().__init__()
         self.period = period
-        layers, inputs = [], 1
-        for width in widths:
-            layers.append(weight_norm(nn.Conv2d(inputs, width, (5, 1), (3, 1), padding=(2, 0))))
-            inputs = width
-        self.layers = nn.ModuleList(layers)
-        self.out = weight_norm(nn.Conv2d(inputs, 1, (3, 1), padding=(1, 0)))
+        self.layers = nn.ModuleList(
+            weight_norm(nn.Conv2d(*channels, (5, 1), (3, 1), padding=(2, 0))) for channels in pairwise((1, *widths))
+        )
+        self.out = weight_norm(nn.Conv2d(widths[-1], 1, (3, 1), padding=(1, 0)))
 
     def forward(self, samples: Tensor) -> list[Tensor]:
         whole = samples[:, : samples.shape[1] // self.period * self.period]

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from learning import learn, made_up
 
-from conftest import base_of
+from conftest import TINY, base_of
 from tts_demo.config import Sampling
 from tts_demo.lm.lora import attach
 from tts_demo.methods.compressed import Compressed, SummaryAdapter, text_position
 from tts_demo.methods.compressed import method as compressed
 from tts_demo.methods.compressed.method import CompressedState
 from tts_demo.methods.compressed.text_position import TextPosition
-from tts_demo.train import RECIPES
 from tts_demo.train.data.on_policy import PER_GROUP, OnPolicy
 from tts_demo.train.data.sequences import SpeechBatch
 from tts_demo.train.progress import Progress
@@ -29,30 +29,10 @@ FRAMES = 48
 
 
 class TinyData:
-    """Sequences of a random language: codes repeat with a period that the text's first id sets."""
-
-    def __init__(self, text_vocab: int, codes: int, speaker: int) -> None:
-        self.shape = (text_vocab, codes, speaker)
+    """Sequences of a made-up language."""
 
     def batch(self, rng: np.random.Generator, size: int = 4) -> SpeechBatch:
-        text_vocab, codes, speaker = self.shape
-        lengths, frames = (
-            torch.from_numpy(rng.integers(3, 7, size)),
-            torch.from_numpy(rng.integers(30, FRAMES + 1, size)),
-        )
-        frames[0] = FRAMES
-        text = torch.from_numpy(rng.integers(1, text_vocab, (size, 6)))
-        text[torch.arange(6) >= lengths[:, None]] = 0
-        spoken = (torch.arange(FRAMES) * (1 + text[:, :1] % 3)) % codes
-        spoken[torch.arange(FRAMES) >= frames[:, None]] = 0
-        return SpeechBatch(
-            text,
-            lengths,
-            spoken[..., None].expand(-1, -1, 8),
-            frames,
-            torch.from_numpy(rng.standard_normal((size, speaker))).float(),
-            torch.zeros(size, FRAMES).long(),
-        )
+        return made_up(TINY, rng, size, 30, FRAMES, whole=1)
 
     def prompted(self, rng: np.random.Generator) -> tuple[SpeechBatch, int]:
         return self.batch(rng), 11
@@ -77,13 +57,8 @@ def task(tiny_lm):
         for weight in task.adapter.parameters():
             weight.add_(torch.randn_like(weight) * 0.05)
     attach(task.lm.backbone, task.adapter.spec, task.adapter.lora)
-    task.data = TinyData(tiny_lm.config.text_vocab, tiny_lm.config.speech_codes, tiny_lm.config.speaker)
+    task.data = TinyData()
     return task
-
-
-def test_recipe_is_registered():
-    assert RECIPES["compressed"] == "compressed.CompressedTask" and CompressedTask.name == "compressed"
-    assert RECIPES["compressed-text"] == "compressed.TextWindowTask" and recipe.TextWindowTask.name == "compressed-text"
 
 
 def hidden_states(method: Compressed, state: CompressedState, codes: torch.Tensor) -> torch.Tensor:
@@ -163,13 +138,9 @@ def test_its_own_samples_teach_what_the_base_says_of_them(task, tiny_lm, monkeyp
 def test_only_the_adapter_learns_and_it_does(task):
     frozen = {k: v.clone() for k, v in task.lm.state_dict().items() if "lora" not in k}
     setting = BatchSetting(30, 5, 0)
-    optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=1e-2)
     before = task.evaluate()
-    for step in range(8):
-        loss, parts = task.loss((task.data.batch(np.random.default_rng(step)), setting), Progress(step))
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
+    loss_of = lambda step: task.loss((task.data.batch(np.random.default_rng(step)), setting), Progress(step))
+    learn(task.adapter.parameters(), loss_of, 8, 1e-2)
     after = task.evaluate()
     key = "cross-entropy, window 30, group 10"
     assert (
@@ -198,15 +169,9 @@ def test_guiding_pulls_the_attention_of_speech_rows_to_the_spoken_phoneme(task, 
     assert [w.shape for w in guided] == [(4, FRAMES + 1, 6)] and guided[0].exp().sum(-1).max().item() <= 1 + 1e-5
     attended = guided[0].exp().sum(-1)[0, :FRAMES]
     assert (attended > 0).all()  # a summary's row would have none on the text
-    task.guide, seen = 1.0, []
-    optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=1e-2)
-    for step in range(15):
-        loss, parts = task.loss((aligned, setting), Progress(step))
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        seen.append(parts["guide"])
-    assert seen[-1] < 0.8 * seen[0]
+    task.guide = 1.0
+    seen = learn(task.adapter.parameters(), lambda step: task.loss((aligned, setting), Progress(step)), 15, 1e-2)
+    assert seen[-1][1]["guide"] < 0.8 * seen[0][1]["guide"]
     assert "guide" not in task.loss((replace(batch, alignment=torch.full((4, FRAMES), -1)), setting), Progress())[1]
 
 
@@ -243,13 +208,8 @@ def test_distillation_goes_to_the_base_models_law(task):
         return F.kl_div(mine, law, log_target=True, reduction="batchmean").item()
 
     task.distil, before = 1.0, apart()
-    optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=1e-2)
-    for step in range(15):
-        loss, parts = task.loss((batch, setting), Progress(step))
-        assert loss.item() == pytest.approx(parts["distil"])
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
+    seen = learn(task.adapter.parameters(), lambda step: task.loss((batch, setting), Progress(step)), 15, 1e-2)
+    assert all(loss == pytest.approx(parts["distil"]) for loss, parts in seen)
     assert apart() < 0.8 * before
     task.distil = 0.25
     loss, parts = task.loss((batch, setting), Progress())

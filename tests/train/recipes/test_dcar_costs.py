@@ -8,7 +8,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from test_dcar_recipes import GREEDY, counting_batch, mixed, noisy, task, toy_speak
+from learning import learn
+from test_dcar_recipes import GREEDY, counting_batch, mixed, noisy, steps_alone, task, toy_speak
 
 from tts_demo.lm.masks import prefix_mask
 from tts_demo.methods.dcar import Dcar
@@ -133,11 +134,7 @@ def test_sure_rollouts_equal_the_method_alone(noisy):
     )
     for row in range(3):
         prefix = lm.prefix(batch.text[row, : batch.text_lengths[row]], (), batch.speaker[row], batch.codes[row, :0])
-        state = noisy.prefill(prefix, Dcar.Options("sure:2,3,4"), GREEDY, torch.Generator(), 15)
-        frames = []
-        while not state.done:
-            frames.append(noisy.step(state).frames[:, 0])
-        assert found.codes[row].tolist() == torch.cat(frames).tolist()
+        assert found.codes[row].tolist() == torch.cat(steps_alone(noisy, prefix, "sure:2,3,4", 15)).tolist()
 
 
 def test_chance_at_a_given_mean_chunk():
@@ -157,12 +154,9 @@ def test_the_informed_loss_is_least_where_expected_costs_are_and_costs_no_speed(
     chance = torch.where(torch.rand(300) < 0.2, 5.0, 0.0)  # five times the mean, one time in five
     costs = (dear * chance)[:, None] * torch.arange(7)
     logits = torch.zeros(3, 7, requires_grad=True)
-    optimiser = torch.optim.Adam([logits], 0.05)
-    for _ in range(400):
-        loss = informed_loss(logits.log_softmax(-1)[kind][None], costs[None], allowed(*sizes)[None], ONES, tau)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
+    given = costs[None], allowed(*sizes)[None], ONES, tau
+    loss_of = lambda _: (informed_loss(logits.log_softmax(-1)[kind][None], *given), None)
+    learn([logits], loss_of, 400, 0.05, torch.optim.Adam)
     found = logits.detach().softmax(-1)
     assert float((found * numbers).sum(-1).mean()) == pytest.approx(sum(sizes) / len(sizes), abs=0.1)
     assert found[:, ~allowed(*sizes)].sum(-1).mean() < 5 * OUTSIDE
@@ -182,7 +176,6 @@ def test_the_policy_learns_where_tokens_are_cheap(tiny_lm):
     """States say what a token costs: in a few updates the choice tells them apart, at an even choice's mean size."""
     torch.manual_seed(0)
     policy = Policy(tiny_lm)
-    optimiser = torch.optim.AdamW(policy.parameters(), 1e-2)
     ranges, generator = torch.stack([allowed(2, 3, 4), allowed(2, 3)] * 4), torch.Generator().manual_seed(0)
 
     def seen() -> States:
@@ -190,12 +183,11 @@ def test_the_policy_learns_where_tokens_are_cheap(tiny_lm):
         costs = (hidden[..., :1] > 0) * torch.arange(7.0)
         return States(hidden, costs, torch.zeros(8, 61, 7), torch.full((8,), 60))
 
-    for _ in range(60):
+    def loss_of(_: int) -> tuple[torch.Tensor, None]:
         taken = walk(seen(), torch.zeros(8, dtype=torch.long), by_chance(ranges.float(), generator))
-        loss = informed_loss(policy(taken.hidden, ranges).log_softmax(-1), taken.costs, ranges, taken.mask)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
+        return informed_loss(policy(taken.hidden, ranges).log_softmax(-1), taken.costs, ranges, taken.mask), None
+
+    learn(policy.parameters(), loss_of, 60, 1e-2)
     taken = walk(seen(), torch.zeros(8, dtype=torch.long), by_chance(ranges.float(), generator))
     log_probs = policy(taken.hidden, ranges).log_softmax(-1).detach()
     inside = log_probs.masked_fill(~ranges[:, None], -torch.inf).log_softmax(-1)[::2]
@@ -212,18 +204,16 @@ def test_reinforcement_goes_on_from_the_informed_policy(task, monkeypatch):
     task.settings = PolicySettings(informed=0.5, local=0.5)
     task.prepare(task.heads)
     task.roll_out = toy_speak(task)
-    optimiser, kinds, total = torch.optim.AdamW(task.policy.parameters(), 1e-2), [], 10
-    task.total = total
-    for step in range(total):
-        batch = task.batch(np.random.default_rng(step), step)
-        if step == 5:
-            before = {key: value.clone() for key, value in task.policy.state_dict().items()}
-        kinds.append(type(batch))
-        loss, parts = task.loss(batch, Progress.of(step, total))
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        assert loss.isfinite() and (parts.get("kl", 0) == pytest.approx(0, abs=1e-5)) == (step < 6)
+    batches, kept, task.total = [], [], 10
+
+    def loss_of(step: int) -> tuple[torch.Tensor, dict[str, float]]:
+        batches.append(task.batch(np.random.default_rng(step), step))
+        kept.append({key: value.clone() for key, value in task.policy.state_dict().items()})
+        return task.loss(batches[-1], Progress.of(step, task.total))
+
+    for step, (loss, parts) in enumerate(learn(task.policy.parameters(), loss_of, task.total, 1e-2)):
+        assert math.isfinite(loss) and (parts.get("kl", 0) == pytest.approx(0, abs=1e-5)) == (step < 6)
+    kinds, batch, before = list(map(type, batches)), batches[-1], kept[5]
     assert kinds == [Recorded] * 5 + [Experience] * 5
     assert weights == [KL_WEIGHT] * 5
     reference = task.helpers["reference"]

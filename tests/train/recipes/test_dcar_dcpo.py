@@ -104,13 +104,6 @@ def test_masked_positions_get_no_gradient_and_rows_count_alike():
     assert without_kl.item() == pytest.approx(-(1 + 3) / 2)  # ratio 1 everywhere: two decisions weigh what five do
 
 
-def test_a_tie_break_prefers_the_faster_of_equals_and_no_more():
-    errors, chunk = torch.tensor([-0.1, -0.1, -0.1, -0.1, -0.2, -0.1, -0.2, -0.1]), torch.tensor([2.0, 3, 4, 3] * 2)
-    plain, tied = advantages(errors, 4), advantages(errors, 4, chunk, 0.05)
-    assert plain[:4].abs().max() < 1e-3 and tied[:4].tolist() == pytest.approx([-0.05, 0, 0.05, 0], abs=1e-3)
-    assert (tied[4:] - plain[4:]).abs().max() <= 0.05 + 1e-6 and (tied[5::2] > tied[4::2]).all()
-
-
 def test_information_is_nothing_for_a_die_and_the_whole_choice_for_a_rule():
     mask = torch.tensor([[True, True, True, False]])
     die = torch.tensor([0.0, 0.5, 0.3, 0.2, 0, 0, 0]).log().expand(1, 4, 7)

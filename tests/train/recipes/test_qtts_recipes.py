@@ -8,15 +8,15 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from learning import learn, made_up
 
-from conftest import base_of
+from conftest import TINY, base_of
 from tts_demo.config import Sampling, UserError
 from tts_demo.lm import lora
 from tts_demo.lm.block import training_forward
 from tts_demo.methods.qtts import QTTS
 from tts_demo.methods.qtts.delay import DelayStrategy
 from tts_demo.methods.qtts.hierarchical import HierarchicalStrategy
-from tts_demo.train import RECIPES
 from tts_demo.train.data.sampled_codes import sample_delay, sample_hierarchical
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
 from tts_demo.train.progress import Progress
@@ -38,21 +38,12 @@ TASKS = {"delay": QTTSDelayTask, "hierarchical": QTTSHierarchicalTask}
 
 
 class TinyData:
-    """Sequences of a random language: a book's code is the code of the book below plus the text's first id."""
-
-    def __init__(self, text_vocab: int, codes: int, speaker: int) -> None:
-        self.shape = (text_vocab, codes, speaker)
+    """Sequences of a made-up language: any first code, and a book's code is the code of the book below plus 3."""
 
     def batch(self, rng: np.random.Generator, size: int = 6) -> SpeechBatch:
-        text_vocab, codes, speaker = self.shape
-        lengths, frames = torch.from_numpy(rng.integers(3, 7, size)), torch.from_numpy(rng.integers(8, 15, size))
-        text = torch.from_numpy(rng.integers(1, text_vocab, (size, 6)))
-        text[torch.arange(6) >= lengths[:, None]] = 0
-        first = torch.from_numpy(rng.integers(0, codes, (size, 14)))
-        spoken = (first[..., None] + torch.arange(8) * 3) % codes
-        spoken[torch.arange(14) >= frames[:, None]] = 0
-        vectors = torch.from_numpy(rng.standard_normal((size, speaker))).float()
-        return SpeechBatch(text, lengths, spoken, frames, vectors, torch.zeros(size, 14).long())
+        first = lambda text, frames, codes: torch.from_numpy(rng.integers(0, codes, (len(text), frames, 1)))
+        spoken = lambda text, frames, codes: (first(text, frames, codes) + torch.arange(8) * 3) % codes
+        return made_up(TINY, rng, size, spoken=spoken)
 
     def held_out(self, batches: int = 1) -> list[SpeechBatch]:
         return [self.batch(np.random.default_rng(99), 16)]
@@ -62,23 +53,13 @@ def make_task(strategy: str, tiny_lm, noise: float = 0.0):
     torch.manual_seed(0)
     task = TASKS[strategy].__new__(TASKS[strategy])  # without speech on disk
     task.lm = copy.deepcopy(tiny_lm)  # LoRA goes into it
-    task.data = TinyData(tiny_lm.config.text_vocab, tiny_lm.config.speech_codes, tiny_lm.config.speaker)
+    task.data = TinyData()
     task.base, task.codebooks, task.delays = tiny_lm, CODEBOOK_COUNTS, DELAYS
     task.own = task.distil = task.guide = 0.0
     task.adapt(torch.randn(8, tiny_lm.config.speech_codes, 4))
     for name, weight in task.adapter.named_parameters():
         weight.data.add_(torch.randn_like(weight) * noise)
     return task
-
-
-def test_recipes_are_registered():
-    assert RECIPES["qtts-delay"] == "qtts.QTTSDelayTask"
-    assert RECIPES["qtts-hierarchical"] == "qtts.QTTSHierarchicalTask"
-    assert (
-        {task.name for task in TASKS.values()}
-        == {"qtts-delay", "qtts-hierarchical"}
-        == set(RECIPES) & {"qtts-delay", "qtts-hierarchical"}
-    )
 
 
 @pytest.mark.parametrize(
@@ -172,12 +153,8 @@ def test_training_starts_at_the_base_and_learns_the_other_books(strategy, tiny_l
     base = {k: v.clone() for k, v in tiny_lm.state_dict().items()}
     before = task.evaluate()
     assert before["8 codebooks, delay 1: other codebooks, nats"] == pytest.approx(np.log(32), abs=1e-4)
-    optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=3e-3)
-    for step in range(40):
-        loss, parts = task.loss(task.batch(np.random.default_rng(step), step), Progress(step))
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
+    loss_of = lambda step: task.loss(task.batch(np.random.default_rng(step), step), Progress(step))
+    learn(task.adapter.parameters(), loss_of, 40, 3e-3)
     after = task.evaluate()
     assert (
         after["8 codebooks, delay 1: other codebooks, nats"]

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from learning import learn, made_up
 
 from conftest import TINY, base_of, make_lm
 from tts_demo.config import Sampling
@@ -15,32 +16,18 @@ from tts_demo.lm.sampling import probabilities
 from tts_demo.methods.ssd import Draft, cache_over, catch_up, draft_decoder, feature_projection, preceding
 from tts_demo.methods.ssd.draft import DraftConfig
 from tts_demo.runtime import autocast
-from tts_demo.train import RECIPES
 from tts_demo.train.data.on_policy import LONGER, PER_GROUP, REPEATS, OnPolicy, generate
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch
 from tts_demo.train.progress import Progress
 from tts_demo.train.recipes.lm import base_inputs, disagreement
-from tts_demo.train.recipes.ssd_draft import DEEPEST, DraftBatch, DraftSettings, DraftTask, ShallowLM
+from tts_demo.train.recipes.ssd_draft import DEEPEST, DraftBatch, DraftSettings, DraftTask
 
 
 class TinyData:
-    """Sequences of a random language: every code is the one before plus a step that the text's first id sets."""
-
-    def __init__(self, text_vocab: int, codes: int, speaker: int) -> None:
-        self.shape = (text_vocab, codes, speaker)
+    """Sequences of a made-up language."""
 
     def batch(self, rng: np.random.Generator, times: int = 1, size: int = 6) -> SpeechBatch:
-        text_vocab, codes, speaker = self.shape
-        size = size * times
-        lengths, frames = torch.from_numpy(rng.integers(3, 7, size)), torch.from_numpy(rng.integers(8, 15, size))
-        text = torch.from_numpy(rng.integers(1, text_vocab, (size, 6)))
-        text[torch.arange(6) >= lengths[:, None]] = 0
-        spoken = (torch.arange(14) * (1 + text[:, :1] % 3)) % codes
-        spoken[torch.arange(14) >= frames[:, None]] = 0
-        vectors = torch.from_numpy(rng.standard_normal((size, speaker))).float()
-        return SpeechBatch(
-            text, lengths, spoken[..., None].expand(-1, -1, 8), frames, vectors, torch.zeros(size, 14).long()
-        )
+        return made_up(TINY, rng, times * size)
 
     def held_out(self) -> list[SpeechBatch]:
         return [self.batch(np.random.default_rng(99), size=16)]
@@ -54,13 +41,8 @@ def task(tiny_lm, request):
     task.settings = DraftSettings()
     config = DraftConfig.of(tiny_lm.config, request.param)
     task.draft, task.decoder = Draft(tiny_lm, config).requires_grad_(True), base_of(tiny_lm).decoder
-    task.shallow = ShallowLM.of(tiny_lm, task.draft)
-    task.data = TinyData(tiny_lm.config.text_vocab, tiny_lm.config.speech_codes, tiny_lm.config.speaker)
+    task.data = TinyData()
     return task
-
-
-def test_recipe_is_registered():
-    assert RECIPES["ssd-draft"] == "ssd_draft.DraftTask" and DraftTask.name == "ssd-draft"
 
 
 def test_an_untouched_draft_of_all_layers_is_the_base(task):
@@ -131,12 +113,8 @@ def test_training_moves_only_the_drafts_parts(task, distil, score, sign):
         for weight in task.draft.parameters():
             weight.add_(torch.randn_like(weight) * weight.std() * 0.3)
     before = task.evaluate()
-    optimiser = torch.optim.AdamW(task.draft.parameters(), lr=3e-3)
-    for step in range(30):
-        loss, parts = task.loss(DraftBatch(task.data.batch(np.random.default_rng(step))), Progress(step))
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
+    loss_of = lambda step: task.loss(DraftBatch(task.data.batch(np.random.default_rng(step))), Progress(step))
+    _, parts = learn(task.draft.parameters(), loss_of, 30, 3e-3)[-1]
     after = task.evaluate()
     assert sign * (after[score] - before[score]) > 0.05, (before, after)
     assert all(torch.equal(v, base[k]) for k, v in task.lm.state_dict().items())

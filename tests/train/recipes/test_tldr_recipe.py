@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from learning import learn
 
 from conftest import TINY, base_of, make_lm
 from tts_demo.config import Sampling, UserError
@@ -224,12 +225,8 @@ def test_training_helps_every_patch_size_and_leaves_the_base_alone(make_task):
     frozen = [(p, p.clone()) for p in task.lm.parameters() if not p.requires_grad]
     trained = {id(p) for p in task.adapter.parameters()}
     before = task.evaluate()
-    optimiser = torch.optim.AdamW(task.adapter.parameters(), lr=2e-3)
-    for step in range(60):
-        loss, _ = task.loss(task.batch(np.random.default_rng(step), step), Progress(step))
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
+    loss_of = lambda step: task.loss(task.batch(np.random.default_rng(step), step), Progress(step))
+    learn(task.adapter.parameters(), loss_of, 60, 2e-3)
     after = task.evaluate()
     entropies = [key for key in before if key.endswith("cross-entropy, nats")]
     assert [key.split(":")[0] for key in entropies] == [f"patch {p}" for p in (1, 2, 4, 6, 8)]
@@ -283,15 +280,9 @@ def test_patches_learn_from_what_they_said_themselves(make_task):
         batch.speech.codes.shape[1:] == (int(batch.speech.frames.max()), 1)
         and sum(batch.sizes) > batch.speech.frames.max()
     )
-    optimiser, shares = torch.optim.Adam(task.adapter.parameters(), lr=3e-3), []
-    for step in range(12):
-        loss, parts = task.loss(batch, Progress(step))
-        assert set(parts) == {"own distil", "own rejected", "own outside"}
-        shares.append(parts["own rejected"])
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    assert shares[-1] < shares[0]
+    seen = learn(task.adapter.parameters(), lambda step: task.loss(batch, Progress(step)), 12, 3e-3, torch.optim.Adam)
+    assert all(set(parts) == {"own distil", "own rejected", "own outside"} for _, parts in seen)
+    assert seen[-1][1]["own rejected"] < seen[0][1]["own rejected"]
 
 
 def test_guided_heads_look_where_those_of_the_base_do(make_task, monkeypatch):
@@ -303,16 +294,11 @@ def test_guided_heads_look_where_those_of_the_base_do(make_task, monkeypatch):
     task = make_task(distil="0.5", guide="3", spoken="0.5", patch_size="2")
     batches = [task.batch(np.random.default_rng(i), i) for i in range(4 * PER_GROUP * REPEATS)]
     assert {batch.self_generated for batch in batches} == {True, False}
-    optimiser = torch.optim.Adam(task.adapter.parameters(), lr=3e-3)
-    for own in (True, False):
-        batch, told = next(b for b in batches if b.self_generated == own), []
-        for step in range(12):
-            loss, parts = task.loss(batch, Progress(step))
-            told.append(parts["own guide" if own else "guide"])
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-        assert 0 < told[-1] < told[0]
+    for own, guide in ((True, "own guide"), (False, "guide")):
+        batch = next(b for b in batches if b.self_generated == own)
+        loss_of = lambda step, batch=batch: task.loss(batch, Progress(step))
+        seen = learn(task.adapter.parameters(), loss_of, 12, 3e-3, torch.optim.Adam)
+        assert 0 < seen[-1][1][guide] < seen[0][1][guide]
 
 
 def test_what_a_method_says_is_its_own_run(make_task):

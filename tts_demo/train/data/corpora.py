@@ -8,6 +8,7 @@ released (``<subset>/<speaker>/<chapter>/<id>.wav`` with ``<id>.normalized.txt``
 import csv
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,6 +150,12 @@ class Corpus:
         numbers = {key: i for i, key in enumerate(keys)}
         wanted = keys if chosen is None else [keys[i] for i in chosen]
         return Kept(Rows(self.cache / name).fill(wanted, lambda key: make(numbers[key]), name), keys)
+
+    def by_speaker(self, indices: Iterable[int]) -> dict[str, list[int]]:
+        found = defaultdict(list)
+        for i in indices:
+            found[self.utterances[i].speaker].append(i)
+        return dict(found)
 
     def indices(self, held_out: bool) -> list[int]:
         return [i for i, utterance in enumerate(self.utterances) if utterance.held_out == held_out]

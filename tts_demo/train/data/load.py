@@ -1,12 +1,10 @@
 """What recipes build on: the published modules of the checkpoint, and the cached data made with them."""
 
 from dataclasses import replace
-from pathlib import Path
 
 from ... import checkpoints
 from ...codec.model import Codec
 from ...codec.recogniser import PhonemeRecogniser
-from ...codec.speaker import SpeakerEncoder
 from ...config import CodecConfig
 from ...lm.model import LanguageModel
 from ...methods.tldr.modules import PAPER_HIDDEN
@@ -14,10 +12,6 @@ from ..settings import SequenceSettings, Settings
 from ..task import Task, TrainOptions
 from .sequences import Codes, Sequences
 from .speech import Speech
-
-
-def load_recogniser(root: Path) -> PhonemeRecogniser:
-    return checkpoints.load_module(root, "ears").eval()
 
 
 def load_speech(options: TrainOptions, settings: Settings, recogniser: PhonemeRecogniser | None = None) -> Speech:
@@ -68,13 +62,12 @@ def scale(task: Task, lm: LanguageModel, frames: int) -> tuple[int, float, int]:
 def sequences(options: TrainOptions, settings: SequenceSettings, frames: int) -> Sequences:
     """Training sequences over ``options.data``, encoded by the released model, or by the codec, speaker encoder and
     recogniser of the checkpoint."""
-    kw = {"chains": settings.chains, "chained": settings.chained, "max_frames": settings.longest}
     if options.stack:
         from .tokens import TokenCache
 
         tokens = TokenCache(options)
-        return Sequences(tokens, tokens.codes, frames, lead=tokens.lead, joint=(), device=options.device, **kw)
-    speech = load_speech(options, settings, load_recogniser(options.checkpoint).to(options.device))
-    codec: Codec = checkpoints.load_module(options.checkpoint, "codec").eval().to(options.device)
-    speaker_encoder: SpeakerEncoder = checkpoints.load_module(options.checkpoint, "speaker").eval().to(options.device)
-    return Sequences(speech, Codes(speech, codec, speaker_encoder), frames, device=options.device, **kw)
+        return Sequences(tokens, tokens.codes, frames, settings, lead=tokens.lead, joint=(), device=options.device)
+    names = ("ears", "codec", "speaker")
+    recogniser, *encoders = (checkpoints.load_module(options.checkpoint, name).to(options.device) for name in names)
+    speech = load_speech(options, settings, recogniser)
+    return Sequences(speech, Codes(speech, *encoders), frames, settings, device=options.device)

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from safetensors import safe_open
 from safetensors.numpy import save
 from tqdm import tqdm
 
@@ -34,7 +35,10 @@ class Rows:
         for path in sorted(self.folder.glob("*.safetensors")):
             if path.name not in self._seen:
                 self._seen.add(path.name)
-                keys, offsets, rows = _open(path)
+                with safe_open(path, "pt") as file:  # maps the memory; "numpy" would read all of it
+                    rows, offsets = (file.get_tensor(name).numpy() for name in ("rows", "offsets"))
+                    keys = json.loads(file.metadata()["keys"])
+                rows.setflags(write=False)
                 self._index |= {key: (rows, int(a), int(b)) for key, a, b in zip(keys, offsets[:-1], offsets[1:])}
 
     def __contains__(self, key: str) -> bool:
@@ -60,38 +64,18 @@ class Rows:
 
     def add(self, keys: list[str], arrays: list[np.ndarray]) -> None:
         """Write one piece."""
-        _write(self.folder, keys, arrays)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        offsets = np.cumsum([0, *map(len, arrays)], dtype=np.int64)
+        rows = np.ascontiguousarray(np.concatenate(arrays))  # safetensors writes memory as it lies
+        written = save({"rows": rows, "offsets": offsets}, {"keys": json.dumps(keys)})
+        handle, part = tempfile.mkstemp(dir=self.folder, suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as out:
+                out.write(written)
+                out.flush()
+                os.fsync(out.fileno())
+            os.replace(part, Path(part).with_suffix(".safetensors"))
+        except BaseException:
+            Path(part).unlink(missing_ok=True)
+            raise
         self.refresh()
-
-
-def _write(folder: Path, keys: list[str], arrays: list[np.ndarray]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    offsets = np.cumsum([0, *map(len, arrays)], dtype=np.int64)
-    rows = np.ascontiguousarray(np.concatenate(arrays))  # safetensors writes memory as it lies
-    written = save({"rows": rows, "offsets": offsets}, {"keys": json.dumps(keys)})
-    handle, part = tempfile.mkstemp(dir=folder, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(written)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(part, Path(part).with_suffix(".safetensors"))
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
-
-
-def _open(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """-> keys, offsets [keys + 1], rows as a memory map."""
-    with open(path, "rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(size))
-
-    def array(name: str) -> np.ndarray:
-        entry = header[name]
-        dtype = {"I8": "i1", "I16": "<i2", "I64": "<i8", "U16": "<u2", "F16": "<f2", "F32": "<f4"}[entry["dtype"]]
-        if not all(entry["shape"]):
-            return np.empty(entry["shape"], dtype=dtype)
-        return np.memmap(path, dtype, "r", 8 + size + entry["data_offsets"][0], tuple(entry["shape"]))
-
-    return json.loads(header["__metadata__"]["keys"]), array("offsets"), array("rows")

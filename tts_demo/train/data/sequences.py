@@ -21,6 +21,7 @@ from ...lm.masks import causal_mask
 from ...lm.model import SOS, TASK, LanguageModel, Layers
 from ...runtime import autocast
 from ...text.symbols import BOUNDARY, IDS
+from ..settings import SequenceSettings
 from .batch import TensorBatch
 from .corpora import Corpus, Kept, pad_stack
 from .speech import Speech, tag_of
@@ -88,12 +89,9 @@ def phonetic_features(speech: Speech, codec: Codec) -> Kept:
 class Sequences:
     """Deterministic batches of about ``frames`` codec frames each; ``batch(rng)`` for training, ``held_out`` to score.
 
-    ``pairs``: share of utterances under half of ``max_frames`` that get a second one of the same speaker appended, so
-    that the model also knows sequences with a prompt in front and longer than one sentence. ``chains``: share of
-    batches whose items are several utterances of one speaker in a row, up to ``chained`` frames, for long texts
-    in one go. What is longer than ``max_frames`` by itself is cut between words, anew each time. ``lead``: text ids
-    in front of every text, ``joint``: those between two. Of a corpus without a hold-out rule one utterance in fifty is
-    kept back.
+    ``pairs``: share of utterances under half of the longest that get a second one of the same speaker appended, so that
+    the model also knows sequences with a prompt in front and longer than one sentence. ``lead``: text ids in front of
+    every text, ``joint``: those between two. Of a corpus without a hold-out rule one utterance in fifty is kept back.
     """
 
     def __init__(
@@ -101,18 +99,16 @@ class Sequences:
         speech: Corpus,
         codes: Codes,
         frames: int,
+        settings: SequenceSettings = SequenceSettings(),
         pairs: float = 0.4,
-        max_frames: int = 850,
         *,
-        chains: float = 0.0,
-        chained: int = 3000,
         lead: Sequence[int] = (),
         joint: Sequence[int] = (IDS[BOUNDARY],),
         device: str = "cpu",
     ) -> None:
         self.speech, self.codes = speech, codes
-        self.pairs, self.frames, self.longest, self.device = pairs, frames, max_frames, device
-        self.chains, self.chained = chains, chained
+        self.pairs, self.frames, self.device = pairs, frames, device
+        self.chains, self.chained, self.longest = settings.chains, settings.chained, settings.longest
         self.lead, self.joint = (np.asarray(ids, dtype=np.int64) for ids in (lead, joint))
         usable, self.test = speech.split(lambda i: speech.alignment(i) is not None)
         if not usable:

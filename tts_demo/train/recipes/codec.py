@@ -29,7 +29,7 @@ from ...config import HOP, RefinerConfig
 from ...text.symbols import SYMBOLS
 from ..data.batch import TensorBatch
 from ..data.corpora import describe, pad_stack
-from ..data.load import load_recogniser, load_speech, recogniser_shape, use_recogniser
+from ..data.load import load_speech, recogniser_shape, use_recogniser
 from ..data.pitch import pitch_of
 from ..data.sequences import phonetic_features
 from ..data.speech import phonemes_of_labels
@@ -79,7 +79,7 @@ class CodecTask(Task):
 
     def __init__(self, options: TrainOptions) -> None:
         super().__init__(options)
-        recogniser = load_recogniser(options.checkpoint)
+        recogniser = checkpoints.load_module(options.checkpoint, "ears")
         self.speech = load_speech(options, self.settings, recogniser)
         self.size, self.device = options.batch or 8, options.device
         share = self.settings.refined
@@ -92,8 +92,8 @@ class CodecTask(Task):
         self.phonetic = phonetic_features(self.speech, self.codec)
         self.modules = {"codec": self.codec, "decoder": self.decoder, "refiner": self.refiner, "speaker": self.voice}
         self.train, self.test = self.speech.split_longer(CROP)
-        self.voices = sorted({self.speech.utterances[i].speaker for i in self.train})
-        self.by_voice = {v: [i for i in self.train if self.speech.utterances[i].speaker == v] for v in self.voices}
+        self.by_voice = self.speech.by_speaker(self.train)
+        self.voices = sorted(self.by_voice)
         self.probe = SemanticProbe(self.codec.config.latent, len(SYMBOLS))
         self.classify = nn.Linear(self.voice.config.embedding, len(self.voices))
         self.helpers = {"probe": self.probe, "classify": self.classify}
@@ -152,14 +152,25 @@ class CodecTask(Task):
         )
 
     def loss(self, batch: CodecBatch, progress: Progress) -> Loss:
+        """The first ``refined`` items go through the refiner, the others from their codebooks, all through one
+        decoder."""
         batch = batch.to(self.device)
         codec, count = self.codec, self.refined
-        keep = random_codebooks(len(batch.audio), codec.config.codebooks).to(self.device)
-        keep[:count] = codec.config.codebooks  # their full latent is the refiner's target
+        items, codebooks = len(batch.audio), codec.config.codebooks
+        # Half of the items use all codebooks, the rest 1 to K - 1 at random.
+        keep = torch.where(torch.rand(items) < 0.5, codebooks, torch.randint(1, codebooks, (items,))).to(self.device)
+        keep[:count] = codebooks  # their full latent is the refiner's target
         latent, semantic = codec.encoder(batch.audio), codec.semantic(batch.phonetic)
         quantised, first, codes, vq = codec.quantizer(latent, semantic, keep, AUDIO_GRADIENT, batch.labels)
         speaker = self.voice(batch.voice)
-        loss, parts = self.reconstruction_loss(batch, quantised, codes, speaker, count, progress)
+        with torch.no_grad():
+            prompt = self._prompt(batch, count)
+        refined, pitch = self.refiner.refine(codes[:count, :, 0], speaker[:count], prompt, pitch=batch.pitch[:count])
+        made, spectral, loss, parts = self.rendering_loss(batch, torch.cat([refined, quantised[count:]]))
+        latent_loss, fitted_parts = fitted(refined, quantised[:count].detach(), pitch, batch.pitch[:count])
+        spectra = {"refined": spectral[:count].mean().item(), "coded": spectral[count:].mean().item()}
+        parts = spectra | fitted_parts | parts
+        loss, parts = self.judged(made, batch.audio, progress, loss + latent_loss, parts)
         loss, parts = loss + 0.25 * vq, parts | {"vq": vq.item()}
         if self.goes_on:  # the first codebook and the voice are finished: nothing more to teach them
             return loss, parts
@@ -168,19 +179,6 @@ class CodecTask(Task):
         voice = F.cross_entropy(self.classify(speaker).float(), batch.speakers)
         loss = loss + 0.4 * frame + 0.2 * spelling + 0.05 * voice
         return loss, parts | {"frame": frame.item(), "asr": spelling.item(), "voice": voice.item()}
-
-    def reconstruction_loss(
-        self, batch: CodecBatch, quantised: Tensor, codes: Tensor, speaker: Tensor, count: int, progress: Progress
-    ) -> Loss:
-        """The first ``count`` of the items through the refiner, the others from their codebooks, all through one
-        decoder: -> loss [], its parts."""
-        with torch.no_grad():
-            prompt = self._prompt(batch, count)
-        refined, pitch = self.refiner.refine(codes[:count, :, 0], speaker[:count], prompt, pitch=batch.pitch[:count])
-        made, spectral, loss, parts = self.rendering_loss(batch, torch.cat([refined, quantised[count:]]))
-        latent_loss, fitted_parts = fitted(refined, quantised[:count].detach(), pitch, batch.pitch[:count])
-        spectra = {"refined": spectral[:count].mean().item(), "coded": spectral[count:].mean().item()}
-        return self.judged(made, batch.audio, progress, loss + latent_loss, spectra | fitted_parts | parts)
 
     def judged(self, made: Tensor, real: Tensor, progress: Progress, loss: Tensor, parts: dict[str, float]) -> Loss:
         """The loss and its parts with what the discriminators add, where there are any; made, real [B, CROP * HOP]."""
@@ -265,8 +263,3 @@ def fitting(refiner: Refiner, entries: int) -> Refiner:
     shapes = {name: weight.shape for name, weight in new.state_dict().items()}
     new.load_state_dict({k: v for k, v in refiner.state_dict().items() if v.shape == shapes[k]}, strict=False)
     return new.eval()
-
-
-def random_codebooks(count: int, codebooks: int) -> Tensor:
-    """Half of the items use all codebooks, the rest 1 to K - 1 at random."""
-    return torch.where(torch.rand(count) < 0.5, codebooks, torch.randint(1, codebooks, (count,)))

@@ -5,7 +5,6 @@ as the prompt (section 5.1). Chase then exceed: half of a group takes fixed size
 policy's own. Every group samples two or more sizes of the guidance range, the fixed sizes that score best, so that one
 policy serves them all. Each batch of rollouts serves several updates, which is what the clipped ratio is for. The
 paper's ablations: ``chase=0`` lets the policy choose in the whole group, ``penalty=0`` leaves the trace penalty out.
-``ear=hama`` transcribes with a larger recogniser than ours, which errs less and takes several times as long.
 
 Two settings are not in the paper, whose rewards say too little in the few thousand rollouts that a CPU core makes.
 ``informed``: first the policy learns from recordings which size costs least at each state (``dcar_costs``); DCPO goes
@@ -17,7 +16,6 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import torch
@@ -31,7 +29,7 @@ from ...methods.dcar.heads import Heads
 from ...methods.dcar.policy import Policy
 from ...methods.dcar.ranges import LONGEST
 from ..data.corpora import describe
-from ..data.load import load_lm, load_recogniser, sequences
+from ..data.load import load_lm, sequences
 from ..data.sequences import SpeechBatch, prefix_batch
 from ..progress import Progress
 from ..settings import SequenceSettings, Share, Weight, some_of
@@ -48,7 +46,7 @@ from .dcar_costs import (
     tilted,
     walk,
 )
-from .dcar_reward import Hama, PhonemeErrors
+from .dcar_reward import PhonemeErrors
 from .dcar_rollouts import Rollouts, Rule, Schedule, roll_out
 from .dcpo import PENALTY, advantages, kl_weight, local_advantages, mutual_information, policy_loss, rewards
 
@@ -128,9 +126,6 @@ class PolicySettings(SequenceSettings):
     )
     chase: Share = Field(0.5, description="share of a group that takes fixed sizes")
     penalty: Weight = Field(PENALTY, description="of a size outside the range; 0 = none")
-    tie: Weight = Field(
-        0.0, description="advantage of each token a step more than the group's mean: prefers the faster"
-    )
     informed: Share = Field(
         0.0, description="share of the run in which the policy learns from recordings what each size costs"
     )
@@ -138,7 +133,6 @@ class PolicySettings(SequenceSettings):
     profiled: some_of(tuple(range(1, LONGEST + 1))) = Field(
         tuple(range(1, LONGEST + 1)), description="fixed sizes whose errors are counted; fewer: less to wait for"
     )
-    ear: Literal["own", "hama"] = Field("own", description="whose transcription is rewarded; hama: 'pip install hama'")
 
 
 class PolicyTask(Task):
@@ -155,9 +149,8 @@ class PolicyTask(Task):
         self.data_summary = describe(self.data.speech, self.data.train)
         self.lm = load_lm(options).requires_grad_(False)
         heads = checkpoints.load_module(options.checkpoint, "dcar-heads", Heads(self.lm))
-        parts = [checkpoints.load_module(options.checkpoint, name) for name in ("codec", "decoder", "refiner")]
-        recogniser = Hama() if self.settings.ear == "hama" else load_recogniser(options.checkpoint)
-        self.errors = PhonemeErrors(*parts, recogniser)
+        parts = ("codec", "decoder", "refiner", "ears")
+        self.errors = PhonemeErrors(*(checkpoints.load_module(options.checkpoint, name) for name in parts))
         self.prepare(heads)
 
     def prepare(self, heads: Heads) -> None:
@@ -240,7 +233,7 @@ class PolicyTask(Task):
         reward = rewards(
             error, utterances.recorded, actions, mask, schedule.allowed, rollouts.frames, self.settings.penalty
         )
-        advantage = advantages(reward, GROUP, rollouts.frames / mask.sum(1), self.settings.tie)[:, None]
+        advantage = advantages(reward, GROUP)[:, None]
         if self.settings.local:
             advantage = advantage + self.settings.local * local_advantages(rollouts.costs, actions, mask, GROUP)
         reference = self.reference(rollouts.hidden, schedule.allowed)

@@ -36,21 +36,12 @@ def rewards(
     return -(errors - recorded) - penalty * outside / frames.clamp(min=1)
 
 
-def advantages(rewards: Tensor, group: int, chunk: Tensor | None = None, tie: float = 0.0) -> Tensor:
+def advantages(rewards: Tensor, group: int) -> Tensor:
     """Rewards [U * group], one group after another -> rewards normalised within each group. Groups of equal rewards
-    teach nothing: 0.
-
-    ``tie`` (not in the paper) prefers the faster of equals: so much is added for each token a step more (``chunk`` [U *
-    group], mean chunk size) than the group's mean. It is added after the normalisation, which would blow up a price of
-    steps wherever the errors of a group hardly differ.
-    """
+    teach nothing: 0."""
     grouped = rewards.view(-1, group)
     spread = grouped.std(1, keepdim=True, correction=0)
-    normal = (grouped - grouped.mean(1, keepdim=True)) / (spread + 1e-4)
-    if chunk is not None and tie:
-        sizes = chunk.view(-1, group)
-        normal = normal + tie * (sizes - sizes.mean(1, keepdim=True))
-    return normal.view(-1)
+    return ((grouped - grouped.mean(1, keepdim=True)) / (spread + 1e-4)).view(-1)
 
 
 def local_advantages(costs: Tensor, actions: Tensor, mask: Tensor, group: int) -> Tensor:

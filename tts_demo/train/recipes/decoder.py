@@ -11,7 +11,7 @@ A new decoder learns the energy distance of spectra first, with the F0 and voici
 import json
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -122,21 +122,16 @@ class DecoderTask(Task):
         return self._make(rng, rng.choice(self.train, size=self.size, p=self.share), self.refined)
 
     def _make(self, rng: np.random.Generator, chosen: np.ndarray, refined: int) -> DecoderBatch:
-        rows: list[list[np.ndarray]] = [[] for _ in fields(DecoderBatch)]
-        codes, prompts, speakers, pitches, f0, labels, samples = rows
+        rows, prompts, speech = [], [], self.data.speech
         for n, i in enumerate(map(int, chosen)):
             start = int(rng.integers(self._frames(i) - CROP + 1))
             crop = slice(start, start + CROP)
-            codes.append(self.data.codes.get(i)[crop])
-            pitches.append(self.pitch.get(i)[crop].astype(np.int64))
-            f0.append(self.f0.get(i)[crop])
-            labels.append(self.data.speech.labels(i)[crop])
-            samples.append(self.data.speech.samples(i, start * HOP, CROP * HOP))
+            known = self.pitch.get(i)[crop].astype(np.int64), self.f0.get(i)[crop], speech.labels(i)[crop]
+            rows.append((self.data.codes.get(i)[crop], *known, speech.samples(i, start * HOP, CROP * HOP)))
             if n < max(1, refined):
-                prompt, speaker = self.data.prompt(rng, i, self.refiner.config.prompt_frames)
-                prompts.append(prompt)
-                speakers.append(speaker)
-        return DecoderBatch(*(torch.from_numpy(np.stack(row)) for row in rows))
+                prompts.append(self.data.prompt(rng, i, self.refiner.config.prompt_frames))
+        codes, *others = zip(*rows)
+        return DecoderBatch(*(torch.from_numpy(np.stack(column)) for column in (codes, *zip(*prompts), *others)))
 
     def _gather(self, part: packed.Resident, seed: int, count: int, refined: int) -> DecoderBatch:
         """``_make`` on the device, all items at once."""

@@ -29,7 +29,7 @@ from ...config import HOP, CodecConfig, UserError
 from ...text.symbols import SYMBOLS
 from ..data.batch import TensorBatch
 from ..data.corpora import describe, pad_stack
-from ..data.load import load_recogniser, load_speech, recogniser_shape, use_recogniser
+from ..data.load import load_speech, recogniser_shape, use_recogniser
 from ..data.pitch import pitch_of
 from ..data.sequences import phonetic_features
 from ..data.speech import UNKNOWN
@@ -90,7 +90,7 @@ class FirstCodebookTask(Task):
 
     def __init__(self, options: TrainOptions) -> None:
         super().__init__(options)
-        recogniser, settings = load_recogniser(options.checkpoint), self.settings
+        recogniser, settings = checkpoints.load_module(options.checkpoint, "ears"), self.settings
         self.speech, self.device = load_speech(options, settings, recogniser), options.device
         self.checkpoint, self.size = options.checkpoint, options.batch or 32
         self.weights = {"pitch": settings.pitch, "spectrum": settings.spectrum}

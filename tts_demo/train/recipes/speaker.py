@@ -7,7 +7,6 @@ over all of them; a crop is augmented as it is read (``data/varied.py``). Scores
 rate of two crops being from one speaker, clean against clean and clean against augmented.
 """
 
-from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,8 +47,10 @@ class SpeakerTask(Task):
         self.train, self.test = self.speech.split(long)
         if not self.train:
             raise UserError(f"There is too little speech to train on: recordings over {CROP / 40:g} s of some voices.")
-        self.by_speaker = _by_speaker(self.speech.utterances, self.train)
-        self.unheard = _unheard(self.speech.utterances, self.test, set(self.by_speaker))
+        self.by_speaker, tested = self.speech.by_speaker(self.train), self.speech.by_speaker(self.test)
+        # held-out utterances of speakers that are not trained on; of all speakers where there are fewer than two
+        strangers = {voice: some for voice, some in tested.items() if voice not in self.by_speaker}
+        self.unheard = strangers if len(strangers) > 1 else tested
         self.names = sorted(self.by_speaker)
         self.encoder = SpeakerEncoder()
         self.voices = nn.Linear(self.encoder.config.embedding, len(self.names) * len(SHIFTS), bias=False)
@@ -112,17 +113,3 @@ def equal_error(scores: Tensor, same: Tensor) -> float:
     missed = same[order].double().cumsum(0) / same.sum().clamp(min=1)
     taken = 1 - (~same[order]).double().cumsum(0) / (~same).sum().clamp(min=1)
     return float(torch.maximum(missed, taken).min())
-
-
-def _by_speaker(utterances: list, indices: list[int]) -> dict[str, list[int]]:
-    found = defaultdict(list)
-    for i in indices:
-        found[utterances[i].speaker].append(i)
-    return dict(found)
-
-
-def _unheard(utterances: list, test: list[int], augmented: set[str]) -> dict[str, list[int]]:
-    """Held-out utterances of speakers that are not trained on; of all speakers where there are fewer than two."""
-    all_of_them = _by_speaker(utterances, test)
-    strangers = {voice: some for voice, some in all_of_them.items() if voice not in augmented}
-    return strangers if len(strangers) > 1 else all_of_them

@@ -24,8 +24,8 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from ...config import LMConfig, Sampling
-from ...lm import Backend, Decoder, LanguageModel
+from ...config import Sampling
+from ...lm import Backend, Decoder
 from ...lm.block import training_forward
 from ...lm.sampling import probabilities
 from ...methods.ssd import Draft
@@ -48,25 +48,6 @@ REACHED = 0.85  # weight of a token over that of the one before it in a pass: so
 
 
 @dataclass(frozen=True)
-class _Blocks:
-    layers: list[nn.Module]
-    norm: nn.Module
-
-
-@dataclass(frozen=True)
-class ShallowLM:
-    """What a training forward reads of a language model, for the draft: its blocks and the base's norm."""
-
-    config: LMConfig
-    backbone: _Blocks
-
-    @classmethod
-    def of(cls, lm: LanguageModel, draft: Draft) -> "ShallowLM":
-        blocks = draft.blocks(lm)
-        return cls(replace(lm.config, layers=len(blocks)), _Blocks(blocks, lm.backbone.norm))
-
-
-@dataclass(frozen=True)
 class DraftBatch:
     """Speech to learn from. hidden: the base's states [B, F + 1, H] that said it; None: a recording. memory: the base's
     keys and values that the draft attends to (``base_memory``), where they are known already."""
@@ -80,8 +61,7 @@ class DraftBatch:
 class Predictions:
     """What draft and base say of all tokens at all depths, those that mean nothing left out: logits of the draft [N, V]
     and of the base [M, V], which of those each of the draft's is about [N], targets [M] (-100: none) and depths [N], 0
-    = first of
-    a pass."""
+    = first of a pass."""
 
     student: Tensor
     teacher: Tensor
@@ -113,7 +93,6 @@ class DraftTask(Task):
         self.data = sequences(options, self.settings, frames=options.batch or frames)
         kind = {"base": True, "own": False, None: None}[self.settings.cache]
         self.draft = Draft(self.lm, DraftConfig.of(self.lm.config, kind)).requires_grad_(True)
-        self.shallow = ShallowLM.of(self.lm, self.draft)
         self.distil = self.settings.distil
         backend = Backend(self.lm.device, precision(options.device))  # many rows at once are fastest so
         self.decoder = Decoder.from_model(self.lm, backend=backend)
@@ -172,8 +151,8 @@ class DraftTask(Task):
                 hidden = training_forward(lm, *inputs)[0][:, task:]
             teacher = lm.head(hidden)
         previous = F.pad(hidden[:, :-1], (0, 0, task + 1, 0))
-        given = self.draft.feature_projection, prefix, inputs, previous, DEEPEST, memory
-        hidden = torch.stack(at_every_depth(self.shallow, *given))  # [D + 1, B, F + 1, H]
+        found = at_every_depth(lm, self.draft, prefix, inputs, previous, DEEPEST, memory)
+        hidden = torch.stack(found)  # [D + 1, B, F + 1, H]
         row = torch.arange(teacher.shape[1], device=teacher.device)
         meant = row <= batch.frames[:, None]  # [B, F + 1]
         deep = torch.arange(DEEPEST + 1, device=row.device)[:, None, None]
