@@ -56,3 +56,16 @@ def made_up(
     codes = spoken(text, longest, config.speech_codes) * inside[..., None]
     vectors = torch.from_numpy(rng.standard_normal((size, config.speaker))).float()
     return SpeechBatch(text, lengths, codes, frames, vectors, torch.zeros(size, longest).long())
+
+
+def item_of(batch: SpeechBatch, index: int = 0) -> SpeechBatch:
+    """One item alone, without padding."""
+    n, f, i = int(batch.text_lengths[index]), int(batch.frames[index]), slice(index, index + 1)
+    return SpeechBatch(
+        batch.text[i, :n],
+        batch.text_lengths[i],
+        batch.codes[i, :f],
+        batch.frames[i],
+        batch.speaker[i],
+        batch.alignment[i, :f],
+    )

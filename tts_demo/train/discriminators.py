@@ -69,8 +69,9 @@ class LatentDiscriminator(nn.Module):
     """Latents and what is known of them, [B, F, C] -> maps of every layer; every ``stride`` frames are one after the
     first layer."""
 
-    def __init__(self, inputs: int, stride: int, width: int = 192) -> None:
+    def __init__(self, inputs: int, stride: int) -> None:
         super().__init__()
+        width = 192
         shapes = [(inputs, 2 * stride + 1, stride), (width, 5, 1), (width, 5, 1)]
         conv = lambda inputs, kernel, step: nn.Conv1d(inputs, width, kernel, step, padding=kernel // 2)
         self.layers = nn.ModuleList(weight_norm(conv(*shape)) for shape in shapes)

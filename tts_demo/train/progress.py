@@ -22,13 +22,13 @@ class Progress:
         """clock: share of the minutes that are over."""
         return cls(step, min(1.0, max(step / max(1, steps), clock)))
 
-    def ramp(self, steps: int, share: float = SHORT) -> float:
-        """0 to 1 over the first ``steps`` updates, or the first ``share`` of the run where that is shorter."""
-        return min(1.0, max(self.step / steps, self.share / share)) if steps else 1.0
+    def ramp(self, steps: int) -> float:
+        """0 to 1 over the first ``steps`` updates, or the first tenth of the run where that is shorter."""
+        return min(1.0, max(self.step / steps, self.share / SHORT)) if steps else 1.0
 
-    def begins(self, steps: int, share: float = SHORT) -> bool:
+    def begins(self, steps: int) -> bool:
         """Whether such a beginning is still going on."""
-        return self.ramp(steps, share) < 1
+        return self.ramp(steps) < 1
 
 
 def learning_rate(progress: Progress, steps: int, peak: float, flat: float = 0.0) -> float:

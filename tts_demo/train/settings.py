@@ -4,7 +4,7 @@ A recipe's settings are a subclass of ``Settings`` with a field each: its type, 
 recipe takes stands here, and in ``SequenceSettings`` what all take that train on sequences of codes.
 """
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -12,12 +12,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from ..config import UserError, nearest
 
-OLD_NAMES = {
-    "drawn": "sampled",
-    "spoken": "on_policy",
-    "heard": "recognised",
-    "ears": "recogniser",
-}  # of settings, on cards
+# what cards may call settings by -> today's name
+OLD_NAMES = {"drawn": "sampled", "spoken": "on_policy", "heard": "recognised", "ears": "recogniser"}
 
 Weight = Annotated[float, Field(ge=0)]  # of a term of the loss
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -58,7 +54,8 @@ class Settings(BaseModel):
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> "Settings":
         """From ``--set key=value``. Raises UserError for an unknown name, with the nearest, or a value out of range."""
-        given = {_current(key, cls.model_fields): value for key, value in given.items()}
+        today = {old: new for old, new in OLD_NAMES.items() if new in cls.model_fields}
+        given = {today.get(key, key): value for key, value in given.items()}
         for key in given:
             if key not in cls.model_fields:
                 near, known = nearest(key, cls.model_fields), ", ".join(cls.model_fields)
@@ -79,11 +76,6 @@ class Settings(BaseModel):
             choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
             choice = f"{' or '.join(map(str, choices))}. " if choices else ""
             yield name, _formatted(field.default), choice + (field.description or "")
-
-
-def _current(key: str, fields: Container[str]) -> str:
-    """Today's name of a setting that a card may call by an older one."""
-    return OLD_NAMES[key] if key in OLD_NAMES and OLD_NAMES[key] in fields else key
 
 
 def _formatted(value: Any) -> str:

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 import torch
-from taught import UNITS, WORDS, teach
+from taught import UNITS, WORDS, record, teach
 
-from tts_demo.config import FRAME_RATE, HOP, SAMPLE_RATE, UserError
+from tts_demo.config import FRAME_RATE, HOP, UserError
 from tts_demo.text.symbols import IDS
 from tts_demo.train.data.speech import (
     PAUSE,
@@ -83,11 +82,7 @@ class _Ears(torch.nn.Module):
 
 
 def test_ears_tell_the_times_of_natural_speech(tmp_path: Path) -> None:
-    folder = tmp_path / "natural" / "own"
-    folder.mkdir(parents=True)
-    for name in ("a", "b"):
-        soundfile.write(folder / f"{name}.wav", 0.5 * np.sin(np.arange(20_100) * 0.05), SAMPLE_RATE)
-    (folder / "metadata.csv").write_text("a|Oh, oh!|1\nb|Hello there.|1\n")
+    record(tmp_path / "natural" / "own", {"a": "Oh, oh!", "b": "Hello there."})
     speech = Speech(tmp_path / "natural", [], tmp_path / "cache", _Ears())
     assert speech.texts[0] == "ˈO, ˈO!"
     assert speech.alignment(0).tolist() == [1] * 42 + [2] * 10 + [5] * 10
@@ -97,11 +92,7 @@ def test_ears_tell_the_times_of_natural_speech(tmp_path: Path) -> None:
 
 def test_times_follow_a_front_end_that_reads_a_text_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was kept of the earlier reading would lie on other symbols, or behind the last."""
-    folder = tmp_path / "natural" / "own"
-    folder.mkdir(parents=True)
-    for name in ("a", "b"):
-        soundfile.write(folder / f"{name}.wav", 0.5 * np.sin(np.arange(20_100) * 0.05), SAMPLE_RATE)
-    (folder / "metadata.csv").write_text("a|one|1\nb|two|1\n")
+    record(tmp_path / "natural" / "own", {"a": "one", "b": "two"})
     aligned = []
 
     class PhonemeRecogniser(_Ears):
@@ -139,11 +130,7 @@ def test_only_whole_utterances_are_read_and_a_half_written_line_is_no_error(tmp_
 
 
 def test_natural_and_taught_speech_through_one_door(tmp_path: Path) -> None:
-    natural = tmp_path / "natural" / "bdl"
-    natural.mkdir(parents=True)
-    for name in ("arctic_a0001", "arctic_b0441"):
-        soundfile.write(natural / f"{name}.wav", 0.5 * np.sin(np.arange(20_100) * 0.05), SAMPLE_RATE)
-    (natural / "metadata.csv").write_text("arctic_a0001|Ho ho!|1\narctic_b0441|Ho.|1\n")
+    natural = record(tmp_path / "natural" / "bdl", {"arctic_a0001": "Ho ho!", "arctic_b0441": "Ho."})
     folder = teach(tmp_path / "t", {"k": 1}, rate=24_000)
     speech = Speech(tmp_path / "natural", [folder], tmp_path / "cache")
     assert [(u.corpus, u.held_out) for u in speech.utterances] == [("bdl", False), ("bdl", True), ("teacher", False)]

@@ -32,7 +32,7 @@ from tts_demo.train.recipes.dcar_heads import (
     head_targets,
     head_weights,
 )
-from tts_demo.train.recipes.dcar_policy import GROUP, UPDATES, PolicySettings, PolicyTask, Utterances
+from tts_demo.train.recipes.dcar_policy import GROUP, UPDATES, PolicySettings, PolicyTask
 from tts_demo.train.recipes.dcar_reward import PhonemeErrors
 from tts_demo.train.recipes.dcar_rollouts import Schedule, roll_out
 
@@ -53,16 +53,6 @@ def counting_batch(lm, size: int = 6, frames: int = 14, seed: int = 0) -> Speech
         spoken,
         torch.randn(size, c.speaker, generator=rng),
         torch.zeros(size, frames, dtype=torch.long),
-    )
-
-
-def repeat_rows(batch: SpeechBatch, times: int) -> SpeechBatch:
-    return (
-        Utterances(
-            batch, [[]] * len(batch.frames), torch.zeros(len(batch.frames)), torch.zeros(len(batch.frames), 1, 8)
-        )
-        .repeat(times)
-        .speech
     )
 
 
@@ -176,7 +166,7 @@ def test_batched_rollouts_equal_the_method_alone(noisy, size):
 
 
 def mixed(noisy, strict: bool = False):
-    batch = repeat_rows(counting_batch(noisy.lm, 2, seed=4), 3)
+    batch = counting_batch(noisy.lm, 2, seed=4).repeat(3)
     schedule = Schedule(torch.tensor([[0, 1, 1, 1, 0, 0, 0]] * 6).bool(), torch.tensor([2, 0, 0, 4, 0, 0]), strict)
     policy = noisy.modules["dcar-policy"]
     rollouts = roll_out(

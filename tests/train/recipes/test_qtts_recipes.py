@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from learning import learn, made_up
+from learning import item_of, learn, made_up
 
 from conftest import TINY, base_of
 from tts_demo.config import Sampling, UserError
@@ -30,8 +30,6 @@ from tts_demo.train.recipes.qtts import (
     QTTSDelayTask,
     QTTSHierarchicalTask,
     QTTSSettings,
-    delay_rows,
-    frame_rows,
 )
 
 TASKS = {"delay": QTTSDelayTask, "hierarchical": QTTSHierarchicalTask}
@@ -95,10 +93,10 @@ def test_training_rows_equal_decoding_rows(strategy, books, d, tiny_lm):
     )
     with torch.no_grad():
         if strategy == "delay":
-            rows, _, targets, _ = delay_rows(task.lm, task.adapter, batch, Dials(books, d), longer[None, :, :books])
+            rows, _, targets, _ = task.rows(batch, Dials(books, d), longer[None, :, :books])
             assert targets[0, 9, 0] == tiny_lm.config.eos and (targets[0, 10:, 0] == IGNORE).all()
         else:
-            rows, _, _, _ = frame_rows(task.lm, task.adapter, batch, longer[None, :, :books])
+            rows, _, _, _ = task.rows(batch, longer[None, :, :books])
     torch.testing.assert_close(rows[0, : len(hidden)], torch.stack(hidden), atol=2e-3, rtol=2e-3)
 
 
@@ -106,14 +104,10 @@ def test_delay_scores_see_no_later_book(tiny_lm):
     """Teacher-forced logits of book k at frame f do not move when books >= k of frame f, or later frames, change."""
     task = make_task("delay", tiny_lm, noise=0.1)
     batch, dials = task.data.batch(np.random.default_rng(0), 2), Dials(4, 2)
-    changed = SpeechBatch(
-        batch.text, batch.text_lengths, batch.codes.clone(), batch.frames, batch.speaker, batch.alignment
-    )
+    changed = dataclasses.replace(batch, codes=batch.codes.clone())
     changed.codes[:, 5, 2:] = (changed.codes[:, 5, 2:] + 1) % 32
     with torch.no_grad():
-        (hidden, below, *_), (other, told, *_) = (
-            delay_rows(task.lm, task.adapter, b, dials, b.codes[..., :4]) for b in (batch, changed)
-        )
+        (hidden, below, *_), (other, told, *_) = (task.rows(b, dials, b.codes[..., :4]) for b in (batch, changed))
         a, b = (
             task.adapter.scores(h.flatten(0, 1), k.flatten(0, 1)).view(3, 2, -1, 32)
             for h, k in ((hidden, below), (other, told))
@@ -128,17 +122,9 @@ def test_padding_changes_nothing(strategy, tiny_lm):
     """An item alone and in a batch of longer ones gets the same predictions."""
     task = make_task(strategy, tiny_lm, noise=0.1)
     batch = task.data.batch(np.random.default_rng(1))
-    n, f = int(batch.text_lengths[0]), int(batch.frames[0])
-    alone = SpeechBatch(
-        batch.text[:1, :n],
-        batch.text_lengths[:1],
-        batch.codes[:1, :f],
-        batch.frames[:1],
-        batch.speaker[:1],
-        batch.alignment[:1, :f],
-    )
+    f = int(batch.frames[0])
     with torch.no_grad():
-        one, many = (task.predict(b, Dials(4, 2), b.codes[..., :4]) for b in (alone, batch))
+        one, many = (task.predict(b, Dials(4, 2), b.codes[..., :4]) for b in (item_of(batch), batch))
     torch.testing.assert_close(one.first, many.first[: f + 1], atol=1e-4, rtol=1e-4)
     rows = one.rest.shape[1]
     assert torch.equal(one.rest_targets, many.rest_targets[:, :rows])

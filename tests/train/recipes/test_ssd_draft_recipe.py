@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from learning import learn, made_up
+from learning import item_of, learn, made_up
 
 from conftest import TINY, base_of, make_lm
 from tts_demo.config import Sampling
@@ -77,19 +77,6 @@ def test_how_far_the_laws_are_apart():
             disagreement(student - 300 * gradient, q)[share is outside].mean() < share.mean()
         ) and gradient.abs().sum() > 0
     assert max(float(share.max()) for share in disagreement(teacher, q)) < 1e-5
-
-
-def item_of(batch: SpeechBatch, index: int = 0) -> SpeechBatch:
-    """One item alone, without padding."""
-    n, f, i = int(batch.text_lengths[index]), int(batch.frames[index]), slice(index, index + 1)
-    return SpeechBatch(
-        batch.text[i, :n],
-        batch.text_lengths[i],
-        batch.codes[i, :f],
-        batch.frames[i],
-        batch.speaker[i],
-        batch.alignment[i, :f],
-    )
 
 
 def test_padding_changes_nothing(task):

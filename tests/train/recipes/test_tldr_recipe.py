@@ -4,6 +4,7 @@ agrees."""
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -69,10 +70,6 @@ def adapted(ablate: str = "none", stir: bool = True):
     return plain, lm, adapter
 
 
-def changed(batch: SpeechBatch, **fields) -> SpeechBatch:
-    return SpeechBatch(**{**batch.__dict__, **fields})
-
-
 @pytest.mark.parametrize("ablate", ("none", "mean-pool"))
 @pytest.mark.parametrize("size", (1, 3, 4))
 def test_no_leak_of_a_patch_into_its_own_context(size, ablate):
@@ -82,7 +79,7 @@ def test_no_leak_of_a_patch_into_its_own_context(size, ablate):
         before, _ = patch_logits(lm, adapter, batch, size)
         codes = batch.codes.clone()
         codes[:, patch * size :] = (codes[:, patch * size :] + 5) % TINY.speech_codes
-        after, _ = patch_logits(lm, adapter, changed(batch, codes=codes), size)
+        after, _ = patch_logits(lm, adapter, replace(batch, codes=codes), size)
     moved = (after - before).abs().amax((0, 3))  # [N, P]
     assert moved[:patch].max() < 1e-5 and moved[patch, 0] < 1e-5  # all earlier tokens, and the patch's own first
     assert size == 1 or moved[patch, 1:].min() > 1e-3  # inside the patch the extractor reads what it has spoken
@@ -98,7 +95,7 @@ def test_inside_a_patch_only_earlier_tokens_are_read():
         with torch.no_grad():
             moved = (
                 (
-                    patch_logits(lm, adapter, changed(batch, codes=codes), size)[0]
+                    patch_logits(lm, adapter, replace(batch, codes=codes), size)[0]
                     - patch_logits(lm, adapter, batch, size)[0]
                 )
                 .abs()
@@ -120,7 +117,7 @@ def test_targets_are_the_speech_then_its_end_and_padding_carries_no_loss(size):
         loss = F.cross_entropy(logits.flatten(0, 2), targets.flatten(), ignore_index=IGNORE)
         noise = torch.randint(TINY.speech_codes, batch.codes.shape)
         behind = torch.arange(batch.codes.shape[1])[None, :, None] >= batch.frames[:, None, None]
-        logits, again = patch_logits(lm, adapter, changed(batch, codes=torch.where(behind, noise, batch.codes)), size)
+        logits, again = patch_logits(lm, adapter, replace(batch, codes=torch.where(behind, noise, batch.codes)), size)
         assert torch.equal(again, targets)
         other = F.cross_entropy(logits.flatten(0, 2), targets.flatten(), ignore_index=IGNORE)
     torch.testing.assert_close(other, loss, atol=1e-6, rtol=1e-6)

@@ -88,7 +88,6 @@ class SampledCodes:
         samplers: dict[str, Callable[[SpeechBatch, torch.Generator], Tensor]],
         made_by: str,
         hours: float,
-        seed: int = 0,
     ) -> None:
         rows = Rows(data.speech.cache / f"drawn-{made_by}-{hours:g}")
         keys = data.codes.codes.keys  # of the first codebook, which stays
@@ -98,7 +97,7 @@ class SampledCodes:
         train = [data.train[n * len(frames) // wanted] for n in range(wanted)]  # sorted by length, so of every length
         order = sorted(data.test[: self.HELD_OUT] + train, key=lambda i: len(data.codes.get(i)))
         missing = [i for i in order if i not in self.kept]
-        rng, generator = np.random.default_rng(seed), torch.Generator(data.device).manual_seed(seed)
+        rng, generator = np.random.default_rng(0), torch.Generator(data.device).manual_seed(0)
         starts = range(0, len(missing), self.ROWS)
         for start in tqdm(starts, desc="sampling finer codebooks", unit="batch", mininterval=2.0):
             chosen = missing[start : start + self.ROWS]

@@ -68,8 +68,8 @@ def warp(features: Tensor, pace: Tensor, throat: Tensor, frames: int) -> Tensor:
     return F.grid_sample(features[:, None], grid, "bilinear", "border", align_corners=False)[:, 0]
 
 
-def blotted(features: Tensor, stretches: int = 3) -> Tensor:
-    """[B, T, mels] with two bands, ``stretches`` stretches of time and sometimes all high bands set to the mean, 0."""
+def blotted(features: Tensor) -> Tensor:
+    """[B, T, mels] with two bands, three stretches of time and sometimes all high bands set to the mean, 0."""
     batch, count, mels = features.shape
 
     def pieces(number: int, length: int, longest: int) -> Tensor:  # [B, length]
@@ -82,4 +82,4 @@ def blotted(features: Tensor, stretches: int = 3) -> Tensor:
     high = torch.arange(mels, device=features.device) >= mels * border
     high = high & (torch.rand(batch, 1, device=features.device) < DULL)
     bands = pieces(2, mels, 14) | high
-    return features.masked_fill(bands[:, None] | pieces(stretches, count, 24)[..., None], 0)
+    return features.masked_fill(bands[:, None] | pieces(3, count, 24)[..., None], 0)

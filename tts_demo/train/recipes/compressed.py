@@ -158,8 +158,10 @@ class CompressedTask(Task):
         tokens = lm.embed_speech(tokens[:, layout.index + setting.prompt])
         speech = torch.where(layout.summary[:, None], self.adapter.summary, tokens)
         start, text = prefix.x.shape[1] - 1, batch.text.shape[1]
-        x, positions, mask = inputs(prefix, speech, layout, setting, lm.config.bidirectional_text)
-        products = plain_products
+        mask = attention_mask(prefix, layout.mask(setting.window, setting.group), lm.config.bidirectional_text)
+        mask[:, start + 1 :, : start + 1] &= ~layout.summary[:, None]  # a summary sees its span, not the text
+        positions = torch.cat([prefix.positions, prefix.next[:, None] + setting.prompt + layout.index], 1)
+        x, products = torch.cat([prefix.x, speech], 1), plain_products
         if setting.text:
             aligned = text_positions(batch, error)[:, layout.index]
             symbols = torch.arange(text, device=mask.device)
@@ -222,17 +224,6 @@ def text_shifts(prefix: PrefixBatch, positions: Tensor, index: Tensor, reach: in
     by = prefix_shifts(start, prefix.next[:, None], 0, reach, positions, index.expand_as(positions))
     shifts = (F.pad(torch.where(long[:, None], further, 0), (columns, 0)) for further in by)
     return tuple(zip((start, text, 1), shifts))
-
-
-def inputs(
-    prefix: PrefixBatch, speech: Tensor, layout: Layout, setting: BatchSetting, bidirectional: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """speech [B, S, H] in the order of ``layout`` -> x [B, C + S, H], positions [B, C + S], mask [B, C + S, C + S]."""
-    mask = attention_mask(prefix, layout.mask(setting.window, setting.group), bidirectional)
-    start = prefix.x.shape[1]
-    mask[:, start:, :start] &= ~layout.summary[:, None]  # a summary sees its span, not the text
-    positions = torch.cat([prefix.positions, prefix.next[:, None] + setting.prompt + layout.index], 1)
-    return torch.cat([prefix.x, speech], 1), positions, mask
 
 
 def _entropy(logits: Tensor, targets: Tensor) -> tuple[float, int]:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from ... import checkpoints
 from ...config import Sampling
 from ...lm import lora
-from ...lm.model import ALIGNMENT_LAYERS, LanguageModel, Layers
+from ...lm.model import ALIGNMENT_LAYERS, Layers
 from ...lm.sampling import sample
 from ...methods.qtts.codebooks import higher_sampling
 from ...methods.qtts.delay import DelayAdapter, delay
@@ -194,8 +194,7 @@ class QTTSDelayTask(QTTSTask):
         return [*super().matrices(), self.adapter.inner]
 
     def predict(self, batch: SpeechBatch, dials: Dials, inputs: Tensor, alignment_layers: Layers = ()) -> Prediction:
-        given = batch, dials, inputs, alignment_layers
-        hidden, below, targets, attention = delay_rows(self.lm, self.adapter, *given)
+        hidden, below, targets, attention = self.rows(batch, dials, inputs, alignment_layers)
         first, rest = targets[..., 0] != IGNORE, (targets[..., 1:] != IGNORE).any(-1)
         return Prediction(
             self.lm.head(hidden[first]),
@@ -205,32 +204,24 @@ class QTTSDelayTask(QTTSTask):
             attention,
         )
 
-
-def delay_rows(
-    lm: LanguageModel,
-    adapter: DelayAdapter,
-    batch: SpeechBatch,
-    dials: Dials,
-    input_codes: Tensor,
-    alignment_layers: Layers = (),
-) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
-    """Teacher forcing of the delay pattern: hidden states [B, S, H] before each step, the vectors of their frames'
-    lower codebooks [B, S, K - 1, H], targets [B, S, K], and the log attention to the text of the F + 1 steps that emit
-    codebook 1; S = F + (K - 1) d. LoRA must be attached to ``lm.backbone``."""
-    pad = adapter.config.pad
-    codes, targets = padded_codes(batch, input_codes, pad)
-    steps = delay(codes, dials.d, pad)
-    targets = delay(targets, dials.d, IGNORE)
-    # after its last frame, codebook 1 ends speech
-    ends = torch.arange(targets.shape[1], device=targets.device) == batch.frames[:, None]
-    targets[..., 0] = torch.where(ends, lm.config.eos, targets[..., 0])
-    table = adapter.table(lm.speech_embedding.weight, dials.codebooks)
-    prefix = prefix_batch(lm, batch)
-    inputs = adapter.codebooks.look_up(table, steps[:, :-1])[0] + adapter.tag(dials.codebooks, dials.d)
-    fed = speech_inputs(prefix, inputs, lm.config.bidirectional_text)
-    hidden, attention = speech_rows(lm, prefix, fed, alignment_layers, codes.shape[1] + 1)
-    below = adapter.below(adapter.codebooks.look_up(table, codes)[1], dials.d)
-    return hidden, below, targets, attention
+    def rows(
+        self, batch: SpeechBatch, dials: Dials, inputs: Tensor, alignment_layers: Layers = ()
+    ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+        """Teacher forcing of the delay pattern: hidden states [B, S, H] before each step, the vectors of their frames'
+        lower codebooks [B, S, K - 1, H], targets [B, S, K], and the log attention to the text of the F + 1 steps that
+        emit codebook 1; S = F + (K - 1) d."""
+        lm, adapter, pad = self.lm, self.adapter, self.adapter.config.pad
+        codes, targets = padded_codes(batch, inputs, pad)
+        steps, targets = delay(codes, dials.d, pad), delay(targets, dials.d, IGNORE)
+        # after its last frame, codebook 1 ends speech
+        ends = torch.arange(targets.shape[1], device=targets.device) == batch.frames[:, None]
+        targets[..., 0] = torch.where(ends, lm.config.eos, targets[..., 0])
+        table = adapter.table(lm.speech_embedding.weight, dials.codebooks)
+        prefix = prefix_batch(lm, batch)
+        embedded = adapter.codebooks.look_up(table, steps[:, :-1])[0] + adapter.tag(dials.codebooks, dials.d)
+        fed = speech_inputs(prefix, embedded, lm.config.bidirectional_text)
+        hidden, attention = speech_rows(lm, prefix, fed, alignment_layers, codes.shape[1] + 1)
+        return hidden, adapter.below(adapter.codebooks.look_up(table, codes)[1], dials.d), targets, attention
 
 
 class QTTSHierarchicalTask(QTTSTask):
@@ -242,28 +233,25 @@ class QTTSHierarchicalTask(QTTSTask):
         return [*super().matrices(), *inner_matrices(self.adapter.depth.blocks)]
 
     def predict(self, batch: SpeechBatch, dials: Dials, inputs: Tensor, alignment_layers: Layers = ()) -> Prediction:
-        lm, adapter = self.lm, self.adapter
-        hidden, contexts, targets, attention = frame_rows(lm, adapter, batch, inputs, alignment_layers)
-        first_targets = speech_targets(batch, lm.config.eos, IGNORE)
+        hidden, contexts, targets, attention = self.rows(batch, inputs, alignment_layers)
+        first_targets = speech_targets(batch, self.lm.config.eos, IGNORE)
         valid = first_targets != IGNORE  # end of speech included: its row predicts codebook 1 alone
-        rows = adapter.depth(hidden[valid], contexts[valid])
-        first = lm.head(hidden[valid] + adapter.correct(rows[:, 0]))
-        rest, rest_targets = adapter.scores(rows[:, 1:]), targets[valid][:, 1:].t()
+        rows = self.adapter.depth(hidden[valid], contexts[valid])
+        first = self.lm.head(hidden[valid] + self.adapter.correct(rows[:, 0]))
+        rest, rest_targets = self.adapter.scores(rows[:, 1:]), targets[valid][:, 1:].t()
         return Prediction(first, first_targets[valid], rest, rest_targets, attention)
 
-
-def frame_rows(
-    lm: LanguageModel, adapter: HierarchicalAdapter, batch: SpeechBatch, inputs: Tensor, alignment_layers: Layers = ()
-) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
-    """Teacher forcing over frames: hidden states [B, F + 1, H] before each frame, the contexts of that frame's codes
-    [B, F + 1, K, W], targets [B, F + 1, K], and the log attention to the text. LoRA must be attached to
-    ``lm.backbone``."""
-    codebooks = inputs.shape[-1]
-    codes, targets = padded_codes(batch, inputs, adapter.config.pad)
-    table = adapter.codebooks.table(lm.speech_embedding.weight, codebooks)
-    embedded, contexts = adapter.codebooks.look_up(table, codes)
-    prefix = prefix_batch(lm, batch)
-    fed = speech_inputs(prefix, embedded + adapter.tag(codebooks), lm.config.bidirectional_text)
-    hidden, attention = speech_rows(lm, prefix, fed, alignment_layers)
-    contexts, targets = F.pad(contexts, (0, 0, 0, 0, 0, 1)), F.pad(targets, (0, 0, 0, 1), value=IGNORE)
-    return hidden, contexts, targets, attention
+    def rows(
+        self, batch: SpeechBatch, inputs: Tensor, alignment_layers: Layers = ()
+    ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+        """Teacher forcing over frames: hidden states [B, F + 1, H] before each frame, the contexts of that frame's
+        codes [B, F + 1, K, W], targets [B, F + 1, K], and the log attention to the text."""
+        lm, adapter, codebooks = self.lm, self.adapter, inputs.shape[-1]
+        codes, targets = padded_codes(batch, inputs, adapter.config.pad)
+        table = adapter.codebooks.table(lm.speech_embedding.weight, codebooks)
+        embedded, contexts = adapter.codebooks.look_up(table, codes)
+        prefix = prefix_batch(lm, batch)
+        fed = speech_inputs(prefix, embedded + adapter.tag(codebooks), lm.config.bidirectional_text)
+        hidden, attention = speech_rows(lm, prefix, fed, alignment_layers)
+        contexts, targets = F.pad(contexts, (0, 0, 0, 0, 0, 1)), F.pad(targets, (0, 0, 0, 1), value=IGNORE)
+        return hidden, contexts, targets, attention
