@@ -152,6 +152,7 @@ class Corpus:
         return Kept(Rows(self.cache / name).fill(wanted, lambda key: make(numbers[key]), name), keys)
 
     def by_speaker(self, indices: Iterable[int]) -> dict[str, list[int]]:
+        """Those of each speaker."""
         found = defaultdict(list)
         for i in indices:
             found[self.utterances[i].speaker].append(i)

@@ -61,7 +61,7 @@ class DraftBatch:
 class Predictions:
     """What draft and base say of all tokens at all depths, those that mean nothing left out: logits of the draft [N, V]
     and of the base [M, V], which of those each of the draft's is about [N], targets [M] (-100: none) and depths [N], 0
-    = first of a pass."""
+    being the first token of a pass."""
 
     student: Tensor
     teacher: Tensor
