@@ -19,7 +19,7 @@ from tqdm import tqdm
 from .processes import accelerator_for, largest, share_weights
 from .progress import Progress, learning_rate
 from .published import begin, device_name, publish
-from .state import Average, Batches, Run, StopFlag
+from .state import Average, Batches, Run, requests_to_stop
 from .task import Task, TrainOptions
 from .updates import Updates
 
@@ -36,7 +36,7 @@ def fit(task: Task, options: TrainOptions, accelerator: Accelerator | None = Non
     with (
         torch.backends.cudnn.flags(enabled=not task.any_length),
         sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]),
-        StopFlag() as stop,
+        requests_to_stop() as stop,
     ):
         return Loop(task, options, accelerator, stop).run()
 
@@ -44,7 +44,7 @@ def fit(task: Task, options: TrainOptions, accelerator: Accelerator | None = Non
 class Loop:
     """One run of a task."""
 
-    def __init__(self, task: Task, options: TrainOptions, accelerator: Accelerator, stop: StopFlag) -> None:
+    def __init__(self, task: Task, options: TrainOptions, accelerator: Accelerator, stop: list[int]) -> None:
         torch.manual_seed(options.seed)
         self.task, self.options, self.accelerator, self.stop = task, options, accelerator, stop
         self.steps, self.peak = options.steps or task.steps, options.lr or task.lr
@@ -99,7 +99,7 @@ class Loop:
         minutes = self.options.minutes
         clock = (time.monotonic() - started) / (60 * minutes) if minutes else 0.0
         # One clock for all processes: with learning rates of their own their weights would part.
-        clock = largest(self.accelerator, 2.0 if self.stop.requested else clock)
+        clock = largest(self.accelerator, 2.0 if self.stop else clock)
         return Progress.of(self.step, self.steps, clock) if clock <= 1 else None
 
     def _batch(self, step: int) -> Any:

@@ -153,22 +153,18 @@ class Batches:
             self.pool.shutdown(cancel_futures=True)
 
 
-class StopFlag:
-    """Within the block SIGINT and SIGTERM end the run after the current step, with state saved and modules published.
+@contextmanager
+def requests_to_stop() -> Iterator[list[int]]:
+    """SIGINT and SIGTERM that came within the block: they end the run after the current step, with state saved and
+    modules published.
 
     Afterwards they do what they did before: a handler left behind would make the process, and all that it forks, deaf
     to whoever ends it."""
-
-    def __init__(self) -> None:
-        self.requested = False
-
-    def __enter__(self) -> "StopFlag":
-        self._before = {name: signal.signal(name, self._ask) for name in (signal.SIGINT, signal.SIGTERM)}
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        for name, handler in self._before.items():
-            signal.signal(name, handler)
-
-    def _ask(self, *_: Any) -> None:
-        self.requested = True
+    came: list[int] = []
+    ask = lambda number, _: came.append(number)
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
