@@ -6,7 +6,7 @@ import torch
 from ..config import LMConfig, UserError
 from ..lm.model import LanguageModel
 
-NEW = ("text_embedding", "speech_embedding", "head")
+NEW = ("embed_tokens", "text_embedding", "speech_embedding", "head")
 SILENT = ("o_proj", "down_proj", "markers", "speaker_proj")  # new dimensions of their outputs begin at 0
 
 
