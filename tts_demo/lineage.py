@@ -24,7 +24,7 @@ THROUGH: dict[str, tuple[str, ...]] = {
     "refiner-books": ("codec:codes", "decoder", "refiner", "speaker", "qtts-delay", "qtts-hierarchical"),
     **dict.fromkeys(("tldr", "compressed", "compressed-text", "dcar-heads", "ssd-draft"), _LM),
     **dict.fromkeys(("qtts-delay", "qtts-hierarchical"), ("codec:codes", "lm")),
-    "dcar-policy": ("lm", "dcar-heads"),
+    **dict.fromkeys(("dcar-policy", "dcar-no-chase", "dcar-no-penalty"), ("lm", "dcar-heads")),
 }
 # ``codec:codes``: the codec but for the waveform decoder that older checkpoints hold within it, which is ``decoder``.
 INSIDE = "decoder."

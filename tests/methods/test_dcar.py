@@ -8,7 +8,7 @@ import torch
 from conftest import base_of, make_prefix
 from tts_demo.config import Sampling, UserError
 from tts_demo.lm.masks import prefix_mask
-from tts_demo.methods import METHODS
+from tts_demo.methods import METHODS, find
 from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.dcar.heads import Heads
 from tts_demo.methods.dcar.method import Dcar
@@ -176,6 +176,19 @@ def test_an_untrained_policy_is_asked_for_clearly(method, tiny_prefix):
     for word in ("3", "random:2,3,4"):
         assert len(finish(bare, start(bare, tiny_prefix, word))[1]) == 30
     assert Dcar.needs_weights == ("dcar-heads",) and METHODS["dcar"] is Dcar
+
+
+@pytest.mark.parametrize("name", ("dcar-no-chase", "dcar-no-penalty"))
+def test_a_comparison_model_reads_its_own_policy_and_speaks_with_it_as_the_method_would(method, tiny_prefix, name):
+    kind = find(name)
+    assert kind.variant_of == "dcar" and set(kind.build_modules(method.lm)) == {"dcar-heads", name}
+    assert kind.modules_read(kind.Options()) == {"dcar-heads", name}
+    assert kind.modules_read(kind.Options(chunk_range="3")) == {"dcar-heads"}
+    same = kind(method.base, {"dcar-heads": method.heads, name: method.modules["dcar-policy"]})
+    codes = [finish(m, start(m, tiny_prefix, "2,3,4", seed=3))[1] for m in (method, same)]
+    assert torch.equal(*codes)
+    with pytest.raises(UserError, match=f"train {name}"):
+        start(kind(method.base, {"dcar-heads": method.heads}), tiny_prefix, "2,3,4")
 
 
 def test_end_of_speech_cuts_the_chunk(method, tiny_prefix):

@@ -52,6 +52,8 @@ REGISTRY: dict[str, type[Method]] = {
             "tldr.MeanPooled",
             "tldr.Parallel",
             "tldr.MultiToken",
+            "dcar.WithoutChase",
+            "dcar.WithoutPenalty",
             "draft_alone.DraftAlone",
         ),
     )

@@ -23,13 +23,15 @@ RECIPES = {
     "tldr-mtp": "tldr.MultiToken",
     "dcar-heads": "dcar_heads.HeadsTask",
     "dcar-policy": "dcar_policy.PolicyTask",
+    "dcar-no-chase": "dcar_policy.WithoutChase",
+    "dcar-no-penalty": "dcar_policy.WithoutPenalty",
     "qtts-delay": "qtts.QTTSDelayTask",
     "qtts-hierarchical": "qtts.QTTSHierarchicalTask",
     "compressed": "compressed.CompressedTask",
     "compressed-text": "compressed.TextWindowTask",
     "ssd-draft": "ssd_draft.DraftTask",
 }
-CPU_ONLY = ("dcar-policy",)  # its rollouts and their judge are written for the CPU
+CPU_ONLY = ("dcar-policy", "dcar-no-chase", "dcar-no-penalty")  # rollouts and their judge are written for the CPU
 # Those that need a language model, text and codes and nothing else: they also train on a released model.
 METHODS = (
     "tldr tldr-short tldr-no-lora tldr-no-speaker tldr-mean-pool tldr-parallel tldr-mtp dcar-heads compressed ssd-draft"

@@ -17,10 +17,13 @@ from tts_demo.codec.model import Codec
 from tts_demo.codec.recogniser import PhonemeRecogniser, RecogniserConfig
 from tts_demo.codec.refiner import Refiner
 from tts_demo.config import HOP, CodecConfig, DecoderConfig, RefinerConfig, Sampling
+from tts_demo.lineage import THROUGH
 from tts_demo.lm import Prefix, lora
 from tts_demo.lm.masks import prefix_mask
 from tts_demo.methods.dcar import Dcar
 from tts_demo.methods.dcar.heads import Heads
+from tts_demo.text.symbols import SYMBOLS
+from tts_demo.train import CPU_ONLY, recipe
 from tts_demo.train.data.on_policy import OnPolicy
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch, speech_targets
 from tts_demo.train.progress import Progress
@@ -33,7 +36,7 @@ from tts_demo.train.recipes.dcar_heads import (
     head_weights,
 )
 from tts_demo.train.recipes.dcar_policy import GROUP, UPDATES, PolicySettings, PolicyTask
-from tts_demo.train.recipes.dcar_reward import PhonemeErrors
+from tts_demo.train.recipes.dcar_reward import Hama, PhonemeErrors, coarse
 from tts_demo.train.recipes.dcar_rollouts import Schedule, roll_out
 
 WARM, GREEDY = Sampling(1.0, 0, 1.0), Sampling(temperature=0)
@@ -343,6 +346,12 @@ def test_a_rollout_behind_a_prompt_equals_the_method_alone(noisy):
         assert found.codes[row].tolist() == torch.cat(steps_alone(noisy, prefix, "3", 12)).tolist()
 
 
+def test_hama_and_our_symbols_meet_in_one_alphabet():
+    text = [SYMBOLS.index(symbol) for symbol in "ɡɹAtᵊɜɹʌTʤOɔ"]
+    ipa = ["g", "r", "eɪ", "t", "ə", "ɝ", "ʌ", "t", "d͡ʒ", "oʊ", "ɒ"]
+    assert Hama.reference(text) == coarse(ipa)
+
+
 def test_phoneme_errors_in_a_batch_equal_those_of_rows_alone():
     torch.manual_seed(0)
     codec = Codec(
@@ -361,3 +370,10 @@ def test_phoneme_errors_in_a_batch_equal_those_of_rows_alone():
     assert found[1] == alone[0] and (found >= 0).all()
     wave = torch.randn(30 * HOP)
     assert errors.of_samples(wave, ears.phonemes(wave) or [1]) in (0, 1)
+
+
+def test_policies_for_comparison_lack_one_part_each():
+    whole, *others = (recipe(name) for name in ("dcar-policy", "dcar-no-chase", "dcar-no-penalty"))
+    changed = [{k for k, v in kind.Settings() if v != getattr(whole.Settings(), k)} for kind in others]
+    assert changed == [{"chase"}, {"penalty"}] and not others[0].Settings().chase and not others[1].Settings().penalty
+    assert all(kind.name in CPU_ONLY and kind.name in THROUGH for kind in (whole, *others))

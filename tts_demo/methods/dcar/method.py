@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -70,19 +70,20 @@ class Dcar(Method):
     neutral = {"chunk_range": "1"}
     predicted = LONGEST
     needs_weights = ("dcar-heads",)  # a learned range needs dcar-policy as well
-    reads = ("dcar-policy",)
+    policy_folder: ClassVar[str] = "dcar-policy"
+    reads = (policy_folder,)
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
-        return {"dcar-heads": Heads(lm), "dcar-policy": Policy(lm)}
+        return {"dcar-heads": Heads(lm), cls.policy_folder: Policy(lm)}
 
     @classmethod
     def modules_read(cls, options: DcarOptions) -> set[str]:
-        unread = set() if options.chunks.chooser == "policy" else {"dcar-policy"}
+        unread = set() if options.chunks.chooser == "policy" else {cls.policy_folder}
         return super().modules_read(options) - unread
 
     def parts(self) -> dict[str, BufferPool | None]:
-        policy = {"policy, heads and sampling": self.policy.decoder.pool} if "dcar-policy" in self.modules else {}
+        policy = {"policy, heads and sampling": self.policy.decoder.pool} if self.policy_folder in self.modules else {}
         return {**super().parts(), **policy}
 
     @property
@@ -99,13 +100,13 @@ class Dcar(Method):
 
     @cached_property
     def policy(self) -> PolicyRunner:
-        return PolicyRunner(self.modules["dcar-policy"], self.base.backend)
+        return PolicyRunner(self.modules[self.policy_folder], self.base.backend)
 
     def check(self, options: DcarOptions) -> None:
-        if options.chunks.chooser == "policy" and "dcar-policy" not in self.modules:
+        if options.chunks.chooser == "policy" and self.policy_folder not in self.modules:
             raise UserError(
-                "A range of chunk sizes needs the trained policy (dcar-policy), which this checkpoint lacks: "
-                "make it with 'python -m tts_demo train dcar-policy', or set chunk_range to one size (3) or "
+                f"A range of chunk sizes needs the trained policy ({self.policy_folder}), which this checkpoint lacks: "
+                f"make it with 'python -m tts_demo train {self.policy_folder}', or set chunk_range to one size (3) or "
                 "to sure:2,3,4 or random:2,3,4."
             )
 
@@ -243,6 +244,24 @@ class Dcar(Method):
         logits = torch.cat([self.decoder.logits(hidden)[None], self.heads(hidden).float()])
         positions = len(codes) - LONGEST + 1
         return torch.stack([row[LONGEST - 1 - j : LONGEST - 1 - j + positions] for j, row in enumerate(logits)])
+
+
+class WithoutChase(Dcar):
+    """A comparison model of the paper (table 2): the policy chose in all rollouts of its training."""
+
+    name, title = "dcar-no-chase", "Dynamic chunks, policy trained without chasing"
+    variant_of, neutral = Dcar.name, None
+    policy_folder = name
+    reads = (name,)
+
+
+class WithoutPenalty(Dcar):
+    """A comparison model of the paper (table 2): trained without the penalty of sizes outside the range."""
+
+    name, title = "dcar-no-penalty", "Dynamic chunks, policy trained without the penalty"
+    variant_of, neutral = Dcar.name, None
+    policy_folder = name
+    reads = (name,)
 
 
 def _stats(state: DcarState) -> dict[str, object]:

@@ -4,7 +4,9 @@ A batch is a few utterances of 6 s and more, a group of rollouts each, which go 
 as the prompt (section 5.1). Chase then exceed: half of a group takes fixed sizes from its range, the other half the
 policy's own. Every group samples two or more sizes of the guidance range, the fixed sizes that score best, so that one
 policy serves them all. Each batch of rollouts serves several updates, which is what the clipped ratio is for. The
-paper's ablations: ``chase=0`` lets the policy choose in the whole group, ``penalty=0`` leaves the trace penalty out.
+paper's ablations: ``dcar-no-chase`` lets the policy choose in the whole group (``chase=0``), ``dcar-no-penalty`` leaves
+the trace penalty out (``penalty=0``).
+``ear=hama`` transcribes with a larger recogniser than ours, which errs less and takes several times as long.
 
 Two settings are not in the paper, whose rewards say too little in the few thousand rollouts that a CPU core makes.
 ``informed``: first the policy learns from recordings which size costs least at each state (``dcar_costs``); DCPO goes
@@ -16,6 +18,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import torch
@@ -46,7 +49,7 @@ from .dcar_costs import (
     tilted,
     walk,
 )
-from .dcar_reward import PhonemeErrors
+from .dcar_reward import Hama, PhonemeErrors
 from .dcar_rollouts import Rollouts, Rule, Schedule, roll_out
 from .dcpo import PENALTY, advantages, kl_weight, local_advantages, mutual_information, policy_loss, rewards
 
@@ -133,6 +136,7 @@ class PolicySettings(SequenceSettings):
     profiled: some_of(tuple(range(1, LONGEST + 1))) = Field(
         tuple(range(1, LONGEST + 1)), description="fixed sizes whose errors are counted; fewer: less to wait for"
     )
+    ear: Literal["own", "hama"] = Field("own", description="whose transcription is rewarded; hama: 'pip install hama'")
 
 
 class PolicyTask(Task):
@@ -149,8 +153,9 @@ class PolicyTask(Task):
         self.data_summary = describe(self.data.speech, self.data.train)
         self.lm = load_lm(options).requires_grad_(False)
         heads = checkpoints.load_module(options.checkpoint, "dcar-heads", Heads(self.lm))
-        parts = ("codec", "decoder", "refiner", "ears")
-        self.errors = PhonemeErrors(*(checkpoints.load_module(options.checkpoint, name) for name in parts))
+        load = lambda name: checkpoints.load_module(options.checkpoint, name)
+        recogniser = Hama() if self.settings.ear == "hama" else load("ears")
+        self.errors = PhonemeErrors(load("codec"), load("decoder"), load("refiner"), recogniser)
         self.prepare(heads)
 
     def prepare(self, heads: Heads) -> None:
@@ -159,7 +164,7 @@ class PolicyTask(Task):
         self.heads = heads
         self.decoder = Decoder.from_model(self.lm, heads.lora)
         self.policy = Policy(self.lm)
-        self.modules = {"dcar-policy": self.policy}
+        self.modules = {self.name: self.policy}
         self.helpers = {"reference": Reference(self.policy)} if self.settings.informed else {}
         self.share = 0.0  # of the run that was over at the last step
         self.states: list[States] = []
@@ -354,6 +359,24 @@ class PolicyTask(Task):
         if index not in self._recorded:
             self._recorded[index] = self.errors.of_samples(torch.from_numpy(self.data.speech.samples(index)), truth)
         return self._recorded[index]
+
+
+class WithoutChaseSettings(PolicySettings):
+    chase: Share = Field(0.0, description="share of a group that takes fixed sizes")
+
+
+class WithoutChase(PolicyTask):
+    Settings = WithoutChaseSettings
+    name = "dcar-no-chase"
+
+
+class WithoutPenaltySettings(PolicySettings):
+    penalty: Weight = Field(0.0, description="of a size outside the range; 0 = none")
+
+
+class WithoutPenalty(PolicyTask):
+    Settings = WithoutPenaltySettings
+    name = "dcar-no-penalty"
 
 
 def allowed_sizes(ranges: Sequence[Sequence[int]]) -> Tensor:

@@ -5,7 +5,8 @@ rate, is finer on short utterances, and has no language model that could correct
 whose error rate is rewarded must not judge the result: ``evaluate`` uses another one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Protocol
 
 import torch
 from rapidfuzz.distance import Levenshtein
@@ -13,16 +14,52 @@ from torch import Tensor
 
 from ...codec.decoder import WaveformDecoder
 from ...codec.model import Codec
-from ...codec.recogniser import PhonemeRecogniser
 from ...codec.refiner import Refiner
-from ...config import HOP
+from ...config import HOP, SAMPLE_RATE, UserError
+from ...text.symbols import SYMBOLS
+
+# Phonemes by which two recognisers can be compared: ``hama`` writes IPA, our symbols are misaki's.
+COARSE = {
+    **{"eɪ": "A", "aɪ": "I", "oʊ": "O", "aʊ": "W", "ɔɪ": "Y", "d͡ʒ": "ʤ", "t͡ʃ": "ʧ", "ɝ": "əɹ", "ɚ": "əɹ", "g": "ɡ"},
+    **{"r": "ɹ", "a": "ɑ", "ɒ": "ɑ", "ɔ": "ɑ", "ʌ": "ə", "ɜ": "ə", "ɐ": "ə", "ᵊ": "ə", "ᵻ": "ɪ", "T": "t"},
+}
+
+
+class Recogniser(Protocol):
+    def phonemes(self, samples: Tensor) -> list[Hashable]:
+        """samples [N] at 16 kHz -> the phonemes recognised."""
+
+
+class Hama:
+    """The phoneme recogniser of the package ``hama`` (Apache 2.0), which no table is judged by. ``reference``: the
+    phonemes of a text as it would write them."""
+
+    def __init__(self) -> None:
+        try:
+            from hama.asr import ASRModel
+        except ImportError:
+            raise UserError("ear=hama needs the package hama: 'pip install hama', or leave the setting out.") from None
+        self.model = ASRModel()
+
+    def phonemes(self, samples: Tensor) -> list[Hashable]:
+        return coarse(self.model(samples.cpu().numpy(), SAMPLE_RATE).phonemes)
+
+    @staticmethod
+    def reference(truth: Sequence[int]) -> list[Hashable]:
+        return coarse([SYMBOLS[index] for index in truth])
+
+
+def coarse(phonemes: Sequence[str]) -> list[Hashable]:
+    """IPA or our symbols -> one character each, what the two write differently made alike."""
+    return list("".join(COARSE.get(phoneme, phoneme) for phoneme in phonemes))
 
 
 class PhonemeErrors:
     """First-codebook codes -> waveform (refiner and codec, all rows at once) -> phonemes -> error rate."""
 
-    def __init__(self, codec: Codec, decoder: WaveformDecoder, refiner: Refiner, recogniser: PhonemeRecogniser) -> None:
+    def __init__(self, codec: Codec, decoder: WaveformDecoder, refiner: Refiner, recogniser: Recogniser) -> None:
         self.codec, self.decoder, self.refiner, self.recogniser = codec, decoder, refiner, recogniser
+        self.reference = getattr(recogniser, "reference", list)
 
     @torch.no_grad()
     def of_codes(
@@ -42,4 +79,5 @@ class PhonemeErrors:
     def of_samples(self, samples: Tensor, truth: Sequence[int]) -> float:
         """samples [N] at 16 kHz -> error rate against ``truth``."""
         recognised = self.recogniser.phonemes(samples) if len(samples) >= HOP else []
-        return Levenshtein.distance(recognised, truth) / max(1, len(truth))
+        wanted = self.reference(truth)
+        return Levenshtein.distance(recognised, wanted) / max(1, len(wanted))
