@@ -108,7 +108,7 @@ def released_lm_state(lm: CosyLanguageModel) -> dict[str, torch.Tensor]:
 def write_model(folder: Path, config: CosyConfig, seed: int = 0, released: bool = False) -> Path:
     """A complete model folder with random weights. ``released``: ``config`` has the released sizes."""
     torch.manual_seed(seed)
-    lm = CosyLanguageModel(config.lm, config.layout)
+    lm = CosyLanguageModel(config.lm, config.marker_rows)
     with torch.no_grad():
         lm.head.weight.mul_(8)
         lm.speech_embedding.weight.mul_(30)

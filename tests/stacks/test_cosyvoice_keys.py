@@ -37,7 +37,7 @@ def test_hift_keys(version, parameters):
 @pytest.mark.parametrize(("version", "count", "parameters"), [(2, 295, 505_803_812), (3, 293, 506_148_480)])
 def test_language_model_keys(version, count, parameters):
     config = CONFIGS[version]
-    lm = empty_lm(config.lm, config.layout)
+    lm = empty_lm(config.lm, config.marker_rows)
     own = {name: tuple(value.shape) for name, value in lm.state_dict().items()}
     mine = {theirs: own[ours] for theirs, ours in lm.released_names()}
     released = released_keys(f"llm_{version}")
@@ -49,10 +49,10 @@ def test_language_model_keys(version, count, parameters):
 
 
 def test_special_ids():
-    for version, specials, rows in ((2, range(6561, 6564), (0, 1)), (3, range(6561, 6761), (6561, 6563))):
+    for version, specials, rows in ((2, range(6561, 6564), None), (3, range(6561, 6761), (6561, 6563))):
         config = CONFIGS[version]
         assert range(config.lm.speech_codes, config.lm.vocab) == specials  # every one of them ends speech
-        assert (config.layout.sos_row, config.layout.task_row) == rows
+        assert config.marker_rows == rows
 
 
 def respelt(state: dict, spelling: str) -> dict:

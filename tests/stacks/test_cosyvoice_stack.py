@@ -364,7 +364,7 @@ def test_bad_prompts_and_requests(stack, prompt):
 def test_adapters_come_from_elsewhere(stack, prompt, tmp_path):
     trained = METHODS["tldr"].build_modules(stack.lm)["tldr"]
     checkpoints.save_module(tmp_path, "tldr", trained)
-    with_it = load_stack(str(stack._adapters.parent), "cpu", "float32", str(tmp_path))
+    with_it = load_stack(str(stack.adapters.parent), "cpu", "float32", str(tmp_path))
     assert len(engine.run(with_it, Request("The thing.", prompt, method="tldr", forced_frames=8)).codes) == 8
     checkpoints.save_module(tmp_path, "dcar-heads", METHODS["dcar"].build_modules(stack.lm)["dcar-heads"])
     speak = lambda word: engine.run(
@@ -384,7 +384,7 @@ def test_a_prompt_is_cut_at_30_seconds_and_its_transcript_dropped(stack):
 
 def test_half_precision_is_the_language_models_alone(stack, prompt):
     """A stack in bfloat16 makes the same sound of the same tokens."""
-    half = CosyVoiceStack(stack._adapters.parent, stack.config, "cpu", torch.bfloat16)
+    half = CosyVoiceStack(stack.adapters.parent, stack.config, "cpu", torch.bfloat16)
     assert half.lm.dtype == torch.bfloat16
     assert {weight.dtype for weight in half._flow.parameters()} == {torch.float32}
     frames = voiced(2.0)
@@ -398,7 +398,7 @@ def test_the_language_model_trained_by_reinforcement(tmp_path):
     folder = write_model(tmp_path, tiny(3))
     with pytest.raises(UserError, match="lacks llm.rl.pt: .*llm.rl.pt flow.pt"):
         load_stack(f"{folder}#rl", "cpu", "float32")
-    other = CosyLanguageModel(tiny(3).lm, tiny(3).layout)
+    other = CosyLanguageModel(tiny(3).lm, tiny(3).marker_rows)
     torch.save(released_lm_state(other), folder / "llm.rl.pt")
     usual, trained = load_stack(str(folder), "cpu", "float32"), load_stack(f"{folder}#rl", "cpu", "float32")
     assert trained.name == f"{folder}#rl" and usual.checkpoint_hash != trained.checkpoint_hash
@@ -430,8 +430,8 @@ def test_a_prompt_is_taken_at_its_own_rate(stack):
 def test_loading_gives_the_saved_language_model(version):
     config = tiny(version)
     torch.manual_seed(1)
-    saved = CosyLanguageModel(config.lm, config.layout).eval().requires_grad_(False)
-    loaded = empty_lm(config.lm, config.layout)
+    saved = CosyLanguageModel(config.lm, config.marker_rows).eval().requires_grad_(False)
+    loaded = empty_lm(config.lm, config.marker_rows)
     loaded.load_released(released_lm_state(saved))
     x, positions, mask = torch.randn(1, 6, 32), torch.arange(6)[None], torch.ones(1, 6, 6, dtype=torch.bool).tril()
     torch.testing.assert_close(loaded.eval()(x, positions, mask), saved(x, positions, mask))

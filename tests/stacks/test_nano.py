@@ -160,7 +160,7 @@ def test_what_is_said_lies_between_pauses(stack: NanoStack, prompt, codebooks: i
     codes = torch.randint(ENTRIES, (30, codebooks), generator=torch.Generator().manual_seed(3))
     speak = lambda vocoder, codes: np.concatenate([vocoder.push(codes), vocoder.finish()])
     heard, alone = speak(stack.vocoder(prompt, codebooks), codes), stack.vocoder(prompt, codebooks)
-    alone._around, alone._unheard, alone._outside = None, 0, 0
+    alone._around, alone._unheard, alone._outside = codes[:0], 0, 0
     pause = prompt.extra["pause"].expand(AROUND, -1)[:, :codebooks]
     whole = speak(alone, torch.cat([pause, codes, pause]))
     np.testing.assert_allclose(heard, whole[AROUND * HOP : -AROUND * HOP], atol=1e-3)

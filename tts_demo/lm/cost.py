@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 
@@ -12,6 +13,8 @@ from ..runtime import candidate_dtypes, synchronize, work_clock
 from .backend import Backend
 from .decoder import Decoder
 from .model import LanguageModel
+
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
@@ -61,47 +64,40 @@ def fastest_dtype(config: LMConfig, device: torch.device, live: int = 400, steps
     if len(kinds) == 1:
         return kinds[0]
     lm = LanguageModel(replace(config, layers=min(config.layers, 4), text_vocab=1)).to(device).eval()
-    runs = {dtype: _stepper(lm, dtype, live) for dtype in kinds}
-    times: dict[torch.dtype, list[float]] = {dtype: [] for dtype in kinds}
-    with torch.inference_mode():
-        for _ in range(steps):
-            for dtype, step in runs.items():
-                times[dtype].append(_timed(step, device))
-    cost = {dtype: statistics.median(t[1:]) for dtype, t in times.items()}
+    decoders = [Decoder.from_model(lm, backend=Backend(device, dtype)) for dtype in kinds]
+    cost = _medians({d.dtype: _repeated_pass(d, live, 1, head=True) for d in decoders}, steps, device)
     best = min(cost, key=cost.get)
     return best if cost[best] < 0.9 * cost[kinds[0]] else kinds[0]
 
 
-@torch.inference_mode()
 def pass_costs(decoder: Decoder) -> dict[int, float]:
     """Tokens -> the time of a pass over so many, with some hundred in the cache, over that of a pass over one: medians
     of passes in turns. Where computing is what takes the time, reading several tokens at once is not free."""
-    tokens, live = (2, 4, 8), 300
-    cache = decoder.new_cache(live + max(tokens))
-    shape = (1, live, decoder.config.hidden)
-    decoder.forward(torch.zeros(shape, dtype=decoder.dtype, device=decoder.device), cache, 0)
-    times: dict[int, list[float]] = {n: [] for n in (1, *tokens)}
-    for _ in range(24):
-        for n, taken in times.items():
-            x = torch.ones(1, n, shape[-1], dtype=decoder.dtype, device=decoder.device)
-            taken.append(_timed(lambda x=x: decoder.forward(x, cache, live), decoder.device))
-            cache.rollback(n)
-    median = {n: statistics.median(taken[2:]) for n, taken in times.items()}
-    return {n: median[n] / median[1] for n in tokens}
+    median = _medians({n: _repeated_pass(decoder, 300, n) for n in (1, 2, 4, 8)}, 24, decoder.device)
+    return {n: seconds / median[1] for n, seconds in median.items() if n > 1}
 
 
-def _stepper(lm: LanguageModel, dtype: torch.dtype, live: int) -> Callable[[], None]:
-    """One decoding step with ``live`` tokens in the cache, to be called repeatedly."""
-    decoder = Decoder.from_model(lm, backend=Backend(lm.device, dtype))
-    cache = decoder.new_cache(live + 1)
-    decoder.forward(torch.zeros(1, live, lm.config.hidden, dtype=dtype, device=decoder.device), cache, 0)
-    x = torch.ones(1, 1, lm.config.hidden, dtype=dtype, device=decoder.device)
+@torch.inference_mode()
+def _medians(calls: dict[Key, Callable[[], object]], rounds: int, device: torch.device) -> dict[Key, float]:
+    """Median seconds of each call, made in turns, without the first two rounds."""
+    times = [{key: _timed(call, device) for key, call in calls.items()} for _ in range(rounds)]
+    return {key: statistics.median(taken[key] for taken in times[2:]) for key in calls}
 
-    def step() -> None:
-        decoder.logits(decoder.forward(x, cache, live))
-        cache.rollback(1)
 
-    return step
+@torch.inference_mode()
+def _repeated_pass(decoder: Decoder, live: int, count: int, head: bool = False) -> Callable[[], None]:
+    """A pass over ``count`` tokens behind ``live`` in the cache, and their logits with ``head``, to be called again."""
+    cache, shape = decoder.new_cache(live + count), (1, live + count, decoder.config.hidden)
+    x = torch.ones(shape, dtype=decoder.dtype, device=decoder.device)
+    decoder.forward(x[:, count:], cache, 0)
+
+    def call() -> None:
+        hidden = decoder.forward(x[:, :count], cache, live)
+        if head:
+            decoder.logits(hidden)
+        cache.rollback(count)
+
+    return call
 
 
 def _timed(call: Callable[[], object], device: torch.device) -> float:

@@ -6,7 +6,6 @@ of the time is small and the inverse STFT needs it. Adapters of a method are loa
 
 import dataclasses
 import hashlib
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,11 +21,12 @@ from ..codec.speaker import SpeakerEncoder
 from ..codec.streaming import RunningPhase, Windowed
 from ..config import FRAME_RATE, HOP, SAMPLE_RATE, Sampling, UserError
 from ..engine import Prompt
-from ..lm import Base, Decoder, LanguageModel, Prefix
-from ..methods import Method, find
+from ..lm import LanguageModel, Prefix
+from ..methods import Method
 from ..prompts import misfit
 from ..text import sentences, symbols
 from ..text.pacing import closed
+from .base import LanguageModelStack
 
 Stages = list[Windowed | RunningPhase]
 PARTS = ("lm", "codec", "decoder", "refiner", "speaker")  # folders of what every method speaks with
@@ -40,7 +40,7 @@ CONTEXT_SECONDS = 6.0  # a longer prompt conditions through its speaker vector a
 AROUND = 4
 
 
-class NanoStack:
+class NanoStack(LanguageModelStack):
     name = "nano"
     sample_rate = SAMPLE_RATE
     sampling = Sampling()
@@ -64,13 +64,10 @@ class NanoStack:
         graphs: bool = True,
         exact: bool = False,
     ) -> None:
-        """books: the refiner of several codebooks; None = they are decoded as they are. root: where a method's trained
-        modules are looked for; None = nowhere. adapters: where they are looked for first. notes: where modules came
-        from that are not of one checkpoint. graphs: on CUDA, steps run as CUDA graphs. exact: no matrix is kept in less
-        than ``dtype``."""
-        self.device, self.dtype = torch.device(device), dtype
-        self.lm = lm.to(self.device, dtype).eval().requires_grad_(False)
-        self.base = Base(self.lm, exact, graphs)
+        """codebook_refiner: None = several codebooks are decoded as they are. root: where a method's trained modules
+        are looked for; None = nowhere. adapters: where they are looked for first. notes: where modules came from that
+        are not of one checkpoint. graphs, exact: see ``LanguageModelStack``."""
+        super().__init__(lm, device, dtype, exact, graphs)
         self.codec, self.waveform_decoder, self.refiner, self.speaker = (
             m.to(self.device).float().eval().requires_grad_(False) for m in (codec, decoder, refiner, speaker)
         )
@@ -78,8 +75,6 @@ class NanoStack:
         if codebook_refiner is not None:
             self.codebook_refiner = codebook_refiner.to(self.device).float().eval().requires_grad_(False)
         self.root, self.adapters, self.notes, self.checkpoint_hash = root, adapters, notes, checkpoint_hash
-        self._methods: dict[str, Method] = {}
-        self._loading = threading.Lock()
 
     @classmethod
     def load(
@@ -116,10 +111,6 @@ class NanoStack:
             graphs=graphs,
             exact=exact,
         )
-
-    @property
-    def decoder(self) -> Decoder:
-        return self.base.decoder
 
     @property
     def parts(self) -> dict[str, torch.nn.Module]:
@@ -209,28 +200,17 @@ class NanoStack:
             prefix, text=text, labels=own, shortest=shortest, longest=longest, transcript=transcript
         )
 
-    def method(self, name: str) -> Method:
-        """The method, with its trained modules loaded the first time it is asked for."""
-        kind = find(name)
-        with self._loading:
-            if name not in self._methods:
-                modules = self._trained(kind)
-                beside = checkpoints.modules_hash(self.adapters, modules) if self.adapters is not None else ""
-                self._methods[name] = kind(self.base, modules, beside)
-        return self._methods[name]
-
-    def _trained(self, kind: type[Method]) -> dict[str, torch.nn.Module]:
-        """The method's trained modules by folder. One that it can run without may be absent."""
-        found, roots = {}, [root for root in (self.adapters, self.root) if root is not None]
-        for folder, module in kind.build_modules(self.lm).items():
-            if holder := next((root for root in roots if checkpoints.available(root, folder)), None):
-                found[folder] = checkpoints.load_module(holder, folder, module).to(self.device, self.dtype)
-            elif folder in kind.needs_weights:
-                raise UserError(
-                    f"The method {kind.name!r} has no trained weights ({folder}) here: make them with "
-                    f"'python -m tts_demo train {folder}'."
-                )
-        return found
+    def _trained(self, kind: type[Method], part: str, module: torch.nn.Module) -> torch.nn.Module | None:
+        """The trained module; None where it is missing and the method can do without."""
+        for root in (self.adapters, self.root):
+            if root is not None and checkpoints.available(root, part):
+                return self._placed(checkpoints.load_module(root, part, module))
+        if part not in kind.needs_weights:
+            return None
+        raise UserError(
+            f"The method {kind.name!r} has no trained weights ({part}) here: make them with "
+            f"'python -m tts_demo train {part}'."
+        )
 
     def vocoder(self, prompt: Prompt, codebooks: int, live: bool = True) -> "NanoVocoder":
         """A refiner fills in the codebooks that are not there; of several it is one that also weighs what they say.
@@ -246,9 +226,9 @@ class NanoStack:
                 codes[..., 0], quantizer.finer(codes), count, speaker, latents
             )[0]
         else:
-            return NanoVocoder(speech_stages(decoder, quantizer.decode), self.device, around)
+            return NanoVocoder(speech_stages(decoder, quantizer.decode), around)
         refined = Windowed(refine, self.refiner.left, self.refiner.right)
-        return NanoVocoder([refined, *speech_stages(decoder)], self.device, around)
+        return NanoVocoder([refined, *speech_stages(decoder)], around)
 
 
 def check_sizes(parts: dict[str, torch.nn.Module]) -> None:
@@ -256,11 +236,7 @@ def check_sizes(parts: dict[str, torch.nn.Module]) -> None:
     c = {name: module.config for name, module in parts.items()}
     sizes = {
         "entries of the first codebook": {"codec": c["codec"].first, "refiner": c["refiner"].entries},
-        "width of the latent": {
-            "codec": c["codec"].latent,
-            "decoder": c["decoder"].latent,
-            "refiner": c["refiner"].latent,
-        },
+        "width of the latent": {name: c[name].latent for name in ("codec", "decoder", "refiner")},
         "width of the speaker vector": {"speaker": c["speaker"].embedding, "refiner": c["refiner"].speaker},
         "codes": {"codec": c["codec"].first, "lm": c["lm"].speech_codes},
     }
@@ -291,9 +267,9 @@ class NanoVocoder:
     """Frames through refiner and decoder, each of which streams exactly (codec/streaming.py). ``around``: frames [n, K]
     that come before the first ones and behind the last ones and are not heard."""
 
-    def __init__(self, stages: Stages, device: torch.device, around: Tensor | None = None) -> None:
-        self._stages, self._device, self._around = stages, device, around
-        self._unheard = self._outside = 0 if around is None else len(around) * HOP  # samples
+    def __init__(self, stages: Stages, around: Tensor) -> None:
+        self._stages, self._around = stages, around
+        self._unheard = self._outside = len(around) * HOP  # samples
         self._started = False
 
     def push(self, frames: Tensor) -> np.ndarray:
@@ -301,8 +277,8 @@ class NanoVocoder:
         short."""
         if not len(frames):
             return np.zeros(0, np.float32)
-        data = frames.to(self._device)
-        if not self._started and self._around is not None:
+        data = frames.to(self._around.device)
+        if not self._started:
             data = torch.cat([self._around, data])
         self._started = True
         for stage in self._stages:
@@ -326,5 +302,5 @@ class NanoVocoder:
             return np.zeros(0, np.float32)
         data = self._around
         for stage in self._stages:
-            data = stage.finish() if data is None else torch.cat([stage.push(data), stage.finish()])
+            data = torch.cat([stage.push(data), stage.finish()])
         return data[self._unheard : len(data) - self._outside].cpu().numpy()

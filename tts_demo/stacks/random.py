@@ -4,7 +4,6 @@
 the released models whole, flow and vocoder included.
 """
 
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,10 +13,11 @@ from torch import Tensor
 
 from ..config import LMConfig, Sampling, UserError
 from ..engine import Prompt
-from ..lm import Base, Decoder, LanguageModel, Prefix
+from ..lm import LanguageModel, Prefix
 from ..lm.cost import fastest_dtype
-from ..methods import Method, find
+from ..methods import Method
 from ..runtime import candidate_dtypes
+from .base import LanguageModelStack
 from .cosyvoice.configs import MEL_PER_TOKEN, MELS, CosyConfig, version_2, version_3
 from .cosyvoice.flow import build_flow, flow_noise
 from .cosyvoice.hift import Hift
@@ -53,7 +53,7 @@ class Silence:
         return np.zeros(0, np.float32)
 
 
-class ShapeStack:
+class ShapeStack(LanguageModelStack):
     """A language model of random weights with one prompt and one text."""
 
     sample_rate, checkpoint_hash, sampling = 24_000, RANDOM, Sampling()
@@ -63,9 +63,8 @@ class ShapeStack:
         self, name: str, config: LMConfig, rate: int, device: torch.device, dtype: torch.dtype, graphs: bool = True
     ) -> None:
         torch.manual_seed(0)
-        self.name, self.frame_rate, self.device, self.dtype = name, rate, device, dtype
-        self.lm = LanguageModel(config).to(device, dtype).eval().requires_grad_(False)
-        self.base = Base(self.lm, graphed=graphs)
+        super().__init__(LanguageModel(config), device, dtype, graphs=graphs)
+        self.name, self.frame_rate = name, rate
         self.prompt = Prompt(
             torch.randint(config.speech_codes, (PROMPT_SECONDS * rate, 8), device=device),
             torch.randn(config.speaker, device=device),
@@ -74,11 +73,6 @@ class ShapeStack:
             RANDOM,
         )
         self.text = torch.randint(config.text_vocab, (TEXT_TOKENS,), device=device)
-        self._methods: dict[str, Method] = {}
-
-    @property
-    def decoder(self) -> Decoder:
-        return self.base.decoder
 
     def split(self, text: str) -> list[str]:
         return [text]
@@ -91,14 +85,6 @@ class ShapeStack:
 
     def prefix(self, prompt: Prompt, segment: str) -> Prefix:
         return self.lm.prefix(self.text, tuple(map(str, range(TEXT_TOKENS))), prompt.speaker, prompt.codes)
-
-    def method(self, name: str) -> Method:
-        if name not in self._methods:
-            modules = find(name).build_modules(self.lm)
-            for module in modules.values():
-                module.to(self.device, self.dtype).eval().requires_grad_(False)
-            self._methods[name] = find(name)(self.base, modules)
-        return self._methods[name]
 
     def vocoder(self, prompt: Prompt, codebooks: int, live: bool = True) -> Silence:
         return Silence(self.sample_rate // self.frame_rate)
@@ -113,14 +99,13 @@ class RandomCosyVoice(CosyVoiceStack):
         self, name: str, config: CosyConfig, device: torch.device, dtype: torch.dtype, graphs: bool = True
     ) -> None:
         torch.manual_seed(0)
-        self.name, self.config, self.device, self.dtype = name, config, device, dtype
-        self.lm = CosyLanguageModel(config.lm, config.layout).to(device, dtype).eval().requires_grad_(False)
-        self.base = Base(self.lm, graphed=graphs)
+        lm = CosyLanguageModel(config.lm, config.marker_rows)
+        LanguageModelStack.__init__(self, lm, device, dtype, graphs=graphs)  # not the parent's, which reads files
+        self.name, self.config = name, config
         self._flow = build_flow(config.flow).to(device).eval().requires_grad_(False)
         self.hift = Hift(config.hift).prepare().to(device)
         self._in_graphs(graphs)
         self._noise = flow_noise().to(device)
-        self._methods, self._adapters, self._loading = {}, None, threading.Lock()
         tokens = torch.randint(config.flow.tokens, (PROMPT_SECONDS * self.frame_rate,))
         speaker, mel = torch.randn(1, config.flow.speaker), torch.randn(1, MELS, MEL_PER_TOKEN * len(tokens))
         voice = PromptFeatures(tokens, speaker, mel, PROMPT_SECONDS, (), False)
@@ -137,7 +122,7 @@ class RandomCosyVoice(CosyVoiceStack):
     def _trained(self, kind: type[Method], part: str, module: torch.nn.Module) -> torch.nn.Module:
         if kind.output_codebooks(kind.Options()) > 1:
             raise UserError(f"{kind.name} needs several codebooks, and this model speaks one.")
-        return module.to(self.device, self.dtype).eval().requires_grad_(False)
+        return self._placed(module)
 
 
 def shape_stack(

@@ -25,16 +25,6 @@ RELEASED_SAMPLING = Sampling(temperature=1.0, top_k=25, top_p=0.8, repeat_window
 
 
 @dataclass(frozen=True)
-class LayoutConfig:
-    """Where the language model keeps its special vectors, and how the released file spells its head."""
-
-    sos_row: int  # row of ``markers`` (v2) or of the speech embedding (v3)
-    task_row: int
-    own_markers: bool  # True: a two-row table of its own (v2); False: rows of the speech embedding (v3)
-    head_bias: bool
-
-
-@dataclass(frozen=True)
 class FlowConfig:
     """Tokens -> mel, the part both versions share: conditional flow matching with classifier-free guidance."""
 
@@ -146,7 +136,7 @@ class CosyConfig:
     version: int
     repository: str  # on the Hugging Face Hub
     lm: LMConfig
-    layout: LayoutConfig
+    marker_rows: tuple[int, int] | None  # see ``CosyLanguageModel``
     flow: FlowConfig
     hift: HiftConfig
     prompt_fmax: float  # upper edge of the prompt's mel filters, Hz
@@ -182,7 +172,7 @@ def version_2() -> CosyConfig:
         version=2,
         repository="FunAudioLLM/CosyVoice2-0.5B",
         lm=_lm(3, end=0),
-        layout=LayoutConfig(sos_row=0, task_row=1, own_markers=True, head_bias=True),
+        marker_rows=None,
         flow=ConformerFlowConfig(),
         hift=HiftConfig(causal=False),
         prompt_fmax=8000.0,
@@ -198,7 +188,7 @@ def version_3() -> CosyConfig:
         version=3,
         repository="FunAudioLLM/Fun-CosyVoice3-0.5B-2512",
         lm=_lm(200, end=1),
-        layout=LayoutConfig(sos_row=6561, task_row=6563, own_markers=False, head_bias=False),
+        marker_rows=(6561, 6563),
         flow=DiTFlowConfig(),
         hift=HiftConfig(causal=True),
         prompt_fmax=SAMPLE_RATE / 2,
@@ -208,14 +198,6 @@ def version_3() -> CosyConfig:
         silent_tokens=(1, 2, 28, 29, 55, 248, 494, 2241, 2242, 2322, 2323),
         lm_files=("llm.pt", "llm.rl.pt"),
     )
-
-
-def with_lm(config: CosyConfig, variant: str) -> CosyConfig:
-    """The same with another of its language models first: ``rl`` is ``llm.rl.pt``. KeyError for one it has not."""
-    name = f"llm.{variant}.pt"
-    if name not in config.lm_files:
-        raise KeyError(variant)
-    return replace(config, lm_files=(name, *(other for other in config.lm_files if other != name)))
 
 
 def with_sizes(config: CosyConfig, sizes: dict[str, dict[str, Any]]) -> CosyConfig:

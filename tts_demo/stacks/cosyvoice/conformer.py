@@ -16,14 +16,10 @@ from .layers import Lookahead, PaddedConv1d, attention_mask, chain
 from .memory import Memory
 
 
-def relative_positions(
-    length: int, width: int, device: torch.device, dtype: torch.dtype, past: int | Tensor = 0, columns: int = 0
-) -> Tensor:
-    """Sinusoids of the distances from ``length`` queries, behind the first ``past`` positions, to ``columns`` keys from
-    the first on (0: past + length), sines on even channels: past + length - 1, ... one less a row.
-    [columns + length - 1, width]."""
-    rows = (columns or past + length) + length - 1
-    distance = (past + length - 1 - torch.arange(rows, device=device)).float()
+def relative_positions(length: int, width: int, device: torch.device, dtype: torch.dtype, past: int = 0) -> Tensor:
+    """Sinusoids of the distances from ``length`` queries, behind the first ``past`` positions, to all keys, sines on
+    even channels: past + length - 1, ... one less a row. [past + 2 length - 1, width]."""
+    distance = torch.arange(past + length - 1, -length, -1, device=device).float()
     rates = torch.exp(torch.arange(0, width, 2, device=device) * (-math.log(10_000) / width))
     angles = distance[:, None] * rates
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1).to(dtype)

@@ -8,11 +8,12 @@ import hashlib
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 from ...checkpoints import first_line
 from ...config import UserError
-from .configs import CosyConfig, version_2, version_3, with_lm, with_sizes
+from .configs import CosyConfig, version_2, version_3, with_sizes
 
 TEXT_FOLDER = "CosyVoice-BlankEN"
 TEXT_FILES = ("vocab.json", "merges.txt")
@@ -65,12 +66,13 @@ def version_of(folder: Path) -> CosyConfig:
 
 
 def _varied(config: CosyConfig, variant: str) -> CosyConfig:
-    try:
-        return with_lm(config, variant) if variant else config
-    except KeyError:
+    """The same with another of its language models first: ``rl`` is ``llm.rl.pt``, "" the usual one."""
+    file = f"llm.{variant}.pt" if variant else config.lm_files[0]
+    if file not in config.lm_files:
         known = [name.split(".")[1] for name in config.lm_files if name.count(".") == 2]
         has = f"#{' or #'.join(known)}, or nothing" if known else "nothing"
-        raise UserError(f"This model has no language model #{variant}: put {has} behind its name.") from None
+        raise UserError(f"This model has no language model #{variant}: put {has} behind its name.")
+    return replace(config, lm_files=(file, *(name for name in config.lm_files if name != file)))
 
 
 def _sized(config: CosyConfig, path: Path) -> CosyConfig:
@@ -131,7 +133,7 @@ def _fetch(repository: str, variant: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     name, _, revision = repository.partition("@")
-    candidates = (with_lm(version_3(), variant),) if variant else (version_2(), version_3())
+    candidates = (_varied(version_3(), variant),) if variant else (version_2(), version_3())
     wanted = sorted({file for config in candidates for file in files_of(config)})
     try:
         return Path(snapshot_download(name, revision=revision or None, allow_patterns=wanted))

@@ -62,16 +62,12 @@ class PitchNet(nn.Module):
     def __init__(self, config: HiftConfig) -> None:
         super().__init__()
         width = config.f0_channels
-
-        def conv(first: bool) -> nn.Module:
-            inputs = config.mels if first else width
-            if not config.causal:
-                return weight_norm(PaddedConv1d(inputs, width, 3, left=1, right=1))
-            return weight_norm(
-                PaddedConv1d(inputs, width, 4, right=3) if first else PaddedConv1d(inputs, width, 3, left=2)
-            )
-
-        self.condnet = nn.Sequential(*(layer for i in range(5) for layer in (conv(i == 0), nn.ELU())))
+        if config.causal:  # the first one alone sees the future
+            first = weight_norm(PaddedConv1d(config.mels, width, 4, right=3))
+        else:
+            first = _conv(config, config.mels, width, 3)
+        convs = [first, *(_conv(config, width, width, 3) for _ in range(4))]
+        self.condnet = nn.Sequential(*(layer for conv in convs for layer in (conv, nn.ELU())))
         self.classifier = nn.Linear(width, 1)
 
     def forward(self, mel: Tensor) -> Tensor:

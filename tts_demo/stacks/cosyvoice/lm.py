@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from ...config import LMConfig
 from ...lm import LanguageModel
-from .configs import LayoutConfig
 
 _BACKBONE = "llm.model.model."
 _RENAMED = {  # released name -> ours
@@ -40,12 +39,13 @@ class SpeechRows(nn.Module):
 class CosyLanguageModel(LanguageModel):
     """[SOS, text, TASK, prompt speech, speech ...]: no speaker vector, plain causal attention, V codes and specials."""
 
-    def __init__(self, config: LMConfig, layout: LayoutConfig) -> None:
+    def __init__(self, config: LMConfig, marker_rows: tuple[int, int] | None) -> None:
+        """marker_rows: SOS and TASK among the rows of the speech embedding; None: they are a table of their own, and
+        the head has a bias (version 2)."""
         super().__init__(config)
-        self.layout = layout
-        if not layout.own_markers:
-            self.markers = SpeechRows(self.speech_embedding, (layout.sos_row, layout.task_row))
-        if layout.head_bias:
+        if marker_rows:
+            self.markers = SpeechRows(self.speech_embedding, marker_rows)
+        else:
             self.head = nn.Linear(config.hidden, config.vocab)
 
     def released_names(self) -> Iterator[tuple[str, str]]:
@@ -71,11 +71,11 @@ class CosyLanguageModel(LanguageModel):
         self.load_state_dict(taken, assign=True)
 
 
-def empty_lm(config: LMConfig, layout: LayoutConfig) -> CosyLanguageModel:
+def empty_lm(config: LMConfig, marker_rows: tuple[int, int] | None) -> CosyLanguageModel:
     """The model without weights, to be filled by ``load_released``: half a billion random numbers are not drawn
     first."""
     with torch.device("meta"):
-        lm = CosyLanguageModel(config, layout)
+        lm = CosyLanguageModel(config, marker_rows)
     rotary = lm.backbone.rotary_emb
     lm.backbone.rotary_emb = type(rotary)(config=lm.backbone.config)  # a table that is computed, not loaded
     return lm

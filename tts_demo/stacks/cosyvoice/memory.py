@@ -34,14 +34,6 @@ class Budget:
             self._left += sum(taken)
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A state of the memory to return to."""
-
-    tokens: int
-    frames: dict[Hashable, Tensor]
-
-
 class FlowMemory:
     """Of the first ``tokens`` of one run."""
 
@@ -53,6 +45,7 @@ class FlowMemory:
         self._taken: list[int] = []  # bytes
         self._attended: dict[Hashable, Tensor] = {}  # keys and values [2, B, A, capacity, D] of a layer at a step
         self._frames: dict[Hashable, Tensor] = {}  # what a convolution saw last [B, C, left]
+        self.mark()
         weakref.finalize(self, budget.give_back, self._taken)
 
     def hold(self, tokens: int) -> bool:
@@ -71,11 +64,12 @@ class FlowMemory:
             self._capacity += step
         return min(self._capacity, tokens // self._block * self._block)
 
-    def mark(self) -> Mark:
-        return Mark(self.tokens, dict(self._frames))
+    def mark(self) -> None:
+        """What is remembered now is what ``return_to_mark`` returns to."""
+        self._marked = self.tokens, dict(self._frames)
 
-    def return_to(self, mark: Mark) -> None:
-        self.tokens, self._frames = mark.tokens, dict(mark.frames)
+    def return_to_mark(self) -> None:
+        self.tokens, self._frames = self._marked[0], dict(self._marked[1])
 
     def extend(self, key: Hashable, k: Tensor, v: Tensor, rate: int, keep: int) -> tuple[Tensor, Tensor]:
         """k, v [B, A, T, D] behind those that are remembered -> [B, A, past + T, D]; ``keep`` tokens, of ``rate``

@@ -2,7 +2,6 @@
 difference."""
 
 import hashlib
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -16,11 +15,12 @@ from torch import Tensor
 from ... import checkpoints
 from ...config import UserError
 from ...engine import Prompt
-from ...lm import Base, Decoder, Prefix
+from ...lm import Prefix
 from ...lm.graphs import buffer_pool
-from ...methods import Method, find
+from ...methods import Method
 from ...prompts import misfit
 from ...runtime import available_bytes, can_compile, device_errors
+from ..base import LanguageModelStack
 from . import download, frontend, weights
 from .configs import END_OF_PROMPT, MEL_PER_TOKEN, RELEASED_SAMPLING, SAMPLE_RATE, TOKEN_RATE, CosyConfig
 from .flow import build_flow, flow_noise
@@ -36,7 +36,7 @@ CAPTURED = (2, 1, 2, 4)  # blocks of the chunks that pass every graph of a live 
 PAUSES = TOKEN_RATE  # which the recording of a transcript may hold besides
 
 
-class CosyVoiceStack:
+class CosyVoiceStack(LanguageModelStack):
     """Version 2 or 3. The language model computes in ``dtype``, flow and vocoder in float32."""
 
     sample_rate = SAMPLE_RATE
@@ -58,20 +58,15 @@ class CosyVoiceStack:
         """folder: a complete model (see download.py); name: what people call it; adapters: folder or Hub repository of
         trained methods, None: the folder ``adapters`` inside the model's; graphs: on CUDA, steps run as graphs;
         exact: no matrix is kept in less than ``dtype``."""
-        self.device, self.dtype, self.config = torch.device(device), dtype, config
-        self.name = name or folder.name
+        self.config, self.name = config, name or folder.name
         self.checkpoint_hash = download.fingerprint(folder, config)
         self.tokenizer = TextTokenizer(folder / download.TEXT_FOLDER, config.version)
-        lm = weights.released_lm(folder, config)
-        self.lm = lm.to(self.device, dtype).eval().requires_grad_(False)
-        self.base = Base(self.lm, exact, graphs)
+        super().__init__(weights.released_lm(folder, config), device, dtype, exact, graphs)
         self._flow, self.hift = self._load_acoustics(folder, exact)
         self._in_graphs(graphs)
         self._noise = flow_noise().to(self.device)
         self._voices = VoiceEncoder(folder, config, self.device)
-        self._adapters = checkpoints.resolve(adapters) if adapters else folder / ADAPTERS
-        self._methods: dict[str, Method] = {}
-        self._loading = threading.Lock()
+        self.adapters = checkpoints.resolve(adapters) if adapters else folder / ADAPTERS
 
     @classmethod
     def load(cls, name: str | Path, *args: Any, **kw: Any) -> "CosyVoiceStack":
@@ -105,10 +100,6 @@ class CosyVoiceStack:
     def tf32(self) -> bool:
         """Whether the flow multiplies in TF32 where the device has it: unless float32 was asked for."""
         return self._flow.tf32
-
-    @property
-    def decoder(self) -> Decoder:
-        return self.base.decoder
 
     def tokenize(self, text: str) -> tuple[Tensor, tuple[str, ...]]:
         """-> ids [T], one label each."""
@@ -164,8 +155,8 @@ class CosyVoiceStack:
     def vocoder(self, prompt: Prompt, codebooks: int = 1, live: bool = True) -> CosyVocoder:
         if codebooks != 1:
             raise UserError(f"This model speaks one codebook; a method with {codebooks} needs the stack nano.")
-        voice, budget = prompt.extra["voice"], self._budget if live else None
-        return CosyVocoder(self.config, self._flow, self.hift, self._noise, voice, live, budget)
+        budget = self._budget if live else None
+        return CosyVocoder(self.config, self._flow, self.hift, self._noise, prompt.extra["voice"], budget)
 
     def capture(self, prompt: Prompt) -> Iterator[tuple[int, int]]:
         """Captures the graphs of live runs, of prompt and sentence up to the smallest buffer, before someone waits for
@@ -188,27 +179,15 @@ class CosyVoiceStack:
         share = 2 if self.device.type == "cuda" else 4
         return Budget(available_bytes(self.device) // share)
 
-    def method(self, name: str) -> Method:
-        """The method, with its trained modules loaded the first time it is asked for."""
-        kind = find(name)
-        with self._loading:
-            if name not in self._methods:
-                fresh = kind.build_modules(self.lm).items()
-                found = {part: self._trained(kind, part, module) for part, module in fresh}
-                modules = {part: module for part, module in found.items() if module is not None}
-                beside = checkpoints.modules_hash(self._adapters, modules) if self._adapters is not None else ""
-                self._methods[name] = kind(self.base, modules, beside)
-        return self._methods[name]
-
     def _trained(self, kind: type[Method], part: str, module: torch.nn.Module) -> torch.nn.Module | None:
         """The trained module; None where it is missing and the method can do without."""
-        if checkpoints.available(self._adapters, part):
-            module = checkpoints.load_module(self._adapters, part, module)
+        if checkpoints.available(self.adapters, part):
+            module = checkpoints.load_module(self.adapters, part, module)
         elif part in kind.needs_weights and not kind.runs_untrained:
             raise UserError(
                 f"The method {kind.name!r} has no trained weights for this model: make them with 'python -m tts_demo "
-                f"train {part} --stack {self.name} --out {self._adapters}'."
+                f"train {part} --stack {self.name} --out {self.adapters}'."
             )
         elif not kind.runs_untrained:
             return None
-        return module.to(self.device, self.dtype).eval().requires_grad_(False)
+        return self._placed(module)

@@ -9,8 +9,6 @@ it stays on. Not live, a segment is one pass with attention to everything, the r
 Either way each segment of a text is spoken apart from the others: flow and vocoder start anew, as released.
 """
 
-import sys
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -19,7 +17,7 @@ from ...runtime import synchronize
 from .configs import MEL_PER_TOKEN, CosyConfig
 from .flow import NOISE_FRAMES, Flow
 from .hift import Hift, HiftStream
-from .memory import Budget, Mark
+from .memory import Budget
 from .prompt import PromptFeatures
 
 FIRST_SOUND = 11  # tokens' worth of sound in the first chunk at least, 0.44 s, beyond what the vocoder holds back
@@ -31,21 +29,14 @@ class CosyVocoder:
     """One run. ``push`` tokens as they come, ``end_segment`` where a segment of the text ends, then ``finish``."""
 
     def __init__(
-        self,
-        config: CosyConfig,
-        flow: Flow,
-        hift: Hift,
-        noise: Tensor,
-        voice: PromptFeatures,
-        live: bool = True,
-        budget: Budget | None = None,
+        self, config: CosyConfig, flow: Flow, hift: Hift, noise: Tensor, voice: PromptFeatures, budget: Budget | None
     ) -> None:
-        """noise: the flow's table [1, mels, 15000] on the flow's device. live: give sound out once it is final; budget:
-        of what may be remembered for it, None: no limit."""
+        """noise: the flow's table [1, mels, 15000] on the flow's device. budget: of what may be remembered, to give
+        sound out once it is final; None: all of a segment at its end."""
         self._config, self._flow, self._hift, self._noise = config, flow, hift, noise
         self._voice = voice
         self._block, self._lookahead = flow.config.block_tokens, flow.config.lookahead
-        self._live = LiveFlow(flow, noise, voice, budget or Budget(sys.maxsize)) if live else None
+        self._live = LiveFlow(flow, noise, voice, budget) if budget else None
         self._start()
 
     def _start(self) -> None:
@@ -122,7 +113,7 @@ class LiveFlow:
         self._prompt = voice.tokens.to(noise.device)  # [P]
         self._speaker, self._mel = voice.speaker.to(noise.device), voice.mel.to(noise.device)
         self._budget, self._memory = budget, flow.new_memory(budget)
-        self._behind_prompt: Mark | None = None
+        self._prompt_is_remembered = False
         self._emitted = 0  # tokens of the segment whose mel was given out
 
     @property
@@ -133,14 +124,14 @@ class LiveFlow:
     def begin(self) -> None:
         """A new segment: only the prompt is remembered."""
         self._emitted = 0
-        if self._behind_prompt is not None:
-            self._memory.return_to(self._behind_prompt)
+        self._memory.return_to_mark()
 
     def extend(self, tokens: Tensor, future: Tensor | None) -> Tensor:
         """tokens [F]: all of the segment so far, up to the end of a block or, with ``future`` None, of the segment;
         future: the next ``lookahead`` tokens -> mel of those that are new [1, mels, 2 n]."""
-        if self._behind_prompt is None:
+        if not self._prompt_is_remembered:
             self._remember_prompt()
+            self._prompt_is_remembered = True
         everything = torch.cat((self._prompt, tokens))
         self._find_room(len(everything))
         new = len(self._prompt) + self._emitted
@@ -157,13 +148,12 @@ class LiveFlow:
         final = self._memory.room(final)
         if final:
             self._pass(self._prompt[:final], self._prompt[final : final + ahead])
-        self._behind_prompt = self._memory.mark()
+            self._memory.mark()
 
     def _find_room(self, tokens: int) -> None:
         """Where no buffer of the pool is long enough, the run goes on without one, from its beginning."""
         if not self._memory.hold(tokens):
             self._memory = self._flow.new_memory(self._budget, plain=True)
-            self._behind_prompt = self._memory.mark()
 
     def _pass(self, tokens: Tensor, future: Tensor | None) -> Tensor:
         """The mel of what is not remembered of tokens [F]; what can be is, where there is a future."""

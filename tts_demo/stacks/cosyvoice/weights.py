@@ -3,6 +3,8 @@
 import pickle
 import re
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -43,30 +45,30 @@ def hift_keys(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def load_flow(flow: nn.Module, path: Path) -> None:
     """The tensors become the module's own, so it may have been built without memory (``torch.device("meta")``)."""
-    _strict(flow, read_state(path), path, assign=True)
+    with _fitting(path):
+        flow.load_state_dict(read_state(path), assign=True)
 
 
 def load_hift(hift: nn.Module, path: Path) -> None:
-    _strict(hift, hift_keys(read_state(path)), path, assign=False)
+    with _fitting(path):
+        hift.load_state_dict(hift_keys(read_state(path)))
 
 
 def released_lm(folder: Path, config: CosyConfig) -> CosyLanguageModel:
     """The language model of a complete model folder, on the CPU, in the precision it is stored in."""
-    lm, path = empty_lm(config.lm, config.layout), folder / config.lm_files[0]
-    try:
+    lm, path = empty_lm(config.lm, config.marker_rows), folder / config.lm_files[0]
+    with _fitting(path):
         lm.load_released(read_state(path))
-    except (KeyError, RuntimeError) as error:
-        raise _misfit(path, error) from None
     return lm
 
 
-def _strict(module: nn.Module, state: dict[str, Tensor], path: Path, assign: bool) -> None:
+@contextmanager
+def _fitting(path: Path) -> Iterator[None]:
+    """What inside does not fit the file's weights is told in one sentence."""
     try:
-        module.load_state_dict(state, assign=assign)
-    except RuntimeError as error:
-        raise _misfit(path, error) from None
-
-
-def _misfit(path: Path, error: Exception) -> UserError:
-    detail = re.sub(r"\s+", " ", str(error))[:160]
-    return UserError(f"{path.name} is not the released model's file ({detail}): delete {path} and download it again.")
+        yield
+    except (KeyError, RuntimeError) as error:
+        detail = re.sub(r"\s+", " ", str(error))[:160]
+        raise UserError(
+            f"{path.name} is not the released model's file ({detail}): delete {path} and download it again."
+        ) from None
