@@ -16,12 +16,7 @@ from tts_demo.lm.linear import Projection, unit_rms
 @pytest.mark.parametrize("rows", [1, 2, 5])
 def test_every_layout_gives_the_product(shape: tuple[int, int], rows: int) -> None:
     torch.manual_seed(0)
-    weight, bias, x, residual = (
-        torch.randn(shape),
-        torch.randn(shape[0]),
-        torch.randn(rows, shape[1]),
-        torch.randn(rows, shape[0]),
-    )
+    weight, bias, x, residual = (torch.randn(s) for s in (shape, shape[0], (rows, shape[1]), (rows, shape[0])))
     kept = weight.half().float() if Projection(weight).halved else weight
     torch.testing.assert_close(Projection(weight, bias)(x), x @ kept.t() + bias, atol=1e-4, rtol=1e-5)
     torch.testing.assert_close(Projection(weight)(x, residual), x @ kept.t() + residual, atol=1e-4, rtol=1e-5)

@@ -35,34 +35,11 @@ HIFT = dict(
     source_res_kernels=(5, 3, 5),
     dilations=(1, 3),
 )  # 96 samples a mel frame, not 480
-FLOWS = {
-    2: dict(
-        token_width=16,
-        heads=2,
-        ffn=24,
-        blocks=2,
-        up_blocks=1,
-        channels=8,
-        unet_heads=2,
-        unet_head_dim=4,
-        transformers=1,
-        mid_blocks=1,
-        steps=3,
-        block_tokens=5,
-    ),
-    3: dict(
-        lookahead_channels=12,
-        width=64,
-        depth=2,
-        heads=4,
-        time_width=8,
-        rotary=16,
-        position_kernel=5,
-        position_groups=4,
-        steps=3,
-        block_tokens=5,
-    ),
-}
+STREAM = dict(steps=3, block_tokens=5)
+ENCODER = dict(token_width=16, heads=2, ffn=24, blocks=2, up_blocks=1)
+UNET = dict(channels=8, unet_heads=2, unet_head_dim=4, transformers=1, mid_blocks=1)
+DIT = dict(lookahead_channels=12, width=64, depth=2, heads=4, time_width=8, rotary=16)
+FLOWS = {2: STREAM | ENCODER | UNET, 3: STREAM | DIT | dict(position_kernel=5, position_groups=4)}
 HIFT_2, HIFT_3 = HiftConfig(causal=False, **HIFT), HiftConfig(causal=True, **HIFT)
 FLOW_2, FLOW_3 = ConformerFlowConfig(**FLOWS[2]), DiTFlowConfig(**FLOWS[3])
 

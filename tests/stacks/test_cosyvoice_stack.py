@@ -57,31 +57,9 @@ def test_end_to_end(stack, prompt):
 def test_the_command_line_speaks_with_it(stack, tmp_path, capsys):
     voice, out, report = tmp_path / "voice.wav", tmp_path / "out.wav", tmp_path / "out.json"
     audio.write_wav(voice, real_voice(1.5, 24_000), 24_000)
-    assert (
-        main(
-            [
-                "say",
-                "The thing.",
-                "--stack",
-                stack.name,
-                "--prompt",
-                str(voice),
-                "--prompt-text",
-                "It sang.",
-                "--device",
-                "cpu",
-                "--dtype",
-                "float32",
-                "--max-seconds",
-                "1",
-                "-o",
-                str(out),
-                "--json",
-                str(report),
-            ]
-        )
-        == 0
-    )
+    asked = f"--stack {stack.name} --prompt {voice} -o {out} --json {report}"
+    how = "--device cpu --dtype float32 --max-seconds 1"
+    assert main(["say", "The thing.", "--prompt-text", "It sang.", *asked.split(), *how.split()]) == 0
     told = json.loads(report.read_text())
     assert told["stack"] == stack.name and Sampling(**told["sampling"]) == RELEASED_SAMPLING
     assert audio.read(out).seconds <= 1.1
@@ -90,21 +68,8 @@ def test_the_command_line_speaks_with_it(stack, tmp_path, capsys):
 def test_the_command_line_names_what_is_missing(tmp_path, capsys):
     (tmp_path / "cosyvoice2.yaml").write_text("x: 1\n")
     audio.write_wav(tmp_path / "voice.wav", real_voice(1.5), 16_000)
-    assert (
-        main(
-            [
-                "say",
-                "The thing.",
-                "--stack",
-                str(tmp_path),
-                "--prompt",
-                str(tmp_path / "voice.wav"),
-                "-o",
-                str(tmp_path / "out.wav"),
-            ]
-        )
-        == 2
-    )
+    asked = f"--stack {tmp_path} --prompt {tmp_path}/voice.wav -o {tmp_path}/out.wav"
+    assert main(["say", "The thing.", *asked.split()]) == 2
     assert "hf download FunAudioLLM/CosyVoice2-0.5B" in capsys.readouterr().err
 
 

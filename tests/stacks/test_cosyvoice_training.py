@@ -62,57 +62,14 @@ def work(tmp_path_factory) -> Path:
 def say(model: Path, out: Path, method: str, *settings: str) -> int:
     voice = out.with_name("voice.wav")
     audio.write_wav(voice, real_voice(1.4, 24_000), 24_000)
-    return main(
-        [
-            "say",
-            "The thing sings.",
-            "--stack",
-            str(model),
-            "--prompt",
-            str(voice),
-            "--method",
-            method,
-            "--set",
-            *settings,
-            "--device",
-            "cpu",
-            "--dtype",
-            "float32",
-            "--max-seconds",
-            "1",
-            "-o",
-            str(out),
-            "--json",
-            str(out.with_suffix(".json")),
-        ]
-    )
+    asked = f"--stack {model} --prompt {voice} --method {method} -o {out} --json {out.with_suffix('.json')}"
+    how = "--device cpu --dtype float32 --max-seconds 1"
+    return main(["say", "The thing sings.", *asked.split(), *how.split(), "--set", *settings])
 
 
 def train(model: Path, libritts: Path, work: Path, recipe: str, steps: int, *more: str) -> None:
-    assert (
-        main(
-            [
-                "train",
-                recipe,
-                "--stack",
-                str(model),
-                "--data",
-                str(libritts),
-                "--work",
-                str(work),
-                "--steps",
-                str(steps),
-                "--batch",
-                "80",
-                "--lr",
-                "0.003",
-                "--device",
-                "cpu",
-                *more,
-            ]
-        )
-        == 0
-    )
+    asked = f"train {recipe} --stack {model} --data {libritts} --work {work} --steps {steps} --device cpu"
+    assert main([*asked.split(), *"--batch 80 --lr 0.003".split(), *more]) == 0
 
 
 @pytest.mark.parametrize(
@@ -173,33 +130,9 @@ assert not weights[0].any()
 sys.exit(main(sys.argv[1:]))
 """)
     out, work = tmp_path / "adapters", tmp_path / "work"
-    command = [
-        sys.executable,
-        "-m",
-        "accelerate.commands.launch",
-        "--multi_gpu",
-        "--num_processes",
-        "2",
-        "--main_process_port",
-        "0",
-        str(script),
-        "train",
-        "tldr",
-        "--stack",
-        str(third),
-        "--data",
-        str(libritts),
-        "--out",
-        str(out),
-        "--work",
-        str(work),
-        "--steps",
-        "20",
-        "--batch",
-        "60",
-        "--device",
-        "cpu",
-    ]
+    launch = "-m accelerate.commands.launch --multi_gpu --num_processes 2 --main_process_port 0"
+    asked = f"train tldr --stack {third} --data {libritts} --out {out} --work {work} --steps 20 --batch 60 --device cpu"
+    command = [sys.executable, *launch.split(), str(script), *asked.split()]
     made = subprocess.run(
         command,
         cwd=ROOT,
