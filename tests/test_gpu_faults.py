@@ -60,7 +60,7 @@ def test_a_model_that_does_not_fit_is_one_sentence_at_the_start(emptied, monkeyp
 
     monkeypatch.setattr("tts_demo.stacks.pick_device", lambda name: CUDA)
     monkeypatch.setattr("tts_demo.stacks.pick_dtype", lambda dtype, device: torch.bfloat16)
-    monkeypatch.setattr("tts_demo.stacks.nano.NanoStack.load", full)
+    monkeypatch.setattr("tts_demo.stacks.nano.NanoStack", full)
     with pytest.raises(UserError, match="choose a smaller model"):
         load_stack("nano", "cuda")
 

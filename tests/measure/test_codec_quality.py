@@ -37,7 +37,7 @@ class Judge:
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> NanoStack:
-    return NanoStack.load(make_checkpoint(tmp_path_factory.mktemp("codec")), "cpu", torch.float32)
+    return NanoStack(make_checkpoint(tmp_path_factory.mktemp("codec")), "cpu", torch.float32)
 
 
 def noise(seconds: float, seed: int) -> np.ndarray:

@@ -105,7 +105,7 @@ def test_dit_input_order_and_output_modulation():
         z = z + conv.bias
         y = z * torch.tanh(F.softplus(z))
     h = h + y
-    time = dit.time_embed(t)[0]
+    time = dit.time_embed(time_features(t, FLOW_3.time_width))[0]
     scale, shift = dit.norm_out.linear(F.silu(time)).reshape(2, 64)
     centred = h - h.mean(-1, keepdim=True)
     h = centred / (centred.square().mean(-1, keepdim=True) + 1e-6).sqrt() * (1 + scale) + shift

@@ -349,7 +349,7 @@ def test_a_prompt_is_cut_at_30_seconds_and_its_transcript_dropped(stack):
 
 def test_half_precision_is_the_language_models_alone(stack, prompt):
     """A stack in bfloat16 makes the same sound of the same tokens."""
-    half = CosyVoiceStack(stack.adapters.parent, stack.config, "cpu", torch.bfloat16)
+    half = CosyVoiceStack(stack.adapters.parent, "cpu", torch.bfloat16)
     assert half.lm.dtype == torch.bfloat16
     assert {weight.dtype for weight in half._flow.parameters()} == {torch.float32}
     frames = voiced(2.0)
@@ -462,20 +462,18 @@ def test_no_network_gives_the_command_for_another_machine(monkeypatch):
     ("file", "spoil"), [("flow.pt", "cut"), ("llm.pt", "other"), ("hift.pt", "other"), ("campplus.onnx", "cut")]
 )
 def test_damaged_files_are_named(tmp_path, file, spoil):
-    config = tiny(3)
-    write_model(tmp_path, config)
+    write_model(tmp_path, tiny(3))
     if spoil == "cut":
         data = (tmp_path / file).read_bytes()
         (tmp_path / file).write_bytes(data[: len(data) // 2])
     else:
         torch.save({"something": torch.zeros(2)}, tmp_path / file)
     with pytest.raises(UserError, match=f"{file}.*download it again"):
-        CosyVoiceStack(tmp_path, config, "cpu", torch.float32)
+        CosyVoiceStack(tmp_path, "cpu", torch.float32)
 
 
 def test_pickled_code_is_refused(tmp_path):
-    config = tiny(3)
-    write_model(tmp_path, config)
+    write_model(tmp_path, tiny(3))
     torch.save({"module": torch.nn.Linear(2, 2)}, tmp_path / "flow.pt")
     with pytest.raises(UserError, match="flow.pt"):
-        CosyVoiceStack(tmp_path, config, "cpu", torch.float32)
+        CosyVoiceStack(tmp_path, "cpu", torch.float32)

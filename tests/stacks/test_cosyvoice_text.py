@@ -42,8 +42,9 @@ def test_special_tokens_have_the_released_ids():
 
 def test_tokens_of_the_folders_own_merges(tokenizer):
     ids, labels = tokenizer.encode_labelled("sing the<|endofprompt|>[breath]")
+    first = 256 + 5  # bytes and merges
     assert labels == ("s", "ing", "the", "<|endofprompt|>", "[breath]")
-    assert ids[-2:] == [len(tokenizer) - 281 + 3, len(tokenizer) - 281 + 4]
+    assert ids[-2:] == [first + 3, first + 4]
     assert tokenizer.encode("sing the<|endofprompt|>[breath]") == ids
 
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import DecoderConfig
-from .layers import ConvNeXtBlock, ShiftedConv
+from .layers import ConvNeXtBlock, ShiftedConv, framed_spectra
 from .source import SourcePredictor, accumulate, harmonics, white_noise
 
 NOISE_FLOOR = 0.03  # noise that a fully voiced frame keeps; as loud as the recording it would hide the harmonics
@@ -112,19 +112,14 @@ class SourceFilterHead(nn.Module):
         level, gain, shift, noise_gain = self.project(features).float().split(sizes, -1)
         noise_gain = noise_gain.clamp(-4.0, 4.0).exp()
         shaped = (noise.unflatten(-1, (count, self.noise_gains, -1)) * noise_gain[..., None]).flatten(1)
-        voiced = self._spectra(harmonic) * (2 / self.window.sum())  # 1 in the bin of a cosine
-        rough = self._spectra(shaped) / self.window.square().sum().sqrt()  # 1 on average in every bin
+        voiced = framed_spectra(harmonic, self.window, self.hop) * (2 / self.window.sum())  # 1 in the bin of a cosine
+        # 1 on average in every bin
+        rough = framed_spectra(shaped, self.window, self.hop) / self.window.square().sum().sqrt()
         loud = (level + gain).clamp(max=LARGEST_LOG_GAIN).exp()
         spectra = rough * level.clamp(max=LARGEST_LOG_GAIN).exp() + voiced * torch.polar(loud, shift)
         samples = self._overlap_add(torch.fft.irfft(spectra, n=self.window_length) * self.window)
         envelope = self._overlap_add(self.window.square().expand(1, count, -1))
         return (samples / envelope.clamp(min=1e-4))[:, side : side + count * self.hop]
-
-    def _spectra(self, samples: Tensor) -> Tensor:
-        """[B, S * hop] -> spectra of the windows around each sub-frame [B, S, bins]."""
-        before = (self.window_length - self.hop) // 2
-        padded = F.pad(samples, (before, self.window_length - self.hop - before))
-        return torch.fft.rfft(padded.unfold(-1, self.window_length, self.hop) * self.window)
 
     def _overlap_add(self, frames: Tensor) -> Tensor:
         """[B, S, window] -> [B, (S - 1) * hop + window]."""

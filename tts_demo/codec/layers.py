@@ -6,23 +6,28 @@ import torchaudio
 from torch import Tensor, nn
 
 
+def framed_spectra(samples: Tensor, window: Tensor, step: int) -> Tensor:
+    """samples [..., N], a multiple of ``step`` -> [..., N / step, bins]: spectrum t is that of the window centred on
+    sample (t + 1/2) * step."""
+    overlap = len(window) - step
+    padded = F.pad(samples, (overlap // 2, overlap - overlap // 2))
+    return torch.fft.rfft(padded.unfold(-1, len(window), step) * window)
+
+
 class MelFeatures(nn.Module):
     """Log-mel frames centred on the codec's frames: samples [B, N] -> [B, F * per_frame, mels], N a multiple of hop.
 
-    Frame t looks at the window centred on sample (t + 1/2) * step, so that feature, code and output frames line up."""
+    Windows are centred as those of ``framed_spectra``, so that feature, code and output frames line up."""
 
     def __init__(self, sample_rate: int, n_fft: int, step: int, mels: int) -> None:
         super().__init__()
-        self.n_fft, self.step = n_fft, step
+        self.step = step
         bank = torchaudio.functional.melscale_fbanks(n_fft // 2 + 1, 0.0, sample_rate / 2, mels, sample_rate)
         self.register_buffer("bank", bank, persistent=False)
         self.register_buffer("window", torch.hann_window(n_fft), persistent=False)
 
     def forward(self, samples: Tensor) -> Tensor:
-        side = (self.n_fft - self.step) // 2
-        padded = F.pad(samples.float(), (side, self.n_fft - self.step - side))
-        frames = padded.unfold(-1, self.n_fft, self.step) * self.window
-        power = torch.fft.rfft(frames).abs().square()
+        power = framed_spectra(samples.float(), self.window, self.step).abs().square()
         return torch.log(torch.clamp(power @ self.bank, min=1e-5))
 
 
@@ -59,20 +64,14 @@ class ConvNeXtBlock(nn.Module):
     """[B, F, C] -> [B, F, C]: depthwise convolution over time, then a pointwise MLP, with a learned residual scale."""
 
     def __init__(
-        self,
-        width: int,
-        expansion: int = 3,
-        kernel: int = 7,
-        right: int | None = None,
-        dilation: int = 1,
-        scale: float = 0.2,
+        self, width: int, expansion: int = 3, kernel: int = 7, right: int | None = None, dilation: int = 1
     ) -> None:
         super().__init__()
         self.depthwise = DepthwiseConv(width, kernel, right, dilation)
         self.norm = nn.LayerNorm(width)
         self.grow = nn.Linear(width, expansion * width)
         self.shrink = nn.Linear(expansion * width, width)
-        self.scale = nn.Parameter(torch.full((width,), scale))
+        self.scale = nn.Parameter(torch.full((width,), 0.2))
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.norm(self.depthwise(x))

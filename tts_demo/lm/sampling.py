@@ -237,12 +237,9 @@ def numbers(sampling: Sampling, vocab: int, rows: int = 1, redraws: bool = True)
 
 def race(probs: Tensor, source: Source = None) -> Tensor:
     """Draw an index a row of unnormalised probs [..., M] -> [...]: ``multinomial`` without its host sync."""
-    return (probs / exponential(probs, source)).argmax(-1)
-
-
-def exponential(like: Tensor, source: Source) -> Tensor:
-    """Random numbers in the shape of ``like``."""
-    return source.take(like) if isinstance(source, Noise) else torch.empty_like(like).exponential_(generator=source)
+    if isinstance(source, Noise):
+        return (probs / source.take(probs)).argmax(-1)
+    return (probs / torch.empty_like(probs).exponential_(generator=source)).argmax(-1)
 
 
 def _without(logits: Tensor, forbid: Tensor | None) -> Tensor:

@@ -34,10 +34,10 @@ def load_stack(
         if is_cosyvoice(name):
             from .cosyvoice import CosyVoiceStack
 
-            return CosyVoiceStack.load(name, where, precision, adapters=adapters, graphs=graphs, exact=exact)
+            return CosyVoiceStack(name, where, precision, adapters=adapters, graphs=graphs, exact=exact)
         from .nano import NanoStack
 
-        stack = NanoStack.load(name, where, precision, graphs, exact, adapters, allow_stale)
+        stack = NanoStack(name, where, precision, graphs, exact, adapters, allow_stale)
     few_threads(where, stack.lm.config.hidden)
     return stack
 

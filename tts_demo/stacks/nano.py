@@ -21,7 +21,7 @@ from ..codec.speaker import SpeakerEncoder
 from ..codec.streaming import RunningPhase, Windowed
 from ..config import FRAME_RATE, HOP, SAMPLE_RATE, Sampling, UserError
 from ..engine import Prompt
-from ..lm import LanguageModel, Prefix
+from ..lm import Prefix
 from ..methods import Method
 from ..prompts import misfit
 from ..text import sentences, symbols
@@ -48,37 +48,6 @@ class NanoStack(LanguageModelStack):
 
     def __init__(
         self,
-        lm: LanguageModel,
-        codec: Codec,
-        decoder: WaveformDecoder,
-        refiner: Refiner,
-        speaker: SpeakerEncoder,
-        *,
-        codebook_refiner: CodebookRefiner | None = None,
-        root: Path | None = None,
-        adapters: Path | None = None,
-        notes: tuple[str, ...] = (),
-        checkpoint_hash: str = "untrained",
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
-        graphs: bool = True,
-        exact: bool = False,
-    ) -> None:
-        """codebook_refiner: None = several codebooks are decoded as they are. root: where a method's trained modules
-        are looked for; None = nowhere. adapters: where they are looked for first. notes: where modules came from that
-        are not of one checkpoint. graphs, exact: see ``LanguageModelStack``."""
-        super().__init__(lm, device, dtype, exact, graphs)
-        self.codec, self.waveform_decoder, self.refiner, self.speaker = (
-            m.to(self.device).float().eval().requires_grad_(False) for m in (codec, decoder, refiner, speaker)
-        )
-        self.codebook_refiner = None
-        if codebook_refiner is not None:
-            self.codebook_refiner = codebook_refiner.to(self.device).float().eval().requires_grad_(False)
-        self.root, self.adapters, self.notes, self.checkpoint_hash = root, adapters, notes, checkpoint_hash
-
-    @classmethod
-    def load(
-        cls,
         root: str | Path,
         device: torch.device | str,
         dtype: torch.dtype,
@@ -86,31 +55,29 @@ class NanoStack(LanguageModelStack):
         exact: bool = False,
         adapters: str | None = None,
         allow_stale: bool = False,
-    ) -> "NanoStack":
-        beside = checkpoints.resolve(adapters) if adapters else None
-        folder, notes = overlay.completed(checkpoints.resolve(root))
-        if beside is not None and (replaced := checkpoints.modules(beside) & checkpoints.modules(folder)):
+    ) -> None:
+        """root: where the modules lie; adapters: where those of methods are looked for first. The rest is as for
+        ``load_stack`` and ``LanguageModelStack``."""
+        self.adapters = checkpoints.resolve(adapters) if adapters else None
+        self.root, self.notes = overlay.completed(checkpoints.resolve(root))
+        if self.adapters and (replaced := checkpoints.modules(self.adapters) & checkpoints.modules(self.root)):
             if base := replaced & {*PARTS, CODEBOOK_REFINER}:
                 raise UserError(
                     f"The adapters hold {min(base)!r}, which belongs to no method: give their folder as --stack."
                 )
-            notes += (f"From the adapters instead of the stack: {', '.join(sorted(replaced))}.",)
-        lineage.check(folder, checkpoints.modules(folder), allow_stale)
-        parts = {name: checkpoints.load_module(folder, name) for name in PARTS}
+            self.notes += (f"From the adapters instead of the stack: {', '.join(sorted(replaced))}.",)
+        lineage.check(self.root, checkpoints.modules(self.root), allow_stale)
+        parts = {name: checkpoints.load_module(self.root, name) for name in PARTS}
         check_sizes(parts)
-        if checkpoints.available(folder, CODEBOOK_REFINER):
-            parts["codebook_refiner"] = checkpoints.load_module(folder, CODEBOOK_REFINER)
-        return cls(
-            **parts,
-            root=folder,
-            adapters=beside,
-            notes=notes,
-            checkpoint_hash=checkpoints.checkpoint_hash(folder),
-            device=device,
-            dtype=dtype,
-            graphs=graphs,
-            exact=exact,
-        )
+        super().__init__(parts["lm"], device, dtype, exact, graphs)
+        self.codec: Codec = parts["codec"].to(self.device)
+        self.waveform_decoder: WaveformDecoder = parts["decoder"].to(self.device)
+        self.refiner: Refiner = parts["refiner"].to(self.device)
+        self.speaker: SpeakerEncoder = parts["speaker"].to(self.device)
+        self.codebook_refiner: CodebookRefiner | None = None  # without it several codebooks are decoded as they are
+        if checkpoints.available(self.root, CODEBOOK_REFINER):
+            self.codebook_refiner = checkpoints.load_module(self.root, CODEBOOK_REFINER).to(self.device)
+        self.checkpoint_hash = checkpoints.checkpoint_hash(self.root)
 
     @property
     def parts(self) -> dict[str, torch.nn.Module]:

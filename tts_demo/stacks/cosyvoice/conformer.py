@@ -91,17 +91,6 @@ class ScaledProjection(nn.Module):
         return self.out(x) * self.scale
 
 
-class Upsample(nn.Module):
-    """Every token twice, then a convolution over the past. [B, T, C] -> [B, 2T, C]."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.conv = PaddedConv1d(width, width, 5, left=4)
-
-    def forward(self, x: Tensor, memory: Memory | None = None) -> Tensor:
-        return self.conv(x.transpose(1, 2).repeat_interleave(2, dim=-1), memory).transpose(1, 2)
-
-
 class ConformerEncoder(nn.Module):
     def __init__(self, config: ConformerFlowConfig) -> None:
         super().__init__()
@@ -110,7 +99,7 @@ class ConformerEncoder(nn.Module):
         self.embed = ScaledProjection(width)
         self.pre_lookahead_layer = Lookahead(width, width, config.lookahead)
         self.encoders = nn.ModuleList(Block(width, config.heads, config.ffn) for _ in range(config.blocks))
-        self.up_layer = Upsample(width)
+        self.up_layer = chain(conv=PaddedConv1d(width, width, 5, left=4))
         self.up_embed = ScaledProjection(width)
         self.up_encoders = nn.ModuleList(Block(width, config.heads, config.ffn) for _ in range(config.up_blocks))
         self.after_norm = nn.LayerNorm(width)
@@ -131,7 +120,8 @@ class ConformerEncoder(nn.Module):
         x = self.embed(x)
         x = self.pre_lookahead_layer(x, None if future is None else self.embed(future))[:, known:]
         x = self._run(self.encoders, x, self.block_tokens if blocks else None, memory, 1)
-        x = self.up_embed(self.up_layer(x, memory and memory.at(2)))
+        doubled = x.transpose(1, 2).repeat_interleave(2, dim=-1)  # every token twice
+        x = self.up_embed(self.up_layer.conv(doubled, memory and memory.at(2)).transpose(1, 2))
         x = self._run(self.up_encoders, x, 2 * self.block_tokens if blocks else None, memory, 2)
         return self.after_norm(x)
 

@@ -13,16 +13,6 @@ from .layers import MemoryAttention, PaddedConv1d, chain, time_features
 from .memory import Memory
 
 
-class TimeEmbedding(nn.Module):
-    def __init__(self, inputs: int, width: int) -> None:
-        super().__init__()
-        self.inputs = inputs
-        self.time_mlp = nn.Sequential(nn.Linear(inputs, width), nn.SiLU(), nn.Linear(width, width))
-
-    def forward(self, t: Tensor) -> Tensor:
-        return self.time_mlp(time_features(t, self.inputs).to(self.time_mlp[0].weight.dtype))
-
-
 class PositionConv(nn.Module):
     """Two grouped convolutions over the past: what tells most heads where they are."""
 
@@ -127,12 +117,14 @@ class DiT(nn.Module):
 
     def __init__(self, config: DiTFlowConfig) -> None:
         super().__init__()
-        self.time_embed = TimeEmbedding(config.time_width, config.width)
+        self.times, width = config.time_width, config.width
+        time_mlp = nn.Sequential(nn.Linear(self.times, width), nn.SiLU(), nn.Linear(width, width))
+        self.time_embed = chain(time_mlp=time_mlp)
         self.input_embed = InputEmbedding(config)
         self.rotary_embed = Rotary(config.rotary)
         self.transformer_blocks = nn.ModuleList(DiTBlock(config) for _ in range(config.depth))
-        self.norm_out = Modulation(config.width, 2)
-        self.proj_out = nn.Linear(config.width, config.mels)
+        self.norm_out = Modulation(width, 2)
+        self.proj_out = nn.Linear(width, config.mels)
 
     def forward(
         self,
@@ -146,7 +138,7 @@ class DiT(nn.Module):
     ) -> Tensor:
         """x, mu, condition: [B, mels, M]; t: [B]; speaker: [B, mels]; mask: [M, past + M] bool or None; memory: of the
         ``past`` frames before x. -> [B, mels, M]."""
-        time = self.time_embed(t)
+        time = self.time_embed(time_features(t, self.times).to(x.dtype))
         x = self.input_embed(x, condition, mu, speaker, memory)
         angles = self.rotary_embed(x.shape[1], 0 if memory is None else memory.past)
         for block in self.transformer_blocks:

@@ -92,20 +92,23 @@ class VoiceEncoder:
         """[N] at 16 kHz -> [F], 25 a second."""
         feats = whisper_mel(wave)[None].numpy()
         length = np.array([feats.shape[2]], dtype=np.int32)
-        inputs = {node.name: value for node, value in zip(self._tokenizer.get_inputs(), (feats, length))}
-        return torch.from_numpy(np.asarray(self._tokenizer.run(None, inputs)[0])).long().flatten()
+        return _run(self._tokenizer, feats, length).long().flatten()
 
     def embedding(self, wave: Tensor) -> Tensor:
         """[N] at 16 kHz -> [1, 192]."""
-        bank = kaldi_bank(wave)[None].numpy()
-        (node,) = self._speaker.get_inputs()
-        return torch.from_numpy(np.asarray(self._speaker.run(None, {node.name: bank})[0])).float().reshape(1, -1)
+        return _run(self._speaker, kaldi_bank(wave)[None].numpy()).float().reshape(1, -1)
 
 
 def align(tokens: Tensor, mel: Tensor) -> tuple[Tensor, Tensor]:
     """Cut both to the same time: [F] and [MELS, 2F]."""
     count = min(mel.shape[1] // MEL_PER_TOKEN, len(tokens))
     return tokens[:count], mel[:, : MEL_PER_TOKEN * count]
+
+
+def _run(session: onnxruntime.InferenceSession, *inputs: np.ndarray) -> Tensor:
+    """Its first output."""
+    named = {node.name: value for node, value in zip(session.get_inputs(), inputs)}
+    return torch.from_numpy(np.asarray(session.run(None, named)[0]))
 
 
 def _session(path: Path, device: torch.device) -> onnxruntime.InferenceSession:

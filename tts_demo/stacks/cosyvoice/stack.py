@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +21,7 @@ from ...prompts import misfit
 from ...runtime import available_bytes, can_compile, device_errors
 from ..base import LanguageModelStack
 from . import download, frontend, weights
-from .configs import END_OF_PROMPT, MEL_PER_TOKEN, RELEASED_SAMPLING, SAMPLE_RATE, TOKEN_RATE, CosyConfig
+from .configs import END_OF_PROMPT, MEL_PER_TOKEN, RELEASED_SAMPLING, SAMPLE_RATE, TOKEN_RATE
 from .flow import build_flow, flow_noise
 from .hift import Hift
 from .memory import Budget
@@ -45,20 +44,19 @@ class CosyVoiceStack(LanguageModelStack):
 
     def __init__(
         self,
-        folder: Path,
-        config: CosyConfig,
+        name: str | Path,
         device: torch.device | str,
         dtype: torch.dtype,
         *,
-        name: str | None = None,
         adapters: str | Path | None = None,
         graphs: bool = True,
         exact: bool = False,
     ) -> None:
-        """folder: a complete model (see download.py); name: what people call it; adapters: folder or Hub repository of
-        trained methods, None: the folder ``adapters`` inside the model's; graphs: on CUDA, steps run as graphs;
-        exact: no matrix is kept in less than ``dtype``."""
-        self.config, self.name = config, name or folder.name
+        """name: a folder or a Hugging Face repository (``owner/name[@revision]``); ``#rl`` behind it takes the language
+        model of ``llm.rl.pt``; adapters: folder or Hub repository of trained methods, None: the folder ``adapters``
+        inside the model's. graphs, exact: see ``LanguageModelStack``."""
+        folder, config = download.resolve(name)
+        self.config, self.name = config, str(name)
         self.checkpoint_hash = download.fingerprint(folder, config)
         self.tokenizer = TextTokenizer(folder / download.TEXT_FOLDER, config.version)
         super().__init__(weights.released_lm(folder, config), device, dtype, exact, graphs)
@@ -67,13 +65,6 @@ class CosyVoiceStack(LanguageModelStack):
         self._noise = flow_noise().to(self.device)
         self._voices = VoiceEncoder(folder, config, self.device)
         self.adapters = checkpoints.resolve(adapters) if adapters else folder / ADAPTERS
-
-    @classmethod
-    def load(cls, name: str | Path, *args: Any, **kw: Any) -> "CosyVoiceStack":
-        """name: a folder or a Hugging Face repository (``owner/name[@revision]``); ``#rl`` behind it takes the language
-        model of ``llm.rl.pt``. The rest is as for the stack itself."""
-        folder, config = download.resolve(name)
-        return cls(folder, config, *args, name=str(name), **kw)
 
     def _load_acoustics(self, folder: Path, exact: bool) -> tuple[torch.nn.Module, Hift]:
         with torch.device("meta"):

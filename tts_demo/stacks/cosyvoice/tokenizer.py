@@ -58,11 +58,8 @@ class TextTokenizer:
                 pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
             ]
         )
-        self.specials = special_tokens(version)
-        self._bpe.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in self.specials])
-
-    def __len__(self) -> int:
-        return self._bpe.get_vocab_size()
+        specials = [AddedToken(token, special=True, normalized=False) for token in special_tokens(version)]
+        self._bpe.add_special_tokens(specials)
 
     def encode(self, text: str) -> list[int]:
         return self._bpe.encode(text, add_special_tokens=False).ids

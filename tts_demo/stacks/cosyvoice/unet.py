@@ -5,6 +5,7 @@ with a batch mask as well; this one always gets whole utterances, so there is no
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .configs import ConformerFlowConfig
@@ -12,26 +13,16 @@ from .layers import MemoryAttention, PaddedConv1d, chain, time_features
 from .memory import Memory
 
 
-class _SwapAxes(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x.transpose(1, 2)
-
-
 class CausalBlock(nn.Module):
     """Convolution, LayerNorm over channels, Mish. Keys ``block.0`` and ``block.2``."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
-        self.block = nn.Sequential(
-            PaddedConv1d(inputs, outputs, 3, left=2), _SwapAxes(), nn.LayerNorm(outputs), _SwapAxes(), nn.Mish()
-        )
+        self.block = nn.ModuleList([PaddedConv1d(inputs, outputs, 3, left=2), nn.Identity(), nn.LayerNorm(outputs)])
 
     def forward(self, x: Tensor, memory: Memory | None = None) -> Tensor:
-        conv, *rest = self.block
-        x = conv(x, memory)
-        for layer in rest:
-            x = layer(x)
-        return x
+        conv, _, norm = self.block
+        return F.mish(norm(conv(x, memory).transpose(1, 2)).transpose(1, 2))
 
 
 class ResidualBlock(nn.Module):
