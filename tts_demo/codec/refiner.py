@@ -102,16 +102,9 @@ class Refiner(nn.Module):
         nn.init.normal_(self.base.weight, std=0.02)
         self.norm = nn.LayerNorm(c.width)
         self.out = nn.Linear(c.width, c.latent)
-
-    @property
-    def left(self) -> int:
-        """Frames of past one output frame can depend on."""
-        return self.config.layers * self.config.left + self.stem.left
-
-    @property
-    def right(self) -> int:
-        """Frames of future one output frame can depend on."""
-        return self.config.layers * self.config.right + self.stem.right
+        # frames of past and future that one output frame can depend on
+        self.left = c.layers * c.left + self.stem.left
+        self.right = c.layers * c.right + self.stem.right
 
     def forward(self, codes: Tensor, speaker: Tensor, prompt: Tensor | None = None) -> Tensor:
         """First codebook [B, F], speaker [B, E], prompt [B, F', latent] -> decoder latent [B, F, latent]."""

@@ -53,8 +53,24 @@ class Silence:
         return np.zeros(0, np.float32)
 
 
-class ShapeStack(LanguageModelStack):
-    """A language model of random weights with one prompt and one text."""
+class OneText:
+    """A stack's one prompt and one text, whatever it is asked for."""
+
+    def split(self, text: str) -> list[str]:
+        return [text]
+
+    def preview(self, text: str) -> list[tuple[str, str]]:
+        return [(text, "")]
+
+    def encode_prompt(self, samples: np.ndarray, sample_rate: int, text: str | None = None) -> Prompt:
+        return self.prompt
+
+    def prefix(self, prompt: Prompt, segment: str) -> Prefix:
+        return self.lm.prefix(self.text, tuple(map(str, range(TEXT_TOKENS))), prompt.speaker, prompt.codes)
+
+
+class ShapeStack(OneText, LanguageModelStack):
+    """A language model of random weights."""
 
     sample_rate, checkpoint_hash, sampling = 24_000, RANDOM, Sampling()
     parts: Mapping[str, torch.nn.Module] = {}
@@ -74,23 +90,11 @@ class ShapeStack(LanguageModelStack):
         )
         self.text = torch.randint(config.text_vocab, (TEXT_TOKENS,), device=device)
 
-    def split(self, text: str) -> list[str]:
-        return [text]
-
-    def preview(self, text: str) -> list[tuple[str, str]]:
-        return [(text, "")]
-
-    def encode_prompt(self, samples: np.ndarray, sample_rate: int, text: str | None = None) -> Prompt:
-        return self.prompt
-
-    def prefix(self, prompt: Prompt, segment: str) -> Prefix:
-        return self.lm.prefix(self.text, tuple(map(str, range(TEXT_TOKENS))), prompt.speaker, prompt.codes)
-
     def vocoder(self, prompt: Prompt, codebooks: int, live: bool = True) -> Silence:
         return Silence(self.sample_rate // self.frame_rate)
 
 
-class RandomCosyVoice(CosyVoiceStack):
+class RandomCosyVoice(OneText, CosyVoiceStack):
     """The released model of ``config`` with random weights, on a prompt of random tokens: no file is needed."""
 
     checkpoint_hash = RANDOM
@@ -109,15 +113,9 @@ class RandomCosyVoice(CosyVoiceStack):
         tokens = torch.randint(config.flow.tokens, (PROMPT_SECONDS * self.frame_rate,))
         speaker, mel = torch.randn(1, config.flow.speaker), torch.randn(1, MELS, MEL_PER_TOKEN * len(tokens))
         voice = PromptFeatures(tokens, speaker, mel, PROMPT_SECONDS, (), False)
-        self.prompt = Prompt(tokens[:, None].to(device), None, "", PROMPT_SECONDS, RANDOM, {"voice": voice})
+        codes, known = tokens[:, None].to(device), {"voice": voice}
+        self.prompt = Prompt(codes, speaker[0].to(device), "", PROMPT_SECONDS, RANDOM, known)
         self.text = torch.randint(config.lm.text_vocab, (TEXT_TOKENS,), device=device)
-
-    def split(self, text: str) -> list[str]:
-        return [text]
-
-    def prefix(self, prompt: Prompt, segment: str) -> Prefix:
-        speaker = prompt.extra["voice"].speaker[0].to(self.device)
-        return self.lm.prefix(self.text, tuple(map(str, range(TEXT_TOKENS))), speaker, prompt.codes)
 
     def _trained(self, kind: type[Method], part: str, module: torch.nn.Module) -> torch.nn.Module:
         if kind.output_codebooks(kind.Options()) > 1:

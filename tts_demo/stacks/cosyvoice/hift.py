@@ -212,7 +212,7 @@ class HiftStream:
 
     def __init__(self, hift: Hift) -> None:
         self._hift = hift
-        self._past, self._future = reach(hift.config)
+        self._past, self.held_back = reach(hift.config)  # frames that a stream keeps, and that wait for their future
         self._noise = hift.new_noise()
         device = hift.conv_pre.weight.device
         harmonics = hift.config.harmonics
@@ -224,17 +224,12 @@ class HiftStream:
         self._cycles = torch.zeros(0, harmonics, dtype=torch.float64, device=device)  # theirs
         self._before = torch.zeros(0, harmonics, dtype=torch.float64, device=device)  # [1] the frame before them
 
-    @property
-    def held_back(self) -> int:
-        """Frames at the end of what was pushed that wait for their future."""
-        return self._future
-
     @torch.inference_mode()
     def push(self, mel: Tensor, last: bool = False) -> Tensor:
         """mel: [1, mels, n], n >= 0 -> wave [N], N >= 0 a multiple of a frame; with ``last`` all that is left."""
         self._mel = torch.cat((self._mel, mel.float()), dim=-1)
         total = self._first + self._mel.shape[-1]
-        ready = total if last else total - self._future
+        ready = total if last else total - self.held_back
         if ready <= self._done:
             return self._mel.new_zeros(0)
         self._extend_source(total, last)
@@ -244,7 +239,9 @@ class HiftStream:
         wave = self._hift.decode(self._mel, F.pad(self._source, (0, unknown)), more=not last)
         piece = wave[(self._done - self._first) * frame : (ready - self._first) * frame]
         self._done = ready
-        self._forget(max(0, ready - self._past))
+        drop = max(0, ready - self._past - self._first)
+        self._mel, self._source = self._mel[..., drop:], self._source[..., drop * frame :]
+        self._first += drop
         return piece
 
     def _extend_source(self, total: int, last: bool) -> None:
@@ -266,10 +263,3 @@ class HiftStream:
             self._source = torch.cat((self._source, made), dim=-1)
             self._before = cycles[count - 1 : count]
         self._pitch, self._cycles = pitch[count:], cycles[count:]
-
-    def _forget(self, first: int) -> None:
-        drop = first - self._first
-        if drop > 0:
-            self._mel = self._mel[..., drop:]
-            self._source = self._source[..., drop * self._hift.config.frame :]
-            self._first = first
