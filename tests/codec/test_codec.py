@@ -45,11 +45,9 @@ def refiner() -> Refiner:
 
 
 def stream(fn, left: int, right: int, data: torch.Tensor, sizes: list[int], rate: int = 1) -> torch.Tensor:
-    windowed, out, at = Windowed(fn, left, right, rate), [], 0
-    for size in sizes:
-        out.append(windowed.push(data[at : at + size]))
-        at += size
-    return torch.cat([*out, windowed.push(data[at:]), windowed.finish()])
+    windowed = Windowed(fn, left, right, rate)
+    pieces = data.split([*sizes, len(data) - sum(sizes)])
+    return torch.cat([*map(windowed.push, pieces), windowed.finish()])
 
 
 def test_encode_pads_to_whole_frames(codec: Codec) -> None:

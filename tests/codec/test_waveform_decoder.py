@@ -32,16 +32,12 @@ def small(subframes: int = 4, window: int = WINDOW) -> WaveformDecoder:
 def test_decoder_stream_equals_whole(subframes: int, window: int, sizes: list[int]) -> None:
     decoder, latent = small(subframes, window), torch.randn(40, 24)
     whole = decoder.whole(latent[None])[0]
-    vocoder, out, at = NanoVocoder(speech_stages(decoder), latent[:0]), [], 0
-    for size in sizes:
-        out.append(vocoder.push(latent[at : at + size]))
-        at += size
-    out += [vocoder.push(latent[at:]), vocoder.finish()]
-    streamed = torch.from_numpy(np.concatenate(out))
+    vocoder = NanoVocoder(speech_stages(decoder), latent[:0])
+    pieces = latent.split([*sizes, len(latent) - sum(sizes)])
+    streamed = torch.from_numpy(np.concatenate([*map(vocoder.push, pieces), vocoder.finish()]))
     assert streamed.shape == whole.shape == (40 * HOP,)
-    assert (streamed - whole).abs().max() < 2e-4 * whole.abs().max().clamp(
-        min=1
-    )  # phases of the highest harmonics, in float32
+    allowed = 2e-4 * whole.abs().max().clamp(min=1)  # phases of the highest harmonics, in float32
+    assert (streamed - whole).abs().max() < allowed
 
 
 @pytest.mark.parametrize("frame", [12, 20])

@@ -45,16 +45,19 @@ def test_full_equals_hugging_face(tiny_lm, sequence):
     torch.testing.assert_close(hidden, expected, atol=1e-5, rtol=1e-5)
 
 
+def in_passes(decoder, x, mask, ends, cache=None):
+    """Hidden states of x in passes that end there: the first under ``mask``, the others causal."""
+    cache = cache or decoder.new_cache(32)
+    spans = zip([0, *ends], ends)
+    return torch.cat([decoder.forward(x[:, a:b], cache, a, None if a else mask[:b, :b]) for a, b in spans], 1)
+
+
 def test_cached_equals_hugging_face(tiny_lm, sequence):
     """Prefill, a call of several tokens, then single steps."""
     x, mask, expected = sequence
-    cache = base_of(tiny_lm).decoder.new_cache(32)
-    parts = [
-        base_of(tiny_lm).decoder.forward(x[:, :12], cache, 0, mask[:12, :12]),
-        base_of(tiny_lm).decoder.forward(x[:, 12:17], cache, cache.next_position),
-    ]
-    parts += [base_of(tiny_lm).decoder.forward(x[:, i : i + 1], cache, i) for i in range(17, 21)]
-    torch.testing.assert_close(torch.cat(parts, 1), expected, atol=1e-5, rtol=1e-5)
+    decoder, cache = base_of(tiny_lm).decoder, base_of(tiny_lm).decoder.new_cache(32)
+    found = in_passes(decoder, x, mask, [12, *range(17, 22)], cache)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
     assert cache.length == 21 and cache.positions[:21].tolist() == list(range(21))
 
 
@@ -65,24 +68,19 @@ def test_chunks_see_their_past_as_far_as_the_cache_grows(tiny_lm, sequence):
     decoder = Decoder.from_model(tiny_lm)
     decoder.forward(x[:, :3], decoder.new_cache(32), 0)  # as narrow as it can be
     for prefill in (9, 15, 9):
-        cache = decoder.new_cache(32)
-        parts = [decoder.forward(x[:, :prefill], cache, 0, mask[:prefill, :prefill])]
-        parts += [decoder.forward(x[:, i : i + 3], cache, i) for i in range(prefill, 21, 3)]
-        torch.testing.assert_close(torch.cat(parts, 1), expected, atol=1e-5, rtol=1e-5)
+        found = in_passes(decoder, x, mask, range(prefill, 22, 3))
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
 def test_heads_that_share_one_key_take_chunks_too(sequence):
     x, mask, _ = sequence
     lm = make_lm(replace(TINY, kv_heads=1))
     decoder, cache = base_of(lm).decoder, base_of(lm).decoder.new_cache(32)
-    parts = [decoder.forward(x[:, :9], cache, 0, mask[:9, :9]), decoder.forward(x[:, 9:10], cache, 9)]
-    parts += [decoder.forward(x[:, i : i + 4], cache, i)[:, :4] for i in (10, 14)] + [
-        decoder.forward(x[:, 18:], cache, 18, last=True)
-    ]
     expected = lm(x, torch.arange(21)[None], mask[None])
-    torch.testing.assert_close(
-        torch.cat(parts, 1), torch.cat([expected[:, :18], expected[:, 20:]], 1), atol=1e-5, rtol=1e-5
-    )
+    found = in_passes(decoder, x, mask, [9, 10, 14, 18], cache)
+    torch.testing.assert_close(found, expected[:, :18], atol=1e-5, rtol=1e-5)
+    last = decoder.forward(x[:, 18:], cache, 18, last=True)
+    torch.testing.assert_close(last, expected[:, 20:], atol=1e-5, rtol=1e-5)
 
 
 def test_rollback_then_restep(tiny_lm, sequence):
@@ -191,11 +189,9 @@ def test_static_step_equals_eager_step(tiny_lm, sequence):
 def test_bf16_stays_close(tiny_lm, sequence):
     x, mask, expected = sequence
     decoder = Decoder.from_model(tiny_lm, backend=Backend(tiny_lm.device, torch.bfloat16))
-    cache = decoder.new_cache(32)
-    parts = [decoder.forward(x[:, :12].bfloat16(), cache, 0, mask[:12, :12])]
-    parts += [decoder.forward(x[:, i : i + 1].bfloat16(), cache, i) for i in range(12, 21)]
-    error = (torch.cat(parts, 1).float() - expected).norm() / expected.norm()
-    assert error < 0.05 and decoder.logits(parts[-1]).dtype == torch.float32
+    found = in_passes(decoder, x.bfloat16(), mask, range(12, 22))
+    error = (found.float() - expected).norm() / expected.norm()
+    assert error < 0.05 and decoder.logits(found[:, -1:]).dtype == torch.float32
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -36,11 +36,11 @@ class WaveformDecoder(nn.Module):
         right = [1 if i < c.lookahead else 0 for i in range(c.layers + 1)]
         self.stem = ShiftedConv(c.latent, c.width, 7, right[0])
         self.norm = nn.LayerNorm(c.width)
-        self.blocks = nn.ModuleList(ConvNeXtBlock(c.width, right=r) for r in right[1:])
+        self.blocks = nn.Sequential(*(ConvNeXtBlock(c.width, right=r) for r in right[1:]))
         self.upsample = nn.Identity()
         if c.subframes > 1 or c.fine_width != c.width:
             self.upsample = nn.Linear(c.width, c.subframes * c.fine_width)
-        self.fine_blocks = nn.ModuleList(ConvNeXtBlock(c.fine_width, right=FINE_RIGHT) for _ in range(c.fine_layers))
+        self.fine_blocks = nn.Sequential(*(ConvNeXtBlock(c.fine_width, right=FINE_RIGHT) for _ in range(c.fine_layers)))
         self.final_norm = nn.LayerNorm(c.fine_width)
         self.head = SourceFilterHead(c.fine_width, c.window, c.hop // c.subframes, NOISE_GAINS // c.subframes)
         self.register_buffer("noise", white_noise(c.hop), persistent=False)
@@ -61,13 +61,9 @@ class WaveformDecoder(nn.Module):
 
     def features(self, latent: Tensor) -> Tensor:
         """latent [B, F, latent] -> sub-frame features [B, F * subframes, fine_width]."""
-        x = self.norm(self.stem(latent.transpose(1, 2)).transpose(1, 2))
-        for block in self.blocks:
-            x = block(x)
+        x = self.blocks(self.norm(self.stem(latent.transpose(1, 2)).transpose(1, 2)))
         x = self.upsample(x).unflatten(-1, (self.config.subframes, -1)).flatten(1, 2)
-        for block in self.fine_blocks:
-            x = block(x)
-        return self.final_norm(x)
+        return self.final_norm(self.fine_blocks(x))
 
     def synthesise(self, features: Tensor, source: Tensor) -> Tensor:
         """features [B, F * subframes, fine_width], source [B, F, 4] -> samples [B, F * hop]."""

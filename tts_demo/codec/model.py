@@ -24,7 +24,7 @@ class Encoder(nn.Module):
         self.mel = MelFeatures(c.sample_rate, 1024, c.hop, c.mels)
         self.fine = MelFeatures(c.sample_rate, FINE_FFT, c.hop // FINE_STEPS, FINE_MELS)
         self.stem = ShiftedConv(c.mels + FINE_STEPS * FINE_MELS, c.encoder_width, 3)
-        self.blocks = nn.ModuleList(ConvNeXtBlock(c.encoder_width) for _ in range(c.encoder_layers))
+        self.blocks = nn.Sequential(*(ConvNeXtBlock(c.encoder_width) for _ in range(c.encoder_layers)))
         self.to_latent = nn.Linear(c.encoder_width, c.latent)
 
     def features(self, samples: Tensor) -> Tensor:
@@ -35,10 +35,7 @@ class Encoder(nn.Module):
 
     def forward(self, samples: Tensor) -> Tensor:
         """-> latent [B, F, latent]."""
-        x = self.stem(self.features(samples).transpose(1, 2)).transpose(1, 2)
-        for block in self.blocks:
-            x = block(x)
-        return self.to_latent(x)
+        return self.to_latent(self.blocks(self.stem(self.features(samples).transpose(1, 2)).transpose(1, 2)))
 
 
 class Codec(nn.Module):

@@ -17,7 +17,7 @@ class SpeakerEncoder(nn.Module):
         self.mel = MelFeatures(SAMPLE_RATE, 1024, HOP, config.mels)
         self.stem = ShiftedConv(config.mels, config.width, 5)
         dilations = (1, 2, 3, 4)[: config.layers]
-        self.blocks = nn.ModuleList(ConvNeXtBlock(config.width, expansion=2, dilation=d) for d in dilations)
+        self.blocks = nn.Sequential(*(ConvNeXtBlock(config.width, expansion=2, dilation=d) for d in dilations))
         self.attention = nn.Sequential(nn.Linear(config.width, 64), nn.Tanh(), nn.Linear(64, 1))
         self.project = nn.Linear(2 * config.width, config.embedding)
 
@@ -25,9 +25,7 @@ class SpeakerEncoder(nn.Module):
         """samples [B, N] (cut to whole frames) -> [B, embedding], unit length times sqrt(embedding)."""
         mel = self.mel(samples[:, : samples.shape[1] // HOP * HOP])
         # The mean spectrum over time carries the channel as much as the voice; keep it, but at unit scale.
-        x = self.stem(((mel + 5.0) / 4.0).transpose(1, 2)).transpose(1, 2)
-        for block in self.blocks:
-            x = block(x)
+        x = self.blocks(self.stem(((mel + 5.0) / 4.0).transpose(1, 2)).transpose(1, 2))
         weights = self.attention(x).float().softmax(dim=1)
         mean = (weights * x).sum(1)
         spread = ((weights * x.square()).sum(1) - mean.square()).clamp(min=1e-5).sqrt()

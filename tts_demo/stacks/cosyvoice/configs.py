@@ -115,13 +115,9 @@ class HiftConfig:
         return self.hop * math.prod(self.rates)
 
     @property
-    def pre_kernel(self) -> int:
-        return 5 if self.causal else 7
-
-    @property
-    def pre_right(self) -> int:
-        """Mel frames of future that the first convolution sees."""
-        return 4 if self.causal else 3
+    def pre_sides(self) -> tuple[int, int]:
+        """Mel frames of past and of future that the first convolution sees."""
+        return (0, 4) if self.causal else (3, 3)
 
     @property
     def f0_right(self) -> int:

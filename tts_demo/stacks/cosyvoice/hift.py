@@ -84,8 +84,8 @@ class Hift(nn.Module):
         bins = config.n_fft // 2 + 1
         widths = [config.channels // 2**i for i in range(len(config.rates) + 1)]
         self.m_source = chain(l_linear=nn.Linear(config.harmonics, 1), act=nn.Tanh())  # mixes the harmonics
-        left, right = config.pre_kernel - 1 - config.pre_right, config.pre_right
-        self.conv_pre = weight_norm(PaddedConv1d(config.mels, widths[0], config.pre_kernel, left=left, right=right))
+        left, right = config.pre_sides
+        self.conv_pre = weight_norm(PaddedConv1d(config.mels, widths[0], left + 1 + right, left=left, right=right))
         self.ups = nn.ModuleList(weight_norm(self._up(i, widths)) for i in range(len(config.rates)))
         self.source_downs = nn.ModuleList(self._down(i, 2 * bins, widths[i + 1]) for i in range(len(config.rates)))
         self.source_resblocks = nn.ModuleList(
@@ -200,7 +200,7 @@ def reach(config: HiftConfig) -> tuple[int, int]:
     inner = stack(config.source_res_kernels[0]) / rates[0] + sum(stack(max(config.res_kernels)) / r for r in rates)
     ups = sum(kernel / rate for kernel, rate in zip(config.kernels, rates))
     if config.causal:  # everything inner looks back twice as far; ahead: one frame for the inverse STFT's overlap
-        return math.ceil(8 + 2 * inner + ups) + 2, config.f0_right + config.pre_right + 1
+        return math.ceil(8 + 2 * inner + ups) + 2, config.f0_right + config.pre_sides[1] + 1
     # the source does not pass the first up-sampling; one frame for the phase's interpolation, one for the STFTs
     return math.ceil(5 + inner + ups) + 2, math.ceil(config.f0_right + inner + ups - config.kernels[0] / rates[0]) + 2
 
