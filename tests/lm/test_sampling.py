@@ -85,11 +85,7 @@ def test_repetition_is_drawn_again_from_the_untruncated_distribution():
 
 def test_speech_may_not_end_before_its_shortest_length():
     ending, ids = Ending(3, 5, 6, 9), special_ids(3, 5, "cpu")
-    assert (
-        torch.equal(ending.forbid(0), ids)
-        and torch.equal(ending.forbid(5), ids)
-        and torch.equal(ending.forbid(2, 4), ids)
-    )
+    assert all(torch.equal(found, ids) for found in (ending.forbid(0), ending.forbid(5), ending.forbid(2, 4)))
     assert ending.forbid(6) is None and Ending(3, 5, 0, 9).forbid(0, 3) is None
     mixed = ending.forbid(4, 3)  # frames 4 and 5 are too early, frame 6 is not
     assert torch.equal(mixed, torch.stack([ids, ids, torch.zeros_like(ids)]))

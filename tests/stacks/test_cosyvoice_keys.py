@@ -59,13 +59,9 @@ def respelt(state: dict, spelling: str) -> dict:
     """The vocoder's weights as other files write them."""
     if spelling == "parametrizations":
         return dict(state)
-    old = {
-        key.replace("parametrizations.weight.original0", "weight_g").replace(
-            "parametrizations.weight.original1", "weight_v"
-        ): value
-        for key, value in state.items()
-    }
-    return {f"generator.{key}": value for key, value in old.items()} if spelling == "generator" else old
+    for number, old in enumerate(("weight_g", "weight_v")):
+        state = {key.replace(f"parametrizations.weight.original{number}", old): value for key, value in state.items()}
+    return {f"generator.{key}": value for key, value in state.items()} if spelling == "generator" else state
 
 
 @pytest.mark.parametrize(
