@@ -206,7 +206,7 @@ def test_mistakes_are_one_sentence(words, said, capsys):
 
 
 def test_a_whole_released_model_of_random_weights_is_timed_by_part(monkeypatch, capsys):
-    monkeypatch.setitem(bench_stack.RELEASED, "cosyvoice3", lambda: cosyvoice_tiny.tiny(3))
+    monkeypatch.setitem(bench_stack.RELEASED, "cosyvoice3", cosyvoice_tiny.tiny(3))
     shape = "bench --shape cosyvoice3 --device cpu --seconds 1 --rounds 1 --json --methods".split()
     assert main([*shape, "baseline,ssd,qtts"]) == 2  # a person named a method that this model cannot speak with
     assert "several codebooks" in capsys.readouterr().err

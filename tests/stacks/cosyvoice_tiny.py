@@ -13,12 +13,12 @@ from stacks.tiny_onnx import write_speaker_encoder, write_speech_tokenizer
 from tokenizers import pre_tokenizers
 
 from tts_demo.stacks.cosyvoice.configs import (
+    VERSION_2,
+    VERSION_3,
     ConformerFlowConfig,
     CosyConfig,
     DiTFlowConfig,
     HiftConfig,
-    version_2,
-    version_3,
     with_sizes,
 )
 from tts_demo.stacks.cosyvoice.flow import build_flow
@@ -51,7 +51,7 @@ def tiny_sizes(version: int) -> dict[str, dict]:
 
 def tiny(version: int) -> CosyConfig:
     """The released layout at a size that runs in milliseconds. Speech codes keep their number, text ids do not."""
-    return with_sizes(version_2() if version == 2 else version_3(), tiny_sizes(version))
+    return with_sizes({2: VERSION_2, 3: VERSION_3}[version], tiny_sizes(version))
 
 
 def randomise(module: torch.nn.Module, seed: int = 0, scale: float = 0.3) -> torch.nn.Module:

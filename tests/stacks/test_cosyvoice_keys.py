@@ -6,12 +6,12 @@ from cosyvoice_tiny import HIFT_2, HIFT_3, randomise, released_keys
 
 from tts_demo.config import UserError
 from tts_demo.stacks.cosyvoice import weights
-from tts_demo.stacks.cosyvoice.configs import version_2, version_3
+from tts_demo.stacks.cosyvoice.configs import VERSION_2, VERSION_3
 from tts_demo.stacks.cosyvoice.flow import build_flow
 from tts_demo.stacks.cosyvoice.hift import Hift
 from tts_demo.stacks.cosyvoice.lm import TEXT_HEAD, empty_lm
 
-CONFIGS = {2: version_2(), 3: version_3()}
+CONFIGS = {2: VERSION_2, 3: VERSION_3}
 
 
 @pytest.mark.parametrize(("version", "count", "parameters"), [(2, 1121, 112_549_360), (3, 330, 332_257_088)])

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from tts_demo.lm.graphs import BufferPool
 from tts_demo.measure import launches
 from tts_demo.runtime import launches_inside
-from tts_demo.stacks.cosyvoice.configs import version_2, version_3
+from tts_demo.stacks.cosyvoice.configs import VERSION_2, VERSION_3
 from tts_demo.stacks.cosyvoice.flow import build_flow, flow_noise
 from tts_demo.stacks.cosyvoice.memory import GROWTH, Budget, FlowMemory
 from tts_demo.stacks.cosyvoice.pooled import BUFFERS, PIECES, PooledMemory
@@ -191,8 +191,8 @@ def work(config, seconds: int) -> float:
 
 
 SHALLOW = {  # the released widths: what grows with the length of a run has the same share in every layer
-    "version 2": dataclasses.replace(version_2().flow, blocks=1, up_blocks=1, transformers=1, mid_blocks=1),
-    "version 3": dataclasses.replace(version_3().flow, depth=1),
+    "version 2": dataclasses.replace(VERSION_2.flow, blocks=1, up_blocks=1, transformers=1, mid_blocks=1),
+    "version 3": dataclasses.replace(VERSION_3.flow, depth=1),
 }
 
 

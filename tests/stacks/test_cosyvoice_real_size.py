@@ -17,7 +17,7 @@ from cosyvoice_tiny import speech_like, write_model
 from tts_demo import engine
 from tts_demo.config import Request
 from tts_demo.stacks import load_stack
-from tts_demo.stacks.cosyvoice.configs import version_2, version_3
+from tts_demo.stacks.cosyvoice.configs import VERSION_2, VERSION_3
 from tts_demo.stacks.cosyvoice.vocoder import SilenceFilter
 
 pytestmark = pytest.mark.skipif(
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("config", [version_2(), version_3()], ids=["version 2", "version 3"])
+@pytest.mark.parametrize("config", [VERSION_2, VERSION_3], ids=["version 2", "version 3"])
 def test_prompt_in_waveform_out(config, tmp_path):
     folder = write_model(tmp_path, config, released=True)
     marks = [time.perf_counter()]

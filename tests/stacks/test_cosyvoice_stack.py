@@ -20,7 +20,7 @@ from tts_demo.methods import METHODS
 from tts_demo.methods.ssd.method import SSDOptions
 from tts_demo.stacks import load_stack
 from tts_demo.stacks.cosyvoice import CosyVoiceStack, download
-from tts_demo.stacks.cosyvoice.configs import END_OF_PROMPT, RELEASED_SAMPLING, version_2, version_3
+from tts_demo.stacks.cosyvoice.configs import END_OF_PROMPT, RELEASED_SAMPLING, VERSION_2, VERSION_3
 from tts_demo.stacks.cosyvoice.flow import build_flow
 from tts_demo.stacks.cosyvoice.hift import Hift
 from tts_demo.stacks.cosyvoice.lm import CosyLanguageModel, empty_lm
@@ -445,7 +445,7 @@ def test_the_hub_is_asked_for_no_more_than_is_used(monkeypatch, tmp_path):
     folder, config = download.resolve("FunAudioLLM/Fun-CosyVoice3-0.5B-2512@29e01c4e")
     assert (folder, config.version) == (tmp_path, 3)
     assert (asked["name"], asked["revision"]) == ("FunAudioLLM/Fun-CosyVoice3-0.5B-2512", "29e01c4e")
-    assert set(asked["patterns"]) == set(download.files_of(version_2())) | set(download.files_of(version_3()))
+    assert set(asked["patterns"]) == set(download.files_of(VERSION_2)) | set(download.files_of(VERSION_3))
     assert not any("safetensors" in p or "batch" in p or "estimator" in p or "*" in p for p in asked["patterns"])
 
 

@@ -18,7 +18,7 @@ from ..lm.cost import fastest_dtype
 from ..methods import Method
 from ..runtime import candidate_dtypes
 from .base import LanguageModelStack
-from .cosyvoice.configs import MEL_PER_TOKEN, MELS, CosyConfig, version_2, version_3
+from .cosyvoice.configs import MEL_PER_TOKEN, MELS, VERSION_2, VERSION_3, CosyConfig
 from .cosyvoice.flow import build_flow, flow_noise
 from .cosyvoice.hift import Hift
 from .cosyvoice.lm import CosyLanguageModel
@@ -29,9 +29,9 @@ RANDOM = "random weights"  # in place of a checkpoint's hash
 TEXT_TOKENS, PROMPT_SECONDS = 60, 3
 SHAPES = {  # frames a second beside them; the second: of CosyVoice 2, but with a speaker's vector
     "nano": (LMConfig(), 50),
-    "qwen2-0.5b": (replace(version_2().lm, text_vocab=TEXT_TOKENS, max_positions=8192, speaker=192), 25),
+    "qwen2-0.5b": (replace(VERSION_2.lm, text_vocab=TEXT_TOKENS, max_positions=8192, speaker=192), 25),
 }
-RELEASED = {"cosyvoice2": version_2, "cosyvoice3": version_3}
+RELEASED = {"cosyvoice2": VERSION_2, "cosyvoice3": VERSION_3}
 
 
 class Silence:
@@ -130,4 +130,4 @@ def shape_stack(
     if shape in SHAPES:
         config, frame_rate = SHAPES[shape]
         return ShapeStack(shape, config, frame_rate, device, dtype or fastest_dtype(config, device), graphs)
-    return RandomCosyVoice(shape, RELEASED[shape](), device, dtype or candidate_dtypes(device)[0], graphs)
+    return RandomCosyVoice(shape, RELEASED[shape], device, dtype or candidate_dtypes(device)[0], graphs)

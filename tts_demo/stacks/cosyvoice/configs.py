@@ -143,57 +143,47 @@ class CosyConfig:
     lm_files: tuple[str, ...] = ("llm.pt",)  # the language models of the folder, of which the first is read
 
 
-def _lm(extra_codes: int, end: int) -> LMConfig:
-    return LMConfig(
-        text_vocab=151_936,
-        speech_codes=SPEECH_CODES,
-        extra_codes=extra_codes,
-        end=end,
-        hidden=896,
-        layers=24,
-        heads=14,
-        kv_heads=2,
-        ffn=4864,
-        rope_theta=1e6,
-        rms_eps=1e-6,
-        max_positions=32_768,
-        speaker=0,
-        bidirectional_text=False,
-    )
-
-
-def version_2() -> CosyConfig:
-    """FunAudioLLM/CosyVoice2-0.5B."""
-    return CosyConfig(
-        version=2,
-        repository="FunAudioLLM/CosyVoice2-0.5B",
-        lm=_lm(3, end=0),
-        marker_rows=None,
-        flow=ConformerFlowConfig(),
-        hift=HiftConfig(causal=False),
-        prompt_fmax=8000.0,
-        speech_tokenizer="speech_tokenizer_v2.onnx",
-        yaml="cosyvoice2.yaml",
-        system_prompt="",
-    )
-
-
-def version_3() -> CosyConfig:
-    """FunAudioLLM/Fun-CosyVoice3-0.5B-2512."""
-    return CosyConfig(
-        version=3,
-        repository="FunAudioLLM/Fun-CosyVoice3-0.5B-2512",
-        lm=_lm(200, end=1),
-        marker_rows=(6561, 6563),
-        flow=DiTFlowConfig(),
-        hift=HiftConfig(causal=True),
-        prompt_fmax=SAMPLE_RATE / 2,
-        speech_tokenizer="speech_tokenizer_v3.onnx",
-        yaml="cosyvoice3.yaml",
-        system_prompt=f"You are a helpful assistant.{END_OF_PROMPT}",
-        silent_tokens=(1, 2, 28, 29, 55, 248, 494, 2241, 2242, 2322, 2323),
-        lm_files=("llm.pt", "llm.rl.pt"),
-    )
+LM_2 = LMConfig(
+    text_vocab=151_936,
+    speech_codes=SPEECH_CODES,
+    extra_codes=3,
+    hidden=896,
+    layers=24,
+    heads=14,
+    kv_heads=2,
+    ffn=4864,
+    rope_theta=1e6,
+    rms_eps=1e-6,
+    max_positions=32_768,
+    speaker=0,
+    bidirectional_text=False,
+)
+VERSION_2 = CosyConfig(
+    version=2,
+    repository="FunAudioLLM/CosyVoice2-0.5B",
+    lm=LM_2,
+    marker_rows=None,
+    flow=ConformerFlowConfig(),
+    hift=HiftConfig(causal=False),
+    prompt_fmax=8000.0,
+    speech_tokenizer="speech_tokenizer_v2.onnx",
+    yaml="cosyvoice2.yaml",
+    system_prompt="",
+)
+VERSION_3 = CosyConfig(
+    version=3,
+    repository="FunAudioLLM/Fun-CosyVoice3-0.5B-2512",
+    lm=replace(LM_2, extra_codes=200, end=1),
+    marker_rows=(6561, 6563),
+    flow=DiTFlowConfig(),
+    hift=HiftConfig(causal=True),
+    prompt_fmax=SAMPLE_RATE / 2,
+    speech_tokenizer="speech_tokenizer_v3.onnx",
+    yaml="cosyvoice3.yaml",
+    system_prompt=f"You are a helpful assistant.{END_OF_PROMPT}",
+    silent_tokens=(1, 2, 28, 29, 55, 248, 494, 2241, 2242, 2322, 2323),
+    lm_files=("llm.pt", "llm.rl.pt"),
+)
 
 
 def with_sizes(config: CosyConfig, sizes: dict[str, dict[str, Any]]) -> CosyConfig:

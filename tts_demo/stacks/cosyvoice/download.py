@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...checkpoints import first_line
 from ...config import UserError
-from .configs import CosyConfig, version_2, version_3, with_sizes
+from .configs import VERSION_2, VERSION_3, CosyConfig, with_sizes
 
 TEXT_FOLDER = "CosyVoice-BlankEN"
 TEXT_FILES = ("vocab.json", "merges.txt")
@@ -38,7 +38,7 @@ def resolve(name_or_path: str | Path) -> tuple[Path, CosyConfig]:
     """The folder of a model and which version it is. ``NAME#rl``: with the language model of ``llm.rl.pt``. Raises
     UserError with the command that mends what is missing."""
     name, _, variant = str(name_or_path).partition("#")
-    _varied(version_3(), variant)  # a variant that no version has is refused before anything is fetched
+    _varied(VERSION_3, variant)  # a variant that no version has is refused before anything is fetched
     if Path(name).is_dir():
         folder, repository = Path(name), None
     elif re.fullmatch(r"[\w.-]+/[\w.-]+(@[\w./-]+)?", name) and not name.startswith("."):
@@ -56,12 +56,12 @@ def resolve(name_or_path: str | Path) -> tuple[Path, CosyConfig]:
 def version_of(folder: Path) -> CosyConfig:
     """By the yaml file in the folder, which is not read: see configs.py. A model of the same layout but other sizes
     says so in ``sizes.json``."""
-    for config in (version_3(), version_2()):
+    for config in (VERSION_3, VERSION_2):
         if (folder / config.yaml).is_file():
             return _sized(config, folder / SIZES)
     raise UserError(
         f"{folder} holds neither cosyvoice2.yaml nor cosyvoice3.yaml: download the model with "
-        f"'{command(version_3(), folder)}'."
+        f"'{command(VERSION_3, folder)}'."
     )
 
 
@@ -133,12 +133,12 @@ def _fetch(repository: str, variant: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     name, _, revision = repository.partition("@")
-    candidates = (_varied(version_3(), variant),) if variant else (version_2(), version_3())
+    candidates = (_varied(VERSION_3, variant),) if variant else (VERSION_2, VERSION_3)
     wanted = sorted({file for config in candidates for file in files_of(config)})
     try:
         return Path(snapshot_download(name, revision=revision or None, allow_patterns=wanted))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        config = version_2() if "osyVoice2" in name else candidates[-1]
+        config = VERSION_2 if "osyVoice2" in name else candidates[-1]
         folder = Path(name.rpartition("/")[2])
         raise UserError(
             f"{name} cannot be fetched here ({first_line(error)}): on a machine that reaches the Hugging Face Hub run "
