@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import httpx
@@ -82,15 +83,23 @@ def test_a_documented_command_works(
 ) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    while found := re.match(r"([A-Z_]+)=(\S+)\s+(.*)", command):
-        monkeypatch.setenv(found[1], found[2])
-        command = found[3]
+    command, environment = without_environment(command)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
     words = words_of(re.sub(r"\[[^\]]*\]", "", command).replace("RECIPE", "lm"))
     program = words[0]
     if "-m" in words and "tts_demo" in words:  # whatever starts the processes
         words, program = words[words.index("tts_demo") + 1 :], "tts_demo"
     RUN[program](words, folder, monkeypatch)
     capsys.readouterr()
+
+
+def without_environment(command: str) -> tuple[str, dict[str, str]]:
+    """The command behind ``NAME=value ...``, and these."""
+    environment = {}
+    while found := re.match(r"([A-Z_]+)=(\S+)\s+(.*)", command):
+        environment[found[1]], command = found[2], found[3]
+    return command, environment
 
 
 def tts_demo(words: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,15 +181,25 @@ def free_port() -> int:
 
 def pytest_(words: list[str], *_: object) -> None:
     files = [word for word in words[1:] if word.endswith(".py")]
-    assert all((ROOT / file).is_file() for file in files)
-    if files:
-        shown = subprocess.run(
-            [sys.executable, "-m", "pytest", "--collect-only", "-q", *words[1:]],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-        )
-        assert shown.returncode == 0, shown.stdout
+    assert all((ROOT / file).is_file() and f"{file}::" in collected() for file in files)
+
+
+@cache
+def collected() -> str:
+    """What pytest finds by the options, files and variables of all its commands together: one start, not one each."""
+    told = [without_environment(command) for _, command in COMMANDS]
+    told = [(words_of(command)[1:], variables) for command, variables in told if command.startswith("pytest ")]
+    words = dict.fromkeys(word for some, _ in told for word in some)
+    variables = {name: value for _, some in told for name, value in some.items()}
+    shown = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", *words],
+        cwd=ROOT,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+    )
+    assert shown.returncode == 0, shown.stdout
+    return shown.stdout
 
 
 def hf(words: list[str], *_: object) -> None:
