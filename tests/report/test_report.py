@@ -169,7 +169,7 @@ def test_a_papers_figures_stand_beside_ours_and_the_sentence_follows_from_both()
     theirs, tldr = {"gain": 2.1, "wer": 3.0}, Row.of(METHODS["tldr"])
     text = papers_table.sentence({"wer": 3.0}, theirs, found, tldr)
     assert "speed-up 2.10 in the paper, 2.00 here (2.00 to 2.00), which is lower" in text
-    assert "WER changes by +0.00 points in the paper, by +0.00 here (+0.0 to +0.0), which cannot be told apart" in text
+    assert "WER changes by +0.00 points in the paper, by +0.00 here (+0.0 to +0.0 on 3 pairs), which cannot" in text
     text = papers_table.sentence({"wer": 9.0}, {"gain": 4.0, "wer": 3.0}, found, tldr)
     assert "in the paper, 2.00 here (2.00 to 2.00), which is lower; WER" in text and "which is higher" in text
 

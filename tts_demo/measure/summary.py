@@ -144,7 +144,7 @@ def quality_table(runs: pd.DataFrame) -> pd.DataFrame:
     by_text = runs.astype(dict.fromkeys(columns, float)).groupby(["row", "text"], sort=False)[columns].mean()
     of = lambda label: by_text.loc[label] if label in by_text.index else by_text.iloc[:0].droplevel("row")
     base, natural = of(Row.of(BASELINE).label), of(quality.NATURAL)
-    rows = {}
+    rows, unheard_voices = {}, runs[in_natural_voices(runs)]
     for label in by_text.index.get_level_values("row").unique():
         texts = by_text.loc[label]
         row = {"texts": len(texts), "runs": int((runs["row"] == label).sum()), **texts[columns].mean().to_dict()}
@@ -152,7 +152,7 @@ def quality_table(runs: pd.DataFrame) -> pd.DataFrame:
         if "errors" in columns:
             recognised = texts.dropna(subset=["errors"])
             row |= rate("wer", recognised["errors"], recognised["words"])
-            for name, some in (("over", runs), ("natural_over", runs[in_natural_voices(runs)])):
+            for name, some in (("over", runs), ("natural_over", unheard_voices)):
                 if found := paired(some, label, Row.of(BASELINE).label):
                     row |= {name: found.value / 100, f"{name}_low": found.low / 100, f"{name}_high": found.high / 100}
                     row[name.replace("over", "pairs")] = found.pairs

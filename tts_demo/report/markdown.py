@@ -47,6 +47,11 @@ def table(first: str, chosen: Collection[Column], rows: Iterable[tuple[str, Any]
     return _rows(compress(line, kept) for line in (heads, ["---"] * len(heads), *cells))
 
 
+def between(values: pd.Series) -> str:
+    """'48 to 201', or '48' where all are the same."""
+    return " to ".join(map(str, sorted({int(values.min()), int(values.max())})))
+
+
 def plain(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Numbers with three digits that say something; None is an empty cell."""
     shown = lambda value: f"{value:.3g}" if isinstance(value, float) else value

@@ -29,7 +29,7 @@ from ..measure.summary import (
 )
 from ..methods import METHODS
 from . import goals, gpu, many, plot
-from .markdown import Column, columns, plain, table
+from .markdown import Column, between, columns, plain, table
 from .papers import papers
 from .papers.sentences import sentences
 from .papers.table import render as papers_tables
@@ -73,8 +73,8 @@ def small_table(results: Results) -> str:
     rows = [(label.capitalize(), both.loc[label]) for label in (NATURAL, TEACHER) if label in both.index]
     rows += [(f"{row.method.title} (`{row.method.name}`)", both.loc[row.label]) for row in defaults()]
     if best := fastest_within(results):
-        caption = f"Fastest of {len(contenders(results))} settings within {MARGIN:g} points of the baseline's errors"
-        rows.append((f"{caption} (95 %): {described(best)}", both.loc[best]))
+        caption = f"Fastest of {len(contenders(results))} settings timed on one machine, within {MARGIN:g} points"
+        rows.append((f"{caption} of the baseline's errors (95 %): {described(best)}", both.loc[best]))
     return table("", columns("small").values(), rows)
 
 
@@ -85,14 +85,14 @@ def described(label: str) -> str:
 
 def conditions(results: Results) -> str:
     w, ours = results.where, results.runs[results.runs["checkpoint"] != ""]
-    rows = [row.label for row in defaults()]
-    base, texts = results.speed.loc[rows[0]], _between(results.quality.loc[rows, "texts"])
+    rows = list(filter(None, [*(row.label for row in defaults()), fastest_within(results)]))  # of the small table
+    base, texts = results.speed.loc[rows[0]], between(results.quality.loc[rows, "texts"])
     busy = f" at a load average of {base['load']:.1f}" if base.get("load", np.nan) == base.get("load") else ""
     return (
         f"Checkpoint {w['checkpoint']}, {w['dtype']}, until {ours['date'].max()[:10]}, commit "
-        f"{ours['commit'].iloc[-1]}. {texts} texts a row, {_between(results.quality.loc[rows, 'runs'])} runs, in "
+        f"{ours['commit'].iloc[-1]}. {texts} texts a row, {between(results.quality.loc[rows, 'runs'])} runs, in "
         "natural and bundled voices, ± half of a 95 % interval; words by Whisper tiny.en, voices by Resemblyzer. "
-        f"Speeds: on {w['machine']}, medians of {_between(results.speed.loc[rows, 'rounds'])} rounds beside the "
+        f"Speeds: on {w['machine']}, medians of {between(results.speed.loc[rows, 'rounds'])} rounds beside the "
         f"baseline, whose RTF is {base['rtf']:.2f}{busy}{_elsewhere(results, rows)}. KV: live bytes of speech "
         f"({1e-6 * base['kv_12s']:.1f} MB for the baseline)."
     )
@@ -102,10 +102,6 @@ def _elsewhere(results: Results, labels: Sequence[str]) -> str:
     """Which of these rows have the gains of another machine."""
     of = {m: [f"`{row.split()[0]}`" for row in rows if row in labels] for m, rows in results.elsewhere.items()}
     return "".join(f"; of {' and '.join(methods)} on {machine}" for machine, methods in of.items() if methods)
-
-
-def _between(values: pd.Series) -> str:
-    return " to ".join(map(str, sorted({int(values.min()), int(values.max())})))
 
 
 def earlier(records: list[dict[str, Any]], now: Results) -> str:
@@ -132,8 +128,8 @@ def render(results: Results, before: str = "", on_gpu: str = "", at_scale: Mappi
         "": summary(results).replace(f"({PLOT})", f"(../../{PLOT})"),
         "Goals": "Speed-ups are of runs in turns; other times are those of this machine, busy as it was. In brackets "
         "95 % intervals; open: the goal lies within, or there is none.\n\n" + goals.render(results, codec_rows),
-        "Quality": "Every row speaks the first of the same texts in the same voices; over the baseline: on the same "
-        "texts, resampled in pairs. WER: lower is better; DistilMOS, DNSMOS and SIM: higher.\n\n"
+        "Quality": "Every row speaks the first of the same texts; over the baseline: in pairs of the same text, seed "
+        "and voice, resampled by text. WER: lower is better; DistilMOS, DNSMOS and SIM: higher.\n\n"
         + table("row", columns("quality").values(), ((f"`{label}`", row) for label, row in results.quality.iterrows())),
         "Speed and memory": _speed(results),
         "Methods together": _combined(results),

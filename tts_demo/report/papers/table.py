@@ -10,7 +10,7 @@ from ...measure.rows import BASELINE, Row
 from ...measure.summary import Results, of_rounds, on_shared_texts
 from ...methods import REGISTRY
 from ..many import first_audio
-from ..markdown import plain
+from ..markdown import between, plain
 from .data import Paper, papers
 from .sentences import sentences
 
@@ -70,8 +70,8 @@ def _table(paper: Paper, results: Results) -> list[str]:
     for line in lines:
         sides = (line.figures, ours(paired, results.speed, line.row))
         rows.append([line.name, f"`{line.row.label}`", *(side.get(key) for key in keys for side in sides)])
-    title = f"*{method.title}*: {method.paper} ({paper.setting}); ours on {paired['texts'].max()} texts of all rows"
-    return [title, plain(heads, rows)]
+    spoken = f"{paired['texts'].max()} texts of all rows, {between(paired['runs'])} runs a row"
+    return [f"*{method.title}*: {method.paper} ({paper.setting}); ours on {spoken}", plain(heads, rows)]
 
 
 def _requests(paper: Paper, results: Results) -> str:
@@ -96,7 +96,7 @@ def sentence(base: Mapping[str, float], theirs: Mapping[str, float], results: Re
         low, high = 100 * found["over_low"], 100 * found["over_high"]
         parts.append(
             f"WER changes by {change:+.2f} points in the paper, by {100 * found['over']:+.2f} here "
-            f"({low:+.1f} to {high:+.1f}), which {beside(change, low, high)}"
+            f"({low:+.1f} to {high:+.1f} on {found['pairs']:.0f} pairs), which {beside(change, low, high)}"
         )
     return f"`{row.label}` against the baseline: {'; '.join(parts)}." if parts else ""
 
