@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conftest import base_of, make_prefix
+from conftest import base_of, finish, make_prefix
 from tts_demo.config import Sampling
 from tts_demo.methods import METHODS
 from tts_demo.methods.base import Method
@@ -27,10 +27,8 @@ def speak(method: Method, prefix, sampling=HOT, seed=0, frames=40, forced=False,
     generator = torch.Generator().manual_seed(seed)
     with torch.inference_mode():
         state = method.prefill(prefix, method.Options(**options), sampling, generator, frames, forced)
-        steps = [method.step(state)]
-        while not steps[-1].done:
-            steps.append(method.step(state))
-    return state, steps, torch.cat([step.frames for step in steps])[:, 0]
+        steps, codes = finish(method, state)
+    return state, steps, codes[:, 0]
 
 
 @pytest.mark.parametrize("length", ("1", "2", "6", "auto"))

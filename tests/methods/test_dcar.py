@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conftest import base_of, make_prefix
+from conftest import base_of, finish, make_prefix
 from tts_demo.config import Sampling, UserError
 from tts_demo.lm.masks import prefix_mask
 from tts_demo.methods import METHODS, find
@@ -40,13 +40,6 @@ def start(method, prefix, word, sampling=WARM, seed=0, max_frames=30, forced=Tru
         max_frames,
         forced,
     )
-
-
-def finish(method, state):
-    steps = [method.step(state)]
-    while not steps[-1].done:
-        steps.append(method.step(state))
-    return steps, torch.cat([s.frames for s in steps])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import TinyStack, base_of, make_prefix
+from conftest import TinyStack, base_of, finish, make_prefix
 from tts_demo.config import Request, Sampling
 from tts_demo.engine import AttentionUpdate, Done, generate, run
 from tts_demo.lm.decoder import Decoder
@@ -49,10 +49,7 @@ def speak(method: Method, prefix, options, sampling=HOT, seed=0, frames=40, forc
     generator = torch.Generator().manual_seed(seed)
     with torch.inference_mode():
         state = method.prefill(prefix, options, sampling, generator, frames, forced)
-        steps = [method.step(state)]
-        while not steps[-1].done:
-            steps.append(method.step(state))
-    return state, torch.cat([step.frames for step in steps])
+        return state, finish(method, state)[1]
 
 
 @every_setting

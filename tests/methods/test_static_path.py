@@ -3,7 +3,6 @@ and says what the eager path says."""
 
 from __future__ import annotations
 
-import copy
 import gc
 import json
 from types import SimpleNamespace
@@ -11,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from conftest import TinyStack, make_prefix
+from conftest import STEPS, make_prefix, random_stack
 from tts_demo import engine
 from tts_demo.cli import bench
 from tts_demo.config import Request, Sampling
@@ -24,37 +23,10 @@ from tts_demo.methods.ssd import method as ssd_module
 from tts_demo.methods.ssd.draft import DraftConfig
 
 CASES = [
-    ("baseline", {}),
-    ("tldr", {"patch_size": 4}),
-    ("ssd", {"tolerance": 0.0, "draft_length": "3"}),
-    ("ssd", {"tolerance": 0.4, "draft_length": "auto"}),
-    ("dcar", {"chunk_range": "2,3,4"}),
-    ("dcar", {"chunk_range": "7"}),
-    ("qtts", {"strategy": "delay"}),
-    ("qtts", {"strategy": "delay", "codebooks": 4, "delay": 2}),
-    ("qtts", {"strategy": "hierarchical"}),
+    *STEPS,
     ("qtts", {"strategy": "hierarchical", "codebooks": 4}),
-    ("compressed", {"window": 30, "group": 10}),
-    ("compressed", {"window": 30, "group": 0}),
-    ("compressed", {"window": 30, "group": 5, "text": 20}),  # the text moves,
-    ("compressed", {"window": 30, "group": 10, "text": 60}),  # and is visible as a whole
-    ("dcar-compressed", {"chunk_range": "2,3,4", "window": 30, "group": 10}),
     ("dcar-compressed", {"chunk_range": "3", "window": 30, "group": 0}),
-    ("dcar-ssd", {"tolerance": 0.0, "draft_length": "3"}),
 ]
-
-
-def fresh(lm) -> TinyStack:
-    lm = copy.deepcopy(lm)
-    lm.__dict__.pop("decoder", None)
-    torch.manual_seed(5)
-    stack = TinyStack(lm)
-    for name in METHODS:
-        for module in stack.method(name).modules.values():
-            for weight in module.parameters():  # adapters that start as nothing would hide a part that is left out
-                weight.data.add_(torch.randn_like(weight) * 0.05)
-            module.eval().requires_grad_(False)
-    return stack
 
 
 @pytest.mark.parametrize("sampling", [Sampling(0.0, repeat_window=0), Sampling()], ids=["greedy", "sampled"])
@@ -67,9 +39,9 @@ def test_every_method_says_the_same(tiny_lm, tiny_prompt, guided, name, options,
     request = Request(**{**vars(request), "forced_frames": 90 if "compressed" in name else 40})
     monkeypatch.setattr(ssd_module, "round_costs", lambda *_: (1.0, 1.5, 2.0, 2.5, 3.0))  # auto measures: no two alike
     monkeypatch.setattr(sampling_module, "host_may_read", lambda device: False)  # both make the draws of a GPU
-    expected = engine.run(fresh(tiny_lm), request)
+    expected = engine.run(random_stack(tiny_lm), request)
     monkeypatch.setattr(graphs, "available", lambda device: True)
-    stack = fresh(tiny_lm)
+    stack = random_stack(tiny_lm)
     for _ in range(2):
         done = engine.run(stack, request)
         assert (done.codes == expected.codes).all() and done.codes.shape == expected.codes.shape
@@ -85,7 +57,7 @@ def test_a_text_that_moves_says_the_same(tiny_lm, guided, monkeypatch):
         monkeypatch.setattr(graphs, "available", lambda device: static)
         monkeypatch.setattr(sampling_module, "host_may_read", lambda device: False)
         if len(runs) < 2:
-            method = fresh(tiny_lm).method("compressed")
+            method = random_stack(tiny_lm).method("compressed")
         with torch.inference_mode():
             state = method.prefill(prefix, options, Sampling(), torch.Generator().manual_seed(2), 260, True)
             hidden = [(method.step(state), state.hidden)[1] for _ in range(260)]
@@ -104,7 +76,7 @@ def test_many_summaries_in_one_pass_are_no_graph(tiny_lm, tiny_prefix, monkeypat
     monkeypatch.setattr(sampling_module, "host_may_read", lambda device: False)
     for static in (False, True):
         monkeypatch.setattr(graphs, "available", lambda device: static)
-        method = fresh(tiny_lm).method("compressed")
+        method = random_stack(tiny_lm).method("compressed")
         with torch.inference_mode():
             state = method.prefill(tiny_prefix, options, Sampling(), torch.Generator().manual_seed(2), 230, True)
             tokens.append(torch.cat([method.step(state).frames for _ in range(230)]))
@@ -124,7 +96,7 @@ def test_a_draft_with_a_cache_of_its_own_says_the_same(tiny_lm, tiny_prompt, gui
 def test_the_table_is_what_ran(tiny_lm, tiny_prompt, guided, monkeypatch):
     """After every method has run: each part has graphs, or is one that says it never has."""
     monkeypatch.setattr(graphs, "available", lambda device: True)
-    stack = fresh(tiny_lm)
+    stack = random_stack(tiny_lm)
     methods = [stack.method(name) for name in METHODS]
     assert "not run yet" in table(methods)
     for name, options in CASES:
@@ -140,7 +112,7 @@ def test_the_table_is_what_ran(tiny_lm, tiny_prompt, guided, monkeypatch):
 def test_graphs_are_compared_with_plain_code(tiny_lm, monkeypatch):
     """The two paths differ by rounding alone, and a graph that computed something else would be noticed."""
     monkeypatch.setattr(graphs, "available", lambda device: True)
-    stack = fresh(tiny_lm)
+    stack = random_stack(tiny_lm)
     found = difference(stack)
     assert found["largest difference"] < 1e-4 < 0.1 < found["of"]
     static = stack.decoder.forward_static
@@ -161,7 +133,7 @@ def test_the_facts_of_a_device(monkeypatch):
 def test_bench_prints_what_it_found(tiny_lm, tiny_prompt, monkeypatch, capsys):
     monkeypatch.setattr(graphs, "available", lambda device: True)
     monkeypatch.setattr("tts_demo.measure.graphs.device_facts", lambda device: {"device": "GPU"})
-    stack = fresh(tiny_lm)
+    stack = random_stack(tiny_lm)
     engine.run(stack, Request("Hello.", tiny_prompt, forced_frames=5))
     found = bench._graphs(stack, [SimpleNamespace(method=METHODS["baseline"])] * 2)
     part = found["parts"][0]  # of steps, and of a first pass as short as a few steps
@@ -175,5 +147,5 @@ def test_bench_prints_what_it_found(tiny_lm, tiny_prompt, monkeypatch, capsys):
 
 
 def test_without_graphs_nothing_has_a_pool(tiny_lm):
-    stack = fresh(tiny_lm)
+    stack = random_stack(tiny_lm)
     assert all(part["graphs"] is None for part in parts([stack.method(name) for name in METHODS]))
