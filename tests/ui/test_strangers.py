@@ -76,7 +76,7 @@ def test_a_recording_still_needs_consent(place):
 def refused(place, addresses) -> int:
     """How many of so many calls at once find no place in the line."""
     with ThreadPoolExecutor(len(addresses)) as pool:
-        said = list(pool.map(lambda a: synthesize(place, address=a, seconds=3, text="Nobody else. " * 9), addresses))
+        said = list(pool.map(lambda a: synthesize(place, address=a, seconds=2, text="Nobody else. " * 9), addresses))
     return sum("2 runs from your address" in text for text in said)
 
 
