@@ -215,3 +215,16 @@ def test_a_run_judged_twice_counts_once() -> None:
     once = complete()
     twice = [r for r in once if r["kind"] == "quality" and r["row"] == OTHER and r["text"] == "t2"]
     assert summary.newest([*once, *twice]).quality.equals(summary.newest(once).quality)
+
+
+def test_rows_of_one_table_are_compared_on_the_runs_of_all_of_them() -> None:
+    def said(row: str, errors: dict[tuple[str, int, str], int]) -> list[dict[str, Any]]:
+        figures = lambda voice, count: {"errors": count, "words": 10, "voice": voice}
+        return [record(row, text, figures(voice, n), seed=seed) for (text, seed, voice), n in errors.items()]
+
+    easy, hard = ("t0", 0, "maya"), ("t0", 1, "maya")
+    base = said(BASE, {easy: 0, hard: 8, ("t1", 0, "maya"): 2, ("t2", 0, "maya"): 9})
+    other = said(OTHER, {easy: 1, ("t1", 0, "maya"): 3, ("t2", 0, "jack"): 0})
+    runs = summary.frame([*base, *other])
+    found = summary.on_shared_pairs(summary.Results({}, runs, summary.quality_table(runs), runs), [BASE, OTHER])
+    assert found["wer"].tolist() == pytest.approx([0.1, 0.2]) and found["runs"].tolist() == [2, 2]

@@ -25,6 +25,7 @@ from .rows import BASELINE, OTHER_PAIRS, Row, defaults
 from .texts import table, unheard
 
 SET = ("stack", "checkpoint", "dtype")  # what figures of one set share
+PAIR = ("text", "seed", "voice")  # what two runs share that are compared
 MEANS = ("distilmos", "dnsmos", "sim", "frames_per_step", "kv_peak", "cut", "acceptance", "seconds")
 MEDIANS = (
     "lm_gain rtf_gain ttfa_share load lm_rtf rtf ttfa acoustics_rtf frames_per_step acceptance first_frame_ms "
@@ -104,8 +105,8 @@ def _on_one_machine(runs: pd.DataFrame, wanted: Collection[str]) -> tuple[str, p
 
 def _once(runs: pd.DataFrame) -> pd.DataFrame:
     """``runs`` without duplicates: of speech that was judged more than once (by two evaluations) the last record."""
-    keys = [name for name in ("row", "text", "seed", "voice") if name in runs]
-    return runs[(runs["kind"] != quality.KIND) | ~runs.duplicated(["kind", *keys], keep="last")]
+    keys = [name for name in PAIR if name in runs]
+    return runs[(runs["kind"] != quality.KIND) | ~runs.duplicated(["kind", "row", *keys], keep="last")]
 
 
 def rescored(records: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
@@ -166,12 +167,12 @@ def quality_table(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").drop(columns=["errors", "words"], errors="ignore")
 
 
-def on_shared_texts(results: Results, labels: Sequence[str]) -> pd.DataFrame:
-    """``quality_table`` over the texts that every measured row of ``labels`` has, in the order of ``labels``; rows that
-    were not measured are left out."""
+def on_shared_pairs(results: Results, labels: Sequence[str]) -> pd.DataFrame:
+    """``quality_table`` over the texts, seeds and voices that every measured row of ``labels`` has, in the order of
+    ``labels``; rows that were not measured are left out."""
     runs = results.runs[(results.runs["kind"] == quality.KIND) & results.runs["row"].isin(labels)]
-    counts = runs.groupby("text")["row"].nunique()
-    found = quality_table(runs[runs["text"].isin(counts.index[counts == runs["row"].nunique()])])
+    rows = runs.groupby([key for key in PAIR if key in runs], dropna=False)["row"].transform("nunique")
+    found = quality_table(runs[rows == runs["row"].nunique()])
     return found.loc[[label for label in labels if label in found.index]]
 
 
@@ -203,9 +204,8 @@ def paired(runs: pd.DataFrame, label: str, other: str) -> Difference | None:
     """``difference`` within the quality runs given."""
     if "errors" not in runs:
         return None
-    keys, counts = ["text", "seed"], ["errors", "words"]
-    if "voice" in runs and label not in (quality.NATURAL, quality.TEACHER):  # whose voices are their own
-        keys.append("voice")
+    counts, own_voice = ["errors", "words"], label in (quality.NATURAL, quality.TEACHER)
+    keys = [key for key in PAIR if key in runs and not (own_voice and key == "voice")]
     mine, its = (runs.loc[runs["row"] == name, keys + counts].dropna() for name in (label, other))
     both = mine.merge(its.drop_duplicates(keys, keep="last"), on=keys, suffixes=("", "_other"))
     if not len(both):

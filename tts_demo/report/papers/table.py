@@ -7,10 +7,10 @@ import pandas as pd
 
 from ...config import FRAME_RATE
 from ...measure.rows import BASELINE, Row
-from ...measure.summary import Results, of_rounds, on_shared_texts
+from ...measure.summary import Results, of_rounds, on_shared_pairs
 from ...methods import REGISTRY
 from ..many import first_audio
-from ..markdown import between, plain
+from ..markdown import plain
 from .data import Paper, papers
 from .sentences import sentences
 
@@ -54,11 +54,11 @@ def render(results: Results, codec: pd.DataFrame, on_gpu: Mapping[str, str]) -> 
 
 
 def shared(results: Results, paper: Paper) -> pd.DataFrame:
-    """The baseline and every row of the paper's method and its comparison models on the texts that all of them
-    spoke."""
+    """The baseline and every row of the paper's method and its comparison models on the texts, seeds and voices that
+    all of them spoke."""
     names = {kind.name for kind in REGISTRY.values() if paper.method.name in (kind.name, kind.variant_of)}
     mine = [label for label in results.quality.index if label.split()[0] in names]
-    return on_shared_texts(results, [Row.of(BASELINE).label, *mine])
+    return on_shared_pairs(results, [Row.of(BASELINE).label, *mine])
 
 
 def _table(paper: Paper, results: Results) -> list[str]:
@@ -70,7 +70,7 @@ def _table(paper: Paper, results: Results) -> list[str]:
     for line in lines:
         sides = (line.figures, ours(paired, results.speed, line.row))
         rows.append([line.name, f"`{line.row.label}`", *(side.get(key) for key in keys for side in sides)])
-    spoken = f"{paired['texts'].max()} texts of all rows, {between(paired['runs'])} runs a row"
+    spoken = f"the {paired['runs'].max()} runs (text, seed and voice) that all rows share"
     return [f"*{method.title}*: {method.paper} ({paper.setting}); ours on {spoken}", plain(heads, rows)]
 
 
