@@ -15,7 +15,7 @@ from ..measure import analyses, codec, heads, speed
 from ..measure.intervals import mean, rate
 from ..measure.quality import NATURAL, TEACHER
 from ..measure.records import RECORDS, ROOT, Records
-from ..measure.rows import BASELINE, Row, defaults
+from ..measure.rows import BASELINE, OTHER_PAIRS, Row, defaults
 from ..measure.summary import (
     MARGIN,
     Results,
@@ -23,6 +23,7 @@ from ..measure.summary import (
     contenders,
     fastest_within,
     newest,
+    on_shared_pairs,
     rescored,
     speed_table,
     trade_off,
@@ -129,7 +130,9 @@ def render(results: Results, before: str = "", on_gpu: str = "", at_scale: Mappi
         "Goals": "Speed-ups are of runs in turns; other times are those of this machine, busy as it was. In brackets "
         "95 % intervals; open: the goal lies within, or there is none.\n\n" + goals.render(results, codec_rows),
         "Quality": "Every row speaks the first of the same texts; over the baseline: in pairs of the same text, seed "
-        "and voice, resampled by text. WER: lower is better; DistilMOS, DNSMOS and SIM: higher.\n\n"
+        "and voice, resampled by text. WER: lower is better; DistilMOS, DNSMOS and SIM: higher."
+        + _one_draw(results)
+        + "\n\n"
         + table("row", columns("quality").values(), ((f"`{label}`", row) for label, row in results.quality.iterrows())),
         "Speed and memory": _speed(results),
         "Methods together": _combined(results),
@@ -149,6 +152,20 @@ def render(results: Results, before: str = "", on_gpu: str = "", at_scale: Mappi
     note = f"\n\nNot measured in this set: {', '.join(absent)}." if absent else ""
     parts = [f"## {title}\n\n{body}" if title else body for title, body in measured.items()]
     return "# Results\n\n" + "\n\n".join(parts) + note + "\n"
+
+
+def _one_draw(results: Results) -> str:
+    """How the baseline did on the runs that all rows of few pairs are compared with: its luck there is in each of
+    them."""
+    base, pairs = Row.of(BASELINE).label, results.quality.get("pairs")
+    few = [] if pairs is None else [*pairs.index[pairs == OTHER_PAIRS]]
+    if len(few) < 2:
+        return ""
+    there, everywhere = (100 * t.loc[base, "wer"] for t in (on_shared_pairs(results, [base, *few]), results.quality))
+    return (
+        f" The {len(few)} rows of {OTHER_PAIRS} pairs share these, on which the baseline errs in {there:.1f} % of "
+        f"words ({everywhere:.1f} % on all of its own): read what they add beside each other first, then beside zero."
+    )
 
 
 def _speed(results: Results) -> str:

@@ -361,21 +361,21 @@ class PolicyTask(Task):
         return self._recorded[index]
 
 
-class WithoutChaseSettings(PolicySettings):
+class NoChaseSettings(PolicySettings):
     chase: Share = Field(0.0, description="share of a group that takes fixed sizes")
 
 
-class WithoutChase(PolicyTask):
-    Settings = WithoutChaseSettings
+class NoChaseTask(PolicyTask):
+    Settings = NoChaseSettings
     name = "dcar-no-chase"
 
 
-class WithoutPenaltySettings(PolicySettings):
+class NoPenaltySettings(PolicySettings):
     penalty: Weight = Field(0.0, description="of a size outside the range; 0 = none")
 
 
-class WithoutPenalty(PolicyTask):
-    Settings = WithoutPenaltySettings
+class NoPenaltyTask(PolicyTask):
+    Settings = NoPenaltySettings
     name = "dcar-no-penalty"
 
 

@@ -103,16 +103,22 @@ export const chart = (root, address, name) => {
   let wanted = null,
     seen = false;
   const draw = async () => {
-    if (!seen || !wanted || !place.clientWidth) return; // in a tab that is not open there is no room yet
-    const { traces, layout } = legended(wanted, place.clientWidth);
+    const width = place.clientWidth; // in a tab that is not open there is no room yet
+    if (!seen || !wanted || !width) return;
+    const { traces, layout } = legended(wanted, width);
     try {
       const drawn = await plotly(address);
-      await drawn.react(place, traces, themed(fitted(layout, place.clientWidth)), {
-        responsive: true,
-        displaylogo: false,
-        modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
-        toImageButtonOptions: { format: "png", scale: 2, filename: name.toLowerCase().replaceAll(" ", "-") },
-      });
+      await drawn.react(
+        place,
+        traces,
+        { ...themed(fitted(layout, width)), width },
+        {
+          responsive: true,
+          displaylogo: false,
+          modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+          toImageButtonOptions: { format: "png", scale: 2, filename: name.toLowerCase().replaceAll(" ", "-") },
+        },
+      );
     } catch (error) {
       place.textContent = error.message;
     }
@@ -130,8 +136,8 @@ export const chart = (root, address, name) => {
   const off = onTheme(draw);
   let drawn = 0;
   const sized = new ResizeObserver(() => {
-    // a title is broken anew where the chart has become narrower or wider
-    if (Math.abs(place.clientWidth - drawn) < 20) return;
+    // by itself plotly follows the window alone, and breaks no title anew
+    if (Math.abs(place.clientWidth - drawn) < 2) return;
     drawn = place.clientWidth;
     draw();
   });
