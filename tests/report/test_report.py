@@ -252,6 +252,11 @@ def test_a_sentence_says_what_a_step_costs_and_how_many_tokens_a_goal_takes() ->
     paper = papers.Paper(METHODS["tldr"], sentences=(sentence,), goals=(goal("lm_gain", 1.5, True, row),))
     assert said.sentences(paper, summary.newest(found), pd.DataFrame()) == ["2.0 for 2.0 of 3.0, 1"]
     assert said.sentences(paper, summary.newest(everything()), pd.DataFrame()) == [], "steps were not timed"
+    slow = {"lm_rtf": 0.1, "ms_per_step": 12.0}  # a row that was timed while the machine was half as fast
+    later = [
+        r | {"figures": r["figures"] | slow} if r["row"] == row.label and r["kind"] == "speed" else r for r in found
+    ]
+    assert said.sentences(paper, summary.newest(later), pd.DataFrame()) == ["2.0 for 2.0 of 3.0, 1"]
 
 
 def test_comparison_models_are_told_of_only_where_they_were_measured() -> None:
