@@ -3,7 +3,6 @@ are captured from."""
 
 from __future__ import annotations
 
-import copy
 import gc
 
 import cuda_double
@@ -11,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from conftest import TinyStack, make_prefix
+from conftest import STEPS, TinyStack, make_prefix, random_stack
 from tts_demo import engine
 from tts_demo.config import Request, Sampling
 from tts_demo.lm import graphs
@@ -19,25 +18,7 @@ from tts_demo.lm import sampling as sampling_module
 from tts_demo.methods import METHODS
 from tts_demo.methods.batched import BatchedBaseline
 
-CASES = [
-    ("baseline", {}),
-    ("tldr", {"patch_size": 4}),
-    ("tldr", {"patch_size": 3}),
-    ("ssd", {"tolerance": 0.0, "draft_length": "3"}),
-    ("ssd", {"tolerance": 0.4, "draft_length": "auto"}),
-    ("dcar", {"chunk_range": "2,3,4"}),
-    ("dcar", {"chunk_range": "7"}),
-    ("qtts", {"strategy": "delay"}),
-    ("qtts", {"strategy": "delay", "codebooks": 4, "delay": 2}),
-    ("qtts", {"strategy": "hierarchical"}),
-    ("qtts", {"strategy": "single"}),
-    ("compressed", {"window": 30, "group": 10}),
-    ("compressed", {"window": 30, "group": 0}),
-    ("compressed", {"window": 30, "group": 5, "text": 20}),  # the text moves,
-    ("compressed", {"window": 30, "group": 10, "text": 60}),  # and is visible as a whole
-    ("dcar-compressed", {"chunk_range": "2,3,4", "window": 30, "group": 10}),
-    ("dcar-ssd", {"tolerance": 0.0, "draft_length": "3"}),
-]
+CASES = [*STEPS, ("tldr", {"patch_size": 3}), ("qtts", {"strategy": "single"})]
 TEXT = "Hello there, all of you who came."
 PATHS, DTYPES = ["plain", "static"], [torch.float32, torch.bfloat16]
 
@@ -46,19 +27,6 @@ PATHS, DTYPES = ["plain", "static"], [torch.float32, torch.bfloat16]
 def rules(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda_double.obey(monkeypatch)
     monkeypatch.setattr(sampling_module, "host_may_read", lambda device: False)
-
-
-def stack_of(lm, dtype: torch.dtype, *names: str) -> TinyStack:
-    """A stack whose modules of the methods ``names`` are random: adapters that start as nothing would hide a part."""
-    lm = copy.deepcopy(lm).to(dtype)
-    torch.manual_seed(5)
-    stack = TinyStack(lm)
-    for name in names:
-        for module in stack.method(name).modules.values():
-            module.to(dtype).eval().requires_grad_(False)
-            for weight in module.parameters():
-                weight.add_(torch.randn_like(weight) * 0.05)
-    return stack
 
 
 def run_twice(stack: TinyStack, request: Request) -> list[engine.Done]:
@@ -79,7 +47,7 @@ def test_every_method_runs_and_looks_at_itself(
     """The replay for the attention map included."""
     if path == "static":
         monkeypatch.setattr(graphs, "available", lambda device: True)
-    stack = stack_of(tiny_lm, dtype, name)
+    stack = random_stack(tiny_lm, dtype, [name])
     frames = 90 if "compressed" in name else 40
     options = METHODS[name].Options(**options)
     request = Request(TEXT, tiny_prompt, name, options, Sampling(), 3, forced_frames=frames, capture_attention=True)
@@ -95,7 +63,7 @@ def test_every_method_runs_and_looks_at_itself(
 def test_a_batch(tiny_lm, rules, monkeypatch, dtype, path):
     if path == "static":
         monkeypatch.setattr(graphs, "available", lambda device: True)
-    stack = stack_of(tiny_lm, dtype)
+    stack = random_stack(tiny_lm, dtype, [])
     lm = stack.lm
     prefixes = [make_prefix(lm, text=t, prompt=p, seed=t) for t, p in ((4, 3), (11, 0), (7, 9))]
     rows, _ = BatchedBaseline(stack.decoder, Sampling(), torch.Generator().manual_seed(0), True).run(prefixes, 20)

@@ -37,7 +37,9 @@ class Peer:
 
     def _timed(self, x: torch.Tensor, frames: int, sampling: Sampling) -> float:
         greedy = sampling.temperature == 0
-        drawn = {} if greedy else {name: getattr(sampling, name) for name in ("temperature", "top_k", "top_p")}
+        sampling_options = (
+            {} if greedy else {name: getattr(sampling, name) for name in ("temperature", "top_k", "top_p")}
+        )
         clock = work_clock(x.device)
         start = clock()
         ids = self.model.generate(
@@ -49,7 +51,7 @@ class Peer:
             eos_token_id=None,
             pad_token_id=0,
             use_cache=True,
-            **drawn,
+            **sampling_options,
         )
         synchronize(x.device)
         assert ids.shape[1] == frames, ids.shape

@@ -246,22 +246,22 @@ class Dcar(Method):
         return torch.stack([row[LONGEST - 1 - j : LONGEST - 1 - j + positions] for j, row in enumerate(logits)])
 
 
-class WithoutChase(Dcar):
-    """A comparison model of the paper (table 2): the policy chose in all rollouts of its training."""
+class PolicyAblation(Dcar):
+    """A comparison model of the paper (table 2): its policy lacked a part of the training and has a folder of its
+    name."""
 
+    variant_of, neutral = Dcar.name, None
+
+    def __init_subclass__(cls) -> None:
+        cls.policy_folder, cls.reads = cls.name, (cls.name,)
+
+
+class WithoutChase(PolicyAblation):
     name, title = "dcar-no-chase", "Dynamic chunks, policy trained without chasing"
-    variant_of, neutral = Dcar.name, None
-    policy_folder = name
-    reads = (name,)
 
 
-class WithoutPenalty(Dcar):
-    """A comparison model of the paper (table 2): trained without the penalty of sizes outside the range."""
-
+class WithoutPenalty(PolicyAblation):
     name, title = "dcar-no-penalty", "Dynamic chunks, policy trained without the penalty"
-    variant_of, neutral = Dcar.name, None
-    policy_folder = name
-    reads = (name,)
 
 
 def _stats(state: DcarState) -> dict[str, object]:
