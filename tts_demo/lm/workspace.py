@@ -29,20 +29,27 @@ class Workspace:
         self.x, eps = self.longer.split((c.hidden, 1), -1)
         eps.copy_(root_of_eps(c.hidden, c.rms_eps))  # within the length of ``longer``
         factors = torch.ones(n, rotated + c.kv_heads, pairs, dtype=torch.complex64)  # values are not rotated
-        self.factors, self.rotated_factors = factors.view(n, -1), factors[:, :rotated]
-        self.scale = torch.ones(rotated, 1)
+        self.rotated_factors, self.scale = factors[:, :rotated], torch.ones(rotated, 1, dtype=torch.complex64)
         self.scale[: c.heads] = c.head_dim**-0.5
         self.qkv = torch.empty(n, (rotated + c.kv_heads) * c.head_dim)
-        self.pairs = self.qkv.view(torch.complex64)
-        query, new = self.qkv.split_with_sizes((c.heads * c.head_dim, 2 * c.kv_heads * c.head_dim), -1)
-        self.query = query.view(n, c.kv_heads, groups, -1).transpose(0, 1)
-        self.new = new.view(n, 2 * c.kv_heads, -1).transpose(0, 1)  # keys and values [2 kv, T, D]
-        self.rows = torch.empty(c.kv_heads, n * groups, c.head_dim) if n > 1 else self.query[:, 0]
-        self.scores, self.weights = torch.empty(2, c.kv_heads * n * groups * capacity).unbind(0)
-        self.heads = torch.empty(c.kv_heads, n * groups, c.head_dim)
+        self.query, self.new = self._heads(self.qkv.view(torch.complex64).view(factors.shape))
+        self.query_factors, self.new_factors = self._heads(factors)
+        self.rows, self.heads = torch.empty(2, c.kv_heads, n * groups, c.head_dim).unbind(0)
+        self.rotated_query = self._tokens(self.rows.view(torch.complex64))
+        self.scores_and_weights = torch.empty(2, c.kv_heads * n * groups * capacity)
         self.joined = torch.empty(n, c.heads * c.head_dim) if n > 1 else self.heads.view(1, -1)
+        self.joins = self.joined.view(n, c.kv_heads, groups, -1), self._tokens(self.heads)
         self.wide, self.act = torch.empty(n, 2 * c.ffn), torch.empty(n, c.ffn)
         self.gate, self.up = self.wide.chunk(2, -1)
+
+    def _heads(self, pairs: Tensor) -> tuple[Tensor, Tensor]:
+        """[T, A + 2 kv, D/2] -> those of queries [T, kv, groups, D/2], and of keys and values [2 kv, T, D/2]."""
+        query, new = pairs.split((self.config.heads, 2 * self.config.kv_heads), 1)
+        return query.unflatten(1, (-1, self.groups)), new.transpose(0, 1)
+
+    def _tokens(self, rows: Tensor) -> Tensor:
+        """[kv, T groups, ...] -> [T, kv, groups, ...], a view."""
+        return rows.unflatten(1, (self.n, self.groups)).transpose(0, 1)
 
     def run(
         self,
@@ -62,20 +69,23 @@ class Workspace:
         self.x.copy_(x)
         torch.mul(rotation[:, None], self.scale, out=self.rotated_factors)
         buffer = cache.kv.select(1, 0)  # [layers, 2 kv, S, D]
+        targets = buffer.view(torch.complex64)
         scattered = isinstance(slots, Tensor)
-        targets = (buffer if scattered else buffer.narrow(2, slots.start, n)).unbind(0)
+        targets = (targets if scattered else targets.narrow(2, slots.start, n)).unbind(0)
         visible = buffer.narrow(2, 0, live)
         keys, values = visible.narrow(1, 0, kv).transpose(2, 3).unbind(0), visible.narrow(1, kv, kv).unbind(0)
-        scores, weights = (
-            t.narrow(0, 0, kv * n * self.groups * live).view(kv, n * self.groups, -1)
-            for t in (self.scores, self.weights)
-        )
+        bias = None if bias is None else bias[0]
+        used = self.scores_and_weights.narrow(1, 0, self.rows[..., 0].numel() * live)
+        scores, weights = used.view(2, *self.rows.shape[:2], live).unbind(0)
         for index, (layer, target, key, value) in enumerate(zip(layers, targets, keys, values)):
             if before is not None:
                 before(index)
             layer.qkv.into(self.normal(), self.qkv)
-            self.pairs.mul_(self.factors)
-            target.index_copy_(1, slots, self.new) if scattered else target.copy_(self.new)
+            torch.mul(self.query, self.query_factors, out=self.rotated_query)
+            if scattered:
+                target.index_copy_(1, slots, self.new.mul_(self.new_factors))
+            else:
+                torch.mul(self.new, self.new_factors, out=target)
             self._attend(key, value, bias, scores, weights)
             self.x.add_(layer.out.into(self.joined, self.added))
             layer.gate_up.into(self.normal(), self.wide)
@@ -89,14 +99,11 @@ class Workspace:
         return torch.div(self.x, self.norm, out=self.direction)
 
     def _attend(self, key: Tensor, value: Tensor, bias: Tensor | None, scores: Tensor, weights: Tensor) -> None:
-        """key [kv, D, S], value [kv, S, D]: from the queries to ``joined``."""
-        if self.n > 1:
-            self.rows.view(self.query.shape).copy_(self.query)
-        if bias is None:
-            torch.bmm(self.rows, key, out=scores)
-        else:
-            torch.baddbmm(bias[0], self.rows, key, out=scores)
+        """key [kv, D, S], value [kv, S, D], bias [1, T groups, S]: from the queries to ``joined``."""
+        torch.bmm(self.rows, key, out=scores)
+        if bias is not None:  # two operators: ``baddbmm`` takes longer than both
+            scores.add_(bias)
         torch.bmm(torch.softmax(scores, -1, out=weights), value, out=self.heads)
         if self.n > 1:
-            heads = self.heads.view(self.query.shape).transpose(0, 1)  # [T, kv, groups, D]
-            self.joined.view(heads.shape).copy_(heads)
+            joined, heads = self.joins
+            joined.copy_(heads)
