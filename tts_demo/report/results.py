@@ -75,7 +75,8 @@ def small_table(results: Results) -> str:
     rows += [(f"{row.method.title} (`{row.method.name}`)", both.loc[row.label]) for row in defaults()]
     if best := fastest_within(results):
         caption = f"Fastest of {len(contenders(results))} settings timed on one machine, within {MARGIN:g} points"
-        rows.append((f"{caption} of the baseline's errors (95 %): {described(best)}", both.loc[best]))
+        caption += " of the baseline's errors (95 %), chosen on these runs"
+        rows.append((f"{caption}: {described(best)}", both.loc[best]))
     return table("", columns("small").values(), rows)
 
 
