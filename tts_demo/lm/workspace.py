@@ -29,7 +29,8 @@ class Workspace:
         self.x, eps = self.longer.split((c.hidden, 1), -1)
         eps.copy_(root_of_eps(c.hidden, c.rms_eps))  # within the length of ``longer``
         factors = torch.ones(n, rotated + c.kv_heads, pairs, dtype=torch.complex64)  # values are not rotated
-        self.rotated_factors, self.scale = factors[:, :rotated], torch.ones(rotated, 1, dtype=torch.complex64)
+        self.rotated_factors = factors[:, :rotated]
+        self.scale = torch.ones(rotated, 1, dtype=torch.complex64)  # complex: a real one is made so at every pass
         self.scale[: c.heads] = c.head_dim**-0.5
         self.qkv = torch.empty(n, (rotated + c.kv_heads) * c.head_dim)
         self.query, self.new = self._heads(self.qkv.view(torch.complex64).view(factors.shape))
@@ -75,8 +76,9 @@ class Workspace:
         visible = buffer.narrow(2, 0, live)
         keys, values = visible.narrow(1, 0, kv).transpose(2, 3).unbind(0), visible.narrow(1, kv, kv).unbind(0)
         bias = None if bias is None else bias[0]
-        used = self.scores_and_weights.narrow(1, 0, self.rows[..., 0].numel() * live)
-        scores, weights = used.view(2, *self.rows.shape[:2], live).unbind(0)
+        rows = n * self.groups
+        used = self.scores_and_weights.narrow(1, 0, kv * rows * live)
+        scores, weights = used.view(2, kv, rows, live).unbind(0)
         for index, (layer, target, key, value) in enumerate(zip(layers, targets, keys, values)):
             if before is not None:
                 before(index)
