@@ -40,7 +40,7 @@ def test_percentiles_and_throughput_are_of_the_requests_asked_for(stack, monkeyp
     seeds = []
     runs = lambda stack, asked: seeds.append([r.seed for r in asked]) or [engine.run(stack, r) for r in asked]
     monkeypatch.setattr(requests, "in_turn", runs)
-    bench = Bench(stack, stack.prompt, Records(), 0.5, seed=7)
+    bench = Bench(stack, [("Hello.", stack.prompt)], Records(), 0.5, seed=7)
     record = requests.measure(bench, ROW, 100)
     figures = record["figures"]
     assert (figures["ttfa_p50"], figures["ttfa_p95"], figures["ttfa_p99"]) == pytest.approx((50.5, 95.05, 99.01))

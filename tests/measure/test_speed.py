@@ -33,7 +33,7 @@ ROWS = chosen(["baseline", "tldr"], {})
 @pytest.fixture(scope="module")
 def measured():
     stack = tiny_stack()
-    bench = speed.Bench(stack, stack.prompt, Records(), seconds=0.5)
+    bench = speed.Bench(stack, [(speed.TEXT, stack.prompt)], Records(), seconds=0.5)
     bench.run(ROWS, rounds=2, peer=True)
     return bench, summary.speed_table(summary.frame(bench.records.read()))
 
@@ -51,6 +51,22 @@ def test_every_round_is_a_record(measured):
     assert record["checkpoint"] == "random weights" and record["text"] == "0.5 s, eager" and record["machine"]
 
 
+def test_each_round_says_the_next_text_with_the_next_prompt(monkeypatch):
+    """And the row and the baseline beside it the same."""
+    stack, seen = tiny_stack(), []
+    other = stack.encode_prompt(torch.zeros(16000).numpy(), 16000)
+    bench = speed.Bench(stack, [("One.", stack.prompt), ("Two.", other)], Records(), 0.5, seed=3)
+    spied = lambda stack, asked, *more: seen.append(asked) or turns.in_turn(stack, asked, *more)
+    monkeypatch.setattr(speed, "in_turn", spied)
+    bench._kv = {row.label: {} for row in ROWS}  # warm
+    said = [bench.measure(ROWS[1], number)["figures"]["said"] for number in range(3)]
+    assert said == ["One.", "Two.", "One."]
+    for number, asked in enumerate(seen):
+        assert len({(r.text, id(r.prompt), r.seed) for r in asked}) == 1 and asked[0].seed == 3 + number
+        assert asked[0].prompt is (stack.prompt, other)[number % 2]
+        assert [r.method for r in asked] == ["tldr", "baseline"]
+
+
 def test_runs_in_turn_say_what_they_say_alone(measured):
     """And keep level: none is ever further ahead of another than a chunk of audio."""
     bench = measured[0]
@@ -64,7 +80,7 @@ def test_a_machine_that_slows_down_gives_no_gain(monkeypatch):
     not side by side; two methods apart by a factor still are."""
     stack = tiny_stack()
     rows = chosen(["baseline", "dcar"], {"chunk_range": "2"})
-    bench, now, tick = speed.Bench(stack, stack.prompt, Records(), 2.0), [0.0], [1.0]
+    bench, now, tick = speed.Bench(stack, [(speed.TEXT, stack.prompt)], Records(), 2.0), [0.0], [1.0]
 
     def slower() -> float:
         now[0] += tick[0]
@@ -113,7 +129,7 @@ def test_kv_bytes_are_exact(measured):
 def test_a_stopped_bench_goes_on_where_it_stopped(tmp_path, monkeypatch):
     stack, path = tiny_stack(), tmp_path / "records.jsonl"
     monkeypatch.setattr(speed, "KV_SECONDS", (1, 2))
-    bench = lambda seconds=0.4: speed.Bench(stack, stack.prompt, Records(path), seconds)
+    bench = lambda seconds=0.4: speed.Bench(stack, [(speed.TEXT, stack.prompt)], Records(path), seconds)
     rows = chosen(["baseline"], {})
     bench().run(rows, rounds=1)
     first = path.read_text()
@@ -128,7 +144,7 @@ def test_a_stopped_bench_goes_on_where_it_stopped(tmp_path, monkeypatch):
 
 def test_rows_of_secondary_interest_have_fewer_rounds():
     stack = tiny_stack()
-    bench = speed.Bench(stack, stack.prompt, Records())
+    bench = speed.Bench(stack, [(speed.TEXT, stack.prompt)], Records())
     other = Row.of(METHODS["tldr"], patch_size=8)
     todo = bench.missing([*ROWS, other])
     assert sum(row == other for row, _ in todo) == speed.OTHER_ROUNDS and len(todo) == 2 * speed.ROUNDS + 2

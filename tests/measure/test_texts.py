@@ -58,6 +58,15 @@ def test_every_other_case_is_in_a_natural_voice_and_seeds_change_a_texts_voice(t
     assert found[: len(found) // 3] == texts.cases("report", tmp_path, seed=5), "more takes leave the first as it is"
 
 
+def test_speed_is_measured_on_long_sentences_each_in_its_own_voice() -> None:
+    said, spoken_in = zip(*texts.timed())
+    assert len(set(said)) == len(set(spoken_in)) == texts.BUNDLED_VOICES
+    assert all(len(text.split()) >= 22 for text in said), (
+        "more than six seconds each: a timed run does not reach its end"
+    )
+    assert set(said) <= {case.text for case in texts.cases("report")}
+
+
 def test_natural_voices_need_a_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--data"):
         texts.cases("report", tmp_path / "none")

@@ -83,6 +83,12 @@ def test_one_command_writes_the_page_the_table_and_the_plot(tmp_path: Path, caps
     assert "../../assets" in whole and "3 texts a row" in small
 
 
+def test_the_conditions_say_how_many_sentences_were_timed() -> None:
+    timed = [r | {"figures": r["figures"] | {"said": f"Text {i % 3}."}} for i, r in enumerate(everything())]
+    assert " rounds (3 sentences and voices) beside" in results.conditions(summary.newest(timed))
+    assert "sentences and voices" not in results.conditions(summary.newest(everything()))
+
+
 def test_gains_of_another_machine_are_named_and_no_sentence_holds_a_time_that_is_missing(tmp_path: Path) -> None:
     row = Row.of(METHODS["dcar"]).label
     there = [r | {"machine": "there"} for r in everything() if r["row"] in (row, Row.of(Baseline).label)]

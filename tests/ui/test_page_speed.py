@@ -71,15 +71,14 @@ def busy_cores(count: int = 2):
             process.wait()
 
 
-def test_ten_repeats_on_a_busy_machine_hold_the_ratio_that_bench_gives(tmp_path, monkeypatch):
+def test_ten_repeats_on_a_busy_machine_hold_the_ratio_that_bench_gives(tmp_path):
     """``bench`` of the same sentence: how much a method gains hangs on how long text and speech are."""
     stack, voice = load_stack("nano", "cpu", "float32"), voices.examples()[0].path
     recording = audio.read(voice, target=stack.sample_rate)
     prompt = stack.encode_prompt(recording.samples, recording.rate)
     row, base = Row.of(METHODS["tldr"]), Request(SHORT, prompt, sampling=stack.sampling, max_seconds=6)
-    monkeypatch.setattr(speed, "TEXT", SHORT)
     seconds = engine.run(stack, base).snapshot.audio_seconds
-    bench = speed.Bench(stack, prompt, Records(tmp_path / "records.jsonl"), seconds=seconds)
+    bench = speed.Bench(stack, [(SHORT, prompt)], Records(tmp_path / "records.jsonl"), seconds=seconds)
     asked = [base, dataclasses.replace(base, method=row.method.name, options=row.options)]
     shown, given = [], []
     with busy_cores(0 if os.environ["TTS_DEMO_SPEED"] == "busy" else 2):

@@ -60,11 +60,11 @@ def run(args: argparse.Namespace) -> None:
     asked = lambda rows: [row for row in rows if args.methods is None or row.method.name in names]
     others = asked(papers.measured_rows()) if args.all else []
     wanted = list(dict.fromkeys([rows.Row.of(rows.BASELINE), *rows.chosen(names, settings), *others]))
-    stack, prompt = _stack(args, device)
+    stack, spoken = _stack(args, device)
     wanted, skipped = rows.runnable(stack, wanted, bool(args.methods))
     long = rows.runnable(stack, asked(papers.long_rows()))[0] if args.all else []
     bench, minute = (
-        speed.Bench(stack, prompt, records, seconds, args.seed, args.runtime, sampling=sampling)
+        speed.Bench(stack, spoken, records, seconds, args.seed, args.runtime, sampling=sampling)
         for seconds in (args.seconds, 60.0)
     )
     if args.plan:
@@ -101,9 +101,10 @@ def _first_run(args: argparse.Namespace, device: Any) -> None:
         print(json.dumps({"stack": record["stack"], "row": record["row"]} | record["figures"]), flush=True)
 
 
-def _stack(args: argparse.Namespace, device: Any) -> tuple[Any, Any]:
-    """The stack and the prompt it speaks with."""
-    from .. import audio, voices
+def _stack(args: argparse.Namespace, device: Any) -> tuple[Any, list[tuple[str, Any]]]:
+    """The stack, and the texts and prompts that it speaks."""
+    from .. import audio
+    from ..measure import speed, texts
     from ..stacks import load_stack, pick_dtype
     from ..stacks.random import shape_stack
 
@@ -111,11 +112,13 @@ def _stack(args: argparse.Namespace, device: Any) -> tuple[Any, Any]:
     if args.shape or args.stack == "random":
         dtype = pick_dtype(args.dtype, device) if args.dtype else None
         stack = shape_stack(args.shape or "nano", device, dtype, graphs)
-        return stack, stack.prompt
+        return stack, [(speed.TEXT, stack.prompt)]
     stack = load_stack(args.stack, args.device, args.dtype, args.adapters, graphs, args.allow_stale)
-    voice = voices.at_least_one()[0]
-    recording = audio.read(str(voice.path), target=None)
-    return stack, stack.encode_prompt(recording.samples, recording.rate, voice.transcript or None)
+    spoken = []
+    for text, voice in texts.timed():
+        recording = audio.read(str(voice.path), target=None)
+        spoken.append((text, stack.encode_prompt(recording.samples, recording.rate, voice.transcript or None)))
+    return stack, spoken
 
 
 def _operators(bench: Any, row: Any) -> dict[str, float]:
@@ -153,12 +156,10 @@ def _batch(bench: Any, size: int, methods: set[str]) -> list[dict[str, Any]]:
 def _launches(bench: Any, row: Any) -> dict[str, Any]:
     """Of a step as a GPU runs it, printed and returned, with the most frequent operators and waits."""
     from ..measure.launches import launches
-    from ..measure.speed import KV_SECONDS, TEXT
+    from ..measure.speed import KV_SECONDS
 
-    stack = bench.stack
-    method, prefix = stack.method(row.method.name), stack.prefix(bench.prompt, TEXT)
-    frames = bench.frames(KV_SECONDS[-1])
-    found = launches(method, prefix, row.options, frames, sampling=bench.sampling)
+    method, frames = bench.stack.method(row.method.name), bench.frames(KV_SECONDS[-1])
+    found = launches(method, bench.prefix(), row.options, frames, sampling=bench.sampling)
     print(f"{row.label}, a step as on a GPU: {', '.join(f'{n:.1f} {name}' for name, n in found.a_step.items())}")
     often = {"operators": found.operators, "waits": found.waits}
     return found.a_step | {name: dict(counts.most_common(8)) for name, counts in often.items()}

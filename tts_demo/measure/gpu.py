@@ -85,7 +85,7 @@ class FirstRun:
     def steps(self, shape: str, wanted: list[Row]) -> Iterator[dict[str, Any]]:
         """Each row in turns with the baseline, one round behind a warm-up; and the memory at its highest."""
         stack = self.make(shape, self.device, None, True)
-        bench = Bench(stack, stack.prompt, Records(), self.seconds, 0, "graph")
+        bench = Bench(stack, [(TEXT, stack.prompt)], Records(), self.seconds, 0, "graph")
         for row in runnable(stack, wanted)[0]:
             found = bench.measure(row, 0)["figures"]
             passes = {name: times for name, times in found.items() if name.startswith("pass_of_")}

@@ -40,7 +40,7 @@ def measure(bench: Bench, row: Row, count: int) -> dict[str, Any]:
     text = f"{count} requests, {bench.seconds:g} s"
     if found := bench.records.find(KIND, row.label, text, seed, where):
         return found
-    ask = lambda n: bench.request(row, bench.seconds, seed + n)
+    ask = lambda n: bench.request(row, bench.seconds, n)
     engine.run(stack, ask(0))  # builds what the others use
     numbers = tqdm(range(count), desc=f"{row.label}: first audio", unit="request", mininterval=2.0)
     times = [first_audio(stack, ask(n)) for n in numbers]

@@ -2,13 +2,14 @@
 
 The two take turns every fraction of a second (``turns``), because a shared machine's speed changes within seconds; a
 row's gain is over that run. The baseline's own gain, over another run of itself, tells how far to trust the others.
+Each round says another sentence in another voice: what a draft or a chunk policy gains hangs on both.
 Before a row's first round a long run of its language model, which is not timed, gives the KV bytes at 12 s and 20 s.
 """
 
 import os
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from tqdm import tqdm
 
 from .. import engine
 from ..config import Request, Sampling
+from ..lm import Prefix
 from ..lm.cost import Cost, pass_costs, probe_bandwidth
 from ..methods.base import Method, State
 from ..methods.batched import batched
@@ -31,17 +33,19 @@ ROUNDS, SECONDS = 4, 6.0
 PROBE_SECONDS = 0.15
 USUAL_RATE = 1.0  # seconds a round takes per second of speech, until some have been measured
 KV_SECONDS = (12, 20)
+# of random weights, which read no text
 TEXT = "The north wind and the sun were disputing which was the stronger, when a traveller came along in a warm cloak."
 
 
 class Bench:
-    """Times rows on ``stack`` and appends a record a round. ``runtime``: eager or graph, as the stack was made.
+    """Times rows on ``stack`` and appends a record a round. ``spoken``: texts and prompts, which rounds and requests
+    take in turn; whatever is measured once takes the first. ``runtime``: eager or graph, as the stack was made.
     ``sampling``: what differs from the default sampling, which every stack is timed at."""
 
     def __init__(
         self,
         stack: engine.Stack,
-        prompt: Any,
+        spoken: Sequence[tuple[str, Any]],
         records: Records,
         seconds: float = SECONDS,
         seed: int = 0,
@@ -49,7 +53,7 @@ class Bench:
         sampling: Mapping[str, float] | None = None,
     ) -> None:
         changed = sampling or {}
-        self.stack, self.prompt, self.records, self.seconds, self.seed = stack, prompt, records, seconds, seed
+        self.stack, self.spoken, self.records, self.seconds, self.seed = stack, spoken, records, seconds, seed
         self.sampling, self.where = Sampling(**changed), Where.of(stack, sampling_label(changed))
         self.setting = f"{seconds:g} s, {runtime}"
         self.cost = Cost.of(stack.decoder.config, stack.decoder.backend)
@@ -80,10 +84,16 @@ class Bench:
     def frames(self, seconds: float) -> int:
         return max(2, round(seconds * self.stack.frame_rate))
 
-    def request(self, row: Row, seconds: float, seed: int) -> Request:
-        return Request(
-            TEXT, self.prompt, row.method.name, row.options, self.sampling, seed, forced_frames=self.frames(seconds)
-        )
+    def prefix(self, number: int = 0) -> Prefix:
+        """Of round ``number``."""
+        text, prompt = self.spoken[number % len(self.spoken)]
+        return self.stack.prefix(prompt, text)
+
+    def request(self, row: Row, seconds: float, number: int) -> Request:
+        """Of round ``number``."""
+        text, prompt = self.spoken[number % len(self.spoken)]
+        seed, frames = self.seed + number, self.frames(seconds)
+        return Request(text, prompt, row.method.name, row.options, self.sampling, seed, forced_frames=frames)
 
     def measure(self, row: Row, number: int) -> dict[str, Any]:
         """One round of a row."""
@@ -91,10 +101,10 @@ class Bench:
         if row.label not in self._kv:
             self._kv[row.label] = self.kv_bytes(row)
             warm = self.seconds if self.stack.device.type == "cuda" else 1.0  # graphs are made for one length
-            in_turn(self.stack, [self.request(each, warm, self.seed) for each in (row, self.baseline)])
+            in_turn(self.stack, [self.request(each, warm, 0) for each in (row, self.baseline)])
         bandwidth = probe_bandwidth(self.stack.device, self.cost.weight_bytes, PROBE_SECONDS)
         clock = PartClock(getattr(self.stack, "parts", {}), self.stack.device)
-        requests = [self.request(each, self.seconds, self.seed + number) for each in (row, self.baseline)]
+        requests = [self.request(each, self.seconds, number) for each in (row, self.baseline)]
         done, beside = in_turn(self.stack, requests, clock)
         figures = self.figures(done, bandwidth) | self._kv[row.label]
         ours, base = done.snapshot, beside.snapshot
@@ -102,7 +112,7 @@ class Bench:
         figures |= {"ttfa_share": ours.ttfa_seconds / base.ttfa_seconds, "load": os.getloadavg()[0]}
         if row == self.baseline:
             figures |= {f"pass_of_{n}": times for n, times in pass_costs(self.stack.decoder).items()}
-        figures["cpu_seconds"] = time.process_time() - started
+        figures |= {"cpu_seconds": time.process_time() - started, "said": requests[0].text}
         figures["parts"] = {part: spent / done.snapshot.audio_seconds for part, spent in clock.seconds.items()}
         return self.records.append(KIND, row.label, self.setting, number, self.where_of(row), figures)
 
@@ -130,8 +140,8 @@ class Bench:
     def begin(self, row: Row) -> tuple[Method, State]:
         """A run of the row's language model as long as the longest KV is asked for."""
         method, generator = self.stack.method(row.method.name), generator_for(self.stack.device, self.seed)
-        prefix, limit = self.stack.prefix(self.prompt, TEXT), self.frames(KV_SECONDS[-1])
-        return method, method.prefill(prefix, row.options, self.sampling, generator, limit, True)
+        limit = self.frames(KV_SECONDS[-1])
+        return method, method.prefill(self.prefix(), row.options, self.sampling, generator, limit, True)
 
     @torch.inference_mode()
     def kv_bytes(self, row: Row) -> dict[str, float]:
@@ -153,11 +163,12 @@ class Bench:
 
     def measure_peer(self, rounds: int) -> None:
         """transformers' own ``generate`` and our baseline, one after the other."""
-        prefix, peer, known = self.stack.prefix(self.prompt, TEXT), Peer(self.stack.lm), self.records.keys()
-        peer.seconds_per_token(prefix, 4, self.sampling, self.seed)
+        peer, known = Peer(self.stack.lm), self.records.keys()
+        peer.seconds_per_token(self.prefix(), 4, self.sampling, self.seed)
         for number in (n for n in range(rounds) if key(KIND, PEER, self.setting, n, self.where) not in known):
-            theirs = 1000 * peer.seconds_per_token(prefix, self.frames(self.seconds), self.sampling, self.seed + number)
-            done = engine.run(self.stack, self.request(self.baseline, self.seconds, self.seed + number))
+            asked, prefix = self.request(self.baseline, self.seconds, number), self.prefix(number)
+            theirs = 1000 * peer.seconds_per_token(prefix, asked.forced_frames, self.sampling, asked.seed)
+            done = engine.run(self.stack, asked)
             ours = statistics.fmean(step.ms for step in done.trace.steps[1:])
             figures = {"ms_per_step": theirs, "ours_over_peer": ours / theirs}
             self.records.append(KIND, PEER, self.setting, number, self.where, figures)
@@ -165,7 +176,7 @@ class Bench:
     def batch(self, size: int, method: str = BASELINE.name, tokens: int = 1) -> dict[str, Any]:
         """``size`` requests in one step: a token each, or a chunk or patch of several ``tokens``."""
         decoder = batched(self.stack, method, tokens, self.sampling, generator_for(self.stack.device, self.seed))
-        prefixes, limit = [self.stack.prefix(self.prompt, TEXT)] * size, self.frames(self.seconds)
+        prefixes, limit = [self.prefix()] * size, self.frames(self.seconds)
         decoder.run(prefixes, 3)
         with torch.inference_mode():
             batch = decoder.prefill(prefixes, limit)

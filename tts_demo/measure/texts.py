@@ -14,6 +14,7 @@ from ..config import UserError
 from ..voices import ASSETS, Voice
 
 LISTS = ("report", "development")
+LONG = "lj"  # sentences of eight seconds and more
 SUFFIXES = (".opus", ".flac", ".wav")
 BUNDLED_VOICES = 4  # beside the natural ones
 
@@ -56,6 +57,18 @@ def find_recording(speech: Path, name: str) -> Path:
     raise UserError(f"There is no recording {name} in {speech}: give the folder that holds the corpora with --data.")
 
 
+def bundled_voices() -> list[Voice]:
+    """``BUNDLED_VOICES`` of them, spread over all. Raises UserError where there is none."""
+    spread = voices.at_least_one()
+    return spread[:: max(1, len(spread) // BUNDLED_VOICES)][:BUNDLED_VOICES]
+
+
+def timed() -> list[tuple[str, Voice]]:
+    """What speed is measured on: the first long sentences of the report list, one in each of ``bundled_voices``."""
+    texts = [row["text"] for row in table("evaluation.tsv") if (row["list"], row["kind"]) == ("report", LONG)]
+    return list(zip(texts, bundled_voices()))
+
+
 def cases(
     which: str = "report", speech: Path | None = None, limit: int | None = None, takes: int = 1, seed: int = 0
 ) -> list[Case]:
@@ -65,8 +78,7 @@ def cases(
     are a fair mixture of its kinds."""
     if which not in LISTS:
         raise UserError(f"--list must be {' or '.join(LISTS)}, not {which!r}.")
-    spread = voices.at_least_one()
-    own = spread[:: max(1, len(spread) // BUNDLED_VOICES)][:BUNDLED_VOICES]
+    own = bundled_voices()
     people = natural_voices(speech) if speech else []
     rows = [row for row in table("evaluation.tsv") if row["list"] == which][:limit]
     found = []

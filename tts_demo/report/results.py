@@ -94,10 +94,17 @@ def conditions(results: Results) -> str:
         f"Checkpoint {w['checkpoint']}, {w['dtype']}, until {ours['date'].max()[:10]}, commit "
         f"{ours['commit'].iloc[-1]}. {texts} texts a row, {between(results.quality.loc[rows, 'runs'])} runs, in "
         "natural and bundled voices, ± half of a 95 % interval; words by Whisper tiny.en, voices by Resemblyzer. "
-        f"Speeds: on {w['machine']}, medians of {between(results.speed.loc[rows, 'rounds'])} rounds beside the "
-        f"baseline, whose RTF is {base['rtf']:.2f}{busy}{_elsewhere(results, rows)}. KV: live bytes of speech "
-        f"({1e-6 * base['kv_12s']:.1f} MB for the baseline)."
+        f"Speeds: on {w['machine']}, medians of {between(results.speed.loc[rows, 'rounds'])} rounds"
+        f"{_spoken(results, rows)} beside the baseline, whose RTF is {base['rtf']:.2f}{busy}"
+        f"{_elsewhere(results, rows)}. KV: live bytes of speech ({1e-6 * base['kv_12s']:.1f} MB for the baseline)."
     )
+
+
+def _spoken(results: Results, labels: Sequence[str]) -> str:
+    """How many sentences, each in a voice of its own, the rounds said; older ones do not say which."""
+    rounds = results.runs[(results.runs["kind"] == speed.KIND) & results.runs["row"].isin(labels)]
+    said = rounds["said"].nunique() if "said" in rounds else 0
+    return f" ({said} sentences and voices)" if said > 1 else ""
 
 
 def _elsewhere(results: Results, labels: Sequence[str]) -> str:
