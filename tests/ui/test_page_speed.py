@@ -83,7 +83,7 @@ def test_ten_repeats_on_a_busy_machine_hold_the_ratio_that_bench_gives(tmp_path)
     shown, given = [], []
     with busy_cores(0 if os.environ["TTS_DEMO_SPEED"] == "busy" else 2):
         for number in range(REPEATS):
-            baseline, lane = record.spoken(stack, asked, "Voice A")  # as a press of Speak makes them
+            baseline, lane = record.generate(stack, asked, "Voice A")  # as a press of Speak makes them
             shown.append(session.speed(lane.rounds, baseline.rounds))
             given.append(bench.measure(row, number)["figures"]["lm_gain"])
             s = shown[-1]
