@@ -32,21 +32,21 @@ SHORT, REPEATS = "Good morning to you all.", 10
 
 
 def test_the_page_is_as_fast_as_the_command_line(tmp_path):
-    stack, voice = load_stack("nano", "cpu", "float32"), voices.examples()[0].path
-    recording = audio.read(voice, target=stack.sample_rate)
+    stack, voice = load_stack("nano", "cpu", "float32"), voices.examples()[0]
+    recording = audio.read(voice.path, target=None)
     with served(stack, max_seconds=30) as (url, _):
         client = Client(url, verbose=False, download_files=str(tmp_path))
         ratios, codes = [], []
         for number in range(ROUNDS + 1):
             record = client.predict(
                 text=TEXT,
-                voice=handle_file(str(voice)),
+                voice=handle_file(str(voice.path)),
                 consent=True,
                 method="baseline",
                 seed=number,
                 api_name="/synthesize",
             )[1]
-            prompt = stack.encode_prompt(recording.samples, recording.rate)
+            prompt = stack.encode_prompt(recording.samples, recording.rate, voice.transcript)
             request = Request(TEXT, prompt, seed=number, sampling=stack.sampling, max_seconds=20)
             *_, done = engine.generate(stack, request)  # what ``say`` does
             if number:  # the first of each is cold
