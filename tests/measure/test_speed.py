@@ -11,7 +11,7 @@ from conftest import TINY
 from tts_demo import engine
 from tts_demo.cli.main import main
 from tts_demo.config import Sampling
-from tts_demo.measure import launches, parts, speed, summary, turns
+from tts_demo.measure import launches, parts, speed, summary, texts, turns
 from tts_demo.measure.peer import Peer
 from tts_demo.measure.records import Records
 from tts_demo.measure.rows import Row, chosen
@@ -142,13 +142,14 @@ def test_a_stopped_bench_goes_on_where_it_stopped(tmp_path, monkeypatch):
     assert len(path.read_text().splitlines()) == 3, "one round more began in the minute"
 
 
-def test_rows_of_secondary_interest_have_fewer_rounds():
+def test_every_row_says_every_sentence():
+    """Gains over fewer sentences would not stand beside the others'."""
     stack = tiny_stack()
     bench = speed.Bench(stack, [(speed.TEXT, stack.prompt)], Records())
     other = Row.of(METHODS["tldr"], patch_size=8)
     todo = bench.missing([*ROWS, other])
-    assert sum(row == other for row, _ in todo) == speed.OTHER_ROUNDS and len(todo) == 2 * speed.ROUNDS + 2
-    assert "10 rounds of 6 s" in speed.plan(bench, [*ROWS, other])
+    assert len(todo) == 3 * speed.ROUNDS and speed.ROUNDS == texts.BUNDLED_VOICES
+    assert "12 rounds of 6 s" in speed.plan(bench, [*ROWS, other])
 
 
 def test_operators_of_a_step_are_counted(measured):

@@ -30,7 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--gpu", action="store_true", help="the first minutes on a GPU, on random weights, and no more")
     parser.add_argument("--peer", action="store_true", help="also transformers' own generate on the same weights")
-    parser.add_argument("--rounds", type=int, default=0, metavar="N", help="default: 4, of secondary rows 2")
+    parser.add_argument("--rounds", type=int, default=0, metavar="N", help="default: 4")
     add_measure(parser, "every dial, those for long speech also at a minute, and transformers' generate")
     add_stack(parser)
 
@@ -103,7 +103,6 @@ def _first_run(args: argparse.Namespace, device: Any) -> None:
 
 def _stack(args: argparse.Namespace, device: Any) -> tuple[Any, list[tuple[str, Any]]]:
     """The stack, and the texts and prompts that it speaks."""
-    from .. import audio
     from ..measure import speed, texts
     from ..stacks import load_stack, pick_dtype
     from ..stacks.random import shape_stack
@@ -114,11 +113,7 @@ def _stack(args: argparse.Namespace, device: Any) -> tuple[Any, list[tuple[str, 
         stack = shape_stack(args.shape or "nano", device, dtype, graphs)
         return stack, [(speed.TEXT, stack.prompt)]
     stack = load_stack(args.stack, args.device, args.dtype, args.adapters, graphs, args.allow_stale)
-    spoken = []
-    for text, voice in texts.timed():
-        recording = audio.read(str(voice.path), target=None)
-        spoken.append((text, stack.encode_prompt(recording.samples, recording.rate, voice.transcript or None)))
-    return stack, spoken
+    return stack, [(text, texts.encoded(stack, voice)) for text, voice in texts.timed()]
 
 
 def _operators(bench: Any, row: Any) -> dict[str, float]:

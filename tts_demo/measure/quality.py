@@ -26,7 +26,7 @@ from ..voices import Voice
 from .judges import Judges, similarity
 from .records import Records, Where, key, key_of, sampling_label
 from .rows import Row
-from .texts import Case
+from .texts import Case, encoded
 
 KIND = "quality"
 NATURAL, TEACHER = "natural recordings", "teacher"  # rows of speech that is not ours
@@ -134,8 +134,7 @@ class Evaluation:
     def prompt(self, voice: Voice) -> Any:
         """The voice, encoded once."""
         if voice not in self._prompts:
-            recording = audio.read(str(voice.path), target=None)
-            self._prompts[voice] = self.stack.encode_prompt(recording.samples, recording.rate, voice.transcript or None)
+            self._prompts[voice] = encoded(self.stack, voice)
         return self._prompts[voice]
 
     def _voice(self, path: Path) -> np.ndarray | None:

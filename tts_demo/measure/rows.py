@@ -13,7 +13,6 @@ from ..methods.base import Method, Options
 
 BASELINE = next(iter(METHODS.values()))  # what the others are compared with stands first in the registry
 OTHER_PAIRS = 48  # of a text and a seed, in ``evaluate --all``: of rows that nothing is concluded from
-OTHER_ROUNDS = 2  # of speed, of everything beside the defaults
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from ..runtime import generator_for, synchronize
 from .parts import PartClock
 from .peer import Peer
 from .records import Records, Where, key, sampling_label
-from .rows import BASELINE, OTHER_ROUNDS, Row
+from .rows import BASELINE, Row
 from .turns import in_turn
 
 KIND, PEER = "speed", "transformers generate"
@@ -61,7 +61,7 @@ class Bench:
         self._kv: dict[str, dict[str, float]] = {}
 
     def run(self, rows: list[Row], rounds: int = 0, minutes: float = 0.0, peer: bool = False) -> None:
-        """``rounds`` of every row, or as many as the plan gives each; those that have a record are not run again.
+        """``rounds`` of every row, by default one of each sentence; those that have a record are not run again.
         Nothing new starts after ``minutes`` (0 = no limit)."""
         until = time.monotonic() + 60 * minutes if minutes else float("inf")
         todo = self.missing(rows, rounds)
@@ -74,7 +74,7 @@ class Bench:
     def missing(self, rows: list[Row], rounds: int = 0) -> list[tuple[Row, int]]:
         """(row, round) without a record yet, round by round."""
         known = self.records.keys()
-        wanted = [(row, n) for n in range(rounds or ROUNDS) for row in rows if n < (rounds or planned_rounds(row))]
+        wanted = [(row, n) for n in range(rounds or ROUNDS) for row in rows]
         return [(row, n) for row, n in wanted if key(KIND, row.label, self.setting, n, self.where_of(row)) not in known]
 
     def where_of(self, row: Row) -> Where:
@@ -197,11 +197,6 @@ class Bench:
             "kv_bytes_allocated": batch.cache.allocated_nbytes,
             "ceiling_share": 1000 * self.cost.ceiling_seconds(bandwidth, batch.cache.length, size) / ms,
         }
-
-
-def planned_rounds(row: Row) -> int:
-    """Every setting beside the defaults is of secondary interest."""
-    return ROUNDS if row.main else OTHER_ROUNDS
 
 
 def plan(bench: Bench, rows: list[Row], rounds: int = 0) -> str:

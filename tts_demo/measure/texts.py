@@ -8,8 +8,9 @@ import csv
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from .. import voices
+from .. import audio, engine, voices
 from ..config import UserError
 from ..voices import ASSETS, Voice
 
@@ -61,6 +62,12 @@ def bundled_voices() -> list[Voice]:
     """``BUNDLED_VOICES`` of them, spread over all. Raises UserError where there is none."""
     spread = voices.at_least_one()
     return spread[:: max(1, len(spread) // BUNDLED_VOICES)][:BUNDLED_VOICES]
+
+
+def encoded(stack: engine.Stack, voice: Voice) -> Any:
+    """The voice as the stack's prompt."""
+    recording = audio.read(str(voice.path), target=None)
+    return stack.encode_prompt(recording.samples, recording.rate, voice.transcript or None)
 
 
 def timed() -> list[tuple[str, Voice]]:
