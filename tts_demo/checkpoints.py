@@ -142,6 +142,11 @@ def modules_hash(root: Path, names: Collection[str]) -> str:
     return short_hash({k: v for k, v in read_manifest(root).items() if of_held(k)}) if held else ""
 
 
+def shape_hash(root: Path, name: str) -> str:
+    """Of what a module is beside its weights: class, configuration, number of parameters, dtype; '' for none."""
+    return read_manifest(root).get(f"{name}/{CONFIG}", "")
+
+
 def available(root: Path, name: str) -> bool:
     """Whether this checkpoint holds the module. Reads no weights."""
     return any((root / name).glob(WEIGHTS))

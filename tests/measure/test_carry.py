@@ -7,7 +7,7 @@ import pytest
 
 from tts_demo import checkpoints
 from tts_demo.cli.main import main
-from tts_demo.measure.carry import CARRIED, carry, read_by
+from tts_demo.measure.carry import CARRIED, REWEIGHTED, carry, read_by
 from tts_demo.measure.records import Records, Where
 from tts_demo.measure.rows import Row, defaults
 from tts_demo.methods import REGISTRY
@@ -25,13 +25,14 @@ ROWS = (
 )
 
 
-def checkpoint(root: Path, **versions: str) -> Path:
+def checkpoint(root: Path, reshaped: bool = False, **versions: str) -> Path:
     files = {}
     for name in MODULES:
         (root / name).mkdir(parents=True)
         (root / name / "model.safetensors").touch()
         files[f"{name}/model.safetensors"] = versions.get(name.replace("-", "_"), "first")
         files[f"{name}/README.md"] = str(root)  # cards may differ
+        files[f"{name}/config.json"] = versions.get(name.replace("-", "_"), "first") if reshaped else "one"
     (root / "manifest.json").write_text(json.dumps({"files": files}))
     return root
 
@@ -68,6 +69,35 @@ def test_rows_that_read_no_replaced_module_are_taken_over(tmp_path, replaced, an
     assert left == anew | (set(ROWS) & {row.label for row in defaults()})
     assert [r["row"] for r in records.read() if r["checkpoint"] == ""] == ["teacher"]
     assert carry(records, before, after) == 0  # a second time there is nothing left
+
+
+CHUNKS, PATCHES = ("dcar chunk_range=3", "dcar chunk_range=sure:2,3"), ("tldr patch_size=8 confidence=0.2",)
+TIMED = {*ROWS, *CHUNKS, *PATCHES, "ssd-draft-alone"}
+
+
+@pytest.mark.parametrize("reshaped", [False, True])
+@pytest.mark.parametrize(
+    ("replaced", "paced"),
+    [
+        ("tldr", {"tldr patch_size=8 confidence=0.2"}),
+        ("refiner_books", set()),
+        ("dcar_heads", {"dcar chunk_range=2,3,4", "dcar chunk_range=sure:2,3", "dcar-ssd"}),
+        ("dcar_policy", {"dcar chunk_range=2,3,4"}),
+        ("ssd_draft", {"ssd"}),
+    ],
+)
+def test_a_speed_that_no_weight_decides_holds_for_others_of_the_same_shapes(tmp_path, replaced, paced, reshaped):
+    before = checkpoint(tmp_path / "a", reshaped)
+    after = checkpoint(tmp_path / "b", reshaped, **{replaced: "second"})
+    name = replaced.replace("_", "-")
+    readers = {row for row in TIMED if name in read_by(row, list(MODULES))}
+    records, where = Records(tmp_path / "records.jsonl"), Where("nano", checkpoints.checkpoint_hash(before), *"abcd")
+    for row in TIMED:
+        records.append("speed", row, "a text", 0, where, {"gain": 1.5})
+    assert readers and carry(records, before, after) == len(TIMED) - len(readers if reshaped else paced)
+    taken = [r for r in records.read() if r["checkpoint"] == checkpoints.checkpoint_hash(after)]
+    assert {r["row"] for r in taken if REWEIGHTED in r} == (set() if reshaped else readers - paced)
+    assert all(r[REWEIGHTED] == [name] for r in taken if REWEIGHTED in r)
 
 
 def test_what_is_taken_over_twice_names_the_checkpoint_that_was_measured(tmp_path):

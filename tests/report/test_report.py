@@ -13,6 +13,7 @@ from measure.test_summary import BASE, OTHER, complete, record, spoken, timed
 
 from tts_demo.cli.main import main
 from tts_demo.measure import analyses, codec, quality, summary
+from tts_demo.measure.carry import REWEIGHTED
 from tts_demo.measure.records import RECORDS, Records
 from tts_demo.measure.rows import OTHER_PAIRS, Row, defaults
 from tts_demo.methods import METHODS, REGISTRY
@@ -87,6 +88,14 @@ def test_the_conditions_say_how_many_sentences_were_timed() -> None:
     timed = [r | {"figures": r["figures"] | {"said": f"Text {i % 3}."}} for i, r in enumerate(everything())]
     assert " rounds (3 sentences and voices) beside" in results.conditions(summary.newest(timed))
     assert "sentences and voices" not in results.conditions(summary.newest(everything()))
+
+
+def test_rows_that_were_timed_with_earlier_weights_are_named() -> None:
+    row = Row.of(METHODS["tldr"]).label
+    with_earlier = lambda r: r | ({REWEIGHTED: ["tldr"]} if (r["kind"], r["row"]) == ("speed", row) else {})
+    shown = results.conditions(summary.newest([with_earlier(r) for r in everything()]))
+    assert "; of `tldr` with earlier weights of the same shapes. KV" in shown
+    assert "earlier" not in results.conditions(summary.newest(everything()))
 
 
 def test_gains_of_another_machine_are_named_and_no_sentence_holds_a_time_that_is_missing(tmp_path: Path) -> None:

@@ -1,31 +1,39 @@
 """Records that new weights do not touch. When a module of a checkpoint is replaced, what was measured of rows that do
-not read it holds for the new checkpoint as well, and is not measured again."""
+not read it holds for the new checkpoint as well, and is not measured again. Nor is what was timed of a row that reads
+it, if the new module computes as much as the old and no weight decides how many frames a step yields."""
 
 from pathlib import Path
 
 from .. import checkpoints
 from ..methods import REGISTRY
-from .records import Record, Records, key_of
+from .records import UNTIMED, Record, Records, key_of
 from .rows import Row, defaults
 
 CARRIED = "carried"  # field of such a record: the checkpoint that it was measured with
+REWEIGHTED = "reweighted"  # and of one that was timed: modules that it reads and that have other weights now
 
 
 def carry(records: Records, before: Path, after: Path) -> int:
-    """Take over the records of the checkpoint ``before`` whose rows read the same modules in ``after``, under the hash
-    of that one; returns how many. Those that ``after`` has already are left out. Of the earlier checkpoint the rows
-    with default settings stay too, for the table of earlier weights; the others are moved, so that the file does not
-    grow by all of them with every module."""
+    """Take over the records of the checkpoint ``before`` that hold for ``after``, under the hash of that one; returns
+    how many. Those that ``after`` has already are left out. Of the earlier checkpoint the rows with default settings
+    stay too, for the table of earlier weights; the others are moved, so that the file does not grow by all of them with
+    every module."""
     old, new = (checkpoints.checkpoint_hash(root) for root in (before, after))
     names = sorted(checkpoints.modules(before) | checkpoints.modules(after))
-    changed = {name for name in names if len({checkpoints.modules_hash(root, [name]) for root in (before, after)}) > 1}
+    differ = lambda of: {name for name in names if of(before, name) != of(after, name)}
+    changed = differ(lambda root, name: checkpoints.modules_hash(root, [name]))
+    reshaped = differ(checkpoints.shape_hash)
     known, kept, taken = records.keys(), {row.label for row in defaults()}, 0
 
     def move(record: Record) -> list[Record]:
         nonlocal taken
-        if record.get("checkpoint") != old or changed & read_by(record["row"], names):
+        touched = changed & read_by(record["row"], names)
+        timed = record["kind"] not in UNTIMED and not touched & reshaped and not paced(record["row"])
+        if record.get("checkpoint") != old or touched and not timed:
             return [record]
         found = record | {"checkpoint": new, CARRIED: record.get(CARRIED, old)}
+        if touched:
+            found[REWEIGHTED] = sorted(touched.union(record.get(REWEIGHTED, ())))
         if key_of(found) in known:
             return [record]
         taken += 1
@@ -44,3 +52,11 @@ def read_by(row: str, names: list[str]) -> set[str]:
         return shared
     found = Row.parse(row)
     return shared | found.method.modules_read(found.options)
+
+
+def paced(row: str) -> bool:
+    """Whether weights decide how many frames a step of the row yields, and so how fast it is."""
+    if row.split()[0] not in REGISTRY:
+        return False
+    found = Row.parse(row)
+    return found.method.paced_by_weights(found.options)

@@ -248,6 +248,11 @@ class Method(abc.ABC):
         """Folders of the checkpoint that a run with these options reads for this method."""
         return {*cls.needs_weights, *cls.reads}
 
+    @classmethod
+    def paced_by_weights(cls, options: Any) -> bool:
+        """Whether weights decide how many frames a step yields, so that others of the same shapes are another speed."""
+        return False
+
     def check(self, options: Any) -> None:
         """Raises UserError where the trained modules at hand cannot serve these options."""
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 from ..config import UserError
 from ..measure import analyses, codec, heads, speed
+from ..measure.carry import REWEIGHTED
 from ..measure.intervals import mean, rate
 from ..measure.quality import NATURAL, TEACHER
 from ..measure.records import RECORDS, ROOT, Records
@@ -96,7 +97,8 @@ def conditions(results: Results) -> str:
         "natural and bundled voices, ± half of a 95 % interval; words by Whisper tiny.en, voices by Resemblyzer. "
         f"Speeds: on {w['machine']}, medians of {between(results.speed.loc[rows, 'rounds'])} rounds"
         f"{_spoken(results, rows)} beside the baseline, whose RTF is {base['rtf']:.2f}{busy}"
-        f"{_elsewhere(results, rows)}. KV: live bytes of speech ({1e-6 * base['kv_12s']:.1f} MB for the baseline)."
+        f"{_elsewhere(results, rows)}{_reweighted(results, rows)}. "
+        f"KV: live bytes of speech ({1e-6 * base['kv_12s']:.1f} MB for the baseline)."
     )
 
 
@@ -111,6 +113,14 @@ def _elsewhere(results: Results, labels: Sequence[str]) -> str:
     """Which of these rows have the gains of another machine."""
     of = {m: [f"`{row.split()[0]}`" for row in rows if row in labels] for m, rows in results.elsewhere.items()}
     return "".join(f"; of {' and '.join(methods)} on {machine}" for machine, methods in of.items() if methods)
+
+
+def _reweighted(results: Results, labels: Sequence[str]) -> str:
+    """Which of these rows were timed with earlier weights, where none of them decides the speed (measure/carry.py)."""
+    rounds = results.runs[(results.runs["kind"] == speed.KIND) & results.runs["row"].isin(labels)]
+    rows = rounds.loc[rounds[REWEIGHTED].notna(), "row"].unique() if REWEIGHTED in rounds else ()
+    methods = " and ".join(f"`{row.split()[0]}`" for row in labels if row in rows)
+    return f"; of {methods} with earlier weights of the same shapes" if methods else ""
 
 
 def earlier(records: list[dict[str, Any]], now: Results) -> str:

@@ -82,6 +82,10 @@ class Dcar(Method):
         unread = set() if options.chunks.chooser == "policy" else {cls.policy_folder}
         return super().modules_read(options) - unread
 
+    @classmethod
+    def paced_by_weights(cls, options: DcarOptions) -> bool:
+        return options.chunks.chooser in ("policy", "sure")
+
     def parts(self) -> dict[str, BufferPool | None]:
         policy = {"policy, heads and sampling": self.policy.decoder.pool} if self.policy_folder in self.modules else {}
         return {**super().parts(), **policy}

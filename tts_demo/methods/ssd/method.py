@@ -103,6 +103,10 @@ class SSD(Method):
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         return {"ssd-draft": Draft(lm)}
 
+    @classmethod
+    def paced_by_weights(cls, options: SSDOptions) -> bool:
+        return True
+
     def parts(self) -> dict[str, BufferPool | None]:
         return {"draft and its samples": self.draft.pool, "backbone and verdict": self.decoder.pool}
 

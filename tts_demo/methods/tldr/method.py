@@ -74,6 +74,10 @@ class TLDR(Method):
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
         return {cls.needs_weights[0]: TLDRAdapter(lm, TLDRConfig.of(lm.config, cls.ablate))}
 
+    @classmethod
+    def paced_by_weights(cls, options: TLDROptions) -> bool:
+        return options.confidence > 0
+
     def parts(self) -> dict[str, BufferPool | None]:
         compressor = None if self.encoder.pool_only else self.encoder.decoder.pool
         own = {"compressor": compressor, "backbone": self.decoder.pool}
