@@ -308,8 +308,9 @@ def test_the_papers_files_name_methods_options_and_figures_that_exist() -> None:
 def test_figures_in_sentences_are_figures_that_are_measured() -> None:
     """Every figure that a sentence asks for is one that some command measures."""
     found = summary.newest(Records(RECORDS).read())
-    columns = said.tables_of(found)
-    rows = {row.label for row in papers.measured_rows()}
+    coded = results.codec_table(found)
+    columns = said.tables_of(found) | {"codec": coded}
+    rows = {row.label for row in papers.measured_rows()} | set(coded.index)
     texts = [
         text for paper in papers.papers() for s in paper.sentences for text in (s.text, s.better, s.worse, s.equal)
     ]

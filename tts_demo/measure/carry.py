@@ -6,6 +6,7 @@ from pathlib import Path
 
 from .. import checkpoints
 from ..methods import REGISTRY
+from ..stacks.nano import CODEBOOK_REFINER
 from .records import UNTIMED, Record, Records, key_of
 from .rows import Row, defaults
 
@@ -45,11 +46,11 @@ def carry(records: Records, before: Path, after: Path) -> int:
 
 def read_by(row: str, names: list[str]) -> set[str]:
     """Which of a checkpoint's modules a row reads: those of its method with its options, and those that belong to no
-    method. Rows that are no method's (of the codec, of a peer) read the latter."""
+    method. Rows that are no method's (of the codec, of a peer) read the latter and the refiner of several codebooks."""
     of_methods = set().union(*({*method.needs_weights, *method.reads} for method in REGISTRY.values()))
     shared = set(names) - of_methods
     if row.split()[0] not in REGISTRY:
-        return shared
+        return shared.union({CODEBOOK_REFINER}.intersection(names))
     found = Row.parse(row)
     return shared | found.method.modules_read(found.options)
 

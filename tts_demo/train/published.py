@@ -20,8 +20,10 @@ def begin(task: Task, options: TrainOptions) -> dict[str, str]:
     if not task.goes_on and task.settings.start == "new":
         return {}
     root = task.packed.checkpoint if options.packed else options.checkpoint
-    here = {name: checkpoints.available(root, name) for name in task.modules}
-    sources = {name: name if here[name] else task.follows.get(name, name) for name in task.modules}
+    # Not asked to go on with itself, a module begins with what it follows.
+    own = set(task.modules) if task.settings.start == "published" else set(task.modules) - set(task.follows)
+    here = {name: checkpoints.available(root, name) for name in own}
+    sources = {name: name if here.get(name) else task.follows.get(name, name) for name in task.modules}
     for name, module in task.modules.items():
         if not task.loads_published:
             _load(root, sources[name], module)

@@ -20,6 +20,7 @@ from tts_demo.methods.qtts import QTTS
 from tts_demo.train.data.speech import UNKNOWN
 from tts_demo.train.loop import fit
 from tts_demo.train.progress import Progress
+from tts_demo.train.published import begin
 from tts_demo.train.recipes import refiner
 from tts_demo.train.recipes.codec import VOICE_CROP, CodecTask, fitting, recogniser_distance
 from tts_demo.train.recipes.first_codebook import CROP, OPEN, FirstCodebookTask, allocated
@@ -250,9 +251,10 @@ def test_the_refiner_of_several_books_learns_from_draws_and_touches_nothing_else
     for name, module in {"lm": lm, **QTTS.build_modules(lm)}.items():
         checkpoints.save_module(place / "out", name, module)
     before = checkpoints.read_manifest(place / "out")
-    scores = train(CodebookRefinerTask, place, 2, drawn="1", adversarial="0.3", judges="light")
+    losses = {"adversarial": "0.25", "recognised": "1", "waveform": "1"}
+    scores = train(CodebookRefinerTask, place, 2, drawn="1", **losses)
     assert set(scores) == {
-        f"spectral distance, {k} books {who}" for k in (2, 8) for who in ("recorded", "delay", "hierarchical")
+        f"distance of the latent, {k} books {who}" for k in (2, 8) for who in ("recorded", "delay", "hierarchical")
     }
     assert all(np.isfinite(v) for v in scores.values())
     after = checkpoints.read_manifest(place / "out")
@@ -266,6 +268,12 @@ def test_the_refiner_of_several_books_learns_from_draws_and_touches_nothing_else
         if not torch.equal(weight, plain.state_dict().get(name, weight * 0))
     }
     assert {"finer.weight", "count_embedding.weight", "trust.weight", "out.weight"} <= moved
+    # It begins as the plain refiner, or where it was, and its card says which.
+    again = lambda **settings: CodebookRefinerTask(options(place, 1, drawn="1", **settings))
+    for task, source in ((again(), plain), (again(start="published"), books)):
+        assert torch.equal(task.refiner.out.weight, source.out.weight)
+        began = begin(task, options(place, 1, **task.settings.model_dump(include={"start"})))
+        assert ("train refiner-books" in began["refiner-books"]) == (source is books)
     # What is drawn is kept: a recording's first book in all three, other finer books in two.
     task = CodebookRefinerTask(options(place, 1, drawn="1"))
     codes = task.sampled.get(task.train[0])

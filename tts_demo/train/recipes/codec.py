@@ -60,7 +60,6 @@ class CodecBatch(TensorBatch):
     pitch: Tensor  # [B, CROP] class of pitch.py
     hertz: Tensor  # [B, CROP] pitch for the decoder's source, 0 = unvoiced
     speakers: Tensor  # [B]
-    crops: Tensor  # [B, 2] utterance, and where in it the crop begins, in frames
     sounds: Tensor  # [B, T] phoneme ids of the crop, 0 = padding
 
 
@@ -136,10 +135,10 @@ class CodecTask(Task):
         crop, speaker = slice(start, start + CROP), self.speech.utterances[i].speaker
         voice = self._voice(rng, int(rng.choice(self.by_voice.get(speaker, [i]))))
         pitch, hertz = self.pitch.get(i)[crop].astype(np.int64), self.hertz.get(i)[crop]
-        place = self.voices.index(speaker) if speaker in self.voices else 0, (i, start)
+        place = self.voices.index(speaker) if speaker in self.voices else 0
         samples, phonetic = self.speech.samples(i, start * HOP, CROP * HOP), self.phonetic.get(i)[crop]
         sounds = phonemes_of_labels(row[crop], MAX_SOUNDS)
-        return samples, phonetic.astype(np.float32), *voice, row[crop], pitch, hertz, *map(np.asarray, place), sounds
+        return samples, phonetic.astype(np.float32), *voice, row[crop], pitch, hertz, np.asarray(place), sounds
 
     def _voice(self, rng: np.random.Generator, index: int) -> tuple[np.ndarray, np.ndarray]:
         """VOICE_CROP frames of an utterance: samples [VOICE_CROP * HOP] and features. A shorter recording is

@@ -62,6 +62,7 @@ class RefinerSettings(SequenceSettings):
 class RefinerTask(Task):
     Settings = RefinerSettings
     settings: RefinerSettings
+    Batch: type[RefinerBatch] = RefinerBatch
     name = "refiner"
     steps, lr = 6000, 1e-3
     follows = {"refiner-waveforms": "decoder-discriminators"}
@@ -70,23 +71,31 @@ class RefinerTask(Task):
         super().__init__(options)
         self.data = sequences(options, self.settings, frames=1)
         self.device, self.size = options.device, options.batch or 4
-        codec = checkpoints.load_module(options.checkpoint, "codec")
+        self.codec = checkpoints.load_module(options.checkpoint, "codec").to(self.device)
+        self.quantizer = self.codec.quantizer
         self.decoder = checkpoints.load_module(options.checkpoint, "decoder").to(self.device)
-        shape = checkpoints.load_module(options.checkpoint, "refiner").config
-        self.refiner = Refiner(replace(shape, entries=codec.config.first))
+        self.refiner = self._refiner(options)
         self.pitch = pitch_of(self.data.speech, self.refiner.config.pitch_classes)
-        self.codec = codec.to(self.device)
-        self.quantizer = codec.quantizer
-        self.train, self.test, self.share = longer_than(CROP, self._frames, self.data.train, self.data.test)
-        self.modules, self.helpers = {"refiner": self.refiner}, {}
+        self.train, self.test, self.share = longer_than(CROP, self._frames, *self._utterances(options))
+        self.modules, self.helpers = {self.name: self.refiner}, {}
         self.recognised, self.waveform = self.settings.recognised, self.settings.waveform
         self.adversarial = self.settings.adversarial
         if self.adversarial:
-            self.helpers["discriminators"] = of_latents(2 * codec.config.latent + shape.speaker)
+            known = self.codec.config.latent + self.refiner.config.speaker
+            self.helpers["discriminators"] = of_latents(self.codec.config.latent + known)
         if self.waveform:
             self.helpers["waveforms"] = of_waveforms(light=True)
             self.quicker = {"waveforms": WAVEFORM_RATE}
         self.data_summary = describe(self.data.speech, self.train)
+
+    def _refiner(self, options: TrainOptions) -> Refiner:
+        """A new one, in the shape of the published."""
+        shape = checkpoints.load_module(options.checkpoint, "refiner").config
+        return Refiner(replace(shape, entries=self.codec.config.first))
+
+    def _utterances(self, options: TrainOptions) -> tuple[list[int], list[int]]:
+        """What it trains on and what is held out."""
+        return self.data.train, self.data.test
 
     def matrices(self) -> list[nn.Parameter]:
         return inner_matrices(self.refiner.layers)
@@ -98,11 +107,11 @@ class RefinerTask(Task):
         return self._make(rng, rng.choice(self.train, size=self.size, p=self.share))
 
     def _make(self, rng: np.random.Generator, chosen: np.ndarray) -> RefinerBatch:
-        return RefinerBatch.of(self._row(rng, int(i)) for i in chosen)
+        return self.Batch.of(self._row(rng, i, int(rng.integers(self._frames(i) - CROP + 1))) for i in map(int, chosen))
 
-    def _row(self, rng: np.random.Generator, i: int) -> tuple[np.ndarray, ...]:
-        """An item of a batch, of utterance ``i``."""
-        start, stretch = int(rng.integers(self._frames(i) - CROP + 1)), int(rng.integers(CROP - DECODED + 1))
+    def _row(self, rng: np.random.Generator, i: int, start: int) -> tuple[np.ndarray, ...]:
+        """An item of a batch: the crop of utterance ``i`` from frame ``start`` on."""
+        stretch = int(rng.integers(CROP - DECODED + 1))
         crop, decoded = slice(start, start + CROP), start + stretch
         prompt, speaker = self.data.prompt(rng, i, self.refiner.config.prompt_frames)
         pitch, labels = self.pitch.get(i)[crop].astype(np.int64), self.data.speech.labels(i)[decoded:][:DECODED]
@@ -147,8 +156,12 @@ class RefinerTask(Task):
         pitch, []. ``pitch`` None: the predicted pitch is used."""
         with torch.no_grad():
             latent, prompt = self.quantizer.decode(batch.codes), self.quantizer.decode(batch.prompt)
-        refined, logits = self.refiner.refine(batch.codes[..., 0], batch.speaker, prompt, pitch=pitch)
+        refined, logits = self._refine(batch, prompt, pitch)
         return refined.float(), latent, F.cross_entropy(logits.float().transpose(1, 2), batch.pitch)
+
+    def _refine(self, batch: RefinerBatch, prompt: Tensor, pitch: Tensor | None) -> tuple[Tensor, Tensor]:
+        """-> ``Refiner.refine`` of what the batch gives it; prompt [B, prompt frames, latent]."""
+        return self.refiner.refine(batch.codes[..., 0], batch.speaker, prompt, pitch=pitch)
 
     @torch.inference_mode()
     def evaluate(self) -> dict[str, float]:
