@@ -7,7 +7,8 @@ import pytest
 
 from tts_demo import checkpoints
 from tts_demo.cli.main import main
-from tts_demo.measure.carry import CARRIED, REWEIGHTED, carry, read_by
+from tts_demo.measure import gpu
+from tts_demo.measure.carry import CARRIED, EARLIER, REWEIGHTED, carry, read_by
 from tts_demo.measure.records import Records, Where
 from tts_demo.measure.rows import Row, defaults
 from tts_demo.methods import REGISTRY
@@ -112,6 +113,22 @@ def test_what_is_taken_over_twice_names_the_checkpoint_that_was_measured(tmp_pat
     last = [r for r in records.read() if r["checkpoint"] == checkpoints.checkpoint_hash(roots[2])]
     assert {r["row"] for r in last} == set(ROWS) - {"tldr patch_size=4", "ssd"}
     assert {r[CARRIED] for r in last} == {checkpoints.checkpoint_hash(roots[0])}
+
+
+def test_the_oldest_checkpoints_are_forgotten(tmp_path):
+    before, after = checkpoint(tmp_path / "a"), checkpoint(tmp_path / "b", tldr="second")
+    records = measured(tmp_path / "records.jsonl", before)
+    head = {"row": "baseline", "text": "a text", "seed": 0, "figures": {}}
+    with open(records.path, "a") as file:
+        for day in range(1, EARLIER + 2):
+            file.write(
+                json.dumps(head | {"kind": "quality", "checkpoint": f"of {day}", "date": f"2020-01-0{day}"}) + "\n"
+            )
+        file.write(json.dumps(head | {"kind": gpu.KIND, "checkpoint": "random weights", "date": "2019-01-01"}) + "\n")
+    carry(records, before, after)
+    own = {checkpoints.checkpoint_hash(root) for root in (before, after)}
+    kept = {f"of {day}" for day in range(3, EARLIER + 2)}  # with ``before`` as many as are kept
+    assert {r["checkpoint"] for r in records.read()} == kept | own | {"", "random weights"}
 
 
 def test_every_module_that_a_method_loads_is_known_to_be_read(tiny_lm):

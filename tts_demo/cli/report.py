@@ -22,7 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="BEFORE",
         help="first take over what was measured with this folder, the bundled checkpoint before modules of it were "
-        "replaced, of rows that read none of these",
+        "replaced, of what these do not touch; records of all but five earlier checkpoints are dropped",
     )
     parser.add_argument("-o", "--output", type=Path, metavar="F", help="default: RESULTS.md beside the records")
 
@@ -44,5 +44,5 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"There is no {readme}: give the page that holds the marks of the table with --readme.")
     if args.carry is not None:
         taken = carry(Records(records), args.carry, RECORDS.parent)
-        print(f"{taken} records of rows that read no module that was replaced are taken over.")
+        print(f"{taken} records that the replaced modules do not touch are taken over.")
     print(results.write(records, output, readme))

@@ -7,18 +7,20 @@ from pathlib import Path
 from .. import checkpoints
 from ..methods import REGISTRY
 from ..stacks.nano import CODEBOOK_REFINER
+from . import gpu
 from .records import UNTIMED, Record, Records, key_of
 from .rows import Row, defaults
 
 CARRIED = "carried"  # field of such a record: the checkpoint that it was measured with
+EARLIER = 5  # checkpoints before the newest whose records are kept
 REWEIGHTED = "reweighted"  # and of one that was timed: modules that it reads and that have other weights now
 
 
 def carry(records: Records, before: Path, after: Path) -> int:
     """Take over the records of the checkpoint ``before`` that hold for ``after``, under the hash of that one; returns
     how many. Those that ``after`` has already are left out. Of the earlier checkpoint the rows with default settings
-    stay too, for the table of earlier weights; the others are moved, so that the file does not grow by all of them with
-    every module."""
+    stay too, for the table of earlier weights; the others are moved, and what is older than the last ``EARLIER``
+    checkpoints goes (history has it), so that the file does not grow with every module."""
     old, new = (checkpoints.checkpoint_hash(root) for root in (before, after))
     names = sorted(checkpoints.modules(before) | checkpoints.modules(after))
     differ = lambda of: {name for name in names if of(before, name) != of(after, name)}
@@ -41,6 +43,12 @@ def carry(records: Records, before: Path, after: Path) -> int:
         return [record, found] if record["row"] in kept else [found]
 
     records.rewrite(move)
+    latest: dict[str, str] = {}
+    for record in records.read():
+        if record["kind"] != gpu.KIND and record["checkpoint"] not in ("", new):
+            latest[record["checkpoint"]] = max(latest.get(record["checkpoint"], ""), record["date"])
+    gone = sorted(latest, key=latest.get, reverse=True)[EARLIER:]
+    records.rewrite(lambda record: [] if record["checkpoint"] in gone else [record])
     return taken
 
 

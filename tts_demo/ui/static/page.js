@@ -43,11 +43,15 @@ document.addEventListener(
   true,
 );
 
-new MutationObserver((changes) => {
-  // Speak and Stop take turns: the focus goes to the one that can be pressed
-  for (const { target: e } of changes)
-    if (e.disabled && e === document.activeElement && ["run", "stop"].includes(e.id))
-      document.getElementById(e.id === "run" ? "stop" : "run").focus({ preventScroll: true });
+// Speak and Stop take turns: the focus goes to the one that can be pressed. The browser may take it from a disabled
+// button before it is told here, and either may change first.
+const turns = { run: "stop", stop: "run" };
+let focused = "";
+document.addEventListener("focusin", (e) => (focused = e.target.id));
+new MutationObserver(() => {
+  const [from, to] = [focused, turns[focused]].map((id) => id && document.getElementById(id));
+  const lost = [from, document.body].includes(document.activeElement);
+  if (from && to && lost && from.disabled && !to.disabled) to.focus({ preventScroll: true });
 }).observe(document, { subtree: true, attributeFilter: ["disabled"] });
 
 const own = (e) =>
