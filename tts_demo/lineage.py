@@ -23,6 +23,8 @@ THROUGH: dict[str, tuple[str, ...]] = {
     "refiner": ("codec:codes", "decoder", "speaker"),
     "refiner-books": ("codec:codes", "decoder", "refiner", "speaker", "qtts-delay", "qtts-hierarchical"),
     **dict.fromkeys(("tldr", "compressed", "compressed-text", "dcar-heads", "ssd-draft"), _LM),
+    **dict.fromkeys(("dcar-short-heads", "dcar-equal-heads", "tldr-short", "tldr-no-lora", "tldr-no-speaker"), _LM),
+    **dict.fromkeys(("tldr-mean-pool", "tldr-parallel", "tldr-mtp"), _LM),
     **dict.fromkeys(("qtts-delay", "qtts-hierarchical"), ("codec:codes", "lm")),
     **dict.fromkeys(("dcar-policy", "dcar-no-chase", "dcar-no-penalty"), ("lm", "dcar-heads")),
 }

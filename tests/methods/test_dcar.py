@@ -184,6 +184,19 @@ def test_a_comparison_model_reads_its_own_policy_and_speaks_with_it_as_the_metho
         start(kind(method.base, {"dcar-heads": method.heads}), tiny_prefix, "2,3,4")
 
 
+@pytest.mark.parametrize("name", ("dcar-short-heads", "dcar-equal-heads"))
+def test_heads_for_comparison_stand_in_a_folder_of_their_own_and_speak_as_the_method_would(method, tiny_prefix, name):
+    kind = find(name)
+    assert kind.variant_of == "dcar" and set(kind.build_modules(method.lm)) == {name} == set(kind.needs_weights)
+    for word in ("3", "random:2,3,4"):
+        assert kind.modules_read(kind.Options(chunk_range=word)) == {name}
+        same = kind(method.base, {name: method.heads})
+        codes = [finish(m, start(m, tiny_prefix, word, seed=3))[1] for m in (method, same)]
+        assert torch.equal(*codes)
+    with pytest.raises(UserError, match="train dcar-policy"):
+        start(same, tiny_prefix, "2,3,4")
+
+
 def test_end_of_speech_cuts_the_chunk(method, tiny_prefix):
     ended = 0
     for seed in range(20):

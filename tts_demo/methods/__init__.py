@@ -54,6 +54,8 @@ REGISTRY: dict[str, type[Method]] = {
             "tldr.MultiToken",
             "dcar.WithoutChase",
             "dcar.WithoutPenalty",
+            "dcar.ShortHeads",
+            "dcar.EqualHeads",
             "draft_alone.DraftAlone",
         ),
     )

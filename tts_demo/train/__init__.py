@@ -22,6 +22,8 @@ RECIPES = {
     "tldr-parallel": "tldr.Parallel",
     "tldr-mtp": "tldr.MultiToken",
     "dcar-heads": "dcar_heads.HeadsTask",
+    "dcar-short-heads": "dcar_heads.ShortHeadsTask",
+    "dcar-equal-heads": "dcar_heads.EqualHeadsTask",
     "dcar-policy": "dcar_policy.PolicyTask",
     "dcar-no-chase": "dcar_policy.NoChaseTask",
     "dcar-no-penalty": "dcar_policy.NoPenaltyTask",
@@ -34,7 +36,8 @@ RECIPES = {
 CPU_ONLY = ("dcar-policy", "dcar-no-chase", "dcar-no-penalty")  # rollouts and their judge are written for the CPU
 # Those that need a language model, text and codes and nothing else: they also train on a released model.
 METHODS = (
-    "tldr tldr-short tldr-no-lora tldr-no-speaker tldr-mean-pool tldr-parallel tldr-mtp dcar-heads compressed ssd-draft"
+    "tldr tldr-short tldr-no-lora tldr-no-speaker tldr-mean-pool tldr-parallel tldr-mtp "
+    "dcar-heads dcar-short-heads dcar-equal-heads compressed ssd-draft"
 ).split()
 
 

@@ -23,7 +23,7 @@ from tts_demo.lm.masks import prefix_mask
 from tts_demo.methods.dcar import Dcar
 from tts_demo.methods.dcar.heads import Heads
 from tts_demo.text.symbols import SYMBOLS
-from tts_demo.train import CPU_ONLY, recipe
+from tts_demo.train import CPU_ONLY, METHODS, recipe
 from tts_demo.train.data.on_policy import OnPolicy
 from tts_demo.train.data.sequences import SpeechBatch, prefix_batch, speech_targets
 from tts_demo.train.progress import Progress
@@ -370,6 +370,14 @@ def test_phoneme_errors_in_a_batch_equal_those_of_rows_alone():
     assert found[1] == alone[0] and (found >= 0).all()
     wave = torch.randn(30 * HOP)
     assert errors.of_samples(wave, ears.phonemes(wave) or [1]) in (0, 1)
+
+
+def test_heads_for_comparison_are_weighed_alike_in_one_recipe_and_as_ours_in_the_other():
+    ours, short, equal = (recipe(name) for name in ("dcar-heads", "dcar-short-heads", "dcar-equal-heads"))
+    assert short.Settings() == ours.Settings()
+    assert {k for k, v in equal.Settings() if v != getattr(ours.Settings(), k)} == {"base", "later"}
+    assert head_weights(6, equal.Settings().base, equal.Settings().later) == pytest.approx([1 / 7] * 7)
+    assert all(kind.name in METHODS and kind.name in THROUGH for kind in (ours, short, equal))
 
 
 def test_policies_for_comparison_lack_one_part_each():

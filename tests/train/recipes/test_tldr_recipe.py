@@ -15,6 +15,7 @@ from learning import learn
 
 from conftest import TINY, base_of, make_lm
 from tts_demo.config import Sampling, UserError
+from tts_demo.lineage import THROUGH
 from tts_demo.lm import lora
 from tts_demo.lm import sampling as sampling_module
 from tts_demo.methods import REGISTRY
@@ -335,7 +336,7 @@ def test_ablations_store_under_their_own_name_and_bad_settings_are_refused(make_
         module, recipe = RECIPES[name].split(".")
         task = getattr(tldr, recipe)
         assert module == "tldr" and name == kind.needs_weights[0] and task.ablate == kind.ablate
-        assert name in (task.name, f"tldr-{task.ablate}")
+        assert name in (task.name, f"tldr-{task.ablate}") and name in THROUGH
     assert set(make_task(kind=tldr.ShortTask).modules) == {"tldr-short"}
     for settings in ({"ablate": "head"}, {"patch_size": "9"}, {"patch_size": "x"}):
         with pytest.raises(UserError):

@@ -1,3 +1,3 @@
 """DCAR, dynamic chunk-wise prediction: heads, policy and decoding, one file each."""
 
-from .method import Dcar, WithoutChase, WithoutPenalty
+from .method import Dcar, EqualHeads, ShortHeads, WithoutChase, WithoutPenalty

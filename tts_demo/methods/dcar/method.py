@@ -69,13 +69,14 @@ class Dcar(Method):
     Options = DcarOptions
     neutral = {"chunk_range": "1"}
     predicted = LONGEST
-    needs_weights = ("dcar-heads",)  # a learned range needs dcar-policy as well
+    heads_folder: ClassVar[str] = "dcar-heads"
     policy_folder: ClassVar[str] = "dcar-policy"
+    needs_weights = (heads_folder,)  # a learned range needs the policy as well
     reads = (policy_folder,)
 
     @classmethod
     def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
-        return {"dcar-heads": Heads(lm), cls.policy_folder: Policy(lm)}
+        return {cls.heads_folder: Heads(lm), cls.policy_folder: Policy(lm)}
 
     @classmethod
     def modules_read(cls, options: DcarOptions) -> set[str]:
@@ -92,7 +93,7 @@ class Dcar(Method):
 
     @property
     def heads(self) -> Heads:
-        return self.modules["dcar-heads"]
+        return self.modules[self.heads_folder]
 
     @cached_property
     def decoder(self) -> Decoder:
@@ -260,12 +261,34 @@ class PolicyAblation(Dcar):
         cls.policy_folder, cls.reads = cls.name, (cls.name,)
 
 
+class HeadsComparison(Dcar):
+    """Heads in a folder of its name, which learnt otherwise. No policy was trained on them: ``chunk_range`` takes one
+    size, ``sure`` or ``random``."""
+
+    variant_of, neutral, reads = Dcar.name, None, ()
+
+    def __init_subclass__(cls) -> None:
+        cls.heads_folder, cls.needs_weights = cls.name, (cls.name,)
+
+    @classmethod
+    def build_modules(cls, lm: LanguageModel) -> dict[str, nn.Module]:
+        return {cls.heads_folder: Heads(lm)}
+
+
 class WithoutChase(PolicyAblation):
     name, title = "dcar-no-chase", "Dynamic chunks, policy trained without chasing"
 
 
 class WithoutPenalty(PolicyAblation):
     name, title = "dcar-no-penalty", "Dynamic chunks, policy trained without the penalty"
+
+
+class ShortHeads(HeadsComparison):
+    name, title = "dcar-short-heads", "Dynamic chunks, heads trained as briefly as those of equal weights"
+
+
+class EqualHeads(HeadsComparison):
+    name, title = "dcar-equal-heads", "Dynamic chunks, heads trained with equal weights"
 
 
 def _stats(state: DcarState) -> dict[str, object]:

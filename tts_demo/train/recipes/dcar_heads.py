@@ -1,8 +1,9 @@
 """Recipe ``dcar-heads``: six extra heads and LoRA on the frozen backbone (DCAR, section 3.1).
 
 The base head stays frozen and keeps its term in the loss, so that LoRA may not spoil it. The paper weighs all heads
-alike (``base=1 later=1``), in a model that learns them from the start; beside a LoRA of a base that is done, six new
-heads pull it away from its next token, so the base head weighs more here and a later head less than the one before it.
+alike, in a model that learns them from the start; beside a LoRA of a base that is done, six new heads pull it away from
+its next token, so the base head weighs more here and a later head less than the one before it. ``dcar-equal-heads``
+weighs them as the paper does; ``dcar-short-heads`` is what it is compared with.
 ``distil`` mixes in cross-entropy to the frozen base's distribution of a token given all tokens before it: averaged over
 those, it is the distribution that a head must have. Some input tokens are replaced at random, as in the base model's
 recipe: chunks are sampled blindly, and err. Self-generated batches (``on_policy``) are sampled from chunks of 2 to 4
@@ -89,7 +90,7 @@ class HeadsTask(Task):
         self.on_policy = OnPolicy(settings.on_policy, options.seed, self._sample, self.base)
         self.ahead = not settings.on_policy
         lora.attach(self.lm.backbone, self.heads.config.lora, self.heads.lora)
-        self.modules, self.helpers = {"dcar-heads": self.heads}, {}
+        self.modules, self.helpers = {self.name: self.heads}, {}
 
     def matrices(self) -> list[nn.Parameter]:
         return [self.heads.weight, *inner_matrices(self.heads.lora)]
@@ -99,7 +100,7 @@ class HeadsTask(Task):
 
     def _sample(self, rng: np.random.Generator) -> list[SelfGenerated]:
         """Some batches sampled from chunks, all of them or from a random frame of the recordings on."""
-        method, samples = Dcar(self.on_policy.base, {self.name: self.heads}), []
+        method, samples = Dcar(self.on_policy.base, {Dcar.heads_folder: self.heads}), []
         generator = torch.Generator(self.base.device).manual_seed(int(rng.integers(2**62)))
         for _ in range(PER_GROUP):
             batch, kept = begun(self.data, rng, self.settings.prompted)
@@ -178,3 +179,17 @@ class HeadsTask(Task):
             for kind, values in (("cross-entropy", losses), ("accuracy", right))
             for j in range(len(values))
         }
+
+
+class ShortHeadsTask(HeadsTask):
+    name = "dcar-short-heads"  # the recipe, for as many steps as the heads of equal weights
+
+
+class EqualHeadsSettings(HeadsSettings):
+    base: Weight = Field(1.0, description="weight of the base head over that of the first extra head")
+    later: Weight = Field(1.0, description="weight of a head over that of the one before it")
+
+
+class EqualHeadsTask(HeadsTask):
+    Settings = EqualHeadsSettings
+    name = "dcar-equal-heads"
