@@ -12,7 +12,7 @@ from .records import UNTIMED, Record, Records, key_of
 from .rows import Row, defaults
 
 CARRIED = "carried"  # field of such a record: the checkpoint that it was measured with
-EARLIER = 5  # checkpoints before the newest whose records are kept
+EARLIER = 4  # checkpoints before the newest whose records are kept
 REWEIGHTED = "reweighted"  # and of one that was timed: modules that it reads and that have other weights now
 
 
