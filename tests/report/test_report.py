@@ -90,6 +90,17 @@ def test_the_conditions_say_how_many_sentences_were_timed() -> None:
     assert "sentences and voices" not in results.conditions(summary.newest(everything()))
 
 
+def test_the_conditions_name_the_gains_on_other_machines_that_timed_every_default_row() -> None:
+    slow = {"lm_rtf": 1e3, "lm_gain": 3.25}
+    older = lambda r: r | {"machine": "slow one", "date": "2020", "figures": r["figures"] | slow}
+    timed = [older(r) for r in everything() if r["kind"] == "speed"]
+    shown = results.conditions(summary.newest([*timed, *everything()]))
+    assert "LM gains on slow one, where the baseline's LM-RTF is" in shown and "`tldr` 3.25, `dcar` 3.25" in shown
+    assert "slow one" not in shown.split("LM gains on")[0] and "`baseline`" not in shown
+    some = [r for r in timed if r["row"] != Row.of(METHODS["ssd"]).label]
+    assert "slow one" not in results.conditions(summary.newest([*some, *everything()]))
+
+
 def test_rows_that_were_timed_with_earlier_weights_are_named() -> None:
     row = Row.of(METHODS["tldr"]).label
     with_earlier = lambda r: r | ({REWEIGHTED: ["tldr"]} if (r["kind"], r["row"]) == ("speed", row) else {})

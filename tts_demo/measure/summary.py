@@ -8,7 +8,7 @@ speed are over rounds (``of_rounds``).
 
 import functools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +44,13 @@ TOO_MANY = 2.0  # times the baseline's errors: a setting that the picture leaves
 @dataclass(frozen=True)
 class Results:
     """``quality`` and ``speed``: figures by row label; ``runs``: all records of the set, one a line. where: ``SET`` and
-    the machine of the times."""
+    the machine of the times. other_speeds: machine -> ``speed`` of the default rows where all were timed there too."""
 
     where: dict[str, str]
     runs: pd.DataFrame
     quality: pd.DataFrame
     speed: pd.DataFrame
+    other_speeds: dict[str, pd.DataFrame] = field(default_factory=dict)
 
     @property
     def elsewhere(self) -> dict[str, list[str]]:
@@ -73,7 +74,8 @@ def newest(records: list[dict[str, Any]]) -> Results:
     wanted, lacking = {row.label for row in defaults()}, ""
     order = ours.groupby(list(SET))["date"].max().sort_values(ascending=False).index
     for which in order:
-        machine, found = _on_one_machine(ours[(ours[list(SET)] == list(which)).all(axis=1)], wanted)
+        those = ours[(ours[list(SET)] == list(which)).all(axis=1)]
+        machine, found = _on_one_machine(those, wanted)
         for kind, command in ((quality.KIND, "evaluate"), (speed.KIND, "bench")):
             if absent := wanted - set(found.loc[found["kind"] == kind, "row"]):
                 lacking = lacking or f"{sorted(absent)[0]!r} with 'python -m tts_demo {command}'"
@@ -83,7 +85,8 @@ def newest(records: list[dict[str, Any]]) -> Results:
             natural = natural.drop_duplicates(["row", "text"], keep="last")
             own = pd.concat([natural, _once(found)], ignore_index=True)
             where = dict(zip(SET, which)) | {"machine": machine}
-            return Results(where, own, quality_table(own[own["kind"] == quality.KIND]), speed_table(own))
+            others = _on_other_machines(those, wanted, machine)
+            return Results(where, own, quality_table(own[own["kind"] == quality.KIND]), speed_table(own), others)
     raise UserError(f"No set of measurements is complete: measure {lacking}.")
 
 
@@ -101,6 +104,14 @@ def _on_one_machine(runs: pd.DataFrame, wanted: Collection[str]) -> tuple[str, p
     others = rounds[~rounds["row"].isin(known)]
     others = others[others["machine"] == others.groupby("row")["machine"].transform("last")]
     return machine, pd.concat([runs[here], others.drop(columns=TIMES, errors="ignore")]).sort_index()
+
+
+def _on_other_machines(runs: pd.DataFrame, wanted: Collection[str], machine: str) -> dict[str, pd.DataFrame]:
+    """Each other machine that all ``wanted`` rows were timed on -> their ``speed_table`` there: a gain hangs on how
+    much of a step is spent on what a method saves."""
+    rounds = runs[(runs["kind"] == speed.KIND) & runs["row"].isin(wanted) & (runs["machine"] != machine)]
+    tables = {other: speed_table(here) for other, here in rounds.groupby("machine")}
+    return {other: found for other, found in tables.items() if len(found) == len(wanted)}
 
 
 def _once(runs: pd.DataFrame) -> pd.DataFrame:

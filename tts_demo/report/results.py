@@ -97,7 +97,7 @@ def conditions(results: Results) -> str:
         "natural and bundled voices, ± half of a 95 % interval; words by Whisper tiny.en, voices by Resemblyzer. "
         f"Speeds: on {w['machine']}, medians of {between(results.speed.loc[rows, 'rounds'])} rounds"
         f"{_spoken(results, rows)} beside the baseline, whose RTF is {base['rtf']:.2f}{busy}"
-        f"{_elsewhere(results, rows)}{_reweighted(results, rows)}. "
+        f"{_elsewhere(results, rows)}{_reweighted(results, rows)}. {_on_other_machines(results)}"
         f"KV: live bytes of speech ({1e-6 * base['kv_12s']:.1f} MB for the baseline)."
     )
 
@@ -113,6 +113,16 @@ def _elsewhere(results: Results, labels: Sequence[str]) -> str:
     """Which of these rows have the gains of another machine."""
     of = {m: [f"`{row.split()[0]}`" for row in rows if row in labels] for m, rows in results.elsewhere.items()}
     return "".join(f"; of {' and '.join(methods)} on {machine}" for machine, methods in of.items() if methods)
+
+
+def _on_other_machines(results: Results) -> str:
+    """The default rows' gains on other machines: on a faster or slower one they are not the same."""
+    base, said = Row.of(BASELINE).label, ""
+    for machine, there in results.other_speeds.items():
+        times = there.loc[base, "lm_rtf"] / results.speed.loc[base, "lm_rtf"]
+        gains = ", ".join(f"`{x.split()[0]}` {there.loc[x, 'lm_gain']:.2f}" for x in there.index if x != base)
+        said += f"LM gains on {machine}, where the baseline's LM-RTF is {times:.1f} times this one's: {gains}. "
+    return said
 
 
 def _reweighted(results: Results, labels: Sequence[str]) -> str:
