@@ -97,6 +97,9 @@ def test_the_conditions_name_the_gains_on_other_machines_that_timed_every_defaul
     shown = results.conditions(summary.newest([*timed, *everything()]))
     assert "LM gains on slow one, where the baseline's LM-RTF is" in shown and "`tldr` 3.25, `dcar` 3.25" in shown
     assert "slow one" not in shown.split("LM gains on")[0] and "`baseline`" not in shown
+    carried = [r | {REWEIGHTED: ["tldr"]} if r["row"] == Row.of(METHODS["tldr"]).label else r for r in timed]
+    shown = results.conditions(summary.newest([*carried, *everything()]))
+    assert "; of `tldr` with earlier weights of the same shapes. KV" in shown.split("LM gains on")[1]
     some = [r for r in timed if r["row"] != Row.of(METHODS["ssd"]).label]
     assert "slow one" not in results.conditions(summary.newest([*some, *everything()]))
 

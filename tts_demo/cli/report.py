@@ -22,7 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="BEFORE",
         help="first take over what was measured with this folder, the bundled checkpoint before modules of it were "
-        "replaced, of what these do not touch; records of all but five earlier checkpoints are dropped",
+        "replaced, of what these do not touch; records of checkpoints long replaced are dropped",
     )
     parser.add_argument("-o", "--output", type=Path, metavar="F", help="default: RESULTS.md beside the records")
 

@@ -44,13 +44,13 @@ TOO_MANY = 2.0  # times the baseline's errors: a setting that the picture leaves
 @dataclass(frozen=True)
 class Results:
     """``quality`` and ``speed``: figures by row label; ``runs``: all records of the set, one a line. where: ``SET`` and
-    the machine of the times. other_speeds: machine -> ``speed`` of the default rows where all were timed there too."""
+    the machine of the times. others: machine -> rounds of the default rows where all were timed there too."""
 
     where: dict[str, str]
     runs: pd.DataFrame
     quality: pd.DataFrame
     speed: pd.DataFrame
-    other_speeds: dict[str, pd.DataFrame] = field(default_factory=dict)
+    others: dict[str, pd.DataFrame] = field(default_factory=dict)
 
     @property
     def elsewhere(self) -> dict[str, list[str]]:
@@ -107,11 +107,10 @@ def _on_one_machine(runs: pd.DataFrame, wanted: Collection[str]) -> tuple[str, p
 
 
 def _on_other_machines(runs: pd.DataFrame, wanted: Collection[str], machine: str) -> dict[str, pd.DataFrame]:
-    """Each other machine that all ``wanted`` rows were timed on -> their ``speed_table`` there: a gain hangs on how
-    much of a step is spent on what a method saves."""
+    """Each other machine that all ``wanted`` rows were timed on -> their rounds there: a gain hangs on how much of a
+    step is spent on what a method saves."""
     rounds = runs[(runs["kind"] == speed.KIND) & runs["row"].isin(wanted) & (runs["machine"] != machine)]
-    tables = {other: speed_table(here) for other, here in rounds.groupby("machine")}
-    return {other: found for other, found in tables.items() if len(found) == len(wanted)}
+    return {other: here for other, here in rounds.groupby("machine") if here["row"].nunique() == len(wanted)}
 
 
 def _once(runs: pd.DataFrame) -> pd.DataFrame:

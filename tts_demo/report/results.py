@@ -97,7 +97,7 @@ def conditions(results: Results) -> str:
         "natural and bundled voices, ± half of a 95 % interval; words by Whisper tiny.en, voices by Resemblyzer. "
         f"Speeds: on {w['machine']}, medians of {between(results.speed.loc[rows, 'rounds'])} rounds"
         f"{_spoken(results, rows)} beside the baseline, whose RTF is {base['rtf']:.2f}{busy}"
-        f"{_elsewhere(results, rows)}{_reweighted(results, rows)}. {_on_other_machines(results)}"
+        f"{_elsewhere(results, rows)}{_reweighted(results.runs, rows)}. {_on_other_machines(results)}"
         f"KV: live bytes of speech ({1e-6 * base['kv_12s']:.1f} MB for the baseline)."
     )
 
@@ -117,17 +117,19 @@ def _elsewhere(results: Results, labels: Sequence[str]) -> str:
 
 def _on_other_machines(results: Results) -> str:
     """The default rows' gains on other machines: on a faster or slower one they are not the same."""
-    base, said = Row.of(BASELINE).label, ""
-    for machine, there in results.other_speeds.items():
+    labels, base, said = [row.label for row in defaults()], Row.of(BASELINE).label, ""
+    for machine, rounds in results.others.items():
+        there = speed_table(rounds)
         times = there.loc[base, "lm_rtf"] / results.speed.loc[base, "lm_rtf"]
-        gains = ", ".join(f"`{x.split()[0]}` {there.loc[x, 'lm_gain']:.2f}" for x in there.index if x != base)
-        said += f"LM gains on {machine}, where the baseline's LM-RTF is {times:.1f} times this one's: {gains}. "
+        gains = ", ".join(f"`{x.split()[0]}` {there.loc[x, 'lm_gain']:.2f}" for x in labels if x != base)
+        said += f"LM gains on {machine}, where the baseline's LM-RTF is {times:.1f} times this one's: {gains}"
+        said += f"{_reweighted(rounds, labels)}. "
     return said
 
 
-def _reweighted(results: Results, labels: Sequence[str]) -> str:
+def _reweighted(runs: pd.DataFrame, labels: Sequence[str]) -> str:
     """Which of these rows were timed with earlier weights, where none of them decides the speed (measure/carry.py)."""
-    rounds = results.runs[(results.runs["kind"] == speed.KIND) & results.runs["row"].isin(labels)]
+    rounds = runs[(runs["kind"] == speed.KIND) & runs["row"].isin(labels)]
     rows = rounds.loc[rounds[REWEIGHTED].notna(), "row"].unique() if REWEIGHTED in rounds else ()
     methods = " and ".join(f"`{row.split()[0]}`" for row in labels if row in rows)
     return f"; of {methods} with earlier weights of the same shapes" if methods else ""

@@ -29,11 +29,12 @@ class Gain:
 
 @dataclass(frozen=True)
 class Published:
-    """One setting. memory: growth of the cache over the baseline's; more: words misheard in 100 beyond the baseline's,
-    with the 95 % interval."""
+    """One setting. machine: where it was timed; memory: growth of the cache over the baseline's; more: words misheard
+    in 100 beyond the baseline's, with the 95 % interval."""
 
     label: str
     texts: int
+    machine: str
     lm: Gain
     whole: Gain
     memory: float
@@ -84,14 +85,16 @@ def _table(path: Path, modified: int) -> dict[str, Published]:
     results = _results(path, modified)
     if results is None:
         return {}
-    found = {}
+    found, here = {}, results.where["machine"]
+    elsewhere = {label: machine for machine, labels in results.elsewhere.items() for label in labels}
     for label, row in results.quality.join(results.speed, how="inner", suffixes=("", "_speed")).iterrows():
         timed = [summary.of_rounds(results, str(label), figure) for figure in ("lm_gain", "rtf_gain")]
         if pd.isna(row.get("over")) or pd.isna(row.get("kv_growth")) or not all(timed):
             continue
         gains = [Gain(each.value, each.low, each.high) for each in timed]
         more = [100 * float(row[k]) for k in ("over", "over_low", "over_high")]
-        found[str(label)] = Published(str(label), int(row["texts"]), *gains, float(row["kv_growth"]), *more)
+        where = int(row["texts"]), elsewhere.get(label, here)
+        found[str(label)] = Published(str(label), *where, *gains, float(row["kv_growth"]), *more)
     return found
 
 

@@ -35,9 +35,15 @@ export const headline = () => {
         unlike = lanes.filter((l) => !l.published && l.id !== `${l.take}.0`),
         one = shared(lanes);
       list.replaceChildren(...known.map(sentence));
-      const texts = [...new Set(known.map((l) => l.published.texts))].sort((a, b) => b - a);
+      const all = (key) => [...new Set(known.map((l) => l.published[key]))],
+        texts = all("texts")
+          .sort((a, b) => b - a)
+          .join(" or "),
+        machines = all("machine").join(" or ");
       under.textContent = [
-        known.length ? `Measured over ${texts.join(" or ")} texts beside the baseline; grey: within the interval.` : "",
+        known.length
+          ? `Measured over ${texts} texts, timed beside the baseline on ${machines}; grey: within the interval.`
+          : "",
         unlike.length ? `Not measured so: ${unlike.map((l) => l.title).join(", ")}.` : "",
       ].join(" ");
       line.replaceChildren(...(one ? madeWords(one).map((w) => h("span", { title: one.made.text }, w)) : []));
