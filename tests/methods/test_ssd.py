@@ -19,7 +19,7 @@ from tts_demo.methods.baseline import Baseline
 from tts_demo.methods.ssd import SSD, Draft, preceding
 from tts_demo.methods.ssd import length as length_module
 from tts_demo.methods.ssd.draft import DraftConfig
-from tts_demo.methods.ssd.length import FURTHEST, DraftLength
+from tts_demo.methods.ssd.length import FURTHEST, DraftLength, round_costs
 from tts_demo.methods.ssd.verify import verify
 
 GREEDY = Sampling(temperature=0)
@@ -474,6 +474,23 @@ def test_auto_length_follows_acceptance():
     for _ in range(300):
         length.observe(0, 0)  # nothing drafted: the estimate drifts back, so that it tries again
     assert eager == FURTHEST and shy == 0 and length.best() >= 1
+
+
+def test_costs_are_of_rounds_in_a_row(monkeypatch):
+    """As in a run. A round behind one of another length also waits for what that has driven from the cache, which for
+    the cheapest round is most of its time: all lengths would seem to pay."""
+    now, before = 0.0, -1
+
+    def rounds(length):
+        def each():
+            nonlocal now, before
+            now += 1 + length / 2 + 2 * (length != before)
+            before = length
+
+        return each
+
+    monkeypatch.setattr(length_module, "work_clock", lambda device: lambda: now)
+    assert round_costs([rounds(length) for length in range(4)], torch.device("cpu")) == (1, 1.5, 2, 2.5)
 
 
 def test_auto_length_starts_from_what_the_tolerance_lets_through(tiny_lm, tiny_prefix):

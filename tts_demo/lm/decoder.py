@@ -82,6 +82,7 @@ class Decoder:
     ) -> None:
         """Of ``backend``'s device and dtype."""
         self.config, self.layers, self.norm, self.backend = config, list(layers), norm, backend
+        self.scaled_norm = norm * direction_scale(norm, norm.dtype)
         self.embedding, self.head, self.head_bias = embedding, head, head_bias  # [V, H], [V, H], [V] or None
         self.device, self.dtype = backend.device, backend.dtype
         half = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
@@ -185,8 +186,8 @@ class Decoder:
         if self.backend.lean and n <= FEW and len(x) == 1 and positions.dim() == 1 and hook is None:
             bias = None if mask is None and n == 1 else self._bias(mask, n, cache.attended, x)
             workspace = cache.scratch.get(n) or cache.scratch.setdefault(n, Workspace(self.config, cache.capacity, n))
-            hidden = workspace.run(self.layers, x[0], cache, slots, cache.attended, rotation, bias)
-            return self._final_norm(hidden[-1:] if last else hidden)[None]
+            workspace.run(self.layers, x[0], cache, slots, cache.attended, rotation, bias)
+            return workspace.final(self.scaled_norm, last)[None]
         live = cache.kv.narrow(3, 0, cache.attended)
         if isinstance(slots, Tensor):  # apart from each other
             return self._blocks(x, rotation, cache.kv, slots, live, mask, hook, last)

@@ -62,10 +62,10 @@ class Workspace:
         rotation: Tensor,
         bias: Tensor | None = None,
         before: Callable[[int], None] | None = None,
-    ) -> Tensor:
+    ) -> None:
         """x [T, H] through all ``layers``, their keys and values into ``slots``; the first ``live`` slots are attended
         to. rotation [T, D/2]; bias [1, 1, T groups, live] is added to the scores; ``before`` each layer something else
-        may change ``self.x`` -> what the final norm takes [T, H], to be used before the next pass."""
+        may change ``self.x``, which holds the result [T, H] until the next pass."""
         kv, n = self.config.kv_heads, self.n
         self.x.copy_(x)
         torch.mul(rotation[:, None], self.scale, out=self.rotated_factors)
@@ -93,12 +93,18 @@ class Workspace:
             layer.gate_up.into(self.normal(), self.wide)
             torch.mul(torch.nn.functional.silu(self.gate, inplace=True), self.up, out=self.act)
             self.x.add_(layer.down.into(self.act, self.added))
-        return self.x
 
     def normal(self) -> Tensor:
-        """``direction`` of x."""
+        """``direction`` of x, to be used before the next call."""
         torch.linalg.vector_norm(self.longer, dim=-1, keepdim=True, out=self.norm)
         return torch.div(self.x, self.norm, out=self.direction)
+
+    def final(self, norm: Tensor, last: bool) -> Tensor:
+        """The final norm of x: [T, H], or [1, H] of the ``last`` token alone, in new memory. norm [H]: its weight times
+        ``direction_scale``. By the operators that the layers have just used: between passes weights have driven all
+        others from the CPU's cache, and each that is new takes ten times as long."""
+        normal = self.normal()
+        return (normal[-1:] if last else normal) * norm
 
     def _attend(self, key: Tensor, value: Tensor, bias: Tensor | None, scores: Tensor, weights: Tensor) -> None:
         """key [kv, D, S], value [kv, S, D], bias [1, T groups, S]: from the queries to ``joined``."""

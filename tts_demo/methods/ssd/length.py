@@ -8,6 +8,8 @@ from ...runtime import synchronize, work_clock
 
 LONGEST = 8  # drafted tokens a pass
 FURTHEST = 4  # ``auto`` drafts no more: the draft is trained for three tokens after the last one with base features
+TURNS, BLOCK = 3, 4  # of rounds that are timed to find their costs
+MEASURED_FRAMES = (1 + (1 + TURNS) * (1 + BLOCK)) * (1 + FURTHEST)  # that the longest of these rounds make at most
 
 
 class Length:
@@ -26,8 +28,9 @@ class Length:
 class DraftLength(Length):
     """The draft length with the most tokens per unit of time at the recent acceptance rate, for ``auto``."""
 
-    MEMORY = 0.95  # weight of the past, a pass
-    PRIOR, STRENGTH = 0.7, 2.0  # acceptance rate assumed at tolerance 0, and how many tokens that is worth
+    # Slow: an estimate of a few passes leads from length to length, and each change costs what its code takes to load.
+    MEMORY = 0.98  # weight of the past, a pass
+    PRIOR, STRENGTH = 0.7, 20.0  # acceptance rate assumed at tolerance 0, and how many tokens that is worth
 
     def __init__(self, costs: Sequence[float], tolerance: float = 0.0) -> None:
         """costs: of a round with 0, 1, 2, ... drafted tokens (``round_costs``)."""
@@ -54,16 +57,19 @@ class DraftLength(Length):
         return max(range(len(speeds)), key=speeds.__getitem__)
 
 
-def round_costs(rounds: Sequence[Callable[[], object]], device: torch.device, times: int = 7) -> tuple[float, ...]:
-    """rounds: one for each draft length from 0 on -> the time of each over that of the first: the fastest of ``times``
-    calls in turns, which a busy machine delays least."""
+def round_costs(rounds: Sequence[Callable[[], object]], device: torch.device) -> tuple[float, ...]:
+    """rounds: one for each draft length from 0 on -> the time of each over that of the first. Of ``BLOCK`` rounds one
+    after the other, as in a run: behind rounds of another length the cheapest would pay most for what those have driven
+    from the CPU's cache. The fastest of ``TURNS`` blocks, which a busy machine delays least."""
     taken: list[list[float]] = [[] for _ in rounds]
     clock = work_clock(device)
-    for _ in range(times + 1):
+    for _ in range(1 + TURNS):
         for each, spent in zip(rounds, taken):
+            each()
             synchronize(device)
             started = clock()
-            each()
+            for _ in range(BLOCK):
+                each()
             synchronize(device)
             spent.append(clock() - started)
     fastest = [min(spent[1:]) for spent in taken]  # the first ones build what the others use

@@ -25,10 +25,8 @@ from ...runtime import generator_for
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
 from ..baseline import next_token
 from .draft import Draft, cache_over, catch_up, draft_decoder, feature_projection, preceding
-from .length import FURTHEST, LONGEST, DraftLength, Length, round_costs
+from .length import FURTHEST, LONGEST, MEASURED_FRAMES, DraftLength, Length, round_costs
 from .verify import verify
-
-MEASURED_FRAMES = 64  # ``auto`` measures rounds of a run of so many
 
 
 def draft_length_dial(default: str, drafted: str, longest: int) -> Any:

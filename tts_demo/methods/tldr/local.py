@@ -210,8 +210,8 @@ class PatchDecoder:
             weights = torch.mm(space.normal(), score.t()).view(c.slots, c.cross_heads).softmax(0)
             space.x.addmm_(weights.view(1, -1), add)
 
-        hidden = space.run(self.layers, x, cache, slice(i, i + 1), i + 1, self.no_rotation, before=attend_to_slots)
-        return self.out_head(direction(hidden, c.eps), base)
+        space.run(self.layers, x, cache, slice(i, i + 1), i + 1, self.no_rotation, before=attend_to_slots)
+        return self.out_head(space.normal(), base)
 
 
 def likeliest(logits: Tensor) -> Tensor:
