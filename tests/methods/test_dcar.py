@@ -60,13 +60,46 @@ def test_chunk_range_is_read(word, sizes, chooser):
     assert ChunkRange.parse(word) == ChunkRange(sizes, chooser)
 
 
-BAD = ("", "0", "8", "12", "2,,3", "2-4", "2,3,", "random", "random:", "sure:", "policy:2,3", "fast", "-1", "2.0")
+BAD = (
+    "",
+    "0",
+    "8",
+    "12",
+    "2,,3",
+    "2-4",
+    "2,3,",
+    "random",
+    "random:",
+    "sure:",
+    "policy:2,3",
+    "fast",
+    "-1",
+    "2.0",
+    "2,3@2.5",
+    "sure:2,3@2.5",
+)
 
 
 @pytest.mark.parametrize("word", BAD)
 def test_a_bad_chunk_range_is_a_person_s_mistake(word):
     with pytest.raises(UserError, match="chunk_range must be"):
         Dcar.Options.parse({"chunk_range": word})
+
+
+@pytest.mark.parametrize("word, mean", [("random:2,3,4@2.3", 2.3), ("random:2,3,4@3", 3.0), ("random:1,7@6.4", 6.4)])
+def test_sizes_by_chance_have_the_mean_that_is_asked_for(method, tiny_prefix, word, mean):
+    """So that a policy is compared with chance at its own mean size."""
+    chunks = ChunkRange.parse(word)
+    chances = chunks.chances(torch.device("cpu"))[0]
+    assert float(chances @ torch.tensor(chunks.sizes).float() / chances.sum()) == pytest.approx(mean, abs=1e-4)
+    steps, _ = finish(method, start(method, tiny_prefix, word, max_frames=400))
+    assert steps[-1].stats["mean_chunk_size"] == pytest.approx(mean, abs=0.6)
+
+
+@pytest.mark.parametrize("mean", ("2", "4", "9", "", "many", "nan", "3@3"))
+def test_a_mean_outside_the_sizes_is_a_person_s_mistake(mean):
+    with pytest.raises(UserError, match="must lie between 2 and 4"):
+        Dcar.Options.parse({"chunk_range": f"random:2,3,4@{mean}"})
 
 
 def test_heads_equal_a_loop_over_single_heads(method):

@@ -15,7 +15,7 @@ from ...lm import Decoder, LanguageModel, Prefix
 from ...lm.cache import KVCache
 from ...lm.graphs import BufferPool
 from ...lm.launch import Function, launch_passes
-from ...lm.sampling import Noise, Sampler, is_greedy, numbers, race
+from ...lm.sampling import Sampler, is_greedy, numbers, race
 from ..base import Method, Options, Picture, Replay, Start, State, Step, dial, first_pass, plain_replay, token_inputs
 from .heads import Heads, HeadsRunner
 from .policy import Policy, PolicyRunner
@@ -29,7 +29,7 @@ class DcarOptions(Options):
         "Chunk sizes",
         "How many tokens a step may emit. 3: always three; 3,4: three or four, as a trained policy chooses; free: any "
         "from 1 to 7, as it chooses; sure:3,4: three, or four where the head for the fourth is sure; random:3,4: three "
-        "or four, by chance.",
+        "or four, by chance; random:3,4@3.2: so that 3.2 is the mean.",
     )
 
     def __post_init__(self) -> None:
@@ -214,9 +214,8 @@ class Dcar(Method):
         if chooser == "sure":
             size = confident_size(sizes, self._logits(hidden, sizes[-1]))
             return int(size) if sampler.host_may_read else size
-        if isinstance(sampler.source, Noise):
-            return size_at(sizes, race(hidden.new_ones(1, len(sizes), dtype=torch.float32), sampler.source))
-        return sizes[int(torch.randint(len(sizes), (1,), generator=sampler.source, device=hidden.device))]
+        index = race(chunks.chances(hidden.device), sampler.source)
+        return sizes[int(index)] if sampler.host_may_read else size_at(sizes, index)
 
     def _sample(
         self, size: Tensor | int, longest: int, sampler: Sampler, hidden: Tensor, recent: Tensor, forbid: Tensor | None

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ...lm import LanguageModel
 from ...methods.dcar.heads import Heads
-from ...methods.dcar.ranges import LONGEST
+from ...methods.dcar.ranges import LONGEST, ChunkRange, tilt_of
 from ...runtime import autocast
 from ..data.batch import TensorBatch
 from ..data.sequences import SpeechBatch, prefix_batch, speech_rows
@@ -25,7 +25,6 @@ from .lm import base_inputs
 
 TAU = 0.1  # nats by which a choice must be better to be made e times as often
 OUTSIDE = 0.01  # probability of all sizes outside the range in the target
-HALVINGS = 30  # of the interval in which a price or a threshold is searched
 EVEN = 2.0  # nats that a mean size one above or below that of an even choice costs
 
 # states of some rows: hidden [R, H], log-probability of each head's likeliest token [R, 7] -> actions [R] = size - 1
@@ -137,19 +136,11 @@ def sure_sizes(confidence: Tensor, allowed: Tensor, threshold: float) -> Tensor:
     return (sizes * (within * allowed)).amax(-1)
 
 
-def bisect(mean: Callable[[float], float], goal: float, low: float, high: float) -> float:
-    """The argument at which ``mean``, which rises with it, reaches ``goal``."""
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if mean(middle) < goal else (low, middle)
-    return (low + high) / 2
-
-
 def tilted(allowed: Tensor, mean: float) -> Tensor:
     """allowed [7] -> probabilities [7] of a choice by chance with that mean size."""
-    sizes = torch.arange(1, LONGEST + 1, device=allowed.device)
-    chance = lambda tilt: (tilt * sizes).masked_fill(~allowed, -torch.inf).softmax(-1)
-    return chance(bisect(lambda tilt: float((chance(tilt) * sizes).sum()), mean, -30.0, 30.0))
+    sizes = tuple((1 + allowed.nonzero()[:, 0]).tolist())
+    chances = ChunkRange(sizes, "random", tilt_of(sizes, mean)).chances(allowed.device)[0]
+    return torch.zeros(LONGEST, device=allowed.device).masked_scatter(allowed, chances / chances.sum())
 
 
 def informed_loss(log_probs: Tensor, costs: Tensor, allowed: Tensor, mask: Tensor, tau: float = TAU) -> Tensor:

@@ -30,25 +30,14 @@ from ...config import FRAME_RATE, Sampling
 from ...lm import Decoder, LanguageModel
 from ...methods.dcar.heads import Heads
 from ...methods.dcar.policy import Policy
-from ...methods.dcar.ranges import LONGEST
+from ...methods.dcar.ranges import LONGEST, bisect
 from ..data.corpora import describe
 from ..data.load import load_lm, sequences
 from ..data.sequences import SpeechBatch, prefix_batch
 from ..progress import Progress
 from ..settings import SequenceSettings, Share, Weight, some_of
 from ..task import Loss, Task, TrainOptions
-from .dcar_costs import (
-    States,
-    Walk,
-    bisect,
-    by_chance,
-    informed_loss,
-    merged,
-    recorded_states,
-    sure_sizes,
-    tilted,
-    walk,
-)
+from .dcar_costs import States, Walk, by_chance, informed_loss, merged, recorded_states, sure_sizes, tilted, walk
 from .dcar_reward import Hama, PhonemeErrors
 from .dcar_rollouts import Rollouts, Rule, Schedule, roll_out
 from .dcpo import PENALTY, advantages, kl_weight, local_advantages, mutual_information, policy_loss, rewards
