@@ -52,16 +52,19 @@ def test_every_round_is_a_record(measured):
 
 
 def test_each_round_says_the_next_text_with_the_next_prompt(monkeypatch):
-    """And the row and the baseline beside it the same."""
+    """And the row and the baseline beside it the same, as in the warm-up right before: in a bench of many rows the
+    others have run since, and the baseline beside each of them."""
     stack, seen = tiny_stack(), []
     other = stack.encode_prompt(torch.zeros(16000).numpy(), 16000)
     bench = speed.Bench(stack, [("One.", stack.prompt), ("Two.", other)], Records(), 0.5, seed=3)
     spied = lambda stack, asked, *more: seen.append(asked) or turns.in_turn(stack, asked, *more)
     monkeypatch.setattr(speed, "in_turn", spied)
-    bench._kv = {row.label: {} for row in ROWS}  # warm
+    bench._kv = {row.label: {} for row in ROWS}  # not measured here
     said = [bench.measure(ROWS[1], number)["figures"]["said"] for number in range(3)]
     assert said == ["One.", "Two.", "One."]
+    assert len(seen) == 6
     for number, asked in enumerate(seen):
+        number //= 2  # a warm-up and a round
         assert len({(r.text, id(r.prompt), r.seed) for r in asked}) == 1 and asked[0].seed == 3 + number
         assert asked[0].prompt is (stack.prompt, other)[number % 2]
         assert [r.method for r in asked] == ["tldr", "baseline"]
@@ -92,7 +95,7 @@ def test_a_machine_that_slows_down_gives_no_gain(monkeypatch):
     request = bench.request(rows[0], 2.0, 0)
     first, second = (engine.run(stack, request).snapshot.lm_rtf for _ in range(2))
     assert second > 1.5 * first
-    bench._kv = {row.label: {} for row in rows}  # warm
+    bench._kv = {row.label: {} for row in rows}  # not measured here
     tick[0] = 1.0
     gains = [bench.measure(row, 0)["figures"]["lm_gain"] for row in rows]
     assert gains == pytest.approx([1, 2], rel=0.1)

@@ -100,8 +100,10 @@ class Bench:
         started = time.process_time()
         if row.label not in self._kv:
             self._kv[row.label] = self.kv_bytes(row)
-            warm = self.seconds if self.stack.device.type == "cuda" else 1.0  # graphs are made for one length
-            in_turn(self.stack, [self.request(each, warm, 0) for each in (row, self.baseline)])
+        # Before every round: since the last one of this row all others ran, and the baseline beside each of them, so
+        # that a row's weights would come from memory and the baseline's from the cache.
+        warm = self.seconds if self.stack.device.type == "cuda" else 1.0  # graphs are made for one length
+        in_turn(self.stack, [self.request(each, warm, number) for each in (row, self.baseline)])
         bandwidth = probe_bandwidth(self.stack.device, self.cost.weight_bytes, PROBE_SECONDS)
         clock = PartClock(getattr(self.stack, "parts", {}), self.stack.device)
         requests = [self.request(each, self.seconds, number) for each in (row, self.baseline)]
