@@ -93,7 +93,7 @@ def test_sizes_by_chance_have_the_mean_that_is_asked_for(method, tiny_prefix, wo
     chances = chunks.chances(torch.device("cpu"))[0]
     assert float(chances @ torch.tensor(chunks.sizes).float() / chances.sum()) == pytest.approx(mean, abs=1e-4)
     steps, _ = finish(method, start(method, tiny_prefix, word, max_frames=400))
-    assert steps[-1].stats["mean_chunk_size"] == pytest.approx(mean, abs=0.6)
+    assert steps[-1].stats["mean_chunk_size"] == pytest.approx(mean, abs=1)  # four standard errors
 
 
 @pytest.mark.parametrize("mean", ("2", "4", "9", "", "many", "nan", "3@3"))
