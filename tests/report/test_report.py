@@ -12,7 +12,7 @@ import pytest
 from measure.test_summary import BASE, OTHER, complete, record, spoken, timed
 
 from tts_demo.cli.main import main
-from tts_demo.measure import analyses, codec, quality, summary
+from tts_demo.measure import analyses, codec, quality, speed, summary
 from tts_demo.measure.carry import REWEIGHTED
 from tts_demo.measure.records import RECORDS, Records
 from tts_demo.measure.rows import OTHER_PAIRS, Row, defaults
@@ -88,6 +88,15 @@ def test_the_conditions_say_how_many_sentences_were_timed() -> None:
     timed = [r | {"figures": r["figures"] | {"said": f"Text {i % 3}."}} for i, r in enumerate(everything())]
     assert " rounds (3 sentences and voices) beside" in results.conditions(summary.newest(timed))
     assert "sentences and voices" not in results.conditions(summary.newest(everything()))
+
+
+def test_the_conditions_say_where_rounds_began_with_the_baseline_alone_warm() -> None:
+    warm = everything()
+    first = next(i for i, r in enumerate(warm) if r["kind"] == speed.KIND)
+    cold = warm[first] | {"figures": {k: v for k, v in warm[first]["figures"].items() if k != speed.WARM}}
+    alone = "the baseline alone in the processor's cache"
+    assert alone not in results.conditions(summary.newest(warm))
+    assert alone in results.conditions(summary.newest([*warm[:first], cold, *warm[first + 1 :]]))
 
 
 def test_the_conditions_name_the_gains_on_other_machines_that_timed_every_default_row() -> None:

@@ -33,6 +33,7 @@ ROUNDS, SECONDS = 4, 6.0
 PROBE_SECONDS = 0.15
 USUAL_RATE = 1.0  # seconds a round takes per second of speech, until some have been measured
 KV_SECONDS = (12, 20)
+WARM = "warm"  # a figure of rounds that began with a warm-up of their own; older ones lack it
 # of random weights, which read no text
 TEXT = "The north wind and the sun were disputing which was the stronger, when a traveller came along in a warm cloak."
 
@@ -114,7 +115,7 @@ class Bench:
         figures |= {"ttfa_share": ours.ttfa_seconds / base.ttfa_seconds, "load": os.getloadavg()[0]}
         if row == self.baseline:
             figures |= {f"pass_of_{n}": times for n, times in pass_costs(self.stack.decoder).items()}
-        figures |= {"cpu_seconds": time.process_time() - started, "said": requests[0].text}
+        figures |= {"cpu_seconds": time.process_time() - started, "said": requests[0].text, WARM: True}
         figures["parts"] = {part: spent / done.snapshot.audio_seconds for part, spent in clock.seconds.items()}
         return self.records.append(KIND, row.label, self.setting, number, self.where_of(row), figures)
 

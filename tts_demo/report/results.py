@@ -97,7 +97,8 @@ def conditions(results: Results) -> str:
         "natural and bundled voices, ± half of a 95 % interval; words by Whisper tiny.en, voices by Resemblyzer. "
         f"Speeds: on {w['machine']}, medians of {between(results.speed.loc[rows, 'rounds'])} rounds"
         f"{_spoken(results, rows)} beside the baseline, whose RTF is {base['rtf']:.2f}{busy}"
-        f"{_elsewhere(results, rows)}{_reweighted(results.runs, rows)}. {_on_other_machines(results)}"
+        f"{_elsewhere(results, rows)}{_reweighted(results.runs, rows)}. "
+        f"{_began_cold(results.runs, rows)}{_on_other_machines(results)}"
         f"KV: live bytes of speech ({1e-6 * base['kv_12s']:.1f} MB for the baseline)."
     )
 
@@ -125,6 +126,14 @@ def _on_other_machines(results: Results) -> str:
         said += f"LM gains on {machine}, where the baseline's LM-RTF is {times:.1f} times this one's: {gains}"
         said += f"{_reweighted(rounds, labels)}. "
     return said
+
+
+def _began_cold(runs: pd.DataFrame, labels: Sequence[str]) -> str:
+    """Whether any of these rows were timed when the baseline alone was warm before each round."""
+    rounds = runs[(runs["kind"] == speed.KIND) & runs["row"].isin(labels)]
+    if speed.WARM in rounds and rounds[speed.WARM].notna().all():
+        return ""
+    return "These rounds began with the baseline alone in the processor's cache: gains are a few percent too low. "
 
 
 def _reweighted(runs: pd.DataFrame, labels: Sequence[str]) -> str:
