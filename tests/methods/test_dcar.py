@@ -91,9 +91,11 @@ def test_sizes_by_chance_have_the_mean_that_is_asked_for(method, tiny_prefix, wo
     """So that a policy is compared with chance at its own mean size."""
     chunks = ChunkRange.parse(word)
     chances = chunks.chances(torch.device("cpu"))[0]
-    assert float(chances @ torch.tensor(chunks.sizes).float() / chances.sum()) == pytest.approx(mean, abs=1e-4)
+    chances, sizes = chances / chances.sum(), torch.tensor(chunks.sizes).float()
+    assert float(chances @ sizes) == pytest.approx(mean, abs=1e-4)
     steps, _ = finish(method, start(method, tiny_prefix, word, max_frames=400))
-    assert steps[-1].stats["mean_chunk_size"] == pytest.approx(mean, abs=1)  # four standard errors
+    error = (chances @ (sizes - mean) ** 2 / len(steps)).sqrt()  # of the mean of so many draws
+    assert steps[-1].stats["mean_chunk_size"] == pytest.approx(mean, abs=4 * float(error))
 
 
 @pytest.mark.parametrize("mean", ("2", "4", "9", "", "many", "nan", "3@3"))

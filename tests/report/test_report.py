@@ -94,7 +94,7 @@ def test_the_conditions_say_where_rounds_began_with_the_baseline_alone_warm() ->
     warm = everything()
     first = next(i for i, r in enumerate(warm) if r["kind"] == speed.KIND)
     cold = warm[first] | {"figures": {k: v for k, v in warm[first]["figures"].items() if k != speed.WARM}}
-    alone = "the baseline alone in the processor's cache"
+    alone = "Timed at commit 1234567, the baseline alone warm"
     assert alone not in results.conditions(summary.newest(warm))
     assert alone in results.conditions(summary.newest([*warm[:first], cold, *warm[first + 1 :]]))
 

@@ -133,7 +133,7 @@ def _began_cold(runs: pd.DataFrame, labels: Sequence[str]) -> str:
     rounds = runs[(runs["kind"] == speed.KIND) & runs["row"].isin(labels)]
     if speed.WARM in rounds and rounds[speed.WARM].notna().all():
         return ""
-    return "These rounds began with the baseline alone in the processor's cache: gains are a few percent too low. "
+    return f"Timed at commit {rounds['commit'].iloc[-1]}, the baseline alone warm: gains may be a few percent too low. "
 
 
 def _reweighted(runs: pd.DataFrame, labels: Sequence[str]) -> str:
