@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -423,6 +424,39 @@ def test_what_the_loop_tells_a_task_follows_the_minutes(tmp_path: Path) -> None:
     assert all(a.share < b.share for a, b in zip(seen, seen[1:])) and seen[-1].share > 0.7
     log = json.loads(torch.load(tmp_path / "w/speaker/state.pt", weights_only=True)["log"])
     assert len([entry for entry in log if "loss" in entry]) > 5
+
+
+@pytest.mark.parametrize("minutes", (0.2, 0.1))
+def test_a_resumed_run_goes_on_with_the_share_of_its_minutes(
+    minutes: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Learning rate, weights in the loss and the curve are those of the unbroken run of 13 updates of a second each. A
+    run whose minutes are over says so and trains no more."""
+    monkeypatch.setattr("tts_demo.train.loop.time", SimpleNamespace(monotonic=lambda: now[0]))
+    now, seen = [0.0], []
+
+    def train(folder: str, stop: int = 0, **more: object) -> dict[str, float]:
+        task = LineTask()
+        original = task.loss
+        tick = lambda: now.__setitem__(0, now[0] + 1)
+        task.loss = lambda batch, progress: (seen.append(progress), tick(), original(batch, progress))[2]
+        if stop:
+            stop_after(task, stop)
+        folders = {"out": tmp_path / folder, "work": tmp_path / f"w{folder}"}
+        return fit(task, TrainOptions(data=tmp_path, **folders, steps=90_000, **more))
+
+    log = lambda folder: torch.load(tmp_path / f"w{folder}/speaker/state.pt", weights_only=True)["log"]
+    whole = train("a", minutes=0.2)
+    unbroken, seen = list(seen), []
+    first = train("b", stop=7, minutes=0.2)
+    now[0] += 500  # between two sessions
+    resumed = train("b", minutes=minutes, resume=True)
+    if minutes == 0.1:
+        assert resumed == first and seen == unbroken[:7] and "0.1 minutes already" in capsys.readouterr().out
+        return
+    assert seen == unbroken and len(unbroken) == 13 and resumed == whole
+    curve = lambda folder: [entry["step"] for entry in json.loads(log(folder)) if "held_out" not in entry]
+    assert curve("b") == curve("a") and len(curve("a")) > 5
 
 
 def test_training_forward_equals_the_models_own() -> None:

@@ -71,7 +71,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=int, default=0, help="frames, crops or seconds; default: the recipe's own")
     parser.add_argument("--lr", type=float, default=0.0, help="peak learning rate; default: the recipe's own")
     parser.add_argument(
-        "--minutes", type=float, default=0.0, help="stop and publish after this long; schedules end with it"
+        "--minutes",
+        type=float,
+        default=0.0,
+        help="stop and publish after this long, runs that it resumes included; schedules end with it",
     )
     parser.add_argument("--seed", type=int, default=0, help="of weights, batches and noise")
     parser.add_argument("--device", metavar="D", help="cpu, cuda; default: what is there")

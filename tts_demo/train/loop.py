@@ -61,19 +61,22 @@ class Loop:
         self.state.began = self.state.began or began
         share_weights(accelerator, self.everything)
         self.seen: dict[str, float] = {}  # moving average of the parts of the loss
-        self.logged = Progress.of(self.step, self.steps)
+        self.started = time.monotonic() - self.spent  # as if the runs that this one resumes had just ended
+        self.logged = Progress.of(self.step, self.steps, self._clock())
 
     def run(self) -> dict[str, float]:
         task, options = self.task, self.options
-        started = saved = time.monotonic()
+        began = saved = time.monotonic()
         before = self.step
+        if self._clock() > 1 and self.accelerator.is_main_process:
+            tqdm.write(f"Trained for {self.spent / 60:.1f} minutes already, which --minutes counts; more would go on.")
         _train_mode(self.everything)
         look = {"unit": "step", "smoothing": 0.02, "mininterval": 2.0, "disable": not self.accelerator.is_main_process}
         bar = tqdm(total=self.steps, initial=self.step, desc=task.name, **look)
         batches = Batches(self._batch, ahead=torch.device(options.device).type != "cpu" and task.ahead)
-        while (progress := self._progress(started)) is not None:
+        while (progress := self._progress()) is not None:
             parts = self._update(batches.take(self.step), progress)
-            self._note(parts, progress)
+            self._note(parts)
             bar.update()
             bar.set_postfix({k: f"{v:.3f}" for k, v in self.seen.items()}, refresh=False)
             if task.scored_every and self.step % task.scored_every == 0:
@@ -82,24 +85,26 @@ class Loop:
                 _train_mode(self.everything)
             now = time.monotonic()
             if now - saved > SAVED_EVERY:
-                self.state.save(self.step, self.log, self.spent + now - started)
+                self.state.save(self.step, self.log, now - self.started)
                 saved = now
         bar.close()
         batches.close()
-        seconds = time.monotonic() - started
-        self.spent += seconds
-        if self.accelerator.is_main_process:
-            tqdm.write(f"{(self.step - before) / seconds:.2f} steps a second")
+        self.spent = time.monotonic() - self.started
+        if self.accelerator.is_main_process and self.step > before:
+            tqdm.write(f"{(self.step - before) / (time.monotonic() - began):.2f} steps a second")
         return self._finish()
 
-    def _progress(self, started: float) -> Progress | None:
+    def _clock(self) -> float:
+        """Share of the minutes that are over, those of the runs that this one resumes included."""
+        minutes = self.options.minutes
+        return (time.monotonic() - self.started) / (60 * minutes) if minutes else 0.0
+
+    def _progress(self) -> Progress | None:
         """How far the run is; None where it ends."""
         if self.step >= self.steps:
             return None
-        minutes = self.options.minutes
-        clock = (time.monotonic() - started) / (60 * minutes) if minutes else 0.0
         # One clock for all processes: with learning rates of their own their weights would part.
-        clock = largest(self.accelerator, 2.0 if self.stop else clock)
+        clock = largest(self.accelerator, 2.0 if self.stop else self._clock())
         return Progress.of(self.step, self.steps, clock) if clock <= 1 else None
 
     def _batch(self, step: int) -> Any:
@@ -123,11 +128,11 @@ class Loop:
         self.step += 1
         return parts
 
-    def _note(self, parts: dict[str, float], progress: Progress) -> None:
+    def _note(self, parts: dict[str, float]) -> None:
         """Into the curve of the loss: now and then, and as often in a run that the clock ends."""
         for key, value in parts.items():
             self.seen[key] = 0.95 * self.seen.get(key, value) + 0.05 * value
-        here = Progress.of(self.step, self.steps, progress.share)
+        here = Progress.of(self.step, self.steps, self._clock())
         if here.step - self.logged.step >= LOGGED_EVERY or here.share - self.logged.share > LOGGED_SHARE - 1e-9:
             self.logged = here
             self.log.append({"step": self.step, **{k: round(v, 4) for k, v in self.seen.items()}})

@@ -27,7 +27,8 @@ class TrainOptions:
     batch: int = 0
     lr: float = 0.0
     seed: int = 0
-    # stop (and publish) after this long; the schedule ends with it, or at ``steps`` if that is sooner
+    # stop (and publish) after this long, runs that it resumes included; the schedule ends with it, or at ``steps`` if
+    # that is sooner
     minutes: float = 0.0
     resume: bool = False
     device: str = "cpu"
