@@ -27,10 +27,11 @@ from torch import Tensor, nn
 
 from ... import checkpoints
 from ...config import FRAME_RATE, Sampling
-from ...lm import Decoder, LanguageModel
+from ...lm import Backend, Decoder, LanguageModel
 from ...methods.dcar.heads import Heads
 from ...methods.dcar.policy import Policy
 from ...methods.dcar.ranges import LONGEST, bisect
+from ...runtime import precision
 from ..data.corpora import describe
 from ..data.load import load_lm, sequences
 from ..data.sequences import SpeechBatch, prefix_batch
@@ -151,7 +152,8 @@ class PolicyTask(Task):
         """What follows from the modules loaded: the decoder with the heads' LoRA, a fresh policy, nothing rolled
         out."""
         self.heads = heads
-        self.decoder = Decoder.from_model(self.lm, heads.lora)
+        backend = Backend(self.lm.device, precision(self.lm.device))  # many rows at once are fastest so
+        self.decoder = Decoder.from_model(self.lm, heads.lora, backend)
         self.policy = Policy(self.lm)
         self.modules = {self.name: self.policy}
         self.helpers = {"reference": Reference(self.policy)} if self.settings.informed else {}

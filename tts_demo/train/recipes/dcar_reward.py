@@ -16,7 +16,10 @@ from ...codec.decoder import WaveformDecoder
 from ...codec.model import Codec
 from ...codec.refiner import Refiner
 from ...config import HOP, SAMPLE_RATE, UserError
+from ...runtime import autocast
 from ...text.symbols import SYMBOLS
+
+AT_ONCE = 4  # rows whose speech fits into a CPU's cache
 
 # Phonemes by which two recognisers can be compared: ``hama`` writes IPA, our symbols are misaki's.
 COARSE = {
@@ -55,7 +58,7 @@ def coarse(phonemes: Sequence[str]) -> list[Hashable]:
 
 
 class PhonemeErrors:
-    """First-codebook codes -> waveform (refiner and codec, all rows at once) -> phonemes -> error rate."""
+    """First-codebook codes -> waveform (refiner and codec, a few rows at a time) -> phonemes -> error rate."""
 
     def __init__(self, codec: Codec, decoder: WaveformDecoder, refiner: Refiner, recogniser: Recogniser) -> None:
         self.codec, self.decoder, self.refiner, self.recogniser = codec, decoder, refiner, recogniser
@@ -67,14 +70,21 @@ class PhonemeErrors:
     ) -> Tensor:
         """codes: [n] a row, speaker [R, E], prompt [R, F, K] codes of the same voices, truth: the
         phonemes of each row's text -> error rates [R]. A row that said nothing gets every phoneme wrong."""
+        errors: list[float] = []
+        for start in range(0, len(codes), AT_ONCE):
+            rows = slice(start, start + AT_ONCE)
+            waves = self._say(codes[rows], speaker[rows], prompt[rows])
+            errors += map(self.of_samples, waves, truth[rows])
+        return torch.tensor(errors)
+
+    def _say(self, codes: Sequence[Tensor], speaker: Tensor, prompt: Tensor) -> list[Tensor]:
+        """Samples of a few rows."""
         longest = max(1, max(len(c) for c in codes))
         padded = torch.stack([torch.cat([c, c.new_zeros(longest - len(c))]) for c in codes])
-        with torch.autocast(padded.device.type, enabled=False):
+        with autocast(padded.device):
             latent = self.refiner(padded, speaker, self.codec.quantizer.decode(prompt))
-            samples = self.decoder.whole(latent)
-            return torch.tensor(
-                [self.of_samples(wave[: len(c) * HOP], phonemes) for wave, c, phonemes in zip(samples, codes, truth)]
-            )
+            samples = self.decoder.whole(latent.float())
+        return [wave[: len(c) * HOP].float() for wave, c in zip(samples, codes)]
 
     def of_samples(self, samples: Tensor, truth: Sequence[int]) -> float:
         """samples [N] at 16 kHz -> error rate against ``truth``."""

@@ -97,7 +97,7 @@ def roll_out(
     rows, codes, steps = len(prefix.x), decoder.config.speech_codes, int(limits.max())
     prompt = prefix.x[:, :0] if before is None else decoder.embed(before)
     lockstep, hidden = begin_lockstep(decoder, prefix, _slots(schedule, steps), prompt)
-    hidden = hidden[:, -1]  # [R, H], at TASK or the prompt's last frame
+    hidden = hidden[:, -1].float()  # [R, H], at TASK or the prompt's last frame
     if policy is not None:
         terms, history = policy.range_terms(schedule.allowed), policy.new_cache(steps + 1, rows)
     recent = torch.full((rows, sampling.repeat_window), -1)
@@ -120,7 +120,7 @@ def roll_out(
         mine = offsets < size[:, None]
         taken = mine & ~ended
         count = taken.sum(1)
-        out = lockstep.feed(decoder.embed(tokens.clamp(max=codes - 1)), taken)
+        out = lockstep.feed(decoder.embed(tokens.clamp(max=codes - 1)), taken).float()
         # what the base head says after the tokens before each, and whether an extra head's was taken in its place
         excess = excess_nats(decoder.logits(out)[:, :-1], scores[1:].transpose(0, 1))
         cost = (excess * (taken[:, :-1] & mine[:, 1:])).sum(1)
