@@ -54,15 +54,20 @@ def test_every_round_is_a_record(measured):
 def test_each_round_says_the_next_text_with_the_next_prompt(monkeypatch):
     """And the row and the baseline beside it the same, as in the warm-up right before: in a bench of many rows the
     others have run since, and the baseline beside each of them."""
-    stack, seen = tiny_stack(), []
+    stack, seen, began = tiny_stack(), [], []
     other = stack.encode_prompt(torch.zeros(16000).numpy(), 16000)
     bench = speed.Bench(stack, [("One.", stack.prompt), ("Two.", other)], Records(), 0.5, seed=3)
-    spied = lambda stack, asked, *more: seen.append(asked) or turns.in_turn(stack, asked, *more)
+
+    def spied(stack, asked, *more, begins=0):
+        seen.append(asked)
+        began.append(begins)
+        return turns.in_turn(stack, asked, *more, begins=begins)
+
     monkeypatch.setattr(speed, "in_turn", spied)
     bench._kv = {row.label: {} for row in ROWS}  # not measured here
     said = [bench.measure(ROWS[1], number)["figures"]["said"] for number in range(3)]
     assert said == ["One.", "Two.", "One."]
-    assert len(seen) == 6
+    assert len(seen) == 6 and began[1::2] == [0, 1, 0]  # who begins finds the cache cold
     for number, asked in enumerate(seen):
         number //= 2  # a warm-up and a round
         assert len({(r.text, id(r.prompt), r.seed) for r in asked}) == 1 and asked[0].seed == 3 + number
@@ -76,6 +81,15 @@ def test_runs_in_turn_say_what_they_say_alone(measured):
     requests = [bench.request(row, 2.0, 3) for row in ROWS]
     alone = [engine.run(bench.stack, request) for request in requests]
     assert all((a.codes == b.codes).all() for a, b in zip(alone, turns.in_turn(bench.stack, requests)))
+
+
+@pytest.mark.parametrize("begins", (0, 1))
+def test_the_run_that_begins_says_the_same(measured, begins):
+    bench = measured[0]
+    requests = [bench.request(row, 1.0, 3) for row in ROWS]
+    assert next(turns.turns(bench.stack, requests, begins=begins))[0] == begins
+    usual, done = turns.in_turn(bench.stack, requests), turns.in_turn(bench.stack, requests, begins=begins)
+    assert all((a.codes == b.codes).all() for a, b in zip(usual, done))
 
 
 def test_a_machine_that_slows_down_gives_no_gain(monkeypatch):

@@ -26,6 +26,7 @@ from tts_demo import audio
 from tts_demo import voices as bundle
 from tts_demo.cli.main import main
 from tts_demo.config import UserError
+from tts_demo.measure.turns import turns
 from tts_demo.methods import METHODS
 from tts_demo.methods.base import Options, dial
 from tts_demo.methods.baseline import Baseline
@@ -119,7 +120,10 @@ def test_a_press_speaks_all_lanes_with_one_seed_and_streams_them_whole(methods, 
     assert (again[-1].lanes[1].codes == lanes[1].codes).all()
 
 
-def test_lanes_speak_in_turns_and_are_timed_in_several_rounds(methods, tmp_path):
+def test_lanes_speak_in_turns_and_are_timed_in_several_rounds(methods, tmp_path, monkeypatch):
+    began = []
+    spied = lambda *given, begins=0, **more: began.append(begins) or turns(*given, begins=begins, **more)
+    monkeypatch.setattr(rounds, "turns", spied)
     _, act = page(ToyStack())
     updates, (take,) = drain(act, "ann", form(voice_file(tmp_path), max_seconds=2.0, attention=False))
     told = board(act, updates)
@@ -130,6 +134,7 @@ def test_lanes_speak_in_turns_and_are_timed_in_several_rounds(methods, tmp_path)
     later, (take,) = behind(act, "ann", updates, [take])
     told += board(act, later)
     assert all(len(lane.rounds) == len(lane.whole) == rounds.MOST for lane in take.lanes)
+    assert began == [number % 2 for number in range(rounds.MOST)]  # who begins finds the cache cold
     speeds = [one["lanes"] for one in told if one["kind"] == "speeds"]
     assert [s[take.lane_id(1)]["rounds"] for s in speeds] == list(range(1, rounds.MOST + 1))
     last = speeds[-1][take.lane_id(1)]

@@ -17,6 +17,7 @@ def turns(
     should_stop: Callable[[], bool] = lambda: False,
     wants_attention: Callable[[], bool] = lambda: False,
     lead: float = 1.0,
+    begins: int = 0,
 ) -> Iterator[tuple[int, engine.Event]]:
     """Interleaves the runs of ``requests`` and yields (index of the request, its next event).
 
@@ -25,10 +26,12 @@ def turns(
 
     around: a context manager that is entered for every slice of the first run. wants_attention: see
     ``engine.generate``. lead: the first run generates ``lead`` times as many frames as each other one in the same
-    time; the page plays it live and sets this above 1.
+    time; the page plays it live and sets this above 1. begins: the run that begins, and goes on first where two have
+    come equally far.
     """
     runs = [engine.generate(stack, r, should_stop, every=TURN, wants_attention=wants_attention) for r in requests]
-    progress = dict.fromkeys(range(len(runs)), 0.0)  # unfinished run -> frames, the first run's divided by ``lead``
+    order = [begins, *(n for n in range(len(runs)) if n != begins)]
+    progress = dict.fromkeys(order, 0.0)  # unfinished run -> frames, the first run's divided by ``lead``
     while progress:
         which = min(progress, key=progress.__getitem__)
         with around if around is not None and which == 0 else nullcontext():
@@ -41,8 +44,9 @@ def turns(
 
 
 def in_turn(
-    stack: engine.Stack, requests: Sequence[Request], around: AbstractContextManager[Any] | None = None
+    stack: engine.Stack, requests: Sequence[Request], around: AbstractContextManager[Any] | None = None, begins: int = 0
 ) -> list[engine.Done]:
     """The last event of every run, in the order of ``requests``; see ``turns``."""
-    done = {which: event for which, event in turns(stack, requests, around) if isinstance(event, engine.Done)}
+    events = turns(stack, requests, around, begins=begins)
+    done = {which: event for which, event in events if isinstance(event, engine.Done)}
     return [done[which] for which in range(len(requests))]
