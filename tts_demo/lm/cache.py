@@ -82,3 +82,12 @@ class KVCache:
         self.positions[:left] = self.positions[n:old].clone()
         self.positions[left:old] = -1
         self.length = left
+
+    def keep(self, order: Tensor) -> None:
+        """Of each sequence keep the slots ``order`` [B, n], in this order. Where sequences keep different ones,
+        ``positions`` says nothing any more."""
+        index = order[:, None, :, None].expand(-1, self.kv.shape[2], -1, self.kv.shape[4])
+        for layer in self.kv:  # one after the other: their copies take memory
+            layer[:, :, : order.shape[1]] = layer.gather(2, index)
+        self.positions[order.shape[1] : self.length] = -1
+        self.length = order.shape[1]

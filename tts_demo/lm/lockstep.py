@@ -1,7 +1,8 @@
 """Decoding a batch of rows in lockstep: every pass appends the same slots to all rows, each with its own positions.
 
 Rows have prefixes of unequal length, may take fewer tokens in a pass than others, and end at different times. Columns
-of the cache that are no token of a row (padding, tokens beyond a shorter chunk) are never attended to by it."""
+of the cache that are no token of a row (padding, tokens beyond a shorter chunk) are never attended to by it, and closed
+now and then where passes leave many."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,13 @@ from .cache import KVCache
 from .decoder import Decoder
 from .sampling import History, sample, special_ids
 
+CLOSED_EVERY = 16  # passes of unequal chunks between two closings of the gaps that they leave
+
+
+def room_for(frames: int, longest: int) -> int:
+    """Slots that chunks of unequal length need for ``frames`` tokens of a row, the longest chunk being ``longest``."""
+    return frames + (CLOSED_EVERY + 1) * longest
+
 
 class Lockstep:
     """The cache of B rows, and which of its columns each row may attend to."""
@@ -24,6 +32,7 @@ class Lockstep:
         rows, columns = valid.shape
         self.cache = decoder.new_cache(columns + room, rows)
         self.live = torch.cat([valid, valid.new_zeros(rows, room)], 1)  # [B, slots]
+        self._passes = 0  # of unequal chunks
 
     def first(self, x: Tensor, positions: Tensor, mask: Tensor, last: bool = False) -> Tensor:
         """The first pass: x [B, C, H], positions [B, C], mask [B, C, C] -> hidden [B, C, H] ([B, 1, H]: ``last``)."""
@@ -32,6 +41,10 @@ class Lockstep:
     def feed(self, x: Tensor, taken: Tensor | None = None) -> Tensor:
         """Append x [B, T, H] -> hidden [B, T, H]. taken [B, T]: which of them are tokens of the row, None: all. Rows
         attend to all their tokens before, causally to those of this pass, and what is no token to itself."""
+        if taken is not None:
+            self._passes += 1
+            if self._passes % CLOSED_EVERY == 0:
+                self._close_gaps()
         (rows, count, _), start = x.shape, self.cache.length
         taken = self.live.new_ones(rows, count) if taken is None else taken
         offsets = torch.arange(count, device=x.device)
@@ -42,6 +55,14 @@ class Lockstep:
         self.live[:, start : start + count] = taken
         self.next = self.next + taken.sum(1)
         return self.decoder.forward(x.to(self.decoder.dtype), self.cache, positions, mask)
+
+    def _close_gaps(self) -> None:
+        """Each row's tokens move to the front, in order: keys are rotated, so none hangs on its column."""
+        live = self.live[:, : self.cache.length]
+        order = (~live).byte().argsort(dim=1, stable=True)[:, : int(live.sum(1).max())]
+        self.cache.keep(order)
+        kept = live.gather(1, order)
+        self.live.zero_()[:, : kept.shape[1]] = kept
 
     @property
     def nbytes(self) -> int:

@@ -18,7 +18,7 @@ from tts_demo.codec.recogniser import PhonemeRecogniser, RecogniserConfig
 from tts_demo.codec.refiner import Refiner
 from tts_demo.config import HOP, CodecConfig, DecoderConfig, RefinerConfig, Sampling
 from tts_demo.lineage import THROUGH
-from tts_demo.lm import Prefix, lora
+from tts_demo.lm import Lockstep, Prefix, lora
 from tts_demo.lm.masks import prefix_mask
 from tts_demo.methods.dcar import Dcar
 from tts_demo.methods.dcar.heads import Heads
@@ -344,6 +344,30 @@ def test_a_rollout_behind_a_prompt_equals_the_method_alone(noisy):
     for row in range(3):
         prefix = lm.prefix(batch.text[row, : batch.text_lengths[row]], (), batch.speaker[row], batch.codes[row, :4])
         assert found.codes[row].tolist() == torch.cat(steps_alone(noisy, prefix, "3", 12)).tolist()
+
+
+@pytest.mark.parametrize("every", (1, 3))
+def test_gaps_that_unequal_chunks_leave_are_closed_and_nothing_changes(noisy, every, monkeypatch):
+    lm, batch = noisy.lm, counting_batch(noisy.lm, 3, seed=3)
+    limits, before = torch.tensor([30, 24, 28]), batch.codes[:, :4, 0]
+    schedule = Schedule(torch.ones(3, 7, dtype=torch.bool), torch.tensor([1, 7, 3]), strict=True)
+    slots = []
+    spied = lambda self, *given: slots.append(self.cache.length) or feed(self, *given)
+    feed = Lockstep.feed
+    monkeypatch.setattr(Lockstep, "feed", spied)
+
+    def runs(closed_every: int):
+        monkeypatch.setattr("tts_demo.lm.lockstep.CLOSED_EVERY", closed_every)
+        generator = torch.Generator().manual_seed(1)
+        prefix = prefix_batch(lm, batch)
+        found = roll_out(noisy.decoder, noisy.heads, None, prefix, schedule, limits, GREEDY, generator, before)
+        return found, max(slots)
+
+    (gappy, most), _ = runs(1000), slots.clear()
+    closed, fewer = runs(every)
+    assert [c.tolist() for c in closed.codes] == [c.tolist() for c in gappy.codes]
+    assert torch.allclose(closed.hidden, gappy.hidden, atol=1e-4) and torch.equal(closed.mask, gappy.mask)
+    assert fewer < most
 
 
 def test_hama_and_our_symbols_meet_in_one_alphabet():

@@ -1,7 +1,7 @@
 """Many DCAR runs at once, for the policy's training: rows in lockstep, each with its own chunk sizes.
 
-A step feeds every row as many slots as the longest chunk; the slots behind a row's own chunk are masked for good. The
-policy decides once a step in every row, so its cache needs no mask at all.
+A step feeds every row as many slots as the longest chunk; those behind a row's own chunk are masked, and closed now and
+then. The policy decides once a step in every row, so its cache needs no mask at all.
 """
 
 import math
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ...config import Sampling
 from ...lm import Decoder, sample
+from ...lm.lockstep import room_for
 from ...lm.sampling import race
 from ...methods.dcar.heads import Heads
 from ...methods.dcar.policy import PolicyRunner
@@ -96,7 +97,7 @@ def roll_out(
     """
     rows, codes, steps = len(prefix.x), decoder.config.speech_codes, int(limits.max())
     prompt = prefix.x[:, :0] if before is None else decoder.embed(before)
-    lockstep, hidden = begin_lockstep(decoder, prefix, _slots(schedule, steps), prompt)
+    lockstep, hidden = begin_lockstep(decoder, prefix, room_for(steps, schedule.longest), prompt)
     hidden = hidden[:, -1].float()  # [R, H], at TASK or the prompt's last frame
     if policy is not None:
         terms, history = policy.range_terms(schedule.allowed), policy.new_cache(steps + 1, rows)
@@ -144,15 +145,6 @@ def _sure(scores: Tensor, allowed: Tensor) -> Tensor:
 def _widen(x: Tensor) -> Tensor:
     """[R, T] -> [R, 7], so that steps of unequal width stack."""
     return F.pad(x, (0, LONGEST - x.shape[1]))
-
-
-def _slots(schedule: Schedule, frames: int) -> int:
-    """Cache slots that ``frames`` frames can need: a step takes as many as its longest chunk, and the row that takes
-    the smallest chunks makes the most steps."""
-    sizes = torch.arange(1, LONGEST + 1)
-    smallest = torch.where(schedule.allowed | (not schedule.strict), sizes, LONGEST).amin(1)
-    smallest = torch.where(schedule.fixed > 0, schedule.fixed, smallest)
-    return (frames // int(smallest.min()) + 1) * schedule.longest
 
 
 def _scores(decoder: Decoder, heads: Heads, hidden: Tensor, count: int) -> Tensor:
