@@ -29,7 +29,7 @@ def spoken(row: str, errors: list[int], words: int = 10, **more: Any) -> list[di
 
 def timed(row: str, gain: float, **more: Any) -> list[dict[str, Any]]:
     figures = {"lm_gain": gain, "lm_rtf": 0.1 / gain, "rtf": 0.2, "kv_12s": 12.0 / gain, "kv_20s": 20.0 / gain}
-    figures[speed.WARM] = True
+    figures[speed.BEGAN] = 0
     return [record(row, "10 s, eager", figures, speed.KIND, seed=n, **more) for n in range(3)]
 
 

@@ -33,7 +33,7 @@ ROUNDS, SECONDS = 4, 6.0
 PROBE_SECONDS = 0.15
 USUAL_RATE = 1.0  # seconds a round takes per second of speech, until some have been measured
 KV_SECONDS = (12, 20)
-WARM = "warm"  # a figure of rounds that began with a warm-up of their own; older ones lack it
+BEGAN = "began"  # a figure: which of the two runs began, 0 the row's; older rounds, where it always did, lack it
 # of random weights, which read no text
 TEXT = "The north wind and the sun were disputing which was the stronger, when a traveller came along in a warm cloak."
 
@@ -110,14 +110,15 @@ class Bench:
         requests = [self.request(each, self.seconds, number) for each in (row, self.baseline)]
         # The run that begins fetches the decoder's weights and code, which the other finds in the cache: 10 % of a
         # CPU's time to first audio. So they take turns at that too.
-        done, beside = in_turn(self.stack, requests, clock, begins=number % 2)
+        begins = number % 2
+        done, beside = in_turn(self.stack, requests, clock, begins=begins)
         figures = self.figures(done, bandwidth) | self._kv[row.label]
         ours, base = done.snapshot, beside.snapshot
         figures |= {"lm_gain": base.lm_rtf / ours.lm_rtf, "rtf_gain": base.rtf / ours.rtf}
         figures |= {"ttfa_share": ours.ttfa_seconds / base.ttfa_seconds, "load": os.getloadavg()[0]}
         if row == self.baseline:
             figures |= {f"pass_of_{n}": times for n, times in pass_costs(self.stack.decoder).items()}
-        figures |= {"cpu_seconds": time.process_time() - started, "said": requests[0].text, WARM: True}
+        figures |= {"cpu_seconds": time.process_time() - started, "said": requests[0].text, BEGAN: begins}
         figures["parts"] = {part: spent / done.snapshot.audio_seconds for part, spent in clock.seconds.items()}
         return self.records.append(KIND, row.label, self.setting, number, self.where_of(row), figures)
 
