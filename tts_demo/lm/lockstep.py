@@ -59,7 +59,10 @@ class Lockstep:
     def _close_gaps(self) -> None:
         """Each row's tokens move to the front, in order: keys are rotated, so none hangs on its column."""
         live = self.live[:, : self.cache.length]
-        order = (~live).byte().argsort(dim=1, stable=True)[:, : int(live.sum(1).max())]
+        longest = int(live.sum(1).max())
+        if longest == self.cache.length:
+            return
+        order = (~live).byte().argsort(dim=1, stable=True)[:, :longest]
         self.cache.keep(order)
         kept = live.gather(1, order)
         self.live.zero_()[:, : kept.shape[1]] = kept
